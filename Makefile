@@ -1,0 +1,44 @@
+# Two commands for a fresh machine; each does all of its own set-up in .venv.
+#   make demo   the core: cluster a generated data set over ten clients, write demo.png
+#   make test   ruff, mypy, import-linter, pytest with doctests and coverage
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test lint bench results clean
+
+demo: $(VENV)/.core
+	$(BIN)/fedjigsaw demo --out demo.png --force
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+# speed and memory, as ratios; appends rows to results/benchmarks.jsonl
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/run.py
+
+# the rows behind the README's tables; needs FEDJIGSAW_DATA
+results: $(VENV)/.dev
+	$(BIN)/python benchmarks/ssets.py
+
+$(VENV)/.python:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.core: $(VENV)/.python pyproject.toml constraints.txt
+	$(INSTALL) -e '.[plots]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
+	$(INSTALL) -e '.[dev,fast]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,45 @@
+"""One-shot federated clustering: every client sends one small summary, once.
+
+>>> import fedjigsaw
+>>> data = fedjigsaw.datasets.load("gaussian-grid")
+>>> clients = fedjigsaw.partition.iid(len(data.X), 10, rng=0)
+>>> feca = fedjigsaw.FeCA(n_clusters=15, random_state=0).fit(data.X, clients=clients)
+>>> feca.cluster_centers_.shape
+(15, 2)
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from fedjigsaw import datasets, metrics, partition
+from fedjigsaw.base import FederatedClusterer
+from fedjigsaw.central import CentralKMeans
+from fedjigsaw.engine import Client, Engine, ProcessEngine, SerialEngine, run_rounds
+from fedjigsaw.errors import FedJigsawError, FewerClustersWarning
+from fedjigsaw.feca import FeCA
+from fedjigsaw.messages import Broadcast, Failure, Model, Summary, Transcript
+
+try:
+    __version__ = version("fedjigsaw")
+except PackageNotFoundError:  # a source tree that was never installed, as on a bare GPU machine
+    __version__ = "0+uninstalled"
+
+__all__ = [
+    "Broadcast",
+    "CentralKMeans",
+    "Client",
+    "Engine",
+    "Failure",
+    "FeCA",
+    "FedJigsawError",
+    "FederatedClusterer",
+    "FewerClustersWarning",
+    "Model",
+    "ProcessEngine",
+    "SerialEngine",
+    "Summary",
+    "Transcript",
+    "datasets",
+    "metrics",
+    "partition",
+    "run_rounds",
+]

@@ -1,0 +1,200 @@
+"""What comes in from outside is checked here: parameters, data, client ids, seeds."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import validate_data
+
+from fedjigsaw.errors import DataError, DataTypeError, ParameterError, complaint
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+RandomState = int | np.random.RandomState | np.random.Generator | None
+
+MAX_NAME_LENGTH = 200
+
+
+# ---------------------------------------------------------------------------------- parameters
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One row of a parameter table: which values pass, and how to say so."""
+
+    allowed: str
+    accepts: Callable[[object], bool]
+
+    def check(self, name: str, owner: str, value: object) -> None:
+        if not self.accepts(value):
+            raise ParameterError(complaint(name, owner, self.allowed, repr(value)))
+
+
+def is_integer(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
+
+
+def integer(low: int, *, or_none: bool = False) -> Rule:
+    return Rule(
+        f"an integer >= {low}" + (" or None" if or_none else ""),
+        lambda value: (value is None and or_none) or (is_integer(value) and int(value) >= low),  # type: ignore[call-overload]
+    )
+
+
+def real(low: float, *, inclusive: bool = True) -> Rule:
+    def accepts(value: object) -> bool:
+        if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
+            return False
+        return bool(np.isfinite(value)) and (value >= low if inclusive else value > low)
+
+    return Rule(f"a finite number {'>=' if inclusive else '>'} {low:g}", accepts)
+
+
+def one_of(*choices: str) -> Rule:
+    return Rule(
+        "one of " + ", ".join(map(repr, choices)),
+        lambda value: isinstance(value, str) and value in choices,
+    )
+
+
+def boolean() -> Rule:
+    return Rule("True or False", lambda value: isinstance(value, (bool, np.bool_)))
+
+
+def seed_source() -> Rule:
+    return Rule(
+        "an integer >= 0, a numpy RandomState or Generator, or None",
+        lambda value: (
+            value is None
+            or isinstance(value, (np.random.RandomState, np.random.Generator))
+            or (is_integer(value) and int(value) >= 0)  # type: ignore[call-overload]
+        ),
+    )
+
+
+def check_parameters(owner: str, rules: Mapping[str, Rule], values: Mapping[str, object]) -> None:
+    """Hold every value against its row of the table; the first that fails is named."""
+    for name, rule in rules.items():
+        rule.check(name, owner, values[name])
+
+
+# ---------------------------------------------------------------------------------------- data
+
+
+def check_data(estimator: Any, X: Any, *, owner: str, reset: bool) -> Floats:
+    """Return the rows as finite float64, or say whose data are wrong, where, and why.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator that learns (``reset``) or knows the number and names of
+        the columns.
+    owner : how an error names the data, for instance ``"client 'a'"``.
+    """
+    try:
+        rows: Floats = validate_data(
+            estimator, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False
+        )
+    except TypeError as error:
+        raise DataTypeError(complaint("data", owner, "a 2-D array of numbers", error)) from error
+    except ValueError as error:
+        raise DataError(complaint("data", owner, "a 2-D array of numbers", error)) from error
+    bad = np.argwhere(~np.isfinite(rows))
+    if len(bad):
+        row, column = (int(i) for i in bad[0])
+        value = "NaN" if np.isnan(rows[row, column]) else "infinity (inf)"
+        raise DataError(
+            complaint(
+                "data",
+                owner,
+                "finite",
+                f"{value} in row {row}, column {column} ({len(bad)} such values in all)",
+                "Drop or fill in those rows first.",
+            )
+        )
+    return rows
+
+
+# ---------------------------------------------------------------------------------- client ids
+
+
+def check_name(name: str) -> str:
+    """A client's name is what the transcript shows and what its random stream hangs on."""
+    if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+        allowed = f"printable and 1 to {MAX_NAME_LENGTH} characters long"
+        raise DataError(complaint("name", "a client", allowed, repr(name)))
+    return name
+
+
+def name_clients(ids: Iterable[Hashable], *, owner: str) -> list[str]:
+    """Turn integer or string ids into names; two ids must not share a name."""
+    names = []
+    for client in ids:
+        if not (isinstance(client, str) or is_integer(client)):
+            allowed = "integers or strings"
+            raise DataTypeError(complaint("client ids", owner, allowed, repr(client)))
+        names.append(check_name(str(client)))
+    repeated = (
+        {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else None
+    )
+    if repeated:
+        raise DataError(
+            complaint("client ids", owner, "different from one another", sorted(repeated))
+        )
+    return names
+
+
+def split_by_client(rows: Floats, clients: Any, *, owner: str) -> dict[str, Floats]:
+    """Cut the rows into one block per client id; within a block they keep their order."""
+    if clients is None:
+        return {"0": rows}
+    ids = np.asarray(clients)
+    if ids.shape != (len(rows),):
+        allowed = f"one id per row, shape ({len(rows)},)"
+        raise DataError(complaint("clients", owner, allowed, f"shape {ids.shape}"))
+    try:
+        different, block = np.unique(ids, return_inverse=True)
+    except TypeError as error:  # numbers and strings do not sort together
+        raise DataTypeError(
+            complaint("client ids", owner, "all integers or all strings", error)
+        ) from error
+    names = name_clients(different.tolist(), owner=owner)
+    order = np.argsort(block, kind="stable")
+    cuts = np.cumsum(np.bincount(block))[:-1]
+    return dict(zip(names, np.split(rows[order], cuts), strict=True))
+
+
+# ---------------------------------------------------------------------------------- randomness
+
+
+def resolve_seed(random_state: RandomState) -> int:
+    """One integer per run: everything random in it follows from this number."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(1))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63 - 1))
+    return int(random_state)
+
+
+def stream(seed: int, round_number: int, client: str | None = None) -> np.random.Generator:
+    """The random stream of one client (or, without a name, of the server) in one round.
+
+    It depends on the client's *name*, not on its place in a list, so that who else takes part,
+    and in which order, changes nothing.
+
+    Examples
+    --------
+    >>> a, b = (int(stream(0, 0, "berlin").integers(1000)) for _ in range(2))
+    >>> a == b != int(stream(0, 0, "paris").integers(1000))
+    True
+    """
+    key: tuple[int, ...] = (round_number,)
+    if client is not None:
+        digest = blake2b(client.encode(), digest_size=16).digest()
+        key += tuple(int(word) for word in np.frombuffer(digest, dtype="<u4"))
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

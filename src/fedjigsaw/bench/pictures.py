@@ -1,0 +1,143 @@
+"""Pictures. The only room that knows matplotlib.
+
+They are drawn on a figure of their own, without pyplot, so that no window and no global setting of
+the user's is touched.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+
+from fedjigsaw._inputs import Floats, Ints, split_by_client
+from fedjigsaw.base import FederatedClusterer
+from fedjigsaw.datasets import Dataset
+from fedjigsaw.engine import Client
+from fedjigsaw.errors import ExtraError, ParameterError, complaint
+from fedjigsaw.feca import FeCA
+from fedjigsaw.messages import Broadcast, Summary
+from fedjigsaw.methods import METHODS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK = "#333333"
+PALE = "#c9c9c9"
+# one color per client, of the same palette as the methods' (Okabe and Ito)
+CLIENT_COLORS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure, or an error that says which extra is missing."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        advice = "Install it with `pip install 'fedjigsaw[plots]'`."
+        raise ExtraError(f"Pictures need matplotlib. {advice}") from error
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def render(figure: Figure, suffix: str) -> bytes:
+    """The bytes of a figure in the format of a file name's ending, the same for the same figure."""
+    known: dict[str, Any] = {ending: {} for ending in (".png", ".pdf")} | {
+        ".svg": {"Date": None}
+    }  # no date inside
+    if suffix not in known:
+        allowed = "one of " + ", ".join(known)
+        raise ParameterError(complaint("ending", "a picture's name", allowed, repr(suffix)))
+    content = BytesIO()
+    figure.savefig(content, format=suffix[1:], dpi=150, metadata=known[suffix])
+    return content.getvalue()
+
+
+def roadmap(feca: FederatedClusterer, data: Dataset, clients: Ints) -> Figure:
+    """The paper's roadmap: the data, what clients see and send, what the server makes of it.
+
+    Parameters
+    ----------
+    feca : a FeCA, fitted on `data` split over `clients`
+        What its clients sent is computed anew, from the seed of that run.
+    """
+    shards = split_by_client(data.X, clients, owner="the roadmap")
+    broadcast = Broadcast(round=0, seed=feca.transcript_.seed)
+    sent = {name: Client(name, rows, feca).answer(broadcast) for name, rows in shards.items()}
+    unrefined = clone(feca).set_params(refine=False)
+
+    figure = new_figure(13, 4.2)
+    grid = figure.add_gridspec(3, 4, width_ratios=(3, 1.25, 3, 3))
+    large = [figure.add_subplot(grid[:, column]) for column in (0, 2, 3)]
+    small = [figure.add_subplot(grid[row, 1]) for row in range(3)]
+
+    large[0].scatter(*data.X.T, s=1.5, c=PALE, linewidths=0)
+    n_dropped = 0
+    for axes, (name, rows) in zip(small, shards.items(), strict=False):
+        local = Client(name, rows, unrefined).answer(broadcast).centers
+        n_dropped += len(local) - len(sent[name].centers)
+        _draw_client(axes, rows, local, sent[name], _client_color(list(shards), name))
+    for name, summary in sent.items():
+        _draw_summary(large[1], summary, _client_color(list(shards), name))
+    large[2].scatter(*data.X.T, s=1.5, c=PALE, linewidths=0)
+    if data.centers is not None:
+        large[2].scatter(*data.centers.T, s=90, marker="+", c=INK, label="true center", zorder=3)
+    _draw_recovered(large[2], feca.cluster_centers_)
+    large[2].legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, frameon=False)
+
+    n_sent = sum(len(summary.centers) for summary in sent.values())
+    large[0].set_title("1  All the data; nobody sees this")
+    small[0].set_title(f"2  {min(3, len(shards))} of {len(shards)} clients")
+    large[1].set_title(f"3  All that the server gets: {n_sent} centers, radii")
+    large[2].set_title(f"4  What it recovers: {feca.n_clusters_} centers")
+    small[2].set_xlabel("● sent" + "  ○ dropped" * (n_dropped > 0), fontsize=8, color=INK)
+    large[1].set_xlabel("one color per client (colors repeat)", fontsize=8, color=INK)
+    _frame([*large, *small], data.X)
+    return figure
+
+
+def _draw_client(axes: Axes, rows: Floats, local: Floats, summary: Summary, color: str) -> None:
+    axes.scatter(*rows.T, s=2, c=color, alpha=0.35, linewidths=0)
+    axes.scatter(*local.T, s=16, facecolors="white", edgecolors=INK, linewidths=0.8)
+    axes.scatter(*summary.centers.T, s=16, c=INK, edgecolors="white", linewidths=0.5)
+
+
+def _draw_summary(axes: Axes, summary: Summary, color: str) -> None:
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Circle
+
+    radii = np.zeros(len(summary.centers)) if summary.radii is None else summary.radii
+    circles = [Circle((x, y), r) for (x, y), r in zip(summary.centers, radii, strict=True)]
+    axes.add_collection(PatchCollection(circles, facecolor=color, alpha=0.06, linewidths=0))
+    axes.scatter(*summary.centers.T, s=10, c=color, linewidths=0)
+
+
+def _draw_recovered(axes: Axes, centers: Floats) -> None:
+    entry = METHODS[FeCA.method]
+    axes.scatter(
+        *centers.T, s=60, marker="o", facecolors="none", edgecolors=entry.color, linewidths=1.8,
+        label=f"{entry.label}", zorder=4,
+    )  # fmt: skip
+
+
+def _frame(panels: list[Axes], X: Floats) -> None:
+    """The same square window on all panels, without numbers: only positions matter."""
+    middle = (X.min(axis=0) + X.max(axis=0)) / 2
+    reach = 0.53 * (X.max(axis=0) - X.min(axis=0)).max()
+    for axes in panels:
+        axes.set(
+            xlim=(middle[0] - reach, middle[0] + reach),
+            ylim=(middle[1] - reach, middle[1] + reach),
+            xticks=[], yticks=[], aspect="equal",
+        )  # fmt: skip
+        axes.title.set(fontsize=10, color=INK)
+        for spine in axes.spines.values():
+            spine.set_color(PALE)
+
+
+def _client_color(names: list[str], name: str) -> str:
+    return CLIENT_COLORS[names.index(name) % len(CLIENT_COLORS)]

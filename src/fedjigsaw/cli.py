@@ -1,0 +1,281 @@
+"""Every command. Printing, progress and exit codes live here and nowhere else.
+
+Results go to standard output, all else (progress, errors) to standard error, so that
+``fedjigsaw simulate --json | jq`` works. Exit codes are those of :mod:`fedjigsaw.errors`.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import click
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress
+from rich.table import Table
+
+from fedjigsaw import __version__, datasets
+from fedjigsaw.bench.cells import SPLITS, Cell, deal, over_seeds, run
+from fedjigsaw.errors import DataError, FedJigsawError, ParameterError, complaint
+from fedjigsaw.formats import write_whole
+from fedjigsaw.methods import METHODS
+
+T = TypeVar("T")
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+app = typer.Typer(
+    help="One-shot federated clustering: every client sends one small summary, once.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data_app = typer.Typer(help="List the data sets, or fetch one.", invoke_without_command=True)
+app.add_typer(data_app, name="data")
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+
+
+def main() -> None:
+    """Run a command; turn an error of our own into one line and an exit code."""
+    try:
+        app()
+    except FedJigsawError as error:
+        err.print(f"[bold red]Error:[/] {escape(str(error))}")
+        sys.exit(error.exit_code)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"fedjigsaw {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Options that come before any command."""
+
+
+# -------------------------------------------------------------------------------------- commands
+
+
+@app.command()
+def demo(
+    picture: Annotated[Path, typer.Option("--out", "-o", help="Where the picture goes.")] = Path(
+        "demo.png"
+    ),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    force: ForceFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Cluster a generated data set over ten skewed clients: one table, one picture.
+
+    15 Gaussians in the plane, 5000 rows, dealt out to ten clients by Dirichlet(0.3), so that each
+    client sees only some of the clusters. No download, a few seconds.
+    """
+    from fedjigsaw.bench import pictures
+
+    _keep_existing(picture, force)
+    data = datasets.load("gaussian-grid")
+    k = data.n_clusters
+    feca = Cell("gaussian-grid", "feca", k, seed, 10, "dirichlet", alpha=0.3, min_size=k)
+    cells = [replace(feca, method=name) for name in METHODS]
+    fitted = {cell.method: run(cell, data) for cell in _track(cells, "Methods")}
+    rows = [row for _, row in fitted.values()]
+    figure = pictures.roadmap(fitted["feca"][0], data, deal(data.y, feca))
+    write_whole(picture, pictures.render(figure, picture.suffix))
+    if as_json:
+        _print_json({"rows": rows, "picture": str(picture)})
+        return
+    _print_table([[row] for row in rows], "15 Gaussians, 10 clients, Dirichlet(0.3)")
+    out.print(f"The whole way from data to centers, as a picture: {escape(str(picture))}")
+
+
+@app.command()
+def simulate(
+    dataset: Annotated[
+        str, typer.Option(help="Name of a data set; `fedjigsaw data` lists them.")
+    ] = "gaussian-grid",
+    clients: Annotated[int, typer.Option(min=1, help="Number of clients.")] = 10,
+    split: Annotated[
+        str, typer.Option(click_type=click.Choice(SPLITS), help="How rows are dealt out.")
+    ] = "dirichlet",
+    alpha: Annotated[float, typer.Option(help="dirichlet: the smaller, the more skewed.")] = 0.3,
+    min_size: Annotated[
+        int | None,
+        typer.Option(min=0, help="dirichlet: fewest rows of a client. Default: k, where it fits."),
+    ] = None,
+    shards: Annotated[int, typer.Option(min=1, help="shards: how many each client gets.")] = 2,
+    method: Annotated[
+        list[str] | None, typer.Option(help="A method; repeat to compare several. Default: all.")
+    ] = None,
+    k: Annotated[
+        int | None,
+        typer.Option("-k", "--n-clusters", min=1, help="Clusters. Default: the true number."),
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option("-p", "--param", help="A parameter of the method, e.g. -p refine=false."),
+    ] = None,
+    runs: Annotated[int, typer.Option(min=1, help="Runs, each with its own seed and split.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; run r adds r.")] = 0,
+    rows_file: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also write one JSON line per run here.")
+    ] = None,
+    force: ForceFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Deal a data set out to clients, cluster it, and measure: mean and deviation over runs.
+
+    Example: fedjigsaw simulate --dataset s1 --split dirichlet --alpha 0.3 --method feca -k 15
+    """
+    if rows_file is not None:
+        _keep_existing(rows_file, force)
+    params = dict(_parse_param(text) for text in param or [])
+    data = datasets.load(dataset)
+    k = k or data.n_clusters
+    min_size = min(k, len(data.X) // clients) if min_size is None else min_size
+    names = list(dict.fromkeys(method or METHODS))
+    cells = [
+        Cell(dataset, name, k, seed + r, clients, split, alpha, min_size, shards, params)
+        for name in names
+        for r in range(runs)
+    ]
+    rows = [run(cell, data)[1] for cell in _track(cells, "Runs")]
+    if rows_file is not None:
+        write_whole(rows_file, "".join(json.dumps(row) + "\n" for row in rows).encode())
+    groups = [[row for row in rows if row["method"] == name] for name in names]
+    if as_json:
+        summary = {name: over_seeds(group) for name, group in zip(names, groups, strict=True)}
+        _print_json({"rows": rows, "mean_and_std": summary})
+        return
+    detail = {"dirichlet": f"({alpha:g})", "shards": f"({shards} each)"}.get(split, "")
+    _print_table(groups, f"{dataset}, {clients} clients, {split}{detail}, k = {k}, {runs} runs")
+
+
+@app.command()
+def methods(as_json: JsonFlag = False) -> None:
+    """List the methods and their parameters."""
+    if as_json:
+        _print_json(
+            {
+                name: {
+                    "label": entry.label,
+                    "about": entry.about,
+                    "source": entry.source,
+                    "parameters": {p: rule.allowed for p, rule in entry.cls.rules.items()},
+                }
+                for name, entry in METHODS.items()
+            }
+        )
+        return
+    table = Table("name", "class", "what it does", "parameters, for -p name=value")
+    for name, entry in METHODS.items():
+        known = [p for p in entry.cls.rules if p not in ("n_clusters", "random_state")]
+        about = f"{entry.about} ({entry.source})"
+        table.add_row(name, entry.cls.__name__, about, ", ".join(known))
+    out.print(table)
+
+
+@data_app.callback()
+def data_list(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """List the data sets, and whether each can be loaded now."""
+    if context.invoked_subcommand:
+        return
+    here = {name: source.is_here for name, source in datasets.SOURCES.items()}
+    if as_json:
+        about = {name: source.about for name, source in datasets.SOURCES.items()}
+        _print_json({name: {"about": about[name], "here": here[name]} for name in here})
+        return
+    table = Table("name", "what it is", "here?")
+    for name, source in datasets.SOURCES.items():
+        table.add_row(name, source.about, "yes" if here[name] else "no")
+    out.print(table)
+    if not all(here.values()):
+        out.print("For s1 to s4: `fedjigsaw data fetch ssets`, or set FEDJIGSAW_DATA.")
+
+
+@data_app.command("fetch")
+def data_fetch(
+    name: Annotated[str, typer.Argument(help="What to fetch: ssets.")],
+    home: Annotated[
+        str, typer.Option(help="Address of a folder with the files, for a mirror.")
+    ] = datasets.SSETS_HOME,
+) -> None:
+    """Download a data set into the user's cache, and check every number in it."""
+    if name != "ssets":
+        raise ParameterError(complaint("name", "a download", "'ssets'", repr(name)))
+    with err.status("Fetching five small files"):
+        folder = datasets.fetch_ssets(home=home.rstrip("/") + "/")
+    out.print(f"S1 to S4 are in {escape(str(folder))}")
+
+
+# ------------------------------------------------------------------------- reading and printing
+
+# number of a row -> title, format, factor; l2 and its scale are those of the paper
+COLUMNS = {
+    "n_found": ("centers", "{:.4g}", 1.0),
+    "l2": ("l2 / 1e4", "{:.2f}", 1e-4),
+    "purity": ("purity", "{:.3f}", 1.0),
+    "nmi": ("nmi", "{:.3f}", 1.0),
+    "bytes_per_client": ("bytes per client", "{:,.0f}", 1.0),
+    "seconds": ("seconds", "{:.2f}", 1.0),
+}
+
+
+def _print_table(groups: Sequence[Sequence[Mapping[str, Any]]], title: str) -> None:
+    """One line per group of rows; mean and standard deviation where a group has several."""
+    measured = [over_seeds(group) for group in groups]
+    shown = [name for name in COLUMNS if name in measured[0]]
+    table = Table("method", title=title, title_justify="left", collapse_padding=True)
+    for name in shown:
+        table.add_column(COLUMNS[name][0], justify="right")
+    for group, numbers in zip(groups, measured, strict=True):
+        values = []
+        for name in shown:
+            _, form, factor = COLUMNS[name]
+            parts = numbers[name] if len(group) > 1 else numbers[name][:1]
+            values.append("±".join(form.format(part * factor) for part in parts))
+        table.add_row(METHODS[group[0]["method"]].label, *values)
+    out.print(table)
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+def _track(items: Iterable[T], label: str) -> Iterator[T]:
+    """Progress with the time left, on a terminal only."""
+    with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
+        yield from progress.track(list(items), description=label)
+
+
+def _parse_param(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ParameterError(complaint("--param", "simulate", "name=value", repr(text)))
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _keep_existing(path: Path, force: bool) -> None:
+    """Say so before the work starts, not after."""
+    if path.exists() and not force:
+        raise DataError(complaint("file", str(path), "absent", "one already there", "Use --force."))
+    if not path.parent.is_dir():
+        raise DataError(complaint("folder", str(path), "an existing one", path.parent))

@@ -1,0 +1,224 @@
+"""Who computes what: clients at their data, a server that sees only summaries.
+
+The :class:`Engine` is the seam between methods and the world. It has one verb, ``gather``: tell all
+clients the same thing, collect one reply from each. The engines here keep all clients on this
+machine; a real federation offers the same verb over a network. A method cannot tell which of them
+it runs on, and all of them give the same bits.
+"""
+
+import logging
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from multiprocessing import get_context
+from time import perf_counter
+from typing import Protocol, Self
+
+import numpy as np
+
+from fedjigsaw._inputs import Floats, integer, stream
+from fedjigsaw.errors import MessageError, ParameterError, QuorumError, complaint
+from fedjigsaw.kmeans import one_thread
+from fedjigsaw.messages import (
+    Broadcast,
+    Failure,
+    Model,
+    Round,
+    Summary,
+    Transcript,
+    check_same_width,
+)
+
+logger = logging.getLogger(__name__)
+
+Reply = Summary | Failure
+
+
+class Method(Protocol):
+    """The two halves of a federated method."""
+
+    def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
+        """Run at a client: all that leaves it is what this returns."""
+
+    def aggregate(
+        self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
+    ) -> Model:
+        """Run at the server: all that it knows are the summaries."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """One holder of data. The rows are touched here and nowhere else."""
+
+    id: str
+    data: Floats
+    method: Method
+
+    def answer(self, broadcast: Broadcast) -> Summary:
+        """Summarize the data with this client's own random stream, and sign the summary."""
+        with one_thread():
+            rng = stream(broadcast.seed, broadcast.round, self.id)
+            return replace(self.method.summarize(self.data, broadcast, rng), client=self.id)
+
+
+class Engine(Protocol):
+    """The seam: anything that can ask all clients and bring back their replies."""
+
+    def gather(self, broadcast: Broadcast) -> list[Reply]:
+        """Send the broadcast to every client; one reply from each, in any order."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+class SerialEngine:
+    """All clients in this process, one after the other."""
+
+    def __init__(self, clients: Sequence[Client]) -> None:
+        self.clients = clients
+
+    def gather(self, broadcast: Broadcast) -> list[Reply]:
+        return [_reply(client, broadcast) for client in self.clients]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+
+class ProcessEngine:
+    """Clients spread over worker processes, one thread each.
+
+    Workers are spawned, not forked (a fork after threaded k-means can hang), so a script that uses
+    this engine needs the usual ``if __name__ == "__main__":``. They live until the engine's
+    ``with`` block ends.
+
+    Parameters
+    ----------
+    n_jobs : number of workers; None takes one per core, and never more than there are clients.
+    """
+
+    def __init__(self, clients: Sequence[Client], *, n_jobs: int | None = None) -> None:
+        integer(1, or_none=True).check("n_jobs", "ProcessEngine", n_jobs)
+        self.clients = clients
+        self.n_jobs = min(n_jobs or os.cpu_count() or 1, max(1, len(clients)))
+        self._pool: ProcessPoolExecutor | None = None
+
+    def gather(self, broadcast: Broadcast) -> list[Reply]:
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(self.n_jobs, mp_context=get_context("spawn"))
+        # a few blocks per worker: little traffic for many small clients, still evenly spread
+        size = max(1, len(self.clients) // (4 * self.n_jobs))
+        blocks = [self.clients[i : i + size] for i in range(0, len(self.clients), size)]
+        futures = [self._submit(block, broadcast) for block in blocks]
+        return [
+            reply
+            for block, future in zip(blocks, futures, strict=True)
+            for reply in self._collect(block, future)
+        ]
+
+    def _submit(self, block: Sequence[Client], broadcast: Broadcast) -> "Future[list[Reply]]":
+        assert self._pool is not None
+        try:
+            return self._pool.submit(_replies, block, broadcast)
+        except BrokenProcessPool as error:  # a worker died while others were still being fed
+            failed: Future[list[Reply]] = Future()
+            failed.set_exception(error)
+            return failed
+
+    def _collect(self, block: Sequence[Client], future: "Future[list[Reply]]") -> list[Reply]:
+        try:
+            return future.result()
+        except BrokenProcessPool:
+            self.__exit__()  # the next round starts with fresh workers
+            return [Failure(client.id, "its worker process ended abruptly") for client in block]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+
+def run_rounds(
+    method: Method,
+    engine: Engine,
+    *,
+    seed: int,
+    n_rounds: int = 1,
+    min_clients: int | None = None,
+) -> tuple[Model, Transcript]:
+    """Run a federated method: broadcast, gather, aggregate, `n_rounds` times.
+
+    Replies are sorted by client name before they are aggregated, so their order of arrival does not
+    matter. A client that fails is recorded; the round goes on if enough others answered.
+
+    Parameters
+    ----------
+    min_clients : how many clients must answer in every round; None means all of them.
+    """
+    integer(1, or_none=True).check("min_clients", "run_rounds", min_clients)
+    model: Model | None = None
+    rounds: list[Round] = []
+    for number in range(n_rounds):
+        started = perf_counter()
+        broadcast = Broadcast(number, seed, model)
+        replies = sorted(engine.gather(broadcast), key=lambda reply: reply.client)
+        summaries = _quorum(replies, min_clients)
+        with one_thread():
+            model = method.aggregate(summaries, broadcast, stream(seed, number))
+        rounds.append(
+            Round(
+                number=number,
+                bytes_up={summary.client: summary.nbytes for summary in summaries},
+                bytes_down=broadcast.nbytes * len(replies),
+                failures=tuple(reply for reply in replies if isinstance(reply, Failure)),
+                seconds=perf_counter() - started,
+            )
+        )
+    if model is None:
+        raise ParameterError(complaint("n_rounds", "run_rounds", "an integer >= 1", n_rounds))
+    return model, Transcript(seed, tuple(rounds))
+
+
+def _quorum(replies: Sequence[Reply], min_clients: int | None) -> list[Summary]:
+    """The summaries, if there are enough of them and they fit together."""
+    needed = len(replies) if min_clients is None else min_clients
+    if needed > len(replies) or not replies:
+        allowed = f"at most the number of clients asked, {len(replies)}"
+        raise ParameterError(complaint("min_clients", "run_rounds", allowed, needed))
+    names = [reply.client for reply in replies]
+    for name, following in pairwise(names):
+        if name == following:
+            raise MessageError(complaint("replies", f"client {name!r}", "one per round", "two"))
+    summaries = [reply for reply in replies if isinstance(reply, Summary)]
+    failures = [reply for reply in replies if isinstance(reply, Failure)]
+    if len(summaries) < needed or not summaries:
+        who = "; ".join(f"client {f.client!r} failed: {f.reason}" for f in failures)
+        allowed = f"at least {max(needed, 1)} of {len(replies)}"
+        raise QuorumError(
+            complaint("number", "clients that answered", allowed, f"{len(summaries)} ({who})")
+        ) from failures[0].cause
+    check_same_width(summaries)
+    return summaries
+
+
+def _reply(client: Client, broadcast: Broadcast) -> Reply:
+    try:
+        return client.answer(broadcast)
+    except Exception as error:
+        logger.info("client %r failed", client.id, exc_info=True)
+        return Failure(client.id, f"{type(error).__name__}: {error}", cause=error)
+
+
+def _replies(clients: Sequence[Client], broadcast: Broadcast) -> list[Reply]:
+    """Runs in a worker; the exception objects stay there, since not all of them can travel."""
+    replies = (_reply(client, broadcast) for client in clients)
+    return [replace(r, cause=None) if isinstance(r, Failure) else r for r in replies]

@@ -1,0 +1,92 @@
+"""Every error of fedjigsaw, in one tree.
+
+::
+
+    FedJigsawError           exit code
+    ├── ParameterError       2   a parameter has a value that is not allowed
+    ├── DataError            3   data or client ids cannot be used
+    │   └── DataTypeError    3   ... because of their type
+    ├── MessageError         4   a summary or a model contradicts itself or the others
+    ├── QuorumError          5   too few clients answered
+    ├── DatasetError         6   a named data set is missing, or is not what it should be
+    └── ExtraError           7   an optional part of fedjigsaw is not installed
+
+Each class is also the built-in exception that scikit-learn's users expect (``ValueError`` for a bad
+parameter, and so on). Every message follows one template: *what* of *whom* must be *allowed*; got
+*value*. Then what to do, where there is something to do.
+"""
+
+__all__ = [
+    "DataError",
+    "DataTypeError",
+    "DatasetError",
+    "ExtraError",
+    "FedJigsawError",
+    "FewerClustersWarning",
+    "MessageError",
+    "ParameterError",
+    "QuorumError",
+    "complaint",
+]
+
+
+class FedJigsawError(Exception):
+    """Base class of all errors that fedjigsaw raises on purpose."""
+
+    exit_code = 1
+
+
+class ParameterError(FedJigsawError, ValueError):
+    """A parameter has a value that is not allowed."""
+
+    exit_code = 2
+
+
+class DataError(FedJigsawError, ValueError):
+    """Data or client ids cannot be used."""
+
+    exit_code = 3
+
+
+class DataTypeError(DataError, TypeError):
+    """Data cannot be used because of their type."""
+
+
+class MessageError(FedJigsawError, ValueError):
+    """A summary or a model contradicts itself or the others."""
+
+    exit_code = 4
+
+
+class QuorumError(FedJigsawError, RuntimeError):
+    """Too few clients answered."""
+
+    exit_code = 5
+
+
+class DatasetError(FedJigsawError, LookupError):
+    """A named data set is missing, or is not what it should be."""
+
+    exit_code = 6
+
+
+class ExtraError(FedJigsawError, ImportError):
+    """An optional part of fedjigsaw is not installed."""
+
+    exit_code = 7
+
+
+class FewerClustersWarning(UserWarning):
+    """The summaries held fewer groups than the clusters asked for; none was invented."""
+
+
+def complaint(what: str, whom: str, allowed: str, got: object, advice: str = "") -> str:
+    """Fill in the one template of all error messages.
+
+    Examples
+    --------
+    >>> complaint("n_clusters", "FeCA", "an integer >= 1", 0)
+    'n_clusters of FeCA must be an integer >= 1; got 0.'
+    """
+    sentence = f"{what} of {whom} must be {allowed}; got {got}."
+    return f"{sentence} {advice}" if advice else sentence

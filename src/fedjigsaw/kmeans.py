@@ -1,0 +1,271 @@
+r"""k-means, the one kernel under every method, and the one door to its fast backends.
+
+The problem: rows :math:`x_n \in R^d` with weights :math:`w_n \ge 0` and a number k; find centers
+
+.. math:: \min_{c_1, \dots, c_k} \; \sum_n w_n \min_j \|x_n - c_j\|^2 .
+
+It is solved by k-means++ seeding, Lloyd's iterations and restarts: those of scikit-learn-intelex
+where it is installed, else those of scikit-learn. ``FEDJIGSAW_BACKEND=sklearn`` in the environment
+keeps to scikit-learn. For one seed, each backend gives the same bits on every run; the two differ
+from one another, as two seeds do.
+"""
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.cluster import KMeans, kmeans_plusplus
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import ThreadpoolController
+
+from fedjigsaw._inputs import Floats, Ints, one_of
+from fedjigsaw.errors import DataError, complaint
+
+
+@dataclass(frozen=True)
+class Solution:
+    r"""A clustering of one set of rows, with all that a method may want to know about it.
+
+    Attributes
+    ----------
+    centers : shape (k, d); each is exactly the weighted mean of its rows.
+    labels : shape (n,), the center of each row (-1 for a row of weight zero).
+    counts : shape (k,), total weight of each cluster.
+    sse : shape (k,), :math:`G_i = \sum_{n \in i} w_n \|x_n - c_i\|^2`.
+    extents : shape (k,), largest distance of a cluster's row to its center.
+    """
+
+    centers: Floats
+    labels: Ints
+    counts: Floats
+    sse: Floats
+    extents: Floats
+
+    @property
+    def inertia(self) -> float:
+        return float(self.sse.sum())
+
+
+def kmeans(
+    X: Floats,
+    n_clusters: int,
+    *,
+    rng: np.random.Generator,
+    weights: Floats | None = None,
+    n_init: int = 10,
+    max_iter: int = 300,
+    tol: float = 1e-4,
+    spherical: bool = False,
+) -> Solution:
+    """Cluster the rows of `X` around at most `n_clusters` centers.
+
+    There are never more centers than distinct rows, and no center is empty. With `spherical`, rows
+    and centers are scaled to length one and compared by angle.
+
+    Parameters
+    ----------
+    weights : shape (n,), how much each row counts; None counts each once. A row of weight w acts
+        as w copies of it.
+    n_init : restarts; the best one is kept.
+    max_iter, tol : when a restart ends, as in :class:`sklearn.cluster.KMeans`.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [1.0], [10.0], [11.0]])
+    >>> solution = kmeans(X, 2, rng=np.random.default_rng(0))
+    >>> sorted(solution.centers.ravel().tolist()), solution.inertia
+    ([0.5, 10.5], 1.0)
+    """
+    if weights is not None and not (np.all(weights >= 0) and np.any(weights > 0)):
+        raise DataError(complaint("weights", "k-means", ">= 0 and not all zero", "others"))
+    used = slice(None) if weights is None else np.flatnonzero(weights)
+    rows, w = X[used], None if weights is None else weights[used]
+    if spherical:
+        rows = _unit(rows)
+    k = _at_most_distinct(rows, n_clusters)
+    search = _spherical_labels if spherical else _labels
+    found = search(rows, k, w, n_init, max_iter, tol, rng)
+    return _solution(rows, found, w, spherical, len(X), used)
+
+
+def assign(X: Floats, centers: Floats) -> tuple[Ints, Floats]:
+    """Nearest center of each row, and the distance to it; memory stays bounded for any n.
+
+    Examples
+    --------
+    >>> labels, distances = assign(np.array([[0.0], [4.0]]), np.array([[5.0], [1.0]]))
+    >>> labels.tolist(), distances.tolist()
+    ([1, 0], [1.0, 1.0])
+    """
+    middle = centers.mean(axis=0)  # the expansion below loses digits far from the origin
+    shifted = centers - middle
+    norms = np.einsum("ij,ij->i", shifted, shifted)
+    labels = np.empty(len(X), dtype=np.int64)
+    for part in _blocks(len(X), X.shape[1] + len(centers)):
+        labels[part] = (norms - 2 * ((X[part] - middle) @ shifted.T)).argmin(axis=1)
+    return labels, np.sqrt(_squared_distances(X, centers, labels))
+
+
+# ------------------------------------------------------------------------------------- backends
+
+
+def backend() -> str:
+    """Name of the backend in use: ``"intelex"`` or ``"sklearn"``."""
+    wanted = os.environ.get("FEDJIGSAW_BACKEND", "auto")
+    one_of("auto", "intelex", "sklearn").check("FEDJIGSAW_BACKEND", "the environment", wanted)
+    if wanted == "sklearn":
+        return "sklearn"
+    if wanted == "intelex":
+        _intelex_kmeans()
+        return "intelex"
+    try:
+        _intelex_kmeans()
+    except ImportError:
+        return "sklearn"
+    return "intelex"
+
+
+@cache
+def _intelex_kmeans() -> Any:
+    from sklearnex.cluster import KMeans as IntelexKMeans
+
+    return IntelexKMeans
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()  # a scan of all loaded libraries: once is enough
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one thread.
+
+    Clients run side by side, so more threads each would only fight for the cores; and sums over
+    threads add up in another order, so only one thread gives the same bits in every engine.
+    """
+    with _threads().limit(limits=1):
+        yield
+
+
+def _labels(
+    X: Floats,
+    k: int,
+    w: Floats | None,
+    n_init: int,
+    max_iter: int,
+    tol: float,
+    rng: np.random.Generator,
+) -> Ints:
+    options = {
+        "n_init": n_init,
+        "max_iter": max_iter,
+        "tol": tol,
+        "random_state": int(rng.integers(2**31)),
+    }
+    if w is None and backend() == "intelex":
+        solver = _intelex_kmeans()(k, n_jobs=1, **options)
+    else:  # intelex knows no weights
+        solver = KMeans(k, **options)
+    with warnings.catch_warnings():
+        # fewer centers than asked for is a result here, and the caller's to judge
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        labels: Ints = solver.fit(X, sample_weight=w).labels_
+    return labels.astype(np.int64)
+
+
+def _spherical_labels(
+    X: Floats,
+    k: int,
+    w: Floats | None,
+    n_init: int,
+    max_iter: int,
+    tol: float,
+    rng: np.random.Generator,
+) -> Ints:
+    best, best_similarity = np.zeros(len(X), dtype=np.int64), -np.inf
+    w = np.ones(len(X)) if w is None else w
+    for _ in range(n_init):
+        centers, _ = kmeans_plusplus(X, k, sample_weight=w, random_state=int(rng.integers(2**31)))
+        similarity = -np.inf
+        for _ in range(max_iter):
+            cosines = X @ centers.T
+            labels = cosines.argmax(axis=1)
+            before, similarity = similarity, float(w @ cosines[np.arange(len(X)), labels])
+            if similarity - before <= tol * w.sum() * 1e-2:
+                break
+            sums = _sums(X, labels, w, k)
+            norms = np.linalg.norm(sums, axis=1, keepdims=True)
+            centers = np.where(norms > 0, sums / np.where(norms > 0, norms, 1), centers)
+        if similarity > best_similarity:
+            best, best_similarity = labels, similarity
+    return best
+
+
+# ---------------------------------------------------------------------------------------- parts
+
+
+def _solution(
+    X: Floats, labels: Ints, w: Floats | None, spherical: bool, n_rows: int, used: slice | Ints
+) -> Solution:
+    """Means, counts and spreads of the clusters that are not empty."""
+    _, labels = np.unique(labels, return_inverse=True)
+    w = np.ones(len(X)) if w is None else w
+    k = int(labels.max()) + 1
+    counts = np.bincount(labels, w, minlength=k)
+    centers = _sums(X, labels, w, k) / counts[:, None]
+    if spherical:
+        centers = _unit(centers)
+    squared = _squared_distances(X, centers, labels)
+    extents = np.zeros(k)
+    np.maximum.at(extents, labels, squared)
+    all_labels = np.full(n_rows, -1, dtype=np.int64)
+    all_labels[used] = labels
+    sse = np.bincount(labels, w * squared, minlength=k)
+    return Solution(centers, all_labels, counts, sse, np.sqrt(extents))
+
+
+def _at_most_distinct(X: Floats, k: int) -> int:
+    if (
+        k <= 1 or len(np.unique(X[:, 0])) >= k
+    ):  # distinct in one column is distinct: cheap, and usual
+        return k
+    return min(k, len(np.unique(X, axis=0)))
+
+
+def _sums(X: Floats, labels: Ints, w: Floats, k: int) -> Floats:
+    members = csr_array((w, labels, np.arange(len(X) + 1)), shape=(len(X), k))
+    sums: Floats = members.T @ X
+    return sums
+
+
+def _squared_distances(X: Floats, centers: Floats, labels: Ints) -> Floats:
+    """Squared distance of each row to the center of its label, from differences: exact anywhere."""
+    squared = np.empty(len(X))
+    for part in _blocks(len(X), X.shape[1]):
+        difference = X[part] - centers[labels[part]]
+        np.einsum("ij,ij->i", difference, difference, out=squared[part])
+    return squared
+
+
+def _blocks(n_rows: int, width: int) -> Iterator[slice]:
+    """Cut rows into blocks of at most 32 MB when each needs `width` floats."""
+    step = max(1, 2**22 // width)
+    return (slice(start, start + step) for start in range(0, n_rows, step))
+
+
+def _unit(X: Floats) -> Floats:
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    if not norms.all():
+        row = int(np.flatnonzero(norms == 0)[0])
+        raise DataError(
+            complaint("rows", "spherical k-means", "different from zero", f"a zero row {row}")
+        )
+    unit: Floats = X / norms
+    return unit

@@ -1,0 +1,48 @@
+"""Distances between two sets of centers, and the best one-to-one matching of them."""
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+
+from fedjigsaw._inputs import Floats, Ints
+from fedjigsaw.errors import DataError, complaint
+
+
+def pairwise_distances(a: Floats, b: Floats) -> Floats:
+    """Euclidean distance of every row of `a` to every row of `b`.
+
+    Differences are taken before squaring, so that data far from the origin lose no digits.
+
+    Examples
+    --------
+    >>> pairwise_distances([[0, 0]], [[3, 4], [0, 1]])
+    array([[5., 1.]])
+    """
+    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
+        allowed = "2-D with the same number of columns"
+        raise DataError(
+            complaint("shapes", "two sets of centers", allowed, f"{a.shape} and {b.shape}")
+        )
+    distances: Floats = cdist(a, b)
+    return distances
+
+
+def match(a: Floats, b: Floats) -> tuple[Ints, Ints]:
+    r"""Pair rows of `a` with rows of `b` so that the summed squared distance is smallest.
+
+    With sets of different size, as many pairs are made as the smaller one has rows. Solves
+    :math:`\min_\pi \sum_i \|a_i - b_{\pi(i)}\|^2` over one-to-one :math:`\pi`.
+
+    Returns
+    -------
+    rows of `a` and the rows of `b` they are paired with.
+
+    Examples
+    --------
+    >>> rows, partners = match([[0.0], [9.0]], [[8.0], [1.0], [50.0]])
+    >>> partners
+    array([1, 0])
+    """
+    rows, partners = linear_sum_assignment(pairwise_distances(a, b) ** 2)
+    return rows, partners

@@ -1,0 +1,275 @@
+"""What travels between clients and server, and the record of what did.
+
+All messages are frozen and check themselves when made: a message that exists is well formed,
+wherever it came from. Arrays inside are private, read-only copies.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from fedjigsaw._inputs import Floats, Ints, check_name
+from fedjigsaw.errors import MessageError, complaint
+
+Tensors = Mapping[str, np.ndarray]
+
+
+class _Message:
+    """Equality bit by bit, size in bytes, and a pickle that re-runs the checks."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and all(
+            _same(getattr(self, f.name), getattr(other, f.name))
+            for f in fields(self)  # type: ignore[arg-type]
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the numbers inside (8 for a scalar), without a file's or network's envelope."""
+        return sum(_size(getattr(self, f.name)) for f in fields(self))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class Summary(_Message):
+    """The one small thing that a client sends.
+
+    Parameters
+    ----------
+    n_samples : how many rows the client has.
+    centers : array of shape (k_m, d), the client's local centers.
+    radii, counts, sse : arrays of shape (k_m,) or None
+        How far each center reaches, how many rows are nearest to it, and their summed squared
+        distance. A method sends only what its server needs.
+    tensors : further named arrays, for methods that send more than centers.
+    client : the sender's name; ``Client.answer`` signs it.
+
+    Examples
+    --------
+    >>> Summary(n_samples=3, centers=[[0.0, 0.0]], radii=[1.5]).nbytes
+    32
+    """
+
+    n_samples: int
+    centers: Floats
+    radii: Floats | None = None
+    counts: Ints | None = None
+    sse: Floats | None = None
+    tensors: Tensors = field(default_factory=dict)
+    client: str = ""
+
+    def __post_init__(self) -> None:
+        owner = f"client {self.client!r}" if self.client else "a client"
+        if self.client:
+            check_name(self.client)
+        if int(self.n_samples) != self.n_samples or self.n_samples < 1:
+            raise MessageError(complaint("n_samples", owner, "an integer >= 1", self.n_samples))
+        _set(self, "n_samples", int(self.n_samples))
+        _set(self, "centers", _centers(self.centers, owner))
+        for name in ("radii", "counts", "sse"):
+            values = getattr(self, name)
+            if values is not None:
+                dtype = np.int64 if name == "counts" else np.float64
+                _set(self, name, _per_center(name, values, len(self.centers), owner, dtype))
+        _set(self, "tensors", _tensors(self.tensors, owner))
+
+
+@dataclass(frozen=True, eq=False)
+class Model(_Message):
+    """What the server makes of the summaries.
+
+    Parameters
+    ----------
+    centers : array of shape (k, d), the recovered centers.
+    method : the method's name, as on the command line.
+    params : its parameters, all of them JSON values.
+    feature_names : names of the d columns, where the clients' data had any.
+    tensors : further named arrays.
+    """
+
+    centers: Floats
+    method: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    feature_names: tuple[str, ...] | None = None
+    tensors: Tensors = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _set(self, "centers", _centers(self.centers, "a model"))
+        if self.feature_names is not None:
+            names = tuple(self.feature_names)
+            if len(names) != self.centers.shape[1]:
+                allowed = f"one per column, {self.centers.shape[1]}"
+                raise MessageError(complaint("feature_names", "a model", allowed, len(names)))
+            _set(self, "feature_names", names)
+        _set(self, "tensors", _tensors(self.tensors, "a model"))
+
+
+@dataclass(frozen=True, eq=False)
+class Broadcast(_Message):
+    """What the server tells all clients at the start of a round."""
+
+    round: int
+    seed: int
+    model: Model | None = None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A client's non-answer. `cause` stays in this process; it is for the traceback."""
+
+    client: str
+    reason: str
+    cause: BaseException | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Round:
+    """The record of one round: who sent how many bytes, who failed and why."""
+
+    number: int
+    bytes_up: Mapping[str, int]
+    bytes_down: int
+    failures: tuple[Failure, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """The record of a run: all that crossed the line between clients and server.
+
+    Examples
+    --------
+    >>> transcript = Transcript(seed=7, rounds=(Round(0, {"a": 96, "b": 64}, 16, (), 0.1),))
+    >>> transcript.bytes_up, transcript.clients
+    (160, ('a', 'b'))
+    """
+
+    seed: int
+    rounds: tuple[Round, ...]
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Names of all who answered in at least one round."""
+        return tuple(sorted({name for r in self.rounds for name in r.bytes_up}))
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        return tuple(failure for r in self.rounds for failure in r.failures)
+
+    @property
+    def bytes_up(self) -> int:
+        return sum(sum(r.bytes_up.values()) for r in self.rounds)
+
+    @property
+    def bytes_down(self) -> int:
+        return sum(r.bytes_down for r in self.rounds)
+
+    @property
+    def seconds(self) -> float:
+        return sum(r.seconds for r in self.rounds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "seed": self.seed,
+            "rounds": [
+                {
+                    "number": r.number,
+                    "bytes_up": dict(r.bytes_up),
+                    "bytes_down": r.bytes_down,
+                    "failures": {f.client: f.reason for f in r.failures},
+                    "seconds": r.seconds,
+                }
+                for r in self.rounds
+            ],
+        }
+
+
+def check_same_width(summaries: Sequence[Summary]) -> None:
+    """All clients must have measured the same columns."""
+    first = summaries[0]
+    for summary in summaries[1:]:
+        if summary.centers.shape[1] != first.centers.shape[1]:
+            raise MessageError(
+                complaint(
+                    "number of features",
+                    f"client {summary.client!r}",
+                    f"that of client {first.client!r}, {first.centers.shape[1]}",
+                    summary.centers.shape[1],
+                )
+            )
+
+
+# ------------------------------------------------------------------------------ checks and sizes
+
+
+def _set(message: object, name: str, value: object) -> None:
+    object.__setattr__(message, name, value)  # the dataclass is frozen for everyone else
+
+
+def _frozen(values: Any, dtype: Any = None) -> np.ndarray:
+    array = np.array(values, dtype=dtype, order="C")
+    array.setflags(write=False)
+    return array
+
+
+def _centers(values: Any, owner: str) -> Floats:
+    allowed = "finite numbers of shape (>= 1 center, >= 1 feature)"
+    try:
+        array: Floats = _frozen(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise MessageError(complaint("centers", owner, allowed, error)) from error
+    if array.ndim != 2 or 0 in array.shape:
+        raise MessageError(complaint("centers", owner, allowed, f"shape {array.shape}"))
+    if not np.isfinite(array).all():
+        raise MessageError(complaint("centers", owner, allowed, "NaN or infinity"))
+    return array
+
+
+def _per_center(name: str, values: Any, n_centers: int, owner: str, dtype: type[Any]) -> np.ndarray:
+    kind = "whole numbers" if dtype is np.int64 else "finite numbers"
+    allowed = f"{kind} >= 0, one per center, shape ({n_centers},)"
+    array = np.asarray(values)
+    if array.shape != (n_centers,):
+        raise MessageError(complaint(name, owner, allowed, f"shape {array.shape}"))
+    if array.dtype.kind not in "iuf" or not np.isfinite(array).all() or (array < 0).any():
+        raise MessageError(complaint(name, owner, allowed, array.tolist()))
+    if dtype is np.int64 and (array != np.floor(array)).any():
+        raise MessageError(complaint(name, owner, allowed, array.tolist()))
+    return _frozen(array, dtype)
+
+
+def _tensors(values: Tensors, owner: str) -> dict[str, np.ndarray]:
+    tensors = {}
+    for name, value in values.items():
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise MessageError(
+                complaint(f"tensor {name!r}", owner, "an array of numbers", array.dtype)
+            )
+        tensors[str(name)] = _frozen(array)
+    return tensors
+
+
+def _same(a: object, b: object) -> bool:
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    return type(a) is type(b) and a == b
+
+
+def _size(value: object) -> int:
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, Mapping):
+        return sum(_size(item) for item in value.values() if isinstance(item, np.ndarray))
+    if isinstance(value, _Message):
+        return value.nbytes
+    return 8 if isinstance(value, (int, float)) else 0

@@ -1,0 +1,68 @@
+"""The table of methods: a new one is a file of its own and a row here.
+
+Everything that offers a choice of methods (command line, benchmarks, pictures, common tests) reads
+this table, so a method looks the same, with the same color, wherever it is shown. Colors are from
+the palette of Okabe and Ito, which color-blind readers can tell apart.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fedjigsaw.base import FederatedClusterer
+from fedjigsaw.central import CentralKMeans
+from fedjigsaw.errors import ParameterError, complaint
+from fedjigsaw.feca import FeCA
+
+
+@dataclass(frozen=True)
+class Entry:
+    cls: type[FederatedClusterer]
+    label: str
+    color: str
+    about: str
+    source: str
+
+
+METHODS = {
+    entry.cls.method: entry
+    for entry in (
+        Entry(
+            FeCA,
+            "FeCA",
+            "#D55E00",
+            "one message per client: centers and radii, grouped at the server",
+            "Xu et al. 2024",
+        ),
+        Entry(
+            CentralKMeans,
+            "Centralized",
+            "#000000",
+            "no federation: raw rows leave the clients; the benchmark",
+            "Lloyd 1982",
+        ),
+    )
+}
+
+
+def make(name: str, n_clusters: int, random_state: Any = None, **params: Any) -> FederatedClusterer:
+    """An estimator by its name on the command line.
+
+    Examples
+    --------
+    >>> make("feca", 15, random_state=0, refine=False)
+    FeCA(n_clusters=15, random_state=0, refine=False)
+    """
+    if name not in METHODS:
+        raise ParameterError(
+            complaint("name", "a method", "one of " + ", ".join(METHODS), repr(name))
+        )
+    cls = METHODS[name].cls
+    unknown = set(params) - set(cls.rules)
+    if unknown:
+        allowed = "among " + ", ".join(cls.rules)
+        raise ParameterError(
+            complaint("parameters", cls.__name__, allowed, ", ".join(sorted(unknown)))
+        )
+    # not every method is a FederatedClusterer with just these, but all take both by name
+    method: FederatedClusterer = cls(n_clusters=n_clusters, random_state=random_state, **params)  # type: ignore[call-arg]
+    return method

@@ -1,0 +1,115 @@
+r"""How good recovered centers and labels are.
+
+Centers are compared with true centers :math:`c^*` after the best one-to-one matching; labels with
+true classes. All functions return plain floats.
+"""
+
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
+
+from fedjigsaw._inputs import Floats
+from fedjigsaw.errors import DataError, complaint
+from fedjigsaw.kmeans import assign
+from fedjigsaw.matching import match
+
+
+def center_mse(found: Any, true: Any) -> float:
+    r"""Mean squared distance :math:`\frac1k \sum_i \|c_i - c^*_{\pi(i)}\|^2` of matched centers.
+
+    With fewer (or more) centers found than there are, only the matched pairs count.
+
+    Examples
+    --------
+    >>> center_mse([[0.0, 3.0], [5.0, 5.0]], [[5.0, 5.0], [0.0, 0.0]])
+    4.5
+    """
+    found, true = np.asarray(found, dtype=np.float64), np.asarray(true, dtype=np.float64)
+    rows, partners = match(found, true)
+    return float(((found[rows] - true[partners]) ** 2).sum(axis=1).mean())
+
+
+def center_l2(found: Any, true: Any) -> float:
+    r"""Frobenius norm of matched differences, :math:`\sqrt{k \cdot MSE}`: the paper's main number.
+
+    Examples
+    --------
+    >>> center_l2([[0.0, 3.0], [5.0, 5.0]], [[5.0, 5.0], [0.0, 0.0]])
+    3.0
+    """
+    return float(np.sqrt(min(len(found), len(true)) * center_mse(found, true)))
+
+
+def purity(labels: Any, classes: Any) -> float:
+    """Share of rows whose class is the most frequent one of their cluster.
+
+    Examples
+    --------
+    >>> purity([0, 0, 1, 1], ["a", "a", "a", "b"])
+    0.75
+    """
+    _check_same_length(labels, classes)
+    table = contingency_matrix(classes, labels)
+    return float(table.max(axis=0).sum() / table.sum())
+
+
+def nmi(labels: Any, classes: Any) -> float:
+    r"""Normalized mutual information :math:`2 I(X; Y) / (H(X) + H(Y))`.
+
+    Examples
+    --------
+    >>> nmi([0, 0, 1, 1], ["b", "b", "a", "a"])
+    1.0
+    """
+    _check_same_length(labels, classes)
+    return float(normalized_mutual_info_score(classes, labels, average_method="arithmetic"))
+
+
+def ari(labels: Any, classes: Any) -> float:
+    """Rand index adjusted for chance: 1 for equal partitions, about 0 for random labels.
+
+    Examples
+    --------
+    >>> ari([0, 0, 1, 1], ["b", "b", "a", "a"])
+    1.0
+    """
+    _check_same_length(labels, classes)
+    return float(adjusted_rand_score(classes, labels))
+
+
+def inertia(X: Any, centers: Any) -> float:
+    r"""The k-means objective :math:`\sum_n \min_j \|x_n - c_j\|^2`.
+
+    Examples
+    --------
+    >>> inertia([[0.0], [3.0]], [[1.0]])
+    5.0
+    """
+    _, distances = assign(_rows(X), _rows(centers))
+    return float(distances @ distances)
+
+
+def inertia_ratio(X: Any, centers: Any, reference: Any) -> float:
+    """Objective of `centers` over that of `reference` centers on the same rows; 1 is as good.
+
+    Examples
+    --------
+    >>> inertia_ratio([[0.0], [2.0]], [[0.0]], [[1.0]])
+    2.0
+    """
+    best = inertia(X, reference)
+    if best == 0:
+        raise DataError(complaint("inertia", "the reference centers", "> 0", 0))
+    return inertia(X, centers) / best
+
+
+def _rows(values: Any) -> Floats:
+    return np.atleast_2d(np.asarray(values, dtype=np.float64))
+
+
+def _check_same_length(labels: Any, classes: Any) -> None:
+    if len(labels) != len(classes):
+        allowed = f"one per true class, {len(classes)}"
+        raise DataError(complaint("labels", "a metric", allowed, len(labels)))

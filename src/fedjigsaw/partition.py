@@ -1,0 +1,120 @@
+"""Ways to deal rows out to clients, for simulations.
+
+Each function returns client ids of shape (n_samples,), ready for ``fit(X, clients=ids)``.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from fedjigsaw._inputs import Ints, integer, real
+from fedjigsaw.errors import DataError, ParameterError, complaint
+
+MAX_REDRAWS = 10_000
+
+
+def iid(n_samples: int, n_clients: int, *, rng: np.random.Generator | int) -> Ints:
+    """Deal rows out at random, as evenly as possible.
+
+    Examples
+    --------
+    >>> np.bincount(iid(10, 3, rng=0)).tolist()
+    [4, 3, 3]
+    """
+    _check_clients("iid", n_samples, n_clients)
+    return np.random.default_rng(rng).permutation(np.arange(n_samples) % n_clients)
+
+
+def dirichlet(
+    labels: Any, n_clients: int, *, alpha: float, rng: np.random.Generator | int, min_size: int = 1
+) -> Ints:
+    r"""Deal each class out in random proportions :math:`p \sim \mathrm{Dir}(\alpha)` over clients.
+
+    The smaller `alpha`, the fewer classes a client sees. Proportions are redrawn until every
+    client has at least `min_size` rows.
+
+    Examples
+    --------
+    >>> ids = dirichlet([0] * 50 + [1] * 50, 4, alpha=0.3, rng=0, min_size=5)
+    >>> ids.shape, bool(np.bincount(ids).min() >= 5)
+    ((100,), True)
+    """
+    rng = np.random.default_rng(rng)
+    classes, sizes = _check_labels("dirichlet", labels)
+    _check_clients("dirichlet", len(classes), n_clients)
+    real(0, inclusive=False).check("alpha", "dirichlet", alpha)
+    integer(0).check("min_size", "dirichlet", min_size)
+    if min_size * n_clients > len(classes):
+        allowed = f"at most n_samples / n_clients = {len(classes) / n_clients:g}"
+        raise ParameterError(complaint("min_size", "dirichlet", allowed, min_size))
+    for _ in range(MAX_REDRAWS):
+        shares = rng.dirichlet(np.full(n_clients, float(alpha)), size=len(sizes))
+        cuts = np.rint(np.cumsum(shares, axis=1) * sizes[:, None]).astype(np.int64)
+        cuts[:, -1] = sizes
+        counts = np.diff(cuts, axis=1, prepend=0)
+        if counts.sum(axis=0).min() >= min_size:
+            return _deal(classes, counts, rng)
+    raise ParameterError(
+        complaint(
+            "min_size",
+            "dirichlet",
+            f"within reach for {n_clients} clients and alpha = {alpha:g}",
+            f"{min_size}, not met in {MAX_REDRAWS} draws",
+            "Use fewer clients, a larger alpha or a smaller min_size.",
+        )
+    )
+
+
+def shards(
+    labels: Any, n_clients: int, *, rng: np.random.Generator | int, shards_per_client: int = 2
+) -> Ints:
+    """Sort rows by class, cut them into equal shards, and give each client a few at random.
+
+    A client then sees few classes, however large the data are (McMahan et al., 2017).
+
+    Examples
+    --------
+    >>> ids = shards([0] * 6 + [1] * 6, 2, rng=0, shards_per_client=1)
+    >>> sorted([ids[:6].tolist(), ids[6:].tolist()])
+    [[0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1]]
+    """
+    rng = np.random.default_rng(rng)
+    classes, _ = _check_labels("shards", labels)
+    integer(1).check("shards_per_client", "shards", shards_per_client)
+    _check_clients("shards", len(classes), n_clients)
+    n_shards = n_clients * shards_per_client
+    if n_shards > len(classes):
+        allowed = f"at most n_samples / n_clients = {len(classes) / n_clients:g}"
+        raise ParameterError(complaint("shards_per_client", "shards", allowed, shards_per_client))
+    # rows of one class in random order, then classes one after the other
+    order = np.lexsort((rng.random(len(classes)), classes))
+    owners = rng.permutation(np.arange(n_shards) % n_clients)
+    ids = np.empty(len(classes), dtype=np.int64)
+    ids[order] = owners[np.arange(len(classes)) * n_shards // len(classes)]
+    return ids
+
+
+def _deal(classes: Ints, counts: Ints, rng: np.random.Generator) -> Ints:
+    """Give client m ``counts[c, m]`` random rows of each class c."""
+    ids = np.empty(len(classes), dtype=np.int64)
+    for c, row in enumerate(counts):
+        members = rng.permutation(np.flatnonzero(classes == c))
+        ids[members] = np.repeat(np.arange(len(row)), row)
+    return ids
+
+
+def _check_labels(owner: str, labels: Any) -> tuple[Ints, Ints]:
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or not len(labels):
+        allowed = "1-D with at least one label"
+        raise DataError(complaint("labels", owner, allowed, f"shape {labels.shape}"))
+    _, classes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    return classes, sizes
+
+
+def _check_clients(owner: str, n_samples: int, n_clients: int) -> None:
+    integer(1).check("n_samples", owner, n_samples)
+    integer(1).check("n_clients", owner, n_clients)
+    if n_clients > n_samples:
+        allowed = f"at most the number of rows, {n_samples}"
+        raise ParameterError(complaint("n_clients", owner, allowed, n_clients))
