@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from math import isfinite
 from numbers import Integral, Real
 from typing import Any
 
@@ -49,7 +50,8 @@ def real(low: float, *, inclusive: bool = True) -> Rule:
     def accepts(value: object) -> bool:
         if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
             return False
-        return bool(np.isfinite(value)) and (value >= low if inclusive else value > low)
+        number = float(value)
+        return isfinite(number) and (number >= low if inclusive else number > low)
 
     return Rule(f"a finite number {'>=' if inclusive else '>'} {low:g}", accepts)
 

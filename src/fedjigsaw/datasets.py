@@ -142,8 +142,8 @@ def fetch_ssets(*, home: str = SSETS_HOME, progress: bool = False) -> Path:
         _unpack_truth(folder)
         for sset in SSETS_HASHES:
             _read_sset(folder, sset)
-        for file in folder.iterdir():
-            file.replace(place / file.name)
+        for path in folder.iterdir():
+            path.replace(place / path.name)
     return place
 
 

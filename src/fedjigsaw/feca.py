@@ -113,7 +113,7 @@ class FeCA(FederatedClusterer):
             max_iter=self.max_iter,
             tol=self.tol,
         )
-        keep = slice(None)
+        keep = np.arange(len(local.centers))
         if self.refine:
             keep = drop_one_fit_many(local.centers, local.counts, local.sse)
         centers = local.centers[keep]

@@ -218,7 +218,7 @@ def _solution(
     _, labels = np.unique(labels, return_inverse=True)
     w = np.ones(len(X)) if w is None else w
     k = int(labels.max()) + 1
-    counts = np.bincount(labels, w, minlength=k)
+    counts: Floats = np.bincount(labels, w, minlength=k).astype(np.float64)
     centers = _sums(X, labels, w, k) / counts[:, None]
     if spherical:
         centers = _unit(centers)
@@ -227,7 +227,7 @@ def _solution(
     np.maximum.at(extents, labels, squared)
     all_labels = np.full(n_rows, -1, dtype=np.int64)
     all_labels[used] = labels
-    sse = np.bincount(labels, w * squared, minlength=k)
+    sse: Floats = np.bincount(labels, w * squared, minlength=k).astype(np.float64)
     return Solution(centers, all_labels, counts, sse, np.sqrt(extents))
 
 

@@ -33,7 +33,8 @@ class _Message:
     @property
     def nbytes(self) -> int:
         """Bytes of the numbers inside (8 for a scalar), without a file's or network's envelope."""
-        return sum(_size(getattr(self, f.name)) for f in fields(self))  # type: ignore[arg-type]
+        sizes: list[int] = [_size(getattr(self, f.name)) for f in fields(self)]  # type: ignore[arg-type]
+        return sum(sizes)
 
 
 @dataclass(frozen=True, eq=False)

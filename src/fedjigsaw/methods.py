@@ -63,6 +63,4 @@ def make(name: str, n_clusters: int, random_state: Any = None, **params: Any) ->
         raise ParameterError(
             complaint("parameters", cls.__name__, allowed, ", ".join(sorted(unknown)))
         )
-    # not every method is a FederatedClusterer with just these, but all take both by name
-    method: FederatedClusterer = cls(n_clusters=n_clusters, random_state=random_state, **params)  # type: ignore[call-arg]
-    return method
+    return cls(n_clusters=n_clusters, random_state=random_state, **params)

@@ -75,7 +75,7 @@ def roadmap(feca: FederatedClusterer, data: Dataset, clients: Ints) -> Figure:
     large = [figure.add_subplot(grid[:, column]) for column in (0, 2, 3)]
     small = [figure.add_subplot(grid[row, 1]) for row in range(3)]
 
-    large[0].scatter(*data.X.T, s=1.5, c=PALE, linewidths=0)
+    _points(large[0], data.X, s=1.5, c=PALE, linewidths=0)
     n_dropped = 0
     for axes, (name, rows) in zip(small, shards.items(), strict=False):
         local = Client(name, rows, unrefined).answer(broadcast).centers
@@ -83,9 +83,9 @@ def roadmap(feca: FederatedClusterer, data: Dataset, clients: Ints) -> Figure:
         _draw_client(axes, rows, local, sent[name], _client_color(list(shards), name))
     for name, summary in sent.items():
         _draw_summary(large[1], summary, _client_color(list(shards), name))
-    large[2].scatter(*data.X.T, s=1.5, c=PALE, linewidths=0)
+    _points(large[2], data.X, s=1.5, c=PALE, linewidths=0)
     if data.centers is not None:
-        large[2].scatter(*data.centers.T, s=90, marker="+", c=INK, label="true center", zorder=3)
+        _points(large[2], data.centers, s=90, marker="+", c=INK, label="true center", zorder=3)
     _draw_recovered(large[2], feca.cluster_centers_)
     large[2].legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, frameon=False)
 
@@ -101,9 +101,9 @@ def roadmap(feca: FederatedClusterer, data: Dataset, clients: Ints) -> Figure:
 
 
 def _draw_client(axes: Axes, rows: Floats, local: Floats, summary: Summary, color: str) -> None:
-    axes.scatter(*rows.T, s=2, c=color, alpha=0.35, linewidths=0)
-    axes.scatter(*local.T, s=16, facecolors="white", edgecolors=INK, linewidths=0.8)
-    axes.scatter(*summary.centers.T, s=16, c=INK, edgecolors="white", linewidths=0.5)
+    _points(axes, rows, s=2, c=color, alpha=0.35, linewidths=0)
+    _points(axes, local, s=16, facecolors="white", edgecolors=INK, linewidths=0.8)
+    _points(axes, summary.centers, s=16, c=INK, edgecolors="white", linewidths=0.5)
 
 
 def _draw_summary(axes: Axes, summary: Summary, color: str) -> None:
@@ -113,15 +113,17 @@ def _draw_summary(axes: Axes, summary: Summary, color: str) -> None:
     radii = np.zeros(len(summary.centers)) if summary.radii is None else summary.radii
     circles = [Circle((x, y), r) for (x, y), r in zip(summary.centers, radii, strict=True)]
     axes.add_collection(PatchCollection(circles, facecolor=color, alpha=0.06, linewidths=0))
-    axes.scatter(*summary.centers.T, s=10, c=color, linewidths=0)
+    _points(axes, summary.centers, s=10, c=color, linewidths=0)
 
 
 def _draw_recovered(axes: Axes, centers: Floats) -> None:
     entry = METHODS[FeCA.method]
-    axes.scatter(
-        *centers.T, s=60, marker="o", facecolors="none", edgecolors=entry.color, linewidths=1.8,
-        label=f"{entry.label}", zorder=4,
-    )  # fmt: skip
+    ring = {"facecolors": "none", "edgecolors": entry.color, "linewidths": 1.8}
+    _points(axes, centers, s=60, label=entry.label, zorder=4, **ring)
+
+
+def _points(axes: Axes, positions: Floats, **style: Any) -> None:
+    axes.scatter(positions[:, 0], positions[:, 1], **style)
 
 
 def _frame(panels: list[Axes], X: Floats) -> None:

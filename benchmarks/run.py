@@ -1,0 +1,171 @@
+"""Speed and memory of fedjigsaw itself: `make bench`, or `python benchmarks/run.py [NAME ...]`.
+
+Each benchmark compares two things in the same run, taking turns, and reports their ratio: the
+machine may be busy, the ratio is not. One JSON line per number goes to results/benchmarks.jsonl.
+"""
+
+import json
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from fedjigsaw import FeCA
+from fedjigsaw._inputs import Floats, Ints, stream
+from fedjigsaw.bench.cells import origin
+from fedjigsaw.datasets import gaussian_grid
+from fedjigsaw.formats import write_whole
+from fedjigsaw.kmeans import _labels, one_thread
+from fedjigsaw.structure import empirical_radii, group_by_radius
+
+RESULTS = Path(__file__).parent.parent / "results" / "benchmarks.jsonl"
+Row = dict[str, Any]
+
+
+def overhead(
+    n_clients: int = 1000, n_rows: int = 500, k: int = 15, turns: int = 3
+) -> Iterator[Row]:
+    """`FeCA.fit` on many small clients, against the bare k-means calls it makes. At most 1.3."""
+    X = gaussian_grid(n_clients * n_rows).X
+    clients = np.repeat(np.arange(n_clients), n_rows)
+    shards = {str(m): X[clients == m] for m in range(n_clients)}
+
+    def bare() -> None:
+        with one_thread():
+            for name, rows in shards.items():
+                _labels(rows, k, None, 10, 300, 1e-4, stream(0, 0, name))
+
+    whole, kernel = [], []
+    for _ in range(turns):
+        kernel.append(_seconds(bare))
+        whole.append(_seconds(lambda: FeCA(k, random_state=0).fit(X, clients=clients)))
+    yield {
+        "benchmark": "overhead",
+        "n_clients": n_clients,
+        "n_rows": n_rows,
+        "seconds": median(whole),
+        "bare_seconds": median(kernel),
+        "ratio": median(whole) / median(kernel),
+        "target": "<= 1.3",
+    }
+
+
+def aggregation() -> Iterator[Row]:
+    """Grouping of received centers in 16 dimensions, against the plain double loop.
+
+    Three kinds of input, 100 centers a client: "separate", where 100 true clusters lie far apart;
+    "blurred", where they overlap; and "alone", where every center stays alone, which is the most
+    work there can be. Target for 1e5 centers: under 10 s and 1 GB, and at least 20 times less than
+    the double loop.
+    """
+    for kind, width in (("separate", 1.0), ("blurred", 20.0), ("alone", 100.0)):
+        for n_clients in (10, 100, 1000):
+            centers, radii = _received(n_clients, width)
+            if kind == "alone":
+                radii = radii / 4
+            tracemalloc.start()
+            with one_thread():
+                groups = group_by_radius(centers, radii)
+                peak = tracemalloc.get_traced_memory()[1]
+                tracemalloc.stop()
+                times = []
+                for _ in range(3):
+                    started = perf_counter()
+                    group_by_radius(centers, radii)
+                    times.append(perf_counter() - started)
+            plain = _double_loop_seconds(centers, groups)
+            yield {
+                "benchmark": "aggregation",
+                "input": kind,
+                "n_centers": len(centers),
+                "n_groups": len(groups),
+                "seconds": median(times),
+                "peak_megabytes": peak / 1e6,
+                "double_loop_seconds": plain,
+                "ratio": plain / median(times),
+                "target": ">= 20, < 10 s, < 1000 MB at 1e5 centers",
+            }
+
+
+def _received(n_clients: int, width: float, k: int = 100, d: int = 16) -> tuple[Floats, Floats]:
+    """What clients would send: each sees 100 true clusters, some twice, some not at all."""
+    rng = np.random.default_rng(1)
+    true = rng.uniform(0, 100, (k, d))
+    centers, radii = [], []
+    for _ in range(n_clients):
+        local = true[rng.integers(k, size=k)] + rng.normal(0, width / 2, (k, d))
+        centers.append(local)
+        radii.append(empirical_radii(local, rng.uniform(4, 6, k) * width))
+    return np.concatenate(centers), np.concatenate(radii)
+
+
+def _double_loop_seconds(centers: Floats, groups: list[Ints], sample: int = 100_000) -> float:
+    """The plain double loop: for each group's center, one distance at a time to each free center.
+
+    How many distances that takes follows from the groups; what one of them costs is measured.
+    """
+    sizes = np.array([len(group) for group in groups])
+    n_distances = int((len(centers) - np.concatenate([[0], np.cumsum(sizes)[:-1]])).sum())
+    started = perf_counter()
+    inside = 0
+    for i in range(sample):
+        inside += bool(np.linalg.norm(centers[0] - centers[i % 1000]) <= 1.0)
+    return n_distances * (perf_counter() - started) / sample
+
+
+def import_time(turns: int = 7) -> Iterator[Row]:
+    """`import fedjigsaw` against the parts of scikit-learn it stands on. At most 0.2 s more."""
+    ours = "import fedjigsaw"
+    theirs = "import sklearn, sklearn.cluster, sklearn.metrics"
+    times: dict[str, list[float]] = {ours: [], theirs: []}
+    for _ in range(turns):
+        for code in (theirs, ours):
+            script = f"import time; t = time.perf_counter(); {code}; print(time.perf_counter() - t)"
+            done = subprocess.run(
+                [sys.executable, "-c", script], capture_output=True, text=True, check=True
+            )
+            times[code].append(float(done.stdout))
+    more = median(times[ours]) - median(times[theirs])
+    yield {
+        "benchmark": "import_time",
+        "seconds": median(times[ours]),
+        "sklearn_seconds": median(times[theirs]),
+        "extra_seconds": more,
+        "ratio": median(times[ours]) / median(times[theirs]),
+        "target": "extra <= 0.2 s",
+    }
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = perf_counter()
+    work()
+    return perf_counter() - started
+
+
+BENCHMARKS = {"overhead": overhead, "aggregation": aggregation, "import_time": import_time}
+
+
+def main(names: list[str]) -> None:
+    """Run the named benchmarks (all by default); their new rows take the place of the old ones."""
+    names = names or list(BENCHMARKS)
+    old = RESULTS.read_text().splitlines() if RESULTS.exists() else []
+    rows = [row for row in map(json.loads, old) if row["benchmark"] not in names]
+    for name in names:
+        for row in BENCHMARKS[name]():
+            print(
+                "  ".join(
+                    f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items()
+                )
+            )
+            rows.append({**row, **origin()})
+    write_whole(RESULTS, "".join(json.dumps(row) + "\n" for row in rows).encode())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
