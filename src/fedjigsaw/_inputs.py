@@ -100,10 +100,11 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool) -> Floats:
         rows: Floats = validate_data(
             estimator, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False
         )
-    except TypeError as error:
-        raise DataTypeError(complaint("data", owner, "a 2-D array of numbers", error)) from error
-    except ValueError as error:
-        raise DataError(complaint("data", owner, "a 2-D array of numbers", error)) from error
+    except (TypeError, ValueError) as error:
+        allowed = "a 2-D array of numbers with the same columns everywhere"
+        reason = " ".join(str(error).split()).rstrip(".")
+        kind = DataTypeError if isinstance(error, TypeError) else DataError
+        raise kind(complaint("data", owner, allowed, f"other data ({reason})")) from error
     bad = np.argwhere(~np.isfinite(rows))
     if len(bad):
         row, column = (int(i) for i in bad[0])

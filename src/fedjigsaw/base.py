@@ -54,6 +54,8 @@ class FederatedClusterer(
         Number of centers found; less than asked for where the summaries held no more.
     inertia_ : float
         Summed squared distance of all rows to their center.
+    n_iter_ : int
+        Rounds of communication that the run took.
     transcript_ : Transcript
         Who sent how much, who failed and why, and the seed of the run.
     model_ : Model
@@ -75,6 +77,7 @@ class FederatedClusterer(
     labels_: Ints
     n_clusters_: int
     inertia_: float
+    n_iter_: int
     transcript_: Transcript
     model_: Model
 
@@ -196,6 +199,7 @@ class FederatedClusterer(
                 n_rounds=self.n_rounds,
                 min_clients=min_clients,
             )
+        self.n_iter_ = len(self.transcript_.rounds)
         self.cluster_centers_ = np.array(self.model_.centers)
         self.n_clusters_ = len(self.cluster_centers_)
         self.labels_, distances = assign(rows, self.cluster_centers_)

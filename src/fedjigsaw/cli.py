@@ -116,7 +116,10 @@ def simulate(
     alpha: Annotated[float, typer.Option(help="dirichlet: the smaller, the more skewed.")] = 0.3,
     min_size: Annotated[
         int | None,
-        typer.Option(min=0, help="dirichlet: fewest rows of a client. Default: k, where it fits."),
+        typer.Option(
+            min=0,
+            help="dirichlet: fewest rows of a client. Default: about k.",
+        ),
     ] = None,
     shards: Annotated[int, typer.Option(min=1, help="shards: how many each client gets.")] = 2,
     method: Annotated[
@@ -147,7 +150,8 @@ def simulate(
     params = dict(_parse_param(text) for text in param or [])
     data = datasets.load(dataset)
     k = k or data.n_clusters
-    min_size = min(k, len(data.X) // clients) if min_size is None else min_size
+    if min_size is None:  # as in the paper's splits, but never hard to meet
+        min_size = min(k, len(data.X) // (10 * clients))
     names = list(dict.fromkeys(method or METHODS))
     cells = [
         Cell(dataset, name, k, seed + r, clients, split, alpha, min_size, shards, params)

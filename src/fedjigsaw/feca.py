@@ -58,16 +58,16 @@ class FeCA(FederatedClusterer):
 
     Examples
     --------
-    >>> import numpy as np
+    Three clients see two of the three clusters each; together they find all three.
+
     >>> from fedjigsaw import FeCA
-    >>> X = np.array([[0, 0], [0, 1], [9, 9], [9, 8], [0, 9], [1, 9], [0, 0.5], [9, 8.5]])
-    >>> feca = FeCA(n_clusters=3, random_state=0)
-    >>> feca.fit(X, clients=["a", "a", "a", "a", "b", "b", "b", "b"]).n_clusters_
-    3
-    >>> sorted(feca.cluster_centers_.tolist())
-    [[0.0, 0.5], [0.5, 9.0], [9.0, 8.5]]
+    >>> a, b, c = ([[x - 1.0], [x + 1.0]] for x in (0, 50, 100))
+    >>> feca = FeCA(n_clusters=3, n_local_clusters=2, random_state=0)
+    >>> feca = feca.fit_clients({"Bern": a + b, "Lyon": b + c, "Oslo": a + c})
+    >>> sorted(feca.cluster_centers_.ravel().tolist())
+    [0.0, 50.0, 100.0]
     >>> feca.transcript_.bytes_up
-    176
+    120
     """
 
     method: ClassVar[str] = "feca"

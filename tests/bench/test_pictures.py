@@ -1,0 +1,57 @@
+import builtins
+
+import pytest
+
+from fedjigsaw import FeCA
+from fedjigsaw.bench import pictures
+from fedjigsaw.errors import ExtraError, ParameterError
+from fedjigsaw.methods import METHODS
+
+MAGIC = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
+
+
+@pytest.fixture(scope="module")
+def figure(grid):
+    data, ids = grid
+    return pictures.roadmap(FeCA(15, random_state=0).fit(data.X, clients=ids), data, ids)
+
+
+def test_roadmap_shows_data_clients_messages_and_result(figure):
+    titles = [axes.get_title() for axes in figure.axes]
+    assert len(titles) == 6
+    assert "What it recovers: 15 centers" in titles[2]
+    assert "3 of 5 clients" in titles[3]
+
+
+def test_a_method_has_its_color(figure):
+    rings = figure.axes[2].collections[-1]
+    from matplotlib.colors import to_hex
+
+    assert to_hex(rings.get_edgecolor()[0]).upper() == METHODS["feca"].color
+
+
+@pytest.mark.parametrize("suffix", MAGIC)
+def test_formats(figure, suffix):
+    assert pictures.render(figure, suffix).startswith(MAGIC[suffix])
+
+
+def test_the_same_figure_gives_the_same_bytes(figure):
+    assert pictures.render(figure, ".png") == pictures.render(figure, ".png")
+
+
+def test_unknown_format(figure):
+    with pytest.raises(ParameterError, match=r"ending of a picture's name must be one of .png"):
+        pictures.render(figure, ".bmp")
+
+
+def test_without_matplotlib(monkeypatch):
+    real = builtins.__import__
+
+    def no_matplotlib(name, *args, **kwargs):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", no_matplotlib)
+    with pytest.raises(ExtraError, match=r"pip install 'fedjigsaw\[plots\]'"):
+        pictures.new_figure(1, 1)

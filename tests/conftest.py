@@ -1,0 +1,44 @@
+"""Fixtures shared by all tests."""
+
+import os
+
+import numpy as np
+import pytest
+
+from fedjigsaw import datasets, partition
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(params=["sklearn", "intelex"])
+def backend(request, monkeypatch):
+    """Runs a test once with each k-means backend."""
+    if request.param == "intelex":
+        pytest.importorskip("sklearnex")
+    monkeypatch.setenv("FEDJIGSAW_BACKEND", request.param)
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def load_or_skip():
+    """Load a data set that needs a file; without the file, skip (in CI: fail) and say why."""
+
+    def load(name):
+        if not datasets.SOURCES[name].is_here:
+            message = f"no data for {name}: run `fedjigsaw data fetch ssets` or set FEDJIGSAW_DATA"
+            if os.environ.get("FEDJIGSAW_REQUIRE_DATA"):
+                pytest.fail(message)
+            pytest.skip(message)
+        return datasets.load(name)
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def grid():
+    """A small generated data set over five skewed clients: data, client ids."""
+    data = datasets.gaussian_grid(900, overlap=0.0, random_state=3)
+    return data, partition.dirichlet(data.y, 5, alpha=1.0, rng=3, min_size=20)

@@ -1,0 +1,185 @@
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from fedjigsaw import CentralKMeans, FeCA, FewerClustersWarning
+from fedjigsaw.errors import DataError, DataTypeError, ParameterError
+
+ROWS = np.array([[0.0, 0.0], [0.0, 1.0], [9.0, 9.0], [9.0, 8.0]])
+
+
+class TestTheTwoDoors:
+    def test_ids_and_shards_give_the_same(self, grid):
+        data, ids = grid
+        by_ids = FeCA(15, random_state=0).fit(data.X, clients=ids)
+        shards = [data.X[ids == m] for m in range(5)]
+        by_list = FeCA(15, random_state=0).fit_clients(shards)
+        by_names = FeCA(15, random_state=0).fit_clients({str(m): s for m, s in enumerate(shards)})
+        assert by_ids.model_ == by_list.model_ == by_names.model_
+        assert (
+            by_list.labels_ == np.concatenate([by_ids.labels_[ids == m] for m in range(5)])
+        ).all()
+
+    def test_no_ids_is_one_client(self):
+        alone = FeCA(2, random_state=0).fit(ROWS)
+        assert alone.transcript_.clients == ("0",)
+        assert alone.model_ == FeCA(2, random_state=0).fit_clients([ROWS]).model_
+
+    def test_order_of_the_mapping_does_not_matter(self, grid):
+        data, ids = grid
+        shards = {f"site {m}": data.X[ids == m] for m in range(5)}
+        backwards = dict(reversed(shards.items()))
+        first, second = (FeCA(15, random_state=0).fit_clients(s) for s in (shards, backwards))
+        assert first.model_ == second.model_
+
+    def test_data_frames_keep_their_column_names(self):
+        frame = pd.DataFrame(ROWS, columns=["age", "dose"])
+        method = FeCA(2, random_state=0).fit_clients({"a": frame[:2], "b": frame[2:]})
+        assert method.feature_names_in_.tolist() == ["age", "dose"]
+        with pytest.raises(DataError, match="feature names"):
+            method.predict(frame[["dose", "age"]])
+        with pytest.raises(DataError, match=r"client 'b'.*feature names"):
+            FeCA(2).fit_clients({"a": frame, "b": frame.rename(columns={"dose": "size"})})
+
+
+class TestAfterFit:
+    def test_attributes(self):
+        method = FeCA(2, random_state=0).fit(ROWS)
+        assert method.n_clusters_ == 2
+        assert method.n_iter_ == 1
+        assert method.cluster_centers_.shape == (2, 2)
+        assert method.inertia_ == pytest.approx(-method.score(ROWS)) == 1.0
+        assert (method.predict(ROWS) == method.labels_).all()
+        assert method.transform(ROWS).argmin(axis=1).tolist() == method.labels_.tolist()
+        assert method.transcript_.seed == 0
+        assert list(method.get_feature_names_out()) == ["feca0", "feca1"]
+
+    def test_centers_can_be_changed_without_touching_the_model(self):
+        method = FeCA(2, random_state=0).fit(ROWS)
+        method.cluster_centers_[:] = 0
+        assert method.model_.centers.any()
+
+    def test_integer_data_are_fine(self):
+        assert FeCA(2, random_state=0).fit(ROWS.astype(int)).n_clusters_ == 2
+
+    def test_before_fit(self):
+        with pytest.raises(NotFittedError):
+            FeCA(2).predict(ROWS)
+
+    def test_configuration_is_json(self):
+        method = FeCA(np.int64(3), random_state=np.random.default_rng(0))
+        assert method.configuration()["n_clusters"] == 3
+        assert type(method.configuration()["n_clusters"]) is int
+        assert "random_state" not in method.configuration()
+
+    def test_model_knows_its_method(self):
+        model = FeCA(2, random_state=4).fit(ROWS).model_
+        assert model.method == "feca"
+        assert model.params["random_state"] == 4
+
+
+class TestFewerClusters:
+    def test_all_rows_equal(self):
+        with pytest.warns(
+            FewerClustersWarning, match="found 1 of 3 clusters: .* only 1 distinct row"
+        ):
+            method = FeCA(3).fit(np.ones((5, 2)), clients=[0, 0, 1, 1, 1])
+        assert method.cluster_centers_.tolist() == [[1.0, 1.0]]
+        assert method.inertia_ == 0
+
+    def test_summaries_hold_no_more(self):
+        with pytest.warns(
+            FewerClustersWarning, match="found 2 of 3 .*: the summaries held no more"
+        ):
+            method = FeCA(3, n_local_clusters=2, random_state=0).fit(ROWS)
+        assert method.n_clusters_ == 2
+
+    def test_warning_points_at_the_callers_line(self):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            FeCA(3).fit(np.ones((5, 2)))
+            FeCA(3).fit_clients([np.ones((5, 2))])
+        assert [w.filename for w in caught] == [__file__, __file__]
+
+
+class TestBadInput:
+    """Each has its own message: the parameter, the owner, what is allowed, what came."""
+
+    @pytest.mark.parametrize(
+        ("shards", "error", "words"),
+        [
+            ({"a": ROWS, "b": np.empty((0, 2))}, DataError, r"client 'b' .*0 sample"),
+            ({"a": ROWS, "b": [[np.nan, 1]]}, DataError, "client 'b' must be finite; got NaN in row 0, column 0"),
+            ({"a": ROWS, "b": [[1, -np.inf]]}, DataError, "client 'b' .* infinity .* column 1"),
+            ({"a": ROWS, "b": [["x", "y"]]}, DataError, "client 'b' must be a 2-D array of numbers .*; got .*'x'"),
+            ({"a": ROWS, "b": np.array([[1j, 1]])}, DataError, "client 'b' .*Complex data not supported"),
+            ({"a": ROWS, "b": [[1.0], [1.0, 2.0]]}, DataError, "client 'b'"),
+            ({"a": ROWS, "b": [1.0, 2.0]}, DataError, "client 'b' .*Reshape"),
+            ({"a": ROWS, "b": [[1.0, 2.0, 3.0]]}, DataError, "client 'b' .* 3 features, but FeCA is expecting 2"),
+            ({"a": ROWS, "b": [[{}, 1]]}, DataTypeError, "client 'b'"),
+            ({"a": ROWS, 1.5: ROWS}, DataTypeError, "integers or strings; got 1.5"),
+            ({1: ROWS, "1": ROWS}, DataError, "different from one another"),
+            ({"": ROWS}, DataError, "name of a client"),
+            ([], DataError, "non-empty list of arrays or mapping of id to array; got an empty list"),
+            ({}, DataError, "got an empty dict"),
+            (ROWS, DataError, "got ndarray"),
+            (None, DataError, "got NoneType"),
+        ],
+    )  # fmt: skip
+    def test_shards(self, shards, error, words):
+        with pytest.raises(error, match=words):
+            FeCA(2).fit_clients(shards)
+
+    def test_rows(self):
+        with pytest.raises(DataError, match=r"data of FeCA.fit must be finite; got NaN in row 1"):
+            FeCA(2).fit([[0.0], [np.nan], [np.nan]])
+        with pytest.raises(
+            DataError, match=r"clients of FeCA.fit must be one id per row, shape \(4,\)"
+        ):
+            FeCA(2).fit(ROWS, clients=[0, 1])
+
+    def test_more_clusters_than_rows(self):
+        words = r"n_clusters of CentralKMeans must be at most the number of rows \(n_samples = 4\); got 5"
+        with pytest.raises(ParameterError, match=words):
+            CentralKMeans(5).fit(ROWS)
+
+    def test_one_row(self):
+        assert FeCA(1).fit([[3.0, 4.0]]).cluster_centers_.tolist() == [[3.0, 4.0]]
+        with pytest.raises(ParameterError, match="n_samples = 1"):
+            FeCA(2).fit([[3.0, 4.0]])
+
+    @pytest.mark.parametrize(
+        ("params", "words"),
+        [
+            ({"n_clusters": 0}, "n_clusters of FeCA must be an integer >= 1; got 0"),
+            ({"n_clusters": 2.0}, "n_clusters .* got 2.0"),
+            ({"n_clusters": "auto"}, "n_clusters"),
+            ({"n_local_clusters": 0}, "n_local_clusters .* or None; got 0"),
+            ({"n_init": 0}, "n_init"),
+            ({"refine": 1}, "refine of FeCA must be True or False; got 1"),
+            (
+                {"radius": "both"},
+                "radius of FeCA must be one of 'empirical', 'theoretical'; got 'both'",
+            ),
+            ({"max_iter": 0}, "max_iter"),
+            ({"tol": -1}, "tol of FeCA must be a finite number >= 0; got -1"),
+            ({"random_state": "zero"}, "random_state"),
+        ],
+    )
+    def test_parameters(self, params, words):
+        with pytest.raises(ParameterError, match=words):
+            FeCA(**{"n_clusters": 2, **params}).fit(ROWS)
+
+    def test_nothing_is_half_done(self):
+        method = FeCA(2)
+        with pytest.raises(DataError):
+            method.fit_clients({"a": ROWS, "b": [[np.nan, 1.0]]})
+        assert not hasattr(method, "cluster_centers_")
+
+    def test_prediction_checks_its_rows(self):
+        method = FeCA(2, random_state=0).fit(ROWS)
+        with pytest.raises(DataError, match=r"data of FeCA.predict .* 1 features"):
+            method.predict([[1.0]])

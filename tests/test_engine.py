@@ -1,0 +1,167 @@
+import numpy as np
+import pytest
+
+from doubles import CountsThreads, DiesOnNegative, FailsOnNegative, ShuffledEngine, TwiceEngine
+from fedjigsaw import Client, FeCA, ProcessEngine, SerialEngine, run_rounds
+from fedjigsaw.errors import MessageError, ParameterError, QuorumError
+from fedjigsaw.messages import Broadcast, Failure, Model, Summary
+
+
+def clients(method, **shards):
+    return [Client(name, np.asarray(rows, dtype=float), method) for name, rows in shards.items()]
+
+
+GOOD = [[0.0], [1.0], [9.0]]
+BAD = [[0.0], [-1.0], [9.0]]
+
+
+class TestClient:
+    def test_signs_its_summary(self):
+        (client,) = clients(FeCA(2), berlin=GOOD)
+        assert client.answer(Broadcast(0, 0)).client == "berlin"
+
+    def test_answer_depends_on_name_seed_and_round_only(self, grid):
+        data, _ = grid
+        method = FeCA(15, n_init=1)
+
+        def answer(name, seed, number):
+            return Client(name, data.X, method).answer(Broadcast(number, seed))
+
+        assert answer("a", 0, 0) == answer("a", 0, 0)
+        base = answer("a", 0, 0).centers.tobytes()
+        for other in (answer("b", 0, 0), answer("a", 1, 0), answer("a", 0, 1)):
+            assert other.centers.tobytes() != base
+
+    @pytest.mark.parametrize("engine", [SerialEngine, ProcessEngine])
+    def test_computes_on_one_thread(self, engine):
+        with engine(clients(CountsThreads(2), a=GOOD, b=GOOD)) as running:
+            for summary in running.gather(Broadcast(0, 0)):
+                assert set(summary.tensors["threads"].tolist()) == {1}
+
+
+class TestEnginesAgree:
+    """The same bits, whoever runs the clients and in whatever order they answer."""
+
+    def test_bit_for_bit(self, grid):
+        data, ids = grid
+        fits = [
+            FeCA(15, random_state=5).fit(data.X, clients=ids, engine=engine)
+            for engine in (SerialEngine, ProcessEngine, ShuffledEngine)
+        ]
+        for other in fits[1:]:
+            assert other.model_ == fits[0].model_
+            assert (other.labels_ == fits[0].labels_).all()
+            assert other.inertia_ == fits[0].inertia_
+            assert other.transcript_.rounds[0].bytes_up == fits[0].transcript_.rounds[0].bytes_up
+
+    def test_many_clients_over_few_workers(self, rng):
+        method = FeCA(3, random_state=0)
+        people = clients(method, **{f"c{i:02}": rng.normal(size=(9, 2)) for i in range(23)})
+        with ProcessEngine(people, n_jobs=2) as processes:
+            replies = processes.gather(Broadcast(0, 1))
+        assert replies == SerialEngine(people).gather(Broadcast(0, 1))
+
+    def test_workers_last_for_several_rounds(self):
+        with ProcessEngine(clients(FeCA(2), a=GOOD, b=GOOD), n_jobs=1) as engine:
+            first = engine.gather(Broadcast(0, 0))
+            pool = engine._pool
+            assert engine.gather(Broadcast(0, 0)) == first
+            assert engine._pool is pool
+        assert engine._pool is None
+
+    def test_a_new_client_changes_nothing_for_the_others(self, grid):
+        data, ids = grid
+        method = FeCA(15)
+        everyone = [Client(str(m), data.X[ids == m], method) for m in range(5)]
+        alone = SerialEngine(everyone[1:2]).gather(Broadcast(0, 0))
+        together = SerialEngine(everyone).gather(Broadcast(0, 0))
+        assert together[1] == alone[0]
+
+
+class TestFailures:
+    @pytest.mark.parametrize("engine", [SerialEngine, ProcessEngine])
+    def test_run_goes_on_with_enough_clients(self, engine):
+        method = FailsOnNegative(2, random_state=0)
+        people = clients(method, a=GOOD, b=BAD, c=GOOD)
+        with engine(people) as running:
+            model, transcript = run_rounds(method, running, seed=0, min_clients=2)
+        assert transcript.clients == ("a", "c")
+        assert transcript.failures == (Failure("b", "RuntimeError: cannot take a negative number"),)
+        whole, _ = run_rounds(method, SerialEngine(people[::2]), seed=0)
+        assert model == whole
+
+    def test_by_default_all_must_answer(self):
+        method = FailsOnNegative(2)
+        engine = SerialEngine(clients(method, a=GOOD, b=BAD))
+        words = "at least 2 of 2; got 1 .client 'b' failed: RuntimeError: cannot take"
+        with pytest.raises(QuorumError, match=words) as caught:
+            run_rounds(method, engine, seed=0)
+        assert isinstance(caught.value.__cause__, RuntimeError)
+
+    def test_nobody_answers(self):
+        method = FailsOnNegative(2)
+        engine = SerialEngine(clients(method, a=BAD, b=BAD))
+        with pytest.raises(QuorumError, match="client 'a' failed.*client 'b' failed"):
+            run_rounds(method, engine, seed=0, min_clients=1)
+
+    def test_through_the_estimator(self):
+        method = FailsOnNegative(2, random_state=0)
+        method.fit_clients({"a": GOOD, "b": BAD}, min_clients=1)
+        assert [failure.client for failure in method.transcript_.failures] == ["b"]
+        assert len(method.labels_) == 6
+
+    def test_a_dead_worker_is_a_failure_and_the_next_round_has_a_new_one(self):
+        method = DiesOnNegative(2)
+        with ProcessEngine(clients(method, a=BAD), n_jobs=1) as engine:
+            for _ in range(2):
+                (reply,) = engine.gather(Broadcast(0, 0))
+                assert reply == Failure("a", "its worker process ended abruptly")
+
+    def test_a_client_that_answers_twice(self):
+        method = FeCA(2)
+        with pytest.raises(
+            MessageError, match="replies of client 'a' must be one per round; got two"
+        ):
+            run_rounds(method, TwiceEngine(clients(method, a=GOOD)), seed=0)
+
+    def test_clients_with_other_columns(self):
+        method = FeCA(1)
+        engine = SerialEngine(clients(method, a=[[0.0]], b=[[0.0, 1.0]]))
+        with pytest.raises(MessageError, match="client 'b' must be that of client 'a', 1; got 2"):
+            run_rounds(method, engine, seed=0)
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"min_clients": 3}, "at most the number of clients asked, 2; got 3"),
+            ({"min_clients": 0}, "min_clients"),
+            ({"n_rounds": 0}, "n_rounds"),
+        ],
+    )
+    def test_bad_options(self, options, words):
+        method = FeCA(2)
+        with pytest.raises(ParameterError, match=words):
+            run_rounds(method, SerialEngine(clients(method, a=GOOD, b=GOOD)), seed=0, **options)
+
+    def test_bad_n_jobs(self):
+        with pytest.raises(ParameterError, match="n_jobs of ProcessEngine"):
+            ProcessEngine([], n_jobs=0)
+
+
+class Counter:
+    """A method that hands a number back and forth: each round, the server adds up the replies."""
+
+    def summarize(self, X, broadcast, rng):
+        known = 0.0 if broadcast.model is None else broadcast.model.centers[0, 0]
+        return Summary(n_samples=len(X), centers=[[known + 1]])
+
+    def aggregate(self, summaries, broadcast, rng):
+        return Model([[sum(summary.centers[0, 0] for summary in summaries)]])
+
+
+def test_rounds_build_on_one_another():
+    engine = SerialEngine(clients(Counter(), a=GOOD, b=GOOD))
+    model, transcript = run_rounds(Counter(), engine, seed=0, n_rounds=3)
+    assert model.centers[0, 0] == 14  # 2, then 2 * 3, then 2 * 7
+    assert [r.number for r in transcript.rounds] == [0, 1, 2]
+    assert [r.bytes_down for r in transcript.rounds] == [2 * 16, 2 * 24, 2 * 24]

@@ -1,0 +1,36 @@
+import os
+import stat
+
+import pytest
+
+from fedjigsaw.formats import write_whole
+
+
+def test_writes_and_replaces(tmp_path):
+    path = tmp_path / "a.txt"
+    write_whole(path, b"one")
+    write_whole(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_others_may_read_it_as_usual(tmp_path):
+    usual = tmp_path / "usual"
+    usual.touch()
+    write_whole(tmp_path / "ours", b"")
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("usual", "ours")]
+    assert modes[0] == modes[1]
+
+
+def test_a_failure_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    write_whole(path, b"old")
+
+    def full(_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="disk full"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,33 @@
+"""`import fedjigsaw` loads none of the heavy optional parts, beyond what scikit-learn loads itself."""
+
+import subprocess
+import sys
+
+HEAVY = {
+    "torch", "flwr", "matplotlib", "sklearnex", "daal4py", "pandas", "pyarrow", "pooch", "typer", "rich",
+}  # fmt: skip
+
+
+def loaded_after(code):
+    script = f"import sys\n{code}\nprint(*({HEAVY!r} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+SCIKIT_LEARN = loaded_after("import sklearn.cluster, sklearn.metrics")
+
+
+def test_import_is_light():
+    assert not SCIKIT_LEARN & {"torch", "flwr", "matplotlib"}
+    assert loaded_after("import fedjigsaw") <= SCIKIT_LEARN
+
+
+def test_fitting_needs_only_a_backend():
+    fit = "import fedjigsaw; fedjigsaw.FeCA(2).fit([[0.0], [1.0], [9.0]])"
+    assert loaded_after(fit) <= SCIKIT_LEARN | {"sklearnex", "daal4py"}
+
+
+def test_the_command_line_draws_only_on_demand():
+    assert "matplotlib" not in loaded_after("import fedjigsaw.cli")

@@ -1,0 +1,111 @@
+import pickle
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+from fedjigsaw import Broadcast, Failure, Model, Summary, Transcript
+from fedjigsaw.errors import DataError, MessageError
+from fedjigsaw.messages import Round, check_same_width
+
+CENTERS = [[0.0, 1.0], [2.0, 3.0]]
+
+
+def summary(**changes):
+    fields = {"n_samples": 5, "centers": CENTERS, "radii": [1.0, 2.0], "client": "a"}
+    return Summary(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"n_samples": 0}, "n_samples of client 'a' must be an integer >= 1; got 0"),
+        ({"n_samples": 2.5}, "n_samples"),
+        ({"centers": [[np.nan, 1.0]]}, "centers of client 'a' .* NaN or infinity"),
+        ({"centers": [1.0, 2.0]}, r"got shape \(2,\)"),
+        ({"centers": np.empty((0, 2))}, r"got shape \(0, 2\)"),
+        ({"centers": np.empty((2, 0))}, r"got shape \(2, 0\)"),
+        ({"centers": [[1.0], [1.0, 2.0]]}, "centers"),
+        ({"centers": [["x"]]}, "centers"),
+        ({"radii": [1.0]}, r"radii of client 'a' .* shape \(2,\); got shape \(1,\)"),
+        ({"radii": [-1.0, 1.0]}, "radii"),
+        ({"radii": [np.inf, 1.0]}, "radii"),
+        ({"radii": ["a", "b"]}, "radii"),
+        ({"counts": [1.5, 2]}, "counts of client 'a' must be whole numbers"),
+        ({"counts": [-1, 2]}, "counts"),
+        ({"sse": [np.nan, 0]}, "sse"),
+        ({"tensors": {"w": ["text"]}}, "tensor 'w' of client 'a' must be an array of numbers"),
+    ],
+)
+def test_a_malformed_summary_cannot_be_made(changes, words):
+    with pytest.raises(MessageError, match=words):
+        summary(**changes)
+
+
+def test_a_summary_needs_a_proper_name():
+    with pytest.raises(DataError, match="printable"):
+        summary(client="a\nb")
+
+
+def test_messages_are_frozen_private_copies():
+    mine = np.array(CENTERS)
+    message = summary(centers=mine)
+    mine[0, 0] = 99
+    assert message.centers[0, 0] == 0
+    with pytest.raises(ValueError, match="read-only"):
+        message.centers[0, 0] = 1
+    with pytest.raises(FrozenInstanceError):
+        message.client = "b"
+
+
+def test_equality_is_bit_by_bit():
+    assert summary() == summary()
+    assert summary() != summary(radii=[1.0, np.nextafter(2.0, 3)])
+    assert summary() != summary(radii=None)
+    assert summary(tensors={"w": [1]}) != summary(tensors={"w": [1.0]})
+    assert summary() != Model(CENTERS)
+    assert Model(CENTERS, params={"k": 1}) != Model(CENTERS, params={"k": 1.0})
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        summary(counts=[2, 3], sse=[0.1, 0.2], tensors={"w": np.arange(3)}),
+        Model(CENTERS, "feca", {"n_clusters": 2}, ("x", "y")),
+        Broadcast(1, 2, Model(CENTERS)),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_round_trip_between_processes(message):
+    assert pickle.loads(pickle.dumps(message)) == message
+
+
+def test_size_counts_the_numbers():
+    assert summary().nbytes == 8 + 4 * 8 + 2 * 8
+    assert summary(counts=[1, 2], sse=[0, 0]).nbytes == 8 + 10 * 8
+    assert Broadcast(0, 0).nbytes == 16
+    assert Broadcast(0, 0, Model(CENTERS)).nbytes == 16 + 32
+
+
+def test_model_has_one_name_per_column():
+    with pytest.raises(MessageError, match="one per column, 2; got 1"):
+        Model(CENTERS, feature_names=("x",))
+
+
+def test_clients_with_different_columns_are_both_named():
+    narrow = summary(centers=[[1.0]], radii=None, client="b")
+    with pytest.raises(MessageError, match="client 'b' must be that of client 'a', 2; got 1"):
+        check_same_width([summary(), narrow])
+
+
+def test_transcript_adds_up():
+    failure = Failure("c", "gone")
+    rounds = (
+        Round(0, {"a": 10, "b": 20}, 32, (failure,), 0.5),
+        Round(1, {"b": 5}, 100, (), 0.25),
+    )
+    transcript = Transcript(3, rounds)
+    assert transcript.clients == ("a", "b")
+    assert (transcript.bytes_up, transcript.bytes_down, transcript.seconds) == (35, 132, 0.75)
+    assert transcript.failures == (failure,)
+    assert transcript.to_dict()["rounds"][0]["failures"] == {"c": "gone"}

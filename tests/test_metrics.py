@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+
+from fedjigsaw import metrics
+from fedjigsaw.errors import DataError
+
+
+def test_l2_is_the_root_of_k_times_mse(rng):
+    found, true = rng.normal(size=(15, 2)), rng.normal(size=(15, 2))
+    mse = metrics.center_mse(found, true)
+    assert metrics.center_l2(found, true) == pytest.approx(np.sqrt(15 * mse))
+
+
+def test_the_papers_own_two_numbers_agree():
+    """Its tables give 6.7e6 as MSE and 1.0e4 as l2 for the same runs, with k = 15."""
+    true = np.zeros((15, 1)) + np.arange(15)[:, None] * 1e7
+    found = true + np.sqrt(6.7e6)
+    assert metrics.center_l2(found, true) == pytest.approx(1.0e4, rel=0.01)
+
+
+def test_order_of_centers_does_not_matter(rng):
+    found, true = rng.normal(size=(6, 2)), rng.normal(size=(6, 2))
+    shuffled = found[rng.permutation(6)]
+    assert metrics.center_l2(found, true) == pytest.approx(metrics.center_l2(shuffled, true))
+
+
+def test_only_matched_centers_count():
+    assert metrics.center_l2([[1.0, 0.0]], [[0.0, 0.0], [50.0, 50.0]]) == 1.0
+    assert metrics.center_mse([[3.0], [100.0]], [[0.0]]) == 9.0
+
+
+def test_labels_by_hand():
+    labels, classes = [0, 0, 0, 1, 1, 2], ["a", "a", "b", "b", "b", "a"]
+    assert metrics.purity(labels, classes) == pytest.approx(5 / 6)
+    joint = np.array([[2, 1], [0, 2], [1, 0]]) / 6
+    rows, columns = joint.sum(1), joint.sum(0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        information = np.nansum(joint * np.log(joint / np.outer(rows, columns)))
+    entropies = -(rows * np.log(rows)).sum() - (columns * np.log(columns)).sum()
+    assert metrics.nmi(labels, classes) == pytest.approx(2 * information / entropies)
+
+
+def test_ari_does_not_reward_chance(rng):
+    labels, classes = rng.integers(10, size=5000), rng.integers(10, size=5000)
+    assert abs(metrics.ari(labels, classes)) < 0.01 < metrics.ari(classes, classes) == 1
+
+
+def test_inertia_by_hand():
+    X = [[0.0, 0.0], [4.0, 3.0], [9.0, 0.0]]
+    assert metrics.inertia(X, [[0.0, 0.0], [9.0, 0.0]]) == 25
+    assert metrics.inertia_ratio(X, [[0.0, 0.0]], [[0.0, 0.0], [9.0, 0.0]]) == (25 + 81) / 25
+
+
+def test_bad_input():
+    with pytest.raises(DataError, match="one per true class, 3; got 2"):
+        metrics.purity([0, 1], [0, 1, 1])
+    with pytest.raises(DataError, match="reference centers must be > 0"):
+        metrics.inertia_ratio([[1.0]], [[0.0]], [[1.0]])

@@ -1,0 +1,43 @@
+"""What users may rely on."""
+
+import inspect
+
+import pytest
+
+import fedjigsaw
+from fedjigsaw.errors import ParameterError
+from fedjigsaw.methods import METHODS, make
+
+
+def test_names_are_sorted_and_there():
+    assert fedjigsaw.__all__ == sorted(fedjigsaw.__all__)
+    assert all(hasattr(fedjigsaw, name) for name in fedjigsaw.__all__)
+
+
+def test_every_method_is_public_and_has_a_color_of_its_own():
+    for entry in METHODS.values():
+        assert getattr(fedjigsaw, entry.cls.__name__) is entry.cls
+    assert len({entry.color for entry in METHODS.values()}) == len(METHODS)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in fedjigsaw.__all__ if inspect.isclass(getattr(fedjigsaw, n))]
+)
+def test_every_public_class_is_documented(name):
+    assert len(inspect.getdoc(getattr(fedjigsaw, name))) > 20
+
+
+def test_signature_of_feca():
+    assert str(inspect.signature(fedjigsaw.FeCA)).startswith(
+        "(n_clusters: int = 8, *, n_local_clusters: int | None = None, n_init: int = 10"
+    )
+
+
+def test_make():
+    assert make("feca", 3, refine=False).refine is False
+    with pytest.raises(
+        ParameterError, match="name of a method must be one of feca, central; got 'x'"
+    ):
+        make("x", 3)
+    with pytest.raises(ParameterError, match="parameters of FeCA must be among .*; got color"):
+        make("feca", 3, color="red")
