@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint bench results clean
+.PHONY: demo test lint bench results docs clean
 
 demo: $(VENV)/.core
 	$(BIN)/fedjigsaw demo --out demo.png --force
@@ -29,8 +29,13 @@ results: $(VENV)/.dev
 	mkdir -p results/ssets
 	for set in s1 s2 s3 s4; do for split in "iid" "dirichlet --alpha 0.3" "dirichlet --alpha 0.1"; do \
 	  $(BIN)/fedjigsaw simulate --dataset $$set --split $$split --method feca -k 15 --runs 100 \
-	    --out "results/ssets/$$set-$$(echo $$split | tr -d ' -' | sed s/alpha//).jsonl" --force || exit 1; \
+	    --rows "results/ssets/$$set-$$(echo $$split | tr -d ' -' | sed s/alpha//).jsonl" --force || exit 1; \
 	done; done
+	$(BIN)/fedjigsaw demo --out docs/roadmap.png --rows results/demo.jsonl --force
+
+# README.md, its numbers filled in from the rows in results/
+docs: $(VENV)/.dev
+	$(BIN)/python -m fedjigsaw.bench.pages
 
 $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)

@@ -50,10 +50,13 @@ class TestDemo:
         assert done.stderr == ""
 
     def test_json(self, run, tmp_path):
-        found = json.loads(run("demo", "--json", "--out", tmp_path / "demo.svg").stdout)
+        words = ["--out", tmp_path / "demo.svg", "--rows", tmp_path / "rows.jsonl"]
+        found = json.loads(run("demo", "--json", *words).stdout)
         assert [row["method"] for row in found["rows"]] == ["feca", "central"]
         assert found["rows"][0]["n_found"] == 15
         assert Path(found["picture"]).exists()
+        lines = (tmp_path / "rows.jsonl").read_text().splitlines()
+        assert [json.loads(line) for line in lines] == found["rows"]
 
     def test_an_existing_picture_is_kept(self, run, tmp_path):
         picture = tmp_path / "demo.png"
@@ -88,13 +91,13 @@ class TestSimulate:
 
     def test_rows_go_to_a_file_and_come_out_the_same_again(self, run, tmp_path):
         for name in ("a", "b"):
-            run("simulate", *FAST, "--method", "feca", "--out", tmp_path / name)
+            run("simulate", *FAST, "--method", "feca", "--rows", tmp_path / name)
         first, second = ((tmp_path / name).read_text().splitlines() for name in ("a", "b"))
         for one, two in zip(map(json.loads, first), map(json.loads, second), strict=True):
             del one["seconds"], two["seconds"]
             assert one == two
         with pytest.raises(FedJigsawError, match="Use --force"):
-            run("simulate", *FAST, "--out", tmp_path / "a")
+            run("simulate", *FAST, "--rows", tmp_path / "a")
 
     @pytest.mark.parametrize("split", ["iid", "dirichlet", "shards"])
     def test_splits(self, run, split):

@@ -77,6 +77,9 @@ def demo(
     picture: Annotated[Path, typer.Option("--out", "-o", help="Where the picture goes.")] = Path(
         "demo.png"
     ),
+    rows_file: Annotated[
+        Path | None, typer.Option("--rows", help="Also write the table here, as JSON lines.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
@@ -89,6 +92,7 @@ def demo(
     from fedjigsaw.bench import pictures
 
     _keep_existing(picture, force)
+    _keep_existing(rows_file, force)
     data = datasets.load("gaussian-grid")
     k = data.n_clusters
     feca = Cell("gaussian-grid", "feca", k, seed, 10, "dirichlet", alpha=0.3, min_size=k)
@@ -97,6 +101,7 @@ def demo(
     rows = [row for _, row in fitted.values()]
     figure = pictures.roadmap(fitted["feca"][0], data, deal(data.y, feca))
     write_whole(picture, pictures.render(figure, picture.suffix))
+    _write_rows(rows_file, rows)
     if as_json:
         _print_json({"rows": rows, "picture": str(picture)})
         return
@@ -136,7 +141,8 @@ def simulate(
     runs: Annotated[int, typer.Option(min=1, help="Runs, each with its own seed and split.")] = 10,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; run r adds r.")] = 0,
     rows_file: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Also write one JSON line per run here.")
+        Path | None,
+        typer.Option("--rows", help="Also write one JSON line per run here."),
     ] = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
@@ -145,8 +151,7 @@ def simulate(
 
     Example: fedjigsaw simulate --dataset s1 --split dirichlet --alpha 0.3 --method feca -k 15
     """
-    if rows_file is not None:
-        _keep_existing(rows_file, force)
+    _keep_existing(rows_file, force)
     params = dict(_parse_param(text) for text in param or [])
     data = datasets.load(dataset)
     k = k or data.n_clusters
@@ -159,8 +164,7 @@ def simulate(
         for r in range(runs)
     ]
     rows = [run(cell, data)[1] for cell in _track(cells, "Runs")]
-    if rows_file is not None:
-        write_whole(rows_file, "".join(json.dumps(row) + "\n" for row in rows).encode())
+    _write_rows(rows_file, rows)
     groups = [[row for row in rows if row["method"] == name] for name in names]
     if as_json:
         summary = {name: over_seeds(group) for name, group in zip(names, groups, strict=True)}
@@ -277,8 +281,15 @@ def _parse_param(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _keep_existing(path: Path, force: bool) -> None:
+def _write_rows(path: Path | None, rows: Sequence[Mapping[str, Any]]) -> None:
+    if path is not None:
+        write_whole(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
+
+
+def _keep_existing(path: Path | None, force: bool) -> None:
     """Say so before the work starts, not after."""
+    if path is None:
+        return
     if path.exists() and not force:
         raise DataError(complaint("file", str(path), "absent", "one already there", "Use --force."))
     if not path.parent.is_dir():
