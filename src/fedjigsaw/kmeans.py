@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
 
@@ -172,6 +171,8 @@ def _labels(
     if w is None and backend() == "intelex":
         solver = _intelex_kmeans()(k, n_jobs=1, **options)
     else:  # intelex knows no weights
+        from sklearn.cluster import KMeans  # here, so that `import fedjigsaw` stays quick
+
         solver = KMeans(k, **options)
     with warnings.catch_warnings():
         # fewer centers than asked for is a result here, and the caller's to judge
@@ -189,7 +190,10 @@ def _spherical_labels(
     tol: float,
     rng: np.random.Generator,
 ) -> Ints:
-    best, best_similarity = np.zeros(len(X), dtype=np.int64), -np.inf
+    from sklearn.cluster import kmeans_plusplus
+
+    best: Ints = np.zeros(len(X), dtype=np.int64)
+    best_similarity = -np.inf
     w = np.ones(len(X)) if w is None else w
     for _ in range(n_init):
         centers, _ = kmeans_plusplus(X, k, sample_weight=w, random_state=int(rng.integers(2**31)))
@@ -204,7 +208,9 @@ def _spherical_labels(
             norms = np.linalg.norm(sums, axis=1, keepdims=True)
             centers = np.where(norms > 0, sums / np.where(norms > 0, norms, 1), centers)
         if similarity > best_similarity:
-            best, best_similarity = labels, similarity
+            from sklearn.cluster import kmeans_plusplus
+
+    best, best_similarity = labels, similarity
     return best
 
 

@@ -97,26 +97,23 @@ def measure(method: FederatedClusterer, data: datasets.Dataset, n_clients: int) 
 
 @cache
 def origin() -> dict[str, Any]:
-    """Where a row comes from: version, commit (with a + if files were changed), k-means backend."""
+    """Where a row comes from: version, commit (with a + if the code differs), k-means backend."""
     return {"version": fedjigsaw.__version__, "commit": _commit(), "backend": backend()}
 
 
 def _commit() -> str | None:
-    folder = Path(__file__).parent
+    package = Path(fedjigsaw.__file__).parent
+    git = ["git", "-C", str(package)]
     try:
-        git = [
-            "git",
-            "-C",
-            str(folder),
-            "describe",
-            "--always",
-            "--abbrev=12",
-            "--dirty=+",
-            "--exclude=*",
-        ]
-        return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+        head = subprocess.run(
+            [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, check=True
+        )
+        changed = subprocess.run(
+            [*git, "diff", "--quiet", "HEAD", "--", "."], check=False
+        ).returncode
     except (OSError, subprocess.CalledProcessError):  # an installed package has no history
         return None
+    return head.stdout.decode().strip() + "+" * bool(changed)
 
 
 def over_seeds(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
