@@ -84,7 +84,9 @@ def ssets_table(folder: Path) -> str:
             ours = [over_seeds(part)["l2"] for part in (rows[:10], rows)]
             cells = [(theirs["mean"], theirs["std"]), *((m / 1e4, s / 1e4) for m, s in ours)]
             shown = " | ".join(f"{mean:.1f} ± {std:.1f}" for mean, std in cells)
-            lines.append(f"| {name} | {split.replace('iid', 'IID').capitalize()} | {shown} |")
+            lines.append(
+                f"| {name} | {'IID' if split == 'iid' else split.capitalize()} | {shown} |"
+            )
     return "\n" + "\n".join(lines) + "\n"
 
 
