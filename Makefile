@@ -20,7 +20,7 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# speed and memory, as ratios; appends rows to results/benchmarks.jsonl
+# speed and memory, as ratios; their rows in results/benchmarks.jsonl are made anew
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
 
@@ -31,6 +31,8 @@ results: $(VENV)/.dev
 	  $(BIN)/fedjigsaw simulate --dataset $$set --split $$split --method feca -k 15 --runs 100 \
 	    --rows "results/ssets/$$set-$$(echo $$split | tr -d ' -' | sed s/alpha//).jsonl" --force || exit 1; \
 	done; done
+	FEDJIGSAW_BACKEND=sklearn $(BIN)/fedjigsaw simulate --dataset s1 --split dirichlet --alpha 0.3 --method feca -k 15 \
+	  --runs 100 --rows results/ssets/s1-dirichlet0.3-sklearn.jsonl --force
 	$(BIN)/fedjigsaw demo --out docs/roadmap.png --rows results/demo.jsonl --force
 
 # README.md, its numbers filled in from the rows in results/
@@ -42,7 +44,7 @@ $(VENV)/.python:
 	touch $@
 
 $(VENV)/.core: $(VENV)/.python pyproject.toml constraints.txt
-	$(INSTALL) -e '.[plots]'
+	$(INSTALL) -e '.[plots,fast]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt

@@ -40,5 +40,5 @@ def load_or_skip():
 @pytest.fixture(scope="session")
 def grid():
     """A small generated data set over five skewed clients: data, client ids."""
-    data = datasets.gaussian_grid(900, overlap=0.0, random_state=3)
+    data = datasets.gaussian_grid(900, overlap=0.0, rng=3)
     return data, partition.dirichlet(data.y, 5, alpha=1.0, rng=3, min_size=20)

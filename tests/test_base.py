@@ -39,6 +39,7 @@ class TestTheTwoDoors:
         frame = pd.DataFrame(ROWS, columns=["age", "dose"])
         method = FeCA(2, random_state=0).fit_clients({"a": frame[:2], "b": frame[2:]})
         assert method.feature_names_in_.tolist() == ["age", "dose"]
+        assert method.model_.feature_names == ("age", "dose")
         with pytest.raises(DataError, match="feature names"):
             method.predict(frame[["dose", "age"]])
         with pytest.raises(DataError, match=r"client 'b'.*feature names"):
@@ -112,9 +113,12 @@ class TestBadInput:
         ("shards", "error", "words"),
         [
             ({"a": ROWS, "b": np.empty((0, 2))}, DataError, r"client 'b' .*0 sample"),
-            ({"a": ROWS, "b": [[np.nan, 1]]}, DataError, "client 'b' must be finite; got NaN in row 0, column 0"),
+            ({"a": ROWS, "b": [[np.nan, 1]]}, DataError, "client 'b' must be finite, .*; got NaN in row 0, column 0"),
+            ({"a": ROWS, "b": [[1e-200, 0]]}, DataError, "zero or at least 1e-100 in size"),
+            ({"a": ROWS, "b": [[2**2000, 0]]}, DataError, "client 'b'"),
+            ({"a": ROWS, "b": [[1e200, 0]]}, DataError, "at most 1e.100 in size; got 1e.200 in row 0"),
             ({"a": ROWS, "b": [[1, -np.inf]]}, DataError, "client 'b' .* infinity .* column 1"),
-            ({"a": ROWS, "b": [["x", "y"]]}, DataError, "client 'b' must be a 2-D array of numbers .*; got .*'x'"),
+            ({"a": ROWS, "b": [["x", "y"]]}, DataError, "client 'b' must be a table of numbers.*; got .*'x'"),
             ({"a": ROWS, "b": np.array([[1j, 1]])}, DataError, "client 'b' .*Complex data not supported"),
             ({"a": ROWS, "b": [[1.0], [1.0, 2.0]]}, DataError, "client 'b'"),
             ({"a": ROWS, "b": [1.0, 2.0]}, DataError, "client 'b' .*Reshape"),
@@ -134,7 +138,9 @@ class TestBadInput:
             FeCA(2).fit_clients(shards)
 
     def test_rows(self):
-        with pytest.raises(DataError, match=r"data of FeCA.fit must be finite; got NaN in row 1"):
+        with pytest.raises(
+            DataError, match=r"data of FeCA.fit must be finite, .*; got NaN in row 1"
+        ):
             FeCA(2).fit([[0.0], [np.nan], [np.nan]])
         with pytest.raises(
             DataError, match=r"clients of FeCA.fit must be one id per row, shape \(4,\)"
@@ -173,11 +179,23 @@ class TestBadInput:
         with pytest.raises(ParameterError, match=words):
             FeCA(**{"n_clusters": 2, **params}).fit(ROWS)
 
+    @pytest.mark.parametrize("engine", ["process", None, 3])
+    def test_engine(self, engine):
+        with pytest.raises(ParameterError, match="engine of FeCA must be a class or function"):
+            FeCA(2).fit(ROWS, engine=engine)
+
     def test_nothing_is_half_done(self):
         method = FeCA(2)
         with pytest.raises(DataError):
             method.fit_clients({"a": ROWS, "b": [[np.nan, 1.0]]})
         assert not hasattr(method, "cluster_centers_")
+
+    def test_a_failed_refit_leaves_the_old_fit(self):
+        method = FeCA(2, random_state=0).fit(ROWS)
+        with pytest.raises(DataError):
+            method.fit([[0.0, 1.0, np.nan]])
+        assert method.n_features_in_ == 2
+        assert method.predict(ROWS).tolist() == method.labels_.tolist()
 
     def test_prediction_checks_its_rows(self):
         method = FeCA(2, random_state=0).fit(ROWS)

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from fedjigsaw import __version__, cli, datasets
 from fedjigsaw.errors import FedJigsawError
+from fedjigsaw.methods import METHODS
 
 COMMAND = Path(sys.executable).parent / "fedjigsaw"
 FAST = ["--runs", "2", "-p", "n_init=1", "--clients", "4"]
@@ -52,7 +53,7 @@ class TestDemo:
     def test_json(self, run, tmp_path):
         words = ["--out", tmp_path / "demo.svg", "--rows", tmp_path / "rows.jsonl"]
         found = json.loads(run("demo", "--json", *words).stdout)
-        assert [row["method"] for row in found["rows"]] == ["feca", "central"]
+        assert [row["method"] for row in found["rows"]] == list(METHODS)
         assert found["rows"][0]["n_found"] == 15
         assert Path(found["picture"]).exists()
         lines = (tmp_path / "rows.jsonl").read_text().splitlines()
@@ -61,17 +62,19 @@ class TestDemo:
     def test_an_existing_picture_is_kept(self, run, tmp_path):
         picture = tmp_path / "demo.png"
         picture.write_text("mine")
-        with pytest.raises(
-            FedJigsawError, match="must be absent; got one already there. Use --force"
-        ):
+        with pytest.raises(FedJigsawError, match="already there and is kept. Use --force"):
             run("demo", "--out", picture)
         assert picture.read_text() == "mine"
         assert run("demo", "--out", picture, "--force").exit_code == 0
         assert picture.read_bytes().startswith(b"\x89PNG")
 
-    def test_the_folder_must_exist(self, run, tmp_path):
-        with pytest.raises(FedJigsawError, match="folder"):
+    def test_bad_places_are_refused_before_the_work(self, run, tmp_path):
+        with pytest.raises(FedJigsawError, match="There is no folder"):
             run("demo", "--out", tmp_path / "no" / "demo.png")
+        with pytest.raises(FedJigsawError, match="ending of a picture's name"):
+            run("demo", "--out", tmp_path / "demo.bmp")
+        with pytest.raises(FedJigsawError, match="Two results cannot both go to"):
+            run("demo", "--out", tmp_path / "x.png", "--rows", tmp_path / "x.png")
 
 
 class TestSimulate:
@@ -81,7 +84,8 @@ class TestSimulate:
         assert "±" in result.stdout
 
     def test_json_has_rows_and_their_mean(self, run):
-        found = json.loads(run("simulate", *FAST, "--json", "--seed", "5").stdout)
+        both = ["--method", "feca", "--method", "central"]
+        found = json.loads(run("simulate", *FAST, *both, "--json", "--seed", "5").stdout)
         assert [(row["method"], row["seed"]) for row in found["rows"]] == [
             ("feca", 5), ("feca", 6), ("central", 5), ("central", 6),
         ]  # fmt: skip
@@ -99,11 +103,41 @@ class TestSimulate:
         with pytest.raises(FedJigsawError, match="Use --force"):
             run("simulate", *FAST, "--rows", tmp_path / "a")
 
+    def test_defaults_that_matter(self, run):
+        (row,) = json.loads(run("simulate", "--runs", "1", "--method", "feca", "--json").stdout)[
+            "rows"
+        ]
+        assert (row["min_size"], row["n_clusters"], row["alpha"]) == (15, 15, 0.3)
+        words = ["--split", "shards", "--shards", "1", "--clients", "15", "--json"]
+        (row,) = json.loads(run("simulate", "--runs", "1", "--method", "feca", *words).stdout)[
+            "rows"
+        ]
+        assert row["shards"] == 1
+
     @pytest.mark.parametrize("split", ["iid", "dirichlet", "shards"])
     def test_splits(self, run, split):
         words = ["--dataset", "digits", "--split", split, "--method", "feca", "-k", "10", "--json"]
         rows = json.loads(run("simulate", *FAST, *words).stdout)["rows"]
         assert [row["split"] for row in rows] == [split, split]
+
+    @pytest.mark.parametrize(
+        ("text", "value"),
+        [("a=False", False), ("a=null", None), ("a=None", None), ("a=3", 3), ("a=b=c", "b=c")],
+    )
+    def test_spellings_of_a_parameter(self, text, value):
+        assert cli._parse_param(text) == ("a", value)
+
+    def test_a_parameter_goes_to_the_methods_that_have_it(self, run):
+        words = ["--method", "feca", "--method", "central", "-p", "refine=False", "--json"]
+        rows = json.loads(run("simulate", *FAST, *words).stdout)["rows"]
+        assert [row["params"] for row in rows[::2]] == [
+            {"n_init": 1, "refine": False},
+            {"n_init": 1},
+        ]
+
+    def test_numbers_are_never_cut(self):
+        done = shell("simulate", *FAST, "--method", "feca", COLUMNS="40")
+        assert "…" not in done.stdout
 
     def test_a_parameter_reaches_the_method(self, run):
         words = ["simulate", *FAST, "--method", "feca", "-p", "radius=theoretical", "--json"]
@@ -117,6 +151,10 @@ class TestSimulate:
             (["-p", "refine"], "--param of simulate must be name=value; got 'refine'"),
             (["-p", "refine=perhaps", "--method", "feca"], "refine of FeCA must be True or False"),
             (["-p", "speed=3"], "parameters of FeCA must be among"),
+            (["-p", "n_clusters=3"], "parameters of FeCA must be among n_local_clusters"),
+            (["--method", "feca", "--method", "x", "--runs", "9999"], "name of a method"),
+            (["--rows", "."], "is a folder; name a file"),
+            (["--rows", "/nowhere/rows.jsonl"], "There is no folder /nowhere"),
             (["-k", "6000"], "n_clusters of FeCA must be at most the number of rows"),
             (["--alpha", "0"], "alpha of dirichlet"),
             (["--clients", "6000", "--split", "iid"], "n_clients of iid must be at most"),

@@ -17,7 +17,7 @@ from fedjigsaw.kmeans import assign
 class TestGaussianGrid:
     @pytest.mark.parametrize("overlap", [0.0, 0.01, 0.2])
     def test_overlap_is_the_share_of_strays(self, overlap):
-        data = datasets.gaussian_grid(3000, overlap=overlap, random_state=1)
+        data = datasets.gaussian_grid(3000, overlap=overlap, rng=1)
         strays = np.mean(assign(data.X, data.centers)[0] != data.y)
         assert overlap - 0.002 <= strays <= overlap
 
@@ -30,7 +30,7 @@ class TestGaussianGrid:
         assert 0 < data.centers.min() < data.centers.max() < 1e6
 
     def test_seed(self):
-        a, b, c = (datasets.gaussian_grid(100, random_state=s) for s in (1, 1, 2))
+        a, b, c = (datasets.gaussian_grid(100, rng=s) for s in (1, 1, 2))
         assert (a.X == b.X).all()
         assert (a.X != c.X).any()
 
@@ -162,7 +162,7 @@ class TestFetch:
         with serve(mirror) as home, pytest.raises(DatasetError, match="published ones"):
             datasets.fetch_ssets(home=home)
         assert not datasets.SOURCES["s1"].is_here
-        assert not list((empty_home / "cache" / "ssets").iterdir())
+        assert not list((empty_home / "cache").iterdir())
 
     def test_an_archive_without_the_truth(self, mirror, empty_home):
         empty = io.BytesIO()
@@ -175,6 +175,14 @@ class TestFetch:
             ):
                 datasets.fetch_ssets(home=home)
 
+    def test_a_cache_that_cannot_be_written(self, empty_home, monkeypatch):
+        (empty_home / "file").touch()
+        monkeypatch.setenv("FEDJIGSAW_CACHE", str(empty_home / "file" / "cache"))
+        with pytest.raises(DatasetError, match="FEDJIGSAW_CACHE"):
+            datasets.fetch_ssets(home="http://127.0.0.1:1/")
+
     def test_no_server(self, empty_home):
-        with pytest.raises(DatasetError, match=r"at http://127.0.0.1:1/s1.txt.*by another way"):
+        with pytest.raises(
+            DatasetError, match=r"Cannot download http://127.0.0.1:1/s1.txt .*by another way"
+        ):
             datasets.fetch_ssets(home="http://127.0.0.1:1/")

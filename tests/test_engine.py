@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from doubles import CountsThreads, DiesOnNegative, FailsOnNegative, ShuffledEngine, TwiceEngine
 from fedjigsaw import Client, FeCA, ProcessEngine, SerialEngine, run_rounds
+from fedjigsaw.engine import WORKER_DIED
 from fedjigsaw.errors import MessageError, ParameterError, QuorumError
 from fedjigsaw.messages import Broadcast, Failure, Model, Summary
 
@@ -22,7 +24,7 @@ class TestClient:
 
     def test_answer_depends_on_name_seed_and_round_only(self, grid):
         data, _ = grid
-        method = FeCA(15, n_init=1)
+        method = FeCA(60, n_init=1)
 
         def answer(name, seed, number):
             return Client(name, data.X, method).answer(Broadcast(number, seed))
@@ -108,14 +110,34 @@ class TestFailures:
         method = FailsOnNegative(2, random_state=0)
         method.fit_clients({"a": GOOD, "b": BAD}, min_clients=1)
         assert [failure.client for failure in method.transcript_.failures] == ["b"]
+        data = np.concatenate([GOOD, BAD])
+        method.fit(data, clients=["a"] * 3 + ["b"] * 3, min_clients=1)
+        assert method.transcript_.clients == ("a",)
+        assert method.transcript_.bytes_down == 2 * 16  # all were asked
         assert len(method.labels_) == 6
 
-    def test_a_dead_worker_is_a_failure_and_the_next_round_has_a_new_one(self):
+    def test_a_dead_worker_fails_its_client_and_no_other(self):
         method = DiesOnNegative(2)
-        with ProcessEngine(clients(method, a=BAD), n_jobs=1) as engine:
-            for _ in range(2):
-                (reply,) = engine.gather(Broadcast(0, 0))
-                assert reply == Failure("a", "its worker process ended abruptly")
+        people = clients(method, a=BAD, **{f"c{i}": GOOD for i in range(9)})
+        with ProcessEngine(people, n_jobs=2) as engine:
+            for _ in range(2):  # the second round has fresh workers
+                replies = sorted(engine.gather(Broadcast(0, 0)), key=lambda reply: reply.client)
+                assert replies[0] == Failure("a", WORKER_DIED)
+                assert replies[1:] == SerialEngine(people[1:]).gather(Broadcast(0, 0))
+
+    def test_what_cannot_travel_is_a_failure_with_its_reason(self):
+        method = FeCA(2)
+        method.extra = lambda: None
+        with ProcessEngine(clients(method, a=GOOD), n_jobs=1) as engine:
+            (reply,) = engine.gather(Broadcast(0, 0))
+        assert reply.client == "a"
+        assert "pickle" in reply.reason.lower()
+
+    def test_the_record_keeps_no_traceback(self):
+        """A traceback holds local variables, and so the client's rows."""
+        method = FailsOnNegative(2, random_state=0)
+        method.fit_clients({"a": GOOD, "b": BAD}, min_clients=1)
+        assert method.transcript_.failures[0].cause is None
 
     def test_a_client_that_answers_twice(self):
         method = FeCA(2)
@@ -157,6 +179,30 @@ class Counter:
 
     def aggregate(self, summaries, broadcast, rng):
         return Model([[sum(summary.centers[0, 0] for summary in summaries)]])
+
+
+class Recorder(Counter):
+    """Keeps what reaches the server."""
+
+    def aggregate(self, summaries, broadcast, rng):
+        self.names = [summary.client for summary in summaries]
+        self.draws = [*getattr(self, "draws", []), int(rng.integers(2**60))]
+        self.threads = {library["num_threads"] for library in threadpool_info()}
+        return super().aggregate(summaries, broadcast, rng)
+
+
+def test_the_server_sees_replies_by_name_on_one_thread_with_a_stream_per_round():
+    method = Recorder()
+    people = clients(method, b=GOOD, c=GOOD, a=GOOD)
+    run_rounds(method, ShuffledEngine(people), seed=0, n_rounds=2)
+    assert method.names == ["a", "b", "c"]
+    assert method.threads == {1}
+    again = Recorder()
+    run_rounds(again, SerialEngine(people), seed=0, n_rounds=2)
+    assert again.draws == method.draws
+    assert len(set(method.draws)) == 2
+    run_rounds(again, SerialEngine(people), seed=1)
+    assert len(set(again.draws)) == 3
 
 
 def test_rounds_build_on_one_another():

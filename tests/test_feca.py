@@ -7,7 +7,7 @@ from sklearn.cluster import KMeans
 
 from fedjigsaw import Client, FeCA, FewerClustersWarning, Summary, feca, metrics
 from fedjigsaw.errors import MessageError
-from fedjigsaw.kmeans import _solution
+from fedjigsaw.kmeans import _solution, kmeans
 from fedjigsaw.messages import Broadcast
 
 
@@ -80,6 +80,31 @@ class TestByHand:
             {"tiny": [[0.0]], "big": [[0.0], [5.0], [9.0]]}
         )
         assert sort_rows(fitted.cluster_centers_).tolist() == [[0.0], [5.0], [9.0]]
+
+    def test_radii_belong_to_the_centers_that_stay(self, monkeypatch):
+        """The middle one of three is dropped; the third keeps its own extent."""
+        labels = np.array([0, 0, 1, 1, 1, 1, 2, 2, 3, 3])
+        X = np.array([0, 1, 20, 30, 40, 50, 90, 90.5, 91, 95.0])[:, None]
+        monkeypatch.setattr(
+            feca,
+            "kmeans",
+            lambda X, *a, **k: _solution(X, labels, None, False, len(X), slice(None)),
+        )
+        sent = FeCA(4).summarize(X, Broadcast(0, 0), None)
+        assert sent.centers[:, 0].tolist() == [0.5, 90.25, 93.0]
+        assert sent.radii.tolist() == [0.5, 0.25, 1.375]
+
+    def test_parameters_reach_the_local_search(self, monkeypatch):
+        seen = {}
+
+        def spy(X, n_clusters, **options):
+            seen.update(options, n_clusters=n_clusters)
+            return kmeans(X, n_clusters, **options)
+
+        monkeypatch.setattr(feca, "kmeans", spy)
+        FeCA(2, n_init=3, max_iter=7, tol=0.5).fit([[0.0], [1.0], [9.0]])
+        del seen["rng"]
+        assert seen == {"n_clusters": 2, "n_init": 3, "max_iter": 7, "tol": 0.5}
 
     def test_n_local_clusters_is_the_papers_k_prime(self):
         X = np.arange(12.0)[:, None] ** 2

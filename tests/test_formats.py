@@ -3,6 +3,7 @@ import stat
 
 import pytest
 
+from fedjigsaw.errors import DataError
 from fedjigsaw.formats import write_whole
 
 
@@ -27,10 +28,17 @@ def test_a_failure_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
     write_whole(path, b"old")
 
     def full(_):
-        raise OSError("disk full")
+        raise OSError(28, "disk full")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(DataError, match=r"a.txt must be one that can be written; got"):
         write_whole(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("place", [".", "no/folder/a.txt"])
+def test_a_place_that_cannot_be_written(tmp_path, place):
+    with pytest.raises(DataError, match="one that can be written"):
+        write_whole(tmp_path / place, b"new")
+    assert not list(tmp_path.iterdir())

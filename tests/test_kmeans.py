@@ -3,7 +3,7 @@ import pytest
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_info
 
-from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.errors import DataError, ExtraError, ParameterError
 from fedjigsaw.kmeans import assign, backend, kmeans, one_thread
 
 
@@ -69,13 +69,38 @@ class TestLaws:
         assert found.centers.tolist() == [[3.0, 4.0]]
         assert (found.counts, found.sse, found.extents) == ([1], [0], [0])
 
-    @pytest.mark.parametrize("offset", [0.0, 1e6])
+    @pytest.mark.parametrize("offset", [0.0, 1e6, 1e9])
     def test_translation_moves_the_centers_along(self, rng, offset):
         X = blobs(rng, spread=0.01)
         here = kmeans(X, 4, rng=np.random.default_rng(1), n_init=20)
         there = kmeans(X + offset, 4, rng=np.random.default_rng(1), n_init=20)
-        assert sort_rows(there.centers) - offset == pytest.approx(sort_rows(here.centers), abs=1e-6)
-        assert there.inertia == pytest.approx(here.inertia, rel=1e-4)
+        assert sort_rows(there.centers) - offset == pytest.approx(sort_rows(here.centers), abs=1e-5)
+        assert there.inertia == pytest.approx(here.inertia, rel=1e-3)
+
+    def test_parameters_reach_the_search(self, rng):
+        X = rng.uniform(size=(400, 2))
+
+        def inertia(**options):
+            found = [
+                kmeans(X, 30, rng=np.random.default_rng(s), **{"n_init": 1, **options}).inertia
+                for s in range(5)
+            ]
+            return np.mean(found)
+
+        assert inertia(n_init=20) < inertia()
+        assert inertia() < inertia(max_iter=1)
+        assert inertia(tol=0) < inertia(tol=10)
+
+    def test_weights_change_the_partition(self, rng):
+        X = np.array([[0.0], [4.0], [10.0], [14.0], [20.0]])
+        heavy = kmeans(X, 2, rng=rng, weights=np.array([100.0, 100, 1, 1, 1]), n_init=20)
+        light = kmeans(X, 2, rng=rng, n_init=20)
+        assert heavy.labels.tolist() == [0, 1, 1, 1, 1]
+        assert light.labels.tolist() == [0, 0, 1, 1, 1]
+
+    def test_centers_come_in_the_order_of_their_coordinates(self, rng):
+        centers = kmeans(blobs(rng, k=6), 6, rng=rng).centers
+        assert (centers == sort_rows(centers)).all()
 
 
 class TestSpherical:
@@ -107,12 +132,29 @@ class TestSpherical:
             assert center == pytest.approx(direction / np.linalg.norm(direction))
         assert (found.labels == (unit @ found.centers.T).argmax(axis=1)).all()
 
+    def test_restarts_pay(self, rng):
+        X = rng.normal(size=(300, 4))
+        one, many = (
+            np.mean(
+                [
+                    kmeans(X, 12, rng=np.random.default_rng(s), spherical=True, n_init=n).inertia
+                    for s in range(8)
+                ]
+            )
+            for n in (1, 15)
+        )
+        assert many < one
+
+    def test_opposite_rows_have_a_center_all_the_same(self, rng):
+        found = kmeans(np.array([[1.0, 0.0], [-1.0, 0.0]]), 1, rng=rng, spherical=True)
+        assert np.linalg.norm(found.centers) == pytest.approx(1)
+
     def test_a_zero_row_has_no_direction(self, rng):
         with pytest.raises(DataError, match="different from zero; got a zero row 1"):
             kmeans(np.array([[1.0], [0.0]]), 1, rng=rng, spherical=True)
 
 
-@pytest.mark.parametrize("weights", [[-1.0, 1.0], [0.0, 0.0], [np.nan, 1.0]])
+@pytest.mark.parametrize("weights", [[-1.0, 1.0], [0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0], [1.0]])
 def test_bad_weights(rng, weights):
     with pytest.raises(DataError, match="weights of k-means"):
         kmeans(np.zeros((2, 1)), 1, rng=rng, weights=np.array(weights))
@@ -131,6 +173,11 @@ def test_assign_is_exact_far_from_the_origin():
     labels, distances = assign(X, X + 1)
     assert labels.tolist() == [0, 1]
     assert distances.tolist() == [1.0, 1.0]
+
+
+def test_assign_is_exact_for_centers_of_very_different_size():
+    X = np.array([[0.0], [1e-3], [1e9]])
+    assert assign(X, X)[0].tolist() == [0, 1, 2]
 
 
 def test_assign_works_in_blocks(rng, monkeypatch):
@@ -159,6 +206,10 @@ class TestBackend:
         monkeypatch.delenv("FEDJIGSAW_BACKEND", raising=False)
         monkeypatch.setattr("fedjigsaw.kmeans._intelex_kmeans", missing)
         assert backend() == "sklearn"
+        monkeypatch.setenv("FEDJIGSAW_BACKEND", "intelex")
+        with pytest.raises(ExtraError, match=r"pip install 'fedjigsaw\[fast\]'"):
+            backend()
+        monkeypatch.delenv("FEDJIGSAW_BACKEND")
         monkeypatch.setattr("fedjigsaw.kmeans._intelex_kmeans", lambda: KMeans)
         assert backend() == "intelex"
 

@@ -21,7 +21,14 @@ def summary(**changes):
     [
         ({"n_samples": 0}, "n_samples of client 'a' must be an integer >= 1; got 0"),
         ({"n_samples": 2.5}, "n_samples"),
-        ({"centers": [[np.nan, 1.0]]}, "centers of client 'a' .* NaN or infinity"),
+        ({"n_samples": "a"}, "n_samples"),
+        ({"n_samples": None}, "n_samples"),
+        ({"n_samples": float("nan")}, "n_samples"),
+        ({"centers": [[1e200]]}, "a size above 1e.100"),
+        ({"radii": [[1.0], [1.0, 2.0]]}, "radii"),
+        ({"counts": [1e300, 1]}, "counts"),
+        ({"tensors": {"w": [[1.0], [1.0, 2.0]]}}, "tensor 'w'"),
+        ({"centers": [[np.nan, 1.0]]}, "centers of client 'a' .* NaN, infinity or a size above"),
         ({"centers": [1.0, 2.0]}, r"got shape \(2,\)"),
         ({"centers": np.empty((0, 2))}, r"got shape \(0, 2\)"),
         ({"centers": np.empty((2, 0))}, r"got shape \(2, 0\)"),
@@ -42,9 +49,16 @@ def test_a_malformed_summary_cannot_be_made(changes, words):
         summary(**changes)
 
 
-def test_a_summary_needs_a_proper_name():
+@pytest.mark.parametrize("name", ["a\nb", 5, None, "x" * 201])
+def test_a_summary_needs_a_proper_name(name):
     with pytest.raises(DataError, match="printable"):
-        summary(client="a\nb")
+        summary(client=name)
+
+
+@pytest.mark.parametrize("bad", [(-1, 0), (0, "x"), (0, 0, 5), (0.5, 0)])
+def test_a_malformed_broadcast_cannot_be_made(bad):
+    with pytest.raises(MessageError, match="of a broadcast must be"):
+        Broadcast(*bad)
 
 
 def test_messages_are_frozen_private_copies():
@@ -56,6 +70,12 @@ def test_messages_are_frozen_private_copies():
         message.centers[0, 0] = 1
     with pytest.raises(FrozenInstanceError):
         message.client = "b"
+    with pytest.raises(TypeError, match="item assignment"):
+        message.tensors["w"] = np.zeros(1)
+    params = {"k": 1}
+    model = Model(CENTERS, params=params)
+    params["k"] = 2
+    assert model.params == {"k": 1}
 
 
 def test_equality_is_bit_by_bit():

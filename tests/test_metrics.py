@@ -24,6 +24,14 @@ def test_order_of_centers_does_not_matter(rng):
     assert metrics.center_l2(found, true) == pytest.approx(metrics.center_l2(shuffled, true))
 
 
+def test_matching_minimizes_squares_not_distances():
+    # by plain distance both matchings cost 4; by squares only one is best
+    assert metrics.center_mse([[0.0], [1.0]], [[1.0], [4.0]]) == 5.0
+    assert metrics.center_mse([[0.0, 0.0], [3.0, 0.0]], [[3.0, 0.0], [4.0, 3.0]]) == pytest.approx(
+        9.5
+    )
+
+
 def test_only_matched_centers_count():
     assert metrics.center_l2([[1.0, 0.0]], [[0.0, 0.0], [50.0, 50.0]]) == 1.0
     assert metrics.center_mse([[3.0], [100.0]], [[0.0]]) == 9.0

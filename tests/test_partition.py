@@ -57,6 +57,16 @@ def test_dirichlet_proportions_follow_their_law():
     assert shares.var(axis=0) == pytest.approx(0.25 * 0.75 / 3, abs=0.012)
 
 
+def test_rows_of_a_class_are_dealt_at_random():
+    """Not the first rows to the first client: position within a class says nothing."""
+    labels = np.zeros(2000, dtype=int)
+    for ids in (
+        partition.dirichlet(labels, 2, alpha=100.0, rng=0),
+        partition.shards(labels, 2, rng=0, shards_per_client=1),
+    ):
+        assert 0.4 < ids[:1000].mean() < 0.6
+
+
 def test_labels_may_be_text():
     ids = partition.dirichlet(["x", "y"] * 20, 3, alpha=1.0, rng=0)
     assert ids.shape == (40,)
@@ -85,14 +95,18 @@ def test_shards_are_even():
             DataError,
             "labels of dirichlet must be 1-D with at least one label",
         ),
-        (lambda: partition.dirichlet(LABELS, 2, alpha=0, rng=0), ParameterError, "alpha .* > 0"),
+        (
+            lambda: partition.dirichlet(LABELS, 2, alpha=0, rng=0),
+            ParameterError,
+            "alpha .* >= 0.001",
+        ),
         (
             lambda: partition.dirichlet(LABELS, 2, alpha=1, rng=0, min_size=251),
             ParameterError,
             "min_size of dirichlet must be at most",
         ),
         (
-            lambda: partition.dirichlet([0] * 100, 10, alpha=0.01, rng=0, min_size=10),
+            lambda: partition.dirichlet([0] * 100, 10, alpha=0.002, rng=0, min_size=10),
             ParameterError,
             "not met in 10000 draws. Use fewer clients",
         ),
@@ -107,6 +121,10 @@ def test_shards_are_even():
             "at most n_samples / n_clients = 1.5; got 2",
         ),
         (lambda: partition.shards([[0]], 1, rng=0), DataError, "1-D"),
+        (lambda: partition.shards(np.array([1, "a"], dtype=object), 1, rng=0), DataError, "labels"),
+        (lambda: partition.iid(3, 1, rng="x"), ParameterError, "rng of iid"),
+        (lambda: partition.iid(3, 1, rng=-1), ParameterError, "rng of iid"),
+        (lambda: partition.dirichlet(LABELS, 2, alpha=1e9, rng=0), ParameterError, "at most 1e6"),
     ],
 )
 def test_bad_input(call, error, words):

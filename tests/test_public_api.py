@@ -35,9 +35,7 @@ def test_signature_of_feca():
 
 def test_make():
     assert make("feca", 3, refine=False).refine is False
-    with pytest.raises(
-        ParameterError, match="name of a method must be one of feca, central; got 'x'"
-    ):
+    with pytest.raises(ParameterError, match="name of a method must be one of feca, .*; got 'x'"):
         make("x", 3)
     with pytest.raises(ParameterError, match="parameters of FeCA must be among .*; got color"):
         make("feca", 3, color="red")

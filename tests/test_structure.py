@@ -59,6 +59,10 @@ class TestDropOneFitMany:
     def test_one_or_two_centers_always_stay(self, groups):
         assert self.line(*groups) == list(range(len(groups)))
 
+    def test_a_tie_goes_against_the_candidate(self):
+        # the widest has sse 8, the merged pair 8: "at least" drops it
+        assert self.line([0], [4], [20, 24]) == [0, 1]
+
     def test_single_points_stay(self):
         assert self.line([0], [1], [5], [9]) == [0, 1, 2, 3]
 
@@ -113,6 +117,17 @@ class TestRadii:
     def test_theoretical_is_half_the_smallest_distance_of_those_that_do_not_touch(self):
         centers = np.array([[0.0], [1.0], [50.0], [90.0]])
         assert theoretical_radii(centers, np.full(4, 2.0)).tolist() == [20.0] * 4
+
+    def test_theoretical_looks_for_neighbors_among_those_left(self):
+        # 0 and 1 touch and go; then 3, whose neighbor was 1, is measured against 10
+        centers = np.array([[0.0], [1.0], [3.0], [10.0], [30.0]])
+        extents = np.array([1.0, 1.0, 1.5, 1.0, 1.0])
+        assert theoretical_radii(centers, extents).tolist() == [3.5] * 5
+
+    def test_theoretical_does_not_depend_on_order_under_ties(self):
+        centers, extents = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.2, 0.2, 1.0, 0.2])
+        swapped = theoretical_radii(centers[[0, 1, 3, 2]], extents[[0, 1, 3, 2]])
+        assert swapped[[0, 1, 3, 2]].tolist() == theoretical_radii(centers, extents).tolist()
 
     def test_theoretical_without_two_separate_centers_is_empirical(self):
         centers, extents = np.array([[0.0], [1.0], [2.0]]), np.array([5.0, 0.4, 5.0])
@@ -186,6 +201,13 @@ class TestGroupByRadius:
         found = [group.tolist() for group in group_by_radius(centers, radii)]
         assert found == double_loop(centers, radii)
         assert len(found) > 20
+
+    @pytest.mark.parametrize(
+        "centers", [[[-1.0], [6.09e-23], [1.0]], [[1e99], [1e99], [3.0]], [[0.0], [1e-160], [1.0]]]
+    )
+    def test_extreme_numbers_end_and_agree(self, centers):
+        centers, radii = np.array(centers), np.array([0.0, 1e-22, 1e-30])
+        assert [g.tolist() for g in group_by_radius(centers, radii)] == double_loop(centers, radii)
 
     def test_memory_is_bounded(self, rng):
         import tracemalloc

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from math import isfinite
+from math import isfinite, isinf, isnan
 from numbers import Integral, Real
 from typing import Any
 
@@ -18,6 +18,7 @@ Ints = npt.NDArray[np.int64]
 RandomState = int | np.random.RandomState | np.random.Generator | None
 
 MAX_NAME_LENGTH = 200
+MAX_MAGNITUDE = 1e100  # squares, summed over rows, stay finite
 
 
 # ---------------------------------------------------------------------------------- parameters
@@ -100,24 +101,27 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool) -> Floats:
         rows: Floats = validate_data(
             estimator, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False
         )
-    except (TypeError, ValueError) as error:
-        allowed = "a 2-D array of numbers with the same columns everywhere"
+    except (TypeError, ValueError, OverflowError) as error:
+        allowed = "a table of numbers: rows, at least one, of the same columns everywhere"
         reason = " ".join(str(error).split()).rstrip(".")
         kind = DataTypeError if isinstance(error, TypeError) else DataError
-        raise kind(complaint("data", owner, allowed, f"other data ({reason})")) from error
-    bad = np.argwhere(~np.isfinite(rows))
+        raise kind(complaint("data", owner, allowed, f"this problem: {reason}")) from error
+    size = np.abs(rows)
+    if 0 < size.max(initial=0) < 1 / MAX_MAGNITUDE:
+        got, advice = f"{size.max():g} as the largest", "Rescale them first."
+        allowed = f"zero or at least {1 / MAX_MAGNITUDE:g} in size"
+        raise DataError(complaint("data", owner, allowed, got, advice))
+    bad = np.argwhere(~(size <= MAX_MAGNITUDE))
     if len(bad):
         row, column = (int(i) for i in bad[0])
-        value = "NaN" if np.isnan(rows[row, column]) else "infinity (inf)"
-        raise DataError(
-            complaint(
-                "data",
-                owner,
-                "finite",
-                f"{value} in row {row}, column {column} ({len(bad)} such values in all)",
-                "Drop or fill in those rows first.",
-            )
+        value = float(rows[row, column])
+        shown = "NaN" if isnan(value) else "infinity (inf)" if isinf(value) else f"{value:g}"
+        got = f"{shown} in row {row}, column {column} ({len(bad)} such values in all)"
+        allowed = f"finite, at most {MAX_MAGNITUDE:g} in size"
+        advice = (
+            "Drop or fill in those rows first." if not isfinite(value) else "Rescale them first."
         )
+        raise DataError(complaint("data", owner, allowed, got, advice))
     return rows
 
 
@@ -126,7 +130,7 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool) -> Floats:
 
 def check_name(name: str) -> str:
     """A client's name is what the transcript shows and what its random stream hangs on."""
-    if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+    if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME_LENGTH or not name.isprintable():
         allowed = f"printable and 1 to {MAX_NAME_LENGTH} characters long"
         raise DataError(complaint("name", "a client", allowed, repr(name)))
     return name
@@ -138,7 +142,8 @@ def name_clients(ids: Iterable[Hashable], *, owner: str) -> list[str]:
     for client in ids:
         if not (isinstance(client, str) or is_integer(client)):
             allowed = "integers or strings"
-            raise DataTypeError(complaint("client ids", owner, allowed, repr(client)))
+            advice = "Convert whole numbers to integers first." if isinstance(client, float) else ""
+            raise DataTypeError(complaint("client ids", owner, allowed, repr(client), advice))
         names.append(check_name(str(client)))
     repeated = (
         {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else None
@@ -154,16 +159,26 @@ def split_by_client(rows: Floats, clients: Any, *, owner: str) -> dict[str, Floa
     """Cut the rows into one block per client id; within a block they keep their order."""
     if clients is None:
         return {"0": rows}
-    ids = np.asarray(clients)
+    try:
+        mixed = (
+            isinstance(clients, (list, tuple)) and len({isinstance(c, str) for c in clients}) > 1
+        )
+        ids = np.asarray(clients, dtype=object if mixed else None)
+    except ValueError as error:
+        raise DataError(complaint("clients", owner, "one id per row", error)) from error
     if ids.shape != (len(rows),):
         allowed = f"one id per row, shape ({len(rows)},)"
         raise DataError(complaint("clients", owner, allowed, f"shape {ids.shape}"))
-    try:
-        different, block = np.unique(ids, return_inverse=True)
-    except TypeError as error:  # numbers and strings do not sort together
-        raise DataTypeError(
-            complaint("client ids", owner, "all integers or all strings", error)
-        ) from error
+    if ids.dtype.kind == "O":  # one by one: what is no id at all, and in which row
+        for row, client in enumerate(ids):
+            if not (isinstance(client, str) or is_integer(client)):
+                got = f"{client!r} in row {row}"
+                raise DataTypeError(complaint("client ids", owner, "integers or strings", got))
+        if len({isinstance(client, str) for client in ids}) > 1:
+            allowed = "all integers or all strings"
+            raise DataTypeError(complaint("client ids", owner, allowed, "both"))
+        ids = ids.astype(str)
+    different, block = np.unique(ids, return_inverse=True)
     names = name_clients(different.tolist(), owner=owner)
     order = np.argsort(block, kind="stable")
     cuts = np.cumsum(np.bincount(block))[:-1]
@@ -171,6 +186,14 @@ def split_by_client(rows: Floats, clients: Any, *, owner: str) -> dict[str, Floa
 
 
 # ---------------------------------------------------------------------------------- randomness
+
+
+def generator(rng: object, owner: str) -> np.random.Generator:
+    """A random generator from a generator or an integer."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    integer(0).check("rng", owner, rng)
+    return np.random.default_rng(int(rng))  # type: ignore[call-overload]
 
 
 def resolve_seed(random_state: RandomState) -> int:

@@ -2,7 +2,9 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,7 +28,7 @@ from fedjigsaw._inputs import (
 )
 from fedjigsaw.engine import Client, Engine, SerialEngine, run_rounds
 from fedjigsaw.errors import DataError, FewerClustersWarning, ParameterError, complaint
-from fedjigsaw.kmeans import assign
+from fedjigsaw.kmeans import assign, count_distinct
 from fedjigsaw.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary, Transcript
 
@@ -108,14 +110,19 @@ class FederatedClusterer(
         y : ignored; scikit-learn passes it.
         clients : array of shape (n_samples,), who holds each row
             Integers or strings; they become the clients' names. None is a single client.
-        engine : where the clients run: `SerialEngine` or `ProcessEngine`.
+        engine : where the clients run: `SerialEngine`, `ProcessEngine`, or, for two workers,
+            ``functools.partial(ProcessEngine, n_jobs=2)``.
         min_clients : how many clients must answer; None means all.
         """
-        self._check()
-        owner = type(self).__name__
-        rows = check_data(self, X, owner=f"{owner}.fit", reset=True)
-        shards = split_by_client(rows, clients, owner=f"{owner}.fit")
-        return self._fit(rows, shards, engine, min_clients)
+        self.check()
+        owner = f"{type(self).__name__}.fit"
+        with self._all_or_nothing():
+            rows = check_data(self, X, owner=owner, reset=True)
+            shards = split_by_client(rows, clients, owner=owner)
+            self._fit(rows, shards, engine, min_clients)
+        if self.n_clusters_ < self.n_clusters:
+            self._warn_of_fewer(rows)
+        return self
 
     def fit_clients(
         self,
@@ -129,7 +136,7 @@ class FederatedClusterer(
         A list is the same as a mapping with the ids "0", "1", and so on. `labels_` follows the
         shards one after the other.
         """
-        self._check()
+        self.check()
         owner = f"{type(self).__name__}.fit_clients"
         if not isinstance(shards, (Mapping, list, tuple)) or not len(shards):
             allowed = "a non-empty list of arrays or mapping of id to array"
@@ -143,9 +150,14 @@ class FederatedClusterer(
             shards = dict(enumerate(shards))
         names = name_clients(shards, owner=owner)
         checked: dict[str, Floats] = {}
-        for name, shard in zip(names, shards.values(), strict=True):
-            checked[name] = check_data(self, shard, owner=f"client {name!r}", reset=not checked)
-        return self._fit(np.concatenate(list(checked.values())), checked, engine, min_clients)
+        with self._all_or_nothing():
+            for name, shard in zip(names, shards.values(), strict=True):
+                checked[name] = check_data(self, shard, owner=f"client {name!r}", reset=not checked)
+            rows = np.concatenate(list(checked.values()))
+            self._fit(rows, checked, engine, min_clients)
+        if self.n_clusters_ < self.n_clusters:
+            self._warn_of_fewer(rows)
+        return self
 
     def predict(self, X: Any) -> Ints:
         """Nearest center of each row."""
@@ -160,6 +172,14 @@ class FederatedClusterer(
         _, distances = assign(self._known(X, "score"), self.cluster_centers_)
         return -float(distances @ distances)
 
+    def check(self) -> None:
+        """Hold the parameters against `rules`; `fit` does this first."""
+        check_parameters(type(self).__name__, self.rules, self.get_params(deep=False))
+
+    def make_model(self, centers: Floats, **tensors: np.ndarray) -> Model:
+        """What `aggregate` returns: the centers, signed with this method and its parameters."""
+        return Model(centers, method=self.method, params=self.configuration(), tensors=tensors)
+
     def configuration(self) -> dict[str, Any]:
         """The parameters as JSON values; a `random_state` that is not an integer is left out."""
         params = self.get_params(deep=False)
@@ -169,12 +189,20 @@ class FederatedClusterer(
             if value is None or isinstance(value, (bool, int, float, str, np.generic))
         }
 
-    def _check(self) -> None:
-        check_parameters(type(self).__name__, self.rules, self.get_params(deep=False))
-
     def _known(self, X: Any, verb: str) -> Floats:
         check_is_fitted(self)
         return check_data(self, X, owner=f"{type(self).__name__}.{verb}", reset=False)
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """A fit that fails leaves the estimator as it was."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def _fit(
         self,
@@ -182,14 +210,17 @@ class FederatedClusterer(
         shards: dict[str, Floats],
         engine: EngineFactory,
         min_clients: int | None,
-    ) -> Self:
+    ) -> None:
         if self.n_clusters > len(rows):
             allowed = f"at most the number of rows (n_samples = {len(rows)})"
             raise ParameterError(
                 complaint("n_clusters", type(self).__name__, allowed, self.n_clusters)
             )
+        if not callable(engine):
+            allowed = "a class or function that makes an engine of clients, such as ProcessEngine"
+            raise ParameterError(complaint("engine", type(self).__name__, allowed, repr(engine)))
         if self.pools_data:
-            shards = {"pooled": rows}
+            shards, min_clients = {"pooled": rows}, None
         clients = [Client(name, data, self) for name, data in shards.items()]
         with engine(clients) as running:
             self.model_, self.transcript_ = run_rounds(
@@ -199,24 +230,23 @@ class FederatedClusterer(
                 n_rounds=self.n_rounds,
                 min_clients=min_clients,
             )
+        if hasattr(self, "feature_names_in_"):
+            self.model_ = replace(self.model_, feature_names=tuple(self.feature_names_in_))
         self.n_iter_ = len(self.transcript_.rounds)
         self.cluster_centers_ = np.array(self.model_.centers)
         self.n_clusters_ = len(self.cluster_centers_)
         self.labels_, distances = assign(rows, self.cluster_centers_)
         self.inertia_ = float(distances @ distances)
-        if self.n_clusters_ < self.n_clusters:
-            self._warn_of_fewer(rows)
-        return self
 
     def _warn_of_fewer(self, rows: Floats) -> None:
         why = "the summaries held no more groups"
-        distinct = len(np.unique(rows, axis=0)) if len(rows) <= 10_000 else len(rows)
+        distinct = count_distinct(rows, at_most=self.n_clusters)
         if distinct < self.n_clusters:
             why = f"the data have only {distinct} distinct row{'s' * (distinct > 1)}"
         warnings.warn(
             f"{type(self).__name__} found {self.n_clusters_} of {self.n_clusters} clusters: {why}.",
             FewerClustersWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
 
     @property

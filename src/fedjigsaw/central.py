@@ -75,4 +75,4 @@ class CentralKMeans(FederatedClusterer):
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
     ) -> Model:
         """Nothing is left to do."""
-        return Model(summaries[0].centers, method=self.method, params=self.configuration())
+        return self.make_model(summaries[0].centers)

@@ -5,6 +5,7 @@ Results go to standard output, all else (progress, errors) to standard error, so
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,11 +23,13 @@ from fedjigsaw import __version__, datasets
 from fedjigsaw.bench.cells import SPLITS, Cell, deal, over_seeds, run
 from fedjigsaw.errors import DataError, FedJigsawError, ParameterError, complaint
 from fedjigsaw.formats import write_whole
-from fedjigsaw.methods import METHODS
+from fedjigsaw.methods import METHODS, make
 
 T = TypeVar("T")
 
-out = Console(highlight=False, soft_wrap=True)
+# a pipe has no width of its own, and must not cut numbers
+PIPE_WIDTH = 140 if "COLUMNS" not in os.environ else None
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 app = typer.Typer(
@@ -91,8 +94,8 @@ def demo(
     """
     from fedjigsaw.bench import pictures
 
-    _keep_existing(picture, force)
-    _keep_existing(rows_file, force)
+    _check_outputs(picture, rows_file, force=force)
+    pictures.check_format(picture.suffix)
     data = datasets.load("gaussian-grid")
     k = data.n_clusters
     feca = Cell("gaussian-grid", "feca", k, seed, 10, "dirichlet", alpha=0.3, min_size=k)
@@ -123,7 +126,7 @@ def simulate(
         int | None,
         typer.Option(
             min=0,
-            help="dirichlet: fewest rows of a client. Default: about k.",
+            help="dirichlet: fewest rows of a client. Default: k or n / clients / 10.",
         ),
     ] = None,
     shards: Annotated[int, typer.Option(min=1, help="shards: how many each client gets.")] = 2,
@@ -136,7 +139,9 @@ def simulate(
     ] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option("-p", "--param", help="A parameter of the method, e.g. -p refine=false."),
+        typer.Option(
+            "-p", "--param", help="A parameter, e.g. -p refine=false; for the methods that have it."
+        ),
     ] = None,
     runs: Annotated[int, typer.Option(min=1, help="Runs, each with its own seed and split.")] = 10,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; run r adds r.")] = 0,
@@ -151,15 +156,16 @@ def simulate(
 
     Example: fedjigsaw simulate --dataset s1 --split dirichlet --alpha 0.3 --method feca -k 15
     """
-    _keep_existing(rows_file, force)
+    _check_outputs(rows_file, force=force)
     params = dict(_parse_param(text) for text in param or [])
     data = datasets.load(dataset)
     k = k or data.n_clusters
     if min_size is None:  # as in the paper's splits, but never hard to meet
         min_size = min(k, len(data.X) // (10 * clients))
     names = list(dict.fromkeys(method or METHODS))
+    chosen = _params_by_method(names, params, k)
     cells = [
-        Cell(dataset, name, k, seed + r, clients, split, alpha, min_size, shards, params)
+        Cell(dataset, name, k, seed + r, clients, split, alpha, min_size, shards, chosen[name])
         for name in names
         for r in range(runs)
     ]
@@ -171,7 +177,8 @@ def simulate(
         _print_json({"rows": rows, "mean_and_std": summary})
         return
     detail = {"dirichlet": f"({alpha:g})", "shards": f"({shards} each)"}.get(split, "")
-    _print_table(groups, f"{dataset}, {clients} clients, {split}{detail}, k = {k}, {runs} runs")
+    runs_told = "1 run" if runs == 1 else f"{runs} runs"
+    _print_table(groups, f"{dataset}, {clients} clients, {split}{detail}, k = {k}, {runs_told}")
 
 
 @app.command()
@@ -192,9 +199,8 @@ def methods(as_json: JsonFlag = False) -> None:
         return
     table = Table("name", "class", "what it does", "parameters, for -p name=value")
     for name, entry in METHODS.items():
-        known = [p for p in entry.cls.rules if p not in ("n_clusters", "random_state")]
         about = f"{entry.about} ({entry.source})"
-        table.add_row(name, entry.cls.__name__, about, ", ".join(known))
+        table.add_row(name, entry.cls.__name__, about, ", ".join(entry.own_parameters))
     out.print(table)
 
 
@@ -213,7 +219,10 @@ def data_list(context: typer.Context, as_json: JsonFlag = False) -> None:
         table.add_row(name, source.about, "yes" if here[name] else "no")
     out.print(table)
     if not all(here.values()):
-        out.print("For s1 to s4: `fedjigsaw data fetch ssets`, or set FEDJIGSAW_DATA.")
+        out.print(
+            "s1 to s4: `fedjigsaw data fetch ssets`, or put them where FEDJIGSAW_DATA points."
+        )
+        out.print("cifar features: no download; put them where FEDJIGSAW_DATA points.")
 
 
 @data_app.command("fetch")
@@ -223,7 +232,10 @@ def data_fetch(
         str, typer.Option(help="Address of a folder with the files, for a mirror.")
     ] = datasets.SSETS_HOME,
 ) -> None:
-    """Download a data set into the user's cache, and check every number in it."""
+    """Download a data set into the user's cache, and check every number in it.
+
+    NAME is ssets: the files of s1 to s4, from their home page.
+    """
     if name != "ssets":
         raise ParameterError(complaint("name", "a download", "'ssets'", repr(name)))
     with err.status("Fetching five small files"):
@@ -248,9 +260,11 @@ def _print_table(groups: Sequence[Sequence[Mapping[str, Any]]], title: str) -> N
     """One line per group of rows; mean and standard deviation where a group has several."""
     measured = [over_seeds(group) for group in groups]
     shown = [name for name in COLUMNS if name in measured[0]]
-    table = Table("method", title=title, title_justify="left", collapse_padding=True)
+    title = f"{title} (k-means by {groups[0][0]['backend']})"
+    table = Table(title=title, title_justify="left", collapse_padding=True)
+    table.add_column("method", overflow="fold")
     for name in shown:
-        table.add_column(COLUMNS[name][0], justify="right")
+        table.add_column(COLUMNS[name][0], justify="right", overflow="fold")
     for group, numbers in zip(groups, measured, strict=True):
         values = []
         for name in shown:
@@ -272,13 +286,28 @@ def _track(items: Iterable[T], label: str) -> Iterator[T]:
 
 
 def _parse_param(text: str) -> tuple[str, Any]:
+    """name=value, with the value in JSON or Python spelling, else as text."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise ParameterError(complaint("--param", "simulate", "name=value", repr(text)))
+    spelled = {"True": "true", "False": "false", "None": "null"}
     try:
-        return name, json.loads(value)
+        return name, json.loads(spelled.get(value, value))
     except ValueError:
         return name, value
+
+
+def _params_by_method(names: Sequence[str], params: Mapping[str, Any], k: int) -> dict[str, Any]:
+    """Give every method the parameters that it has; each must be known to at least one of them."""
+    chosen = {
+        name: {p: v for p, v in params.items() if p in METHODS[name].own_parameters}
+        for name in names
+        if name in METHODS
+    }
+    for name in names:
+        unknown = {p: v for p, v in params.items() if not any(p in own for own in chosen.values())}
+        make(name, k, 0, **chosen.get(name, {}), **unknown).check()
+    return chosen
 
 
 def _write_rows(path: Path | None, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -286,11 +315,15 @@ def _write_rows(path: Path | None, rows: Sequence[Mapping[str, Any]]) -> None:
         write_whole(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
 
 
-def _keep_existing(path: Path | None, force: bool) -> None:
-    """Say so before the work starts, not after."""
-    if path is None:
-        return
-    if path.exists() and not force:
-        raise DataError(complaint("file", str(path), "absent", "one already there", "Use --force."))
-    if not path.parent.is_dir():
-        raise DataError(complaint("folder", str(path), "an existing one", path.parent))
+def _check_outputs(*paths: Path | None, force: bool) -> None:
+    """Say what is wrong with the places for results before the work starts, not after."""
+    given = [path.resolve() for path in paths if path is not None]
+    if len(set(given)) < len(given):
+        raise DataError(f"Two results cannot both go to {given[0]}.")
+    for path in given:
+        if path.is_dir():
+            raise DataError(f"{path} is a folder; name a file.")
+        if path.exists() and not force:
+            raise DataError(f"{path} is already there and is kept. Use --force to overwrite it.")
+        if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+            raise DataError(f"There is no folder {path.parent} that can be written to.")

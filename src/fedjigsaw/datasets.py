@@ -1,7 +1,7 @@
 """Named data sets, and a generator that needs no download.
 
 Files are looked for in the folder that ``FEDJIGSAW_DATA`` names, then in the user's cache, where
-``fedjigsaw data fetch`` puts them. What is read is checked against a hash of the parsed numbers, so
+``fedjigsaw data fetch`` puts them. The S-sets are checked against a hash of the parsed numbers, so
 line endings and spaces do not matter, but a single wrong value does.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw._inputs import Floats, Ints, integer, real
+from fedjigsaw._inputs import Floats, Ints, generator, integer, real
 from fedjigsaw.errors import DatasetError, ParameterError, complaint
 from fedjigsaw.kmeans import assign
 
@@ -82,7 +82,7 @@ def gaussian_grid(
     n_samples: int = 5000,
     *,
     overlap: float = 0.01,
-    random_state: np.random.Generator | int = 0,
+    rng: np.random.Generator | int = 0,
 ) -> Dataset:
     """15 round Gaussian clusters in the plane, in the spirit of the S-sets.
 
@@ -96,7 +96,7 @@ def gaussian_grid(
 
     Examples
     --------
-    >>> grid = gaussian_grid(600, overlap=0.05, random_state=1)
+    >>> grid = gaussian_grid(600, overlap=0.05, rng=1)
     >>> grid.X.shape, grid.centers.shape
     ((600, 2), (15, 2))
     """
@@ -104,7 +104,7 @@ def gaussian_grid(
     real(0).check("overlap", "gaussian_grid", overlap)
     if overlap > 0.5:
         raise ParameterError(complaint("overlap", "gaussian_grid", "at most 0.5", overlap))
-    rng = np.random.default_rng(random_state)
+    rng = generator(rng, "gaussian_grid")
     places = rng.permutation(16)[:15]
     corners = np.column_stack([places % 4, places // 4]) * 250_000.0 + 125_000.0
     centers = corners + rng.uniform(-60_000, 60_000, size=(15, 2))
@@ -134,7 +134,15 @@ def fetch_ssets(*, home: str = SSETS_HOME, progress: bool = False) -> Path:
     the folder they are in now.
     """
     place = cache_folder() / "ssets"
-    place.mkdir(parents=True, exist_ok=True)
+    try:
+        cache_folder().mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        advice = "Name another folder in FEDJIGSAW_CACHE."
+        allowed = "one that can be written to"
+        raise DatasetError(
+            complaint("cache", str(place.parent), allowed, reason, advice)
+        ) from error
     with TemporaryDirectory(dir=place.parent, prefix="fetch-") as name:
         folder = Path(name)
         for file in SSETS_FILES:
@@ -142,6 +150,7 @@ def fetch_ssets(*, home: str = SSETS_HOME, progress: bool = False) -> Path:
         _unpack_truth(folder)
         for sset in SSETS_HASHES:
             _read_sset(folder, sset)
+        place.mkdir(exist_ok=True)
         for path in folder.iterdir():
             path.replace(place / path.name)
     return place
@@ -206,6 +215,7 @@ def _read_sset(folder: Path, name: str) -> Dataset:
 def _download(address: str, folder: Path, progress: bool) -> None:
     import pooch  # only those who download need it
 
+    pooch.get_logger().setLevel("WARNING")  # printing is the command line's job
     try:
         # no hash of the file: what is checked, later, is what it says
         pooch.retrieve(
@@ -220,8 +230,8 @@ def _download(address: str, folder: Path, progress: bool) -> None:
             f"Get {', '.join(SSETS_FILES)} by another way, unpack the archive, put all files into "
             f"{cache_folder() / 'ssets'}, or name another folder in FEDJIGSAW_DATA."
         )
-        got = type(error).__name__
-        raise DatasetError(complaint("file", "the S-sets", f"at {address}", got, advice)) from error
+        problem = f"Cannot download {address} ({type(error).__name__})."
+        raise DatasetError(f"{problem} {advice}") from error
 
 
 def _unpack_truth(folder: Path) -> None:

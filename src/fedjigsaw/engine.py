@@ -36,6 +36,11 @@ logger = logging.getLogger(__name__)
 
 Reply = Summary | Failure
 
+WORKER_DIED = (
+    "its worker process ended abruptly (in a script, ProcessEngine must be used under "
+    '`if __name__ == "__main__":`)'
+)
+
 
 class Method(Protocol):
     """The two halves of a federated method."""
@@ -51,7 +56,7 @@ class Method(Protocol):
 
 @dataclass(frozen=True)
 class Client:
-    """One holder of data. The rows are touched here and nowhere else."""
+    """One holder of data: in a federation, the only place that sees its rows."""
 
     id: str
     data: Floats
@@ -110,33 +115,41 @@ class ProcessEngine:
         self._pool: ProcessPoolExecutor | None = None
 
     def gather(self, broadcast: Broadcast) -> list[Reply]:
-        if self._pool is None:
-            self._pool = ProcessPoolExecutor(self.n_jobs, mp_context=get_context("spawn"))
         # a few blocks per worker: little traffic for many small clients, still evenly spread
         size = max(1, len(self.clients) // (4 * self.n_jobs))
         blocks = [self.clients[i : i + size] for i in range(0, len(self.clients), size)]
         futures = [self._submit(block, broadcast) for block in blocks]
-        return [
-            reply
-            for block, future in zip(blocks, futures, strict=True)
-            for reply in self._collect(block, future)
-        ]
+        replies: list[Reply] = []
+        lost: list[Client] = []
+        for block, future in zip(blocks, futures, strict=True):
+            try:
+                replies += future.result()
+            except BrokenProcessPool:
+                self.__exit__()
+                lost += block
+            except Exception:
+                lost += block
+        return replies + [self._ask_alone(client, broadcast) for client in lost]
+
+    def _ask_alone(self, client: Client, broadcast: Broadcast) -> Reply:
+        """Ask once more: a dying worker takes the answers of others down with its own."""
+        try:
+            return self._submit([client], broadcast).result()[0]
+        except BrokenProcessPool:
+            self.__exit__()
+            return Failure(client.id, WORKER_DIED)
+        except Exception as error:  # what cannot be pickled cannot travel
+            return Failure(client.id, f"{type(error).__name__}: {error}", cause=error)
 
     def _submit(self, block: Sequence[Client], broadcast: Broadcast) -> "Future[list[Reply]]":
-        assert self._pool is not None
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(self.n_jobs, mp_context=get_context("spawn"))
         try:
             return self._pool.submit(_replies, block, broadcast)
         except BrokenProcessPool as error:  # a worker died while others were still being fed
             failed: Future[list[Reply]] = Future()
             failed.set_exception(error)
             return failed
-
-    def _collect(self, block: Sequence[Client], future: "Future[list[Reply]]") -> list[Reply]:
-        try:
-            return future.result()
-        except BrokenProcessPool:
-            self.__exit__()  # the next round starts with fresh workers
-            return [Failure(client.id, "its worker process ended abruptly") for client in block]
 
     def __enter__(self) -> Self:
         return self
@@ -164,7 +177,7 @@ def run_rounds(
     ----------
     min_clients : how many clients must answer in every round; None means all of them.
     """
-    integer(1, or_none=True).check("min_clients", "run_rounds", min_clients)
+    integer(1, or_none=True).check("min_clients", "a run", min_clients)
     model: Model | None = None
     rounds: list[Round] = []
     for number in range(n_rounds):
@@ -179,7 +192,9 @@ def run_rounds(
                 number=number,
                 bytes_up={summary.client: summary.nbytes for summary in summaries},
                 bytes_down=broadcast.nbytes * len(replies),
-                failures=tuple(reply for reply in replies if isinstance(reply, Failure)),
+                failures=tuple(
+                    replace(reply, cause=None) for reply in replies if isinstance(reply, Failure)
+                ),
                 seconds=perf_counter() - started,
             )
         )
@@ -193,7 +208,7 @@ def _quorum(replies: Sequence[Reply], min_clients: int | None) -> list[Summary]:
     needed = len(replies) if min_clients is None else min_clients
     if needed > len(replies) or not replies:
         allowed = f"at most the number of clients asked, {len(replies)}"
-        raise ParameterError(complaint("min_clients", "run_rounds", allowed, needed))
+        raise ParameterError(complaint("min_clients", "a run", allowed, needed))
     names = [reply.client for reply in replies]
     for name, following in pairwise(names):
         if name == following:

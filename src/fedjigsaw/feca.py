@@ -134,4 +134,4 @@ class FeCA(FederatedClusterer):
         # a stable sort: groups come by radius, and stay so where they are of one size
         largest = sorted(groups, key=len, reverse=True)[: self.n_clusters]
         means = np.stack([centers[group].mean(axis=0) for group in largest])
-        return Model(means, method=self.method, params=self.configuration())
+        return self.make_model(means)

@@ -24,7 +24,8 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
 
 from fedjigsaw._inputs import Floats, Ints, one_of
-from fedjigsaw.errors import DataError, complaint
+from fedjigsaw.errors import DataError, ExtraError, complaint
+from fedjigsaw.matching import pairwise_distances
 
 
 @dataclass(frozen=True)
@@ -81,13 +82,13 @@ def kmeans(
     >>> sorted(solution.centers.ravel().tolist()), solution.inertia
     ([0.5, 10.5], 1.0)
     """
-    if weights is not None and not (np.all(weights >= 0) and np.any(weights > 0)):
-        raise DataError(complaint("weights", "k-means", ">= 0 and not all zero", "others"))
+    if weights is not None:
+        _check_weights(weights, len(X))
     used = slice(None) if weights is None else np.flatnonzero(weights)
     rows, w = X[used], None if weights is None else weights[used]
     if spherical:
         rows = _unit(rows)
-    k = _at_most_distinct(rows, n_clusters)
+    k = count_distinct(rows, at_most=n_clusters)
     search = _spherical_labels if spherical else _labels
     found = search(rows, k, w, n_init, max_iter, tol, rng)
     return _solution(rows, found, w, spherical, len(X), used)
@@ -102,12 +103,19 @@ def assign(X: Floats, centers: Floats) -> tuple[Ints, Floats]:
     >>> labels.tolist(), distances.tolist()
     ([1, 0], [1.0, 1.0])
     """
-    middle = centers.mean(axis=0)  # the expansion below loses digits far from the origin
+    middle = centers.mean(axis=0)
     shifted = centers - middle
     norms = np.einsum("ij,ij->i", shifted, shifted)
+    rounding = 4 * (X.shape[1] + 4) * np.finfo(np.float64).eps
     labels = np.empty(len(X), dtype=np.int64)
-    for part in _blocks(len(X), X.shape[1] + len(centers)):
-        labels[part] = (norms - 2 * ((X[part] - middle) @ shifted.T)).argmin(axis=1)
+    for part in _blocks(len(X), X.shape[1] + 2 * len(centers)):
+        rows = X[part] - middle
+        scores = norms - 2 * (rows @ shifted.T)  # squared distance, less the row's own norm
+        labels[part] = scores.argmin(axis=1)
+        slack = rounding * (np.einsum("ij,ij->i", rows, rows) + norms.max())
+        close = (scores <= (scores.min(axis=1) + slack)[:, None]).sum(axis=1) > 1
+        if close.any():  # too close to tell after rounding: exact distances decide
+            labels[part][close] = pairwise_distances(X[part][close], centers).argmin(axis=1)
     return labels, np.sqrt(_squared_distances(X, centers, labels))
 
 
@@ -120,12 +128,13 @@ def backend() -> str:
     one_of("auto", "intelex", "sklearn").check("FEDJIGSAW_BACKEND", "the environment", wanted)
     if wanted == "sklearn":
         return "sklearn"
-    if wanted == "intelex":
-        _intelex_kmeans()
-        return "intelex"
     try:
         _intelex_kmeans()
-    except ImportError:
+    except ImportError as error:
+        if wanted == "intelex":
+            advice = "Install it with `pip install 'fedjigsaw[fast]'`."
+            missing = complaint("backend", "k-means", "installed", "no intelex", advice)
+            raise ExtraError(missing) from error
         return "sklearn"
     return "intelex"
 
@@ -177,7 +186,8 @@ def _labels(
     with warnings.catch_warnings():
         # fewer centers than asked for is a result here, and the caller's to judge
         warnings.simplefilter("ignore", ConvergenceWarning)
-        labels: Ints = solver.fit(X, sample_weight=w).labels_
+        # around the mean: intelex loses all digits far from the origin
+        labels: Ints = solver.fit(X - X.mean(axis=0), sample_weight=w).labels_
     return labels.astype(np.int64)
 
 
@@ -208,9 +218,7 @@ def _spherical_labels(
             norms = np.linalg.norm(sums, axis=1, keepdims=True)
             centers = np.where(norms > 0, sums / np.where(norms > 0, norms, 1), centers)
         if similarity > best_similarity:
-            from sklearn.cluster import kmeans_plusplus
-
-    best, best_similarity = labels, similarity
+            best, best_similarity = labels, similarity
     return best
 
 
@@ -224,10 +232,13 @@ def _solution(
     _, labels = np.unique(labels, return_inverse=True)
     w = np.ones(len(X)) if w is None else w
     k = int(labels.max()) + 1
-    counts: Floats = np.bincount(labels, w, minlength=k).astype(np.float64)
-    centers = _sums(X, labels, w, k) / counts[:, None]
+    centers = _sums(X, labels, w, k) / np.bincount(labels, w, minlength=k)[:, None]
     if spherical:
-        centers = _unit(centers)
+        direction = np.any(centers, axis=1, keepdims=True)  # opposite rows may leave none
+        centers = _unit(np.where(direction, centers, X[_first(labels)]))
+    order = np.lexsort(centers.T[::-1])  # by coordinates: no trace of the order of the rows
+    centers, labels = centers[order], np.argsort(order)[labels]
+    counts: Floats = np.bincount(labels, w, minlength=k).astype(np.float64)
     squared = _squared_distances(X, centers, labels)
     extents = np.zeros(k)
     np.maximum.at(extents, labels, squared)
@@ -237,12 +248,27 @@ def _solution(
     return Solution(centers, all_labels, counts, sse, np.sqrt(extents))
 
 
-def _at_most_distinct(X: Floats, k: int) -> int:
+def _check_weights(weights: Floats, n_rows: int) -> None:
     if (
-        k <= 1 or len(np.unique(X[:, 0])) >= k
-    ):  # distinct in one column is distinct: cheap, and usual
-        return k
-    return min(k, len(np.unique(X, axis=0)))
+        weights.shape != (n_rows,)
+        or not np.isfinite(weights).all()
+        or (weights < 0).any()
+        or not weights.any()
+    ):
+        allowed = f"finite, >= 0, not all zero, shape ({n_rows},)"
+        raise DataError(complaint("weights", "k-means", allowed, f"others, shape {weights.shape}"))
+
+
+def count_distinct(X: Floats, *, at_most: int) -> int:
+    """Number of different rows, or `at_most` if there are more."""
+    if len(np.unique(X[:, 0])) >= at_most:  # different in one column is different: cheap, usual
+        return at_most
+    return min(at_most, len(np.unique(X, axis=0)))
+
+
+def _first(labels: Ints) -> Ints:
+    """The first row of each cluster."""
+    return np.unique(labels, return_index=True)[1]
 
 
 def _sums(X: Floats, labels: Ints, w: Floats, k: int) -> Floats:

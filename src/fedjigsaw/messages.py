@@ -6,14 +6,16 @@ wherever it came from. Arrays inside are private, read-only copies.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from fedjigsaw._inputs import Floats, Ints, check_name
+from fedjigsaw._inputs import MAX_MAGNITUDE, Floats, Ints, check_name, is_integer
 from fedjigsaw.errors import MessageError, complaint
 
 Tensors = Mapping[str, np.ndarray]
+MAX_COUNT = 2**53  # whole numbers up to here are exact in every format
 
 
 class _Message:
@@ -28,7 +30,8 @@ class _Message:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), tuple(getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+        values = (getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+        return type(self), tuple(dict(v) if isinstance(v, Mapping) else v for v in values)
 
     @property
     def nbytes(self) -> int:
@@ -67,9 +70,9 @@ class Summary(_Message):
 
     def __post_init__(self) -> None:
         owner = f"client {self.client!r}" if self.client else "a client"
-        if self.client:
+        if self.client != "":
             check_name(self.client)
-        if int(self.n_samples) != self.n_samples or self.n_samples < 1:
+        if not is_integer(self.n_samples) or self.n_samples < 1:
             raise MessageError(complaint("n_samples", owner, "an integer >= 1", self.n_samples))
         _set(self, "n_samples", int(self.n_samples))
         _set(self, "centers", _centers(self.centers, owner))
@@ -108,6 +111,7 @@ class Model(_Message):
                 allowed = f"one per column, {self.centers.shape[1]}"
                 raise MessageError(complaint("feature_names", "a model", allowed, len(names)))
             _set(self, "feature_names", names)
+        _set(self, "params", MappingProxyType(dict(self.params)))
         _set(self, "tensors", _tensors(self.tensors, "a model"))
 
 
@@ -119,10 +123,18 @@ class Broadcast(_Message):
     seed: int
     model: Model | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("round", "seed"):
+            value = getattr(self, name)
+            if not is_integer(value) or value < 0:
+                raise MessageError(complaint(name, "a broadcast", "an integer >= 0", repr(value)))
+        if not isinstance(self.model, Model | None):
+            raise MessageError(complaint("model", "a broadcast", "a Model or None", self.model))
+
 
 @dataclass(frozen=True)
 class Failure:
-    """A client's non-answer. `cause` stays in this process; it is for the traceback."""
+    """A client's non-answer. `cause` is for the traceback of a failed run; no record keeps it."""
 
     client: str
     reason: str
@@ -228,34 +240,41 @@ def _centers(values: Any, owner: str) -> Floats:
         raise MessageError(complaint("centers", owner, allowed, error)) from error
     if array.ndim != 2 or 0 in array.shape:
         raise MessageError(complaint("centers", owner, allowed, f"shape {array.shape}"))
-    if not np.isfinite(array).all():
-        raise MessageError(complaint("centers", owner, allowed, "NaN or infinity"))
+    if not (np.abs(array) <= MAX_MAGNITUDE).all():
+        got = f"NaN, infinity or a size above {MAX_MAGNITUDE:g}"
+        raise MessageError(complaint("centers", owner, allowed, got))
     return array
 
 
 def _per_center(name: str, values: Any, n_centers: int, owner: str, dtype: type[Any]) -> np.ndarray:
     kind = "whole numbers" if dtype is np.int64 else "finite numbers"
     allowed = f"{kind} >= 0, one per center, shape ({n_centers},)"
-    array = np.asarray(values)
+    array = _array(name, values, owner, allowed)
     if array.shape != (n_centers,):
         raise MessageError(complaint(name, owner, allowed, f"shape {array.shape}"))
     if array.dtype.kind not in "iuf" or not np.isfinite(array).all() or (array < 0).any():
         raise MessageError(complaint(name, owner, allowed, array.tolist()))
-    if dtype is np.int64 and (array != np.floor(array)).any():
-        raise MessageError(complaint(name, owner, allowed, array.tolist()))
+    if dtype is np.int64 and ((array != np.floor(array)) | (array > MAX_COUNT)).any():
+        raise MessageError(complaint(name, owner, f"{allowed}, <= {MAX_COUNT}", array.tolist()))
     return _frozen(array, dtype)
 
 
-def _tensors(values: Tensors, owner: str) -> dict[str, np.ndarray]:
+def _tensors(values: Tensors, owner: str) -> Tensors:
     tensors = {}
     for name, value in values.items():
-        array = np.asarray(value)
+        allowed = "an array of numbers"
+        array = _array(f"tensor {name!r}", value, owner, allowed)
         if array.dtype.kind not in "biuf":
-            raise MessageError(
-                complaint(f"tensor {name!r}", owner, "an array of numbers", array.dtype)
-            )
+            raise MessageError(complaint(f"tensor {name!r}", owner, allowed, array.dtype))
         tensors[str(name)] = _frozen(array)
-    return tensors
+    return MappingProxyType(tensors)
+
+
+def _array(name: str, values: Any, owner: str, allowed: str) -> np.ndarray:
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise MessageError(complaint(name, owner, allowed, error)) from error
 
 
 def _same(a: object, b: object) -> bool:

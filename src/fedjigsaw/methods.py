@@ -16,11 +16,18 @@ from fedjigsaw.feca import FeCA
 
 @dataclass(frozen=True)
 class Entry:
+    """How a method is shown: its name in tables, its color in pictures, a line about it."""
+
     cls: type[FederatedClusterer]
     label: str
     color: str
     about: str
     source: str
+
+    @property
+    def own_parameters(self) -> tuple[str, ...]:
+        """What can be set besides the number of clusters and the seed, which all methods have."""
+        return tuple(p for p in self.cls.rules if p not in ("n_clusters", "random_state"))
 
 
 METHODS = {
@@ -44,23 +51,24 @@ METHODS = {
 }
 
 
-def make(name: str, n_clusters: int, random_state: Any = None, **params: Any) -> FederatedClusterer:
+def make(
+    name: str, n_clusters: int, random_state: Any = None, /, **params: Any
+) -> FederatedClusterer:
     """An estimator by its name on the command line.
 
     Examples
     --------
-    >>> make("feca", 15, random_state=0, refine=False)
+    >>> make("feca", 15, 0, refine=False)
     FeCA(n_clusters=15, random_state=0, refine=False)
     """
     if name not in METHODS:
         raise ParameterError(
             complaint("name", "a method", "one of " + ", ".join(METHODS), repr(name))
         )
-    cls = METHODS[name].cls
-    unknown = set(params) - set(cls.rules)
+    entry = METHODS[name]
+    unknown = set(params) - set(entry.own_parameters)
     if unknown:
-        allowed = "among " + ", ".join(cls.rules)
-        raise ParameterError(
-            complaint("parameters", cls.__name__, allowed, ", ".join(sorted(unknown)))
-        )
-    return cls(n_clusters=n_clusters, random_state=random_state, **params)
+        allowed = "among " + ", ".join(entry.own_parameters)
+        got = ", ".join(sorted(unknown))
+        raise ParameterError(complaint("parameters", entry.cls.__name__, allowed, got))
+    return entry.cls(n_clusters=n_clusters, random_state=random_state, **params)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw._inputs import Ints, integer, real
+from fedjigsaw._inputs import Ints, generator, integer, real
 from fedjigsaw.errors import DataError, ParameterError, complaint
 
 MAX_REDRAWS = 10_000
@@ -22,7 +22,7 @@ def iid(n_samples: int, n_clients: int, *, rng: np.random.Generator | int) -> In
     [4, 3, 3]
     """
     _check_clients("iid", n_samples, n_clients)
-    return np.random.default_rng(rng).permutation(np.arange(n_samples) % n_clients)
+    return generator(rng, "iid").permutation(np.arange(n_samples) % n_clients)
 
 
 def dirichlet(
@@ -39,10 +39,12 @@ def dirichlet(
     >>> ids.shape, bool(np.bincount(ids).min() >= 5)
     ((100,), True)
     """
-    rng = np.random.default_rng(rng)
+    rng = generator(rng, "dirichlet")
     classes, sizes = _check_labels("dirichlet", labels)
     _check_clients("dirichlet", len(classes), n_clients)
-    real(0, inclusive=False).check("alpha", "dirichlet", alpha)
+    real(1e-3).check("alpha", "dirichlet", alpha)
+    if alpha > 1e6:
+        raise ParameterError(complaint("alpha", "dirichlet", "at most 1e6", alpha))
     integer(0).check("min_size", "dirichlet", min_size)
     if min_size * n_clients > len(classes):
         allowed = f"at most n_samples / n_clients = {len(classes) / n_clients:g}"
@@ -78,7 +80,7 @@ def shards(
     >>> sorted([ids[:6].tolist(), ids[6:].tolist()])
     [[0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1]]
     """
-    rng = np.random.default_rng(rng)
+    rng = generator(rng, "shards")
     classes, _ = _check_labels("shards", labels)
     integer(1).check("shards_per_client", "shards", shards_per_client)
     _check_clients("shards", len(classes), n_clients)
@@ -108,7 +110,10 @@ def _check_labels(owner: str, labels: Any) -> tuple[Ints, Ints]:
     if labels.ndim != 1 or not len(labels):
         allowed = "1-D with at least one label"
         raise DataError(complaint("labels", owner, allowed, f"shape {labels.shape}"))
-    _, classes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    try:
+        _, classes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    except TypeError as error:
+        raise DataError(complaint("labels", owner, "all numbers or all strings", error)) from error
     return classes, sizes
 
 

@@ -103,6 +103,8 @@ def theoretical_radii(centers: Floats, extents: Floats) -> Floats:
     >>> theoretical_radii(np.array([[-0.5], [0.5], [20.0], [30.0]]), np.array([1.0, 1.0, 1.0, 1.0]))
     array([5., 5., 5., 5.])
     """
+    order = np.lexsort(centers.T[::-1])  # ties go by coordinates
+    centers, extents = centers[order], extents[order]
     distances = pairwise_distances(centers, centers)
     np.fill_diagonal(distances, np.inf)
     aside = np.zeros(len(centers), dtype=bool)
@@ -113,7 +115,7 @@ def theoretical_radii(centers: Floats, extents: Floats) -> Floats:
         if extents[i] + extents[j] > distances[i, j]:
             aside[[i, j]] = True
     if len(centers) - aside.sum() < 2:
-        return empirical_radii(centers, extents)
+        return empirical_radii(centers, extents)[np.argsort(order)]
     return np.full(len(centers), distances[np.ix_(~aside, ~aside)].min() / 2)
 
 
@@ -153,6 +155,7 @@ def group_by_radius(centers: Floats, radii: Floats) -> list[Ints]:
                 distances = pairwise_distances(centers[rows[i : i + 1]], centers[rows[group]])[0]
                 group = group[distances <= radii[rows[i]]]
             taken[group] = True
+            taken[i] = True  # whatever happens, the loop ends
             groups.append(rows[group])
         rows = rows[~taken]
     return groups
@@ -173,7 +176,8 @@ def _factors(centers: Floats, radii: Floats) -> tuple[Singles, Singles]:
     slack = 2 * (centers.shape[1] + 8) * float(np.finfo(np.float32).eps)
     norms = np.einsum("ij,ij->i", shifted, shifted) * (1 - slack)
     ones = np.ones(len(centers))
-    left = np.column_stack([-2 * shifted, norms - reach**2 * (1 + slack), ones])
+    # the last term covers squares that are too small for single precision
+    left = np.column_stack([-2 * shifted, norms - reach**2 * (1 + slack) - 1e-30, ones])
     right = np.column_stack([shifted, ones, norms])
     return left.astype(np.float32), right.astype(np.float32)
 

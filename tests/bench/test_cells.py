@@ -16,7 +16,7 @@ CELL = Cell(
 
 @pytest.fixture(scope="module")
 def data():
-    return datasets.gaussian_grid(1200, random_state=2)
+    return datasets.gaussian_grid(1200, rng=2)
 
 
 def test_a_row_says_what_anyone_can_compute_again(data):
@@ -47,6 +47,13 @@ def test_splits(data, split):
         split == "dirichlet",
         split == "shards",
     )
+
+
+def test_shards_are_as_many_as_asked_for(data):
+    cell = replace(CELL, split="shards", n_clients=5, shards=1)
+    few, many = (deal(data.y, replace(cell, shards=n)) for n in (1, 6))
+    seen = [np.mean([len(set(data.y[ids == m])) for m in range(5)]) for ids in (few, many)]
+    assert seen[0] < seen[1]
 
 
 def test_unknown_split():

@@ -68,7 +68,7 @@ def deal(labels: Ints, cell: Cell) -> Ints:
 
 def run(cell: Cell, data: datasets.Dataset) -> tuple[FederatedClusterer, dict[str, Any]]:
     """Fit a cell's method on its data set and measure it: the fitted method and the row."""
-    method = make(cell.method, cell.n_clusters, random_state=cell.seed, **cell.params)
+    method = make(cell.method, cell.n_clusters, cell.seed, **cell.params)
     clients = deal(data.y, cell)
     started = perf_counter()
     with warnings.catch_warnings():
@@ -102,18 +102,20 @@ def origin() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    package = Path(fedjigsaw.__file__).parent
+    package = Path(fedjigsaw.__file__).resolve().parent
     git = ["git", "-C", str(package)]
+    words = ["rev-parse", "--show-toplevel", "--short=12", "HEAD"]
     try:
-        head = subprocess.run(
-            [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, check=True
-        )
+        answer = subprocess.run([*git, *words], capture_output=True, text=True, check=True)
         changed = subprocess.run(
             [*git, "diff", "--quiet", "HEAD", "--", "."], check=False
         ).returncode
     except (OSError, subprocess.CalledProcessError):  # an installed package has no history
         return None
-    return head.stdout.decode().strip() + "+" * bool(changed)
+    top, head = answer.stdout.splitlines()
+    if package != Path(top) / "src" / "fedjigsaw":  # installed inside somebody else's checkout
+        return None
+    return head + "+" * bool(changed)
 
 
 def over_seeds(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:

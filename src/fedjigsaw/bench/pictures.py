@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
 INK = "#333333"
 PALE = "#c9c9c9"
+# no dates inside: the same figure gives the same bytes
+FORMATS: dict[str, Any] = {
+    ".png": {},
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None, "ModDate": None},
+}
 # one color per client, of the same palette as the methods' (Okabe and Ito)
 CLIENT_COLORS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
@@ -38,7 +44,9 @@ def new_figure(width: float, height: float) -> Figure:
         from matplotlib.figure import Figure
     except ImportError as error:
         advice = "Install it with `pip install 'fedjigsaw[plots]'`."
-        raise ExtraError(f"Pictures need matplotlib. {advice}") from error
+        raise ExtraError(
+            complaint("matplotlib", "pictures", "installed", "none", advice)
+        ) from error
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
@@ -46,15 +54,18 @@ def new_figure(width: float, height: float) -> Figure:
 
 def render(figure: Figure, suffix: str) -> bytes:
     """The bytes of a figure in the format of a file name's ending, the same for the same figure."""
-    known: dict[str, Any] = {ending: {} for ending in (".png", ".pdf")} | {
-        ".svg": {"Date": None}
-    }  # no date inside
-    if suffix not in known:
-        allowed = "one of " + ", ".join(known)
-        raise ParameterError(complaint("ending", "a picture's name", allowed, repr(suffix)))
+    check_format(suffix)
     content = BytesIO()
-    figure.savefig(content, format=suffix[1:], dpi=150, metadata=known[suffix])
+    figure.savefig(content, format=suffix[1:], dpi=150, metadata=FORMATS[suffix])
     return content.getvalue()
+
+
+def check_format(suffix: str) -> None:
+    """Say before any work whether a picture of this kind can be made."""
+    if suffix not in FORMATS:
+        allowed = "one of " + ", ".join(FORMATS)
+        raise ParameterError(complaint("ending", "a picture's name", allowed, repr(suffix)))
+    new_figure(1, 1)
 
 
 def roadmap(feca: FederatedClusterer, data: Dataset, clients: Ints) -> Figure:

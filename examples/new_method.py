@@ -1,0 +1,57 @@
+"""A complete method in one file: k-means at every client, then k-means over all received centers.
+
+To make it part of the package, see "Add a method" in CONTRIBUTING.md. Run as it is, it compares
+itself with FeCA: ``python examples/new_method.py``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedjigsaw import FeCA, FederatedClusterer, Model, Summary, datasets, metrics, partition
+from fedjigsaw._inputs import Floats, Rule, integer, seed_source
+from fedjigsaw.kmeans import kmeans
+from fedjigsaw.messages import Broadcast
+
+
+class KMeansOfCenters(FederatedClusterer):
+    """Cluster the clients' centers once more, each counting as one point.
+
+    Parameters
+    ----------
+    n_clusters : int, default 8
+        Number of clusters, at every client and in the result.
+    random_state : int, RandomState, Generator or None
+        Seed of the run.
+    """
+
+    method: ClassVar[str] = "kmeans-of-centers"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "n_clusters": integer(1),
+        "random_state": seed_source(),
+    }
+
+    def __init__(self, n_clusters: int = 8, *, random_state: Any = None) -> None:
+        self.n_clusters = n_clusters
+        self.random_state = random_state
+
+    def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
+        """Run at a client: local centers, and nothing else."""
+        return Summary(n_samples=len(X), centers=kmeans(X, self.n_clusters, rng=rng).centers)
+
+    def aggregate(
+        self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
+    ) -> Model:
+        """Run at the server: cluster all received centers."""
+        received = np.concatenate([summary.centers for summary in summaries])
+        return self.make_model(kmeans(received, self.n_clusters, rng=rng).centers)
+
+
+if __name__ == "__main__":
+    data = datasets.load("gaussian-grid")
+    clients = partition.dirichlet(data.y, 10, alpha=0.3, rng=0, min_size=15)
+    for method in (KMeansOfCenters(15, random_state=0), FeCA(15, random_state=0)):
+        method.fit(data.X, clients=clients)
+        distance = metrics.center_l2(method.cluster_centers_, data.centers)
+        print(f"{type(method).__name__:<16} l2 = {distance / 1e4:.2f} x 1e4")
