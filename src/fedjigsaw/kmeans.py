@@ -19,7 +19,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
 
@@ -232,13 +231,13 @@ def _solution(
     _, labels = np.unique(labels, return_inverse=True)
     w = np.ones(len(X)) if w is None else w
     k = int(labels.max()) + 1
-    centers = _sums(X, labels, w, k) / np.bincount(labels, w, minlength=k)[:, None]
+    counts: Floats = np.bincount(labels, w, minlength=k).astype(np.float64)
+    centers = _sums(X, labels, w, k) / counts[:, None]
     if spherical:
         direction = np.any(centers, axis=1, keepdims=True)  # opposite rows may leave none
         centers = _unit(np.where(direction, centers, X[_first(labels)]))
     order = np.lexsort(centers.T[::-1])  # by coordinates: no trace of the order of the rows
-    centers, labels = centers[order], np.argsort(order)[labels]
-    counts: Floats = np.bincount(labels, w, minlength=k).astype(np.float64)
+    centers, counts, labels = centers[order], counts[order], np.argsort(order)[labels]
     squared = _squared_distances(X, centers, labels)
     extents = np.zeros(k)
     np.maximum.at(extents, labels, squared)
@@ -272,9 +271,8 @@ def _first(labels: Ints) -> Ints:
 
 
 def _sums(X: Floats, labels: Ints, w: Floats, k: int) -> Floats:
-    members = csr_array((w, labels, np.arange(len(X) + 1)), shape=(len(X), k))
-    sums: Floats = members.T @ X
-    return sums
+    """Weighted sum of the rows of each cluster."""
+    return np.stack([np.bincount(labels, w * column, minlength=k) for column in X.T], axis=1)
 
 
 def _squared_distances(X: Floats, centers: Floats, labels: Ints) -> Floats:
