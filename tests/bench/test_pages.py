@@ -34,3 +34,10 @@ def test_the_papers_tables_are_complete():
     cells = tables["table1_ssets_l2_e4"]["cells"]
     assert cells["S1"]["FeCA"]["iid"] == {"mean": 1.0, "std": 0.1}
     assert all(len(cells[name]) == 8 for name in ("S1", "S2", "S3", "S4"))
+
+
+@pytest.mark.parametrize(
+    ("mean", "word"), [(1.0, "better"), (2.0, "within one std"), (3.6, "worse")]
+)
+def test_verdict(mean, word):
+    assert pages.verdict(mean, {"mean": 2.5, "std": 1.0}) == word
