@@ -11,17 +11,21 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 
 from fedjigsaw import FeCA
 from fedjigsaw._inputs import Floats, Ints, stream
 from fedjigsaw.bench.cells import origin
 from fedjigsaw.datasets import gaussian_grid
-from fedjigsaw.formats import write_whole
+from fedjigsaw.formats import ModelFile, save, write_whole
 from fedjigsaw.kmeans import _labels, one_thread
+from fedjigsaw.messages import Model
 from fedjigsaw.structure import empirical_radii, group_by_radius
 
 RESULTS = Path(__file__).parent.parent / "results" / "benchmarks.jsonl"
@@ -141,13 +145,62 @@ def import_time(turns: int = 9) -> Iterator[Row]:
     }
 
 
+def large_file(n_rows: int = 5_000_000, n_columns: int = 16) -> Iterator[Row]:
+    """`fedjigsaw assign` and `score` on a Parquet file that is larger than they may need.
+
+    Each runs as a process of its own, whose peak memory is read when it has ended. Under 1 GB.
+    """
+    rng = np.random.default_rng(0)
+    names = [f"x{j}" for j in range(n_columns)]
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        schema = pa.schema([(column, pa.float64()) for column in names])
+        with pa.parquet.ParquetWriter(folder / "large.parquet", schema) as writer:
+            for _ in range(n_rows // 100_000):
+                rows = rng.normal(size=(n_columns, 100_000))
+                writer.write_table(pa.table(list(rows), schema=schema))
+        model = ModelFile(
+            Model(rng.normal(size=(20, n_columns)), "feca", {}, tuple(names)), None, ("a",), 1
+        )
+        save(model, folder / "model")
+        for verb, output in (("assign", "labels.parquet"), ("score", "large.score")):
+            words = [verb, "large.parquet", "--model", "model", "-o", output]
+            script = (
+                "import resource, sys; from fedjigsaw.cli import app; "
+                f"app({words!r}, standalone_mode=False); "
+                "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+            )
+            started = perf_counter()
+            done = subprocess.run(
+                [sys.executable, "-c", script],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            yield {
+                "benchmark": "large_file",
+                "command": verb,
+                "n_rows": n_rows,
+                "file_megabytes": (folder / "large.parquet").stat().st_size / 1e6,
+                "seconds": perf_counter() - started,
+                "peak_megabytes": int(done.stdout.split()[-1]) / 1e3,
+                "target": "< 1000 MB",
+            }
+
+
 def _seconds(work: Callable[[], object]) -> float:
     started = perf_counter()
     work()
     return perf_counter() - started
 
 
-BENCHMARKS = {"overhead": overhead, "aggregation": aggregation, "import_time": import_time}
+BENCHMARKS = {
+    "overhead": overhead,
+    "aggregation": aggregation,
+    "import_time": import_time,
+    "large_file": large_file,
+}
 
 
 def main(names: list[str]) -> None:

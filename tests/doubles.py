@@ -28,6 +28,8 @@ class DiesOnNegative(FeCA):
 class CountsThreads(FeCA):
     """Its clients report how many threads each library would use."""
 
+    sends = ("radii", "tensors")
+
     def summarize(self, X, broadcast, rng):
         from dataclasses import replace
 

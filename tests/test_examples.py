@@ -30,7 +30,9 @@ def test_house(rule, grid):
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
-def test_runs(path):
-    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=120)
+def test_runs(path, tmp_path):
+    done = subprocess.run(
+        [sys.executable, path], capture_output=True, text=True, timeout=120, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout

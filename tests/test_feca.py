@@ -35,12 +35,18 @@ class TestByHand:
         """Clusters {0, 2} and {10, 14}: means 1 and 12; extents 1 and 2; half the distance 5.5."""
         X = np.array([[0.0], [2.0], [10.0], [14.0]])
         summary = FeCA(2).summarize(X, Broadcast(0, 0), np.random.default_rng(0))
-        order = summary.centers[:, 0].argsort()
         assert summary.n_samples == 4
-        assert summary.centers[order].tolist() == [[1.0], [12.0]]
-        assert summary.radii[order].tolist() == [1.0, 2.0]
-        assert summary.counts is summary.sse is None
-        assert not summary.tensors
+        assert summary.centers.tolist() == [[1.0], [12.0]]
+        assert summary.radii.tolist() == [1.0, 2.0]
+        assert summary.counts.tolist() == [2, 2]
+        assert summary.sse.tolist() == [2.0, 8.0]
+
+    def test_only_centers_and_radii_leave_a_client(self):
+        X = np.array([[0.0], [2.0], [10.0], [14.0]])
+        sent = Client("a", X, FeCA(2)).answer(Broadcast(0, 0))
+        assert sent.radii.tolist() == [1.0, 2.0]
+        assert sent.counts is sent.sse is None
+        assert not sent.tensors
 
     def test_aggregate(self):
         """Radius 3 at 0 takes 0, 2, -1; radius 1 at 10 takes 10, 11; 20 and 30 stay alone."""

@@ -21,6 +21,7 @@ def summary(**changes):
     [
         ({"n_samples": 0}, "n_samples of client 'a' must be an integer >= 1; got 0"),
         ({"n_samples": 2.5}, "n_samples"),
+        ({"merged": -1}, "merged of client 'a' must be an integer >= 0"),
         ({"n_samples": "a"}, "n_samples"),
         ({"n_samples": None}, "n_samples"),
         ({"n_samples": float("nan")}, "n_samples"),
@@ -101,8 +102,8 @@ def test_round_trip_between_processes(message):
 
 
 def test_size_counts_the_numbers():
-    assert summary().nbytes == 8 + 4 * 8 + 2 * 8
-    assert summary(counts=[1, 2], sse=[0, 0]).nbytes == 8 + 10 * 8
+    assert summary().nbytes == 2 * 8 + 4 * 8 + 2 * 8
+    assert summary(counts=[1, 2], sse=[0, 0]).nbytes == 2 * 8 + 10 * 8
     assert Broadcast(0, 0).nbytes == 16
     assert Broadcast(0, 0, Model(CENTERS)).nbytes == 16 + 32
 

@@ -69,6 +69,8 @@ class FederatedClusterer(
     method: ClassVar[str]
     rules: ClassVar[Mapping[str, Rule]]
     n_rounds: int = 1
+    # the fields of a summary, besides its centers, that `aggregate` needs: no others are sent
+    sends: ClassVar[tuple[str, ...]] = ("radii", "counts", "sse", "tensors")
     # True where raw rows leave the clients: a benchmark, not a federation
     pools_data: ClassVar[bool] = False
 
@@ -85,7 +87,11 @@ class FederatedClusterer(
 
     @abstractmethod
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
-        """Run at a client: all that leaves it is what this returns."""
+        """Run at a client: all that may leave it is in what this returns.
+
+        Give `counts` (and `sse`) along with the centers, so that a guard can merge small clusters;
+        what the server does not need (`sends`) is taken out before the summary leaves.
+        """
 
     @abstractmethod
     def aggregate(

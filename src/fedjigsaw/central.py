@@ -40,6 +40,7 @@ class CentralKMeans(FederatedClusterer):
     """
 
     method: ClassVar[str] = "central"
+    sends: ClassVar[tuple[str, ...]] = ()
     pools_data: ClassVar[bool] = True
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_clusters": integer(1),
@@ -69,7 +70,8 @@ class CentralKMeans(FederatedClusterer):
         solution = kmeans(
             X, self.n_clusters, rng=rng, n_init=self.n_init, max_iter=self.max_iter, tol=self.tol
         )
-        return Summary(n_samples=len(X), centers=solution.centers)
+        counts = solution.counts.astype(np.int64)
+        return Summary(n_samples=len(X), centers=solution.centers, counts=counts)
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator

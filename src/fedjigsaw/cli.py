@@ -5,32 +5,23 @@ Results go to standard output, all else (progress, errors) to standard error, so
 """
 
 import json
-import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import click
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress
 from rich.table import Table
 
-from fedjigsaw import __version__, datasets
+from fedjigsaw import __version__, cli_sites, datasets
+from fedjigsaw._console import ForceFlag, JsonFlag, check_outputs, err, out, print_json, track
 from fedjigsaw.bench.cells import SPLITS, Cell, deal, over_seeds, run
-from fedjigsaw.errors import DataError, FedJigsawError, ParameterError, complaint
+from fedjigsaw.errors import FedJigsawError, ParameterError, complaint
 from fedjigsaw.formats import write_whole
 from fedjigsaw.methods import METHODS, make
-
-T = TypeVar("T")
-
-# a pipe has no width of its own, and must not cut numbers
-PIPE_WIDTH = 140 if "COLUMNS" not in os.environ else None
-out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PIPE_WIDTH)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 app = typer.Typer(
     help="One-shot federated clustering: every client sends one small summary, once.",
@@ -40,9 +31,7 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="List the data sets, or fetch one.", invoke_without_command=True)
 app.add_typer(data_app, name="data")
-
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+app.add_typer(cli_sites.app)
 
 
 def main() -> None:
@@ -94,19 +83,19 @@ def demo(
     """
     from fedjigsaw.bench import pictures
 
-    _check_outputs(picture, rows_file, force=force)
+    check_outputs(picture, rows_file, force=force)
     pictures.check_format(picture.suffix)
     data = datasets.load("gaussian-grid")
     k = data.n_clusters
     feca = Cell("gaussian-grid", "feca", k, seed, 10, "dirichlet", alpha=0.3, min_size=k)
     cells = [replace(feca, method=name) for name in METHODS]
-    fitted = {cell.method: run(cell, data) for cell in _track(cells, "Methods")}
+    fitted = {cell.method: run(cell, data) for cell in track(cells, "Methods")}
     rows = [row for _, row in fitted.values()]
     figure = pictures.roadmap(fitted["feca"][0], data, deal(data.y, feca))
     write_whole(picture, pictures.render(figure, picture.suffix))
     _write_rows(rows_file, rows)
     if as_json:
-        _print_json({"rows": rows, "picture": str(picture)})
+        print_json({"rows": rows, "picture": str(picture)})
         return
     _print_table([[row] for row in rows], "15 Gaussians, 10 clients, Dirichlet(0.3)")
     out.print(f"The whole way from data to centers, as a picture: {escape(str(picture))}")
@@ -156,7 +145,7 @@ def simulate(
 
     Example: fedjigsaw simulate --dataset s1 --split dirichlet --alpha 0.3 --method feca -k 15
     """
-    _check_outputs(rows_file, force=force)
+    check_outputs(rows_file, force=force)
     params = dict(_parse_param(text) for text in param or [])
     data = datasets.load(dataset)
     k = k or data.n_clusters
@@ -169,12 +158,12 @@ def simulate(
         for name in names
         for r in range(runs)
     ]
-    rows = [run(cell, data)[1] for cell in _track(cells, "Runs")]
+    rows = [run(cell, data)[1] for cell in track(cells, "Runs")]
     _write_rows(rows_file, rows)
     groups = [[row for row in rows if row["method"] == name] for name in names]
     if as_json:
         summary = {name: over_seeds(group) for name, group in zip(names, groups, strict=True)}
-        _print_json({"rows": rows, "mean_and_std": summary})
+        print_json({"rows": rows, "mean_and_std": summary})
         return
     detail = {"dirichlet": f"({alpha:g})", "shards": f"({shards} each)"}.get(split, "")
     runs_told = "1 run" if runs == 1 else f"{runs} runs"
@@ -185,7 +174,7 @@ def simulate(
 def methods(as_json: JsonFlag = False) -> None:
     """List the methods and their parameters."""
     if as_json:
-        _print_json(
+        print_json(
             {
                 name: {
                     "label": entry.label,
@@ -212,7 +201,7 @@ def data_list(context: typer.Context, as_json: JsonFlag = False) -> None:
     here = {name: source.is_here for name, source in datasets.SOURCES.items()}
     if as_json:
         about = {name: source.about for name, source in datasets.SOURCES.items()}
-        _print_json({name: {"about": about[name], "here": here[name]} for name in here})
+        print_json({name: {"about": about[name], "here": here[name]} for name in here})
         return
     table = Table("name", "what it is", "here?")
     for name, source in datasets.SOURCES.items():
@@ -275,16 +264,6 @@ def _print_table(groups: Sequence[Sequence[Mapping[str, Any]]], title: str) -> N
     out.print(table)
 
 
-def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
-
-
-def _track(items: Iterable[T], label: str) -> Iterator[T]:
-    """Progress with the time left, on a terminal only."""
-    with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
-        yield from progress.track(list(items), description=label)
-
-
 def _parse_param(text: str) -> tuple[str, Any]:
     """name=value, with the value in JSON or Python spelling, else as text."""
     name, equals, value = text.partition("=")
@@ -313,17 +292,3 @@ def _params_by_method(names: Sequence[str], params: Mapping[str, Any], k: int) -
 def _write_rows(path: Path | None, rows: Sequence[Mapping[str, Any]]) -> None:
     if path is not None:
         write_whole(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
-
-
-def _check_outputs(*paths: Path | None, force: bool) -> None:
-    """Say what is wrong with the places for results before the work starts, not after."""
-    given = [path.resolve() for path in paths if path is not None]
-    if len(set(given)) < len(given):
-        raise DataError(f"Two results cannot both go to {given[0]}.")
-    for path in given:
-        if path.is_dir():
-            raise DataError(f"{path} is a folder; name a file.")
-        if path.exists() and not force:
-            raise DataError(f"{path} is already there and is kept. Use --force to overwrite it.")
-        if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-            raise DataError(f"There is no folder {path.parent} that can be written to.")

@@ -21,6 +21,7 @@ import numpy as np
 
 from fedjigsaw._inputs import Floats, integer, stream
 from fedjigsaw.errors import MessageError, ParameterError, QuorumError, complaint
+from fedjigsaw.guards import Guard
 from fedjigsaw.kmeans import one_thread
 from fedjigsaw.messages import (
     Broadcast,
@@ -35,6 +36,7 @@ from fedjigsaw.messages import (
 logger = logging.getLogger(__name__)
 
 Reply = Summary | Failure
+NO_GUARD = Guard(min_cluster_size=1)
 
 WORKER_DIED = (
     "its worker process ended abruptly (in a script, ProcessEngine must be used under "
@@ -43,7 +45,9 @@ WORKER_DIED = (
 
 
 class Method(Protocol):
-    """The two halves of a federated method."""
+    """The two halves of a federated method, and what of a summary its server needs."""
+
+    sends: tuple[str, ...]
 
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
         """Run at a client: all that leaves it is what this returns."""
@@ -61,12 +65,14 @@ class Client:
     id: str
     data: Floats
     method: Method
+    guard: Guard = NO_GUARD
 
     def answer(self, broadcast: Broadcast) -> Summary:
-        """Summarize the data with this client's own random stream, and sign the summary."""
+        """Summarize the data with this client's own random stream; sign it; send what may leave."""
         with one_thread():
             rng = stream(broadcast.seed, broadcast.round, self.id)
-            return replace(self.method.summarize(self.data, broadcast, rng), client=self.id)
+            summary = self.method.summarize(self.data, broadcast, rng)
+        return self.guard.apply(replace(summary, client=self.id), needed=self.method.sends)
 
 
 class Engine(Protocol):

@@ -67,10 +67,11 @@ class FeCA(FederatedClusterer):
     >>> sorted(feca.cluster_centers_.ravel().tolist())
     [0.0, 50.0, 100.0]
     >>> feca.transcript_.bytes_up
-    120
+    144
     """
 
     method: ClassVar[str] = "feca"
+    sends: ClassVar[tuple[str, ...]] = ("radii",)
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_clusters": integer(1),
         "n_local_clusters": integer(1, or_none=True),
@@ -118,7 +119,8 @@ class FeCA(FederatedClusterer):
             keep = drop_one_fit_many(local.centers, local.counts, local.sse)
         centers = local.centers[keep]
         radii = RADII[self.radius](centers, local.extents[keep])
-        return Summary(n_samples=len(X), centers=centers, radii=radii)
+        counts, sse = local.counts[keep].astype(np.int64), local.sse[keep]
+        return Summary(n_samples=len(X), centers=centers, radii=radii, counts=counts, sse=sse)
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator

@@ -53,11 +53,12 @@ class Summary(_Message):
         distance. A method sends only what its server needs.
     tensors : further named arrays, for methods that send more than centers.
     client : the sender's name; ``Client.answer`` signs it.
+    merged : how many centers the client's guard merged into others before sending.
 
     Examples
     --------
     >>> Summary(n_samples=3, centers=[[0.0, 0.0]], radii=[1.5]).nbytes
-    32
+    40
     """
 
     n_samples: int
@@ -67,6 +68,7 @@ class Summary(_Message):
     sse: Floats | None = None
     tensors: Tensors = field(default_factory=dict)
     client: str = ""
+    merged: int = 0
 
     def __post_init__(self) -> None:
         owner = f"client {self.client!r}" if self.client else "a client"
@@ -74,6 +76,8 @@ class Summary(_Message):
             check_name(self.client)
         if not is_integer(self.n_samples) or self.n_samples < 1:
             raise MessageError(complaint("n_samples", owner, "an integer >= 1", self.n_samples))
+        if not is_integer(self.merged) or self.merged < 0:
+            raise MessageError(complaint("merged", owner, "an integer >= 0", self.merged))
         _set(self, "n_samples", int(self.n_samples))
         _set(self, "centers", _centers(self.centers, owner))
         for name in ("radii", "counts", "sse"):

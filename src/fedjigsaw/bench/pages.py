@@ -44,6 +44,8 @@ def readme(text: str, results: Path) -> str:
     benchmarks = read_rows(results / "benchmarks.jsonl")
     (overhead,) = [row["ratio"] for row in benchmarks if row["benchmark"] == "overhead"]
     times = [row["seconds"] for row in benchmarks if row.get("n_centers") == 100_000]
+    memory = [row["peak_megabytes"] for row in benchmarks if row["benchmark"] == "large_file"]
+    text = fill(text, "large", f"{max(memory):.0f}")
     text = fill(text, "overhead", f"{overhead:.2f}")
     text = fill(text, "aggregation", f"{min(times):.1f} to {max(times):.1f}")
     text = fill(text, "demo", demo_table(read_rows(results / "demo.jsonl")))

@@ -1,0 +1,61 @@
+"""What all commands share: consoles, progress, JSON, and care with output files."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from fedjigsaw.errors import DataError
+
+T = TypeVar("T")
+
+# a pipe has no width of its own, and must not cut numbers
+PIPE_WIDTH = 140 if "COLUMNS" not in os.environ else None
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")]
+ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+
+
+def print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+def track(items: Iterable[T], label: str) -> Iterator[T]:
+    """Progress over a list with the time left, on a terminal only."""
+    with _progress() as progress:
+        yield from progress.track(list(items), description=label)
+
+
+@contextmanager
+def count_rows(label: str, total: int | None) -> Iterator[Callable[[int], object]]:
+    """Progress over the rows of a file, with the time left where their number is known."""
+    with _progress() as progress:
+        task = progress.add_task(label, total=total)
+        yield lambda n_rows: progress.advance(task, n_rows)
+
+
+def _progress() -> Progress:
+    return Progress(console=err, transient=True, disable=not err.is_terminal)
+
+
+def check_outputs(*paths: Path | None, force: bool) -> None:
+    """Say what is wrong with the places for results before the work starts, not after."""
+    given = [path.resolve() for path in paths if path is not None]
+    if len(set(given)) < len(given):
+        raise DataError(f"Two results cannot both go to {given[0]}.")
+    for path in given:
+        if path.is_dir():
+            raise DataError(f"{path} is a folder; name a file.")
+        if path.exists() and not force:
+            raise DataError(f"{path} is already there and is kept. Use --force to overwrite it.")
+        if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+            raise DataError(f"There is no folder {path.parent} that can be written to.")

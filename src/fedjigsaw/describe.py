@@ -1,0 +1,123 @@
+"""What is in a file, in plain words, for someone who has to decide whether it may leave."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fedjigsaw._inputs import Floats
+from fedjigsaw.formats import Content, ModelFile, Score, SummaryFile
+from fedjigsaw.scaling import Scaler, Stats
+
+MAX_SHOWN = 20
+
+
+def describe(content: Content | Scaler, n_bytes: int) -> list[str]:
+    """Lines about a summary, model, score, statistics or scaler of `n_bytes` bytes."""
+    if isinstance(content, SummaryFile):
+        lines = _summary(content)
+    elif isinstance(content, ModelFile):
+        lines = _model(content)
+    elif isinstance(content, Score):
+        lines = _score(content)
+    elif isinstance(content, Stats):
+        lines = _stats(content)
+    else:
+        lines = _scaler(content)
+    return [*lines, f"Size: {n_bytes:,} bytes. It holds no code."]
+
+
+def _summary(file: SummaryFile) -> Iterator[str]:
+    summary, guard = file.summary, file.guard
+    yield f"A summary of client {summary.client!r}, for one round of federated clustering."
+    yield f"Rows at the client: {summary.n_samples:,}."
+    if file.n_used < summary.n_samples:
+        yield f"Only a random sample of {file.n_used:,} of them was clustered."
+    yield from _origin(file.method, file.params, file.columns, file.scaler)
+    yield f"Centers: {len(summary.centers)}, each the mean of some rows."
+    sent = [n for n in ("radii", "counts", "sse") if getattr(summary, n) is not None]
+    yield "Sent with each center: " + (", ".join(sent) or "nothing else") + "."
+    yield from _centers(summary.centers, file.columns, file.scaler, summary.radii, summary.counts)
+    size = guard.get("min_cluster_size", 1)
+    yield (
+        f"Guard: no center stands for fewer than {size} rows ({summary.merged} were merged into "
+        f"their nearest neighbor); counts: {guard.get('counts', 'unknown')}."
+    )
+    yield "What could be inferred:"
+    yield f"- the client has {summary.n_samples:,} rows, and where in space they gather."
+    alone = 0 if summary.counts is None else int((summary.counts == 1).sum())
+    points = 0 if summary.radii is None else int((summary.radii == 0).sum())
+    if alone or points:
+        yield (
+            f"- {max(alone, points)} center(s) with a count of 1 or a radius of 0: "
+            "a cluster of one row IS that row."
+        )
+    if size <= 1:
+        yield "- the guard is off: any center may be a single row of the data, to the last digit."
+    yield (
+        "- who knows all rows of a cluster but one can work out the last: "
+        "this is not differential privacy."
+    )
+
+
+def _model(file: ModelFile) -> Iterator[str]:
+    yield f"A model of {len(file.model.centers)} clusters."
+    names = ", ".join(file.clients)
+    yield f"Made from {len(file.clients)} clients: {names}; {file.n_samples:,} rows in all."
+    yield from _origin(file.model.method, file.model.params, file.columns, file.scaler)
+    yield from _centers(file.model.centers, file.columns, file.scaler, None, None)
+    yield "What could be inferred: where the rows of all clients together gather; who took part."
+
+
+def _score(score: Score) -> Iterator[str]:
+    yield f"A score of {score.client!r} for model {score.model}."
+    yield f"Rows: {int(score.counts.sum()):,}; summed squared distance: {score.sse.sum():.6g}."
+    yield "Rows per cluster: " + ", ".join(str(int(n)) for n in score.counts[:200]) + "."
+    yield "What could be inferred: how many rows of the client fall into each cluster."
+    if (score.counts == 1).any():
+        yield "- a cluster with one row: its squared distance is that row's own."
+
+
+def _stats(stats: Stats) -> Iterator[str]:
+    yield f"Column statistics of client {stats.client!r}, for a common scaler."
+    yield f"Rows: {stats.n_samples:,}. Per column, the mean and the sum of squared deviations:"
+    for name, mean, squares in zip(stats.columns, stats.mean, stats.sum_of_squares, strict=True):
+        yield f"  {name}: mean {mean:.6g}, sum of squares {squares:.6g}"
+    yield "What could be inferred: mean and spread of each column at this client."
+    if stats.n_samples == 1:
+        yield "- there is one row, and its mean IS that row."
+
+
+def _scaler(scaler: Scaler) -> Iterator[str]:
+    yield f"A scaler for {len(scaler.columns)} columns, fingerprint {scaler.fingerprint}."
+    for name, mean, deviation in zip(scaler.columns, scaler.mean, scaler.deviation, strict=True):
+        yield f"  {name}: less {mean:.6g}, divided by {deviation:.6g}"
+    yield "What could be inferred: mean and standard deviation of each column over all clients."
+
+
+def _origin(
+    method: str, params: object, columns: tuple[str, ...], scaler: Scaler | None
+) -> Iterator[str]:
+    yield f"Method: {method}, with {params if isinstance(params, str) else dict(params)}."  # type: ignore[call-overload]
+    yield f"Columns ({len(columns)}): {', '.join(columns)}."
+    yield (
+        "Not scaled."
+        if scaler is None
+        else f"Scaled by {scaler.fingerprint}; shown in original units."
+    )
+
+
+def _centers(
+    centers: Floats,
+    columns: tuple[str, ...],
+    scaler: Scaler | None,
+    radii: Floats | None,
+    counts: np.ndarray | None,
+) -> Iterator[str]:
+    shown = centers if scaler is None else scaler.unscale(centers)
+    for i, center in enumerate(shown[:MAX_SHOWN]):
+        pairs = zip(columns[:MAX_SHOWN], center, strict=False)
+        line = f"  {i}: " + ", ".join(f"{name} {value:.6g}" for name, value in pairs)
+        line += "" if radii is None else f"; radius {radii[i]:.6g}"
+        yield line + ("" if counts is None else f"; {int(counts[i])} rows")
+    if len(centers) > MAX_SHOWN:
+        yield f"  ... and {len(centers) - MAX_SHOWN} more"

@@ -1,0 +1,133 @@
+r"""Federated standardization: sites send column statistics, and get one scaler for all.
+
+Site m sends, per column, its number of rows :math:`n_m`, mean :math:`\mu_m` and sum of squared
+deviations :math:`S_m = \sum_x (x - \mu_m)^2`. With :math:`n = \sum_m n_m`, the pooled values are
+
+.. math:: \mu = \frac1n \sum_m n_m \mu_m, \qquad S = \sum_m S_m + n_m (\mu_m - \mu)^2,
+
+exactly those of all rows together, and the scaler is :math:`x \mapsto (x - \mu) / \sqrt{S / n}`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+
+from fedjigsaw._inputs import Floats, check_name
+from fedjigsaw.errors import MessageError, complaint
+
+
+@dataclass(frozen=True, eq=False)
+class Stats:
+    """What one site sends for a scaler: per column, its mean and sum of squared deviations."""
+
+    client: str
+    columns: tuple[str, ...]
+    n_samples: int
+    mean: Floats
+    sum_of_squares: Floats
+
+    def __post_init__(self) -> None:
+        check_name(self.client)
+        owner = f"client {self.client!r}"
+        if self.n_samples < 1:
+            raise MessageError(complaint("n_samples", owner, "an integer >= 1", self.n_samples))
+        check_columns(self.columns, owner)
+        for name in ("mean", "sum_of_squares"):
+            check_vector(name, getattr(self, name), len(self.columns), owner)
+        if (self.sum_of_squares < 0).any():
+            raise MessageError(complaint("sum_of_squares", owner, ">= 0", "a negative number"))
+
+
+@dataclass(frozen=True, eq=False)
+class Scaler:
+    """Shift and scale of every column, the same at all sites.
+
+    Examples
+    --------
+    >>> scaler = Scaler(("age",), np.array([40.0]), np.array([10.0]))
+    >>> scaler.scale(np.array([[60.0]])).tolist(), scaler.unscale(np.array([[2.0]])).tolist()
+    ([[2.0]], [[60.0]])
+    """
+
+    columns: tuple[str, ...]
+    mean: Floats
+    deviation: Floats
+
+    def __post_init__(self) -> None:
+        check_columns(self.columns, "a scaler")
+        for name in ("mean", "deviation"):
+            check_vector(name, getattr(self, name), len(self.columns), "a scaler")
+        if not (self.deviation > 0).all():
+            raise MessageError(complaint("deviation", "a scaler", "> 0", "another number"))
+
+    @property
+    def fingerprint(self) -> str:
+        """A short name for exactly this scaler: sites with the same one fit together."""
+        digest = sha256("\0".join(self.columns).encode())
+        digest.update(self.mean.astype("<f8").tobytes() + self.deviation.astype("<f8").tobytes())
+        return digest.hexdigest()[:16]
+
+    def scale(self, rows: Floats) -> Floats:
+        scaled: Floats = (rows - self.mean) / self.deviation
+        return scaled
+
+    def unscale(self, rows: Floats) -> Floats:
+        return rows * self.deviation + self.mean
+
+
+def measure(client: str, columns: tuple[str, ...], blocks: Iterable[Floats]) -> Stats:
+    """Statistics of rows that come in blocks, in one pass."""
+    n, mean, squares = 0, np.zeros(len(columns)), np.zeros(len(columns))
+    for rows in blocks:
+        if len(rows):
+            center = rows.mean(axis=0)
+            within = ((rows - center) ** 2).sum(axis=0)
+            n, mean, squares = _merge(n, mean, squares, len(rows), center, within)
+    return Stats(client, columns, n, mean, squares)
+
+
+def merge(stats: Sequence[Stats]) -> Scaler:
+    """The scaler of all rows together. A column without spread is only shifted."""
+    first, *others = sorted(stats, key=lambda s: s.client)
+    n, mean, squares = first.n_samples, first.mean, first.sum_of_squares
+    for other in others:
+        if other.columns != first.columns:
+            allowed = f"those of client {first.client!r}, {first.columns}"
+            raise MessageError(
+                complaint("columns", f"client {other.client!r}", allowed, other.columns)
+            )
+        n, mean, squares = _merge(
+            n, mean, squares, other.n_samples, other.mean, other.sum_of_squares
+        )
+    deviation = np.sqrt(squares / n)
+    # below this, a spread is rounding: the rule of scikit-learn's StandardScaler
+    flat = (
+        deviation**2
+        <= n * np.finfo(float).eps * deviation**2 + (n * mean * np.finfo(float).eps) ** 2
+    )
+    return Scaler(first.columns, mean, np.where(flat, 1.0, deviation))
+
+
+def _merge(
+    n: int, mean: Floats, squares: Floats, n_new: int, mean_new: Floats, squares_new: Floats
+) -> tuple[int, Floats, Floats]:
+    total = n + n_new
+    step = mean_new - mean
+    return (
+        total,
+        mean + step * (n_new / total),
+        squares + squares_new + step**2 * (n * n_new / total),
+    )
+
+
+def check_columns(columns: Sequence[str], owner: str) -> None:
+    if not columns or len(set(columns)) < len(columns):
+        raise MessageError(complaint("columns", owner, "at least one, each once", list(columns)))
+
+
+def check_vector(name: str, values: Floats, length: int, owner: str) -> None:
+    if values.shape != (length,) or not np.isfinite(values).all():
+        allowed = f"finite, one per column, shape ({length},)"
+        raise MessageError(complaint(name, owner, allowed, f"shape {values.shape}"))

@@ -1,0 +1,254 @@
+"""One round by file: each site writes a summary, a coordinator makes a model, sites assign.
+
+The functions behind the commands ``stats``, ``scaler``, ``summarize``, ``aggregate``, ``assign``
+and ``score``. Rows are read from files in batches and never leave the function that reads them.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fedjigsaw import scaling
+from fedjigsaw._inputs import Floats, Ints, stream
+from fedjigsaw.engine import Client
+from fedjigsaw.errors import FewerClustersWarning, MessageError, ParameterError, complaint
+from fedjigsaw.formats import ModelFile, Score, SummaryFile, encode, fingerprint
+from fedjigsaw.guards import Guard
+from fedjigsaw.kmeans import assign as nearest
+from fedjigsaw.kmeans import one_thread
+from fedjigsaw.messages import Broadcast
+from fedjigsaw.methods import make
+from fedjigsaw.scaling import Scaler, Stats
+from fedjigsaw.tables import Table, open_table
+
+MAX_ROWS = 1_000_000
+Progress = Callable[[int], object]
+
+
+def quiet(n_rows: int) -> None:
+    """The progress that nobody watches."""
+
+
+def measure(
+    path: Path, *, client: str | None = None, progress: Progress = quiet, **options: Any
+) -> Stats:
+    """Count, mean and sum of squares of each column: what a site sends for a common scaler."""
+    table = open_table(path, **options)
+    return scaling.measure(client or path.stem, table.columns, _rows(table, None, progress))
+
+
+def summarize(
+    path: Path,
+    n_clusters: int,
+    *,
+    method: str = "feca",
+    params: Mapping[str, Any] | None = None,
+    client: str | None = None,
+    scaler: Scaler | None = None,
+    guard: Guard | None = None,
+    seed: int = 0,
+    max_rows: int = MAX_ROWS,
+    columns: Sequence[str] | None = None,
+    drop_missing: bool = False,
+    progress: Progress = quiet,
+) -> SummaryFile:
+    """Cluster a site's rows and make the one summary that leaves it.
+
+    Parameters
+    ----------
+    client : the site's name; by default that of the file, without its ending.
+    scaler : from :func:`fedjigsaw.scaling.merge`; its columns are then the ones to read.
+    guard : what may leave; the default merges centers of fewer than five rows.
+    max_rows : with more complete rows than this, a uniform random sample of so many is clustered.
+    """
+    estimator = make(method, n_clusters, seed, **(params or {}))
+    estimator.check()
+    if scaler is not None:
+        columns = scaler.columns if columns is None else columns
+        if set(columns) != set(scaler.columns):
+            allowed = f"those of the scaler, {', '.join(scaler.columns)}"
+            raise ParameterError(complaint("columns", str(path), allowed, ", ".join(columns)))
+        columns = scaler.columns
+    table = open_table(path, columns=columns, drop_missing=drop_missing)
+    name = client or path.stem
+    sampling = stream(seed, 0, f"sample of {name}")
+    rows, n_samples = table.read(max_rows=max_rows, rng=sampling, progress=progress)
+    rows = rows if scaler is None else scaler.scale(rows)
+    guard = guard or Guard()
+    summary = Client(name, rows, estimator, guard).answer(Broadcast(0, seed))
+    return SummaryFile(
+        summary=replace(summary, n_samples=n_samples),
+        method=method,
+        params=estimator.configuration(),
+        columns=table.columns,
+        scaler=scaler,
+        guard={
+            "min_cluster_size": guard.min_cluster_size,
+            "counts": "none" if summary.counts is None else guard.counts or "exact",
+        },
+        seed=seed,
+        n_used=len(rows),
+    )
+
+
+def aggregate(
+    files: Mapping[str, SummaryFile], n_clusters: int, *, without: Sequence[str] = (), seed: int = 0
+) -> ModelFile:
+    """Put summaries together. Sites in `without` are forgotten, as if they had never sent one.
+
+    Parameters
+    ----------
+    files : file name -> its content; the names are for error messages.
+    """
+    clients = {file.summary.client for file in files.values()}
+    unknown = sorted(set(without) - clients)
+    if unknown:
+        allowed = "among " + ", ".join(map(repr, sorted(clients)))
+        raise ParameterError(complaint("--without", "aggregate", allowed, unknown))
+    kept = {name: file for name, file in files.items() if file.summary.client not in without}
+    if not kept:
+        raise ParameterError(complaint("summaries", "aggregate", "at least one", "none"))
+    check_fit_together(kept)
+    ordered = sorted(kept.values(), key=lambda file: file.summary.client)
+    first = ordered[0]
+    ordered = [reorder(file, first.columns) for file in ordered]
+    params = {k: v for k, v in first.params.items() if k not in ("n_clusters", "random_state")}
+    estimator = make(first.method, n_clusters, seed, **params)
+    estimator.check()
+    with one_thread():
+        summaries = [file.summary for file in ordered]
+        model = estimator.aggregate(summaries, Broadcast(0, seed), stream(seed, 0))
+    if len(model.centers) < n_clusters:
+        warnings.warn(
+            f"{len(model.centers)} of {n_clusters} clusters: the summaries held no more groups.",
+            FewerClustersWarning,
+            stacklevel=2,
+        )
+    return ModelFile(
+        replace(model, feature_names=first.columns),
+        first.scaler,
+        tuple(file.summary.client for file in ordered),
+        sum(file.summary.n_samples for file in ordered),
+    )
+
+
+def reorder(file: SummaryFile, columns: tuple[str, ...]) -> SummaryFile:
+    """The same summary with its columns in another order."""
+    if file.columns == columns:
+        return file
+    where = [file.columns.index(name) for name in columns]
+    summary = replace(file.summary, centers=file.summary.centers[:, where])
+    return replace(file, summary=summary, columns=columns)
+
+
+def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
+    """All summaries must come from different sites, by one method, from the same scaled columns."""
+    (first_name, first), *others = files.items()
+    seen = {first.summary.client: first_name}
+    for name, file in others:
+        client = file.summary.client
+        if client in seen:
+            allowed = f"different from that of {seen[client]}"
+            raise MessageError(complaint("client", name, allowed, repr(client)))
+        seen[client] = name
+        for what, theirs, ours in (
+            ("columns", sorted(first.columns), sorted(file.columns)),
+            ("scaler", _scaler_name(first), _scaler_name(file)),
+            ("method", first.method, file.method),
+            ("parameters", _shared(first), _shared(file)),
+        ):
+            if theirs != ours:
+                raise MessageError(complaint(what, name, f"those of {first_name}, {theirs}", ours))
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """Labels of some rows of a file, in its order; None stands for a row with missing values."""
+
+    labels: pa.Array
+    distances: pa.Array
+    ids: pa.Array | None
+
+
+def assign(
+    path: Path,
+    file: ModelFile,
+    *,
+    id_column: str | None = None,
+    drop_missing: bool = False,
+    progress: Progress = quiet,
+) -> Iterator[Assigned]:
+    """Nearest center of every row, batch by batch: a file larger than memory is fine."""
+    table = open_table(path, columns=file.columns, id_column=id_column, drop_missing=drop_missing)
+    for batch in table.batches():
+        labels = np.full(len(batch.kept), -1, dtype=np.int64)
+        distances = np.full(len(batch.kept), np.nan)
+        if len(batch.rows):
+            rows = batch.rows if file.scaler is None else file.scaler.scale(batch.rows)
+            labels[batch.kept], distances[batch.kept] = nearest(rows, file.model.centers)
+        missing = ~batch.kept
+        yield Assigned(
+            pa.array(labels, pa.int64(), mask=missing),
+            pa.array(distances, pa.float64(), mask=missing),
+            batch.ids,
+        )
+        progress(len(batch.kept))
+
+
+def score(
+    path: Path,
+    file: ModelFile,
+    *,
+    client: str | None = None,
+    drop_missing: bool = False,
+    progress: Progress = quiet,
+) -> Score:
+    """Size and summed squared distance of every cluster on one site's rows."""
+    table = open_table(path, columns=file.columns, drop_missing=drop_missing)
+    k = len(file.model.centers)
+    counts: Ints = np.zeros(k, dtype=np.int64)
+    sse: Floats = np.zeros(k)
+    for rows in _rows(table, file.scaler, progress):
+        labels, distances = nearest(rows, file.model.centers)
+        counts += np.bincount(labels, minlength=k)
+        sse += np.bincount(labels, distances**2, minlength=k)
+    return Score(client or path.stem, fingerprint(encode(file)), counts, sse)
+
+
+def merge_scores(scores: Mapping[str, Score]) -> Score:
+    """The score of one model over all sites."""
+    (first_name, first), *others = scores.items()
+    seen = {first.client: first_name}
+    for name, other in others:
+        if other.model != first.model:
+            raise MessageError(
+                complaint("model", name, f"that of {first_name}, {first.model}", other.model)
+            )
+        if other.client in seen:
+            allowed = f"different from that of {seen[other.client]}"
+            raise MessageError(complaint("client", name, allowed, repr(other.client)))
+        seen[other.client] = name
+    ordered = sorted(scores.values(), key=lambda score: score.client)
+    counts, sse = (sum(getattr(s, n) for s in ordered) for n in ("counts", "sse"))
+    return Score(f"{len(ordered)} sites", first.model, np.asarray(counts), np.asarray(sse))
+
+
+def _rows(table: Table, scaler: Scaler | None, progress: Progress) -> Iterator[Floats]:
+    for batch in table.batches():
+        yield batch.rows if scaler is None else scaler.scale(batch.rows)
+        progress(len(batch.kept))
+
+
+def _scaler_name(file: SummaryFile) -> str | None:
+    return None if file.scaler is None else file.scaler.fingerprint
+
+
+def _shared(file: SummaryFile) -> dict[str, Any]:
+    """Parameters that all sites must agree on; how hard each searches is its own affair."""
+    own = ("n_clusters", "n_local_clusters", "n_init", "max_iter", "tol", "random_state")
+    return {name: value for name, value in file.params.items() if name not in own}

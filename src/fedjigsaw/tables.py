@@ -1,0 +1,335 @@
+"""A site's own data: CSV, Parquet, NPY and NPZ files, read in batches of bounded memory.
+
+Columns are taken by name and come out in the order asked for, whatever their order in the file.
+What cannot be a finite number is refused with its column, row and value; rows are counted from 1,
+without the header.
+"""
+
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+from fedjigsaw._inputs import Floats, Ints
+from fedjigsaw.errors import DataError, complaint
+
+BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of a table.
+
+    Attributes
+    ----------
+    rows : shape (n_kept, d), the rows without missing values.
+    kept : shape (n,), which rows of the file these are.
+    ids : the id column of all n rows, or None.
+    """
+
+    rows: Floats
+    kept: npt.NDArray[np.bool_]
+    ids: pa.Array | None
+
+
+class Reader(Protocol):
+    """One file format: names of its columns, number of rows if known, columns batch by batch."""
+
+    names: list[str]
+    n_rows: int | None
+
+    def batches(self, names: Sequence[str]) -> Iterator[list[Any]]: ...
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file of rows, opened with the columns that are wanted."""
+
+    path: Path
+    columns: tuple[str, ...]
+    reader: Reader
+    id_column: str | None = None
+    drop_missing: bool = False
+
+    @property
+    def n_rows(self) -> int | None:
+        """Rows in the file, where the format says so without reading it all."""
+        return self.reader.n_rows
+
+    def batches(self) -> Iterator[Batch]:
+        """All rows in the order of the file; an error at the first value that is no number."""
+        wanted = [*self.columns, self.id_column] if self.id_column else list(self.columns)
+        start = 0
+        for values in self.reader.batches(wanted):
+            rows = self._numbers(values[: len(self.columns)], start)
+            kept: npt.NDArray[np.bool_] = np.logical_not(np.isnan(rows).any(axis=1))
+            if not kept.all() and not self.drop_missing:
+                raise DataError(self._missing())
+            ids = values[-1] if self.id_column else None
+            yield Batch(rows[kept], kept, ids)
+            start += len(rows)
+        if not start:
+            raise DataError(complaint("file", str(self.path), "at least one row long", "none"))
+
+    def read(
+        self,
+        *,
+        max_rows: int,
+        rng: np.random.Generator,
+        progress: Callable[[int], object] = lambda n_rows: None,
+    ) -> tuple[Floats, int]:
+        """All complete rows if there are at most `max_rows`, else a uniform random sample of them.
+
+        Returns
+        -------
+        rows, and the number of complete rows in the file.
+        """
+        blocks, n_seen = [], 0
+        keys: list[Floats] = []
+        for batch in self.batches():
+            blocks.append(batch.rows)
+            keys.append(rng.random(len(batch.rows)))
+            n_seen += len(batch.rows)
+            progress(len(batch.kept))
+            if sum(map(len, blocks)) > 2 * max_rows:  # keep those with the smallest keys
+                blocks, keys = _smallest(blocks, keys, max_rows)
+        if n_seen > max_rows:
+            blocks, keys = _smallest(blocks, keys, max_rows)
+        if not n_seen:
+            raise DataError(complaint("rows", str(self.path), "complete, at least one", "none"))
+        return np.concatenate(blocks), n_seen
+
+    def _numbers(self, columns: Sequence[Any], start: int) -> Floats:
+        rows = np.empty((len(columns[0]), len(columns)))
+        for j, (name, values) in enumerate(zip(self.columns, columns, strict=True)):
+            rows[:, j] = self._column(name, values, start)
+        return rows
+
+    def _column(self, name: str, values: Any, start: int) -> Floats:
+        numbers = values.astype(np.float64) if isinstance(values, np.ndarray) else _cast(values)
+        if numbers is None:
+            row, value = _first_text(values)
+            raise DataError(self._refused(name, start + row, repr(value)))
+        infinite = np.flatnonzero(np.isinf(numbers))
+        if len(infinite):
+            row = int(infinite[0])
+            raise DataError(self._refused(name, start + row, str(numbers[row])))
+        return numbers
+
+    def _refused(self, name: str, row: int, value: str) -> str:
+        where = f"column {name!r} of {self.path}"
+        return complaint(
+            "values",
+            where,
+            "finite numbers",
+            f"{value} in row {row + 1}",
+            "Choose others with --columns.",
+        )
+
+    def _missing(self) -> str:
+        """How many values each column lacks; this reads the file once more."""
+        counts = np.zeros(len(self.columns), dtype=np.int64)
+        start = 0
+        for values in self.reader.batches(self.columns):
+            rows = self._numbers(values, start)
+            counts += np.isnan(rows).sum(axis=0)
+            start += len(rows)
+        told = ", ".join(
+            f"{n} in {name!r}" for name, n in zip(self.columns, counts, strict=True) if n
+        )
+        advice = "Leave those rows out with --drop-missing, or fill them in first."
+        return complaint(
+            "values", str(self.path), "there in every column", f"missing ones: {told}", advice
+        )
+
+
+def open_table(
+    path: Path | str,
+    *,
+    columns: Sequence[str] | None = None,
+    id_column: str | None = None,
+    drop_missing: bool = False,
+) -> Table:
+    """Open a file by the ending of its name: .csv, .parquet, .npy or .npz.
+
+    Parameters
+    ----------
+    columns : names of the columns to read, in this order; None takes all but the id column.
+    id_column : a column to carry along, not to cluster.
+    drop_missing : leave rows with missing values out instead of refusing them.
+    """
+    path = Path(path)
+    if path.suffix not in READERS:
+        allowed = "one of " + ", ".join(READERS)
+        raise DataError(complaint("ending", str(path), allowed, repr(path.suffix)))
+    if not path.is_file():
+        raise DataError(complaint("file", str(path), "there and a plain file", "none"))
+    try:
+        reader: Reader = READERS[path.suffix](path)
+    except (OSError, ValueError, EOFError, pa.ArrowException, zipfile.BadZipFile) as error:
+        raise DataError(_unreadable(path, error)) from error
+    names = reader.names
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise DataError(complaint("columns", str(path), "named differently", f"twice {repeated}"))
+    wanted = [name for name in names if name != id_column] if columns is None else list(columns)
+    unknown = [name for name in [*wanted, *([id_column] if id_column else [])] if name not in names]
+    if unknown:
+        allowed = "among " + ", ".join(map(repr, names[:20]))
+        raise DataError(complaint("columns", str(path), allowed, ", ".join(map(repr, unknown))))
+    if not wanted or len(set(wanted)) < len(wanted):
+        raise DataError(complaint("columns", str(path), "at least one, each once", wanted))
+    return Table(path, tuple(wanted), reader, id_column, drop_missing)
+
+
+# --------------------------------------------------------------------------------------- readers
+
+
+class CsvReader:
+    """Comma, semicolon or tab: whichever the header has most of."""
+
+    n_rows = None
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with path.open("rb") as file:
+            header = file.readline(1_000_000)
+        delimiter = max(",;\t", key=lambda sign: header.count(sign.encode()))
+        self.parse = pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+        with self._open({}) as stream:
+            self.names = stream.schema.names
+
+    def _open(self, types: dict[str, Any], names: Sequence[str] | None = None) -> Any:
+        convert = pa.csv.ConvertOptions(
+            column_types=types, include_columns=names, strings_can_be_null=True
+        )
+        read = pa.csv.ReadOptions(block_size=4_000_000)
+        return pa.csv.open_csv(
+            self.path, read_options=read, parse_options=self.parse, convert_options=convert
+        )
+
+    def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
+        # as text, so that a bad value can be shown as it stands in the file
+        types = dict.fromkeys(names, pa.string())
+        try:
+            with self._open(types, names) as stream:
+                for batch in stream:
+                    yield batch.columns
+        except pa.ArrowException as error:
+            raise DataError(_unreadable(self.path, error)) from error
+
+
+class ParquetReader:
+    """Streamed by row group; only the columns that are wanted are read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with pa.parquet.ParquetFile(path) as file:
+            self.names = file.schema_arrow.names
+            self.n_rows = file.metadata.num_rows
+
+    def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
+        try:
+            # read ahead one megabyte per column, not (as is the default) the whole file
+            with pa.parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=2**20) as file:
+                for batch in file.iter_batches(BATCH_ROWS, columns=list(dict.fromkeys(names))):
+                    yield [batch.column(name) for name in names]
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(_unreadable(self.path, error)) from error
+
+
+class NumpyReader:
+    """A 2-D array; NPZ: the array named X, or the only one. Columns are x0, x1, ... by default.
+
+    An NPZ file may name its columns in an array of strings called "columns".
+    """
+
+    def __init__(self, path: Path) -> None:
+        names = None
+        if path.suffix == ".npy":
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        else:
+            with np.load(path, allow_pickle=False) as arrays:
+                keys = [key for key in arrays if key != "columns"]
+                if "X" not in keys and len(keys) != 1:
+                    raise ValueError(f"an array named X is needed; there are {keys}")
+                array = arrays["X" if "X" in keys else keys[0]]
+                names = arrays["columns"].tolist() if "columns" in arrays else None
+        if array.ndim != 2 or array.dtype.kind not in "biuf":
+            raise ValueError(f"a 2-D array of numbers is needed; got {array.dtype}, {array.shape}")
+        self.array = array
+        self.n_rows = len(array)
+        self.names = [str(name) for name in names or (f"x{j}" for j in range(array.shape[1]))]
+        if len(self.names) != array.shape[1]:
+            raise ValueError(f"{array.shape[1]} column names are needed; got {len(self.names)}")
+
+    def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
+        where = [self.names.index(name) for name in names]
+        for start in range(0, len(self.array), BATCH_ROWS):
+            block = np.asarray(self.array[start : start + BATCH_ROWS])
+            yield [block[:, j] for j in where]
+
+
+READERS: dict[str, Any] = {
+    ".csv": CsvReader,
+    ".parquet": ParquetReader,
+    ".npy": NumpyReader,
+    ".npz": NumpyReader,
+}
+
+
+# ----------------------------------------------------------------------------------------- parts
+
+
+def _cast(values: pa.Array) -> Floats | None:
+    """Numbers with NaN for missing, or None if some value is no number."""
+    try:
+        if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+            values = pc.utf8_trim_whitespace(values)
+        elif not (
+            pa.types.is_integer(values.type)
+            or pa.types.is_floating(values.type)
+            or pa.types.is_boolean(values.type)
+            or pa.types.is_decimal(values.type)
+            or pa.types.is_null(values.type)
+        ):
+            return None
+        cast = pc.cast(values, pa.float64(), safe=False)
+    except pa.ArrowException:
+        return None
+    numbers: Floats = cast.to_numpy(zero_copy_only=False).astype(np.float64)
+    return numbers
+
+
+def _first_text(values: pa.Array) -> tuple[int, object]:
+    """The first value that is no number, for the error message."""
+    for row, value in enumerate(values.to_pylist()):
+        if value is not None:
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                return row, value
+    return 0, values[0].as_py()  # numbers to Python, but not to us, such as 1_000
+
+
+def _smallest(
+    blocks: list[Floats], keys: list[Floats], n: int
+) -> tuple[list[Floats], list[Floats]]:
+    """The n rows with the smallest keys, in the order of the file."""
+    rows, order = np.concatenate(blocks), np.concatenate(keys)
+    chosen: Ints = np.sort(np.argpartition(order, n - 1)[:n])
+    return [rows[chosen]], [order[chosen]]
+
+
+def _unreadable(path: Path, error: Exception) -> str:
+    reason = " ".join(str(error).split())[:200]
+    kind = path.suffix[1:].upper()
+    return complaint("file", str(path), f"readable as {kind}", f"{type(error).__name__}: {reason}")

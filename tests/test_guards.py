@@ -1,0 +1,113 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedjigsaw import Broadcast, Client, FeCA, Summary
+from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.guards import Guard, merge_small
+
+ALL = ("radii", "counts", "sse", "tensors")
+
+
+def summary():
+    """Clusters {0, 2} twice, {9}, and {20, 22, 24}."""
+    return Summary(
+        n_samples=8,
+        centers=[[1.0], [9.0], [22.0]],
+        radii=[1.0, 0.0, 2.0],
+        counts=[4, 1, 3],
+        sse=[4.0, 0.0, 8.0],
+        client="a",
+    )
+
+
+def test_a_small_cluster_goes_into_its_nearest_neighbor():
+    merged = merge_small(summary(), 2)
+    rows = np.array([0, 2, 0, 2, 9.0])
+    assert merged.centers.ravel().tolist() == [rows.mean(), 22.0]
+    assert merged.counts.tolist() == [5, 3]
+    assert merged.sse == pytest.approx([((rows - rows.mean()) ** 2).sum(), 8.0])
+    assert merged.radii.tolist() == [1.0, 2.0]
+    assert merged.merged == 1
+
+
+def test_merging_goes_on_until_all_are_large_enough():
+    assert merge_small(summary(), 4).counts.tolist() == [8]
+    assert merge_small(summary(), 8).centers.ravel().tolist() == [(4 * 1 + 9 + 66) / 8]
+
+
+@given(st.integers(0, 10**6), st.integers(1, 12))
+@settings(max_examples=50)
+def test_merging_keeps_rows_mass_and_objective(seed, size):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(40, 2))
+    before = FeCA(9, refine=False).summarize(X, Broadcast(0, 0), rng)
+    after = merge_small(before, size)
+    assert after.counts.min() >= size
+    assert after.counts.sum() == 40
+    assert after.counts @ after.centers == pytest.approx(X.sum(axis=0))
+    spread = ((X - X.mean(axis=0)) ** 2).sum()
+    between = after.counts @ ((after.centers - X.mean(axis=0)) ** 2).sum(axis=1)
+    assert after.sse.sum() + between == pytest.approx(spread)
+
+
+def test_too_few_rows_for_anything_to_leave():
+    with pytest.raises(
+        DataError, match="rows of client 'a' must be at least min_cluster_size, 9; got 8"
+    ):
+        merge_small(summary(), 9)
+
+
+def test_without_counts_a_guard_cannot_work():
+    with pytest.raises(DataError, match="known to the guard"):
+        merge_small(replace(summary(), counts=None), 5)
+
+
+@pytest.mark.parametrize(
+    ("counts", "needed", "sent"),
+    [
+        ("exact", (), [4, 1, 3]),
+        ("none", ALL, None),
+        (None, ALL, [4, 1, 3]),
+        (None, ("radii",), None),
+    ],
+)
+def test_counts(counts, needed, sent):
+    found = Guard(1, counts).apply(summary(), needed).counts
+    assert (found is None and sent is None) or found.tolist() == sent
+
+
+def test_rounded_counts_are_multiples_of_the_guards_size():
+    large = replace(summary(), counts=[4, 11, 23], n_samples=38)
+    assert Guard(4, "rounded").apply(large, ALL).counts.tolist() == [4, 12, 24]
+
+
+def test_what_is_not_needed_does_not_leave():
+    sent = Guard(1).apply(replace(summary(), tensors={"w": [1.0]}), needed=())
+    assert sent.radii is sent.counts is sent.sse is None
+    assert not sent.tensors
+
+
+class TestNoRowLeaves:
+    """The promise of the default guard, and that it is not kept without one."""
+
+    X = np.concatenate([np.random.default_rng(0).normal(size=(60, 2)), [[50.0, 50.0]]])
+
+    def rows_sent(self, guard):
+        sent = Client("a", self.X, FeCA(8), guard).answer(Broadcast(0, 0)).centers
+        return {tuple(row) for row in self.X} & {tuple(center) for center in sent}
+
+    def test_with_the_default_guard(self):
+        assert not self.rows_sent(Guard())
+
+    def test_without(self):
+        assert (50.0, 50.0) in self.rows_sent(Guard(1))
+
+
+@pytest.mark.parametrize("bad", [{"min_cluster_size": 0}, {"counts": "some"}])
+def test_bad_input(bad):
+    with pytest.raises(ParameterError, match="of a guard must be"):
+        Guard(**bad)

@@ -1,0 +1,329 @@
+"""One round by file, as functions and as the commands of docs/sites.md."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from sklearn.preprocessing import StandardScaler
+from typer.testing import CliRunner
+
+from fedjigsaw import (
+    FeCA,
+    FewerClustersWarning,
+    cli,
+    datasets,
+    formats,
+    metrics,
+    partition,
+    scaling,
+    sites,
+)
+from fedjigsaw.describe import describe
+from fedjigsaw.errors import DataError, FedJigsawError, MessageError, ParameterError
+from fedjigsaw.formats import ModelFile, Score, SummaryFile, encode
+from fedjigsaw.guards import Guard
+
+ROOT = Path(__file__).parent.parent
+OFF = Guard(min_cluster_size=1)
+
+
+@pytest.fixture(scope="module")
+def grid_sites(tmp_path_factory):
+    """Five sites in three formats: folder, data, client ids."""
+    folder = tmp_path_factory.mktemp("sites")
+    data = datasets.gaussian_grid(1500, rng=5)
+    ids = partition.dirichlet(data.y, 5, alpha=1.0, rng=5, min_size=40)
+    for m in range(5):
+        table = pa.table({"x": data.X[ids == m, 0], "y": data.X[ids == m, 1]})
+        if m % 2:
+            pa.csv.write_csv(table, folder / f"{m}.csv")
+        else:
+            pa.parquet.write_table(table, folder / f"{m}.parquet")
+    return folder, data, ids
+
+
+def paths(folder):
+    return sorted(path for path in folder.iterdir() if path.suffix in (".csv", ".parquet"))
+
+
+@pytest.mark.filterwarnings("ignore::fedjigsaw.FewerClustersWarning")
+def test_by_file_equals_in_memory_bit_for_bit(grid_sites, tmp_path):
+    folder, data, ids = grid_sites
+    files = {}
+    for path in paths(folder):
+        out = tmp_path / f"{path.stem}.summary"
+        formats.save(sites.summarize(path, 15, guard=OFF, seed=7), out)
+        files[str(out)] = formats.load(out, SummaryFile)
+    model = sites.aggregate(files, 15, seed=7)
+    memory = FeCA(15, random_state=7).fit_clients({str(m): data.X[ids == m] for m in range(5)})
+    assert model.model.centers.tobytes() == memory.cluster_centers_.tobytes()
+    assert model.clients == ("0", "1", "2", "3", "4")
+    assert model.n_samples == 1500
+
+
+def test_same_data_and_seed_give_the_same_bytes(grid_sites):
+    path = paths(grid_sites[0])[0]
+    assert encode(sites.summarize(path, 15)) == encode(sites.summarize(path, 15))
+    assert encode(sites.summarize(path, 15)) != encode(sites.summarize(path, 15, seed=1))
+
+
+def test_forgetting_a_site_is_exact(grid_sites):
+    files = {p.name: sites.summarize(p, 15) for p in paths(grid_sites[0])}
+    without = sites.aggregate(files, 15, without=["2", "4"])
+    never = sites.aggregate({n: f for n, f in files.items() if f.summary.client not in "24"}, 15)
+    assert encode(without) == encode(never)
+    assert without.clients == ("0", "1", "3")
+
+
+def test_scaler_and_score_equal_the_pooled_ones(grid_sites):
+    folder, data, ids = grid_sites
+    scaler = scaling.merge([sites.measure(path) for path in paths(folder)])
+    pooled = StandardScaler().fit(data.X)
+    assert scaler.mean == pytest.approx(pooled.mean_, rel=1e-9)
+    assert scaler.deviation == pytest.approx(pooled.scale_, rel=1e-9)
+    files = {p.name: sites.summarize(p, 15, scaler=scaler) for p in paths(folder)}
+    model = sites.aggregate(files, 15)
+    total = sites.merge_scores({p.name: sites.score(p, model) for p in paths(folder)})
+    scaled = scaler.scale(data.X)
+    assert total.sse.sum() == pytest.approx(metrics.inertia(scaled, model.model.centers))
+    assert total.counts.sum() == 1500
+    labels = [
+        label
+        for path in paths(folder)
+        for part in sites.assign(path, model)
+        for label in part.labels.to_pylist()
+    ]
+    assert np.bincount(labels, minlength=15).tolist() == total.counts.tolist()
+    expected = np.concatenate([scaled[ids == m] for m in range(5)])
+    nearest = np.linalg.norm(expected[:, None] - model.model.centers, axis=2).argmin(axis=1)
+    assert labels == nearest.tolist()
+
+
+def test_default_guard_lets_no_row_out(grid_sites):
+    folder, data, _ = grid_sites
+    rows = {tuple(row) for row in data.X}
+    guarded = [sites.summarize(path, 60) for path in paths(folder)]
+    bare = [sites.summarize(path, 60, guard=OFF) for path in paths(folder)]
+    leaked = [{tuple(c) for c in f.summary.centers} & rows for f in bare]
+    assert any(leaked)
+    assert not any({tuple(c) for c in f.summary.centers} & rows for f in guarded)
+    assert all(f.summary.merged > 0 for f in guarded)
+
+
+def test_a_large_file_is_sampled_and_says_so(grid_sites):
+    path = paths(grid_sites[0])[0]
+    file = sites.summarize(path, 15, max_rows=50)
+    assert file.n_used == 50 < file.summary.n_samples
+    assert any("random sample of 50" in line for line in describe(file, 0))
+
+
+class TestFitTogether:
+    @pytest.fixture
+    def two(self, grid_sites):
+        a, b = paths(grid_sites[0])[:2]
+        return a, b, sites.summarize(a, 3), lambda **options: sites.summarize(b, 3, **options)
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"columns": ["y"]}, "columns of B must be those of A"),
+            ({"method": "central"}, "method of B must be those of A, feca; got central"),
+            ({"params": {"radius": "theoretical"}}, "parameters of B"),
+            ({"client": "0"}, "client of B must be different from that of A; got '0'"),
+            ({"scaler": scaling.Scaler(("x", "y"), np.zeros(2), np.ones(2))}, "scaler of B"),
+        ],
+    )
+    def test_both_files_are_named(self, two, options, words):
+        _, _, first, second = two
+        with pytest.raises(MessageError, match=words):
+            sites.aggregate({"A": first, "B": second(**options)}, 3)
+
+    def test_columns_in_another_order_are_put_in_order(self, two):
+        _, _, first, second = two
+        swapped = second(columns=["y", "x"])
+        turned = sites.reorder(swapped, ("x", "y"))
+        assert (turned.summary.centers == swapped.summary.centers[:, ::-1]).all()
+        model = sites.aggregate({"A": first, "B": swapped}, 3)
+        assert model.columns == ("x", "y")
+        straight = sites.aggregate({"A": first, "B": second()}, 3)
+        assert metrics.center_l2(model.model.centers, straight.model.centers) < 1e-6
+
+    def test_how_hard_a_site_searches_is_its_own_affair(self, two):
+        _, _, first, second = two
+        assert sites.aggregate({"A": first, "B": second(params={"n_init": 2})}, 3)
+
+    def test_without(self, two):
+        with pytest.raises(ParameterError, match="--without of aggregate must be among '0'"):
+            sites.aggregate({"A": two[2]}, 3, without=["x"])
+        with pytest.raises(ParameterError, match="at least one"):
+            sites.aggregate({"A": two[2]}, 3, without=["0"])
+
+    def test_fewer_clusters(self, two):
+        with pytest.warns(FewerClustersWarning, match="3 of 9 clusters"):
+            sites.aggregate({"A": two[2]}, 9)
+
+    def test_scaler_of_other_columns(self, two):
+        other = scaling.Scaler(("x", "z"), np.zeros(2), np.ones(2))
+        with pytest.raises(DataError, match="among 'x', 'y'; got 'z'"):
+            sites.summarize(two[0], 3, scaler=other)
+        with pytest.raises(ParameterError, match="those of the scaler"):
+            sites.summarize(two[0], 3, scaler=other, columns=["x", "y"])
+
+    def test_scores_of_other_models(self, two):
+        a, b = (Score("s", model, np.array([1]), np.array([0.0])) for model in ("m", "n"))
+        with pytest.raises(MessageError, match="model of B must be that of A, m; got n"):
+            sites.merge_scores({"A": a, "B": b})
+        with pytest.raises(MessageError, match="client of B must be different"):
+            sites.merge_scores({"A": a, "B": a})
+
+
+class TestDescribe:
+    def test_a_summary_without_a_guard_says_that_a_center_is_a_row(self, tmp_path):
+        np.save(tmp_path / "a.npy", np.array([[0.0], [0.1], [0.2], [50.0]]))
+        file = sites.summarize(tmp_path / "a.npy", 2, guard=Guard(1, "exact"))
+        told = "\n".join(describe(file, 123))
+        assert "a cluster of one row IS that row" in told
+        assert "the guard is off" in told
+        assert "123 bytes" in told
+
+    def test_every_kind(self, grid_sites):
+        path = paths(grid_sites[0])[0]
+        file = sites.summarize(path, 30, scaler=scaling.merge([sites.measure(path)]))
+        model = sites.aggregate({"a": file}, 3)
+        stats = sites.measure(path)
+        alone = scaling.measure("b", ("x",), [np.array([[3.0]])])
+        one = Score("a", "m", np.array([1]), np.array([4.0]))
+        for content, words in (
+            (file, "Columns (2): x, y"),
+            (model, "Made from 1 clients: 0"),
+            (stats, "Column statistics of client '0'"),
+            (alone, "its mean IS that row"),
+            (one, "that row's own"),
+            (scaling.merge([stats]), "A scaler for 2 columns"),
+        ):
+            assert words in "\n".join(describe(content, 1))
+
+
+def test_the_commands_of_the_docs(tmp_path):
+    """docs/sites.md, literally."""
+    text = (ROOT / "docs" / "sites.md").read_text()
+    script = "set -e\n" + "\n".join(re.findall(r"```sh\n(.*?)```", text, re.S))
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=300,
+        env={**os.environ, "PATH": path},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "3 sites: 1,200 rows" in done.stdout
+    labels = pa.parquet.read_table(tmp_path / "bern-labels.parquet")
+    assert labels.column_names == ["patient", "label", "distance"]
+    assert labels["patient"].to_pylist()[:2] == ["bern-000", "bern-001"]
+    assert pa.csv.read_csv(tmp_path / "lyon-labels.csv").num_rows == 400
+    without = formats.load(tmp_path / "model-without-oslo", ModelFile)
+    assert without.clients == ("bern", "lyon")
+
+
+class TestCommands:
+    @pytest.fixture
+    def run(self, grid_sites, tmp_path, monkeypatch):
+        """Run a command in a folder with one site's data; errors come through as exceptions."""
+        shutil.copy(paths(grid_sites[0])[0], tmp_path / "a.parquet")
+        shutil.copy(paths(grid_sites[0])[1], tmp_path / "b.csv")
+        monkeypatch.chdir(tmp_path)
+
+        def invoke(words):
+            result = CliRunner().invoke(cli.app, words.split())
+            if isinstance(result.exception, FedJigsawError):
+                raise result.exception
+            assert result.exception is None or isinstance(result.exception, SystemExit)
+            return result
+
+        return invoke
+
+    def test_results_are_kept_unless_forced(self, run, tmp_path):
+        run("summarize a.parquet -k 3 -o a.summary")
+        before = (tmp_path / "a.summary").read_bytes()
+        with pytest.raises(DataError, match="is kept. Use --force"):
+            run("summarize a.parquet -k 4 -o a.summary")
+        assert (tmp_path / "a.summary").read_bytes() == before
+        run("summarize a.parquet -k 4 -o a.summary --force")
+        assert (tmp_path / "a.summary").read_bytes() != before
+
+    def test_a_failure_leaves_nothing_behind(self, run, tmp_path):
+        run("summarize a.parquet -k 3 -o a.summary")
+        run("aggregate a.summary -k 3 -o model")
+        (tmp_path / "bad.csv").write_text("x,y\n1,2\n" * 1 + "3,oops\n")
+        before = sorted(path.name for path in tmp_path.iterdir())
+        with pytest.raises(DataError, match=r"column 'y' of bad.csv .* 'oops' in row 2"):
+            run("assign bad.csv --model model -o labels.parquet")
+        with pytest.raises(DataError, match="ending of labels.txt"):
+            run("assign a.parquet --model model -o labels.txt")
+        assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+    def test_missing_values_get_no_label(self, run, tmp_path):
+        run("summarize a.parquet -k 3 -o a.summary")
+        run("aggregate a.summary -k 3 -o model")
+        (tmp_path / "m.csv").write_text("y,x\n1,2\n,3\n4,5\n")
+        with pytest.raises(DataError, match="missing ones: 1 in 'y'"):
+            run("assign m.csv --model model -o labels.csv")
+        run("assign m.csv --model model -o labels.parquet --drop-missing --distances")
+        labels = pa.parquet.read_table(tmp_path / "labels.parquet")
+        assert [label is None for label in labels["label"].to_pylist()] == [False, True, False]
+
+    def test_score_as_json(self, run, tmp_path):
+        run("summarize a.parquet -k 3 -o a.summary")
+        run("aggregate a.summary -k 3 -o model")
+        found = json.loads(run("score a.parquet --model model --json").stdout)
+        assert found["rows"] == sum(found["cluster_sizes"])
+        with pytest.raises(ParameterError, match="one data file and --model"):
+            run("score a.parquet")
+
+    def test_counts_leave_as_asked(self, run):
+        run("summarize a.parquet -k 3 -o exact --counts exact")
+        run("summarize a.parquet -k 3 -o rounded --counts rounded")
+        run("summarize a.parquet -k 3 -o none --counts none")
+        exact, rounded, none = (
+            formats.load(Path(name), SummaryFile).summary.counts
+            for name in ("exact", "rounded", "none")
+        )
+        assert none is None
+        assert (rounded % 5 == 0).all()
+        assert np.abs(rounded - exact).max() <= 2.5
+
+    def test_sampling_states_its_loss(self, run):
+        told = run("summarize a.parquet -k 3 -o a.summary --max-rows 60").stdout
+        assert "60 of the rows, drawn at random" in told
+        assert "Mean squared distance of all rows" in told
+
+    def test_same_site_twice(self, run):
+        run("stats a.parquet -o a.stats --client s")
+        run("stats b.csv -o b.stats --client s")
+        with pytest.raises(
+            DataError, match=r"client of b.stats must be different from that of a.stats"
+        ):
+            run("scaler a.stats b.stats -o scaler.json")
+        run("summarize a.parquet -k 3 -o a.summary")
+        with pytest.raises(ParameterError, match="each given once"):
+            run("aggregate a.summary a.summary -k 3 -o model")
+
+    def test_fewer_clusters_is_a_warning(self, run):
+        run("summarize a.parquet -k 3 -o a.summary")
+        result = run("aggregate a.summary -k 9 -o model")
+        assert "3 of 9 clusters" in result.stderr
+
+    def test_inspect(self, run):
+        run("summarize a.parquet -k 3 -o a.summary")
+        assert "A summary of client 'a'" in run("inspect a.summary").stdout
+        assert json.loads(run("inspect a.summary --json").stdout)["lines"]
+        with pytest.raises(MessageError, match="one of fedjigsaw's|header"):
+            run("inspect b.csv")
