@@ -76,23 +76,27 @@ def test_without_counts_a_guard_cannot_work():
     ],
 )
 def test_counts(counts, needed, sent):
-    found = Guard(1, counts).apply(summary(), needed).counts
+    found = Guard(1, counts).apply(summary(), client="a", needed=needed).counts
     assert (found is None and sent is None) or found.tolist() == sent
 
 
 def test_rounded_counts_are_multiples_of_the_guards_size():
     large = replace(summary(), counts=[4, 11, 23], n_samples=38)
-    assert Guard(4, "rounded").apply(large, ALL).counts.tolist() == [4, 12, 24]
+    assert Guard(4, "rounded").apply(large, client="a", needed=ALL).counts.tolist() == [4, 12, 24]
 
 
 def test_what_is_not_needed_does_not_leave():
-    sent = Guard(1).apply(replace(summary(), tensors={"w": [1.0]}), needed=())
+    sent = Guard(1).apply(replace(summary(), tensors={"w": [1.0]}), client="a", needed=())
     assert sent.radii is sent.counts is sent.sse is None
     assert not sent.tensors
 
 
 class TestNoRowLeaves:
-    """The promise of the default guard, and that it is not kept without one."""
+    """The promise of the default guard, and that it is not kept without one.
+
+    It is a promise about rows that stand for themselves: a value that five rows or more share may
+    well be a center, and a mean of many rows may happen to equal one of them.
+    """
 
     X = np.concatenate([np.random.default_rng(0).normal(size=(60, 2)), [[50.0, 50.0]]])
 
@@ -103,11 +107,19 @@ class TestNoRowLeaves:
     def test_with_the_default_guard(self):
         assert not self.rows_sent(Guard())
 
+    def test_what_five_rows_share_may_leave(self):
+        X = np.concatenate([self.X[:-1], np.full((7, 2), 90.0)])
+        sent = Client("a", X, FeCA(8), Guard()).answer(Broadcast(0, 0)).centers
+        assert [90.0, 90.0] in sent.tolist()
+
     def test_without(self):
         assert (50.0, 50.0) in self.rows_sent(Guard(1))
 
 
-@pytest.mark.parametrize("bad", [{"min_cluster_size": 0}, {"counts": "some"}])
+@pytest.mark.parametrize(
+    "bad",
+    [{"min_cluster_size": 0}, {"counts": "some"}, {"min_cluster_size": 1, "counts": "rounded"}],
+)
 def test_bad_input(bad):
     with pytest.raises(ParameterError, match="of a guard must be"):
         Guard(**bad)

@@ -40,6 +40,13 @@ def test_order_of_sites_does_not_matter(rng):
     assert merge(stats).fingerprint == merge(stats[::-1]).fingerprint
 
 
+def test_columns_are_matched_by_name(rng):
+    rows = rng.normal(size=(9, 2))
+    straight = merge([measure("a", COLUMNS, [rows]), measure("b", COLUMNS, [rows + 1])])
+    turned = merge([measure("a", COLUMNS, [rows]), measure("b", ("b", "a"), [rows[:, ::-1] + 1])])
+    assert turned.fingerprint == straight.fingerprint
+
+
 def test_a_column_without_spread_is_only_shifted():
     rows = np.array([[1.0, 5.1], [3.0, 5.1]])
     scaler = merge([measure("a", COLUMNS, [rows]), measure("b", COLUMNS, [rows])])
@@ -67,7 +74,7 @@ def test_fingerprint_changes_with_every_part():
 def test_bad_statistics():
     one = np.ones(2)
     with pytest.raises(MessageError, match="columns of client 'b' must be those of client 'a'"):
-        merge([Stats("a", COLUMNS, 1, one, one), Stats("b", ("b", "a"), 1, one, one)])
+        merge([Stats("a", COLUMNS, 1, one, one), Stats("b", ("b", "c"), 1, one, one)])
     for bad in (
         ("a", COLUMNS, 0, one, one),
         ("a", (), 1, one[:0], one[:0]),

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -136,7 +137,6 @@ class TestFitTogether:
         ("options", "words"),
         [
             ({"columns": ["y"]}, "columns of B must be those of A"),
-            ({"method": "central"}, "method of B must be those of A, feca; got central"),
             ({"params": {"radius": "theoretical"}}, "parameters of B"),
             ({"client": "0"}, "client of B must be different from that of A; got '0'"),
             ({"scaler": scaling.Scaler(("x", "y"), np.zeros(2), np.ones(2))}, "scaler of B"),
@@ -156,6 +156,13 @@ class TestFitTogether:
         assert model.columns == ("x", "y")
         straight = sites.aggregate({"A": first, "B": second()}, 3)
         assert metrics.center_l2(model.model.centers, straight.model.centers) < 1e-6
+
+    def test_other_methods(self, two):
+        other = replace(two[3](), method="jigsaw")
+        with pytest.raises(MessageError, match="method of B must be those of A, feca; got jigsaw"):
+            sites.aggregate({"A": two[2], "B": other}, 3)
+        with pytest.raises(ParameterError, match="one that keeps rows at the sites; got 'central'"):
+            two[3](method="central")
 
     def test_how_hard_a_site_searches_is_its_own_affair(self, two):
         _, _, first, second = two
@@ -192,7 +199,7 @@ class TestDescribe:
         file = sites.summarize(tmp_path / "a.npy", 2, guard=Guard(1, "exact"))
         told = "\n".join(describe(file, 123))
         assert "a cluster of one row IS that row" in told
-        assert "the guard is off" in told
+        assert "without a guard any center may be a single row" in told
         assert "123 bytes" in told
 
     def test_every_kind(self, grid_sites):
@@ -206,7 +213,7 @@ class TestDescribe:
             (file, "Columns (2): x, y"),
             (model, "Made from 1 clients: 0"),
             (stats, "Column statistics of client '0'"),
-            (alone, "its mean IS that row"),
+            (alone, "of one row the mean IS that row"),
             (one, "that row's own"),
             (scaling.merge([stats]), "A scaler for 2 columns"),
         ):
@@ -321,7 +328,34 @@ class TestCommands:
         result = run("aggregate a.summary -k 9 -o model")
         assert "3 of 9 clusters" in result.stderr
 
+    def test_an_input_is_never_overwritten(self, run, tmp_path):
+        before = (tmp_path / "b.csv").read_bytes()
+        for words in ("stats b.csv -o b.csv --force", "summarize b.csv -k 2 -o b.csv --force"):
+            with pytest.raises(DataError, match="is an input"):
+                run(words)
+        assert (tmp_path / "b.csv").read_bytes() == before
+
+    def test_too_few_rows_for_statistics(self, run, tmp_path):
+        (tmp_path / "few.csv").write_text("x,y\n1,2\n3,4\n")
+        with pytest.raises(DataError, match=r"rows of few.csv must be at least 5"):
+            run("stats few.csv -o few.stats")
+        run("stats few.csv -o few.stats --min-cluster-size 1")
+
+    def test_ids(self, run, tmp_path):
+        run("summarize a.parquet -k 3 -o a.summary")
+        run("aggregate a.summary -k 3 -o model")
+        with pytest.raises(ParameterError, match="--id of assign must be different"):
+            run("assign a.parquet --model model -o l.parquet --id label")
+        table = pa.parquet.read_table(tmp_path / "a.parquet")
+        arrays = np.column_stack([table["x"], table["y"], np.arange(table.num_rows)])
+        np.savez(tmp_path / "a.npz", X=arrays, columns=["x", "y", "nr"])
+        run("assign a.npz --model model -o l.parquet --id nr")
+        assert pa.parquet.read_table(tmp_path / "l.parquet")["nr"].to_pylist()[:3] == [0, 1, 2]
+
     def test_inspect(self, run):
+        run("stats a.parquet -o a.stats")
+        run("scaler a.stats -o scaler")
+        assert "A scaler for 2 columns" in run("inspect scaler").stdout
         run("summarize a.parquet -k 3 -o a.summary")
         assert "A summary of client 'a'" in run("inspect a.summary").stdout
         assert json.loads(run("inspect a.summary --json").stdout)["lines"]

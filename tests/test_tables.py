@@ -47,6 +47,23 @@ def test_ids_are_carried_along(files):
     assert batch.rows.tolist() == ROWS.tolist()
 
 
+def test_ids_stay_as_they_are(tmp_path):
+    (tmp_path / "t.csv").write_text("id,a\nNA,1\n007,2\n")
+    (batch,) = open_table(tmp_path / "t.csv", id_column="id").batches()
+    assert batch.ids.to_pylist() == ["NA", "007"]
+
+
+def test_signs_inside_quotes_do_not_separate(tmp_path):
+    (tmp_path / "t.csv").write_text('"a;b;c;d",q\n1,2\n')
+    assert open_table(tmp_path / "t.csv").columns == ("a;b;c;d", "q")
+
+
+def test_dictionaries_of_numbers(tmp_path):
+    table = pa.table({"a": pa.array(["1", "2", "1"]).dictionary_encode()})
+    pa.parquet.write_table(table, tmp_path / "t.parquet")
+    assert read(tmp_path / "t.parquet").tolist() == [[1], [2], [1]]
+
+
 def test_other_number_types_are_fine(tmp_path):
     table = pa.table(
         {"i": pa.array([1, 2], pa.int8()), "t": [True, False], "f": pa.array([1, 2], pa.float32())}
@@ -127,7 +144,10 @@ class TestBadInput:
                 "column 'b' of .*t.csv must be finite numbers; got 'four' in row 2",
             ),
             ("t.csv", "a\n1\ninf\n", "column 'a' .* got inf in row 2"),
-            ("t.csv", "a\n1_000\n", "column 'a' .* got '1_000' in row 1"),
+            ("t.csv", "a\n1\n2\n1_000\n", "column 'a' .* got '1_000' in row 3"),
+            ("t.csv", "a\n1\n1e200\n", "column 'a' .* got 1e.200 in row 2"),
+            ("t.csv", "a\n1\n\n3\n", "missing ones: 1 in 'a'"),
+            ("t.csv", '"a\nb",c\n1,2\n', "printable letters|readable as CSV"),
             ("t.csv", b"a\n\xff\xfe\n", "t.csv"),
             ("t.parquet", b"not parquet at all", "readable as PARQUET"),
             ("t.npy", b"\x93NUMPY junk", "readable as NPY"),

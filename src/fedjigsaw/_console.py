@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -47,12 +47,15 @@ def _progress() -> Progress:
     return Progress(console=err, transient=True, disable=not err.is_terminal)
 
 
-def check_outputs(*paths: Path | None, force: bool) -> None:
+def check_outputs(*paths: Path | None, force: bool, inputs: Sequence[Path | None] = ()) -> None:
     """Say what is wrong with the places for results before the work starts, not after."""
     given = [path.resolve() for path in paths if path is not None]
     if len(set(given)) < len(given):
         raise DataError(f"Two results cannot both go to {given[0]}.")
+    sources = {path.resolve() for path in inputs if path is not None}
     for path in given:
+        if path in sources:
+            raise DataError(f"{path} is an input; its result must go elsewhere.")
         if path.is_dir():
             raise DataError(f"{path} is a folder; name a file.")
         if path.exists() and not force:

@@ -51,7 +51,10 @@ def real(low: float, *, inclusive: bool = True) -> Rule:
     def accepts(value: object) -> bool:
         if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
             return False
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:  # an integer beyond all floats
+            return False
         return isfinite(number) and (number >= low if inclusive else number > low)
 
     return Rule(f"a finite number {'>=' if inclusive else '>'} {low:g}", accepts)

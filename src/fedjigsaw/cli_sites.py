@@ -1,5 +1,6 @@
 """Commands of one round by file: stats, scaler, summarize, aggregate, assign, score, inspect."""
 
+import csv
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,14 +47,19 @@ def stats(
     output: Output,
     columns: Columns = None,
     client: ClientName = None,
+    min_cluster_size: Annotated[
+        int, typer.Option(min=1, help="Guard: fewer rows than this send nothing. 1 is off.")
+    ] = 5,
     drop_missing: DropMissing = False,
     force: ForceFlag = False,
 ) -> None:
     """At a site: count, mean and spread of each column, for a scaler common to all sites."""
-    check_outputs(output, force=force)
+    check_outputs(output, force=force, inputs=[data])
     options: dict[str, Any] = {"columns": _split(columns), "drop_missing": drop_missing}
     with count_rows("Rows", open_table(data, **options).n_rows) as progress:
-        found = sites.measure(data, client=client, progress=progress, **options)
+        found = sites.measure(
+            data, client=client, min_rows=min_cluster_size, progress=progress, **options
+        )
     formats.save(found, output)
     out.print(f"{found.n_samples:,} rows, {len(found.columns)} columns -> {escape(str(output))}")
 
@@ -65,7 +71,7 @@ def scaler(
     force: ForceFlag = False,
 ) -> None:
     """At the coordinator: merge the sites' statistics into one scaler, exactly."""
-    check_outputs(output, force=force)
+    check_outputs(output, force=force, inputs=files)
     loaded = {str(path): formats.load(path, Stats) for path in files}
     _check_different({name: s.client for name, s in loaded.items()})
     merged = scaling.merge(list(loaded.values()))
@@ -102,7 +108,7 @@ def summarize(
     force: ForceFlag = False,
 ) -> None:
     """At a site: cluster the rows and write the one summary that leaves."""
-    check_outputs(output, force=force)
+    check_outputs(output, force=force, inputs=[data, scaler_file])
     with count_rows("Rows", open_table(data).n_rows) as progress:
         file = sites.summarize(
             data,
@@ -141,7 +147,7 @@ def aggregate(
     force: ForceFlag = False,
 ) -> None:
     """At the coordinator: put the summaries together to a model."""
-    check_outputs(output, force=force)
+    check_outputs(output, force=force, inputs=files)
     loaded = {str(path): formats.load(path, SummaryFile) for path in files}
     if len(loaded) < len(files):
         raise ParameterError(complaint("summaries", "aggregate", "each given once", "one twice"))
@@ -167,7 +173,10 @@ def assign(
     force: ForceFlag = False,
 ) -> None:
     """At a site: the cluster of every row, in the order of the rows, as Parquet or CSV."""
-    check_outputs(output, force=force)
+    check_outputs(output, force=force, inputs=[data, model])
+    if id_column in ("label", "distance"):
+        allowed = "different from the columns of the result, label and distance"
+        raise ParameterError(complaint("--id", "assign", allowed, repr(id_column)))
     file = formats.load(model, ModelFile)
     fields = [("label", pa.int64())] + [("distance", pa.float64())] * distances
     n_rows = open_table(data, columns=file.columns, id_column=id_column).n_rows
@@ -205,7 +214,7 @@ def score(
     as_json: JsonFlag = False,
 ) -> None:
     """How well a model fits: at a site for its rows; with --merge, for all sites together."""
-    check_outputs(output, force=force)
+    check_outputs(output, force=force, inputs=[*data, model])
     if merge:
         found = sites.merge_scores({str(path): formats.load(path, Score) for path in data})
     elif model is None or len(data) != 1:
@@ -239,7 +248,7 @@ def inspect(
 ) -> None:
     """Everything in a file, in plain words: what leaves, and what could be inferred from it."""
     content: formats.Content | Scaler
-    content = formats.load_scaler(file) if file.suffix == ".json" else formats.load_any(file)
+    content = formats.load_scaler(file) if formats.is_json(file) else formats.load_any(file)
     lines = describe(content, file.stat().st_size)
     if as_json:
         print_json({"file": str(file), "lines": lines})
@@ -252,7 +261,8 @@ def inspect(
 
 
 def _split(columns: str | None) -> list[str] | None:
-    return None if columns is None else [name.strip() for name in columns.split(",")]
+    """Names separated by commas; a name that holds a comma goes into double quotes."""
+    return None if columns is None else next(csv.reader([columns], skipinitialspace=True))
 
 
 def _check_different(clients: dict[str, str]) -> None:
@@ -282,11 +292,15 @@ def _writer(path: Path, schema: pa.Schema) -> Iterator[Any]:
     kinds = {".parquet": pa.parquet.ParquetWriter, ".csv": pa.csv.CSVWriter}
     if path.suffix not in kinds:
         raise DataError(complaint("ending", str(path), "one of .parquet, .csv", repr(path.suffix)))
-    with TemporaryDirectory(dir=path.parent, prefix=".fedjigsaw-") as folder:
-        temporary = Path(folder) / path.name
-        with kinds[path.suffix](str(temporary), schema) as writer:
-            yield writer
-        temporary.replace(path)
+    try:
+        with TemporaryDirectory(dir=path.parent, prefix=".fedjigsaw-") as folder:
+            temporary = Path(folder) / path.name
+            with kinds[path.suffix](str(temporary), schema) as writer:
+                yield writer
+            temporary.replace(path)
+    except (OSError, pa.ArrowException) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise DataError(complaint("file", str(path), "one that can be written", reason)) from error
 
 
 def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:

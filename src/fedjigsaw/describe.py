@@ -1,6 +1,6 @@
 """What is in a file, in plain words, for someone who has to decide whether it may leave."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -29,34 +29,51 @@ def describe(content: Content | Scaler, n_bytes: int) -> list[str]:
 def _summary(file: SummaryFile) -> Iterator[str]:
     summary, guard = file.summary, file.guard
     yield f"A summary of client {summary.client!r}, for one round of federated clustering."
-    yield f"Rows at the client: {summary.n_samples:,}."
+    yield f"Rows at the client (complete ones): {summary.n_samples:,}, told exactly."
     if file.n_used < summary.n_samples:
         yield f"Only a random sample of {file.n_used:,} of them was clustered."
     yield from _origin(file.method, file.params, file.columns, file.scaler)
-    yield f"Centers: {len(summary.centers)}, each the mean of some rows."
-    sent = [n for n in ("radii", "counts", "sse") if getattr(summary, n) is not None]
-    yield "Sent with each center: " + (", ".join(sent) or "nothing else") + "."
+    yield f"Centers: {len(summary.centers)}, each the mean of some rows. Seed: {file.seed}."
+    sent = [n for n in ("radii", "counts", "sse", "tensors") if _is_sent(getattr(summary, n))]
+    yield "Sent with the centers: " + (", ".join(sent) or "nothing else") + "."
     yield from _centers(summary.centers, file.columns, file.scaler, summary.radii, summary.counts)
-    size = guard.get("min_cluster_size", 1)
-    yield (
-        f"Guard: no center stands for fewer than {size} rows ({summary.merged} were merged into "
-        f"their nearest neighbor); counts: {guard.get('counts', 'unknown')}."
-    )
-    yield "What could be inferred:"
-    yield f"- the client has {summary.n_samples:,} rows, and where in space they gather."
-    alone = 0 if summary.counts is None else int((summary.counts == 1).sum())
-    points = 0 if summary.radii is None else int((summary.radii == 0).sum())
-    if alone or points:
+    size = guard["min_cluster_size"]
+    if size > 1:
         yield (
-            f"- {max(alone, points)} center(s) with a count of 1 or a radius of 0: "
-            "a cluster of one row IS that row."
+            f"Guard, as the sender says: no center stands for fewer than {size} rows ("
+            f"{summary.merged} merged into their nearest neighbor); counts: {guard['counts']}."
         )
-    if size <= 1:
-        yield "- the guard is off: any center may be a single row of the data, to the last digit."
+    else:
+        yield f"Guard, as the sender says: none; counts: {guard['counts']}."
+    yield "What could be inferred:"
+    yield "- how many rows the client has, and where in space they gather."
+    if summary.radii is not None:
+        yield (
+            "- a radius is the largest distance of a row of that cluster to its center, "
+            "or half the distance to the nearest center."
+        )
+    yield from _exposed(file)
     yield (
         "- who knows all rows of a cluster but one can work out the last: "
         "this is not differential privacy."
     )
+
+
+def _exposed(file: SummaryFile) -> Iterator[str]:
+    summary, guarded = file.summary, file.guard["min_cluster_size"] > 1
+    if not guarded:
+        yield "- without a guard any center may be a single row of the data, to the last digit."
+    alone = 0 if summary.counts is None else int((summary.counts == 1).sum())
+    if alone:
+        yield f"- {alone} center(s) with a count of 1: a cluster of one row IS that row."
+    points = 0 if summary.radii is None else int((summary.radii == 0).sum())
+    if points:
+        rows = "several equal rows" if guarded else "one row, or several equal ones,"
+        yield f"- {points} center(s) with a radius of 0: {rows} with exactly these values."
+
+
+def _is_sent(values: object) -> bool:
+    return values is not None and (not isinstance(values, Mapping) or bool(values))
 
 
 def _model(file: ModelFile) -> Iterator[str]:
@@ -83,8 +100,8 @@ def _stats(stats: Stats) -> Iterator[str]:
     for name, mean, squares in zip(stats.columns, stats.mean, stats.sum_of_squares, strict=True):
         yield f"  {name}: mean {mean:.6g}, sum of squares {squares:.6g}"
     yield "What could be inferred: mean and spread of each column at this client."
-    if stats.n_samples == 1:
-        yield "- there is one row, and its mean IS that row."
+    if stats.n_samples <= 2:
+        yield "- of one row the mean IS that row; of two, mean and spread give both values."
 
 
 def _scaler(scaler: Scaler) -> Iterator[str]:
@@ -121,3 +138,6 @@ def _centers(
         yield line + ("" if counts is None else f"; {int(counts[i])} rows")
     if len(centers) > MAX_SHOWN:
         yield f"  ... and {len(centers) - MAX_SHOWN} more"
+    if len(columns) > MAX_SHOWN:
+        yield f"  (the first {MAX_SHOWN} of {len(columns)} columns are shown)"
+    yield "  (shown with 6 digits; the file has 16)"

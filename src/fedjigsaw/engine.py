@@ -72,7 +72,7 @@ class Client:
         with one_thread():
             rng = stream(broadcast.seed, broadcast.round, self.id)
             summary = self.method.summarize(self.data, broadcast, rng)
-        return self.guard.apply(replace(summary, client=self.id), needed=self.method.sends)
+        return self.guard.apply(summary, client=self.id, needed=self.method.sends)
 
 
 class Engine(Protocol):

@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 
 from fedjigsaw._inputs import Floats, Ints, check_name
 from fedjigsaw.errors import DataError, FedJigsawError, MessageError, complaint
-from fedjigsaw.messages import Model, Summary
+from fedjigsaw.messages import MAX_COUNT, Model, Summary
 from fedjigsaw.scaling import Scaler, Stats
 
 FORMAT = 1
@@ -51,6 +51,16 @@ class SummaryFile:
     seed: int
     n_used: int
 
+    def __post_init__(self) -> None:
+        owner = f"client {self.summary.client!r}"
+        if not 1 <= self.n_used <= self.summary.n_samples:
+            allowed = f"from 1 to its rows, {self.summary.n_samples}"
+            raise MessageError(complaint("n_used", owner, allowed, self.n_used))
+        known = {"min_cluster_size": int, "counts": str}
+        if {name: type(value) for name, value in self.guard.items()} != known:
+            allowed = "a min_cluster_size and a word on counts"
+            raise MessageError(complaint("guard", owner, allowed, repr(dict(self.guard))[:80]))
+
 
 @dataclass(frozen=True)
 class ModelFile:
@@ -60,6 +70,10 @@ class ModelFile:
     scaler: Scaler | None
     clients: tuple[str, ...]
     n_samples: int
+
+    def __post_init__(self) -> None:
+        if len(set(self.clients)) < len(self.clients):
+            raise MessageError(complaint("clients", "a model", "different", list(self.clients)[:9]))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -115,6 +129,11 @@ def load_any(path: Path) -> Content:
         return decode(content)
     except FedJigsawError as error:
         raise MessageError(f"{path} cannot be used: {error}") from error
+
+
+def is_json(path: Path) -> bool:
+    """Whether a file starts like a scaler."""
+    return _read(path)[:1] == b"{"
 
 
 def _read(path: Path) -> bytes:
@@ -195,19 +214,32 @@ def _unpack(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def _take(header: Mapping[str, Any], name: str, kind: type[T]) -> T:
-    value = header.get(name)
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        allowed = f"a JSON {kind.__name__}"
+    """A field of the header, of one JSON type; integers and strings within bounds."""
+    value: Any = header.get(name)
+    good = isinstance(value, kind)
+    if kind is int:
+        good = good and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
+    if kind is str:
+        good = good and _is_plain(value)
+    if not good:
+        words = {"int": f"an integer from 0 to {MAX_COUNT}", "str": "a short printable string"}
+        allowed = words.get(kind.__name__, f"a JSON {kind.__name__}")
         raise MessageError(
             complaint(f"header field {name!r}", "the file", allowed, repr(value)[:80])
         )
-    return value
+    result: T = value
+    return result
+
+
+def _is_plain(text: str) -> bool:
+    """Nothing that could write over other lines of a terminal, or fill it."""
+    return len(text) <= 1000 and text.isprintable()
 
 
 def _names(header: Mapping[str, Any], name: str) -> tuple[str, ...]:
     values = _take(header, name, list)
-    if not all(isinstance(value, str) for value in values):
-        allowed = "a list of strings"
+    if not all(isinstance(value, str) and _is_plain(value) for value in values):
+        allowed = "a list of short printable strings"
         raise MessageError(
             complaint(f"header field {name!r}", "the file", allowed, repr(values)[:80])
         )

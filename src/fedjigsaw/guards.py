@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._inputs import integer, one_of
-from fedjigsaw.errors import DataError, complaint
+from fedjigsaw.errors import DataError, ParameterError, complaint
 from fedjigsaw.matching import pairwise_distances
 from fedjigsaw.messages import Summary
 from fedjigsaw.structure import merged_sse
@@ -39,11 +39,14 @@ class Guard:
         integer(1).check("min_cluster_size", "a guard", self.min_cluster_size)
         if self.counts is not None:
             one_of(*COUNTS).check("counts", "a guard", self.counts)
+        if self.counts == "rounded" and self.min_cluster_size == 1:
+            allowed = "greater than 1 for rounded counts"
+            raise ParameterError(complaint("min_cluster_size", "a guard", allowed, 1))
 
-    def apply(self, summary: Summary, needed: Collection[str]) -> Summary:
-        """What may leave of a summary: large enough clusters, only the fields that are needed."""
+    def apply(self, summary: Summary, *, client: str, needed: Collection[str]) -> Summary:
+        """What may leave: large enough clusters, only the fields that are needed, signed."""
         if self.min_cluster_size > 1:
-            summary = merge_small(summary, self.min_cluster_size)
+            summary = merge_small(replace(summary, client=client), self.min_cluster_size)
         counts = summary.counts
         if self.counts == "rounded" and counts is not None:
             size = self.min_cluster_size
@@ -52,6 +55,7 @@ class Guard:
             counts = None
         return replace(
             summary,
+            client=client,
             counts=counts,
             radii=summary.radii if "radii" in needed else None,
             sse=summary.sse if "sse" in needed else None,

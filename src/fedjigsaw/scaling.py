@@ -93,14 +93,14 @@ def merge(stats: Sequence[Stats]) -> Scaler:
     first, *others = sorted(stats, key=lambda s: s.client)
     n, mean, squares = first.n_samples, first.mean, first.sum_of_squares
     for other in others:
-        if other.columns != first.columns:
+        if sorted(other.columns) != sorted(first.columns):
             allowed = f"those of client {first.client!r}, {first.columns}"
             raise MessageError(
                 complaint("columns", f"client {other.client!r}", allowed, other.columns)
             )
-        n, mean, squares = _merge(
-            n, mean, squares, other.n_samples, other.mean, other.sum_of_squares
-        )
+        where = [other.columns.index(name) for name in first.columns]
+        theirs = other.mean[where], other.sum_of_squares[where]
+        n, mean, squares = _merge(n, mean, squares, other.n_samples, *theirs)
     deviation = np.sqrt(squares / n)
     # below this, a spread is rounding: the rule of scikit-learn's StandardScaler
     flat = (

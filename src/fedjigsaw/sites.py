@@ -16,7 +16,13 @@ import pyarrow as pa
 from fedjigsaw import scaling
 from fedjigsaw._inputs import Floats, Ints, stream
 from fedjigsaw.engine import Client
-from fedjigsaw.errors import FewerClustersWarning, MessageError, ParameterError, complaint
+from fedjigsaw.errors import (
+    DataError,
+    FewerClustersWarning,
+    MessageError,
+    ParameterError,
+    complaint,
+)
 from fedjigsaw.formats import ModelFile, Score, SummaryFile, encode, fingerprint
 from fedjigsaw.guards import Guard
 from fedjigsaw.kmeans import assign as nearest
@@ -35,11 +41,20 @@ def quiet(n_rows: int) -> None:
 
 
 def measure(
-    path: Path, *, client: str | None = None, progress: Progress = quiet, **options: Any
+    path: Path,
+    *,
+    client: str | None = None,
+    min_rows: int = 1,
+    progress: Progress = quiet,
+    **options: Any,
 ) -> Stats:
     """Count, mean and sum of squares of each column: what a site sends for a common scaler."""
     table = open_table(path, **options)
-    return scaling.measure(client or path.stem, table.columns, _rows(table, None, progress))
+    stats = scaling.measure(client or path.stem, table.columns, _rows(table, None, progress))
+    if stats.n_samples < min_rows:  # the mean of one row is that row, of two nearly both
+        allowed = f"at least {min_rows}, the guard's size"
+        raise DataError(complaint("rows", str(path), allowed, stats.n_samples))
+    return stats
 
 
 def summarize(
@@ -68,6 +83,9 @@ def summarize(
     """
     estimator = make(method, n_clusters, seed, **(params or {}))
     estimator.check()
+    if estimator.pools_data:
+        allowed = "one that keeps rows at the sites"
+        raise ParameterError(complaint("method", "summarize", allowed, repr(method)))
     if scaler is not None:
         columns = scaler.columns if columns is None else columns
         if set(columns) != set(scaler.columns):
@@ -192,10 +210,11 @@ def assign(
             rows = batch.rows if file.scaler is None else file.scaler.scale(batch.rows)
             labels[batch.kept], distances[batch.kept] = nearest(rows, file.model.centers)
         missing = ~batch.kept
+        ids = batch.ids
         yield Assigned(
             pa.array(labels, pa.int64(), mask=missing),
             pa.array(distances, pa.float64(), mask=missing),
-            batch.ids,
+            pa.array(ids) if isinstance(ids, np.ndarray) else ids,
         )
         progress(len(batch.kept))
 

@@ -5,6 +5,7 @@ What cannot be a finite number is refused with its column, row and value; rows a
 without the header.
 """
 
+import re
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from fedjigsaw._inputs import Floats, Ints
+from fedjigsaw._inputs import MAX_MAGNITUDE, Floats, Ints
 from fedjigsaw.errors import DataError, complaint
 
 BATCH_ROWS = 65_536
@@ -118,10 +119,10 @@ class Table:
         if numbers is None:
             row, value = _first_text(values)
             raise DataError(self._refused(name, start + row, repr(value)))
-        infinite = np.flatnonzero(np.isinf(numbers))
-        if len(infinite):
-            row = int(infinite[0])
-            raise DataError(self._refused(name, start + row, str(numbers[row])))
+        too_large = np.flatnonzero(np.abs(numbers) > MAX_MAGNITUDE)
+        if len(too_large):
+            row = int(too_large[0])
+            raise DataError(self._refused(name, start + row, f"{numbers[row]:g}"))
         return numbers
 
     def _refused(self, name: str, row: int, value: str) -> str:
@@ -174,9 +175,21 @@ def open_table(
         raise DataError(complaint("file", str(path), "there and a plain file", "none"))
     try:
         reader: Reader = READERS[path.suffix](path)
-    except (OSError, ValueError, EOFError, pa.ArrowException, zipfile.BadZipFile) as error:
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        MemoryError,
+        pa.ArrowException,
+        zipfile.BadZipFile,
+    ) as error:
         raise DataError(_unreadable(path, error)) from error
     names = reader.names
+    unprintable = [name for name in names if not name.isprintable()]
+    if unprintable:
+        raise DataError(
+            complaint("columns", str(path), "named in printable letters", unprintable[:5])
+        )
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise DataError(complaint("columns", str(path), "named differently", f"twice {repeated}"))
@@ -202,15 +215,19 @@ class CsvReader:
         self.path = path
         with path.open("rb") as file:
             header = file.readline(1_000_000)
-        delimiter = max(",;\t", key=lambda sign: header.count(sign.encode()))
-        self.parse = pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+        plain = re.sub(rb'"[^"]*"', b"", header)  # signs inside quotes are part of a name
+        delimiter = max(",;\t", key=lambda sign: plain.count(sign.encode()))
+        # in a file of one column an empty line is a missing value, and in others no row at all
+        self.parse = pa.csv.ParseOptions(
+            delimiter=delimiter,
+            newlines_in_values=True,
+            ignore_empty_lines=delimiter.encode() in plain,
+        )
         with self._open({}) as stream:
             self.names = stream.schema.names
 
     def _open(self, types: dict[str, Any], names: Sequence[str] | None = None) -> Any:
-        convert = pa.csv.ConvertOptions(
-            column_types=types, include_columns=names, strings_can_be_null=True
-        )
+        convert = pa.csv.ConvertOptions(column_types=types, include_columns=names)
         read = pa.csv.ReadOptions(block_size=4_000_000)
         return pa.csv.open_csv(
             self.path, read_options=read, parse_options=self.parse, convert_options=convert
@@ -278,6 +295,8 @@ class NumpyReader:
             yield [block[:, j] for j in where]
 
 
+MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A", "n/a"]
+
 READERS: dict[str, Any] = {
     ".csv": CsvReader,
     ".parquet": ParquetReader,
@@ -292,8 +311,11 @@ READERS: dict[str, Any] = {
 def _cast(values: pa.Array) -> Floats | None:
     """Numbers with NaN for missing, or None if some value is no number."""
     try:
+        values = _plain(values)
         if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
             values = pc.utf8_trim_whitespace(values)
+            missing = pc.is_in(values, value_set=pa.array(MISSING, values.type))
+            values = pc.if_else(missing, pa.scalar(None, values.type), values)
         elif not (
             pa.types.is_integer(values.type)
             or pa.types.is_floating(values.type)
@@ -309,15 +331,15 @@ def _cast(values: pa.Array) -> Floats | None:
     return numbers
 
 
+def _plain(values: pa.Array) -> pa.Array:
+    """Values as they are, not as indices into a dictionary of them."""
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+
+
 def _first_text(values: pa.Array) -> tuple[int, object]:
     """The first value that is no number, for the error message."""
-    for row, value in enumerate(values.to_pylist()):
-        if value is not None:
-            try:
-                float(value)
-            except (TypeError, ValueError):
-                return row, value
-    return 0, values[0].as_py()  # numbers to Python, but not to us, such as 1_000
+    row = next(i for i in range(len(values)) if _cast(values[i : i + 1]) is None)
+    return row, _plain(values)[row].as_py()
 
 
 def _smallest(
