@@ -186,7 +186,7 @@ class TestFitTogether:
             sites.summarize(two[0], 3, scaler=other, columns=["x", "y"])
 
     def test_scores_of_other_models(self, two):
-        a, b = (Score("s", model, np.array([1]), np.array([0.0])) for model in ("m", "n"))
+        a, b = (Score(m + "'s", m, np.array([1]), np.array([0.0])) for m in ("m", "n"))
         with pytest.raises(MessageError, match="model of B must be that of A, m; got n"):
             sites.merge_scores({"A": a, "B": b})
         with pytest.raises(MessageError, match="client of B must be different"):
@@ -316,7 +316,7 @@ class TestCommands:
         run("stats a.parquet -o a.stats --client s")
         run("stats b.csv -o b.stats --client s")
         with pytest.raises(
-            DataError, match=r"client of b.stats must be different from that of a.stats"
+            MessageError, match=r"client of b.stats must be different from that of a.stats"
         ):
             run("scaler a.stats b.stats -o scaler.json")
         run("summarize a.parquet -k 3 -o a.summary")

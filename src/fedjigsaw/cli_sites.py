@@ -73,7 +73,7 @@ def scaler(
     """At the coordinator: merge the sites' statistics into one scaler, exactly."""
     check_outputs(output, force=force, inputs=files)
     loaded = {str(path): formats.load(path, Stats) for path in files}
-    _check_different({name: s.client for name, s in loaded.items()})
+    sites.check_different({name: s.client for name, s in loaded.items()})
     merged = scaling.merge(list(loaded.values()))
     formats.save_scaler(merged, output)
     out.print(f"Scaler {merged.fingerprint} of {len(loaded)} sites -> {escape(str(output))}")
@@ -263,15 +263,6 @@ def inspect(
 def _split(columns: str | None) -> list[str] | None:
     """Names separated by commas; a name that holds a comma goes into double quotes."""
     return None if columns is None else next(csv.reader([columns], skipinitialspace=True))
-
-
-def _check_different(clients: dict[str, str]) -> None:
-    seen: dict[str, str] = {}
-    for name, client in clients.items():
-        if client in seen:
-            allowed = f"different from that of {seen[client]}"
-            raise DataError(complaint("client", name, allowed, repr(client)))
-        seen[client] = name
 
 
 def _tell_loss(data: Path, file: SummaryFile, drop_missing: bool) -> None:

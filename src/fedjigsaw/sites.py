@@ -166,14 +166,9 @@ def reorder(file: SummaryFile, columns: tuple[str, ...]) -> SummaryFile:
 
 def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
     """All summaries must come from different sites, by one method, from the same scaled columns."""
+    check_different({name: file.summary.client for name, file in files.items()})
     (first_name, first), *others = files.items()
-    seen = {first.summary.client: first_name}
     for name, file in others:
-        client = file.summary.client
-        if client in seen:
-            allowed = f"different from that of {seen[client]}"
-            raise MessageError(complaint("client", name, allowed, repr(client)))
-        seen[client] = name
         for what, theirs, ours in (
             ("columns", sorted(first.columns), sorted(file.columns)),
             ("scaler", _scaler_name(first), _scaler_name(file)),
@@ -182,6 +177,16 @@ def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
         ):
             if theirs != ours:
                 raise MessageError(complaint(what, name, f"those of {first_name}, {theirs}", ours))
+
+
+def check_different(clients: Mapping[str, str]) -> None:
+    """File name -> client: no client may come twice."""
+    seen: dict[str, str] = {}
+    for name, client in clients.items():
+        if client in seen:
+            allowed = f"different from that of {seen[client]}"
+            raise MessageError(complaint("client", name, allowed, repr(client)))
+        seen[client] = name
 
 
 @dataclass(frozen=True)
@@ -241,17 +246,12 @@ def score(
 
 def merge_scores(scores: Mapping[str, Score]) -> Score:
     """The score of one model over all sites."""
+    check_different({name: score.client for name, score in scores.items()})
     (first_name, first), *others = scores.items()
-    seen = {first.client: first_name}
     for name, other in others:
         if other.model != first.model:
-            raise MessageError(
-                complaint("model", name, f"that of {first_name}, {first.model}", other.model)
-            )
-        if other.client in seen:
-            allowed = f"different from that of {seen[other.client]}"
-            raise MessageError(complaint("client", name, allowed, repr(other.client)))
-        seen[other.client] = name
+            allowed = f"that of {first_name}, {first.model}"
+            raise MessageError(complaint("model", name, allowed, other.model))
     ordered = sorted(scores.values(), key=lambda score: score.client)
     counts, sse = (sum(getattr(s, n) for s in ordered) for n in ("counts", "sse"))
     return Score(f"{len(ordered)} sites", first.model, np.asarray(counts), np.asarray(sse))
