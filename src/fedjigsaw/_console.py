@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from fedjigsaw.errors import DataError
+from fedjigsaw.errors import DataError, ParameterError, complaint
 
 T = TypeVar("T")
 
@@ -62,3 +62,15 @@ def check_outputs(*paths: Path | None, force: bool, inputs: Sequence[Path | None
             raise DataError(f"{path} is already there and is kept. Use --force to overwrite it.")
         if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
             raise DataError(f"There is no folder {path.parent} that can be written to.")
+
+
+def parse_param(text: str, owner: str) -> tuple[str, Any]:
+    """name=value, with the value in JSON or Python spelling, else as text."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ParameterError(complaint("a parameter", owner, "name=value", repr(text)))
+    spelled = {"True": "true", "False": "false", "None": "null"}
+    try:
+        return name, json.loads(spelled.get(value, value))
+    except ValueError:
+        return name, value

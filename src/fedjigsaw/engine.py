@@ -173,6 +173,8 @@ def run_rounds(
     seed: int,
     n_rounds: int = 1,
     min_clients: int | None = None,
+    first: int = 0,
+    model: Model | None = None,
 ) -> tuple[Model, Transcript]:
     """Run a federated method: broadcast, gather, aggregate, `n_rounds` times.
 
@@ -182,11 +184,11 @@ def run_rounds(
     Parameters
     ----------
     min_clients : how many clients must answer in every round; None means all of them.
+    first, model : number of the first round and the model so far, to go on with a run that stopped.
     """
     integer(1, or_none=True).check("min_clients", "a run", min_clients)
-    model: Model | None = None
     rounds: list[Round] = []
-    for number in range(n_rounds):
+    for number in range(first, first + n_rounds):
         started = perf_counter()
         broadcast = Broadcast(number, seed, model)
         replies = sorted(engine.gather(broadcast), key=lambda reply: reply.client)
@@ -204,7 +206,7 @@ def run_rounds(
                 seconds=perf_counter() - started,
             )
         )
-    if model is None:
+    if model is None or n_rounds < 1:
         raise ParameterError(complaint("n_rounds", "run_rounds", "an integer >= 1", n_rounds))
     return model, Transcript(seed, tuple(rounds))
 

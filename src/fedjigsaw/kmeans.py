@@ -14,9 +14,10 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -88,8 +89,12 @@ def kmeans(
     if spherical:
         rows = _unit(rows)
     k = count_distinct(rows, at_most=n_clusters)
-    search = _spherical_labels if spherical else _labels
-    found = search(rows, k, w, n_init, max_iter, tol, rng)
+    brought = _brought_search.get()
+    if brought is not None:
+        found = brought(rows, k, w, n_init, max_iter, tol, rng, spherical=spherical)
+    else:
+        search = _spherical_labels if spherical else _labels
+        found = search(rows, k, w, n_init, max_iter, tol, rng)
     return _solution(rows, found, w, spherical, len(X), used)
 
 
@@ -136,6 +141,40 @@ def backend() -> str:
             raise ExtraError(missing) from error
         return "sklearn"
     return "intelex"
+
+
+class Search(Protocol):
+    """Where k-means looks for its clusters: rows and a number k in, the label of each row out."""
+
+    def __call__(
+        self,
+        X: Floats,
+        k: int,
+        w: Floats | None,
+        n_init: int,
+        max_iter: int,
+        tol: float,
+        rng: np.random.Generator,
+        /,
+        *,
+        spherical: bool,
+    ) -> Ints: ...
+
+
+_brought_search: ContextVar[Search | None] = ContextVar("_brought_search", default=None)
+
+
+@contextmanager
+def searching_with(search: Search | None) -> Iterator[None]:
+    """Let every k-means in this block look for its clusters with `search`, such as one on a GPU.
+
+    Only labels come from it: centers, counts and spreads are worked out here, as always.
+    """
+    token = _brought_search.set(search)
+    try:
+        yield
+    finally:
+        _brought_search.reset(token)
 
 
 @cache

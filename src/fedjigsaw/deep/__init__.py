@@ -1,0 +1,17 @@
+"""DeepFeCA: learn the features, too, from unlabeled images that stay where they are.
+
+Needs torch: ``pip install 'fedjigsaw[deep]'``. ``import fedjigsaw`` does not load this room.
+"""
+
+from fedjigsaw.errors import ExtraError, complaint
+
+try:
+    import torch  # noqa: F401
+except ImportError as error:
+    advice = "Install it with `pip install 'fedjigsaw[deep]'`."
+    raise ExtraError(complaint("torch", "fedjigsaw.deep", "installed", "none", advice)) from error
+
+from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA, State
+from fedjigsaw.deep.images import ImageSet
+
+__all__ = ["CentralDeepCluster", "DeepFeCA", "ImageSet", "State"]
