@@ -28,7 +28,7 @@ from fedjigsaw.deep.server import named
 from fedjigsaw.messages import Model
 
 ABSENT = -1e4  # the logit of a center that is not there
-FEATURE_BATCH = 2500
+FEATURE_BATCH = 1000
 CALIBRATION = (20, 256)  # batches, images in each
 SMALL_CROP = (0.05, 0.2)
 
@@ -191,11 +191,11 @@ class Trainer:
 
     def _in_batches(self, images: Tensor, see) -> Tensor:  # type: ignore[no-untyped-def]
         parts = []
-        size = min(FEATURE_BATCH, len(images))
+        size = FEATURE_BATCH
         for start in range(0, len(images), size):
             part = images[start : start + size].to(self.device)
             n = len(part)
-            if n < size:  # fill up: one shape, one plan of the GPU's library
+            if n < size and self.on_gpu:  # fill up: its libraries plan anew for every shape
                 part = torch.cat([part, part[:1].expand(size - n, -1, -1, -1)])
             with self._autocast():
                 seen = see(part)
