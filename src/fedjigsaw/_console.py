@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from fedjigsaw.errors import DataError
+from fedjigsaw.errors import DataError, ParameterError, complaint
 
 T = TypeVar("T")
 
@@ -23,6 +23,26 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+ParamFlag = Annotated[
+    list[str] | None,
+    typer.Option("-p", "--param", help="A parameter of the method, e.g. -p n_init=20; repeat."),
+]
+
+
+def parse_params(texts: Sequence[str] | None) -> dict[str, Any]:
+    """Texts of the form name=value, with the value in JSON or Python spelling, else as text."""
+    return dict(_parse_param(text) for text in texts or [])
+
+
+def _parse_param(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ParameterError(complaint("--param", "a method", "name=value", repr(text)))
+    spelled = {"True": "true", "False": "false", "None": "null"}
+    try:
+        return name, json.loads(spelled.get(value, value))
+    except ValueError:
+        return name, value
 
 
 def print_json(value: Any) -> None:

@@ -17,7 +17,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedjigsaw import __version__, cli_sites, datasets
-from fedjigsaw._console import ForceFlag, JsonFlag, check_outputs, err, out, print_json, track
+from fedjigsaw._console import (
+    ForceFlag,
+    JsonFlag,
+    ParamFlag,
+    check_outputs,
+    err,
+    out,
+    parse_params,
+    print_json,
+    track,
+)
 from fedjigsaw.bench.cells import SPLITS, Cell, deal, over_seeds, run
 from fedjigsaw.errors import FedJigsawError, ParameterError, complaint
 from fedjigsaw.formats import write_whole
@@ -126,12 +136,7 @@ def simulate(
         int | None,
         typer.Option("-k", "--n-clusters", min=1, help="Clusters. Default: the true number."),
     ] = None,
-    param: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-p", "--param", help="A parameter, e.g. -p refine=false; for the methods that have it."
-        ),
-    ] = None,
+    param: ParamFlag = None,
     runs: Annotated[int, typer.Option(min=1, help="Runs, each with its own seed and split.")] = 10,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; run r adds r.")] = 0,
     rows_file: Annotated[
@@ -146,7 +151,7 @@ def simulate(
     Example: fedjigsaw simulate --dataset s1 --split dirichlet --alpha 0.3 --method feca -k 15
     """
     check_outputs(rows_file, force=force)
-    params = dict(_parse_param(text) for text in param or [])
+    params = parse_params(param)
     data = datasets.load(dataset)
     k = k or data.n_clusters
     if min_size is None:  # as in the paper's splits, but never hard to meet
@@ -262,18 +267,6 @@ def _print_table(groups: Sequence[Sequence[Mapping[str, Any]]], title: str) -> N
             values.append("±".join(form.format(part * factor) for part in parts))
         table.add_row(METHODS[group[0]["method"]].label, *values)
     out.print(table)
-
-
-def _parse_param(text: str) -> tuple[str, Any]:
-    """name=value, with the value in JSON or Python spelling, else as text."""
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise ParameterError(complaint("--param", "simulate", "name=value", repr(text)))
-    spelled = {"True": "true", "False": "false", "None": "null"}
-    try:
-        return name, json.loads(spelled.get(value, value))
-    except ValueError:
-        return name, value
 
 
 def _params_by_method(names: Sequence[str], params: Mapping[str, Any], k: int) -> dict[str, Any]:
