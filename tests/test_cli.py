@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedjigsaw import __version__, cli, datasets
+from fedjigsaw._console import parse_params
 from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.methods import METHODS
 
@@ -125,7 +126,7 @@ class TestSimulate:
         [("a=False", False), ("a=null", None), ("a=None", None), ("a=3", 3), ("a=b=c", "b=c")],
     )
     def test_spellings_of_a_parameter(self, text, value):
-        assert cli._parse_param(text) == ("a", value)
+        assert parse_params([text]) == {"a": value}
 
     def test_a_parameter_goes_to_the_methods_that_have_it(self, run):
         words = ["--method", "feca", "--method", "central", "-p", "refine=False", "--json"]
@@ -148,7 +149,7 @@ class TestSimulate:
         [
             (["--dataset", "s9"], "name of a data set must be one of"),
             (["--method", "kmeens"], "name of a method must be one of feca"),
-            (["-p", "refine"], "--param of simulate must be name=value; got 'refine'"),
+            (["-p", "refine"], "--param of a method must be name=value; got 'refine'"),
             (["-p", "refine=perhaps", "--method", "feca"], "refine of FeCA must be True or False"),
             (["-p", "speed=3"], "parameters of FeCA must be among"),
             (["-p", "n_clusters=3"], "parameters of FeCA must be among n_local_clusters"),

@@ -57,6 +57,56 @@ def paths(folder):
 
 
 @pytest.mark.filterwarnings("ignore::fedjigsaw.FewerClustersWarning")
+class TestLocalLabels:
+    @pytest.fixture
+    def made(self, grid_sites):
+        """Summaries by client, and the model; the last site has its columns the other way round."""
+        folder, _, _ = grid_sites
+        made = {p.stem: sites.summarize(p, 15, guard=OFF, seed=7) for p in paths(folder)}
+        made["4"] = sites.reorder(made["4"], ("y", "x"))
+        return made, sites.aggregate(made, 15, seed=7)
+
+    def test_by_file_equals_in_memory(self, grid_sites, made):
+        folder, data, ids = grid_sites
+        summaries, model = made
+        shards = {str(m): data.X[ids == m] for m in range(5)}
+        memory = FeCA(15, assign="local", random_state=7).fit_clients(shards)
+        found = []
+        for path in paths(folder):
+            for part in sites.assign(path, model, local=summaries[path.stem]):
+                found.append(part.labels.to_numpy())
+                centers = model.model.centers[found[-1]]
+                true = np.linalg.norm(data.X[ids == int(path.stem)] - centers, axis=1)
+                assert np.allclose(part.distances.to_numpy(), true)
+        assert np.concatenate(found).tolist() == memory.labels_.tolist()
+        assert (
+            np.concatenate(found).tolist()
+            != memory.predict(np.concatenate(list(shards.values()))).tolist()
+        )
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"method": "jigsaw"}, "method of the summary of client '0' must be that of the model, feca; got jigsaw"),
+            ({"columns": ("x", "z")}, "columns of the summary"),
+            ({"scaler": scaling.Scaler(("x", "y"), np.zeros(2), np.ones(2))}, "scaler of the summary"),
+        ],
+    )  # fmt: skip
+    def test_a_summary_of_another_round(self, grid_sites, made, change, words):
+        summaries, model = made
+        other = replace(summaries["0"], **change)
+        with pytest.raises(MessageError, match=words):
+            next(sites.assign(paths(grid_sites[0])[0], model, local=other))
+
+    def test_a_summary_of_another_site(self, grid_sites, made):
+        summaries, model = made
+        stranger = replace(summaries["0"].summary, client="x")
+        other = replace(summaries["0"], summary=stranger)
+        with pytest.raises(MessageError, match="among those of the model, '0', '1', .*; got 'x'"):
+            next(sites.assign(paths(grid_sites[0])[0], model, local=other))
+
+
+@pytest.mark.filterwarnings("ignore::fedjigsaw.FewerClustersWarning")
 def test_by_file_equals_in_memory_bit_for_bit(grid_sites, tmp_path):
     folder, data, ids = grid_sites
     files = {}
@@ -139,7 +189,10 @@ class TestFitTogether:
             ({"columns": ["y"]}, "columns of B must be those of A"),
             ({"params": {"radius": "theoretical"}}, "parameters of B"),
             ({"client": "0"}, "client of B must be different from that of A; got '0'"),
-            ({"scaler": scaling.Scaler(("x", "y"), np.zeros(2), np.ones(2))}, "scaler of B"),
+            (
+                {"scaler": scaling.Scaler(("x", "y"), np.zeros(2), np.ones(2))},
+                "scaler of B",
+            ),
         ],
     )
     def test_both_files_are_named(self, two, options, words):

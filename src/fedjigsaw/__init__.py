@@ -16,6 +16,9 @@ from fedjigsaw.central import CentralKMeans
 from fedjigsaw.engine import Client, Engine, ProcessEngine, SerialEngine, run_rounds
 from fedjigsaw.errors import FedJigsawError, FewerClustersWarning
 from fedjigsaw.feca import FeCA
+from fedjigsaw.fuzzy import FuzzyCMeans
+from fedjigsaw.kfed import KFed
+from fedjigsaw.match_averaging import MatchAveraging
 from fedjigsaw.messages import Broadcast, Failure, Model, Summary, Transcript
 
 try:
@@ -33,6 +36,9 @@ __all__ = [
     "FedJigsawError",
     "FederatedClusterer",
     "FewerClustersWarning",
+    "FuzzyCMeans",
+    "KFed",
+    "MatchAveraging",
     "Model",
     "ProcessEngine",
     "SerialEngine",

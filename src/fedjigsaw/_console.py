@@ -23,6 +23,26 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+ParamFlag = Annotated[
+    list[str] | None,
+    typer.Option("-p", "--param", help="A parameter of the method, e.g. -p n_init=20; repeat."),
+]
+
+
+def parse_params(texts: Sequence[str] | None) -> dict[str, Any]:
+    """Texts of the form name=value, with the value in JSON or Python spelling, else as text."""
+    return dict(_parse_param(text) for text in texts or [])
+
+
+def _parse_param(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ParameterError(complaint("--param", "a method", "name=value", repr(text)))
+    spelled = {"True": "true", "False": "false", "None": "null"}
+    try:
+        return name, json.loads(spelled.get(value, value))
+    except ValueError:
+        return name, value
 
 
 def print_json(value: Any) -> None:
@@ -62,15 +82,3 @@ def check_outputs(*paths: Path | None, force: bool, inputs: Sequence[Path | None
             raise DataError(f"{path} is already there and is kept. Use --force to overwrite it.")
         if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
             raise DataError(f"There is no folder {path.parent} that can be written to.")
-
-
-def parse_param(text: str, owner: str) -> tuple[str, Any]:
-    """name=value, with the value in JSON or Python spelling, else as text."""
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise ParameterError(complaint("a parameter", owner, "name=value", repr(text)))
-    spelled = {"True": "true", "False": "false", "None": "null"}
-    try:
-        return name, json.loads(spelled.get(value, value))
-    except ValueError:
-        return name, value

@@ -20,10 +20,11 @@ from fedjigsaw import __version__, cli_deep, cli_sites, datasets
 from fedjigsaw._console import (
     ForceFlag,
     JsonFlag,
+    ParamFlag,
     check_outputs,
     err,
     out,
-    parse_param,
+    parse_params,
     print_json,
     track,
 )
@@ -136,12 +137,7 @@ def simulate(
         int | None,
         typer.Option("-k", "--n-clusters", min=1, help="Clusters. Default: the true number."),
     ] = None,
-    param: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-p", "--param", help="A parameter, e.g. -p refine=false; for the methods that have it."
-        ),
-    ] = None,
+    param: ParamFlag = None,
     runs: Annotated[int, typer.Option(min=1, help="Runs, each with its own seed and split.")] = 10,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; run r adds r.")] = 0,
     rows_file: Annotated[
@@ -156,7 +152,7 @@ def simulate(
     Example: fedjigsaw simulate --dataset s1 --split dirichlet --alpha 0.3 --method feca -k 15
     """
     check_outputs(rows_file, force=force)
-    params = dict(parse_param(text, "simulate") for text in param or [])
+    params = parse_params(param)
     data = datasets.load(dataset)
     k = k or data.n_clusters
     if min_size is None:  # as in the paper's splits, but never hard to meet

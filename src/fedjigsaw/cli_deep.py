@@ -12,7 +12,16 @@ import typer
 from rich.markup import escape
 from rich.progress import Progress
 
-from fedjigsaw._console import ForceFlag, JsonFlag, check_outputs, err, out, parse_param, print_json
+from fedjigsaw._console import (
+    ForceFlag,
+    JsonFlag,
+    ParamFlag,
+    check_outputs,
+    err,
+    out,
+    parse_params,
+    print_json,
+)
 from fedjigsaw.bench.cells import SPLITS, Cell, deal, origin
 from fedjigsaw.errors import DataError, ParameterError, complaint
 
@@ -71,9 +80,7 @@ def train(
             "-s", "--set", help="Any other parameter of DeepFeCA, e.g. -s server_momentum=0.5."
         ),
     ] = None,
-    param: Annotated[
-        list[str] | None, typer.Option("-p", "--param", help="A parameter of the method.")
-    ] = None,
+    param: ParamFlag = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of split and training.")] = 0,
     size: Size = None,
     subset: Annotated[
@@ -107,7 +114,7 @@ def train(
 
     going_on = resume and output.exists()
     check_outputs(output, rows_file, force=force or going_on)
-    settings = dict(parse_param(text, "deep train") for text in setting or [])
+    settings = parse_params(setting)
     unknown = sorted(set(settings) - set(DeepFeCA.rules))
     if unknown:
         allowed = "parameters of DeepFeCA: " + ", ".join(DeepFeCA.rules)
@@ -116,7 +123,7 @@ def train(
         **{
             "n_clusters": _sizes(k),
             "clusterer": method,
-            "clusterer_params": dict(parse_param(text, "deep train") for text in param or []),
+            "clusterer_params": parse_params(param),
             "n_rounds": rounds,
             "local_epochs": local_epochs,
             "batch_size": batch_size,

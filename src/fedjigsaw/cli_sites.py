@@ -16,7 +16,17 @@ import typer
 from rich.markup import escape
 
 from fedjigsaw import formats, scaling, sites
-from fedjigsaw._console import ForceFlag, JsonFlag, check_outputs, count_rows, err, out, print_json
+from fedjigsaw._console import (
+    ForceFlag,
+    JsonFlag,
+    ParamFlag,
+    check_outputs,
+    count_rows,
+    err,
+    out,
+    parse_params,
+    print_json,
+)
 from fedjigsaw.describe import describe
 from fedjigsaw.errors import DataError, FewerClustersWarning, ParameterError, complaint
 from fedjigsaw.formats import ModelFile, Score, SummaryFile
@@ -85,6 +95,7 @@ def summarize(
     output: Output,
     k: Annotated[int, typer.Option("-k", "--n-clusters", min=1, help="Clusters in all data.")],
     method: Annotated[str, typer.Option(help="`fedjigsaw methods` lists them.")] = "feca",
+    param: ParamFlag = None,
     columns: Columns = None,
     scaler_file: Annotated[
         Path | None, typer.Option("--scaler", help="Made by `scaler`, the same at all sites.")
@@ -114,6 +125,7 @@ def summarize(
             data,
             k,
             method=method,
+            params=parse_params(param),
             client=client,
             scaler=None if scaler_file is None else formats.load_scaler(scaler_file),
             guard=Guard(min_cluster_size, counts),
@@ -167,13 +179,17 @@ def assign(
     data: Data,
     model: ModelPath,
     output: Output,
+    local: Annotated[
+        Path | None,
+        typer.Option(help="This site's summary: rows follow its centers. Best on skewed data."),
+    ] = None,
     distances: Annotated[bool, typer.Option("--distances", help="Also to the center.")] = False,
     id_column: Annotated[str | None, typer.Option("--id", help="A column to carry along.")] = None,
     drop_missing: DropMissing = False,
     force: ForceFlag = False,
 ) -> None:
     """At a site: the cluster of every row, in the order of the rows, as Parquet or CSV."""
-    check_outputs(output, force=force, inputs=[data, model])
+    check_outputs(output, force=force, inputs=[data, model, local])
     if id_column in ("label", "distance"):
         allowed = "different from the columns of the result, label and distance"
         raise ParameterError(complaint("--id", "assign", allowed, repr(id_column)))
@@ -183,7 +199,12 @@ def assign(
     written = 0
     with count_rows("Rows", n_rows) as progress:
         parts = sites.assign(
-            data, file, id_column=id_column, drop_missing=drop_missing, progress=progress
+            data,
+            file,
+            local=None if local is None else formats.load(local, SummaryFile),
+            id_column=id_column,
+            drop_missing=drop_missing,
+            progress=progress,
         )
         first = next(parts)
         if first.ids is not None:

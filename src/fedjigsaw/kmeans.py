@@ -62,6 +62,7 @@ def kmeans(
     max_iter: int = 300,
     tol: float = 1e-4,
     spherical: bool = False,
+    init: Floats | None = None,
 ) -> Solution:
     """Cluster the rows of `X` around at most `n_clusters` centers.
 
@@ -74,6 +75,8 @@ def kmeans(
         as w copies of it.
     n_init : restarts; the best one is kept.
     max_iter, tol : when a restart ends, as in :class:`sklearn.cluster.KMeans`.
+    init : centers to start from, instead of k-means++; then `n_init` has no meaning. Not with
+        `spherical`.
 
     Examples
     --------
@@ -91,10 +94,11 @@ def kmeans(
     k = count_distinct(rows, at_most=n_clusters)
     brought = _brought_search.get()
     if brought is not None:
-        found = brought(rows, k, w, n_init, max_iter, tol, rng, spherical=spherical)
+        found = brought(rows, k, w, n_init, max_iter, tol, rng, init, spherical=spherical)
+    elif spherical:
+        found = _spherical_labels(rows, k, w, n_init, max_iter, tol, rng)
     else:
-        search = _spherical_labels if spherical else _labels
-        found = search(rows, k, w, n_init, max_iter, tol, rng)
+        found = _labels(rows, k, w, n_init, max_iter, tol, rng, init)
     return _solution(rows, found, w, spherical, len(X), used)
 
 
@@ -112,7 +116,7 @@ def assign(X: Floats, centers: Floats) -> tuple[Ints, Floats]:
     norms = np.einsum("ij,ij->i", shifted, shifted)
     rounding = 4 * (X.shape[1] + 4) * np.finfo(np.float64).eps
     labels = np.empty(len(X), dtype=np.int64)
-    for part in _blocks(len(X), X.shape[1] + 2 * len(centers)):
+    for part in blocks(len(X), X.shape[1] + 2 * len(centers)):
         rows = X[part] - middle
         scores = norms - 2 * (rows @ shifted.T)  # squared distance, less the row's own norm
         labels[part] = scores.argmin(axis=1)
@@ -155,6 +159,7 @@ class Search(Protocol):
         max_iter: int,
         tol: float,
         rng: np.random.Generator,
+        init: Floats | None,
         /,
         *,
         spherical: bool,
@@ -208,9 +213,12 @@ def _labels(
     max_iter: int,
     tol: float,
     rng: np.random.Generator,
+    init: Floats | None = None,
 ) -> Ints:
+    middle = X.mean(axis=0)  # around the mean: intelex loses all digits far from the origin
     options = {
-        "n_init": n_init,
+        "init": "k-means++" if init is None else init - middle,
+        "n_init": n_init if init is None else 1,
         "max_iter": max_iter,
         "tol": tol,
         "random_state": int(rng.integers(2**31)),
@@ -224,8 +232,7 @@ def _labels(
     with warnings.catch_warnings():
         # fewer centers than asked for is a result here, and the caller's to judge
         warnings.simplefilter("ignore", ConvergenceWarning)
-        # around the mean: intelex loses all digits far from the origin
-        labels: Ints = solver.fit(X - X.mean(axis=0), sample_weight=w).labels_
+        labels: Ints = solver.fit(X - middle, sample_weight=w).labels_
     return labels.astype(np.int64)
 
 
@@ -317,13 +324,13 @@ def _sums(X: Floats, labels: Ints, w: Floats, k: int) -> Floats:
 def _squared_distances(X: Floats, centers: Floats, labels: Ints) -> Floats:
     """Squared distance of each row to the center of its label, from differences: exact anywhere."""
     squared = np.empty(len(X))
-    for part in _blocks(len(X), X.shape[1]):
+    for part in blocks(len(X), X.shape[1]):
         difference = X[part] - centers[labels[part]]
         np.einsum("ij,ij->i", difference, difference, out=squared[part])
     return squared
 
 
-def _blocks(n_rows: int, width: int) -> Iterator[slice]:
+def blocks(n_rows: int, width: int) -> Iterator[slice]:
     """Cut rows into blocks of at most 32 MB when each needs `width` floats."""
     step = max(1, 2**22 // width)
     return (slice(start, start + step) for start in range(0, n_rows, step))

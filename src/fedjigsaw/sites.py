@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from fedjigsaw import scaling
 from fedjigsaw._inputs import Floats, Ints, stream
+from fedjigsaw.base import label_locally
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import (
     DataError,
@@ -27,8 +28,8 @@ from fedjigsaw.formats import ModelFile, Score, SummaryFile, encode, fingerprint
 from fedjigsaw.guards import Guard
 from fedjigsaw.kmeans import assign as nearest
 from fedjigsaw.kmeans import one_thread
-from fedjigsaw.messages import Broadcast
-from fedjigsaw.methods import make
+from fedjigsaw.messages import Broadcast, Model
+from fedjigsaw.methods import METHODS, make
 from fedjigsaw.scaling import Scaler, Stats
 from fedjigsaw.tables import Table, open_table
 
@@ -86,6 +87,10 @@ def summarize(
     if estimator.pools_data:
         allowed = "one that keeps rows at the sites"
         raise ParameterError(complaint("method", "summarize", allowed, repr(method)))
+    if estimator.total_rounds > 1:
+        allowed = "one that needs a single round"
+        got = f"{method!r}, which needs {estimator.total_rounds}"
+        raise ParameterError(complaint("method", "summarize", allowed, got))
     if scaler is not None:
         columns = scaler.columns if columns is None else columns
         if set(columns) != set(scaler.columns):
@@ -202,18 +207,28 @@ def assign(
     path: Path,
     file: ModelFile,
     *,
+    local: SummaryFile | None = None,
     id_column: str | None = None,
     drop_missing: bool = False,
     progress: Progress = quiet,
 ) -> Iterator[Assigned]:
-    """Nearest center of every row, batch by batch: a file larger than memory is fine."""
+    """Cluster of every row, batch by batch: a file larger than memory is fine.
+
+    Parameters
+    ----------
+    local : the summary that this site had sent
+        Then a row goes where its nearest center in there goes, instead of to the nearest center of
+        the model.
+    """
+    if local is not None:
+        local = _own_summary(local, file)
     table = open_table(path, columns=file.columns, id_column=id_column, drop_missing=drop_missing)
     for batch in table.batches():
         labels = np.full(len(batch.kept), -1, dtype=np.int64)
         distances = np.full(len(batch.kept), np.nan)
         if len(batch.rows):
             rows = batch.rows if file.scaler is None else file.scaler.scale(batch.rows)
-            labels[batch.kept], distances[batch.kept] = nearest(rows, file.model.centers)
+            labels[batch.kept], distances[batch.kept] = _label(rows, file.model, local)
         missing = ~batch.kept
         ids = batch.ids
         yield Assigned(
@@ -222,6 +237,32 @@ def assign(
             pa.array(ids) if isinstance(ids, np.ndarray) else ids,
         )
         progress(len(batch.kept))
+
+
+def _own_summary(local: SummaryFile, file: ModelFile) -> SummaryFile:
+    """The summary with the model's columns; it must be one that the model was made from."""
+    client = local.summary.client
+    if client not in file.clients:
+        allowed = "among those of the model, " + ", ".join(map(repr, file.clients))
+        raise MessageError(complaint("client", "a summary", allowed, repr(client)))
+    for what, theirs, ours in (
+        ("columns", sorted(file.columns), sorted(local.columns)),
+        ("scaler", _scaler_name(file), _scaler_name(local)),
+        ("method", file.model.method, local.method),
+    ):
+        if ours != theirs:
+            owner = f"the summary of client {client!r}"
+            raise MessageError(complaint(what, owner, f"that of the model, {theirs}", ours))
+    return reorder(local, file.columns)
+
+
+def _label(rows: Floats, model: Model, local: SummaryFile | None) -> tuple[Ints, Floats]:
+    """Cluster of each row, and its distance to that cluster's center."""
+    if local is None:
+        return nearest(rows, model.centers)
+    labels = label_locally(METHODS[model.method].cls, model, local.summary, rows)
+    distances: Floats = np.linalg.norm(rows - model.centers[labels], axis=1)
+    return labels, distances
 
 
 def score(
@@ -263,11 +304,11 @@ def _rows(table: Table, scaler: Scaler | None, progress: Progress) -> Iterator[F
         progress(len(batch.kept))
 
 
-def _scaler_name(file: SummaryFile) -> str | None:
+def _scaler_name(file: SummaryFile | ModelFile) -> str | None:
     return None if file.scaler is None else file.scaler.fingerprint
 
 
 def _shared(file: SummaryFile) -> dict[str, Any]:
     """Parameters that all sites must agree on; how hard each searches is its own affair."""
-    own = ("n_clusters", "n_local_clusters", "n_init", "max_iter", "tol", "random_state")
+    own = ("n_clusters", "n_local_clusters", "n_init", "max_iter", "tol", "assign", "random_state")
     return {name: value for name, value in file.params.items() if name not in own}

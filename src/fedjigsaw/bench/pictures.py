@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
-from fedjigsaw._inputs import Floats, Ints, split_by_client
+from fedjigsaw._inputs import Floats, Ints, rows_by_client
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.engine import Client
@@ -74,11 +74,12 @@ def roadmap(feca: FederatedClusterer, data: Dataset, clients: Ints) -> Figure:
     Parameters
     ----------
     feca : a FeCA, fitted on `data` split over `clients`
-        What its clients sent is computed anew, from the seed of that run.
+        What three of its clients found before they dropped any is computed anew, from its seed.
     """
-    shards = split_by_client(data.X, clients, owner="the roadmap")
+    members = rows_by_client(len(data.X), clients, owner="the roadmap")
+    shards = {name: data.X[rows] for name, rows in members.items()}
     broadcast = Broadcast(round=0, seed=feca.transcript_.seed)
-    sent = {name: Client(name, rows, feca).answer(broadcast) for name, rows in shards.items()}
+    sent = {summary.client: summary for summary in feca.summaries_}
     unrefined = clone(feca).set_params(refine=False)
 
     figure = new_figure(13, 4.2)

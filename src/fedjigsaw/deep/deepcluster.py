@@ -89,9 +89,7 @@ def balance(z: Tensor, centers: Tensor, *, rounds: int = 3, softness: float = 0.
     return table.argmax(dim=1)
 
 
-def batches(
-    n_images: int, size: int, epochs: int, rng: np.random.Generator
-) -> np.ndarray:
+def batches(n_images: int, size: int, epochs: int, rng: np.random.Generator) -> np.ndarray:
     """Image numbers of every step, shape (steps, size): each epoch a new order, its rest left out.
 
     A client with fewer images than a batch has room fills it up with repetitions.
@@ -206,7 +204,9 @@ class Trainer:
     def calibrate(self, images: Tensor, seed: int) -> None:
         """Set the batch-norm statistics to their mean over batches of these images' views."""
         generator = torch.Generator(self.device).manual_seed(seed)
-        norms = [m for m in self.network.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+        norms = [
+            m for m in self.network.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)
+        ]
         usual = [m.momentum for m in norms]
         n_batches, size = CALIBRATION
         size = min(size, len(images))

@@ -192,7 +192,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         with engine(holders) as running:
             for t in range(done, self.n_rounds):
                 numbers = [i for i, step in enumerate(steps) if step.round == t]
-                model, transcript = run_rounds(
+                model, transcript, _ = run_rounds(
                     self, running, seed=seed, n_rounds=len(numbers), first=numbers[0], model=model
                 )
                 found = self._describe(t, model, transcript, steps, n_views)
@@ -370,7 +370,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
                 parts = [heads[head] for heads in by_client]
                 inner = server.inner_broadcast(broadcast, step.turn, head)
                 found = self.make_clusterer(head).aggregate(parts, inner, rng)
-                if self.reseed:
+                if self.reseed and step.turn == self._turns - 1:
                     found = server.fill_up(found, np.concatenate([p.centers for p in parts]), k)
                 models.append(found)
         centers, tensors = server.pack_models(models)
@@ -400,7 +400,9 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         """Which view of each image is clustered in round t: the same in all steps of the round."""
         if self.cluster_view == "plain":
             return None
-        return int(np.random.SeedSequence([seed, t]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+        return int(
+            np.random.SeedSequence([seed, t]).generate_state(1, np.uint64)[0] >> np.uint64(1)
+        )
 
     def _prototypes(self, model: Model) -> list[Tensor]:
         """Centers of each head, of length one, on the device."""

@@ -91,7 +91,9 @@ def _check(
     features: Any, labels: Any, test_features: Any, test_labels: Any, device: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
     x, test = (
-        torch.as_tensor(np.array(f, dtype=np.float32) if not isinstance(f, Tensor) else f).to(device)
+        torch.as_tensor(np.array(f, dtype=np.float32) if not isinstance(f, Tensor) else f).to(
+            device
+        )
         for f in (features, test_features)
     )
     y, answers = (

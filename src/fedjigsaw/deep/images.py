@@ -199,7 +199,9 @@ def _folder(path: Path, size: int | None) -> ImageSet:
         allowed = "with images: " + ", ".join(sorted(ENDINGS))
         raise DataError(complaint("folder", str(path), allowed, "none"))
     images, labels = _read_all(files, size)
-    shown = [(f, i) for folder in rest for i, c in enumerate(classes) for f in _pictures(folder / c)]
+    shown = [
+        (f, i) for folder in rest for i, c in enumerate(classes) for f in _pictures(folder / c)
+    ]
     test, test_labels = images[:0], None
     if labeled and shown:
         test, test_labels = _read_all(shown, images.shape[2])

@@ -30,6 +30,7 @@ class DeviceSearch:
         max_iter: int,
         tol: float,
         rng: np.random.Generator,
+        init: Floats | None,
         /,
         *,
         spherical: bool,
@@ -43,8 +44,10 @@ class DeviceSearch:
             weights = torch.as_tensor(w.astype(np.float32), device=self.device)
         stop = tol * float(rows.var(dim=0, unbiased=False).mean())
         best, least = torch.zeros(len(X), dtype=torch.long, device=self.device), float("inf")
-        for _ in range(n_init):
+        for _ in range(n_init if init is None else 1):
             centers = seed(rows, k, weights, generator)
+            if init is not None:
+                centers = torch.as_tensor((init - middle).astype(np.float32), device=self.device)
             labels, inertia = _lloyd(rows, centers, weights, max_iter, stop, spherical)
             if inertia < least:
                 best, least = labels, inertia

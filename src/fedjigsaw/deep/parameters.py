@@ -213,15 +213,18 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         params = {p: v for p, v in params.items() if p in METHODS[name].own_parameters}
         return make(name, self.sizes[head], 0, **{**params, **(self.clusterer_params or {})})
 
+    @property
+    def _turns(self) -> int:
+        """Rounds of communication of one clustering."""
+        return self.make_clusterer(0).total_rounds
+
     def plan(self) -> list[Step]:
         """What every round of communication is for, in order."""
         has_statistics = self.norm == "batch"
-        clusterer = self.make_clusterer(0)
-        turns = range(getattr(clusterer, "total_rounds", clusterer.n_rounds))
         steps = [Step(0, "calibrate")] * has_statistics
         for t in range(self.n_rounds):
             if t % self.recluster_every == 0:
-                steps += [Step(t, "cluster", turn) for turn in turns]
+                steps += [Step(t, "cluster", turn) for turn in range(self._turns)]
             steps.append(Step(t, "train"))
             if has_statistics and self.batch_norm == "recalibrate":
                 steps.append(Step(t, "calibrate"))
