@@ -1,4 +1,4 @@
-"""A run as a file: where it stands, with which parameters, on which data. Safetensors, no pickle."""
+"""A run as a file: where it stands, with which parameters, on which data. No pickle inside."""
 
 import json
 from collections.abc import Mapping

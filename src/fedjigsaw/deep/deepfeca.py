@@ -1,4 +1,4 @@
-r"""DeepFeCA: federated DeepCluster-v2, the second half of the paper "Jigsaw Game" (Xu et al., 2024).
+r"""DeepFeCA: federated DeepCluster-v2, as in the paper "Jigsaw Game" (Xu et al., 2024).
 
 A round of training takes a few rounds of communication (its *steps*), all over the same messages:
 
@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedjigsaw._inputs import Ints, resolve_seed, split_by_client
+from fedjigsaw._inputs import Ints, resolve_seed, rows_by_client
 from fedjigsaw.base import EngineFactory
 from fedjigsaw.deep import server
 from fedjigsaw.deep.deepcluster import Trainer
@@ -180,7 +180,8 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         """
         self.check()
         images = check_images(X, owner=type(self).__name__)
-        shards = split_by_client(images, clients, owner=f"{type(self).__name__}.train")
+        members = rows_by_client(len(images), clients, owner=f"{type(self).__name__}.train")
+        shards = {name: images[rows] for name, rows in members.items()}
         shards = {"pooled": images} if self.pools_data else shards
         self._check_sizes(shards)
         seed = resolve_seed(self.random_state) if start is None else start.seed
