@@ -23,6 +23,7 @@ from fedjigsaw._console import (
 )
 from fedjigsaw.bench.cells import SPLITS, Cell, deal, origin
 from fedjigsaw.errors import DataError, ParameterError, complaint
+from fedjigsaw.formats import write_whole
 
 if TYPE_CHECKING:
     from fedjigsaw.deep.images import ImageSet
@@ -196,6 +197,63 @@ def evaluate(
     out.print(_accuracies(numbers))
 
 
+@app.command()
+def embed(
+    data: Annotated[str, typer.Argument(help="Images, as for `deep train --data`.")],
+    model: Annotated[
+        str, typer.Option(help="A checkpoint, or timm:NAME or torchvision:NAME with --weights.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--out", "-o", help="Where the features go: .npy or .parquet.")
+    ],
+    weights: Annotated[
+        Path | None, typer.Option(help="Weights of a network of timm or torchvision, on disk.")
+    ] = None,
+    part: Annotated[
+        str, typer.Option(click_type=click.Choice(["train", "test"]), help="Which images.")
+    ] = "train",
+    size: Size = None,
+    device: Device = "auto",
+    force: ForceFlag = False,
+) -> None:
+    """Features of images, one row each, ready for `fedjigsaw summarize`."""
+    from fedjigsaw.deep import backbones, images
+
+    check_outputs(output, force=force, inputs=[weights])
+    if output.suffix not in (".npy", ".parquet"):
+        allowed = ".npy or .parquet"
+        raise ParameterError(complaint("ending", str(output), allowed, repr(output.suffix)))
+    found = images.load(data, size=size)
+    shown = found.train if part == "train" else found.test
+    if not len(shown):
+        raise DataError(complaint("images", data, f"some to {part} on", "none"))
+    with err.status("Looking at the images"):
+        features = backbones.embed(shown, model, weights=weights, device=device)
+    write_whole(output, _table(features, output.suffix))
+    out.print(
+        f"{features.shape[0]:,} images, {features.shape[1]} features -> {escape(str(output))}"
+    )
+
+
+@app.command()
+def export(
+    file: Checkpoint,
+    output: Annotated[
+        Path, typer.Option("--out", "-o", help="A name ending in .onnx or .safetensors.")
+    ],
+    size: Annotated[int, typer.Option(min=8, help="onnx: height and width of its images.")] = 32,
+    force: ForceFlag = False,
+) -> None:
+    """The network of a checkpoint for other programs."""
+    from fedjigsaw.deep import checkpoint
+    from fedjigsaw.deep import export as exporting
+
+    check_outputs(output, force=force, inputs=[file])
+    exporting.check_ending(output)
+    exporting.export(checkpoint.load(file), output, size=size)
+    out.print(f"{output.stat().st_size:,} bytes -> {escape(str(output))}")
+
+
 # ------------------------------------------------------------------------------------------- parts
 
 
@@ -269,3 +327,19 @@ def _accuracies(row: dict[str, Any]) -> str:
         f"Linear probe {row['linear_accuracy']:.2%}, "
         f"nearest neighbors {row['knn_accuracy']:.2%} of the test images."
     )
+
+
+def _table(features: Any, suffix: str) -> bytes:
+    """Rows as the bytes of a file; the columns of Parquet are f0, f1, ..."""
+    from io import BytesIO
+
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    content = BytesIO()
+    if suffix == ".npy":
+        np.save(content, features, allow_pickle=False)
+    else:
+        table = pa.table({f"f{i}": column for i, column in enumerate(features.T.copy())})
+        pa.parquet.write_table(table, content)
+    return content.getvalue()
