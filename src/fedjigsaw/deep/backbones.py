@@ -73,7 +73,7 @@ def build(library: str, name: str, weights: Path | None) -> nn.Module:
 def without_classifier(network: nn.Module) -> nn.Module:
     """Let a network return what its classifier would have seen."""
     if hasattr(network, "reset_classifier"):  # timm
-        network.reset_classifier(0)
+        network.reset_classifier(0)  # type: ignore[operator]
         return network
     for name in ("fc", "head", "heads", "classifier"):
         last = getattr(network, name, None)

@@ -68,7 +68,7 @@ def deepcluster_loss(
     bias : shape (sum of sizes,), 0, or `ABSENT` for a center that is not there.
     labels : shape (heads, n), counted from 0 in each head.
     """
-    logits = (z @ centers.T / tau + bias).split(list(sizes), dim=1)
+    logits = torch.split(z @ centers.T / tau + bias, list(sizes), dim=1)
     losses = [F.cross_entropy(part, labels[h]) for h, part in enumerate(logits)]
     return torch.stack(losses).mean()
 
@@ -309,7 +309,7 @@ class Trainer:
         """Record one step as a CUDA graph; weights and statistics are as before afterwards."""
         before = self.weights.vector.clone()
         self._rate.zero_()
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(4):  # lets the libraries pick their kernels first

@@ -330,7 +330,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         )
         sizes = [torch.bincount(labels[h], minlength=len(c)) for h, c in enumerate(centers)]
         tensors = {f"weights.{name}": array for name, array in trainer.weights.save().items()}
-        tensors["report.loss"] = np.float64(loss)
+        tensors["report.loss"] = np.array(loss)
         tensors["report.sizes"] = torch.cat(sizes).cpu().numpy()
         mean = z.double().mean(dim=0, keepdim=True)  # tells the server of a collapse
         sse = float((z.double() - mean).square().sum())

@@ -49,7 +49,7 @@ def export(checkpoint: Checkpoint, path: Path, *, size: int) -> None:
         torch.onnx.export(
             Backbone(network).eval(),
             (torch.zeros(2, 3, size, size, dtype=torch.uint8),),
-            content,
+            content,  # type: ignore[arg-type]  # a file in memory will do
             input_names=["images"],
             output_names=["features"],
             dynamic_axes={"images": {0: "n"}, "features": {0: "n"}},

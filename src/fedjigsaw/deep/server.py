@@ -7,6 +7,7 @@ momentum and slow average; ``head`` tells which head each center belongs to.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,7 +42,7 @@ def named(tensors: Tensors, prefix: str) -> dict[str, np.ndarray]:
 
 def pack(parts: Sequence[Summary]) -> Summary:
     """The summaries of all heads as one: centers one after the other, and whose each is."""
-    fields = {
+    fields: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in OPTIONAL
         if all(getattr(part, name) is not None for part in parts)
