@@ -48,7 +48,7 @@ $(VENV)/.core: $(VENV)/.python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
-	$(INSTALL) -e '.[dev,fast,deep]'
+	$(INSTALL) -e '.[dev,fast,onnx]'
 	touch $@
 
 clean:

@@ -1,5 +1,6 @@
 """The backbone of a checkpoint for other programs: safetensors, or ONNX with its scaling inside."""
 
+import warnings
 from io import BytesIO
 from pathlib import Path
 
@@ -46,15 +47,18 @@ def export(checkpoint: Checkpoint, path: Path, *, size: int) -> None:
     network.load_state_dict(state, strict=False)  # counters of batches are not kept
     content = BytesIO()
     try:
-        torch.onnx.export(
-            Backbone(network).eval(),
-            (torch.zeros(2, 3, size, size, dtype=torch.uint8),),
-            content,  # type: ignore[arg-type]  # a file in memory will do
-            input_names=["images"],
-            output_names=["features"],
-            dynamic_axes={"images": {0: "n"}, "features": {0: "n"}},
-            dynamo=False,
-        )
+        with warnings.catch_warnings():
+            # the older exporter has had its day, but needs one package less
+            warnings.simplefilter("ignore", DeprecationWarning)
+            torch.onnx.export(
+                Backbone(network).eval(),
+                (torch.zeros(2, 3, size, size, dtype=torch.uint8),),
+                content,  # type: ignore[arg-type]  # a file in memory will do
+                input_names=["images"],
+                output_names=["features"],
+                dynamic_axes={"images": {0: "n"}, "features": {0: "n"}},
+                dynamo=False,
+            )
     except (ImportError, torch.onnx.errors.OnnxExporterError) as error:
         advice = "Install it with `pip install 'fedjigsaw[onnx]'`."
         raise ExtraError(complaint("onnx", "export", "installed", "none", advice)) from error
