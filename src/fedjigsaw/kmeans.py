@@ -304,6 +304,20 @@ def _check_weights(weights: Floats, n_rows: int) -> None:
         raise DataError(complaint("weights", "k-means", allowed, f"others, shape {weights.shape}"))
 
 
+def cluster_means(X: Floats, labels: Ints) -> Floats:
+    """Means of the clusters that have rows, in the order of their labels: half a Lloyd step.
+
+    Examples
+    --------
+    >>> cluster_means(np.array([[0.0], [5.0], [2.0]]), np.array([3, 7, 3])).ravel().tolist()
+    [1.0, 5.0]
+    """
+    _, labels = np.unique(labels, return_inverse=True)
+    counts = np.bincount(labels)
+    means: Floats = _sums(X, labels, np.ones(len(X)), len(counts)) / counts[:, None]
+    return means
+
+
 def count_distinct(X: Floats, *, at_most: int) -> int:
     """Number of different rows, or `at_most` if there are more."""
     if len(np.unique(X[:, 0])) >= at_most:  # different in one column is different: cheap, usual

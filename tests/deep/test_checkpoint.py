@@ -34,7 +34,7 @@ def test_round_trip(saved, few):
 
 
 def test_going_on_from_a_file_equals_no_interruption(saved, few, small):
-    path, method, _ = saved
+    path, _, _ = saved
     loaded = checkpoint.load(path)
     rest = list(loaded.method.train(few[0], clients=few[1], start=loaded.state))
     whole = list(small([6, 4], n_rounds=2).train(few[0], clients=few[1]))
