@@ -39,6 +39,35 @@ def test_the_same_figure_gives_the_same_bytes(figure):
     assert pictures.render(figure, ".png") == pictures.render(figure, ".png")
 
 
+def test_accuracy_over_rounds():
+    def rows(split, method, **more):
+        return [
+            {
+                "split": split,
+                "method": method,
+                "rounds": r,
+                "linear_accuracy": a,
+                "config": {"n_clusters": 10},
+                **more,
+            }
+            for r, a in ((5, 0.5), (10, 0.625))
+        ]
+
+    runs = {
+        "a": rows("dirichlet", "feca", alpha=0.3),
+        "b": rows("central", "central"),
+        "c": rows("dirichlet", "kfed", alpha=0.3),
+    }
+    drawn = pictures.accuracy_over_rounds(runs)
+    assert [axes.get_title() for axes in drawn.axes] == ["Dirichlet(0.3)", "centralized"]
+    lines = drawn.axes[0].get_lines()
+    assert len(lines) == 2
+    assert lines[0].get_xydata().tolist() == [[5, 50.0], [10, 62.5]]
+    assert lines[0].get_color() == METHODS["feca"].color
+    again = pictures.accuracy_over_rounds(runs)
+    assert pictures.render(drawn, ".svg") == pictures.render(again, ".svg")
+
+
 def test_unknown_format(figure):
     with pytest.raises(ParameterError, match=r"ending of a picture's name must be one of .png"):
         pictures.render(figure, ".bmp")

@@ -99,6 +99,84 @@ def ssets_table(folder: Path) -> str:
     return "\n" + "\n".join(lines) + "\n"
 
 
+# ------------------------------------------------------------------------------------- DeepFeCA
+
+Run = list[dict[str, Any]]
+
+
+def deep_runs(results: Path) -> dict[str, Run]:
+    """The evaluated rows of every DeepFeCA run, by the name of its file; one file is one run."""
+    runs = {}
+    for path in sorted(results.glob("deep*.jsonl")):
+        rows = [row for row in read_rows(path) if "linear_accuracy" in row]
+        if rows:
+            runs[path.stem] = rows
+    return runs
+
+
+def deepfeca(text: str, results: Path) -> str:
+    """The page on DeepFeCA with all its numbers from the rows."""
+    runs = deep_runs(results)
+    text = fill(text, "quality", quality_table(runs))
+    return fill(text, "runs", runs_table(runs))
+
+
+def quality_table(runs: dict[str, Run], dataset: str = "cifar10") -> str:
+    """Linear probe in percent, ours under the paper's, one line per configuration."""
+    published = paper_tables()["table3_deepfeca_linear_eval"]["cells"]["CIFAR-10"]
+    columns = [*SPLITS, "central"]
+    lines = ["| | IID | Dirichlet(0.3) | Dirichlet(0.1) | centralized |", "|---|---|---|---|---|"]
+    for name, cells in published.items():
+        if name != "Centralized":
+            values = [f"{cells[split]:.1f}" for split in SPLITS]
+            last = f"{published['Centralized']['any']:.1f}" if name == "DeepFeCA" else ""
+            lines.append(" | ".join([f"| the paper, {name}", *values, last]) + " |")
+    ours: dict[str, dict[str, list[str]]] = {}
+    for run in runs.values():
+        row = run[-1]
+        if row["dataset"] == dataset:
+            split = f"dirichlet({row['alpha']:g})" if "alpha" in row else row["split"]
+            value = f"{100 * row['linear_accuracy']:.1f} ({row['rounds']} rounds)"
+            ours.setdefault(_configuration(row), {}).setdefault(split, []).append(value)
+    for name, found in ours.items():
+        values = [", ".join(found.get(split, ["-"])) for split in columns]
+        lines.append(" | ".join([f"| ours, {name}", *values]) + " |")
+    return "\n" + "\n".join(lines) + "\n"
+
+
+def runs_table(runs: dict[str, Run]) -> str:
+    """Every run with the options in which they differ: what was tried, and what came of it."""
+    configs = [run[-1]["config"] for run in runs.values()]
+    names = sorted({name for config in configs for name in config} - _SAID_ELSEWHERE)
+    differ = [n for n in names if len({json.dumps(c.get(n)) for c in configs}) > 1]
+    head = ["run", "configuration", "rounds", *differ, "linear", "neighbors", "views/s", "minutes"]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for name, run in runs.items():
+        row = run[-1]
+        cells = [name, _configuration(row), str(row["rounds"])]
+        cells += [str(row["config"].get(option, "")) for option in differ]
+        cells += [f"{100 * row['linear_accuracy']:.1f}", f"{100 * row['knn_accuracy']:.1f}"]
+        cells += [f"{row['views_per_second']:,.0f}", f"{row['seconds'] / 60:.1f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n" + "\n".join(lines) + "\n"
+
+
+_SAID_ELSEWHERE = {
+    "clusterer", "n_clusters", "local_epochs", "n_rounds", "random_state", "device",
+}  # fmt: skip
+
+
+def _configuration(row: dict[str, Any]) -> str:
+    """A configuration in a few words: method, clusters, local epochs."""
+    config = row["config"]
+    sizes = (
+        config["n_clusters"] if isinstance(config["n_clusters"], list) else [config["n_clusters"]]
+    )
+    told = f"{METHODS[row['method']].label}, k = {sizes[0]}"
+    told += f" in {len(sizes)} heads" if len(sizes) > 1 else ""
+    return f"{told}, {config['local_epochs']} epochs a round"
+
+
 def verdict(mean: float, theirs: dict[str, float]) -> str:
     """Our mean beside the paper's mean and standard deviation; smaller is better."""
     if mean < theirs["mean"] - theirs["std"]:
@@ -107,5 +185,13 @@ def verdict(mean: float, theirs: dict[str, float]) -> str:
 
 
 if __name__ == "__main__":  # pragma: no cover
+    from fedjigsaw.bench import pictures
+
+    results = Path("results")
     page = Path("README.md")
-    write_whole(page, readme(page.read_text(), Path("results")).encode())
+    write_whole(page, readme(page.read_text(), results).encode())
+    page = Path("docs/deepfeca.md")
+    write_whole(page, deepfeca(page.read_text(), results).encode())
+    if deep_runs(results):
+        figure = pictures.accuracy_over_rounds(deep_runs(results))
+        write_whole(Path("docs/deepfeca.svg"), pictures.render(figure, ".svg"))

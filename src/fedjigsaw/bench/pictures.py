@@ -6,6 +6,7 @@ the user's is touched.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -55,8 +56,11 @@ def new_figure(width: float, height: float) -> Figure:
 def render(figure: Figure, suffix: str) -> bytes:
     """The bytes of a figure in the format of a file name's ending, the same for the same figure."""
     check_format(suffix)
+    from matplotlib import rc_context
+
     content = BytesIO()
-    figure.savefig(content, format=suffix[1:], dpi=150, metadata=FORMATS[suffix])
+    with rc_context({"svg.hashsalt": "fedjigsaw"}):  # else its names of parts are drawn at random
+        figure.savefig(content, format=suffix[1:], dpi=150, metadata=FORMATS[suffix])
     return content.getvalue()
 
 
@@ -109,6 +113,36 @@ def roadmap(feca: FederatedClusterer, data: Dataset, clients: Ints) -> Figure:
     small[2].set_xlabel("● sent" + "  ○ dropped" * (n_dropped > 0), fontsize=8, color=INK)
     large[1].set_xlabel("one color per client (colors repeat)", fontsize=8, color=INK)
     _frame([*large, *small], data.X)
+    return figure
+
+
+def accuracy_over_rounds(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
+    """Linear probe over rounds of DeepFeCA, one panel per split, one line per run.
+
+    Parameters
+    ----------
+    runs : evaluated rows of each run, by its name.
+    """
+    by_split: dict[str, list[Sequence[Mapping[str, Any]]]] = {}
+    for rows in runs.values():
+        last = rows[-1]
+        split = f"Dirichlet({last['alpha']:g})" if "alpha" in last else str(last["split"])
+        by_split.setdefault(split, []).append(rows)
+    figure = new_figure(3.4 * len(by_split), 3.2)
+    panels = figure.subplots(1, len(by_split), sharey=True, squeeze=False)[0]
+    for axes, (split, members) in zip(panels, sorted(by_split.items()), strict=True):
+        for rows in members:
+            config = rows[-1]["config"]
+            color = METHODS[rows[-1]["method"]].color
+            label = f"{METHODS[rows[-1]['method']].label}, k = {config['n_clusters']}"
+            rounds = [row["rounds"] for row in rows]
+            percent = [100 * row["linear_accuracy"] for row in rows]
+            axes.plot(rounds, percent, marker="o", ms=3, color=color, label=label)
+        axes.set_title({"iid": "IID", "central": "centralized"}.get(split, split))
+        axes.set_xlabel("rounds")
+        axes.grid(color=PALE, linewidth=0.5)
+        axes.legend(fontsize=6, frameon=False)
+    panels[0].set_ylabel("linear probe, %")
     return figure
 
 
