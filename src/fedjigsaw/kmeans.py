@@ -194,6 +194,11 @@ def _threads() -> ThreadpoolController:
     return ThreadpoolController()  # a scan of all loaded libraries: once is enough
 
 
+def find_threads_again() -> None:
+    """To be called by whoever has loaded a library with threads of its own, such as torch."""
+    _threads.cache_clear()
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Compute on one thread.

@@ -13,5 +13,8 @@ except ImportError as error:
 
 from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA, State
 from fedjigsaw.deep.images import ImageSet
+from fedjigsaw.kmeans import find_threads_again
+
+find_threads_again()  # torch has brought its own
 
 __all__ = ["CentralDeepCluster", "DeepFeCA", "ImageSet", "State"]

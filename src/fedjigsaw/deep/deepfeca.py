@@ -157,11 +157,13 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         clients : array of shape (n_images,), who holds each image; None is a single client.
         engine : where the clients run, as in :meth:`fedjigsaw.FederatedClusterer.fit`.
         """
-        states = list(self.train(X, clients=clients, engine=engine))
-        self.model_ = states[-1].model
-        self.states_ = [dict(state.numbers) for state in states]
-        rounds = tuple(r for state in states for r in state.exchanges)
-        self.transcript_ = Transcript(states[-1].seed, rounds)
+        rounds: list[Round] = []
+        numbers = []
+        for state in self.train(X, clients=clients, engine=engine):
+            rounds += state.exchanges
+            numbers.append(dict(state.numbers))
+        self.model_, self.states_ = state.model, numbers
+        self.transcript_ = Transcript(state.seed, tuple(rounds))
         return self
 
     def train(

@@ -50,7 +50,7 @@ def load(source: str | Path, *, size: int | None = None) -> ImageSet:
     Examples
     --------
     >>> load("digits").train.shape
-    (1437, 3, 8, 8)
+    (1438, 3, 8, 8)
     """
     if str(source) == "digits":
         return _digits()
