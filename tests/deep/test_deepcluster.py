@@ -172,3 +172,9 @@ def test_what_was_seen_is_remembered_until_the_weights_change(trainer, few):
 def test_projections_have_length_one(trainer, few):
     z = trainer.project(torch.from_numpy(few[0]), 5)
     torch.testing.assert_close(z.norm(dim=1), torch.ones(len(z)))
+
+
+def test_heads_with_fewer_centers_leave_their_places_empty(trainer):
+    trainer._set_centers([torch.ones(2, 32), torch.full((3, 32), 2.0)])
+    assert trainer._bias.tolist() == [0, 0, ABSENT, ABSENT, 0, 0, 0]
+    assert trainer._centers[[0, 1, 4, 6], 0].tolist() == [1, 1, 2, 2]

@@ -274,3 +274,23 @@ def test_pooled_clustering_of_several_clients_is_no_federation(small, few):
 def test_bad_images(small, bad):
     with pytest.raises(DataError, match="images of DeepFeCA must be bytes"):
         small().fit(bad)
+
+
+def test_clustering_on_the_device_leads_to_the_same_kind_of_run(small, few, monkeypatch):
+    """What a GPU does, here on the CPU: k-means by torch at clients and server."""
+    from fedjigsaw.deep.lloyd import DeviceSearch
+
+    images, clients = few
+    own = small([6, 4]).fit(images, clients=clients)
+    monkeypatch.setattr(DeepFeCA, "_search", lambda self: DeviceSearch(self.torch_device))
+    brought = small([6, 4]).fit(images, clients=clients)
+    assert np.bincount(brought.model_.tensors["head"]).tolist() == [6, 4]
+    assert brought.states_[-1]["loss"] == pytest.approx(own.states_[-1]["loss"], rel=0.2)
+    assert not same(own, brought)
+
+
+def test_a_round_clusters_and_labels_by_one_view_and_the_next_by_another(small):
+    deep = small()
+    assert deep._view_seed(3, 0) == deep._view_seed(3, 0) != deep._view_seed(3, 1)
+    assert deep._view_seed(3, 0) != deep._view_seed(4, 0)
+    assert small(cluster_view="plain")._view_seed(3, 0) is None
