@@ -4,7 +4,6 @@ Each benchmark compares two things in the same run and reports their ratio: the 
 the ratio is not. One JSON line per case goes to results/benchmarks.jsonl.
 """
 
-import json
 import subprocess
 import sys
 import tracemalloc
@@ -22,8 +21,10 @@ import pyarrow.parquet
 from fedjigsaw import FeCA
 from fedjigsaw._inputs import Floats, Ints, stream
 from fedjigsaw.bench.cells import origin
-from fedjigsaw.datasets import gaussian_grid
-from fedjigsaw.formats import ModelFile, save, write_whole
+from fedjigsaw.bench.runner import compute, read_rows, write_rows
+from fedjigsaw.bench.studies import Job, studies
+from fedjigsaw.datasets import SOURCES, gaussian_grid
+from fedjigsaw.formats import ModelFile, save
 from fedjigsaw.kmeans import _labels, one_thread
 from fedjigsaw.messages import Model
 from fedjigsaw.structure import empirical_radii, group_by_radius
@@ -189,6 +190,29 @@ def large_file(n_rows: int = 5_000_000, n_columns: int = 16) -> Iterator[Row]:
             }
 
 
+def methods() -> Iterator[Row]:
+    """Seconds of every method in cells of the paper's tables, against k-means on the pooled rows.
+
+    Cells whose data are not here are left out.
+    """
+    for name in ("table1", "table2"):
+        plans = [
+            plan
+            for plan in studies()[name].plans
+            if plan.name.split("/")[0] in ("S1", "CIFAR-10") and "(1.0)" not in plan.name
+        ]
+        if not SOURCES[plans[0].cell.dataset].is_here:
+            print(f"no data for {name}: set FEDJIGSAW_DATA")
+            continue
+        seconds = {
+            plan.name: float(compute(Job(name, plan.name, plan.cell, ()))["seconds"])
+            for plan in plans
+        }
+        pooled = next(value for cell, value in seconds.items() if cell.endswith("Centralized"))
+        for cell, value in seconds.items():
+            yield {"benchmark": "methods", "cell": cell, "seconds": value, "ratio": value / pooled}
+
+
 def _seconds(work: Callable[[], object]) -> float:
     started = perf_counter()
     work()
@@ -200,14 +224,14 @@ BENCHMARKS = {
     "aggregation": aggregation,
     "import_time": import_time,
     "large_file": large_file,
+    "methods": methods,
 }
 
 
 def main(names: list[str]) -> None:
     """Run the named benchmarks (all by default); their new rows take the place of the old ones."""
     names = names or list(BENCHMARKS)
-    old = RESULTS.read_text().splitlines() if RESULTS.exists() else []
-    rows = [row for row in map(json.loads, old) if row["benchmark"] not in names]
+    rows = [row for row in read_rows(RESULTS) if row["benchmark"] not in names]
     for name in names:
         for row in BENCHMARKS[name]():
             print(
@@ -216,7 +240,7 @@ def main(names: list[str]) -> None:
                 )
             )
             rows.append({**row, **origin()})
-    write_whole(RESULTS, "".join(json.dumps(row) + "\n" for row in rows).encode())
+    write_rows(RESULTS, rows)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ Results go to standard output, all else (progress, errors) to standard error, so
 ``fedjigsaw simulate --json | jq`` works. Exit codes are those of :mod:`fedjigsaw.errors`.
 """
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,6 +28,7 @@ from fedjigsaw._console import (
     track,
 )
 from fedjigsaw.bench.cells import SPLITS, Cell, deal, over_seeds, run
+from fedjigsaw.bench.runner import write_rows
 from fedjigsaw.errors import FedJigsawError, ParameterError, complaint
 from fedjigsaw.formats import write_whole
 from fedjigsaw.methods import METHODS, make
@@ -104,7 +104,8 @@ def demo(
     rows = [row for _, row in fitted.values()]
     figure = pictures.roadmap(fitted["feca"][0], data, deal(data.y, feca))
     write_whole(picture, pictures.render(figure, picture.suffix))
-    _write_rows(rows_file, rows)
+    if rows_file is not None:
+        write_rows(rows_file, rows)
     if as_json:
         print_json({"rows": rows, "picture": str(picture)})
         return
@@ -165,7 +166,8 @@ def simulate(
         for r in range(runs)
     ]
     rows = [run(cell, data)[1] for cell in track(cells, "Runs")]
-    _write_rows(rows_file, rows)
+    if rows_file is not None:
+        write_rows(rows_file, rows)
     groups = [[row for row in rows if row["method"] == name] for name in names]
     if as_json:
         summary = {name: over_seeds(group) for name, group in zip(names, groups, strict=True)}
@@ -281,8 +283,3 @@ def _params_by_method(names: Sequence[str], params: Mapping[str, Any], k: int) -
         unknown = {p: v for p, v in params.items() if not any(p in own for own in chosen.values())}
         make(name, k, 0, **chosen.get(name, {}), **unknown).check()
     return chosen
-
-
-def _write_rows(path: Path | None, rows: Sequence[Mapping[str, Any]]) -> None:
-    if path is not None:
-        write_whole(path, "".join(json.dumps(row) + "\n" for row in rows).encode())

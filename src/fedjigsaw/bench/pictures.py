@@ -55,8 +55,11 @@ def new_figure(width: float, height: float) -> Figure:
 def render(figure: Figure, suffix: str) -> bytes:
     """The bytes of a figure in the format of a file name's ending, the same for the same figure."""
     check_format(suffix)
+    from matplotlib import rc_context
+
     content = BytesIO()
-    figure.savefig(content, format=suffix[1:], dpi=150, metadata=FORMATS[suffix])
+    with rc_context({"svg.hashsalt": "fedjigsaw"}):  # else, names inside an SVG are random
+        figure.savefig(content, format=suffix[1:], dpi=150, metadata=FORMATS[suffix])
     return content.getvalue()
 
 
@@ -87,7 +90,7 @@ def roadmap(feca: FederatedClusterer, data: Dataset, clients: Ints) -> Figure:
     large = [figure.add_subplot(grid[:, column]) for column in (0, 2, 3)]
     small = [figure.add_subplot(grid[row, 1]) for row in range(3)]
 
-    _points(large[0], data.X, s=1.5, c=PALE, linewidths=0)
+    _cloud(large[0], data.X, s=1.5, c=PALE)
     n_dropped = 0
     for axes, (name, rows) in zip(small, shards.items(), strict=False):
         local = Client(name, rows, unrefined).answer(broadcast).centers
@@ -95,7 +98,7 @@ def roadmap(feca: FederatedClusterer, data: Dataset, clients: Ints) -> Figure:
         _draw_client(axes, rows, local, sent[name], _client_color(list(shards), name))
     for name, summary in sent.items():
         _draw_summary(large[1], summary, _client_color(list(shards), name))
-    _points(large[2], data.X, s=1.5, c=PALE, linewidths=0)
+    _cloud(large[2], data.X, s=1.5, c=PALE)
     if data.centers is not None:
         _points(large[2], data.centers, s=90, marker="+", c=INK, label="true center", zorder=3)
     _draw_recovered(large[2], feca.cluster_centers_)
@@ -113,7 +116,7 @@ def roadmap(feca: FederatedClusterer, data: Dataset, clients: Ints) -> Figure:
 
 
 def _draw_client(axes: Axes, rows: Floats, local: Floats, summary: Summary, color: str) -> None:
-    _points(axes, rows, s=2, c=color, alpha=0.35, linewidths=0)
+    _cloud(axes, rows, s=2, c=color, alpha=0.35)
     _points(axes, local, s=16, facecolors="white", edgecolors=INK, linewidths=0.8)
     _points(axes, summary.centers, s=16, c=INK, edgecolors="white", linewidths=0.5)
 
@@ -132,6 +135,11 @@ def _draw_recovered(axes: Axes, centers: Floats) -> None:
     entry = METHODS[FeCA.method]
     ring = {"facecolors": "none", "edgecolors": entry.color, "linewidths": 1.8}
     _points(axes, centers, s=60, label=entry.label, zorder=4, **ring)
+
+
+def _cloud(axes: Axes, rows: Floats, **style: Any) -> None:
+    """Very many points: as pixels, also where the rest is drawn in lines."""
+    _points(axes, rows, linewidths=0, rasterized=True, **style)
 
 
 def _points(axes: Axes, positions: Floats, **style: Any) -> None:
