@@ -14,8 +14,9 @@ from fedjigsaw import datasets, metrics, partition
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.central import CentralKMeans
 from fedjigsaw.engine import Client, Engine, ProcessEngine, SerialEngine, run_rounds
-from fedjigsaw.errors import FedJigsawError, FewerClustersWarning
+from fedjigsaw.errors import CountsWarning, FedJigsawError, FewerClustersWarning
 from fedjigsaw.feca import FeCA
+from fedjigsaw.jigsaw import Jigsaw
 from fedjigsaw.messages import Broadcast, Failure, Model, Summary, Transcript
 
 try:
@@ -27,12 +28,14 @@ __all__ = [
     "Broadcast",
     "CentralKMeans",
     "Client",
+    "CountsWarning",
     "Engine",
     "Failure",
     "FeCA",
     "FedJigsawError",
     "FederatedClusterer",
     "FewerClustersWarning",
+    "Jigsaw",
     "Model",
     "ProcessEngine",
     "SerialEngine",

@@ -12,6 +12,7 @@ from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.central import CentralKMeans
 from fedjigsaw.errors import ParameterError, complaint
 from fedjigsaw.feca import FeCA
+from fedjigsaw.jigsaw import Jigsaw
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,13 @@ class Entry:
 METHODS = {
     entry.cls.method: entry
     for entry in (
+        Entry(
+            Jigsaw,
+            "Jigsaw",
+            "#0072B2",
+            "one message per client: centers and counts, solved as weighted k-means at the server",
+            "this project",
+        ),
         Entry(
             FeCA,
             "FeCA",
