@@ -35,18 +35,18 @@ METHODS = {
     entry.cls.method: entry
     for entry in (
         Entry(
-            Jigsaw,
-            "Jigsaw",
-            "#0072B2",
-            "one message per client: centers and counts, solved as weighted k-means at the server",
-            "this project",
-        ),
-        Entry(
             FeCA,
             "FeCA",
             "#D55E00",
             "one message per client: centers and radii, grouped at the server",
             "Xu et al. 2024",
+        ),
+        Entry(
+            Jigsaw,
+            "Jigsaw",
+            "#0072B2",
+            "one message per client: centers and counts, solved as weighted k-means at the server",
+            "this project",
         ),
         Entry(
             CentralKMeans,
@@ -60,7 +60,7 @@ METHODS = {
 
 
 def make(
-    name: str, n_clusters: int, random_state: Any = None, /, **params: Any
+    name: str, n_clusters: int | str, random_state: Any = None, /, **params: Any
 ) -> FederatedClusterer:
     """An estimator by its name on the command line.
 
