@@ -24,7 +24,7 @@ from fedjigsaw.structure import (
 )
 
 ROWS_PER_CENTER = 5  # beyond k centers, each must stand for so many rows: the guard's default
-SKEWED = 0.5  # local labels from here: the client tells half of what there is to know
+SKEWED = 1.0  # bits; local labels from here: to know the client halves the clusters to choose from
 SUPPORT = ("clients", "points", "spread", "margin")
 
 
@@ -90,8 +90,10 @@ class Jigsaw(FederatedClusterer):
         the server knows without a look at the rows. Some rows are nearer to another center, so
         `inertia_` is at most this.
     skew_ : float
-        What the client tells about a row's cluster: mutual information of the two over the entropy
-        of the cluster. 0: all clients hold the same mixture; 1: no two hold the same cluster.
+        How many bits the client tells about a row's cluster (their mutual information). 0: all
+        clients hold the same mixture. From 1 on, "auto" labels go by local centers: to know the
+        client then halves the clusters that a row may be in, so that its client had two centers to
+        spend on each.
 
     Examples
     --------
@@ -294,10 +296,8 @@ class Jigsaw(FederatedClusterer):
         if self.n_rounds > 1:
             return "the last round sent no local clusters"
         relation = "at least" if self.skew_ >= SKEWED else "less than"
-        return (
-            f"the client tells {self.skew_:.0%} of what there is to know about a row's cluster, "
-            f"{relation} {SKEWED:.0%}"
-        )
+        told = f"who holds a row tells {self.skew_:.2f} bits about its cluster"
+        return f"{told}, {relation} {SKEWED:g}"
 
     @property
     def support_(self) -> dict[str, np.ndarray]:

@@ -30,7 +30,6 @@ from fedjigsaw.matching import pairwise_distances
 Flags = npt.NDArray[np.bool_]
 
 LEAST_GAIN = 1e-6  # a move must lower the objective by this share of it to be kept
-PATIENCE = 12  # moves tried in vain before the search gives up
 HORIZON = 10  # a try is given up if at its pace so many steps would not get below the best
 WORK = 4.0  # how much may be computed, in units of what the first solution took
 
@@ -65,7 +64,7 @@ def solve(
     rows, w, inverse = distinct_rows(X, weights)
     search = _Search(rows, w, rng, max_iter, tol)
     state = search.start(min(n_clusters, len(rows)))
-    state = search.improve(state, PATIENCE)
+    state = search.improve(state, patience(n_clusters))
     return search.solution(state, X, weights, inverse)
 
 
@@ -84,12 +83,20 @@ def solve_each(
     """
     rows, w, inverse = distinct_rows(X, weights)
     search = _Search(rows, w, rng, max_iter, tol)
-    state = search.improve(search.start(min(most_clusters, len(rows))), PATIENCE)
+    state = search.start(min(most_clusters, len(rows)))
+    state = search.improve(state, patience(most_clusters))
     while True:
         yield search.solution(state, X, weights, inverse)
         if len(state.centers) == 1:
             return
-        state = search.improve(search.give_up_one(state), PATIENCE // 4)
+        state = search.give_up_one(state)
+        search.limit = np.inf  # each is close to its end already
+        state = search.improve(state, patience(len(state.centers)) // 4)
+
+
+def patience(n_clusters: int) -> int:
+    """How many moves are tried in vain before the search gives up."""
+    return 10 + n_clusters // 2
 
 
 def distinct_rows(X: Floats, weights: Floats) -> tuple[Floats, Floats, Ints]:
@@ -218,10 +225,10 @@ class _Search:
 
     # ------------------------------------------------------------------------------- moves
 
-    def improve(self, state: _State, patience: int) -> _State:
-        """Cut and merge until nothing helps any more."""
+    def improve(self, state: _State, n_tries: int) -> _State:
+        """Cut and merge until so many tries in a row did not help."""
         while len(state.centers) > 1 and self.work < self.limit:
-            better = self._step(state, patience)
+            better = self._step(state, n_tries)
             if better is None:
                 break
             state = better
@@ -233,7 +240,7 @@ class _Search:
         rest = np.delete(np.arange(len(losses)), int(losses.argmin()))
         return self.settle(state.centers[rest])
 
-    def _step(self, state: _State, patience: int) -> _State | None:
+    def _step(self, state: _State, n_tries: int) -> _State | None:
         moves = self._moves(state)
         pairs = _pairs(moves)
         n_good = sum(moves.gains[i] > moves.losses[j] for i, j in pairs)
@@ -244,7 +251,7 @@ class _Search:
                 return after
             tried += 1
             n_good //= 2
-        for pair in self._candidates(moves, max(0, patience - tried)):
+        for pair in self._candidates(moves, max(0, n_tries - tried)):
             if self.work >= self.limit:
                 break
             after = self._try(state, moves, [pair])

@@ -168,26 +168,24 @@ def margins(centers: Floats, spread: Floats) -> Floats:
 
 
 def shared_information(table: Floats) -> float:
-    r"""What the row of a table tells about the column, :math:`I(r; c) / H(c)`, between 0 and 1.
+    """Mutual information of the rows and columns of a table of counts, in bits.
 
     Examples
     --------
     >>> shared_information(np.array([[5.0, 5.0], [1.0, 1.0]]))
     0.0
-    >>> shared_information(np.array([[5.0, 0.0], [0.0, 2.0]]))
+    >>> shared_information(np.array([[5.0, 0.0], [0.0, 5.0]]))
     1.0
     """
     joint = table / table.sum()
-    rows, columns = joint.sum(axis=1), joint.sum(axis=0)
-    of_columns, of_both = _entropy(columns), _entropy(joint)
-    if of_columns == 0:
-        return 0.0
-    return float(np.clip((_entropy(rows) + of_columns - of_both) / of_columns, 0, 1))
+    parts = (joint.sum(axis=0), joint.sum(axis=1), -joint)
+    return max(0.0, sum(_entropy(shares) for shares in parts))
 
 
 def _entropy(shares: Floats) -> float:
-    shares = shares[shares > 0]
-    return -float(shares @ np.log(shares))
+    """In bits; of negative shares, its negative."""
+    shares = shares[shares != 0]
+    return -float(shares @ np.log2(np.abs(shares)))
 
 
 def group_by_radius(centers: Floats, radii: Floats) -> list[Ints]:
