@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
 from fedjigsaw import solver
-from fedjigsaw.kmeans import partition_of
 from fedjigsaw.solver import _Search, distinct_rows, solve, solve_each
 
 TIGHT = np.array([-0.2, -0.1, 0.0, 0.1, 0.2])

@@ -98,11 +98,12 @@ def _k_curve(model: Model) -> Iterator[str]:
     curve = k_curve_of(model)
     if curve is None:
         return
-    tried = f"{curve['k'].min()} to {curve['k'].max()}"
-    told = f"Number of clusters: {len(model.centers)}, of the largest index among {tried}"
+    told = (
+        f"Number of clusters: {len(model.centers)}, of the largest index up to {curve['k'].max()}"
+    )
     second = runner_up(curve)
     yield told + (f"; runner-up {second}." if second else ".")
-    best = np.argsort(-curve["index"], kind="stable")[:5]
+    best = np.argsort(-curve["index"], kind="stable")[: min(5, len(curve["k"]) - 1)]
     yield "  k: index, objective of the best: " + "; ".join(
         f"{curve['k'][i]}: {curve['index'][i]:.6g}, {curve['objective'][i]:.6g}" for i in best
     )
