@@ -20,10 +20,10 @@ from fedjigsaw import (
 from fedjigsaw.engine import run_rounds
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.guards import Guard
-from fedjigsaw.jigsaw import receive
 from fedjigsaw.kmeans import assign as nearest
 from fedjigsaw.kmeans import kmeans
 from fedjigsaw.messages import Broadcast, Model
+from fedjigsaw.received import receive
 from fedjigsaw.structure import calinski_harabasz, margins, shared_information
 
 FIRST = Broadcast(0, 0)

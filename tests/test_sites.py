@@ -450,6 +450,9 @@ class TestJigsawByFile:
         assert f"  0: {clients} clients, {points} rows, spread" in text
         assert "15: " not in text.partition("Support")[2]
         assert "margin" in text
+        bits = model.model.tensors["skew"].item()
+        rule = "by local centers (assign --local)" if bits >= 1 else "by the nearest"
+        assert f"{bits:.2f} bits about its cluster: label rows {rule}." in text
 
     def test_a_given_k_after_summaries_for_auto(self, made):
         done = self.aggregate(made, "-k", "7")

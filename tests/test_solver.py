@@ -131,6 +131,12 @@ class TestLaws:
         moved = 2.0**power * (X + shift)
         assert objective(moved, w, 12) == pytest.approx(4.0**power * objective(X, w, 12), rel=1e-3)
 
+    @pytest.mark.parametrize("scale", [1e-99, 1e99])
+    def test_very_small_and_very_large_numbers(self, rng, scale):
+        X, w = weighted(rng, n=100, k=5)
+        first, other = (solve(x, w, 5, rng=np.random.default_rng(0)) for x in (X, scale * X / 100))
+        assert (other.labels == first.labels).all()
+
     def test_weights_may_be_multiplied(self, rng):
         X, w = weighted(rng)
         assert objective(X, 8 * w, 12) == pytest.approx(8 * objective(X, w, 12))

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedjigsaw._inputs import Floats
 from fedjigsaw.formats import Content, ModelFile, Score, SummaryFile
-from fedjigsaw.jigsaw import k_curve_of, runner_up, support_of
+from fedjigsaw.jigsaw import SKEWED, k_curve_of, runner_up, support_of
 from fedjigsaw.messages import Model
 from fedjigsaw.scaling import Scaler, Stats
 
@@ -86,6 +86,7 @@ def _model(file: ModelFile) -> Iterator[str]:
     yield from _centers(file.model.centers, file.columns, file.scaler, None, None)
     yield from _k_curve(file.model)
     yield from _support(file.model)
+    yield from _labels(file.model)
     yield "What could be inferred: where the rows of all clients together gather; who took part."
     support = support_of(file.model)
     if support is not None and (support["clients"] == 1).any():
@@ -123,6 +124,14 @@ def _support(model: Model) -> Iterator[str]:
             f"  {i}: {int(clients)} clients, {int(points):,} rows, spread {spread:.6g}, "
             f"margin {margin:.2f}"
         )
+
+
+def _labels(model: Model) -> Iterator[str]:
+    """Which rule suits the labels, where the model says."""
+    skew = model.tensors.get("skew")
+    if skew is not None and skew.size == 1:
+        rule = "by local centers (assign --local)" if skew.item() >= SKEWED else "by the nearest"
+        yield f"Who holds a row tells {skew.item():.2f} bits about its cluster: label rows {rule}."
 
 
 def _score(score: Score) -> Iterator[str]:

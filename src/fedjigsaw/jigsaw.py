@@ -1,8 +1,6 @@
 """Jigsaw: centers with their counts from every client, one weighted solve at the server."""
 
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,10 +9,11 @@ from sklearn.utils.validation import check_is_fitted
 from fedjigsaw._inputs import Floats, Ints, Rule, integer, one_of, real, seed_source
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.clouds import settle_clouds
-from fedjigsaw.errors import CountsWarning, MessageError, ParameterError, complaint
+from fedjigsaw.errors import MessageError, ParameterError, complaint
 from fedjigsaw.kmeans import assign as nearest
 from fedjigsaw.kmeans import kmeans, partition_of
 from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.received import Received, receive
 from fedjigsaw.solver import solve, solve_each
 from fedjigsaw.structure import (
     calinski_harabasz,
@@ -190,13 +189,14 @@ class Jigsaw(FederatedClusterer):
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
     ) -> Model:
         """Weighted k-means over all received centers; in later rounds, the step to the means."""
-        received = receive(summaries)
         if broadcast.model is not None:
-            return self._step(received, broadcast.model)
+            return self._step(receive(summaries), broadcast.model)
         if self.n_clusters == "auto":
+            received = receive(summaries)
             curve, centers = self._choose(received, rng)
             return self._model(received, self._softened(received, centers), k_curve=curve)
-        if received.radii is not None:
+        received = receive(summaries, radii_will_do=True)
+        if received.radii is not None:  # FeCA's rule
             groups = group_by_radius(received.centers, received.radii)
             largest = sorted(groups, key=len, reverse=True)[: self.n_clusters]
             centers = np.stack([received.centers[group].mean(axis=0) for group in largest])
@@ -206,7 +206,7 @@ class Jigsaw(FederatedClusterer):
         )
         return self._model(received, self._softened(received, found.centers))
 
-    def _softened(self, received: "Received", centers: Floats) -> Floats:
+    def _softened(self, received: Received, centers: Floats) -> Floats:
         """The centers where local clusters are clouds, unless that leaves one without any."""
         moved = settle_clouds(
             received.centers, received.counts, received.sse, centers, max_iter=self.max_iter
@@ -214,7 +214,7 @@ class Jigsaw(FederatedClusterer):
         taken = np.unique(nearest(received.centers, moved)[0])
         return moved if len(taken) == len(moved) else centers
 
-    def _choose(self, received: "Received", rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def _choose(self, received: Received, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """k, objective and index of every candidate; and the centers of the best of them."""
         if not received.has_sse:
             advice = "Without it no objective is known: give the number of clusters."
@@ -234,7 +234,7 @@ class Jigsaw(FederatedClusterer):
         index = calinski_harabasz(ks, objectives, received.counts.sum(), n_features)
         return np.column_stack([ks, objectives, index]), tried[int(index.argmax())].centers
 
-    def _step(self, received: "Received", model: Model) -> Model:
+    def _step(self, received: Received, model: Model) -> Model:
         """The mean of all rows in each cluster; a cluster without rows keeps its center.
 
         The mean of rows that are all nearest to one center is itself nearest to it, since cells are
@@ -252,7 +252,7 @@ class Jigsaw(FederatedClusterer):
 
     def _model(
         self,
-        received: "Received",
+        received: Received,
         centers: Floats,
         labels: Ints | None = None,
         k_curve: np.ndarray | None = None,
@@ -325,79 +325,6 @@ class Jigsaw(FederatedClusterer):
     def skew_(self) -> float:
         check_is_fitted(self)
         return float(self.model_.tensors["skew"][0])
-
-
-# ------------------------------------------------------------------------------------ what comes in
-
-
-@dataclass(frozen=True)
-class Received:
-    """All local clusters, one after the other; `owners` numbers the clients.
-
-    `radii` are there only if no client sent counts and all sent radii: FeCA's rule then applies.
-    """
-
-    centers: Floats
-    counts: Floats
-    sse: Floats
-    owners: Ints
-    has_counts: bool
-    has_sse: bool
-    radii: Floats | None
-
-
-def receive(summaries: Sequence[Summary]) -> Received:
-    """Put the summaries together; what contradicts itself is refused, what is missing is told.
-
-    Counts are scaled to the client's number of rows, where they are those of a sample or rounded.
-    The rows of a client without counts are spread evenly over its centers.
-    """
-    counts = [_counts(summary) for summary in summaries]
-    without = [summary.client for summary in summaries if summary.counts is None]
-    by_radius = len(without) == len(summaries) and all(s.radii is not None for s in summaries)
-    if without:
-        _warn_of_missing(without, len(summaries), by_radius)
-    return Received(
-        centers=np.concatenate([summary.centers for summary in summaries]),
-        counts=np.concatenate(counts),
-        sse=np.concatenate([_sse(s, n) for s, n in zip(summaries, counts, strict=True)]),
-        owners=np.repeat(np.arange(len(summaries)), [len(n) for n in counts]),
-        has_counts=not without,
-        has_sse=all(summary.sse is not None for summary in summaries),
-        radii=np.concatenate([np.asarray(s.radii) for s in summaries]) if by_radius else None,
-    )
-
-
-def _counts(summary: Summary) -> Floats:
-    if summary.counts is None:
-        return np.full(len(summary.centers), summary.n_samples / len(summary.centers))
-    owner = f"client {summary.client!r}"
-    if (summary.counts < 1).any():
-        raise MessageError(complaint("counts", owner, "at least 1", int(summary.counts.min())))
-    total = int(summary.counts.sum())
-    if total > 2 * summary.n_samples:  # a guard's rounding adds at most a third
-        allowed = f"those of its {summary.n_samples} rows"
-        raise MessageError(complaint("counts", owner, allowed, f"{total} in all"))
-    return summary.counts.astype(np.float64) * (summary.n_samples / total)
-
-
-def _sse(summary: Summary, counts: Floats) -> Floats:
-    if summary.sse is None:
-        return np.zeros(len(summary.centers))
-    if summary.counts is None:
-        return summary.sse
-    return summary.sse * (counts / summary.counts)
-
-
-def _warn_of_missing(without: Sequence[str], n_clients: int, by_radius: bool) -> None:
-    some = ", ".join(map(repr, without[:5])) + ", ..." * (len(without) > 5)
-    who = f"{len(without)} of {n_clients} clients sent no counts ({some})"
-    what = (
-        "centers are grouped by their radii, as FeCA does"
-        if by_radius
-        else "the rows of each are spread evenly over its centers"
-    )
-    warnings.warn(f"{who}: {what}.", CountsWarning, stacklevel=4)
 
 
 # ---------------------------------------------------------------------------- what a model tells

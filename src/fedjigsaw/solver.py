@@ -62,10 +62,10 @@ def solve(
     ([0.75, 10.5], [4.0, 2.0], 1.25)
     """
     rows, w, inverse = distinct_rows(X, weights)
-    search = _Search(rows, w, rng, max_iter, tol)
+    search = _Search(_scaled(rows), w, rng, max_iter, tol)
     state = search.start(min(n_clusters, len(rows)))
     state = search.improve(state, patience(n_clusters))
-    return search.solution(state, X, weights, inverse)
+    return partition_of(X, state.labels[inverse], weights)
 
 
 def solve_each(
@@ -82,16 +82,16 @@ def solve_each(
     Each starts from the one before, less the center that is missed least.
     """
     rows, w, inverse = distinct_rows(X, weights)
-    search = _Search(rows, w, rng, max_iter, tol)
+    search = _Search(_scaled(rows), w, rng, max_iter, tol)
     state = search.start(min(most_clusters, len(rows)))
+    first = search.work
     state = search.improve(state, patience(most_clusters))
     while True:
-        yield search.solution(state, X, weights, inverse)
+        yield partition_of(X, state.labels[inverse], weights)
         if len(state.centers) == 1:
             return
-        state = search.give_up_one(state)
-        search.limit = np.inf  # each is close to its end already
-        state = search.improve(state, patience(len(state.centers)) // 4)
+        search.limit = search.work + first / 2  # it is close to its end already
+        state = search.improve(search.give_up_one(state), patience(len(state.centers)) // 4)
 
 
 def patience(n_clusters: int) -> int:
@@ -108,6 +108,13 @@ def distinct_rows(X: Floats, weights: Floats) -> tuple[Floats, Floats, Ints]:
     inverse = np.empty(len(X), dtype=np.int64)
     inverse[order] = np.cumsum(new) - 1
     return X[order[new]], np.add.reduceat(weights[order], np.flatnonzero(new)), inverse
+
+
+def _scaled(X: Floats) -> Floats:
+    """Around zero, and at most 1 in size: squares and their products stay in range."""
+    middle = X - X.mean(axis=0)
+    scaled: Floats = middle / (np.abs(middle).max() or 1.0)
+    return scaled
 
 
 @dataclass(frozen=True)
@@ -274,10 +281,10 @@ class _Search:
         best = np.argsort(net, axis=None, kind="stable")[::-1][1 : 1 + (n + 1) // 2]
         pairs = [divmod(int(place), len(net)) for place in best if np.isfinite(net.flat[place])]
         share = moves.gains / moves.gains.sum() if moves.gains.any() else None
+        cheap = np.argsort(moves.losses, kind="stable")
         for _ in range(n // 2):
             i = int(self.rng.choice(len(net), p=share))
-            near = np.argsort(moves.losses, kind="stable")
-            j = int(near[int(len(net) * self.rng.random() ** 2)])
+            j = int(cheap[int(len(net) * self.rng.random() ** 2)])
             if i != j:
                 pairs.append((i, j))
         return pairs
@@ -334,9 +341,6 @@ class _Search:
         sums = self._sums(half, 2 * k, self.w, offset)
         means = sums / np.where(counts > 0, counts, 1)[:, None]
         return means.reshape(k, 2, -1), counts.reshape(k, 2)
-
-    def solution(self, state: _State, X: Floats, weights: Floats, inverse: Ints) -> Solution:
-        return partition_of(X, state.labels[inverse], weights)
 
 
 def _pairs(moves: _Moves) -> list[tuple[int, int]]:
