@@ -218,3 +218,16 @@ class TestBackend:
         with one_thread():
             assert all(library["num_threads"] == 1 for library in threadpool_info())
         assert [library["num_threads"] for library in threadpool_info()] == before
+
+
+@pytest.mark.usefixtures("backend")
+def test_start_from_given_centers():
+    """From these two, Lloyd's iterations end at a poor solution, far from the origin or not."""
+    X = np.array([[0.0], [1.0], [10.0], [11.0], [20.0], [21.0]])
+    for shift in (0.0, 1e7):
+        start = np.array([[0.5], [10.5], [20.5]]) + shift
+        found = kmeans(X + shift, 3, rng=np.random.default_rng(0), init=start)
+        assert np.allclose(found.centers, start)
+        stuck = np.array([[0.0], [1.0], [15.5]]) + shift
+        found = kmeans(X + shift, 3, rng=np.random.default_rng(0), init=stuck)
+        assert np.allclose(found.centers, stuck)

@@ -16,7 +16,10 @@ from fedjigsaw.central import CentralKMeans
 from fedjigsaw.engine import Client, Engine, ProcessEngine, SerialEngine, run_rounds
 from fedjigsaw.errors import CountsWarning, FedJigsawError, FewerClustersWarning
 from fedjigsaw.feca import FeCA
+from fedjigsaw.fuzzy import FuzzyCMeans
 from fedjigsaw.jigsaw import Jigsaw
+from fedjigsaw.kfed import KFed
+from fedjigsaw.match_averaging import MatchAveraging
 from fedjigsaw.messages import Broadcast, Failure, Model, Summary, Transcript
 
 try:
@@ -35,7 +38,10 @@ __all__ = [
     "FedJigsawError",
     "FederatedClusterer",
     "FewerClustersWarning",
+    "FuzzyCMeans",
     "Jigsaw",
+    "KFed",
+    "MatchAveraging",
     "Model",
     "ProcessEngine",
     "SerialEngine",

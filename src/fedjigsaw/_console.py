@@ -77,6 +77,14 @@ def track(items: Iterable[T], label: str) -> Iterator[T]:
 
 
 @contextmanager
+def count_steps(label: str, total: int) -> Iterator[Callable[[], object]]:
+    """Progress over steps that end in any order."""
+    with _progress() as progress:
+        task = progress.add_task(label, total=total)
+        yield lambda: progress.advance(task)
+
+
+@contextmanager
 def count_rows(label: str, total: int | None) -> Iterator[Callable[[int], object]]:
     """Progress over the rows of a file, with the time left where their number is known."""
     with _progress() as progress:

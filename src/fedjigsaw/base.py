@@ -186,9 +186,21 @@ class FederatedClusterer(
             self._warn_of_fewer(rows)
         return self
 
-    def predict(self, X: Any) -> Ints:
-        """Nearest center of each row."""
-        return nearest(self._known(X, "predict"), self.cluster_centers_)[0]
+    def predict(self, X: Any, *, clients: Any = None) -> Ints:
+        """Nearest center of each row, or, for rows of known `clients`, as ``assign="local"`` does.
+
+        Parameters
+        ----------
+        clients : array of shape (n_samples,), who holds each row, as in `fit`
+            A row then follows the nearest center that its client sent, to wherever that one went.
+            Rows of clients that took no part in the fit get the nearest center.
+        """
+        rows = self._known(X, "predict")
+        labels, _ = nearest(rows, self.cluster_centers_)
+        if clients is not None:
+            owner = f"{type(self).__name__}.predict"
+            self._relabel(labels, rows, rows_by_client(len(rows), clients, owner=owner))
+        return labels
 
     def transform(self, X: Any) -> Floats:
         """Distance of each row to each center."""
@@ -279,9 +291,14 @@ class FederatedClusterer(
         self.inertia_ = float(distances @ distances)
         self.assign_ = self.label_rule(self.model_)
         if self.assign_ == "local":
-            for summary in self.summaries_:  # rows of a client that failed keep the nearest
+            self._relabel(self.labels_, rows, members)
+
+    def _relabel(self, labels: Ints, rows: Floats, members: Mapping[str, Rows]) -> None:
+        """Give rows the labels of their clients' own centers; of others, they stay as they are."""
+        for summary in self.summaries_:
+            if summary.client in members:
                 held = members[summary.client]
-                self.labels_[held] = label_locally(self, self.model_, summary, rows[held])
+                labels[held] = label_locally(self, self.model_, summary, rows[held])
 
     def _warn_of_fewer(self, rows: Floats) -> None:
         why = "the summaries held no more groups"

@@ -16,7 +16,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from fedjigsaw import __version__, cli_sites, datasets
+from fedjigsaw import __version__, cli_bench, cli_sites, datasets
 from fedjigsaw._console import (
     ForceFlag,
     JsonFlag,
@@ -42,6 +42,7 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="List the data sets, or fetch one.", invoke_without_command=True)
 app.add_typer(data_app, name="data")
+app.add_typer(cli_bench.app)
 app.add_typer(cli_sites.app)
 
 

@@ -61,6 +61,7 @@ def kmeans(
     max_iter: int = 300,
     tol: float = 1e-4,
     spherical: bool = False,
+    init: Floats | None = None,
 ) -> Solution:
     """Cluster the rows of `X` around at most `n_clusters` centers.
 
@@ -73,6 +74,8 @@ def kmeans(
         as w copies of it.
     n_init : restarts; the best one is kept.
     max_iter, tol : when a restart ends, as in :class:`sklearn.cluster.KMeans`.
+    init : centers to start from, instead of k-means++; then `n_init` has no meaning. Not with
+        `spherical`.
 
     Examples
     --------
@@ -88,8 +91,10 @@ def kmeans(
     if spherical:
         rows = _unit(rows)
     k = count_distinct(rows, at_most=n_clusters)
-    search = _spherical_labels if spherical else _labels
-    found = search(rows, k, w, n_init, max_iter, tol, rng)
+    if spherical:
+        found = _spherical_labels(rows, k, w, n_init, max_iter, tol, rng)
+    else:
+        found = _labels(rows, k, w, n_init, max_iter, tol, rng, init)
     return _solution(rows, found, w, spherical, len(X), used)
 
 
@@ -181,9 +186,12 @@ def _labels(
     max_iter: int,
     tol: float,
     rng: np.random.Generator,
+    init: Floats | None = None,
 ) -> Ints:
+    middle = X.mean(axis=0)  # around the mean: intelex loses all digits far from the origin
     options = {
-        "n_init": n_init,
+        "init": "k-means++" if init is None else init - middle,
+        "n_init": n_init if init is None else 1,
         "max_iter": max_iter,
         "tol": tol,
         "random_state": int(rng.integers(2**31)),
@@ -197,8 +205,7 @@ def _labels(
     with warnings.catch_warnings():
         # fewer centers than asked for is a result here, and the caller's to judge
         warnings.simplefilter("ignore", ConvergenceWarning)
-        # around the mean: intelex loses all digits far from the origin
-        labels: Ints = solver.fit(X - X.mean(axis=0), sample_weight=w).labels_
+        labels: Ints = solver.fit(X - middle, sample_weight=w).labels_
     return labels.astype(np.int64)
 
 
@@ -268,6 +275,20 @@ def _check_weights(weights: Floats, n_rows: int) -> None:
     ):
         allowed = f"finite, >= 0, not all zero, shape ({n_rows},)"
         raise DataError(complaint("weights", "k-means", allowed, f"others, shape {weights.shape}"))
+
+
+def cluster_means(X: Floats, labels: Ints) -> Floats:
+    """Means of the clusters that have rows, in the order of their labels: half a Lloyd step.
+
+    Examples
+    --------
+    >>> cluster_means(np.array([[0.0], [5.0], [2.0]]), np.array([3, 7, 3])).ravel().tolist()
+    [1.0, 5.0]
+    """
+    _, labels = np.unique(labels, return_inverse=True)
+    counts = np.bincount(labels)
+    means: Floats = _sums(X, labels, np.ones(len(X)), len(counts)) / counts[:, None]
+    return means
 
 
 def count_distinct(X: Floats, *, at_most: int) -> int:
