@@ -16,7 +16,7 @@ from scipy.special import ndtr
 from fedjigsaw._inputs import Floats, Ints
 from fedjigsaw.kmeans import blocks
 
-TOL = 1e-6  # ends when the means move by less than this share of the objective
+TOL = 1e-5  # ends when the means move by less than this share of the objective
 
 
 def settle_clouds(

@@ -31,7 +31,7 @@ Flags = npt.NDArray[np.bool_]
 
 LEAST_GAIN = 1e-6  # a move must lower the objective by this share of it to be kept
 HORIZON = 10  # a try is given up if at its pace so many steps would not get below the best
-WORK = 4.0  # how much may be computed, in units of what the first solution took
+WORK = 3.0  # how much may be computed, in units of what the first solution took
 
 
 def solve(
