@@ -132,7 +132,7 @@ def solving(k: int = 100) -> Iterator[Row]:
                 "peak_megabytes": peak / 1e6,
                 "ten_restarts_seconds_estimated": ten,
                 "ratio": seconds / ten,
-                "objective_over_best_of_two": weighted / two.inertia_,
+                "objective_over_best_of_two": float(weighted / two.inertia_),
                 "target": "<= 1, < 30 s, < 1000 MB at 1e5 centers",
             }
 
