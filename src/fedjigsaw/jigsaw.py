@@ -49,7 +49,9 @@ class Jigsaw(FederatedClusterer):
     n_clusters : int or "auto", default 8
         Number of clusters k in all the data. "auto" chooses the k of the largest
         Calinski-Harabasz index, which the server knows exactly from counts and sums; `k_curve_`
-        keeps the index of every k. It compares clusterings, so the least it chooses is 2.
+        keeps the index of every k. It compares clusterings, so the least it chooses is 2; it tends
+        to overlook clusters that are far smaller than others, or blurred; and clients with few
+        rows send few centers, in which clusters are lost (give `n_local_clusters` then).
     n_local_clusters : int or None, default None
         Number of clusters k' that each client looks for. None is `detail` times k; with "auto",
         `detail` times `max_clusters`, but only one for every five rows, so that a summary stays
