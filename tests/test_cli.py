@@ -260,3 +260,26 @@ class TestReproduce:
         lines = [json.loads(line) | {"commit": "abc"} for line in path.read_text().splitlines()]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         assert "Some are of other commits or backends: abc (" in run(*words).stderr
+
+
+class TestAutoK:
+    def test_simulate_takes_the_methods_that_can(self, run):
+        found = json.loads(
+            run("simulate", *FAST[:-2], "-k", "auto", "--json", "-p", "max_clusters=25").stdout
+        )
+        assert {row["method"] for row in found["rows"]} == {"jigsaw"}
+        assert [row["n_clusters"] for row in found["rows"]] == ["auto", "auto"]
+        assert [row["n_found"] for row in found["rows"]] == [15, 15]
+
+    def test_a_method_that_cannot(self, run):
+        with pytest.raises(
+            FedJigsawError, match="n_clusters of FeCA must be an integer >= 1; got 'auto'"
+        ):
+            run("simulate", "--method", "feca", "-k", "auto")
+
+    @pytest.mark.parametrize("k", ["0", "-3", "many", "1.5"])
+    @pytest.mark.parametrize("command", ["simulate", "aggregate", "summarize"])
+    def test_no_number_at_all(self, run, command, k):
+        words = [] if command == "simulate" else ["x", "-o", "y"]
+        result = run(command, *words, f"-k={k}")
+        assert result.exit_code == 2

@@ -21,6 +21,7 @@ from fedjigsaw._console import (
     JsonFlag,
     ParamFlag,
     check_outputs,
+    cluster_count,
     err,
     out,
     parse_params,
@@ -135,8 +136,14 @@ def simulate(
         list[str] | None, typer.Option(help="A method; repeat to compare several. Default: all.")
     ] = None,
     k: Annotated[
-        int | None,
-        typer.Option("-k", "--n-clusters", min=1, help="Clusters. Default: the true number."),
+        Any,
+        typer.Option(
+            "-k",
+            "--n-clusters",
+            parser=cluster_count,
+            metavar="K",
+            help="Clusters; `auto` where the method finds their number. Default: the true one.",
+        ),
     ] = None,
     param: ParamFlag = None,
     runs: Annotated[int, typer.Option(min=1, help="Runs, each with its own seed and split.")] = 10,
@@ -157,8 +164,9 @@ def simulate(
     data = datasets.load(dataset)
     k = k or data.n_clusters
     if min_size is None:  # as in the paper's splits, but never hard to meet
-        min_size = min(k, len(data.X) // (10 * clients))
-    names = list(dict.fromkeys(method or METHODS))
+        min_size = min(data.n_clusters if k == "auto" else k, len(data.X) // (10 * clients))
+    able = [name for name, entry in METHODS.items() if entry.cls.rules["n_clusters"].accepts(k)]
+    names = list(dict.fromkeys(method or able))
     chosen = _params_by_method(names, params, k)
     cells = [
         Cell(dataset, name, k, seed + r, clients, split, alpha, min_size, shards, chosen[name])
@@ -272,7 +280,9 @@ def _print_table(groups: Sequence[Sequence[Mapping[str, Any]]], title: str) -> N
     out.print(table)
 
 
-def _params_by_method(names: Sequence[str], params: Mapping[str, Any], k: int) -> dict[str, Any]:
+def _params_by_method(
+    names: Sequence[str], params: Mapping[str, Any], k: int | str
+) -> dict[str, Any]:
     """Give every method the parameters that it has; each must be known to at least one of them."""
     chosen = {
         name: {p: v for p, v in params.items() if p in METHODS[name].own_parameters}

@@ -18,6 +18,7 @@ from fedjigsaw.datasets import Dataset
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import ExtraError, ParameterError, complaint
 from fedjigsaw.feca import FeCA
+from fedjigsaw.jigsaw import Jigsaw
 from fedjigsaw.messages import Broadcast, Summary
 from fedjigsaw.methods import METHODS
 
@@ -112,6 +113,37 @@ def roadmap(feca: FederatedClusterer, data: Dataset, clients: Ints) -> Figure:
     small[2].set_xlabel("● sent" + "  ○ dropped" * (n_dropped > 0), fontsize=8, color=INK)
     large[1].set_xlabel("one color per client (colors repeat)", fontsize=8, color=INK)
     _frame([*large, *small], data.X)
+    return figure
+
+
+def k_curve(jigsaw: Jigsaw) -> Figure:
+    """How the number of clusters was chosen: index and objective of every k.
+
+    Parameters
+    ----------
+    jigsaw : fitted with ``n_clusters="auto"``.
+    """
+    curve, second = jigsaw.k_curve_, jigsaw.k_runner_up_
+    color = METHODS[Jigsaw.method].color
+    shown = np.isfinite(curve["index"])
+    figure = new_figure(8, 3.4)
+    for axes, name, title in zip(
+        figure.subplots(1, 2),
+        ("index", "objective"),
+        ("Index: the largest is chosen", "Objective, as the server knows it"),
+        strict=True,
+    ):
+        axes.plot(curve["k"][shown], curve[name][shown], color=PALE, marker=".", markersize=4)
+        for k, style in ((jigsaw.n_clusters_, {"c": color}), (second, {"facecolors": "white"})):
+            at = (curve["k"] == k) & shown
+            axes.scatter(curve["k"][at], curve[name][at], edgecolors=color, zorder=3, **style)
+        axes.set_title(title, fontsize=10, color=INK)
+        axes.set_xlabel("number of clusters k", fontsize=9, color=INK)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelsize=8, colors=INK)
+    figure.suptitle(
+        f"k = {jigsaw.n_clusters_} (filled); runner-up {second} (open)", fontsize=10, color=INK
+    )
     return figure
 
 
