@@ -14,9 +14,10 @@ from fedjigsaw import datasets, metrics, partition
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.central import CentralKMeans
 from fedjigsaw.engine import Client, Engine, ProcessEngine, SerialEngine, run_rounds
-from fedjigsaw.errors import FedJigsawError, FewerClustersWarning
+from fedjigsaw.errors import CountsWarning, FedJigsawError, FewerClustersWarning
 from fedjigsaw.feca import FeCA
 from fedjigsaw.fuzzy import FuzzyCMeans
+from fedjigsaw.jigsaw import Jigsaw
 from fedjigsaw.kfed import KFed
 from fedjigsaw.match_averaging import MatchAveraging
 from fedjigsaw.messages import Broadcast, Failure, Model, Summary, Transcript
@@ -30,6 +31,7 @@ __all__ = [
     "Broadcast",
     "CentralKMeans",
     "Client",
+    "CountsWarning",
     "Engine",
     "Failure",
     "FeCA",
@@ -37,6 +39,7 @@ __all__ = [
     "FederatedClusterer",
     "FewerClustersWarning",
     "FuzzyCMeans",
+    "Jigsaw",
     "KFed",
     "MatchAveraging",
     "Model",

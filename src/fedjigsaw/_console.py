@@ -21,6 +21,27 @@ PIPE_WIDTH = 140 if "COLUMNS" not in os.environ else None
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
+
+def cluster_count(text: str | int) -> int | str:
+    """A number of clusters, or "auto" where the method is to find it."""
+    if text == "auto":
+        return "auto"
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise typer.BadParameter(f"{text!r} is neither a number >= 1 nor auto.")
+    return number
+
+
+CLUSTERS = typer.Option(
+    "-k",
+    "--n-clusters",
+    parser=cluster_count,
+    metavar="K",
+    help="Clusters in all data; `auto` where the method finds their number (jigsaw).",
+)
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 ParamFlag = Annotated[

@@ -41,10 +41,14 @@ def is_integer(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
 
 
-def integer(low: int, *, or_none: bool = False) -> Rule:
+def integer(low: int, *, or_none: bool = False, or_word: str | None = None) -> Rule:
     return Rule(
-        f"an integer >= {low}" + (" or None" if or_none else ""),
-        lambda value: (value is None and or_none) or (is_integer(value) and int(value) >= low),  # type: ignore[call-overload]
+        f"an integer >= {low}" + " or None" * or_none + (f" or {or_word!r}" if or_word else ""),
+        lambda value: (
+            (value is None and or_none)
+            or (isinstance(value, str) and value == or_word)
+            or (is_integer(value) and int(value) >= low)  # type: ignore[call-overload]
+        ),
     )
 
 

@@ -60,6 +60,8 @@ class FederatedClusterer(
         with ``assign="local"``, that of its client's nearest local center.
     n_clusters_ : int
         Number of centers found; less than asked for where the summaries held no more.
+    assign_ : str
+        By which of the two rules `labels_` came about.
     inertia_ : float
         Summed squared distance of all rows to their nearest center.
     n_iter_ : int
@@ -89,6 +91,7 @@ class FederatedClusterer(
 
     cluster_centers_: Floats
     labels_: Ints
+    assign_: str
     n_clusters_: int
     inertia_: float
     n_iter_: int
@@ -142,7 +145,7 @@ class FederatedClusterer(
             rows = check_data(self, X, owner=owner, reset=True)
             members = rows_by_client(len(rows), clients, owner=owner)
             self._fit(rows, members, engine, min_clients)
-        if self.n_clusters_ < self.n_clusters:
+        if self.n_clusters_ < self._n_asked:
             self._warn_of_fewer(rows)
         return self
 
@@ -179,7 +182,7 @@ class FederatedClusterer(
             blocks = (slice(start, end) for start, end in pairwise([0, *ends]))
             rows = np.concatenate(checked)
             self._fit(rows, dict(zip(names, blocks, strict=True)), engine, min_clients)
-        if self.n_clusters_ < self.n_clusters:
+        if self.n_clusters_ < self._n_asked:
             self._warn_of_fewer(rows)
         return self
 
@@ -216,6 +219,10 @@ class FederatedClusterer(
     def label_centers(cls, model: Model, centers: Floats) -> Ints:
         """Cluster of each local center, and with ``assign="local"`` of the rows around it."""
         return nearest(centers, model.centers)[0]
+
+    def label_rule(self, model: Model) -> str:
+        """How `labels_` come about, "nearest" or "local", once the model is known."""
+        return self.assign
 
     def at_client(self, name: str) -> Self:
         """The method as this client runs it: the same everywhere, unless a method says else."""
@@ -256,7 +263,7 @@ class FederatedClusterer(
         engine: EngineFactory,
         min_clients: int | None,
     ) -> None:
-        if self.n_clusters > len(rows):
+        if self._n_asked > len(rows):
             allowed = f"at most the number of rows (n_samples = {len(rows)})"
             raise ParameterError(
                 complaint("n_clusters", type(self).__name__, allowed, self.n_clusters)
@@ -282,7 +289,8 @@ class FederatedClusterer(
         self.n_clusters_ = len(self.cluster_centers_)
         self.labels_, distances = nearest(rows, self.cluster_centers_)
         self.inertia_ = float(distances @ distances)
-        if self.assign == "local":
+        self.assign_ = self.label_rule(self.model_)
+        if self.assign_ == "local":
             self._relabel(self.labels_, rows, members)
 
     def _relabel(self, labels: Ints, rows: Floats, members: Mapping[str, Rows]) -> None:
@@ -302,6 +310,11 @@ class FederatedClusterer(
             FewerClustersWarning,
             stacklevel=3,
         )
+
+    @property
+    def _n_asked(self) -> int:
+        """How many clusters were asked for; 0 where the method finds that out itself."""
+        return 0 if self.n_clusters == "auto" else int(self.n_clusters)
 
     @property
     def _n_features_out(self) -> int:

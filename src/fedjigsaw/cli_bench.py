@@ -111,13 +111,13 @@ def _tell_other_origins(folder: Path, chosen: list[Study]) -> None:
 def _print_study(study: Study, rows: list[runner.Row]) -> None:
     out.print(f"[bold]{study.name}[/]: {study.about}")
     for title, table in compare.tables(study, rows).items():
-        out.print(f"\n{title}: ours (paper)")
+        out.print(f"\n{title}")
         out.print(escape(table))
     counts = compare.count_verdicts(study, rows)
     if any(counts.values()):
         told = ", ".join(f"{n} {word}" for word, n in counts.items())
         out.print(
-            f"\nBeside the paper: {told} "
+            f"\nOurs (the paper's): {told} "
             f"({compare.BETTER} better, {compare.WITHIN} within one standard deviation, "
             f"{compare.WORSE} worse)."
         )

@@ -17,6 +17,7 @@ from rich.markup import escape
 
 from fedjigsaw import formats, scaling, sites
 from fedjigsaw._console import (
+    CLUSTERS,
     ForceFlag,
     JsonFlag,
     ParamFlag,
@@ -28,7 +29,13 @@ from fedjigsaw._console import (
     print_json,
 )
 from fedjigsaw.describe import describe
-from fedjigsaw.errors import DataError, FewerClustersWarning, ParameterError, complaint
+from fedjigsaw.errors import (
+    CountsWarning,
+    DataError,
+    FewerClustersWarning,
+    ParameterError,
+    complaint,
+)
 from fedjigsaw.formats import ModelFile, Score, SummaryFile
 from fedjigsaw.guards import COUNTS, Guard
 from fedjigsaw.messages import Model
@@ -93,7 +100,7 @@ def scaler(
 def summarize(
     data: Data,
     output: Output,
-    k: Annotated[int, typer.Option("-k", "--n-clusters", min=1, help="Clusters in all data.")],
+    k: Annotated[Any, CLUSTERS],
     method: Annotated[str, typer.Option(help="`fedjigsaw methods` lists them.")] = "feca",
     param: ParamFlag = None,
     columns: Columns = None,
@@ -151,7 +158,7 @@ def summarize(
 def aggregate(
     files: Annotated[list[Path], typer.Argument(help="Summaries, one per site.")],
     output: Output,
-    k: Annotated[int, typer.Option("-k", "--n-clusters", min=1, help="Number of clusters.")],
+    k: Annotated[Any, CLUSTERS],
     without: Annotated[
         list[str] | None, typer.Option(help="Forget this site; repeat for several.")
     ] = None,
@@ -164,7 +171,8 @@ def aggregate(
     if len(loaded) < len(files):
         raise ParameterError(complaint("summaries", "aggregate", "each given once", "one twice"))
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", FewerClustersWarning)
+        for kind in (CountsWarning, FewerClustersWarning):
+            warnings.simplefilter("always", kind)
         model = sites.aggregate(loaded, k, without=without or (), seed=seed)
     for warning in caught:
         err.print(f"[yellow]Warning:[/] {escape(str(warning.message))}")

@@ -17,6 +17,7 @@ parameter, and so on). Every message follows one template: *what* of *whom* must
 """
 
 __all__ = [
+    "CountsWarning",
     "DataError",
     "DataTypeError",
     "DatasetError",
@@ -74,6 +75,10 @@ class ExtraError(FedJigsawError, ImportError):
     """An optional part of fedjigsaw is not installed."""
 
     exit_code = 7
+
+
+class CountsWarning(UserWarning):
+    """Some clients did not say how many rows their centers stand for."""
 
 
 class FewerClustersWarning(UserWarning):

@@ -124,7 +124,19 @@ def assign(X: Floats, centers: Floats) -> tuple[Ints, Floats]:
         close = (scores <= (scores.min(axis=1) + slack)[:, None]).sum(axis=1) > 1
         if close.any():  # too close to tell after rounding: exact distances decide
             labels[part][close] = pairwise_distances(X[part][close], centers).argmin(axis=1)
-    return labels, np.sqrt(_squared_distances(X, centers, labels))
+    return labels, np.sqrt(squared_distances(X, centers, labels))
+
+
+def partition_of(X: Floats, labels: Ints, weights: Floats) -> Solution:
+    """Means, counts and spreads of given clusters; those without rows are left out.
+
+    Examples
+    --------
+    >>> X, weights = np.array([[0.0], [4.0], [9.0]]), np.array([3.0, 1.0, 1.0])
+    >>> partition_of(X, np.array([0, 0, 2]), weights).centers.ravel().tolist()
+    [1.0, 9.0]
+    """
+    return _solution(X, labels, weights, False, len(X), slice(None))
 
 
 # ------------------------------------------------------------------------------------- backends
@@ -289,7 +301,7 @@ def _solution(
         centers = _unit(np.where(direction, centers, X[_first(labels)]))
     order = np.lexsort(centers.T[::-1])  # by coordinates: no trace of the order of the rows
     centers, counts, labels = centers[order], counts[order], np.argsort(order)[labels]
-    squared = _squared_distances(X, centers, labels)
+    squared = squared_distances(X, centers, labels)
     extents = np.zeros(k)
     np.maximum.at(extents, labels, squared)
     all_labels = np.full(n_rows, -1, dtype=np.int64)
@@ -340,7 +352,7 @@ def _sums(X: Floats, labels: Ints, w: Floats, k: int) -> Floats:
     return np.stack([np.bincount(labels, w * column, minlength=k) for column in X.T], axis=1)
 
 
-def _squared_distances(X: Floats, centers: Floats, labels: Ints) -> Floats:
+def squared_distances(X: Floats, centers: Floats, labels: Ints) -> Floats:
     """Squared distance of each row to the center of its label, from differences: exact anywhere."""
     squared = np.empty(len(X))
     for part in blocks(len(X), X.shape[1]):

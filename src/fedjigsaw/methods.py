@@ -13,6 +13,7 @@ from fedjigsaw.central import CentralKMeans
 from fedjigsaw.errors import ParameterError, complaint
 from fedjigsaw.feca import FeCA
 from fedjigsaw.fuzzy import FuzzyCMeans
+from fedjigsaw.jigsaw import Jigsaw
 from fedjigsaw.kfed import KFed
 from fedjigsaw.match_averaging import MatchAveraging
 
@@ -42,6 +43,13 @@ METHODS = {
             "#D55E00",
             "one message per client: centers and radii, grouped at the server",
             "Xu et al. 2024",
+        ),
+        Entry(
+            Jigsaw,
+            "Jigsaw",
+            "#0072B2",
+            "one message per client: centers and counts, solved as weighted k-means at the server",
+            "this project",
         ),
         Entry(
             KFed,
@@ -76,7 +84,7 @@ METHODS = {
 
 
 def make(
-    name: str, n_clusters: int, random_state: Any = None, /, **params: Any
+    name: str, n_clusters: int | str, random_state: Any = None, /, **params: Any
 ) -> FederatedClusterer:
     """An estimator by its name on the command line.
 

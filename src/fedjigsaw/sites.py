@@ -60,7 +60,7 @@ def measure(
 
 def summarize(
     path: Path,
-    n_clusters: int,
+    n_clusters: int | str,
     *,
     method: str = "feca",
     params: Mapping[str, Any] | None = None,
@@ -120,7 +120,11 @@ def summarize(
 
 
 def aggregate(
-    files: Mapping[str, SummaryFile], n_clusters: int, *, without: Sequence[str] = (), seed: int = 0
+    files: Mapping[str, SummaryFile],
+    n_clusters: int | str,
+    *,
+    without: Sequence[str] = (),
+    seed: int = 0,
 ) -> ModelFile:
     """Put summaries together. Sites in `without` are forgotten, as if they had never sent one.
 
@@ -146,7 +150,7 @@ def aggregate(
     with one_thread():
         summaries = [file.summary for file in ordered]
         model = estimator.aggregate(summaries, Broadcast(0, seed), stream(seed, 0))
-    if len(model.centers) < n_clusters:
+    if n_clusters != "auto" and len(model.centers) < int(n_clusters):
         warnings.warn(
             f"{len(model.centers)} of {n_clusters} clusters: the summaries held no more groups.",
             FewerClustersWarning,
@@ -310,5 +314,6 @@ def _scaler_name(file: SummaryFile | ModelFile) -> str | None:
 
 def _shared(file: SummaryFile) -> dict[str, Any]:
     """Parameters that all sites must agree on; how hard each searches is its own affair."""
-    own = ("n_clusters", "n_local_clusters", "n_init", "max_iter", "tol", "assign", "random_state")
+    own = {"n_clusters", "n_local_clusters", "detail", "n_init", "max_iter", "tol", "assign"}
+    own.add("random_state")
     return {name: value for name, value in file.params.items() if name not in own}

@@ -40,7 +40,7 @@ class Cell:
 
     dataset: str
     method: str
-    n_clusters: int
+    n_clusters: int | str
     seed: int
     n_clients: int = 10
     split: str = "iid"

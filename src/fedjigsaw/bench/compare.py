@@ -33,6 +33,7 @@ NUMBERS = {
     "nmi_lloyd": Number("NMI after one Lloyd step"),
 }
 BETTER, WITHIN, WORSE = "▲", "✓", "▼"
+WORDS = {BETTER: "better", WITHIN: "within one std", WORSE: "worse"}
 SPLITS = {
     "iid": "IID",
     "any": "any split",

@@ -1,33 +1,46 @@
-"""Rows -> pages: every number in the README is filled in here, from rows in results/.
+"""Rows -> pages: every number and picture of README and docs is made here, from rows in results/.
 
-``python -m fedjigsaw.bench.pages`` in a checkout writes the README anew; a test compares.
+``python -m fedjigsaw.bench.pages`` in a checkout writes them anew; a test compares.
 """
 
-import json
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from fedjigsaw.bench.cells import over_seeds
+from fedjigsaw.bench.compare import SPLITS, WORDS, count_verdicts, tables, verdict
+from fedjigsaw.bench.deep_runs import (
+    Run,
+    accuracy_over_rounds,
+    deep_runs,
+    quality_table,
+    runs_table,
+)
+from fedjigsaw.bench.figures import FIGURES
+from fedjigsaw.bench.pictures import render
+from fedjigsaw.bench.runner import read_rows, result_file
+from fedjigsaw.bench.studies import SSETS, THREE, paper_tables, studies
 from fedjigsaw.errors import DataError, complaint
 from fedjigsaw.formats import write_whole
 from fedjigsaw.methods import METHODS
 
-SPLITS = {"iid": "iid", "dirichlet(0.3)": "dirichlet0.3", "dirichlet(0.1)": "dirichlet0.1"}
 
-
-@cache
-def paper_tables() -> dict[str, Any]:
-    """Every number of the paper's tables."""
-    text = files("fedjigsaw.bench").joinpath("paper_tables.json").read_text()
-    tables: dict[str, Any] = json.loads(text)
-    return tables
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file of JSON lines."""
-    return [json.loads(line) for line in path.read_text().splitlines()]
+def build(root: Path) -> dict[Path, bytes]:
+    """The content of every page and picture that is made from rows."""
+    results = root / "results"
+    readme_file, page = root / "README.md", root / "docs" / "reproduction.md"
+    made = {
+        readme_file: readme(readme_file.read_text(), results).encode(),
+        page: reproduction(page.read_text(), results).encode(),
+    }
+    page = root / "docs" / "deepfeca.md"
+    runs = deep_runs(results)
+    made[page] = deepfeca(page.read_text(), runs).encode()
+    if runs:
+        made[page.with_suffix(".svg")] = render(accuracy_over_rounds(runs), ".svg")
+    rows = {name: read_rows(result_file(results, name)) for name in studies()}
+    for name, draw in FIGURES.items():
+        made[root / "docs" / "reproduction" / f"{name}.svg"] = render(draw(rows), ".svg")
+    return made
 
 
 def fill(text: str, name: str, content: str) -> str:
@@ -83,115 +96,46 @@ def ssets_table(folder: Path) -> str:
     published = paper_tables()["table1_ssets_l2_e4"]["cells"]
     lines = ["| data | split | paper | ours, 10 seeds | verdict | ours, 100 seeds |"]
     lines.append("|---|---|---|---|---|---|")
-    for name in ("S1", "S2", "S3", "S4"):
-        for split, stem in SPLITS.items():
+    for name in SSETS:
+        for split in THREE:
             theirs = published[name]["FeCA"][split]
-            rows = read_rows(folder / f"{name.lower()}-{stem}.jsonl")
+            stem = f"{name}-{split}".lower().replace("(", "").replace(")", "")
+            rows = read_rows(folder / f"{stem}.jsonl")
             ten, all_ = (over_seeds(part)["l2"] for part in (rows[:10], rows))
             cells = [
-                "IID" if split == "iid" else split.capitalize(),
+                SPLITS[split],
                 f"{theirs['mean']:.1f} ± {theirs['std']:.1f}",
                 f"{ten[0] / 1e4:.2f} ± {ten[1] / 1e4:.2f}",
-                verdict(ten[0] / 1e4, theirs),
+                WORDS[verdict("l2", ten[0] / 1e4, (theirs["mean"], theirs["std"]))],
                 f"{all_[0] / 1e4:.2f} ± {all_[1] / 1e4:.2f}",
             ]
             lines.append(" | ".join([f"| {name}", *cells]) + " |")
     return "\n" + "\n".join(lines) + "\n"
 
 
-# ------------------------------------------------------------------------------------- DeepFeCA
+def reproduction(text: str, results: Path) -> str:
+    """The page that shows every table of the paper, ours beside it."""
+    summary = ["| table | better | within | worse |", "|---|---|---|---|"]
+    for study in studies().values():
+        if not study.numbers:
+            continue
+        rows = read_rows(result_file(results, study.name))
+        parts = [f"**{title}**\n\n{table}" for title, table in tables(study, rows).items()]
+        text = fill(text, study.name, "\n" + "\n\n".join(parts) + "\n")
+        counts = count_verdicts(study, rows)
+        if any(counts.values()):
+            anchor = f"[{study.name}](#{study.name})"
+            summary.append(" | ".join([f"| {anchor}", *map(str, counts.values())]) + " |")
+    return fill(text, "summary", "\n" + "\n".join(summary) + "\n")
 
-Run = list[dict[str, Any]]
 
-
-def deep_runs(results: Path) -> dict[str, Run]:
-    """The evaluated rows of every DeepFeCA run, by the name of its file; one file is one run."""
-    runs = {}
-    for path in sorted(results.glob("deep*.jsonl")):
-        rows = [row for row in read_rows(path) if "linear_accuracy" in row]
-        if rows:
-            runs[path.stem] = rows
-    return runs
-
-
-def deepfeca(text: str, results: Path) -> str:
+def deepfeca(text: str, runs: dict[str, Run]) -> str:
     """The page on DeepFeCA with all its numbers from the rows."""
-    runs = deep_runs(results)
     text = fill(text, "quality", quality_table(runs))
     return fill(text, "runs", runs_table(runs))
 
 
-def quality_table(runs: dict[str, Run], dataset: str = "cifar10") -> str:
-    """Linear probe in percent, ours under the paper's, one line per configuration."""
-    published = paper_tables()["table3_deepfeca_linear_eval"]["cells"]["CIFAR-10"]
-    columns = [*SPLITS, "central"]
-    lines = ["| | IID | Dirichlet(0.3) | Dirichlet(0.1) | centralized |", "|---|---|---|---|---|"]
-    for name, cells in published.items():
-        if name != "Centralized":
-            values = [f"{cells[split]:.1f}" for split in SPLITS]
-            last = f"{published['Centralized']['any']:.1f}" if name == "DeepFeCA" else ""
-            lines.append(" | ".join([f"| the paper, {name}", *values, last]) + " |")
-    ours: dict[str, dict[str, list[str]]] = {}
-    for run in runs.values():
-        row = run[-1]
-        if row["dataset"] == dataset:
-            split = f"dirichlet({row['alpha']:g})" if "alpha" in row else row["split"]
-            value = f"{100 * row['linear_accuracy']:.1f} ({row['rounds']} rounds)"
-            ours.setdefault(_configuration(row), {}).setdefault(split, []).append(value)
-    for name, found in ours.items():
-        values = [", ".join(found.get(split, ["-"])) for split in columns]
-        lines.append(" | ".join([f"| ours, {name}", *values]) + " |")
-    return "\n" + "\n".join(lines) + "\n"
-
-
-def runs_table(runs: dict[str, Run]) -> str:
-    """Every run with the options in which they differ: what was tried, and what came of it."""
-    configs = [run[-1]["config"] for run in runs.values()]
-    names = sorted({name for config in configs for name in config} - _SAID_ELSEWHERE)
-    differ = [n for n in names if len({json.dumps(c.get(n)) for c in configs}) > 1]
-    head = ["run", "configuration", "rounds", *differ, "linear", "neighbors", "views/s", "minutes"]
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    for name, run in runs.items():
-        row = run[-1]
-        cells = [name, _configuration(row), str(row["rounds"])]
-        cells += [str(row["config"].get(option, "")) for option in differ]
-        cells += [f"{100 * row['linear_accuracy']:.1f}", f"{100 * row['knn_accuracy']:.1f}"]
-        cells += [f"{row['views_per_second']:,.0f}", f"{row['seconds'] / 60:.1f}"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n" + "\n".join(lines) + "\n"
-
-
-_SAID_ELSEWHERE = {
-    "clusterer", "n_clusters", "local_epochs", "n_rounds", "random_state", "device",
-}  # fmt: skip
-
-
-def _configuration(row: dict[str, Any]) -> str:
-    """A configuration in a few words: method, clusters, local epochs."""
-    config = row["config"]
-    sizes = (
-        config["n_clusters"] if isinstance(config["n_clusters"], list) else [config["n_clusters"]]
-    )
-    told = f"{METHODS[row['method']].label}, k = {sizes[0]}"
-    told += f" in {len(sizes)} heads" if len(sizes) > 1 else ""
-    return f"{told}, {config['local_epochs']} epochs a round"
-
-
-def verdict(mean: float, theirs: dict[str, float]) -> str:
-    """Our mean beside the paper's mean and standard deviation; smaller is better."""
-    if mean < theirs["mean"] - theirs["std"]:
-        return "better"
-    return "within one std" if mean <= theirs["mean"] + theirs["std"] else "worse"
-
-
 if __name__ == "__main__":  # pragma: no cover
-    from fedjigsaw.bench import pictures
-
-    results = Path("results")
-    page = Path("README.md")
-    write_whole(page, readme(page.read_text(), results).encode())
-    page = Path("docs/deepfeca.md")
-    write_whole(page, deepfeca(page.read_text(), results).encode())
-    if deep_runs(results):
-        figure = pictures.accuracy_over_rounds(deep_runs(results))
-        write_whole(Path("docs/deepfeca.svg"), pictures.render(figure, ".svg"))
+    for path, content in build(Path()).items():
+        path.parent.mkdir(exist_ok=True)
+        write_whole(path, content)
