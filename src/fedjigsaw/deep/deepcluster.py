@@ -305,7 +305,7 @@ class Trainer:
             losses.append(n_views * loss)
         return torch.stack(losses).sum() / (recipe.views + recipe.small_crops)
 
-    def _capture(self) -> None:
+    def _capture(self) -> None:  # pragma: no cover - tests run without a GPU
         """Record one step as a CUDA graph; weights and statistics are as before afterwards."""
         before = self.weights.vector.clone()
         self._rate.zero_()

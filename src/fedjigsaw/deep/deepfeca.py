@@ -183,9 +183,8 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
                 model, transcript, _ = run_rounds(
                     self, running, seed=seed, n_rounds=len(numbers), first=numbers[0], model=model
                 )
-                found = describe(model, transcript, steps, n_views) | {
-                    "learning_rate": self._rate(t)
-                }
+                found = describe(model, transcript, steps, n_views)
+                found["learning_rate"] = self._rate(t)
                 yield State(t + 1, seed, model, found, transcript.rounds)
 
     def _check_sizes(self, shards: Mapping[str, np.ndarray]) -> None:
@@ -335,9 +334,8 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
             received = np.concatenate([part.centers for part in parts])
             return server.fill_up(found, received, self.sizes[head])
 
-        centers, tensors = heads.pack_models(
-            heads.for_each(aggregate, len(self.sizes), rng, self._search())
-        )
+        models = heads.for_each(aggregate, len(self.sizes), rng, self._search())
+        centers, tensors = heads.pack_models(models)
         kept = {n: a for n, a in model.tensors.items() if not n.startswith(("inner.", "report."))}
         return self._model(centers, {**kept, **tensors})
 
