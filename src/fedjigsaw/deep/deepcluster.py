@@ -51,6 +51,7 @@ class Recipe:
     color: float
     grayscale: float
     precision: str
+    capture: bool
 
     @property
     def strength(self) -> Strength:
@@ -247,7 +248,7 @@ class Trainer:
         if len(self._anchor):
             self._anchor.copy_(self.weights.vector[: self.weights.n_parameters])
         self.network.train()
-        if self.on_gpu and self._graph is None:
+        if self.on_gpu and self.recipe.capture and self._graph is None:
             self._capture()
         self._velocity.zero_()
         self._loss.zero_()

@@ -93,6 +93,9 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         A client merges smaller clusters into their neighbors before it sends their centers.
     precision : {"auto", "float32"}
         "auto" computes in bfloat16 where there is a GPU.
+    capture : bool, default True
+        On a GPU, record a step of training once and replay it: four times as fast. Off, for a look
+        inside.
     device : str, default "auto"
         A torch device; "auto" is a GPU if there is one.
     random_state : int, RandomState, Generator or None

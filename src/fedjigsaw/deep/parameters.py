@@ -99,6 +99,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         "batch_norm": one_of("average", "recalibrate"),
         "min_cluster_size": integer(1),
         "precision": one_of("auto", "float32"),
+        "capture": boolean(),
         "device": Rule("the name of a torch device, or 'auto'", _is_device),
         "random_state": seed_source(),
     }
@@ -136,6 +137,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         batch_norm: str = "average",
         min_cluster_size: int = 1,
         precision: str = "auto",
+        capture: bool = True,
         device: str = "auto",
         random_state: Any = None,
     ) -> None:
@@ -169,6 +171,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         self.batch_norm = batch_norm
         self.min_cluster_size = min_cluster_size
         self.precision = precision
+        self.capture = capture
         self.device = device
         self.random_state = random_state
 
