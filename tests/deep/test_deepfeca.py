@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from fedjigsaw import FeCA, ProcessEngine
 from fedjigsaw.deep import CentralDeepCluster, DeepFeCA, server
-from fedjigsaw.deep.deepfeca import Step
+from fedjigsaw.deep.parameters import Step
 from fedjigsaw.deep.session import evaluate
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import DataError, ParameterError

@@ -1,4 +1,4 @@
-"""FedAvg and its relatives on numbers worked out by hand; several heads in one message."""
+"""FedAvg and its relatives on numbers worked out by hand."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 
 from fedjigsaw.deep import server
 from fedjigsaw.errors import MessageError
-from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.messages import Model, Summary
 
 CPU = torch.device("cpu")
 
@@ -87,40 +87,6 @@ def test_the_first_model_follows_from_the_seed():
     server.initial.cache_clear()
     assert server.initial("small", "batch", 1) == a
     assert server.initial("small", "batch", 2) != a
-
-
-def heads():
-    return [
-        Summary(
-            9,
-            [[0.0, 1.0], [1.0, 0.0]],
-            counts=[4, 5],
-            radii=[1.0, 2.0],
-            tensors={"x": np.array([1.0])},
-        ),
-        Summary(9, [[5.0, 5.0]], counts=[9], radii=[3.0], tensors={"x": np.array([2.0])}),
-    ]
-
-
-def test_pack_and_unpack_are_inverse():
-    assert server.unpack(server.pack(heads()), 2) == heads()
-
-
-def test_a_guard_that_merged_centers_is_told_of():
-    packed = server.pack(heads())
-    tensors = {**packed.tensors, "head": np.array([0, 1])}
-    broken = Summary(9, packed.centers, tensors=tensors, client="a")
-    with pytest.raises(MessageError, match="heads of client 'a'.*min_cluster_size of DeepFeCA"):
-        server.unpack(broken, 2)
-
-
-def test_each_head_is_told_of_its_own_model():
-    models = [Model([[1.0, 0.0]], tensors={"t": np.array([1])}), Model([[0.0, 1.0], [0.0, 2.0]])]
-    centers, tensors = server.pack_models(models)
-    broadcast = Broadcast(4, 7, Model(centers, tensors=tensors))
-    assert server.inner_broadcast(broadcast, 0, 0) == Broadcast(0, 7)  # a new clustering
-    assert server.inner_broadcast(broadcast, 1, 0) == Broadcast(1, 7, models[0])
-    assert server.inner_broadcast(broadcast, 1, 1) == Broadcast(1, 7, models[1])
 
 
 def test_fill_up_adds_the_farthest_and_no_copies():

@@ -11,8 +11,9 @@ except ImportError as error:
     advice = "Install it with `pip install 'fedjigsaw[deep]'`."
     raise ExtraError(complaint("torch", "fedjigsaw.deep", "installed", "none", advice)) from error
 
-from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA, State
+from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
 from fedjigsaw.deep.images import ImageSet
+from fedjigsaw.deep.state import State
 from fedjigsaw.kmeans import find_threads_again
 
 find_threads_again()  # torch has brought its own

@@ -11,7 +11,8 @@ import safetensors.numpy
 from safetensors import SafetensorError, safe_open
 
 from fedjigsaw._inputs import integer
-from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA, State
+from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
+from fedjigsaw.deep.state import State
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, complaint
 from fedjigsaw.formats import write_whole
 from fedjigsaw.messages import Model

@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedjigsaw.deep.augment import N_DRAWS, Augment, Strength, standardize
+from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.lloyd import nearest
 from fedjigsaw.deep.network import FlatWeights, build
-from fedjigsaw.deep.server import named
 from fedjigsaw.messages import Model
 
 ABSENT = -1e4  # the logit of a center that is not there

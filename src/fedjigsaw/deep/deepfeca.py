@@ -16,7 +16,6 @@ after any round and go on from a file with the same result.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,31 +27,17 @@ from torch.nn import functional as F
 
 from fedjigsaw._inputs import Ints, resolve_seed, rows_by_client
 from fedjigsaw.base import EngineFactory
-from fedjigsaw.deep import server
+from fedjigsaw.deep import heads, server
 from fedjigsaw.deep.deepcluster import Trainer
 from fedjigsaw.deep.images import check_images
 from fedjigsaw.deep.lloyd import DeviceSearch, nearest
 from fedjigsaw.deep.network import as_tensor
 from fedjigsaw.deep.parameters import DeepParameters, Step
+from fedjigsaw.deep.state import State, describe
 from fedjigsaw.engine import Client, SerialEngine, run_rounds
 from fedjigsaw.errors import ParameterError, complaint
 from fedjigsaw.guards import merge_small
-from fedjigsaw.kmeans import searching_with
 from fedjigsaw.messages import Broadcast, Model, Round, Summary, Transcript
-
-COLLAPSED_SPREAD = 0.1  # below, nearly all projections are the same
-COLLAPSED_SHARE = 0.9  # above, nearly all images are in one cluster
-
-
-@dataclass(frozen=True)
-class State:
-    """A run after some rounds: all that is needed to go on, and what the last round was like."""
-
-    round: int
-    seed: int
-    model: Model
-    numbers: Mapping[str, Any]
-    exchanges: tuple[Round, ...] = ()
 
 
 class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
@@ -198,7 +183,9 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
                 model, transcript, _ = run_rounds(
                     self, running, seed=seed, n_rounds=len(numbers), first=numbers[0], model=model
                 )
-                found = self._describe(t, model, transcript, steps, n_views)
+                found = describe(model, transcript, steps, n_views) | {
+                    "learning_rate": self._rate(t)
+                }
                 yield State(t + 1, seed, model, found, transcript.rounds)
 
     def _check_sizes(self, shards: Mapping[str, np.ndarray]) -> None:
@@ -217,33 +204,6 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
     def _count_views(self, sizes: Sequence[int]) -> int:
         n_steps = sum(max(1, n // self.batch_size) for n in sizes) * self.local_epochs
         return n_steps * self.batch_size * (self.views + self.small_crops)
-
-    def _describe(
-        self, t: int, model: Model, transcript: Transcript, steps: Sequence[Step], n_views: int
-    ) -> dict[str, Any]:
-        """The numbers of a round, ready for JSON."""
-        seconds = dict.fromkeys(("calibrate", "cluster", "train"), 0.0)
-        for r in transcript.rounds:
-            seconds[steps[r.number].verb] += r.seconds
-        sizes = model.tensors["report.sizes"]
-        share = [part.max() / part.sum() for part in _by_head(model, sizes)]
-        spread = float(model.tensors["report.spread"])
-        return {
-            "round": t + 1,
-            "learning_rate": self._rate(t),
-            "loss": float(model.tensors["report.loss"]),
-            "clusters": len(sizes),
-            "clusters_used": int((sizes > 0).sum()),
-            "largest_share": float(max(share)),
-            "spread": spread,
-            "collapsed": bool(spread < COLLAPSED_SPREAD or max(share) > COLLAPSED_SHARE),
-            "bytes_up": transcript.bytes_up,
-            "bytes_down": transcript.bytes_down,
-            "cluster_seconds": seconds["cluster"],
-            "train_seconds": seconds["train"],
-            "round_seconds": transcript.seconds,
-            "views_per_second": n_views / seconds["train"],
-        }
 
     # ---------------------------------------------------------------------------------- applying
 
@@ -300,15 +260,13 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
     ) -> Summary:
         """The clusterer's own summary of the projections, for every head."""
         rows = z.double().cpu().numpy()
-        parts = []
-        with searching_with(self._search()):
-            for head in range(len(self.sizes)):
-                inner = server.inner_broadcast(broadcast, step.turn, head)
-                part = self.make_clusterer(head).summarize(rows, inner, rng)
-                if self.min_cluster_size > 1:
-                    part = merge_small(part, self.min_cluster_size)
-                parts.append(part)
-        return server.pack(parts)
+
+        def summarize(head: int, own: np.random.Generator) -> Summary:
+            inner = heads.inner_broadcast(broadcast, step.turn, head)
+            part = self.make_clusterer(head).summarize(rows, inner, own)
+            return merge_small(part, self.min_cluster_size) if self.min_cluster_size > 1 else part
+
+        return heads.pack(heads.for_each(summarize, len(self.sizes), rng, self._search()))
 
     def _train(
         self,
@@ -366,17 +324,20 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         rng: np.random.Generator,
     ) -> Model:
         """The clusterer's own aggregation, for every head."""
-        by_client = [server.unpack(summary, len(self.sizes)) for summary in summaries]
-        models = []
-        with searching_with(self._search()):
-            for head, k in enumerate(self.sizes):
-                parts = [heads[head] for heads in by_client]
-                inner = server.inner_broadcast(broadcast, step.turn, head)
-                found = self.make_clusterer(head).aggregate(parts, inner, rng)
-                if self.reseed and step.turn == self._turns - 1:
-                    found = server.fill_up(found, np.concatenate([p.centers for p in parts]), k)
-                models.append(found)
-        centers, tensors = server.pack_models(models)
+        by_client = [heads.unpack(summary, len(self.sizes)) for summary in summaries]
+
+        def aggregate(head: int, own: np.random.Generator) -> Model:
+            parts = [one[head] for one in by_client]
+            inner = heads.inner_broadcast(broadcast, step.turn, head)
+            found = self.make_clusterer(head).aggregate(parts, inner, own)
+            if not self.reseed or step.turn < self._turns - 1:
+                return found
+            received = np.concatenate([part.centers for part in parts])
+            return server.fill_up(found, received, self.sizes[head])
+
+        centers, tensors = heads.pack_models(
+            heads.for_each(aggregate, len(self.sizes), rng, self._search())
+        )
         kept = {n: a for n, a in model.tensors.items() if not n.startswith(("inner.", "report."))}
         return self._model(centers, {**kept, **tensors})
 
@@ -410,9 +371,9 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
     def _prototypes(self, model: Model) -> list[Tensor]:
         """Centers of each head, of length one, on the device."""
         centers = as_tensor(model.centers).to(self.torch_device, torch.float32)
-        heads = as_tensor(model.tensors["head"]).to(self.torch_device)
+        owners = as_tensor(model.tensors["head"]).to(self.torch_device)
         unit = F.normalize(centers, dim=1)
-        return [unit[heads == h] for h in range(len(self.sizes))]
+        return [unit[owners == h] for h in range(len(self.sizes))]
 
     def _initial(self, seed: int) -> Model:
         """The model before any training."""
@@ -462,8 +423,3 @@ def _message(
         sse=np.array([sse]),
         tensors=tensors,
     )
-
-
-def _by_head(model: Model, values: np.ndarray) -> list[np.ndarray]:
-    heads = model.tensors["head"]
-    return [values[heads == h] for h in range(int(heads.max()) + 1)]

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from fedjigsaw.deep.augment import standardize
 from fedjigsaw.deep.checkpoint import Checkpoint
+from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.network import Network, as_tensor, build
-from fedjigsaw.deep.server import named
 from fedjigsaw.errors import ExtraError, ParameterError, complaint
 from fedjigsaw.formats import write_whole
 

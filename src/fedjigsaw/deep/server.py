@@ -1,25 +1,24 @@
-"""What the server of DeepFeCA does with summaries, and how several heads share one message.
+"""What the server of DeepFeCA does with what clients send.
 
 Weights travel as tensors named ``weights.*``; ``velocity.*`` and ``teacher.*`` are the server's own
-momentum and slow average; ``head`` tells which head each center belongs to.
+momentum and slow average.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
 
 from fedjigsaw._inputs import Floats
+from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.network import as_tensor, build
 from fedjigsaw.errors import MessageError, complaint
 from fedjigsaw.matching import pairwise_distances
-from fedjigsaw.messages import Broadcast, Model, Summary, Tensors
+from fedjigsaw.messages import Model, Summary
 
 SAME = 1e-6  # centers of length one that are closer than this are one
-OPTIONAL = ("radii", "counts", "sse")
 
 
 @lru_cache(maxsize=1)
@@ -29,66 +28,6 @@ def initial(network: str, norm: str, seed: int) -> Model:
     state = {n: t for n, t in made.state_dict().items() if t.is_floating_point()}
     tensors = {f"weights.{name}": tensor.numpy() for name, tensor in state.items()}
     return Model(np.zeros((1, made.n_projections)), tensors=tensors)
-
-
-def named(tensors: Tensors, prefix: str) -> dict[str, np.ndarray]:
-    """The tensors below a prefix, without it."""
-    start = prefix + "."
-    return {n.removeprefix(start): a for n, a in tensors.items() if n.startswith(start)}
-
-
-# ------------------------------------------------------------------------------ heads in a message
-
-
-def pack(parts: Sequence[Summary]) -> Summary:
-    """The summaries of all heads as one: centers one after the other, and whose each is."""
-    fields: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts])
-        for name in OPTIONAL
-        if all(getattr(part, name) is not None for part in parts)
-    }
-    tensors = {"head": np.repeat(np.arange(len(parts)), [len(p.centers) for p in parts])}
-    tensors |= {f"inner.{h}.{n}": a for h, p in enumerate(parts) for n, a in p.tensors.items()}
-    centers = np.concatenate([part.centers for part in parts])
-    return Summary(parts[0].n_samples, centers, tensors=tensors, **fields)
-
-
-def unpack(summary: Summary, n_heads: int) -> list[Summary]:
-    """The summary of each head."""
-    heads = _heads(summary.tensors, len(summary.centers), n_heads, f"client {summary.client!r}")
-    parts = []
-    for h in range(n_heads):
-        own = heads == h
-        fields = {n: getattr(summary, n) for n in OPTIONAL}
-        fields = {n: None if v is None else v[own] for n, v in fields.items()}
-        tensors = named(summary.tensors, f"inner.{h}")
-        parts.append(replace(summary, centers=summary.centers[own], tensors=tensors, **fields))
-    return parts
-
-
-def pack_models(models: Sequence[Model]) -> tuple[Floats, dict[str, np.ndarray]]:
-    """The models of all heads as one array of centers, and tensors."""
-    tensors = {"head": np.repeat(np.arange(len(models)), [len(m.centers) for m in models])}
-    tensors |= {f"inner.{h}.{n}": a for h, m in enumerate(models) for n, a in m.tensors.items()}
-    return np.concatenate([model.centers for model in models]), tensors
-
-
-def inner_broadcast(broadcast: Broadcast, turn: int, head: int) -> Broadcast:
-    """What the clusterer of one head is told: its own round, and its own model so far."""
-    if turn == 0 or broadcast.model is None:
-        return Broadcast(turn, broadcast.seed)
-    own = broadcast.model.tensors["head"] == head
-    tensors = named(broadcast.model.tensors, f"inner.{head}")
-    return Broadcast(turn, broadcast.seed, Model(broadcast.model.centers[own], tensors=tensors))
-
-
-def _heads(tensors: Tensors, n_centers: int, n_heads: int, owner: str) -> np.ndarray:
-    heads = tensors.get("head", np.zeros(0))
-    if heads.shape != (n_centers,) or set(np.unique(heads)) != set(range(n_heads)):
-        allowed = f"one number below {n_heads} per center, each in use"
-        advice = "If a guard merged centers, use min_cluster_size of DeepFeCA instead."
-        raise MessageError(complaint("heads", owner, allowed, f"shape {heads.shape}", advice))
-    return heads
 
 
 # ----------------------------------------------------------------------------------------- centers
