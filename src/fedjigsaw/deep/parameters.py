@@ -212,7 +212,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
     def make_clusterer(self, head: int) -> FederatedClusterer:
         """The method that clusters for one head, quick unless told otherwise."""
         name = self.clusterer_name
-        params = {"n_init": 1, "max_iter": 20}
+        params = {"n_init": 1, "max_iter": 20, "patience": 0}
         params = {p: v for p, v in params.items() if p in METHODS[name].own_parameters}
         return make(name, self.sizes[head], 0, **{**params, **(self.clusterer_params or {})})
 
