@@ -54,7 +54,8 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
     clusterer : str or class, default "feca"
         The method that clusters, by its name on the command line (``fedjigsaw methods``).
     clusterer_params : dict or None
-        Parameters of that method. Unless given, `n_init` is 1 and `max_iter` 20 where it has them.
+        Parameters of that method. Unless given, it is quick: where it has them, `n_init` is 1,
+        `max_iter` 20 and `patience` 0.
     network : {"resnet18", "resnet18-half", "small"}
     norm : {"batch", "group"}
         Group norm has no statistics that skewed clients could disagree on.
