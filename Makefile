@@ -48,7 +48,7 @@ $(VENV)/.core: $(VENV)/.python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
-	$(INSTALL) -e '.[dev,fast]'
+	$(INSTALL) -e '.[dev,fast,flower]'
 	touch $@
 
 clean:

@@ -1,5 +1,6 @@
 """What all commands share: consoles, progress, JSON, and care with output files."""
 
+import csv
 import json
 import os
 import sys
@@ -12,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from fedjigsaw.errors import DataError
+from fedjigsaw.errors import DataError, ParameterError, complaint
 
 T = TypeVar("T")
 
@@ -45,6 +46,23 @@ def count_rows(label: str, total: int | None) -> Iterator[Callable[[int], object
 
 def _progress() -> Progress:
     return Progress(console=err, transient=True, disable=not err.is_terminal)
+
+
+def parse_param(text: str, command: str) -> tuple[str, Any]:
+    """name=value, with the value in JSON or Python spelling, else as text."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ParameterError(complaint("--param", command, "name=value", repr(text)))
+    spelled = {"True": "true", "False": "false", "None": "null"}
+    try:
+        return name, json.loads(spelled.get(value, value))
+    except ValueError:
+        return name, value
+
+
+def split_names(names: str | None) -> list[str] | None:
+    """Names separated by commas; a name that holds a comma goes into double quotes."""
+    return None if names is None else next(csv.reader([names], skipinitialspace=True))
 
 
 def check_outputs(*paths: Path | None, force: bool, inputs: Sequence[Path | None] = ()) -> None:

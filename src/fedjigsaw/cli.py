@@ -16,8 +16,17 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from fedjigsaw import __version__, cli_sites, datasets
-from fedjigsaw._console import ForceFlag, JsonFlag, check_outputs, err, out, print_json, track
+from fedjigsaw import __version__, cli_federation, cli_sites, datasets
+from fedjigsaw._console import (
+    ForceFlag,
+    JsonFlag,
+    check_outputs,
+    err,
+    out,
+    parse_param,
+    print_json,
+    track,
+)
 from fedjigsaw.bench.cells import SPLITS, Cell, deal, over_seeds, run
 from fedjigsaw.errors import FedJigsawError, ParameterError, complaint
 from fedjigsaw.formats import write_whole
@@ -32,6 +41,7 @@ app = typer.Typer(
 data_app = typer.Typer(help="List the data sets, or fetch one.", invoke_without_command=True)
 app.add_typer(data_app, name="data")
 app.add_typer(cli_sites.app)
+app.add_typer(cli_federation.app, name="federation")
 
 
 def main() -> None:
@@ -146,7 +156,7 @@ def simulate(
     Example: fedjigsaw simulate --dataset s1 --split dirichlet --alpha 0.3 --method feca -k 15
     """
     check_outputs(rows_file, force=force)
-    params = dict(_parse_param(text) for text in param or [])
+    params = dict(parse_param(text, "simulate") for text in param or [])
     data = datasets.load(dataset)
     k = k or data.n_clusters
     if min_size is None:  # as in the paper's splits, but never hard to meet
@@ -262,18 +272,6 @@ def _print_table(groups: Sequence[Sequence[Mapping[str, Any]]], title: str) -> N
             values.append("±".join(form.format(part * factor) for part in parts))
         table.add_row(METHODS[group[0]["method"]].label, *values)
     out.print(table)
-
-
-def _parse_param(text: str) -> tuple[str, Any]:
-    """name=value, with the value in JSON or Python spelling, else as text."""
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise ParameterError(complaint("--param", "simulate", "name=value", repr(text)))
-    spelled = {"True": "true", "False": "false", "None": "null"}
-    try:
-        return name, json.loads(spelled.get(value, value))
-    except ValueError:
-        return name, value
 
 
 def _params_by_method(names: Sequence[str], params: Mapping[str, Any], k: int) -> dict[str, Any]:
