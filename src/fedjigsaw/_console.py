@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress
 
 from fedjigsaw.errors import DataError, ParameterError, complaint
@@ -28,6 +29,12 @@ ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite an existing 
 
 def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+def say(text: str) -> None:
+    """A line of a command that goes on: a pipe gets it now, not at the end."""
+    out.print(escape(text))
+    out.file.flush()
 
 
 def track(items: Iterable[T], label: str) -> Iterator[T]:

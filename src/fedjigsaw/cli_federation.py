@@ -24,6 +24,7 @@ from fedjigsaw._console import (
     out,
     parse_param,
     print_json,
+    say,
     split_names,
 )
 from fedjigsaw.errors import (
@@ -104,7 +105,7 @@ def server(
                     raise FederationError(f"The server did not start; see {home}/flower.log.")
                 formats.write_whole(home / RUNNING, json.dumps({"control_port": private}).encode())
                 names = ", ".join(settings.sites)
-                out.print(f"Server for {names} at {settings.host}:{settings.port}. Ctrl-C ends it.")
+                say(f"Server for {names} at {settings.host}:{settings.port}. Ctrl-C ends it.")
                 process.wait()
                 raise FederationError(f"The server ended by itself; see {home}/flower.log.")
         except KeyboardInterrupt:
@@ -316,7 +317,7 @@ def printed_as_it_grows(path: Path) -> Iterator[None]:
             while True:
                 last = ended.is_set()
                 for line in file:
-                    out.print(escape(line.rstrip("\n")))
+                    say(line.rstrip("\n"))
                 if last:
                     return
                 ended.wait(0.3)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from time import monotonic, sleep
 
 from fedjigsaw.errors import FederationError
@@ -76,6 +77,18 @@ def end(process: "subprocess.Popen[bytes]", grace: float = GRACE_SECONDS) -> Non
     process.wait()
 
 
+def end_with_parent() -> None:
+    """In a process that `running` started: end the whole group if the parent was killed."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            sleep(0.5)
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+
+    Thread(target=watch, daemon=True).start()
+
+
 @contextmanager
 def alone(folder: Path, what: str) -> Iterator[None]:
     """At most one at a time in a folder; the lock goes with the process that holds it."""
@@ -89,12 +102,15 @@ def alone(folder: Path, what: str) -> Iterator[None]:
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """SIGTERM and a closed terminal end a command in the same orderly way as Ctrl-C."""
+    """SIGTERM and a closed terminal end a command in the same orderly way as Ctrl-C.
+
+    Ctrl-C itself, too, where a shell had switched it off, as for a job in the background.
+    """
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    names = (signal.SIGTERM, signal.SIGHUP)
+    names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(name, interrupt) for name in names]
     try:
         yield

@@ -8,7 +8,6 @@ over the size limit before reading them. All else is served on a port of this ma
 The sites' public keys are known before the first of them can knock.
 """
 
-import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -18,10 +17,10 @@ from typing import Any
 
 import uvicorn
 from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL, NOOP_ACCOUNT_NAME, NOOP_FLWR_AID
-from flwr.supercore.app_utils import start_parent_process_monitor
 from flwr.superlink.main import create_app
 
 from fedjigsaw.flower.federation import CA, CERTIFICATE, KEY, ServerSettings
+from fedjigsaw.flower.processes import end_with_parent
 from fedjigsaw.formats import MAX_BYTES
 
 Scope = MutableMapping[str, Any]
@@ -61,7 +60,7 @@ class Gate:
 
 def main(folder: Path, private_port: int, listen: str) -> None:
     """Serve until the parent process ends or a signal comes."""
-    start_parent_process_monitor(os.getppid())
+    end_with_parent()
     settings = ServerSettings.load(folder)
     sys.argv = ["flower-superlink", "--enable-supernode-auth", "--host", "127.0.0.1"]
     sys.argv += ["--port", str(private_port), "--disable-runtime-dependency-installation"]

@@ -14,17 +14,19 @@ from dataclasses import replace
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
+from time import sleep
+from types import SimpleNamespace
 from typing import Any
 
 from flwr.app import Error, Message
 from flwr.app.message import make_message
-from flwr.supercore.app_utils import start_parent_process_monitor
 from flwr.supercore.inflatable.inflatable_object import get_object_tree, no_object_id_recompute
 
 from fedjigsaw.flower.federation import CA, SITE_KEY, SiteSettings
-from fedjigsaw.flower.processes import log_to
+from fedjigsaw.flower.processes import end_with_parent, log_to
 
 NEVER_CONNECTED = 3
+POLL_SECONDS = 1.0  # Flower looks for questions every three
 logger = logging.getLogger("fedjigsaw.flower.supernode")
 connected = False
 
@@ -63,7 +65,7 @@ def leashed(connect: Any, *args: Any, **kwargs: Any) -> Iterator[tuple[Any, ...]
 
 def main(folder: Path, port: int) -> None:
     """Serve until the parent process ends, a signal comes, or the server does not know us."""
-    start_parent_process_monitor(os.getppid())
+    end_with_parent()
     log_to(folder / "site.log")
     settings = SiteSettings.load(folder)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -85,6 +87,7 @@ def main(folder: Path, port: int) -> None:
         parse(), trusted_entities={"init": settings.app}
     )
     loop._verify_fab = only_the_known_app
+    loop.time = SimpleNamespace(sleep=lambda seconds: sleep(min(seconds, POLL_SECONDS)))
     loop._init_connection = lambda *args, **kwargs: leashed(connect, *args, **kwargs)
     try:
         command.flower_supernode()
