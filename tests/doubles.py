@@ -60,7 +60,7 @@ class Lloyd(FeCA):
     """Several rounds: FeCA's centers first, then steps of k-means over all clients."""
 
     method = "lloyd"
-    n_rounds = 3
+    n_rounds = 2
     sends = ("radii", "counts")
 
     def summarize(self, X, broadcast, rng):

@@ -86,7 +86,6 @@ def server(
     """Run the server, until Ctrl-C. Sites may already be waiting for it."""
     from fedjigsaw.flower import federation as folders
     from fedjigsaw.flower import processes
-    from fedjigsaw.flower.jobs import RUNNING
 
     home = folders.server_folder(folder)
     settings = folders.ServerSettings.load(home)
@@ -103,7 +102,9 @@ def server(
                 )
                 if not up:
                     raise FederationError(f"The server did not start; see {home}/flower.log.")
-                formats.write_whole(home / RUNNING, json.dumps({"control_port": private}).encode())
+                formats.write_whole(
+                    home / folders.RUNNING, json.dumps({"control_port": private}).encode()
+                )
                 names = ", ".join(settings.sites)
                 say(f"Server for {names} at {settings.host}:{settings.port}. Ctrl-C ends it.")
                 process.wait()
@@ -111,7 +112,7 @@ def server(
         except KeyboardInterrupt:
             err.print("The server has ended.")
         finally:
-            (home / RUNNING).unlink(missing_ok=True)
+            (home / folders.RUNNING).unlink(missing_ok=True)
 
 
 @app.command()
@@ -142,8 +143,9 @@ def site(
     ] = False,
 ) -> None:
     """At a site: answer the server's questions, until Ctrl-C. Waits for a server to come up."""
-    from fedjigsaw.flower import bundle, processes
     from fedjigsaw.flower import federation as folders
+    from fedjigsaw.flower import processes
+    from fedjigsaw.flower.site import load_site
 
     settings = folders.SiteSettings.load(folder)
     options = {
@@ -156,7 +158,7 @@ def site(
         "max_rows": max_rows,
         "drop_missing": drop_missing,
     }
-    checked = bundle.load_site(options)
+    checked = load_site(options)
     open_table(data, columns=checked.scaler.columns if checked.scaler else checked.columns)
     home = folder.resolve()
     with (
@@ -175,7 +177,6 @@ def serve_site(home: Path, settings: Any, options: str) -> None:
     """One connection to the server, from waiting for it to losing it again."""
     from fedjigsaw.flower import federation as folders
     from fedjigsaw.flower import processes
-    from fedjigsaw.flower.supernode import NEVER_CONNECTED
 
     host, port = settings.host, settings.port
     if not processes.answers(host, port, home / folders.CA):
@@ -187,7 +188,7 @@ def serve_site(home: Path, settings: Any, options: str) -> None:
         "fedjigsaw.flower.supernode", *arguments, folder=home, **more
     ) as process:
         code = process.wait()
-    if code == NEVER_CONNECTED and processes.answers(host, port, home / folders.CA):
+    if code == processes.NEVER_CONNECTED and processes.answers(host, port, home / folders.CA):
         raise FederationError(
             f"The server at {host}:{port} refused site {settings.name}: it does not know this "
             f"site's key, or the clocks differ. {home}/flower.log tells more."

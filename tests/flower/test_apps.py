@@ -12,7 +12,8 @@ from doubles import LLOYD, Lloyd
 from fedjigsaw import CentralKMeans, FeCA, formats
 from fedjigsaw.errors import DataError, ParameterError, QuorumError
 from fedjigsaw.flower import apps, records
-from fedjigsaw.flower.apps import FlowerEngine, Site, client_app, federate, server_app
+from fedjigsaw.flower.apps import FlowerEngine, client_app, federate, server_app
+from fedjigsaw.flower.site import Site
 from fedjigsaw.formats import ModelFile
 from fedjigsaw.guards import Guard
 from fedjigsaw.methods import METHODS
@@ -80,7 +81,7 @@ def test_one_message_per_site_and_round(shards):
     assert len(grid.sent) == 3
     grid = grid_of(shards)
     federate(engine_of(grid, Lloyd(3, random_state=0), timeout=60))
-    assert len(grid.sent) == 9
+    assert len(grid.sent) == 6
 
 
 def test_columns_may_come_in_any_order_in_every_round(shards):
@@ -170,9 +171,7 @@ BAD = {
             lambda file: records.pack_answer(
                 replace(
                     file,
-                    summary=replace(
-                        file.summary, counts=np.full(len(file.summary.centers), 2**50)
-                    ),
+                    summary=replace(file.summary, counts=np.full(len(file.summary.centers), 2**50)),
                 )
             )
         ),
@@ -267,7 +266,7 @@ def test_a_site_that_fails_later_did_take_part(shards):
     engine = engine_of(grid_of(shards, oslo=tires), Lloyd(3, random_state=0), timeout=60)
     file, transcript = federate(engine, min_sites=2)
     assert file.clients == NAMES
-    assert [len(r.failures) for r in transcript.rounds] == [0, 1, 1]
+    assert [len(r.failures) for r in transcript.rounds] == [0, 1]
 
 
 def test_without_names_all_who_are_connected_take_part(shards):

@@ -51,6 +51,7 @@ def test_an_answer_survives(file):
         (ParameterError("x"), "parameter"),
         (MessageError("x"), "message"),
         (MemoryError("x"), "memory"),
+        (TimeoutError("x"), "timeout"),
         (QuorumError("x"), "error"),
         (RuntimeError("/home/ada"), "error"),
         (KeyboardInterrupt(), "error"),

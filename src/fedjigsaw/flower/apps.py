@@ -14,7 +14,7 @@ The commands ``fedjigsaw federation ...`` need no program at all.
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Self
@@ -24,18 +24,16 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from fedjigsaw import formats, sites
-from fedjigsaw._inputs import check_name, real, resolve_seed
+from fedjigsaw._inputs import real, resolve_seed
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.engine import Reply, run_rounds
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, complaint
 from fedjigsaw.flower import records
 from fedjigsaw.flower.records import Question
+from fedjigsaw.flower.site import Site
 from fedjigsaw.formats import ModelFile, SummaryFile
-from fedjigsaw.guards import Guard
 from fedjigsaw.messages import MAX_COUNT, Broadcast, Failure, Model, Transcript
 from fedjigsaw.methods import METHODS
-from fedjigsaw.scaling import Scaler
-from fedjigsaw.tables import Table
 
 logger = logging.getLogger(__name__)
 
@@ -58,49 +56,6 @@ FLOWER_SAYS = {
 
 
 # --------------------------------------------------------------------------------------- at a site
-
-
-@dataclass(frozen=True)
-class Site:
-    """A holder of data, and what may leave it.
-
-    Parameters
-    ----------
-    name : what the transcript shows and what the site's random stream hangs on.
-    data : a CSV, Parquet, NPY or NPZ file, or :func:`fedjigsaw.tables.from_array` of rows.
-    columns, scaler, guard, max_rows, drop_missing : as in :func:`fedjigsaw.sites.summarize`.
-    """
-
-    name: str
-    data: Path | Table
-    columns: tuple[str, ...] | None = None
-    scaler: Scaler | None = None
-    guard: Guard = field(default_factory=Guard)
-    max_rows: int = sites.MAX_ROWS
-    drop_missing: bool = False
-
-    def __post_init__(self) -> None:
-        check_name(self.name)
-
-    def answer(self, question: Question) -> SummaryFile:
-        """The one small thing that leaves the site in this round."""
-        params = dict(question.params)
-        n_clusters = params.pop("n_clusters", None)
-        params.pop("random_state", None)
-        return sites.summarize(
-            self.data,
-            n_clusters,
-            method=question.method,
-            params=params,
-            client=self.name,
-            scaler=self.scaler,
-            guard=self.guard,
-            seed=question.broadcast.seed,
-            broadcast=question.broadcast,
-            max_rows=self.max_rows,
-            columns=self.columns,
-            drop_missing=self.drop_missing,
-        )
 
 
 def client_app(load: Callable[[Context], Site]) -> ClientApp:

@@ -4,14 +4,11 @@ The bundle itself holds two lines of code, which import the halves below. So wha
 the fedjigsaw that is installed there, and the bundle's fingerprint never changes.
 """
 
-import faulthandler
 import json
 import logging
 import os
 import traceback
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from flwr.app import Context
 from flwr.cli.build import build_fab_from_files
@@ -20,13 +17,11 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedjigsaw import formats
 from fedjigsaw.errors import FedJigsawError
-from fedjigsaw.flower.apps import FlowerEngine, Site, client_app, federate
+from fedjigsaw.flower.apps import FlowerEngine, client_app, federate
 from fedjigsaw.flower.federation import ServerSettings
 from fedjigsaw.flower.jobs import Job, append_event, job_folder, write_result
 from fedjigsaw.flower.processes import FOLDER, OPTIONS, log_to
-from fedjigsaw.flower.records import Question
-from fedjigsaw.formats import SummaryFile
-from fedjigsaw.guards import Guard
+from fedjigsaw.flower.site import load_site
 
 logger = logging.getLogger(__name__)
 
@@ -71,32 +66,6 @@ def build() -> bytes:
 
 
 # --------------------------------------------------------------------------------------- at a site
-
-
-class WatchedSite(Site):
-    """A site that gives up, with its whole story in the log, when nobody waits for it any more."""
-
-    def answer(self, question: Question) -> SummaryFile:
-        # a node does one thing at a time: an app that hangs would keep it from the next run
-        faulthandler.dump_traceback_later(question.timeout, exit=True)
-        try:
-            return super().answer(question)
-        finally:
-            faulthandler.cancel_dump_traceback_later()
-
-
-def load_site(options: Mapping[str, Any]) -> Site:
-    """A site by the options of `federation site`, which are JSON values."""
-    scaler = options["scaler"]
-    return WatchedSite(
-        options["name"],
-        Path(options["data"]),
-        None if options["columns"] is None else tuple(options["columns"]),
-        None if scaler is None else formats.load_scaler(Path(scaler)),
-        Guard(options["min_cluster_size"], options["counts"]),
-        options["max_rows"],
-        options["drop_missing"],
-    )
 
 
 def make_client_app() -> ClientApp:

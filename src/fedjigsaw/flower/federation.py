@@ -41,6 +41,7 @@ SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 CA, CERTIFICATE, KEY = "ca.crt", "server.crt", "server.key"
 SITE_KEY, APP, SETTINGS = "site.key", "app.fab", "settings.json"
+RUNNING = "running.json"  # there while a server is
 
 
 @dataclass(frozen=True)

@@ -31,12 +31,11 @@ from flwr.supercore.fab import Fab
 from fedjigsaw._inputs import integer, real
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.errors import FederationError, ParameterError, complaint
-from fedjigsaw.flower.federation import APP, CA, ServerSettings
+from fedjigsaw.flower.federation import APP, CA, RUNNING, ServerSettings
 from fedjigsaw.formats import write_whole
 from fedjigsaw.messages import MAX_COUNT
 from fedjigsaw.methods import make
 
-RUNNING = "running.json"
 NAME = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 ENDED = "finished"
 

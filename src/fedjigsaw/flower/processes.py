@@ -17,6 +17,7 @@ from time import monotonic, sleep
 from fedjigsaw.errors import FederationError
 
 GRACE_SECONDS = 6.0
+NEVER_CONNECTED = 3  # how a site's process ends that the server did not let in
 FOLDER = "FEDJIGSAW_FOLDER"  # tells the apps, which Flower starts, where they are at home
 OPTIONS = "FEDJIGSAW_SITE"
 

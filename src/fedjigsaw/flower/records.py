@@ -35,6 +35,7 @@ REASONS = {
     "message": "it could not read the question; its version of fedjigsaw may be another",
     "size": "its answer is larger than a message may be",
     "memory": "it ran out of memory",
+    "timeout": "it was not done in time",
     "error": "its own part of the work failed",
 }
 SEE_LOG = "; the log at the site tells more"
@@ -64,11 +65,17 @@ def category(error: BaseException) -> str:
     >>> category(DataError("values of column 'age' in /home/ada/patients.csv ..."))
     'data'
     """
-    kinds = {DataError: "data", ParameterError: "parameter", MessageError: "message"}
+    kinds: dict[type[BaseException], str] = {
+        DataError: "data",
+        ParameterError: "parameter",
+        MessageError: "message",
+        MemoryError: "memory",
+        TimeoutError: "timeout",
+    }
     for kind, word in kinds.items():
         if isinstance(error, kind):
             return word
-    return "memory" if isinstance(error, MemoryError) else "error"
+    return "error"
 
 
 # -------------------------------------------------------------------------------- server to site

@@ -23,9 +23,8 @@ from flwr.app.message import make_message
 from flwr.supercore.inflatable.inflatable_object import get_object_tree, no_object_id_recompute
 
 from fedjigsaw.flower.federation import CA, SITE_KEY, SiteSettings
-from fedjigsaw.flower.processes import end_with_parent, log_to
+from fedjigsaw.flower.processes import NEVER_CONNECTED, end_with_parent, log_to
 
-NEVER_CONNECTED = 3
 POLL_SECONDS = 1.0  # Flower looks for questions every three
 logger = logging.getLogger("fedjigsaw.flower.supernode")
 connected = False

@@ -1,0 +1,311 @@
+"""A real federation on this machine: TLS, keys, a server, three sites, intruders and mishaps.
+
+Every part is a process of its own, started by the command that an operator would use. All of them
+are ended when the tests are, whatever happened.
+"""
+
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from doubles import Lloyd
+from fedjigsaw import FeCA, formats
+from fedjigsaw.flower import bundle, federation, jobs
+from fedjigsaw.flower.processes import environment, free_port
+from fedjigsaw.flower.superlink import MAX_REQUEST
+from fedjigsaw.formats import ModelFile
+
+pytestmark = pytest.mark.xdist_group("federation")
+
+TESTS = Path(__file__).parent.parent
+COMMAND = str(Path(sys.executable).parent / "fedjigsaw")
+SECRET = "patient 4711"
+NAMES = ("bern", "lyon", "oslo")
+PATIENCE = 90
+
+
+def members(folder):
+    """All living processes that were started for a folder: it is in their environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError):
+            if str(folder).encode() in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+    return found
+
+
+def wait_for(condition, what):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain: {what}"
+        time.sleep(0.2)
+
+
+class Clinic:
+    """The folders of a federation, and its running parts."""
+
+    def __init__(self, folder, shards):
+        self.folder = folder
+        self.shards = shards
+        self.parts = {}
+        self.home = folder / "clinic"
+        federation.init(self.home, NAMES, "127.0.0.1", free_port(), bundle.build())
+        for name, rows in shards.items():
+            table = pa.table({"age": rows[:, 0], "dose": rows[:, 1]})
+            if name == "lyon":
+                pa.parquet.write_table(table, folder / name)
+                (folder / name).rename(folder / "lyon.parquet")
+            else:
+                pa.csv.write_csv(table, folder / f"{name}.csv")
+            self.behave(name, "well")
+
+    def behave(self, name, how):
+        (self.folder / f"{name}.mode").write_text(how)
+
+    def start(self, name, *words):
+        path = os.pathsep.join([str(TESTS / "flower" / "shim"), str(TESTS)])
+        mode = self.folder / f"{name}.mode"
+        mode.touch()
+        with (self.folder / f"{name}.out").open("ab") as log:
+            self.parts[name] = subprocess.Popen(
+                [COMMAND, "federation", *map(str, words)],
+                stdout=log,
+                stderr=log,
+                env=os.environ | {"PYTHONPATH": path, "FEDJIGSAW_TEST_MODE": str(mode)},
+                cwd=self.folder,
+                start_new_session=True,
+            )
+        return self.parts[name]
+
+    def start_site(self, name, home=None, data=None):
+        data = data or self.folder / f"{name}.{'parquet' if name == 'lyon' else 'csv'}"
+        home = home or self.home / name
+        return self.start(home.name, "site", home, "--data", data, "--min-cluster-size", 1)
+
+    def run(self, label, *words):
+        """Start a run; its model goes to the file `label`."""
+        model = self.folder / label
+        common = ["run", self.home, "-k", 3, "-o", model, "--wait", 30]
+        return self.start(f"run {label}", *common, *words)
+
+    def output(self, name):
+        return (self.folder / f"{name}.out").read_text()
+
+    def wait_to_say(self, name, text):
+        def said():
+            assert self.parts[name].poll() is None or text in self.output(name), self.output(name)
+            return text in self.output(name)
+
+        wait_for(said, f"{name} to say {text!r}")
+
+    def connected(self):
+        home = self.home / "server"
+        with jobs.control(home) as client:
+            sites = jobs.connected_sites(client, federation.ServerSettings.load(home))
+        return [name for name, there in sites.items() if there]
+
+    def in_server(self, text):
+        """Whether a text is anywhere in what the server wrote or was told."""
+        files = [path for path in (self.home / "server").rglob("*") if path.is_file()]
+        return any(text.encode() in path.read_bytes() for path in files)
+
+    def interrupt(self, name, number=signal.SIGINT):
+        part = self.parts.pop(name)
+        part.send_signal(number)
+        return part.wait(PATIENCE)
+
+    def end(self):
+        for part in self.parts.values():
+            with suppress(ProcessLookupError):
+                os.killpg(part.pid, signal.SIGKILL)
+            part.wait()
+        for number in members(self.folder):
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory):
+    rng = np.random.default_rng(1)
+    groups = np.array([[25.0, 1.0], [45.0, 35.0], [80.0, 4.0]])
+    shards = {
+        name: groups[rng.choice(3, 120, p=np.roll([0.6, 0.3, 0.1], i))] + rng.normal(size=(120, 2))
+        for i, name in enumerate(NAMES)
+    }
+    clinic = Clinic(tmp_path_factory.mktemp("real"), shards)
+    try:
+        clinic.start_site("bern")  # before there is a server
+        clinic.wait_to_say("bern", "Waiting for the server")
+        clinic.start("server", "server", clinic.home)
+        clinic.start_site("lyon")
+        clinic.start_site("oslo")
+        clinic.wait_to_say("server", "Ctrl-C ends it")
+        for name in NAMES:
+            clinic.wait_to_say(name, "connected to the server")
+        yield clinic
+    finally:
+        clinic.end()
+
+
+def in_process(clusterer, shards):
+    model = clusterer.fit_clients(shards).model_
+    return replace(model, feature_names=("age", "dose"))
+
+
+def test_two_runs_at_once_each_give_the_bits_of_their_own_seed(clinic):
+    runs = {seed: clinic.run(f"seed{seed}", "--seed", seed) for seed in (0, 7)}
+    for seed, run in runs.items():
+        assert run.wait(PATIENCE) == 0, clinic.output(f"run seed{seed}")
+        file = formats.load(clinic.folder / f"seed{seed}", ModelFile)
+        assert file.model == in_process(FeCA(3, random_state=seed), clinic.shards)
+        assert (file.clients, file.n_samples) == (NAMES, 360)
+        assert "answered oslo" in clinic.output(f"run seed{seed}")
+        assert "3 sites, 360 rows" in clinic.output(f"run seed{seed}")
+    assert len(list((clinic.home / "server" / "runs").iterdir())) == 2
+
+
+def test_several_rounds_give_the_same_bits(clinic):
+    run = clinic.run("rounds", "--method", "lloyd", "--json")
+    assert run.wait(PATIENCE) == 0, clinic.output("run rounds")
+    file = formats.load(clinic.folder / "rounds", ModelFile)
+    assert file.model == in_process(Lloyd(3, random_state=0), clinic.shards)
+    assert '"number": 1' in clinic.output("run rounds")
+
+
+def test_intruders_get_nowhere(clinic, tmp_path):
+    port = federation.SiteSettings.load(clinic.home / "bern").port
+    # one who knows the authority, and has no key
+    no_key = subprocess.Popen(
+        [Path(sys.executable).parent / "flower-supernode", "--superlink", f"127.0.0.1:{port}",
+         "--host", "127.0.0.1", "--port", str(free_port()),
+         "--root-certificates", clinic.home / "bern" / "ca.crt"],
+        env=environment(tmp_path) | {"FEDJIGSAW_FOLDER": str(clinic.folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )  # fmt: skip
+    clinic.parts["no key"] = no_key
+    # one with a key that the server does not know
+    unknown = clinic.folder / "unknown"
+    unknown.mkdir()
+    for name in ("ca.crt", "settings.json"):
+        (unknown / name).write_bytes((clinic.home / "bern" / name).read_bytes())
+    key = ec.generate_private_key(ec.SECP384R1())
+    (unknown / "site.key").write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    )
+    clinic.start_site("unknown", unknown, clinic.folder / "bern.csv")
+    # one who was made for a server of another authority
+    federation.init(clinic.folder / "other", ["foreign"], "127.0.0.1", port, bundle.build())
+    clinic.start_site("foreign", clinic.folder / "other" / "foreign", clinic.folder / "bern.csv")
+    assert clinic.parts.pop("foreign").wait(PATIENCE) == 8
+    assert "not the one that this folder was made for" in clinic.output("foreign")
+    assert clinic.parts.pop("unknown").wait(PATIENCE) == 8
+    assert "does not know this site's key" in clinic.output("unknown").replace("\n", " ")
+    assert no_key.wait(PATIENCE) != 0
+    assert b"Failed to initialize the connection" in no_key.stdout.read()
+    status = clinic.start("status", "status", clinic.home)
+    assert status.wait(PATIENCE) == 0
+    assert clinic.output("status").count(": connected") == 3
+
+
+def test_the_port_of_the_sites_serves_sites_alone(clinic):
+    settings = federation.SiteSettings.load(clinic.home / "bern")
+    trust = ssl.create_default_context(cafile=clinic.home / "bern" / "ca.crt")
+    control = json.loads((clinic.home / "server" / "running.json").read_text())["control_port"]
+    with httpx.Client(verify=trust, trust_env=False) as client:
+
+        def status(port, path, **options):
+            return client.post(f"https://127.0.0.1:{port}{path}", **options).status_code
+
+        for path in ("/v1/control/list-nodes", "/v1/control/start-run", "/v1/runtime/acquire-task"):
+            assert status(settings.port, path) == 404
+            assert status(control, path) != 404
+        huge = {"content-length": str(MAX_REQUEST + 1)}
+        assert status(settings.port, "/v1/fleet/push-object", content=b"", headers=huge) == 413
+        assert status(settings.port, "/v1/fleet/pull-messages", content=b"x") in (400, 401, 415)
+
+
+def test_what_fails_at_a_site_stays_there(clinic):
+    """Two sites raise, in our half and outside: the third makes a model that says it was alone."""
+    clinic.behave("lyon", "raise")
+    clinic.behave("oslo", "raise outside")
+    run = clinic.run("alone", "--min-sites", 1)
+    assert run.wait(PATIENCE) == 0, clinic.output("run alone")
+    told = clinic.output("run alone")
+    assert "failed: lyon (its own part of the work failed" in told
+    assert "failed: oslo (its half of the app failed)" in told
+    assert "Without lyon, oslo" in told
+    assert formats.load(clinic.folder / "alone", ModelFile).clients == ("bern",)
+    assert not clinic.in_server(SECRET)
+    assert SECRET not in told
+    assert SECRET in (clinic.home / "lyon" / "site.log").read_text()
+    assert SECRET in (clinic.home / "oslo" / "flower.log").read_text()
+
+
+def test_too_few_sites_is_an_error_and_no_model(clinic):
+    """One site hangs, one is killed while it works, one answers garbage; all come back."""
+    clinic.behave("bern", "hang")
+    clinic.behave("oslo", "garbage")
+    run = clinic.run("quorum", "--timeout", 15, "--min-sites", 1)
+    clinic.wait_to_say("run quorum", "asked lyon")
+    clinic.interrupt("lyon", signal.SIGKILL)
+    assert run.wait(PATIENCE) == 5
+    told = " ".join(clinic.output("run quorum").split())
+    assert "at least 1 of 3; got 0" in told
+    assert "client 'bern' failed: it did not answer within 15 s" in told
+    assert "client 'lyon' failed: it did not answer within 15 s" in told
+    assert "client 'oslo' failed: its answer is not in order" in told
+    assert not (clinic.folder / "quorum").exists()
+    wait_for(lambda: not members(clinic.home / "lyon"), "what lyon left behind")
+    for name in NAMES:
+        clinic.behave(name, "well")
+    clinic.start_site("lyon")
+
+
+def test_an_interrupted_run_leaves_nothing_and_the_next_one_works(clinic):
+    run = clinic.run("stopped")
+    clinic.wait_to_say("run stopped", "asked bern")
+    assert clinic.interrupt("run stopped") == 130
+    assert run.poll() is not None
+    assert not (clinic.folder / "stopped").exists()
+    again = clinic.run("again")
+    assert again.wait(PATIENCE) == 0, clinic.output("run again")
+    file = formats.load(clinic.folder / "again", ModelFile)
+    assert file.model == in_process(FeCA(3, random_state=0), clinic.shards)
+
+
+def test_sites_find_a_server_that_was_started_again(clinic):
+    assert clinic.interrupt("server") == 0
+    wait_for(lambda: not members(clinic.home / "server"), "what the server left behind")
+    clinic.start("server", "server", clinic.home)
+    wait_for(lambda: "running.json" in os.listdir(clinic.home / "server"), "the server")
+    wait_for(lambda: clinic.connected() == list(NAMES), "sites to connect again")
+    second = clinic.start("second", "server", clinic.home)
+    assert second.wait(PATIENCE) == 8
+    assert "already running" in clinic.output("second")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_a_site_and_all_it_started(clinic, number):
+    name = "bern" if number == signal.SIGINT else "lyon"
+    assert members(clinic.home / name)
+    assert clinic.interrupt(name, number) == 0
+    wait_for(lambda: not members(clinic.home / name), f"what {name} left behind")
+    wait_for(lambda: name not in clinic.connected(), f"{name} to be missed")
