@@ -72,6 +72,7 @@ def main(folder: Path, private_port: int, listen: str) -> None:
     config = command._parse_superlink_lifespan_config()
     app = create_app(config, command.SuperLinkLifespan)
     state = app.state.linkstate_factory.state()
+    take_over(state)
     for name, key in settings.sites.items():
         state.create_node(
             NOOP_FLWR_AID,
@@ -91,6 +92,20 @@ def main(folder: Path, private_port: int, listen: str) -> None:
         )
     )
     server.run(sockets=[_listen("127.0.0.1", private_port), _listen(listen, settings.port)])
+
+
+def take_over(state: Any) -> None:
+    """Let a site in that comes back with its key while it still counts as connected.
+
+    A site that was killed would else be refused until its last heartbeat is a minute old.
+    """
+    activate = state.activate_node
+
+    def activate_anyway(node: int, interval: float) -> bool:
+        state.deactivate_node(node)
+        return bool(activate(node, interval))
+
+    state.activate_node = activate_anyway
 
 
 def _listen(host: str, port: int) -> socket.socket:
