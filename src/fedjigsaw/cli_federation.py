@@ -271,7 +271,7 @@ def status(folder: Folder, as_json: JsonFlag = False) -> None:
 # ----------------------------------------------------------------------------------------- parts
 
 
-def tell(event: Mapping[str, str]) -> None:
+def tell(event: Mapping[str, Any]) -> None:
     """A line per event of a run, on standard error."""
     words = {"waiting": "waiting for", "failed": "failed:"}
     told = f"{words.get(event['event'], event['event'])} {event['site']}"

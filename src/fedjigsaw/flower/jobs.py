@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from typing import Any, Self
 
 import httpx
@@ -95,8 +95,9 @@ def job_folder(home: Path, name: str) -> Path:
 
 
 def append_event(folder: Path, event: str, site: str, detail: str) -> None:
+    line = {"time": time(), "event": event, "site": site, "detail": detail}
     with (folder / "events.jsonl").open("a") as file:
-        file.write(json.dumps({"event": event, "site": site, "detail": detail}) + "\n")
+        file.write(json.dumps(line) + "\n")
 
 
 def write_result(folder: Path, **result: Any) -> None:
@@ -139,7 +140,7 @@ def submit(client: ControlHttpClient, home: Path, folder: Path) -> int:
     return int(response.run_id)
 
 
-def follow(client: ControlHttpClient, folder: Path, run: int) -> Iterator[dict[str, str]]:
+def follow(client: ControlHttpClient, folder: Path, run: int) -> Iterator[dict[str, Any]]:
     """All that happens in a run, as it happens; ends when its result is there."""
     seen, asked = 0, monotonic()
     ended = False
