@@ -1,14 +1,18 @@
 """Folders, certificates, keys and settings; jobs; what commands say when something is missing."""
 
 import json
+import re
+import shlex
 import socket
 import ssl
 import stat
 import threading
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_public_key, load_ssh_private_key
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from fedjigsaw import cli, cli_federation, formats
@@ -328,6 +332,15 @@ class TestCommands:
             done = self.run(*words)
             assert isinstance(done.exception, FedJigsawError), words
         assert not (tmp_path / "m").exists()
+
+    def test_the_page_has_no_option_that_is_not_there(self):
+        page = (Path(__file__).parents[2] / "docs" / "federation.md").read_text()
+        lines = re.findall(r"fedjigsaw federation (\w+ [^`\n]*?)(?: &| \.\.\.)?(?:`|\n)", page)
+        verbs = get_command(cli_federation.app).commands
+        assert {line.split()[0] for line in lines} == set(verbs)
+        for line in lines:
+            verb, *words = shlex.split(line)
+            verbs[verb].make_context(verb, words, resilient_parsing=True)
 
     def test_without_flower(self, clinic, monkeypatch):
         monkeypatch.setattr(cli_federation.importlib.util, "find_spec", lambda name: None)

@@ -4,6 +4,7 @@ Every part is a process of its own, started by the command that an operator woul
 are ended when the tests are, whatever happened.
 """
 
+import io
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ import ssl
 import subprocess
 import sys
 import time
+import zipfile
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +26,7 @@ import pyarrow.parquet
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from flwr.cli.build import build_fab_from_files
 
 from doubles import Lloyd
 from fedjigsaw import FeCA, formats
@@ -305,8 +308,27 @@ def test_an_interrupted_run_leaves_nothing_and_the_next_one_works(clinic):
     assert file.model == in_process(FeCA(3, random_state=0), clinic.shards)
 
 
+def test_a_site_runs_no_app_but_the_one_it_was_handed(clinic):
+    own = clinic.home / "server" / "app.fab"
+    handed = own.read_bytes()
+    with zipfile.ZipFile(io.BytesIO(handed)) as archive:
+        files = {name: archive.read(name) for name in archive.namelist() if name[0] != "."}
+    files["fedjigsaw_app/client.py"] += b"# now it could do anything\n"
+    own.write_bytes(build_fab_from_files(files)[0])
+    run = clinic.run("other app", "--min-sites", 1)
+    code = run.wait(PATIENCE)
+    own.write_bytes(handed)
+    assert code == 5
+    assert clinic.output("run other app").count("it refuses the app: it was handed another") >= 3
+    assert "refused an app" in clinic.output("oslo")
+
+
 def test_sites_find_a_server_that_was_started_again(clinic):
+    """The server ends in the middle of a run; the sites outlive it."""
+    run = clinic.run("orphan")
+    clinic.wait_to_say("run orphan", "asked oslo")
     assert clinic.interrupt("server") == 0
+    assert run.wait(PATIENCE) == 8, clinic.output("run orphan")
     wait_for(lambda: not members(clinic.home / "server"), "what the server left behind")
     clinic.start("server", "server", clinic.home)
     wait_for(lambda: "running.json" in os.listdir(clinic.home / "server"), "the server")
