@@ -311,10 +311,10 @@ def printed_as_it_grows(path: Path) -> Iterator[None]:
     """Show what is added to a log while other processes write it."""
     path.touch()
     ended = Event()
+    with path.open() as file:
+        file.seek(0, os.SEEK_END)
 
-    def follow() -> None:
-        with path.open() as file:
-            file.seek(0, os.SEEK_END)
+        def follow() -> None:
             while True:
                 last = ended.is_set()
                 for line in file:
@@ -323,10 +323,10 @@ def printed_as_it_grows(path: Path) -> Iterator[None]:
                     return
                 ended.wait(0.3)
 
-    thread = Thread(target=follow, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+        thread = Thread(target=follow, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()

@@ -1,17 +1,24 @@
 """Folders, certificates, keys and settings; jobs; what commands say when something is missing."""
 
+import asyncio
 import json
 import re
 import shlex
+import signal
 import socket
 import ssl
 import stat
 import threading
+import time
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_public_key, load_ssh_private_key
+from flwr.app import Error, Message, RecordDict
+from flwr.supercore.fab import Fab
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -23,10 +30,10 @@ from fedjigsaw.errors import (
     FedJigsawError,
     ParameterError,
 )
-from fedjigsaw.flower import bundle, federation, jobs, processes
+from fedjigsaw.flower import bundle, federation, jobs, processes, supernode
 from fedjigsaw.flower.records import Question
-from fedjigsaw.flower.site import load_site
-from fedjigsaw.flower.superlink import MAX_REQUEST, Gate
+from fedjigsaw.flower.site import Site, WatchedSite, load_site
+from fedjigsaw.flower.superlink import MAX_REQUEST, Gate, take_over
 from fedjigsaw.messages import Broadcast
 from flower_doubles import LocalGrid, context
 
@@ -203,6 +210,107 @@ class TestGate:
         gate = Gate(None, private_port=1)
         assert gate.refusal(self.scope("/v1/fleet/x", kind="websocket")) == 404
         assert gate.refusal({"type": "lifespan"}) is None
+
+    def test_a_refusal_is_an_answer(self):
+        sent = []
+
+        async def send(message):
+            sent.append(message)
+
+        async def app(scope, receive, send):
+            sent.append("through")
+
+        gate = Gate(app, private_port=1)
+        asyncio.run(gate(self.scope("/v1/control/start-run"), None, send))
+        assert [message.get("status") for message in sent] == [404, None]
+        asyncio.run(gate(self.scope("/v1/control/start-run", port=1), None, send))
+        assert sent[-1] == "through"
+
+    def test_a_key_takes_over_from_a_process_that_was_killed(self):
+        calls = []
+        state = SimpleNamespace(
+            activate_node=lambda node, interval: calls.append(("on", node, interval)) or True,
+            deactivate_node=lambda node: calls.append(("off", node)),
+        )
+        take_over(state)
+        assert state.activate_node(7, 30.0) is True
+        assert calls == [("off", 7), ("on", 7, 30.0)]
+
+
+class TestLeash:
+    """What a SuperNode may fetch and send."""
+
+    def conversation(self, messages):
+        """Send messages over a leashed connection; what arrives at the server's end."""
+        arrived = []
+
+        def send(message, tree, seconds):
+            arrived.append(message)
+            return {message.metadata.message_id}, "session"
+
+        def push(run, session, number, content):
+            arrived.append(content)
+
+        @contextmanager
+        def connect():
+            fab = Fab("hash", b"content", {})
+            yield 1, None, send, None, lambda number, run: fab, None, push, None
+
+        with supernode.leashed(connect) as line:
+            results = [line[2](message, None, 0.1) for message in messages]
+            assert line[4]("hash", 1).verifications["valid_license"]
+        return arrived, results
+
+    def test_an_error_leaves_as_a_number(self):
+        question = Message(RecordDict(), dst_node_id=1, message_type="query.summary")
+        question.metadata.__dict__["_message_id"] = "m"
+        error = Message(Error(2, "patient 4711 in /home/ada"), reply_to=question)
+        answer = Message(RecordDict(), reply_to=question)
+        arrived, results = self.conversation([error, answer])
+        assert b"4711" not in b"".join(x for x in arrived if isinstance(x, bytes))
+        assert (arrived[0].error.code, arrived[0].error.reason) == (2, "")
+        assert arrived[0].metadata.reply_to_message_id == "m"
+        assert arrived[-1] is answer
+        assert results[0] == (set(), "session")  # its content is already sent
+
+
+class TestProcesses:
+    def test_a_group_is_ended_as_a_whole(self, tmp_path, monkeypatch):
+        script = "import subprocess as s, sys, time\n"
+        script += "print(s.Popen(['sleep', '600']).pid, flush=True)\ntime.sleep(600)\n"
+        (tmp_path / "with_child.py").write_text(script)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        log = tmp_path / "flower.log"
+        with processes.running("with_child", folder=tmp_path) as process:
+            while not log.read_text().strip():
+                time.sleep(0.05)
+            assert process.poll() is None
+        assert process.returncode is not None
+        child, deadline = Path(f"/proc/{int(log.read_text())}/stat"), time.monotonic() + 30
+        while child.exists() and child.read_text().split()[2] != "Z":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def test_signals_interrupt(self):
+        before = signal.getsignal(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt), processes.stopped_by_signals():
+            signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGTERM) is before
+
+    def test_a_log_is_shown_as_it_grows(self, tmp_path, capsys):
+        (tmp_path / "log").write_text("old\n")
+        with (
+            cli_federation.printed_as_it_grows(tmp_path / "log"),
+            (tmp_path / "log").open("a") as f,
+        ):
+            f.write("new [x]\n")
+        assert capsys.readouterr().out == "new [x]\n"
+
+    def test_a_site_gives_up_when_nobody_waits(self, monkeypatch):
+        monkeypatch.setattr(Site, "answer", lambda self, question: time.sleep(60))
+        question = Question(Broadcast(0, 0), "feca", {"n_clusters": 1}, 0.1)
+        with pytest.raises(TimeoutError, match="nobody waits"):
+            WatchedSite("a", Path("a.csv")).answer(question)
 
 
 class TestJobs:

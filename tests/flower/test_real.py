@@ -4,6 +4,7 @@ Every part is a process of its own, started by the command that an operator woul
 are ended when the tests are, whatever happened.
 """
 
+import ctypes
 import io
 import json
 import os
@@ -27,13 +28,16 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from flwr.cli.build import build_fab_from_files
+from typer.testing import CliRunner
 
-from doubles import Lloyd
-from fedjigsaw import FeCA, formats
+from doubles import LLOYD, Lloyd
+from fedjigsaw import FeCA, cli, formats
+from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.flower import bundle, federation, jobs
 from fedjigsaw.flower.processes import environment, free_port
 from fedjigsaw.flower.superlink import MAX_REQUEST
 from fedjigsaw.formats import ModelFile
+from fedjigsaw.methods import METHODS
 
 pytestmark = pytest.mark.xdist_group("federation")
 
@@ -43,6 +47,11 @@ SECRET = "patient 4711"
 NAMES = ("bern", "lyon", "oslo")
 PATIENCE = 90
 BACKEND = ("FEDJIGSAW_BACKEND", "sklearn")  # the quickest to import, and one for all
+
+
+def end_with_the_tests():
+    """Linux: this process gets SIGTERM when the tests' own process ends, however it ends."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 def members(folder):
@@ -97,6 +106,7 @@ class Clinic:
                 | dict([BACKEND]),
                 cwd=self.folder,
                 start_new_session=True,
+                preexec_fn=end_with_the_tests,
             )
         return self.parts[name]
 
@@ -105,11 +115,19 @@ class Clinic:
         home = home or self.home / name
         return self.start(home.name, "site", home, "--data", data, "--min-cluster-size", 1)
 
+    def command(self, label, *words):
+        """A run whose model goes to the file `label`."""
+        return ["run", self.home, "-k", 3, "-o", self.folder / label, "--wait", 60, *words]
+
+    def start_run(self, label, *words):
+        return self.start(f"run {label}", *self.command(label, *words))
+
     def run(self, label, *words):
-        """Start a run; its model goes to the file `label`."""
-        model = self.folder / label
-        common = ["run", self.home, "-k", 3, "-o", model, "--wait", 30]
-        return self.start(f"run {label}", *common, *words)
+        """The same in this process, which saves its start: exit code and all that it told."""
+        words = ["federation", *map(str, self.command(label, *words))]
+        done = CliRunner().invoke(cli.app, words)
+        error = done.exception if isinstance(done.exception, FedJigsawError) else None
+        return (error or done).exit_code, f"{done.output} {error or ''}"
 
     def output(self, name):
         return (self.folder / f"{name}.out").read_text()
@@ -181,23 +199,26 @@ def in_process(clusterer, shards):
 
 
 def test_two_runs_at_once_each_give_the_bits_of_their_own_seed(clinic):
-    runs = {seed: clinic.run(f"seed{seed}", "--seed", seed) for seed in (0, 7)}
-    for seed, run in runs.items():
-        assert run.wait(PATIENCE) == 0, clinic.output(f"run seed{seed}")
+    first = clinic.start_run("seed0", "--seed", 0)
+    code, told = clinic.run("seed7", "--seed", 7)
+    assert code == 0, told
+    assert first.wait(PATIENCE) == 0, clinic.output("run seed0")
+    for seed, output in ((0, clinic.output("run seed0")), (7, told)):
         file = formats.load(clinic.folder / f"seed{seed}", ModelFile)
         assert file.model == in_process(FeCA(3, random_state=seed), clinic.shards)
         assert (file.clients, file.n_samples) == (NAMES, 360)
-        assert "answered oslo" in clinic.output(f"run seed{seed}")
-        assert "3 sites, 360 rows" in clinic.output(f"run seed{seed}")
+        assert "answered oslo" in output
+        assert "3 sites, 360 rows" in output
     assert len(list((clinic.home / "server" / "runs").iterdir())) == 2
 
 
-def test_several_rounds_give_the_same_bits(clinic):
-    run = clinic.run("rounds", "--method", "lloyd", "--json")
-    assert run.wait(PATIENCE) == 0, clinic.output("run rounds")
+def test_several_rounds_give_the_same_bits(clinic, monkeypatch):
+    monkeypatch.setitem(METHODS, "lloyd", LLOYD)
+    code, told = clinic.run("rounds", "--method", "lloyd", "--json")
+    assert code == 0, told
     file = formats.load(clinic.folder / "rounds", ModelFile)
     assert file.model == in_process(Lloyd(3, random_state=0), clinic.shards)
-    assert '"number": 1' in clinic.output("run rounds")
+    assert '"number": 1' in told
 
 
 def test_intruders_get_nowhere(clinic, tmp_path):
@@ -232,9 +253,8 @@ def test_intruders_get_nowhere(clinic, tmp_path):
     assert "does not know this site's key" in clinic.output("unknown").replace("\n", " ")
     assert no_key.wait(PATIENCE) != 0
     assert b"Failed to initialize the connection" in no_key.stdout.read()
-    status = clinic.start("status", "status", clinic.home)
-    assert status.wait(PATIENCE) == 0
-    assert clinic.output("status").count(": connected") == 3
+    done = CliRunner().invoke(cli.app, ["federation", "status", str(clinic.home)])
+    assert done.output.count(": connected") == 3, done.output
 
 
 def test_the_port_of_the_sites_serves_sites_alone(clinic):
@@ -263,9 +283,8 @@ def test_what_fails_at_a_site_stays_there(clinic):
     """Two sites raise, in our half and outside: the third makes a model that says it was alone."""
     clinic.behave("lyon", "raise")
     clinic.behave("oslo", "raise outside")
-    run = clinic.run("alone", "--min-sites", 1)
-    assert run.wait(PATIENCE) == 0, clinic.output("run alone")
-    told = clinic.output("run alone")
+    code, told = clinic.run("alone", "--min-sites", 1)
+    assert code == 0, told
     assert "failed: lyon (its own part of the work failed" in told
     assert "failed: oslo (its half of the app failed)" in told
     assert "Without lyon, oslo" in told
@@ -280,7 +299,7 @@ def test_too_few_sites_is_an_error_and_no_model(clinic):
     """One site hangs, one is killed while it works, one answers garbage; all come back."""
     clinic.behave("bern", "hang")
     clinic.behave("oslo", "garbage")
-    run = clinic.run("quorum", "--timeout", 15, "--min-sites", 1)
+    run = clinic.start_run("quorum", "--timeout", 15, "--min-sites", 1)
     clinic.wait_to_say("run quorum", "asked lyon")
     clinic.interrupt("lyon", signal.SIGKILL)
     assert run.wait(PATIENCE) == 5
@@ -297,13 +316,13 @@ def test_too_few_sites_is_an_error_and_no_model(clinic):
 
 
 def test_an_interrupted_run_leaves_nothing_and_the_next_one_works(clinic):
-    run = clinic.run("stopped")
+    run = clinic.start_run("stopped")
     clinic.wait_to_say("run stopped", "asked bern")
     assert clinic.interrupt("run stopped") == 130
     assert run.poll() is not None
     assert not (clinic.folder / "stopped").exists()
-    again = clinic.run("again")
-    assert again.wait(PATIENCE) == 0, clinic.output("run again")
+    code, told = clinic.run("again")
+    assert code == 0, told
     file = formats.load(clinic.folder / "again", ModelFile)
     assert file.model == in_process(FeCA(3, random_state=0), clinic.shards)
 
@@ -315,17 +334,16 @@ def test_a_site_runs_no_app_but_the_one_it_was_handed(clinic):
         files = {name: archive.read(name) for name in archive.namelist() if name[0] != "."}
     files["fedjigsaw_app/client.py"] += b"# now it could do anything\n"
     own.write_bytes(build_fab_from_files(files)[0])
-    run = clinic.run("other app", "--min-sites", 1)
-    code = run.wait(PATIENCE)
+    code, told = clinic.run("other app", "--min-sites", 1)
     own.write_bytes(handed)
-    assert code == 5
-    assert clinic.output("run other app").count("it refuses the app: it was handed another") >= 3
+    assert code == 5, told
+    assert told.count("it refuses the app: it was handed another") >= 3
     assert "refused an app" in clinic.output("oslo")
 
 
 def test_sites_find_a_server_that_was_started_again(clinic):
     """The server ends in the middle of a run; the sites outlive it."""
-    run = clinic.run("orphan")
+    run = clinic.start_run("orphan")
     clinic.wait_to_say("run orphan", "asked oslo")
     assert clinic.interrupt("server") == 0
     assert run.wait(PATIENCE) == 8, clinic.output("run orphan")
