@@ -4,13 +4,13 @@ Each benchmark compares two things in the same run and reports their ratio: the 
 the ratio is not. One JSON line per case goes to results/benchmarks.jsonl.
 """
 
-import json
 import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -21,13 +21,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from fedjigsaw import FeCA
+from fedjigsaw import FeCA, Jigsaw
 from fedjigsaw._inputs import Floats, Ints, stream
 from fedjigsaw.bench.cells import origin
-from fedjigsaw.datasets import gaussian_grid
-from fedjigsaw.formats import ModelFile, save, write_whole
-from fedjigsaw.kmeans import _labels, one_thread
-from fedjigsaw.messages import Model
+from fedjigsaw.bench.runner import compute, read_rows, write_rows
+from fedjigsaw.bench.studies import Job, studies
+from fedjigsaw.datasets import SOURCES, gaussian_grid
+from fedjigsaw.formats import ModelFile, save
+from fedjigsaw.kmeans import _labels, assign, one_thread
+from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.structure import empirical_radii, group_by_radius
 
 RESULTS = Path(__file__).parent.parent / "results" / "benchmarks.jsonl"
@@ -97,6 +99,60 @@ def aggregation() -> Iterator[Row]:
                 "ratio": plain / median(times),
                 "target": ">= 20, < 10 s, < 1000 MB at 1e5 centers",
             }
+
+
+def solving(k: int = 100) -> Iterator[Row]:
+    """Jigsaw's server on received centers in 16 dimensions, against ten restarts of k-means.
+
+    The same three kinds of input: "separate", "blurred" and "alone", where there is nothing to
+    find. Restarts are those of scikit-learn's weighted k-means++, on one thread as the server;
+    two are timed, and stand for ten. Target for 1e5 centers: under 30 s and 1 GB.
+    """
+    from sklearn.cluster import KMeans
+
+    for kind, width in (("separate", 1.0), ("blurred", 20.0), ("alone", 100.0)):
+        for n_clients in (100, 300, 1000):
+            summaries = _summaries(n_clients, width, k)
+            centers = np.concatenate([summary.centers for summary in summaries])
+            counts = np.concatenate([np.asarray(summary.counts) for summary in summaries])
+            work = partial(_aggregate, summaries, k)
+            with one_thread():
+                tracemalloc.start()
+                model = work()
+                peak = tracemalloc.get_traced_memory()[1]
+                tracemalloc.stop()
+                seconds = _seconds(work)
+                started = perf_counter()
+                two = KMeans(k, n_init=2, random_state=0).fit(centers, sample_weight=counts)
+                ten = (perf_counter() - started) * 5
+            weighted = counts @ assign(centers, model.centers)[1] ** 2
+            yield {
+                "benchmark": "solving",
+                "input": kind,
+                "n_centers": len(centers),
+                "n_clusters": k,
+                "seconds": seconds,
+                "peak_megabytes": peak / 1e6,
+                "ten_restarts_seconds_estimated": ten,
+                "ratio": seconds / ten,
+                "objective_over_best_of_two": weighted / two.inertia_,
+                "target": "<= 1, < 30 s, < 1000 MB at 1e5 centers",
+            }
+
+
+def _aggregate(summaries: list[Summary], k: int) -> Model:
+    return Jigsaw(k).aggregate(summaries, Broadcast(0, 0), stream(0, 0))
+
+
+def _summaries(n_clients: int, width: float, k: int) -> list[Summary]:
+    centers, _ = _received(n_clients, width, k)
+    rng = np.random.default_rng(2)
+    counts = rng.integers(1, 200, (n_clients, k))
+    sse = counts * width**2 * centers.shape[1] / 4
+    return [
+        Summary(int(n.sum()), c, counts=n, sse=s, client=str(i))
+        for i, (c, n, s) in enumerate(zip(np.split(centers, n_clients), counts, sse, strict=True))
+    ]
 
 
 def _received(n_clients: int, width: float, k: int = 100, d: int = 16) -> tuple[Floats, Floats]:
@@ -278,6 +334,29 @@ def _wait(condition: Callable[[], bool], seconds: float = 120.0) -> None:
         sleep(0.2)
 
 
+def methods() -> Iterator[Row]:
+    """Seconds of every method in cells of the paper's tables, against k-means on the pooled rows.
+
+    Cells whose data are not here are left out.
+    """
+    for name in ("table1", "table2"):
+        plans = [
+            plan
+            for plan in studies()[name].plans
+            if plan.name.split("/")[0] in ("S1", "CIFAR-10") and "(1.0)" not in plan.name
+        ]
+        if not SOURCES[plans[0].cell.dataset].is_here:
+            print(f"no data for {name}: set FEDJIGSAW_DATA")
+            continue
+        seconds = {
+            plan.name: float(compute(Job(name, plan.name, plan.cell, ()))["seconds"])
+            for plan in plans
+        }
+        pooled = next(value for cell, value in seconds.items() if cell.endswith("Centralized"))
+        for cell, value in seconds.items():
+            yield {"benchmark": "methods", "cell": cell, "seconds": value, "ratio": value / pooled}
+
+
 def _seconds(work: Callable[[], object]) -> float:
     started = perf_counter()
     work()
@@ -287,17 +366,18 @@ def _seconds(work: Callable[[], object]) -> float:
 BENCHMARKS = {
     "overhead": overhead,
     "aggregation": aggregation,
+    "solving": solving,
     "import_time": import_time,
     "large_file": large_file,
     "federation": federation,
+    "methods": methods,
 }
 
 
 def main(names: list[str]) -> None:
     """Run the named benchmarks (all by default); their new rows take the place of the old ones."""
     names = names or list(BENCHMARKS)
-    old = RESULTS.read_text().splitlines() if RESULTS.exists() else []
-    rows = [row for row in map(json.loads, old) if row["benchmark"] not in names]
+    rows = [row for row in read_rows(RESULTS) if row["benchmark"] not in names]
     for name in names:
         for row in BENCHMARKS[name]():
             print(
@@ -306,7 +386,7 @@ def main(names: list[str]) -> None:
                 )
             )
             rows.append({**row, **origin()})
-    write_whole(RESULTS, "".join(json.dumps(row) + "\n" for row in rows).encode())
+    write_rows(RESULTS, rows)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 import warnings
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
+from doubles import FailsOnNegative
 from fedjigsaw import CentralKMeans, FeCA, FewerClustersWarning
 from fedjigsaw.errors import DataError, DataTypeError, ParameterError
 
@@ -201,3 +203,38 @@ class TestBadInput:
         method = FeCA(2, random_state=0).fit(ROWS)
         with pytest.raises(DataError, match=r"data of FeCA.predict .* 1 features"):
             method.predict([[1.0]])
+
+
+class TestLocalLabels:
+    """Two clients; the row 40 of "b" lies nearer to the cluster of "a", but belongs to its own."""
+
+    SHARDS: ClassVar = {"a": [[0.0], [2.0]], "b": [[40.0], [98.0], [102.0], [160.0]]}
+
+    def test_by_hand(self):
+        near, local = (
+            FeCA(2, n_local_clusters=1, assign=rule, random_state=0).fit_clients(self.SHARDS)
+            for rule in ("nearest", "local")
+        )
+        assert near.cluster_centers_.ravel().tolist() == [100.0, 1.0]
+        assert near.labels_.tolist() == [1, 1, 1, 0, 0, 0]
+        assert local.labels_.tolist() == [1, 1, 0, 0, 0, 0]
+        assert local.inertia_ == near.inertia_  # the objective knows no clients
+        assert local.predict([[40.0]]).tolist() == [1]  # a row of nobody goes to the nearest
+
+    def test_rows_keep_their_order(self):
+        rows = np.concatenate([self.SHARDS["b"][:2], self.SHARDS["a"], self.SHARDS["b"][2:]])
+        method = FeCA(2, n_local_clusters=1, assign="local", random_state=0)
+        assert method.fit(rows, clients=list("bbaabb")).labels_.tolist() == [0, 0, 1, 1, 0, 0]
+
+    def test_a_failed_client_gets_the_nearest(self):
+        method = FailsOnNegative(1, assign="local", random_state=0)
+        method.fit_clients({"a": [[1.0], [2.0]], "b": [[-1.0]]}, min_clients=1)
+        assert [s.client for s in method.summaries_] == ["a"]
+        assert method.labels_.tolist() == [0, 0, 0]
+
+    def test_summaries_are_what_was_sent(self):
+        method = FeCA(2, n_local_clusters=1, random_state=0).fit_clients(self.SHARDS)
+        assert [s.client for s in method.summaries_] == ["a", "b"]
+        assert [s.centers.tolist() for s in method.summaries_] == [[[1.0]], [[100.0]]]
+        assert sum(s.nbytes for s in method.summaries_) == method.transcript_.bytes_up
+        assert method.summaries_[0].counts is None  # FeCA's server does not need them

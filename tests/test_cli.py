@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedjigsaw import __version__, cli, datasets
+from fedjigsaw._console import parse_params
 from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.methods import METHODS
 
@@ -125,7 +126,7 @@ class TestSimulate:
         [("a=False", False), ("a=null", None), ("a=None", None), ("a=3", 3), ("a=b=c", "b=c")],
     )
     def test_spellings_of_a_parameter(self, text, value):
-        assert cli._parse_param(text) == ("a", value)
+        assert parse_params([text]) == {"a": value}
 
     def test_a_parameter_goes_to_the_methods_that_have_it(self, run):
         words = ["--method", "feca", "--method", "central", "-p", "refine=False", "--json"]
@@ -148,7 +149,7 @@ class TestSimulate:
         [
             (["--dataset", "s9"], "name of a data set must be one of"),
             (["--method", "kmeens"], "name of a method must be one of feca"),
-            (["-p", "refine"], "--param of simulate must be name=value; got 'refine'"),
+            (["-p", "refine"], "--param of a method must be name=value; got 'refine'"),
             (["-p", "refine=perhaps", "--method", "feca"], "refine of FeCA must be True or False"),
             (["-p", "speed=3"], "parameters of FeCA must be among"),
             (["-p", "n_clusters=3"], "parameters of FeCA must be among n_local_clusters"),
@@ -221,3 +222,64 @@ class TestAsAProcess:
         done = shell(*command, "--help")
         assert done.returncode == 0
         assert "Usage: fedjigsaw" in done.stdout
+
+
+class TestReproduce:
+    def test_lists_tables_and_what_is_done(self, run, tmp_path):
+        shown = run("reproduce", "--out", tmp_path).stdout
+        assert "table1" in shown
+        assert "0 of 880" in shown
+        found = json.loads(run("reproduce", "--out", tmp_path, "--json").stdout)
+        assert found["sigma"] == {"about": found["sigma"]["about"], "done": 0, "cells": 9}
+
+    def test_unknown_table(self, run):
+        with pytest.raises(FedJigsawError, match="got 'table9'"):
+            run("reproduce", "table9")
+
+    def test_computes_shows_and_keeps(self, run, tmp_path, load_or_skip):
+        load_or_skip("s1")
+        words = ("reproduce", "radius", "--runs", "1", "--out", tmp_path)
+        first = run(*words, "--jobs", "2")
+        assert "| empirical" in first.stdout
+        assert "Ours (the paper's): " in first.stdout
+        kept = (tmp_path / "radius.jsonl").read_text()
+        assert kept.count("\n") == 6
+        again = run(*words, "--json")
+        assert "6 of 6 cells are in" in again.stderr
+        assert (tmp_path / "radius.jsonl").read_text() == kept
+        (cell, *_) = json.loads(again.stdout)["radius"]
+        assert (cell["cell"], cell["runs"], cell["paper"]) == ("iid/theoretical", 1, [1.1, 0.1])
+        run(*words, "--fresh")
+        assert (tmp_path / "radius.jsonl").read_text() != kept  # other seconds
+
+    def test_rows_of_other_code_are_told(self, run, tmp_path, load_or_skip):
+        load_or_skip("s1")
+        words = ("reproduce", "sigma", "--runs", "1", "--out", tmp_path)
+        run(*words)
+        path = tmp_path / "sigma.jsonl"
+        lines = [json.loads(line) | {"commit": "abc"} for line in path.read_text().splitlines()]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert "Some are of other commits or backends: abc (" in run(*words).stderr
+
+
+class TestAutoK:
+    def test_simulate_takes_the_methods_that_can(self, run):
+        found = json.loads(
+            run("simulate", *FAST[:-2], "-k", "auto", "--json", "-p", "max_clusters=25").stdout
+        )
+        assert {row["method"] for row in found["rows"]} == {"jigsaw"}
+        assert [row["n_clusters"] for row in found["rows"]] == ["auto", "auto"]
+        assert [row["n_found"] for row in found["rows"]] == [15, 15]
+
+    def test_a_method_that_cannot(self, run):
+        with pytest.raises(
+            FedJigsawError, match="n_clusters of FeCA must be an integer >= 1; got 'auto'"
+        ):
+            run("simulate", "--method", "feca", "-k", "auto")
+
+    @pytest.mark.parametrize("k", ["0", "-3", "many", "1.5"])
+    @pytest.mark.parametrize("command", ["simulate", "aggregate", "summarize"])
+    def test_no_number_at_all(self, run, command, k):
+        words = [] if command == "simulate" else ["x", "-o", "y"]
+        result = run(command, *words, f"-k={k}")
+        assert result.exit_code == 2

@@ -86,11 +86,11 @@ class TestFailures:
         method = FailsOnNegative(2, random_state=0)
         people = clients(method, a=GOOD, b=BAD, c=GOOD)
         with engine(people) as running:
-            model, transcript = run_rounds(method, running, seed=0, min_clients=2)
+            model, transcript, summaries = run_rounds(method, running, seed=0, min_clients=2)
+        assert [summary.client for summary in summaries] == ["a", "c"]
         assert transcript.clients == ("a", "c")
         assert transcript.failures == (Failure("b", "RuntimeError: cannot take a negative number"),)
-        whole, _ = run_rounds(method, SerialEngine(people[::2]), seed=0)
-        assert model == whole
+        assert model == run_rounds(method, SerialEngine(people[::2]), seed=0).model
 
     def test_by_default_all_must_answer(self):
         method = FailsOnNegative(2)
@@ -209,7 +209,8 @@ def test_the_server_sees_replies_by_name_on_one_thread_with_a_stream_per_round()
 
 def test_rounds_build_on_one_another():
     engine = SerialEngine(clients(Counter(), a=GOOD, b=GOOD))
-    model, transcript = run_rounds(Counter(), engine, seed=0, n_rounds=3)
+    model, transcript, summaries = run_rounds(Counter(), engine, seed=0, n_rounds=3)
     assert model.centers[0, 0] == 14  # 2, then 2 * 3, then 2 * 7
+    assert [summary.centers[0, 0] for summary in summaries] == [7, 7]  # those of the last round
     assert [r.number for r in transcript.rounds] == [0, 1, 2]
     assert [r.bytes_down for r in transcript.rounds] == [2 * 16, 2 * 24, 2 * 24]

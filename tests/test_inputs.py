@@ -56,12 +56,8 @@ def test_seeds():
 
 
 def test_split_keeps_order_within_a_client():
-    rows = np.arange(10.0).reshape(5, 2)
-    shards = inputs.split_by_client(rows, ["b", "a", "b", "a", "b"], owner="x")
-    assert {name: part[:, 0].tolist() for name, part in shards.items()} == {
-        "a": [2.0, 6.0],
-        "b": [0.0, 4.0, 8.0],
-    }
+    members = inputs.rows_by_client(5, ["b", "a", "b", "a", "b"], owner="x")
+    assert {name: rows.tolist() for name, rows in members.items()} == {"a": [1, 3], "b": [0, 2, 4]}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +78,7 @@ def test_split_keeps_order_within_a_client():
 )
 def test_bad_client_ids(clients, error, words):
     with pytest.raises(error, match=words):
-        inputs.split_by_client(np.zeros((3, 1)), clients, owner="X.fit")
+        inputs.rows_by_client(3, clients, owner="X.fit")
 
 
 def test_two_ids_with_one_name():

@@ -184,7 +184,7 @@ def test_assign_works_in_blocks(rng, monkeypatch):
     X, centers = rng.normal(size=(1000, 3)), rng.normal(size=(4, 3))
     whole = assign(X, centers)
     monkeypatch.setattr(
-        "fedjigsaw.kmeans._blocks", lambda n, width: (slice(i, i + 7) for i in range(0, n, 7))
+        "fedjigsaw.kmeans.blocks", lambda n, width: (slice(i, i + 7) for i in range(0, n, 7))
     )
     parts = assign(X, centers)
     assert (whole[0] == parts[0]).all()
@@ -218,3 +218,16 @@ class TestBackend:
         with one_thread():
             assert all(library["num_threads"] == 1 for library in threadpool_info())
         assert [library["num_threads"] for library in threadpool_info()] == before
+
+
+@pytest.mark.usefixtures("backend")
+def test_start_from_given_centers():
+    """From these two, Lloyd's iterations end at a poor solution, far from the origin or not."""
+    X = np.array([[0.0], [1.0], [10.0], [11.0], [20.0], [21.0]])
+    for shift in (0.0, 1e7):
+        start = np.array([[0.5], [10.5], [20.5]]) + shift
+        found = kmeans(X + shift, 3, rng=np.random.default_rng(0), init=start)
+        assert np.allclose(found.centers, start)
+        stuck = np.array([[0.0], [1.0], [15.5]]) + shift
+        found = kmeans(X + shift, 3, rng=np.random.default_rng(0), init=stuck)
+        assert np.allclose(found.centers, stuck)

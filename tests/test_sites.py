@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from fedjigsaw import (
     FeCA,
     FewerClustersWarning,
+    Jigsaw,
     cli,
     datasets,
     formats,
@@ -54,6 +55,56 @@ def grid_sites(tmp_path_factory):
 
 def paths(folder):
     return sorted(path for path in folder.iterdir() if path.suffix in (".csv", ".parquet"))
+
+
+@pytest.mark.filterwarnings("ignore::fedjigsaw.FewerClustersWarning")
+class TestLocalLabels:
+    @pytest.fixture
+    def made(self, grid_sites):
+        """Summaries by client, and the model; the last site has its columns the other way round."""
+        folder, _, _ = grid_sites
+        made = {p.stem: sites.summarize(p, 15, guard=OFF, seed=7) for p in paths(folder)}
+        made["4"] = sites.reorder(made["4"], ("y", "x"))
+        return made, sites.aggregate(made, 15, seed=7)
+
+    def test_by_file_equals_in_memory(self, grid_sites, made):
+        folder, data, ids = grid_sites
+        summaries, model = made
+        shards = {str(m): data.X[ids == m] for m in range(5)}
+        memory = FeCA(15, assign="local", random_state=7).fit_clients(shards)
+        found = []
+        for path in paths(folder):
+            for part in sites.assign(path, model, local=summaries[path.stem]):
+                found.append(part.labels.to_numpy())
+                centers = model.model.centers[found[-1]]
+                true = np.linalg.norm(data.X[ids == int(path.stem)] - centers, axis=1)
+                assert np.allclose(part.distances.to_numpy(), true)
+        assert np.concatenate(found).tolist() == memory.labels_.tolist()
+        assert (
+            np.concatenate(found).tolist()
+            != memory.predict(np.concatenate(list(shards.values()))).tolist()
+        )
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"method": "jigsaw"}, "method of the summary of client '0' must be that of the model, feca; got jigsaw"),
+            ({"columns": ("x", "z")}, "columns of the summary"),
+            ({"scaler": scaling.Scaler(("x", "y"), np.zeros(2), np.ones(2))}, "scaler of the summary"),
+        ],
+    )  # fmt: skip
+    def test_a_summary_of_another_round(self, grid_sites, made, change, words):
+        summaries, model = made
+        other = replace(summaries["0"], **change)
+        with pytest.raises(MessageError, match=words):
+            next(sites.assign(paths(grid_sites[0])[0], model, local=other))
+
+    def test_a_summary_of_another_site(self, grid_sites, made):
+        summaries, model = made
+        stranger = replace(summaries["0"].summary, client="x")
+        other = replace(summaries["0"], summary=stranger)
+        with pytest.raises(MessageError, match="among those of the model, '0', '1', .*; got 'x'"):
+            next(sites.assign(paths(grid_sites[0])[0], model, local=other))
 
 
 @pytest.mark.filterwarnings("ignore::fedjigsaw.FewerClustersWarning")
@@ -139,7 +190,10 @@ class TestFitTogether:
             ({"columns": ["y"]}, "columns of B must be those of A"),
             ({"params": {"radius": "theoretical"}}, "parameters of B"),
             ({"client": "0"}, "client of B must be different from that of A; got '0'"),
-            ({"scaler": scaling.Scaler(("x", "y"), np.zeros(2), np.ones(2))}, "scaler of B"),
+            (
+                {"scaler": scaling.Scaler(("x", "y"), np.zeros(2), np.ones(2))},
+                "scaler of B",
+            ),
         ],
     )
     def test_both_files_are_named(self, two, options, words):
@@ -361,3 +415,85 @@ class TestCommands:
         assert json.loads(run("inspect a.summary --json").stdout)["lines"]
         with pytest.raises(MessageError, match="one of fedjigsaw's|header"):
             run("inspect b.csv")
+
+
+class TestJigsawByFile:
+    """Counts, support and the choice of k survive in files."""
+
+    @pytest.fixture
+    def made(self, grid_sites, tmp_path):
+        """Summaries and a model, as the commands write them."""
+        folder, _, _ = grid_sites
+        runner = CliRunner()
+        for path in paths(folder):
+            words = ["summarize", path, "-o", tmp_path / path.stem, "-k", "auto"]
+            words += ["--method", "jigsaw", "-p", "max_clusters=25", "--min-cluster-size", "3"]
+            done = runner.invoke(cli.app, [str(word) for word in words])
+            assert done.exit_code == 0, done.output
+        return [tmp_path / str(m) for m in range(5)], tmp_path / "model"
+
+    def aggregate(self, made, *words):
+        files, model = made
+        line = ["aggregate", *files, "-o", model, "--force", *words]
+        return CliRunner().invoke(cli.app, [str(word) for word in line])
+
+    def test_k_is_found_and_shown(self, made, grid_sites):
+        done = self.aggregate(made, "-k", "auto")
+        assert done.exit_code == 0, done.output
+        assert "-> 15 centers" in done.output
+        model = formats.load(made[1], ModelFile)
+        assert model.model.tensors["support_points"].sum() == model.n_samples == 1500
+        text = CliRunner().invoke(cli.app, ["inspect", str(made[1])]).stdout
+        assert "Number of clusters: 15, of the largest index up to 25; runner-up" in text
+        assert "Support of each cluster" in text
+        points, clients = (model.model.tensors[f"support_{n}"][0] for n in ("points", "clients"))
+        assert f"  0: {clients} clients, {points} rows, spread" in text
+        assert "15: " not in text.partition("Support")[2]
+        assert "margin" in text
+        bits = model.model.tensors["skew"].item()
+        rule = "by local centers (assign --local)" if bits >= 1 else "by the nearest"
+        assert f"{bits:.2f} bits about its cluster: label rows {rule}." in text
+
+    def test_a_given_k_after_summaries_for_auto(self, made):
+        done = self.aggregate(made, "-k", "7")
+        assert "-> 7 centers" in done.output
+        assert (
+            "Number of clusters"
+            not in CliRunner().invoke(cli.app, ["inspect", str(made[1])]).stdout
+        )
+
+    def test_file_and_memory_agree(self, grid_sites):
+        folder, data, ids = grid_sites
+        summaries = {
+            p.stem: sites.summarize(p, 15, method="jigsaw", guard=OFF, seed=7)
+            for p in paths(folder)
+        }
+        model = sites.aggregate(summaries, 15, seed=7)
+        shards = {str(m): data.X[ids == m] for m in range(5)}
+        memory = Jigsaw(15, random_state=7).fit_clients(shards)
+        assert model.model.centers.tobytes() == memory.cluster_centers_.tobytes()
+        assert memory.support_["points"].tolist() == model.model.tensors["support_points"].tolist()
+
+    def test_withheld_counts_are_told(self, grid_sites, tmp_path):
+        folder, _, _ = grid_sites
+        for m, path in enumerate(paths(folder)):
+            guard = Guard(5, "none" if m < 2 else None)
+            file = sites.summarize(path, 15, method="jigsaw", guard=guard)
+            formats.save(file, tmp_path / str(m))
+        done = self.aggregate(
+            ([tmp_path / str(m) for m in range(5)], tmp_path / "model"), "-k", "15"
+        )
+        assert done.exit_code == 0, done.output
+        assert "2 of 5 clients sent no counts" in " ".join(done.output.split())
+
+    def test_several_rounds_are_refused(self, grid_sites):
+        folder, _, _ = grid_sites
+        with pytest.raises(ParameterError, match="one that needs a single round"):
+            sites.summarize(paths(folder)[0], 15, method="jigsaw", params={"n_rounds": 2})
+
+    def test_a_foreign_model_with_wrong_support(self, made, tmp_path):
+        self.aggregate(made, "-k", "auto")
+        file = formats.load(made[1], ModelFile)
+        wrong = replace(file.model, tensors={**file.model.tensors, "support_points": np.ones(3)})
+        with pytest.raises(MessageError, match="support of a model must be"):
+            describe(replace(file, model=wrong), 1)

@@ -14,8 +14,12 @@ from fedjigsaw import datasets, metrics, partition
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.central import CentralKMeans
 from fedjigsaw.engine import Client, Engine, ProcessEngine, SerialEngine, run_rounds
-from fedjigsaw.errors import FedJigsawError, FewerClustersWarning
+from fedjigsaw.errors import CountsWarning, FedJigsawError, FewerClustersWarning
 from fedjigsaw.feca import FeCA
+from fedjigsaw.fuzzy import FuzzyCMeans
+from fedjigsaw.jigsaw import Jigsaw
+from fedjigsaw.kfed import KFed
+from fedjigsaw.match_averaging import MatchAveraging
 from fedjigsaw.messages import Broadcast, Failure, Model, Summary, Transcript
 
 try:
@@ -27,12 +31,17 @@ __all__ = [
     "Broadcast",
     "CentralKMeans",
     "Client",
+    "CountsWarning",
     "Engine",
     "Failure",
     "FeCA",
     "FedJigsawError",
     "FederatedClusterer",
     "FewerClustersWarning",
+    "FuzzyCMeans",
+    "Jigsaw",
+    "KFed",
+    "MatchAveraging",
     "Model",
     "ProcessEngine",
     "SerialEngine",

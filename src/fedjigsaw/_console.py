@@ -23,8 +23,49 @@ PIPE_WIDTH = 140 if "COLUMNS" not in os.environ else None
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
+
+def cluster_count(text: str | int) -> int | str:
+    """A number of clusters, or "auto" where the method is to find it."""
+    if text == "auto":
+        return "auto"
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise typer.BadParameter(f"{text!r} is neither a number >= 1 nor auto.")
+    return number
+
+
+CLUSTERS = typer.Option(
+    "-k",
+    "--n-clusters",
+    parser=cluster_count,
+    metavar="K",
+    help="Clusters in all data; `auto` where the method finds their number (jigsaw).",
+)
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+ParamFlag = Annotated[
+    list[str] | None,
+    typer.Option("-p", "--param", help="A parameter of the method, e.g. -p n_init=20; repeat."),
+]
+
+
+def parse_params(texts: Sequence[str] | None) -> dict[str, Any]:
+    """Texts of the form name=value, with the value in JSON or Python spelling, else as text."""
+    return dict(_parse_param(text) for text in texts or [])
+
+
+def _parse_param(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ParameterError(complaint("--param", "a method", "name=value", repr(text)))
+    spelled = {"True": "true", "False": "false", "None": "null"}
+    try:
+        return name, json.loads(spelled.get(value, value))
+    except ValueError:
+        return name, value
 
 
 def print_json(value: Any) -> None:
@@ -44,6 +85,14 @@ def track(items: Iterable[T], label: str) -> Iterator[T]:
 
 
 @contextmanager
+def count_steps(label: str, total: int) -> Iterator[Callable[[], object]]:
+    """Progress over steps that end in any order."""
+    with _progress() as progress:
+        task = progress.add_task(label, total=total)
+        yield lambda: progress.advance(task)
+
+
+@contextmanager
 def count_rows(label: str, total: int | None) -> Iterator[Callable[[int], object]]:
     """Progress over the rows of a file, with the time left where their number is known."""
     with _progress() as progress:
@@ -53,18 +102,6 @@ def count_rows(label: str, total: int | None) -> Iterator[Callable[[int], object
 
 def _progress() -> Progress:
     return Progress(console=err, transient=True, disable=not err.is_terminal)
-
-
-def parse_param(text: str, command: str) -> tuple[str, Any]:
-    """name=value, with the value in JSON or Python spelling, else as text."""
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise ParameterError(complaint("--param", command, "name=value", repr(text)))
-    spelled = {"True": "true", "False": "false", "None": "null"}
-    try:
-        return name, json.loads(spelled.get(value, value))
-    except ValueError:
-        return name, value
 
 
 def split_names(names: str | None) -> list[str] | None:

@@ -15,6 +15,7 @@ from fedjigsaw.errors import DataError, DataTypeError, ParameterError, complaint
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Rows = Ints | slice  # some rows of an array
 RandomState = int | np.random.RandomState | np.random.Generator | None
 
 MAX_NAME_LENGTH = 200
@@ -40,10 +41,14 @@ def is_integer(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
 
 
-def integer(low: int, *, or_none: bool = False) -> Rule:
+def integer(low: int, *, or_none: bool = False, or_word: str | None = None) -> Rule:
     return Rule(
-        f"an integer >= {low}" + (" or None" if or_none else ""),
-        lambda value: (value is None and or_none) or (is_integer(value) and int(value) >= low),  # type: ignore[call-overload]
+        f"an integer >= {low}" + " or None" * or_none + (f" or {or_word!r}" if or_word else ""),
+        lambda value: (
+            (value is None and or_none)
+            or (isinstance(value, str) and value == or_word)
+            or (is_integer(value) and int(value) >= low)  # type: ignore[call-overload]
+        ),
     )
 
 
@@ -158,10 +163,10 @@ def name_clients(ids: Iterable[Hashable], *, owner: str) -> list[str]:
     return names
 
 
-def split_by_client(rows: Floats, clients: Any, *, owner: str) -> dict[str, Floats]:
-    """Cut the rows into one block per client id; within a block they keep their order."""
+def rows_by_client(n_rows: int, clients: Any, *, owner: str) -> dict[str, Rows]:
+    """Which rows each client holds, in ascending order; None is a single client."""
     if clients is None:
-        return {"0": rows}
+        return {"0": slice(None)}
     try:
         mixed = (
             isinstance(clients, (list, tuple)) and len({isinstance(c, str) for c in clients}) > 1
@@ -169,8 +174,8 @@ def split_by_client(rows: Floats, clients: Any, *, owner: str) -> dict[str, Floa
         ids = np.asarray(clients, dtype=object if mixed else None)
     except ValueError as error:
         raise DataError(complaint("clients", owner, "one id per row", error)) from error
-    if ids.shape != (len(rows),):
-        allowed = f"one id per row, shape ({len(rows)},)"
+    if ids.shape != (n_rows,):
+        allowed = f"one id per row, shape ({n_rows},)"
         raise DataError(complaint("clients", owner, allowed, f"shape {ids.shape}"))
     if ids.dtype.kind == "O":  # one by one: what is no id at all, and in which row
         for row, client in enumerate(ids):
@@ -185,7 +190,7 @@ def split_by_client(rows: Floats, clients: Any, *, owner: str) -> dict[str, Floa
     names = name_clients(different.tolist(), owner=owner)
     order = np.argsort(block, kind="stable")
     cuts = np.cumsum(np.bincount(block))[:-1]
-    return dict(zip(names, np.split(rows[order], cuts), strict=True))
+    return dict(zip(names, np.split(order, cuts), strict=True))
 
 
 # ---------------------------------------------------------------------------------- randomness

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,19 +20,23 @@ from sklearn.utils.validation import check_is_fitted
 from fedjigsaw._inputs import (
     Floats,
     Ints,
+    Rows,
     Rule,
     check_data,
     check_parameters,
     name_clients,
+    one_of,
     resolve_seed,
-    split_by_client,
+    rows_by_client,
 )
 from fedjigsaw.engine import Client, Engine, SerialEngine, run_rounds
 from fedjigsaw.errors import DataError, FewerClustersWarning, ParameterError, complaint
-from fedjigsaw.kmeans import assign, count_distinct
+from fedjigsaw.kmeans import assign as nearest
+from fedjigsaw.kmeans import count_distinct
 from fedjigsaw.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary, Transcript
 
+ASSIGN = one_of("nearest", "local")  # the rule for the parameter `assign`
 EngineFactory = Callable[[Sequence[Client]], Engine]
 
 
@@ -51,17 +56,22 @@ class FederatedClusterer(
     ----------
     cluster_centers_ : array of shape (n_clusters_, n_features_in_)
     labels_ : array of shape (n_samples,)
-        Nearest center of every row, in the order in which the rows came.
+        Cluster of every row, in the order in which the rows came: that of its nearest center, or,
+        with ``assign="local"``, that of its client's nearest local center.
     n_clusters_ : int
         Number of centers found; less than asked for where the summaries held no more.
+    assign_ : str
+        By which of the two rules `labels_` came about.
     inertia_ : float
-        Summed squared distance of all rows to their center.
+        Summed squared distance of all rows to their nearest center.
     n_iter_ : int
         Rounds of communication that the run took.
     transcript_ : Transcript
         Who sent how much, who failed and why, and the seed of the run.
     model_ : Model
         What the server made of the summaries.
+    summaries_ : tuple of Summary
+        What the clients sent in the last round, in the order of their names: all that left them.
     n_features_in_ : int
     feature_names_in_ : array of str, where the data had column names.
     """
@@ -69,6 +79,8 @@ class FederatedClusterer(
     method: ClassVar[str]
     rules: ClassVar[Mapping[str, Rule]]
     n_rounds: int = 1
+    # how `labels_` come about; a parameter of every method whose summaries hold local centers
+    assign: str = "nearest"
     # the fields of a summary, besides its centers, that `aggregate` needs: no others are sent
     sends: ClassVar[tuple[str, ...]] = ("radii", "counts", "sse", "tensors")
     # True where raw rows leave the clients: a benchmark, not a federation
@@ -79,11 +91,18 @@ class FederatedClusterer(
 
     cluster_centers_: Floats
     labels_: Ints
+    assign_: str
     n_clusters_: int
     inertia_: float
     n_iter_: int
     transcript_: Transcript
     model_: Model
+    summaries_: tuple[Summary, ...]
+
+    @property
+    def total_rounds(self) -> int:
+        """How often the server asks every client."""
+        return self.n_rounds
 
     @abstractmethod
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
@@ -124,9 +143,9 @@ class FederatedClusterer(
         owner = f"{type(self).__name__}.fit"
         with self._all_or_nothing():
             rows = check_data(self, X, owner=owner, reset=True)
-            shards = split_by_client(rows, clients, owner=owner)
-            self._fit(rows, shards, engine, min_clients)
-        if self.n_clusters_ < self.n_clusters:
+            members = rows_by_client(len(rows), clients, owner=owner)
+            self._fit(rows, members, engine, min_clients)
+        if self.n_clusters_ < self._n_asked:
             self._warn_of_fewer(rows)
         return self
 
@@ -155,19 +174,33 @@ class FederatedClusterer(
         if not isinstance(shards, Mapping):
             shards = dict(enumerate(shards))
         names = name_clients(shards, owner=owner)
-        checked: dict[str, Floats] = {}
+        checked: list[Floats] = []
         with self._all_or_nothing():
             for name, shard in zip(names, shards.values(), strict=True):
-                checked[name] = check_data(self, shard, owner=f"client {name!r}", reset=not checked)
-            rows = np.concatenate(list(checked.values()))
-            self._fit(rows, checked, engine, min_clients)
-        if self.n_clusters_ < self.n_clusters:
+                checked.append(check_data(self, shard, owner=f"client {name!r}", reset=not checked))
+            ends = np.cumsum([len(rows) for rows in checked]).tolist()
+            blocks = (slice(start, end) for start, end in pairwise([0, *ends]))
+            rows = np.concatenate(checked)
+            self._fit(rows, dict(zip(names, blocks, strict=True)), engine, min_clients)
+        if self.n_clusters_ < self._n_asked:
             self._warn_of_fewer(rows)
         return self
 
-    def predict(self, X: Any) -> Ints:
-        """Nearest center of each row."""
-        return assign(self._known(X, "predict"), self.cluster_centers_)[0]
+    def predict(self, X: Any, *, clients: Any = None) -> Ints:
+        """Nearest center of each row, or, for rows of known `clients`, as ``assign="local"`` does.
+
+        Parameters
+        ----------
+        clients : array of shape (n_samples,), who holds each row, as in `fit`
+            A row then follows the nearest center that its client sent, to wherever that one went.
+            Rows of clients that took no part in the fit get the nearest center.
+        """
+        rows = self._known(X, "predict")
+        labels, _ = nearest(rows, self.cluster_centers_)
+        if clients is not None:
+            owner = f"{type(self).__name__}.predict"
+            self._relabel(labels, rows, rows_by_client(len(rows), clients, owner=owner))
+        return labels
 
     def transform(self, X: Any) -> Floats:
         """Distance of each row to each center."""
@@ -175,12 +208,25 @@ class FederatedClusterer(
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the summed squared distance of the rows to their nearest center."""
-        _, distances = assign(self._known(X, "score"), self.cluster_centers_)
+        _, distances = nearest(self._known(X, "score"), self.cluster_centers_)
         return -float(distances @ distances)
 
     def check(self) -> None:
         """Hold the parameters against `rules`; `fit` does this first."""
         check_parameters(type(self).__name__, self.rules, self.get_params(deep=False))
+
+    @classmethod
+    def label_centers(cls, model: Model, centers: Floats) -> Ints:
+        """Cluster of each local center, and with ``assign="local"`` of the rows around it."""
+        return nearest(centers, model.centers)[0]
+
+    def label_rule(self, model: Model) -> str:
+        """How `labels_` come about, "nearest" or "local", once the model is known."""
+        return self.assign
+
+    def at_client(self, name: str) -> Self:
+        """The method as this client runs it: the same everywhere, unless a method says else."""
+        return self
 
     def make_model(self, centers: Floats, **tensors: np.ndarray) -> Model:
         """What `aggregate` returns: the centers, signed with this method and its parameters."""
@@ -192,7 +238,7 @@ class FederatedClusterer(
         return {
             name: value.item() if isinstance(value, np.generic) else value
             for name, value in params.items()
-            if value is None or isinstance(value, (bool, int, float, str, np.generic))
+            if value is None or isinstance(value, (bool, int, float, str, dict, np.generic))
         }
 
     def _known(self, X: Any, verb: str) -> Floats:
@@ -213,11 +259,11 @@ class FederatedClusterer(
     def _fit(
         self,
         rows: Floats,
-        shards: dict[str, Floats],
+        members: dict[str, Rows],
         engine: EngineFactory,
         min_clients: int | None,
     ) -> None:
-        if self.n_clusters > len(rows):
+        if self._n_asked > len(rows):
             allowed = f"at most the number of rows (n_samples = {len(rows)})"
             raise ParameterError(
                 complaint("n_clusters", type(self).__name__, allowed, self.n_clusters)
@@ -226,14 +272,14 @@ class FederatedClusterer(
             allowed = "a class or function that makes an engine of clients, such as ProcessEngine"
             raise ParameterError(complaint("engine", type(self).__name__, allowed, repr(engine)))
         if self.pools_data:
-            shards, min_clients = {"pooled": rows}, None
-        clients = [Client(name, data, self) for name, data in shards.items()]
+            members, min_clients = {"pooled": slice(None)}, None
+        clients = [Client(name, rows[held], self.at_client(name)) for name, held in members.items()]
         with engine(clients) as running:
-            self.model_, self.transcript_ = run_rounds(
+            self.model_, self.transcript_, self.summaries_ = run_rounds(
                 self,
                 running,
                 seed=resolve_seed(self.random_state),
-                n_rounds=self.n_rounds,
+                n_rounds=self.total_rounds,
                 min_clients=min_clients,
             )
         if hasattr(self, "feature_names_in_"):
@@ -241,8 +287,18 @@ class FederatedClusterer(
         self.n_iter_ = len(self.transcript_.rounds)
         self.cluster_centers_ = np.array(self.model_.centers)
         self.n_clusters_ = len(self.cluster_centers_)
-        self.labels_, distances = assign(rows, self.cluster_centers_)
+        self.labels_, distances = nearest(rows, self.cluster_centers_)
         self.inertia_ = float(distances @ distances)
+        self.assign_ = self.label_rule(self.model_)
+        if self.assign_ == "local":
+            self._relabel(self.labels_, rows, members)
+
+    def _relabel(self, labels: Ints, rows: Floats, members: Mapping[str, Rows]) -> None:
+        """Give rows the labels of their clients' own centers; of others, they stay as they are."""
+        for summary in self.summaries_:
+            if summary.client in members:
+                held = members[summary.client]
+                labels[held] = label_locally(self, self.model_, summary, rows[held])
 
     def _warn_of_fewer(self, rows: Floats) -> None:
         why = "the summaries held no more groups"
@@ -256,5 +312,25 @@ class FederatedClusterer(
         )
 
     @property
+    def _n_asked(self) -> int:
+        """How many clusters were asked for; 0 where the method finds that out itself."""
+        return 0 if self.n_clusters == "auto" else int(self.n_clusters)
+
+    @property
     def _n_features_out(self) -> int:
         return self.n_clusters_
+
+
+def label_locally(
+    method: FederatedClusterer | type[FederatedClusterer],
+    model: Model,
+    summary: Summary,
+    rows: Floats,
+) -> Ints:
+    """Labels of a client's rows from its own summary: each goes where its local center goes.
+
+    On skewed data this uses what the server cannot know: a client that holds few of the clusters
+    has cut them apart without the others in the way.
+    """
+    labels = method.label_centers(model, summary.centers)
+    return labels[nearest(rows, summary.centers)[0]]

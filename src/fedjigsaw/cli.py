@@ -4,7 +4,6 @@ Results go to standard output, all else (progress, errors) to standard error, so
 ``fedjigsaw simulate --json | jq`` works. Exit codes are those of :mod:`fedjigsaw.errors`.
 """
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,18 +15,21 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from fedjigsaw import __version__, cli_federation, cli_sites, datasets
+from fedjigsaw import __version__, cli_bench, cli_federation, cli_sites, datasets
 from fedjigsaw._console import (
     ForceFlag,
     JsonFlag,
+    ParamFlag,
     check_outputs,
+    cluster_count,
     err,
     out,
-    parse_param,
+    parse_params,
     print_json,
     track,
 )
 from fedjigsaw.bench.cells import SPLITS, Cell, deal, over_seeds, run
+from fedjigsaw.bench.runner import write_rows
 from fedjigsaw.errors import FedJigsawError, ParameterError, complaint
 from fedjigsaw.formats import write_whole
 from fedjigsaw.methods import METHODS, make
@@ -40,6 +42,7 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="List the data sets, or fetch one.", invoke_without_command=True)
 app.add_typer(data_app, name="data")
+app.add_typer(cli_bench.app)
 app.add_typer(cli_sites.app)
 app.add_typer(cli_federation.app, name="federation")
 
@@ -103,7 +106,8 @@ def demo(
     rows = [row for _, row in fitted.values()]
     figure = pictures.roadmap(fitted["feca"][0], data, deal(data.y, feca))
     write_whole(picture, pictures.render(figure, picture.suffix))
-    _write_rows(rows_file, rows)
+    if rows_file is not None:
+        write_rows(rows_file, rows)
     if as_json:
         print_json({"rows": rows, "picture": str(picture)})
         return
@@ -133,15 +137,16 @@ def simulate(
         list[str] | None, typer.Option(help="A method; repeat to compare several. Default: all.")
     ] = None,
     k: Annotated[
-        int | None,
-        typer.Option("-k", "--n-clusters", min=1, help="Clusters. Default: the true number."),
-    ] = None,
-    param: Annotated[
-        list[str] | None,
+        Any,
         typer.Option(
-            "-p", "--param", help="A parameter, e.g. -p refine=false; for the methods that have it."
+            "-k",
+            "--n-clusters",
+            parser=cluster_count,
+            metavar="K",
+            help="Clusters; `auto` where the method finds their number. Default: the true one.",
         ),
     ] = None,
+    param: ParamFlag = None,
     runs: Annotated[int, typer.Option(min=1, help="Runs, each with its own seed and split.")] = 10,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; run r adds r.")] = 0,
     rows_file: Annotated[
@@ -156,12 +161,13 @@ def simulate(
     Example: fedjigsaw simulate --dataset s1 --split dirichlet --alpha 0.3 --method feca -k 15
     """
     check_outputs(rows_file, force=force)
-    params = dict(parse_param(text, "simulate") for text in param or [])
+    params = parse_params(param)
     data = datasets.load(dataset)
     k = k or data.n_clusters
     if min_size is None:  # as in the paper's splits, but never hard to meet
-        min_size = min(k, len(data.X) // (10 * clients))
-    names = list(dict.fromkeys(method or METHODS))
+        min_size = min(data.n_clusters if k == "auto" else k, len(data.X) // (10 * clients))
+    able = [name for name, entry in METHODS.items() if entry.cls.rules["n_clusters"].accepts(k)]
+    names = list(dict.fromkeys(method or able))
     chosen = _params_by_method(names, params, k)
     cells = [
         Cell(dataset, name, k, seed + r, clients, split, alpha, min_size, shards, chosen[name])
@@ -169,7 +175,8 @@ def simulate(
         for r in range(runs)
     ]
     rows = [run(cell, data)[1] for cell in track(cells, "Runs")]
-    _write_rows(rows_file, rows)
+    if rows_file is not None:
+        write_rows(rows_file, rows)
     groups = [[row for row in rows if row["method"] == name] for name in names]
     if as_json:
         summary = {name: over_seeds(group) for name, group in zip(names, groups, strict=True)}
@@ -274,7 +281,9 @@ def _print_table(groups: Sequence[Sequence[Mapping[str, Any]]], title: str) -> N
     out.print(table)
 
 
-def _params_by_method(names: Sequence[str], params: Mapping[str, Any], k: int) -> dict[str, Any]:
+def _params_by_method(
+    names: Sequence[str], params: Mapping[str, Any], k: int | str
+) -> dict[str, Any]:
     """Give every method the parameters that it has; each must be known to at least one of them."""
     chosen = {
         name: {p: v for p, v in params.items() if p in METHODS[name].own_parameters}
@@ -285,8 +294,3 @@ def _params_by_method(names: Sequence[str], params: Mapping[str, Any], k: int) -
         unknown = {p: v for p, v in params.items() if not any(p in own for own in chosen.values())}
         make(name, k, 0, **chosen.get(name, {}), **unknown).check()
     return chosen
-
-
-def _write_rows(path: Path | None, rows: Sequence[Mapping[str, Any]]) -> None:
-    if path is not None:
-        write_whole(path, "".join(json.dumps(row) + "\n" for row in rows).encode())

@@ -17,12 +17,14 @@ from rich.table import Table
 
 from fedjigsaw import formats
 from fedjigsaw._console import (
+    CLUSTERS,
     ForceFlag,
     JsonFlag,
+    ParamFlag,
     check_outputs,
     err,
     out,
-    parse_param,
+    parse_params,
     print_json,
     say,
     split_names,
@@ -200,11 +202,9 @@ def serve_site(home: Path, settings: Any, options: str) -> None:
 def run(
     folder: Folder,
     output: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")],
-    k: Annotated[str, typer.Option("-k", "--n-clusters", help="Number of clusters.")],
+    k: Annotated[Any, CLUSTERS],
     method: Annotated[str, typer.Option(help="`fedjigsaw methods` lists them.")] = "feca",
-    param: Annotated[
-        list[str] | None, typer.Option("-p", "--param", help="A parameter, e.g. -p refine=false.")
-    ] = None,
+    param: ParamFlag = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     min_sites: Annotated[
         int | None, typer.Option(min=1, help="Fewest sites that must answer. Default: all.")
@@ -223,9 +223,7 @@ def run(
     check_outputs(output, force=force)
     home = folders.server_folder(folder)
     settings = folders.ServerSettings.load(home)
-    params = dict(parse_param(text, "federation run") for text in param or [])
-    n_clusters = int(k) if k.isdigit() else k
-    job = jobs.Job(method, n_clusters, params, seed, min_sites, timeout, wait)
+    job = jobs.Job(method, k, parse_params(param), seed, min_sites, timeout, wait)
     job.clusterer()
     if min_sites is not None and min_sites > len(settings.sites):
         allowed = f"at most the number of sites, {len(settings.sites)}"
@@ -295,6 +293,9 @@ def report(
         for name, reason in round_["failures"].items():
             table.add_row(str(round_["number"]), name, "", escape(f"failed: {reason}"))
     out.print(table)
+    wanted = model.model.params.get("n_clusters")
+    if isinstance(wanted, int) and len(model.model.centers) < wanted:
+        out.print(f"[yellow]Fewer than {wanted} clusters[/]: the summaries held no more groups.")
     if missing:
         names = ", ".join(missing)
         out.print(f"[yellow]Without {names}[/]: the model says who took part.")

@@ -16,17 +16,26 @@ from rich.markup import escape
 
 from fedjigsaw import formats, scaling, sites
 from fedjigsaw._console import (
+    CLUSTERS,
     ForceFlag,
     JsonFlag,
+    ParamFlag,
     check_outputs,
     count_rows,
     err,
     out,
+    parse_params,
     print_json,
     split_names,
 )
 from fedjigsaw.describe import describe
-from fedjigsaw.errors import DataError, FewerClustersWarning, ParameterError, complaint
+from fedjigsaw.errors import (
+    CountsWarning,
+    DataError,
+    FewerClustersWarning,
+    ParameterError,
+    complaint,
+)
 from fedjigsaw.formats import ModelFile, Score, SummaryFile
 from fedjigsaw.guards import COUNTS, Guard
 from fedjigsaw.messages import Model
@@ -91,8 +100,9 @@ def scaler(
 def summarize(
     data: Data,
     output: Output,
-    k: Annotated[int, typer.Option("-k", "--n-clusters", min=1, help="Clusters in all data.")],
+    k: Annotated[Any, CLUSTERS],
     method: Annotated[str, typer.Option(help="`fedjigsaw methods` lists them.")] = "feca",
+    param: ParamFlag = None,
     columns: Columns = None,
     scaler_file: Annotated[
         Path | None, typer.Option("--scaler", help="Made by `scaler`, the same at all sites.")
@@ -122,6 +132,7 @@ def summarize(
             data,
             k,
             method=method,
+            params=parse_params(param),
             client=client,
             scaler=None if scaler_file is None else formats.load_scaler(scaler_file),
             guard=Guard(min_cluster_size, counts),
@@ -147,7 +158,7 @@ def summarize(
 def aggregate(
     files: Annotated[list[Path], typer.Argument(help="Summaries, one per site.")],
     output: Output,
-    k: Annotated[int, typer.Option("-k", "--n-clusters", min=1, help="Number of clusters.")],
+    k: Annotated[Any, CLUSTERS],
     without: Annotated[
         list[str] | None, typer.Option(help="Forget this site; repeat for several.")
     ] = None,
@@ -160,7 +171,8 @@ def aggregate(
     if len(loaded) < len(files):
         raise ParameterError(complaint("summaries", "aggregate", "each given once", "one twice"))
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", FewerClustersWarning)
+        for kind in (CountsWarning, FewerClustersWarning):
+            warnings.simplefilter("always", kind)
         model = sites.aggregate(loaded, k, without=without or (), seed=seed)
     for warning in caught:
         err.print(f"[yellow]Warning:[/] {escape(str(warning.message))}")
@@ -175,13 +187,17 @@ def assign(
     data: Data,
     model: ModelPath,
     output: Output,
+    local: Annotated[
+        Path | None,
+        typer.Option(help="This site's summary: rows follow its centers. Best on skewed data."),
+    ] = None,
     distances: Annotated[bool, typer.Option("--distances", help="Also to the center.")] = False,
     id_column: Annotated[str | None, typer.Option("--id", help="A column to carry along.")] = None,
     drop_missing: DropMissing = False,
     force: ForceFlag = False,
 ) -> None:
     """At a site: the cluster of every row, in the order of the rows, as Parquet or CSV."""
-    check_outputs(output, force=force, inputs=[data, model])
+    check_outputs(output, force=force, inputs=[data, model, local])
     if id_column in ("label", "distance"):
         allowed = "different from the columns of the result, label and distance"
         raise ParameterError(complaint("--id", "assign", allowed, repr(id_column)))
@@ -191,7 +207,12 @@ def assign(
     written = 0
     with count_rows("Rows", n_rows) as progress:
         parts = sites.assign(
-            data, file, id_column=id_column, drop_missing=drop_missing, progress=progress
+            data,
+            file,
+            local=None if local is None else formats.load(local, SummaryFile),
+            id_column=id_column,
+            drop_missing=drop_missing,
+            progress=progress,
         )
         first = next(parts)
         if first.ids is not None:

@@ -6,6 +6,8 @@ import numpy as np
 
 from fedjigsaw._inputs import Floats
 from fedjigsaw.formats import Content, ModelFile, Score, SummaryFile
+from fedjigsaw.jigsaw import SKEWED, k_curve_of, runner_up, support_of
+from fedjigsaw.messages import Model
 from fedjigsaw.scaling import Scaler, Stats
 
 MAX_SHOWN = 20
@@ -82,7 +84,54 @@ def _model(file: ModelFile) -> Iterator[str]:
     yield f"Made from {len(file.clients)} clients: {names}; {file.n_samples:,} rows in all."
     yield from _origin(file.model.method, file.model.params, file.columns, file.scaler)
     yield from _centers(file.model.centers, file.columns, file.scaler, None, None)
+    yield from _k_curve(file.model)
+    yield from _support(file.model)
+    yield from _labels(file.model)
     yield "What could be inferred: where the rows of all clients together gather; who took part."
+    support = support_of(file.model)
+    if support is not None and (support["clients"] == 1).any():
+        alone = int((support["clients"] == 1).sum())
+        yield f"- {alone} cluster(s) held by one client alone: size and place are that client's."
+
+
+def _k_curve(model: Model) -> Iterator[str]:
+    """How the number of clusters was found, where it was."""
+    curve = k_curve_of(model)
+    if curve is None:
+        return
+    told = (
+        f"Number of clusters: {len(model.centers)}, of the largest index up to {curve['k'].max()}"
+    )
+    second = runner_up(curve)
+    yield told + (f"; runner-up {second}." if second else ".")
+    best = np.argsort(-curve["index"], kind="stable")[: min(5, len(curve["k"]) - 1)]
+    yield "  k: index, objective of the best: " + "; ".join(
+        f"{curve['k'][i]}: {curve['index'][i]:.6g}, {curve['objective'][i]:.6g}" for i in best
+    )
+
+
+def _support(model: Model) -> Iterator[str]:
+    """What speaks for each cluster, where the model says."""
+    support = support_of(model)
+    if support is None:
+        return
+    yield "Support of each cluster (margin: 0 is one with its neighbor, 1 far from all others):"
+    for i, (clients, points, spread, margin) in enumerate(zip(*support.values(), strict=True)):
+        if i == MAX_SHOWN:
+            yield f"  ... and {len(model.centers) - MAX_SHOWN} more"
+            return
+        yield (
+            f"  {i}: {int(clients)} clients, {int(points):,} rows, spread {spread:.6g}, "
+            f"margin {margin:.2f}"
+        )
+
+
+def _labels(model: Model) -> Iterator[str]:
+    """Which rule suits the labels, where the model says."""
+    skew = model.tensors.get("skew")
+    if skew is not None and skew.size == 1:
+        rule = "by local centers (assign --local)" if skew.item() >= SKEWED else "by the nearest"
+        yield f"Who holds a row tells {skew.item():.2f} bits about its cluster: label rows {rule}."
 
 
 def _score(score: Score) -> Iterator[str]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from multiprocessing import get_context
 from time import perf_counter
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -166,6 +166,14 @@ class ProcessEngine:
             self._pool = None
 
 
+class Outcome(NamedTuple):
+    """What a run leaves: the model, the record of the run, and the summaries of its last round."""
+
+    model: Model
+    transcript: Transcript
+    summaries: tuple[Summary, ...]
+
+
 def run_rounds(
     method: Method,
     engine: Engine,
@@ -173,7 +181,7 @@ def run_rounds(
     seed: int,
     n_rounds: int = 1,
     min_clients: int | None = None,
-) -> tuple[Model, Transcript]:
+) -> Outcome:
     """Run a federated method: broadcast, gather, aggregate, `n_rounds` times.
 
     Replies are sorted by client name before they are aggregated, so their order of arrival does not
@@ -184,7 +192,9 @@ def run_rounds(
     min_clients : how many clients must answer in every round; None means all of them.
     """
     integer(1, or_none=True).check("min_clients", "a run", min_clients)
+    integer(1).check("n_rounds", "a run", n_rounds)
     model: Model | None = None
+    summaries: list[Summary] = []
     rounds: list[Round] = []
     for number in range(n_rounds):
         started = perf_counter()
@@ -204,9 +214,8 @@ def run_rounds(
                 seconds=perf_counter() - started,
             )
         )
-    if model is None:
-        raise ParameterError(complaint("n_rounds", "run_rounds", "an integer >= 1", n_rounds))
-    return model, Transcript(seed, tuple(rounds))
+    assert model is not None  # there was at least one round
+    return Outcome(model, Transcript(seed, tuple(rounds)), tuple(summaries))
 
 
 def _quorum(replies: Sequence[Reply], min_clients: int | None) -> list[Summary]:

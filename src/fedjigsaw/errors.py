@@ -18,6 +18,7 @@ parameter, and so on). Every message follows one template: *what* of *whom* must
 """
 
 __all__ = [
+    "CountsWarning",
     "DataError",
     "DataTypeError",
     "DatasetError",
@@ -82,6 +83,10 @@ class FederationError(FedJigsawError, RuntimeError):
     """A server or site of a federation is not there, or refuses."""
 
     exit_code = 8
+
+
+class CountsWarning(UserWarning):
+    """Some clients did not say how many rows their centers stand for."""
 
 
 class FewerClustersWarning(UserWarning):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedjigsaw._inputs import Floats, Rule, boolean, integer, one_of, real, seed_source
-from fedjigsaw.base import FederatedClusterer
+from fedjigsaw.base import ASSIGN, FederatedClusterer
 from fedjigsaw.errors import MessageError, complaint
 from fedjigsaw.kmeans import kmeans
 from fedjigsaw.messages import Broadcast, Model, Summary
@@ -48,6 +48,9 @@ class FeCA(FederatedClusterer):
         its theorem on separated balls.
     max_iter, tol : int, float
         When a restart of k-means ends, as in :class:`sklearn.cluster.KMeans`.
+    assign : {"nearest", "local"}, default "nearest"
+        Whether `labels_` go by the nearest center of all, or by the nearest center that the row's
+        own client sent: better on skewed data, worse on even ones.
     random_state : int, RandomState, Generator or None
         Seed of the run; with an integer, every run gives the same bits.
 
@@ -80,6 +83,7 @@ class FeCA(FederatedClusterer):
         "radius": one_of(*RADII),
         "max_iter": integer(1),
         "tol": real(0),
+        "assign": ASSIGN,
         "random_state": seed_source(),
     }
 
@@ -93,6 +97,7 @@ class FeCA(FederatedClusterer):
         radius: str = "empirical",
         max_iter: int = 300,
         tol: float = 1e-4,
+        assign: str = "nearest",
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -102,6 +107,7 @@ class FeCA(FederatedClusterer):
         self.radius = radius
         self.max_iter = max_iter
         self.tol = tol
+        self.assign = assign
         self.random_state = random_state
 
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:

@@ -236,7 +236,7 @@ def _is_plain(text: str) -> bool:
     return len(text) <= 1000 and text.isprintable()
 
 
-def _names(header: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def take_names(header: Mapping[str, Any], name: str) -> tuple[str, ...]:
     values = take(header, name, list)
     if not all(isinstance(value, str) and _is_plain(value) for value in values):
         allowed = "a list of short printable strings"
@@ -272,7 +272,7 @@ def _summary_parts(file: SummaryFile) -> Parts:
 
 
 def _summary_from(header: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> SummaryFile:
-    columns = _names(header, "columns")
+    columns = take_names(header, "columns")
     summary = Summary(
         n_samples=take(header, "n_samples", int),
         centers=_floats(arrays, "centers"),
@@ -313,7 +313,7 @@ def _model_parts(file: ModelFile) -> Parts:
 
 
 def _model_from(header: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> ModelFile:
-    columns = _names(header, "columns")
+    columns = take_names(header, "columns")
     centers = _floats(arrays, "centers")
     _check_width(centers, columns)
     tensors = {n.removeprefix("tensor."): a for n, a in arrays.items() if n.startswith("tensor.")}
@@ -323,7 +323,7 @@ def _model_from(header: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> Mod
     return ModelFile(
         model,
         _scaler_from(header, columns, arrays),
-        tuple(check_name(name) for name in _names(header, "clients")),
+        tuple(check_name(name) for name in take_names(header, "clients")),
         take(header, "n_samples", int),
     )
 
@@ -336,7 +336,7 @@ def _stats_parts(stats: Stats) -> Parts:
 def _stats_from(header: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> Stats:
     return Stats(
         take(header, "client", str),
-        _names(header, "columns"),
+        take_names(header, "columns"),
         take(header, "n_samples", int),
         _floats(arrays, "mean"),
         _floats(arrays, "sum_of_squares"),
@@ -418,7 +418,7 @@ def load_scaler(path: Path) -> Scaler:
             raise MessageError(complaint("kind", "the file", "a scaler", "another"))
         if take(header, "format", int) != FORMAT:
             raise MessageError(complaint("format", "the file", str(FORMAT), header["format"]))
-        columns = _names(header, "columns")
+        columns = take_names(header, "columns")
         mean, deviation = (_numbers(header, name) for name in ("mean", "deviation"))
         scaler = Scaler(columns, mean, deviation)
         if scaler.fingerprint != header.get("fingerprint"):

@@ -61,6 +61,7 @@ def kmeans(
     max_iter: int = 300,
     tol: float = 1e-4,
     spherical: bool = False,
+    init: Floats | None = None,
 ) -> Solution:
     """Cluster the rows of `X` around at most `n_clusters` centers.
 
@@ -73,6 +74,8 @@ def kmeans(
         as w copies of it.
     n_init : restarts; the best one is kept.
     max_iter, tol : when a restart ends, as in :class:`sklearn.cluster.KMeans`.
+    init : centers to start from, instead of k-means++; then `n_init` has no meaning. Not with
+        `spherical`.
 
     Examples
     --------
@@ -88,8 +91,10 @@ def kmeans(
     if spherical:
         rows = _unit(rows)
     k = count_distinct(rows, at_most=n_clusters)
-    search = _spherical_labels if spherical else _labels
-    found = search(rows, k, w, n_init, max_iter, tol, rng)
+    if spherical:
+        found = _spherical_labels(rows, k, w, n_init, max_iter, tol, rng)
+    else:
+        found = _labels(rows, k, w, n_init, max_iter, tol, rng, init)
     return _solution(rows, found, w, spherical, len(X), used)
 
 
@@ -107,7 +112,7 @@ def assign(X: Floats, centers: Floats) -> tuple[Ints, Floats]:
     norms = np.einsum("ij,ij->i", shifted, shifted)
     rounding = 4 * (X.shape[1] + 4) * np.finfo(np.float64).eps
     labels = np.empty(len(X), dtype=np.int64)
-    for part in _blocks(len(X), X.shape[1] + 2 * len(centers)):
+    for part in blocks(len(X), X.shape[1] + 2 * len(centers)):
         rows = X[part] - middle
         scores = norms - 2 * (rows @ shifted.T)  # squared distance, less the row's own norm
         labels[part] = scores.argmin(axis=1)
@@ -115,7 +120,19 @@ def assign(X: Floats, centers: Floats) -> tuple[Ints, Floats]:
         close = (scores <= (scores.min(axis=1) + slack)[:, None]).sum(axis=1) > 1
         if close.any():  # too close to tell after rounding: exact distances decide
             labels[part][close] = pairwise_distances(X[part][close], centers).argmin(axis=1)
-    return labels, np.sqrt(_squared_distances(X, centers, labels))
+    return labels, np.sqrt(squared_distances(X, centers, labels))
+
+
+def partition_of(X: Floats, labels: Ints, weights: Floats) -> Solution:
+    """Means, counts and spreads of given clusters; those without rows are left out.
+
+    Examples
+    --------
+    >>> X, weights = np.array([[0.0], [4.0], [9.0]]), np.array([3.0, 1.0, 1.0])
+    >>> partition_of(X, np.array([0, 0, 2]), weights).centers.ravel().tolist()
+    [1.0, 9.0]
+    """
+    return _solution(X, labels, weights, False, len(X), slice(None))
 
 
 # ------------------------------------------------------------------------------------- backends
@@ -169,9 +186,12 @@ def _labels(
     max_iter: int,
     tol: float,
     rng: np.random.Generator,
+    init: Floats | None = None,
 ) -> Ints:
+    middle = X.mean(axis=0)  # around the mean: intelex loses all digits far from the origin
     options = {
-        "n_init": n_init,
+        "init": "k-means++" if init is None else init - middle,
+        "n_init": n_init if init is None else 1,
         "max_iter": max_iter,
         "tol": tol,
         "random_state": int(rng.integers(2**31)),
@@ -185,8 +205,7 @@ def _labels(
     with warnings.catch_warnings():
         # fewer centers than asked for is a result here, and the caller's to judge
         warnings.simplefilter("ignore", ConvergenceWarning)
-        # around the mean: intelex loses all digits far from the origin
-        labels: Ints = solver.fit(X - X.mean(axis=0), sample_weight=w).labels_
+        labels: Ints = solver.fit(X - middle, sample_weight=w).labels_
     return labels.astype(np.int64)
 
 
@@ -238,7 +257,7 @@ def _solution(
         centers = _unit(np.where(direction, centers, X[_first(labels)]))
     order = np.lexsort(centers.T[::-1])  # by coordinates: no trace of the order of the rows
     centers, counts, labels = centers[order], counts[order], np.argsort(order)[labels]
-    squared = _squared_distances(X, centers, labels)
+    squared = squared_distances(X, centers, labels)
     extents = np.zeros(k)
     np.maximum.at(extents, labels, squared)
     all_labels = np.full(n_rows, -1, dtype=np.int64)
@@ -258,6 +277,20 @@ def _check_weights(weights: Floats, n_rows: int) -> None:
         raise DataError(complaint("weights", "k-means", allowed, f"others, shape {weights.shape}"))
 
 
+def cluster_means(X: Floats, labels: Ints) -> Floats:
+    """Means of the clusters that have rows, in the order of their labels: half a Lloyd step.
+
+    Examples
+    --------
+    >>> cluster_means(np.array([[0.0], [5.0], [2.0]]), np.array([3, 7, 3])).ravel().tolist()
+    [1.0, 5.0]
+    """
+    _, labels = np.unique(labels, return_inverse=True)
+    counts = np.bincount(labels)
+    means: Floats = _sums(X, labels, np.ones(len(X)), len(counts)) / counts[:, None]
+    return means
+
+
 def count_distinct(X: Floats, *, at_most: int) -> int:
     """Number of different rows, or `at_most` if there are more."""
     if len(np.unique(X[:, 0])) >= at_most:  # different in one column is different: cheap, usual
@@ -275,16 +308,16 @@ def _sums(X: Floats, labels: Ints, w: Floats, k: int) -> Floats:
     return np.stack([np.bincount(labels, w * column, minlength=k) for column in X.T], axis=1)
 
 
-def _squared_distances(X: Floats, centers: Floats, labels: Ints) -> Floats:
+def squared_distances(X: Floats, centers: Floats, labels: Ints) -> Floats:
     """Squared distance of each row to the center of its label, from differences: exact anywhere."""
     squared = np.empty(len(X))
-    for part in _blocks(len(X), X.shape[1]):
+    for part in blocks(len(X), X.shape[1]):
         difference = X[part] - centers[labels[part]]
         np.einsum("ij,ij->i", difference, difference, out=squared[part])
     return squared
 
 
-def _blocks(n_rows: int, width: int) -> Iterator[slice]:
+def blocks(n_rows: int, width: int) -> Iterator[slice]:
     """Cut rows into blocks of at most 32 MB when each needs `width` floats."""
     step = max(1, 2**22 // width)
     return (slice(start, start + step) for start in range(0, n_rows, step))

@@ -12,6 +12,10 @@ from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.central import CentralKMeans
 from fedjigsaw.errors import ParameterError, complaint
 from fedjigsaw.feca import FeCA
+from fedjigsaw.fuzzy import FuzzyCMeans
+from fedjigsaw.jigsaw import Jigsaw
+from fedjigsaw.kfed import KFed
+from fedjigsaw.match_averaging import MatchAveraging
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,34 @@ METHODS = {
             "Xu et al. 2024",
         ),
         Entry(
+            Jigsaw,
+            "Jigsaw",
+            "#0072B2",
+            "one message per client: centers and counts, solved as weighted k-means at the server",
+            "this project",
+        ),
+        Entry(
+            KFed,
+            "k-FED",
+            "#009E73",
+            "one message per client: few centers each, told apart farthest first",
+            "Dennis et al. 2021",
+        ),
+        Entry(
+            MatchAveraging,
+            "M-Avg",
+            "#E69F00",
+            "one message per client: centers, paired one to one and averaged",
+            "the baseline of Xu et al. 2024",
+        ),
+        Entry(
+            FuzzyCMeans,
+            "FFCM",
+            "#CC79A7",
+            "several rounds: fuzzy centers, averaged (version 1) or clustered (version 2)",
+            "Stallmann and Wilbik 2022",
+        ),
+        Entry(
             CentralKMeans,
             "Centralized",
             "#000000",
@@ -52,7 +84,7 @@ METHODS = {
 
 
 def make(
-    name: str, n_clusters: int, random_state: Any = None, /, **params: Any
+    name: str, n_clusters: int | str, random_state: Any = None, /, **params: Any
 ) -> FederatedClusterer:
     """An estimator by its name on the command line.
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from fedjigsaw import scaling
 from fedjigsaw._inputs import Floats, Ints, stream
+from fedjigsaw.base import label_locally
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import (
     DataError,
@@ -27,8 +28,8 @@ from fedjigsaw.formats import ModelFile, Score, SummaryFile, encode, fingerprint
 from fedjigsaw.guards import Guard
 from fedjigsaw.kmeans import assign as nearest
 from fedjigsaw.kmeans import one_thread
-from fedjigsaw.messages import Broadcast
-from fedjigsaw.methods import make
+from fedjigsaw.messages import Broadcast, Model
+from fedjigsaw.methods import METHODS, make
 from fedjigsaw.scaling import Scaler, Stats
 from fedjigsaw.tables import Table, open_table
 
@@ -59,7 +60,7 @@ def measure(
 
 def summarize(
     data: Path | Table,
-    n_clusters: Any,
+    n_clusters: int | str,
     *,
     method: str = "feca",
     params: Mapping[str, Any] | None = None,
@@ -70,6 +71,7 @@ def summarize(
     broadcast: Broadcast | None = None,
     max_rows: int = MAX_ROWS,
     columns: Sequence[str] | None = None,
+    order: Sequence[str] | None = None,
     drop_missing: bool = False,
     progress: Progress = quiet,
 ) -> SummaryFile:
@@ -81,17 +83,20 @@ def summarize(
     client : the site's name; by default that of the file, without its ending.
     scaler : from :func:`fedjigsaw.scaling.merge`; its columns are then the ones to read.
     guard : what may leave; the default merges centers of fewer than five rows.
-    broadcast : what the server says in this round; by default it only starts a first one. The
-        columns of its model are then the ones to read, in their order.
+    broadcast : what the server says in this round; by default there is only one.
     max_rows : with more complete rows than this, a uniform random sample of so many is clustered.
+    order : the same columns in the order that the server wants.
     """
     path = data if isinstance(data, Path) else data.path
-    broadcast = broadcast or Broadcast(0, seed)
     estimator = make(method, n_clusters, seed, **(params or {}))
     estimator.check()
     if estimator.pools_data:
         allowed = "one that keeps rows at the sites"
         raise ParameterError(complaint("method", "summarize", allowed, repr(method)))
+    if broadcast is None and estimator.total_rounds > 1:
+        allowed = "one that needs a single round"
+        got = f"{method!r}, which needs {estimator.total_rounds}"
+        raise ParameterError(complaint("method", "summarize", allowed, got))
     if scaler is not None:
         columns = scaler.columns if columns is None else columns
         if set(columns) != set(scaler.columns):
@@ -99,14 +104,14 @@ def summarize(
             raise ParameterError(complaint("columns", str(path), allowed, ", ".join(columns)))
         columns = scaler.columns
     table = _open(data, columns, drop_missing)
-    if broadcast.model is not None:
-        table = _in_order(table, broadcast.model.feature_names or table.columns, scaler)
+    if order is not None:
+        table = _in_order(table, tuple(order), scaler)
     name = client or path.stem
     sampling = stream(seed, 0, f"sample of {name}")
     rows, n_samples = table.read(max_rows=max_rows, rng=sampling, progress=progress)
     rows = rows if scaler is None else scaler.scale(rows)
     guard = guard or Guard()
-    summary = Client(name, rows, estimator, guard).answer(broadcast)
+    summary = Client(name, rows, estimator, guard).answer(broadcast or Broadcast(0, seed))
     return SummaryFile(
         summary=replace(summary, n_samples=n_samples),
         method=method,
@@ -123,7 +128,11 @@ def summarize(
 
 
 def aggregate(
-    files: Mapping[str, SummaryFile], n_clusters: int, *, without: Sequence[str] = (), seed: int = 0
+    files: Mapping[str, SummaryFile],
+    n_clusters: int | str,
+    *,
+    without: Sequence[str] = (),
+    seed: int = 0,
 ) -> ModelFile:
     """Put summaries together. Sites in `without` are forgotten, as if they had never sent one.
 
@@ -149,7 +158,7 @@ def aggregate(
     with one_thread():
         summaries = [file.summary for file in ordered]
         model = estimator.aggregate(summaries, Broadcast(0, seed), stream(seed, 0))
-    if len(model.centers) < n_clusters:
+    if n_clusters != "auto" and len(model.centers) < int(n_clusters):
         warnings.warn(
             f"{len(model.centers)} of {n_clusters} clusters: the summaries held no more groups.",
             FewerClustersWarning,
@@ -210,18 +219,28 @@ def assign(
     path: Path,
     file: ModelFile,
     *,
+    local: SummaryFile | None = None,
     id_column: str | None = None,
     drop_missing: bool = False,
     progress: Progress = quiet,
 ) -> Iterator[Assigned]:
-    """Nearest center of every row, batch by batch: a file larger than memory is fine."""
+    """Cluster of every row, batch by batch: a file larger than memory is fine.
+
+    Parameters
+    ----------
+    local : the summary that this site had sent
+        Then a row goes where its nearest center in there goes, instead of to the nearest center of
+        the model.
+    """
+    if local is not None:
+        local = _own_summary(local, file)
     table = open_table(path, columns=file.columns, id_column=id_column, drop_missing=drop_missing)
     for batch in table.batches():
         labels = np.full(len(batch.kept), -1, dtype=np.int64)
         distances = np.full(len(batch.kept), np.nan)
         if len(batch.rows):
             rows = batch.rows if file.scaler is None else file.scaler.scale(batch.rows)
-            labels[batch.kept], distances[batch.kept] = nearest(rows, file.model.centers)
+            labels[batch.kept], distances[batch.kept] = _label(rows, file.model, local)
         missing = ~batch.kept
         ids = batch.ids
         yield Assigned(
@@ -230,6 +249,32 @@ def assign(
             pa.array(ids) if isinstance(ids, np.ndarray) else ids,
         )
         progress(len(batch.kept))
+
+
+def _own_summary(local: SummaryFile, file: ModelFile) -> SummaryFile:
+    """The summary with the model's columns; it must be one that the model was made from."""
+    client = local.summary.client
+    if client not in file.clients:
+        allowed = "among those of the model, " + ", ".join(map(repr, file.clients))
+        raise MessageError(complaint("client", "a summary", allowed, repr(client)))
+    for what, theirs, ours in (
+        ("columns", sorted(file.columns), sorted(local.columns)),
+        ("scaler", _scaler_name(file), _scaler_name(local)),
+        ("method", file.model.method, local.method),
+    ):
+        if ours != theirs:
+            owner = f"the summary of client {client!r}"
+            raise MessageError(complaint(what, owner, f"that of the model, {theirs}", ours))
+    return reorder(local, file.columns)
+
+
+def _label(rows: Floats, model: Model, local: SummaryFile | None) -> tuple[Ints, Floats]:
+    """Cluster of each row, and its distance to that cluster's center."""
+    if local is None:
+        return nearest(rows, model.centers)
+    labels = label_locally(METHODS[model.method].cls, model, local.summary, rows)
+    distances: Floats = np.linalg.norm(rows - model.centers[labels], axis=1)
+    return labels, distances
 
 
 def score(
@@ -276,9 +321,9 @@ def _open(data: Path | Table, columns: Sequence[str] | None, drop_missing: bool)
 
 
 def _in_order(table: Table, order: tuple[str, ...], scaler: Scaler | None) -> Table:
-    """The same table with its columns as a model has them."""
+    """The same table with its columns in another order; a scaler has only one."""
     if sorted(order) != sorted(table.columns) or (scaler is not None and scaler.columns != order):
-        allowed = f"those of the server's model, {', '.join(order)}"
+        allowed = f"those that the server wants, {', '.join(order)}"
         raise DataError(complaint("columns", str(table.path), allowed, ", ".join(table.columns)))
     return replace(table, columns=order)
 
@@ -289,11 +334,12 @@ def _rows(table: Table, scaler: Scaler | None, progress: Progress) -> Iterator[F
         progress(len(batch.kept))
 
 
-def _scaler_name(file: SummaryFile) -> str | None:
+def _scaler_name(file: SummaryFile | ModelFile) -> str | None:
     return None if file.scaler is None else file.scaler.fingerprint
 
 
 def _shared(file: SummaryFile) -> dict[str, Any]:
     """Parameters that all sites must agree on; how hard each searches is its own affair."""
-    own = ("n_clusters", "n_local_clusters", "n_init", "max_iter", "tol", "random_state")
+    own = {"n_clusters", "n_local_clusters", "detail", "n_init", "max_iter", "tol", "assign"}
+    own.add("random_state")
     return {name: value for name, value in file.params.items() if name not in own}

@@ -81,3 +81,64 @@ def test_commit_is_none_outside_a_checkout(monkeypatch):
     monkeypatch.setattr(cells.subprocess, "run", no_git)
     assert cells._commit() is None
     assert np.isscalar(cells.origin()["version"])
+
+
+class TestShare:
+    def test_only_a_part_takes_part_and_all_rows_are_measured(self, data):
+        method, row = run(replace(CELL, share=0.5, split="iid"), data)
+        assert len(method.labels_) == 600
+        assert row["share"] == 0.5
+        assert row["purity"] == metrics.purity(method.predict(data.X), data.y)
+        assert row["inertia"] == method.inertia_
+
+    def test_rows_depend_on_the_seed_alone(self, data):
+        first, again, other = (
+            run(replace(CELL, share=0.5, split="iid", seed=s), data)[0].labels_ for s in (1, 1, 2)
+        )
+        assert (first == again).all()
+        assert first.tolist() != other.tolist()
+
+    @pytest.mark.parametrize("share", [0.0, 1.1, -0.5])
+    def test_bad(self, share):
+        with pytest.raises(ParameterError, match="share of a simulation must be above 0"):
+            replace(CELL, share=share)
+
+
+class TestMeasures:
+    """Two clients, two clusters; the row 40 of the second lies nearer to the first's."""
+
+    DATA = datasets.Dataset(
+        X=np.array([[0.0], [2.0], [40.0], [98.0], [102.0], [160.0]]),
+        y=np.array([0, 0, 1, 1, 1, 1]),
+        centers=np.array([[0.0], [110.0]]),
+        name="toy",
+    )
+    CLIENTS = np.array([0, 0, 1, 1, 1, 1])
+
+    @pytest.fixture
+    def method(self):
+        feca = FeCA(2, n_local_clusters=1, random_state=0)
+        return feca.fit(self.DATA.X, clients=self.CLIENTS)
+
+    def test_label_rules(self, method):
+        found = cells.MEASURES["label_rules"](method, self.DATA, self.CLIENTS)
+        assert found["purity_nearest"] == pytest.approx(5 / 6)
+        assert found["purity_local"] == found["nmi_local"] == 1.0
+
+    def test_after_lloyd(self, method):
+        """Means of the nearest: 14 and 120; the row 40 still goes to the first."""
+        found = cells.MEASURES["after_lloyd"](method, self.DATA, self.CLIENTS)
+        assert found["purity_lloyd"] == pytest.approx(5 / 6)
+
+    def test_sigma(self, method):
+        """Centers 1 and 100 with radii 1 and 60 lie 1 and 10 from the true ones."""
+        found = cells.MEASURES["sigma"](method, self.DATA, self.CLIENTS)
+        assert found["sigma"] == [1.0, pytest.approx(10 / 60, abs=1e-4)]
+        assert found["true_center"] == [0, 1]
+
+    def test_centers_and_truth(self, data):
+        method, row = run(CELL, data, ("centers", "truth"))
+        assert np.allclose(row["centers"], method.cluster_centers_, atol=0.5)
+        assert np.sum(row["density"]) == len(data.X)
+        assert row["true_centers"] == data.centers.tolist()
+        assert json.loads(json.dumps(row)) == row

@@ -3,14 +3,17 @@ from pathlib import Path
 import pytest
 
 from fedjigsaw.bench import pages
+from fedjigsaw.bench.studies import paper_tables
 from fedjigsaw.errors import DataError
 
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_every_number_in_the_readme_comes_from_a_row():
-    text = (ROOT / "README.md").read_text()
-    assert pages.readme(text, ROOT / "results") == text
+def test_every_number_and_picture_comes_from_a_row():
+    for path, content in pages.build(ROOT).items():
+        assert path.read_bytes() == content, (
+            f"{path.name} is not what `make docs` makes of the rows"
+        )
 
 
 def test_rows_say_where_they_come_from():
@@ -29,15 +32,8 @@ def test_fill_replaces_what_is_between_the_marks():
 
 
 def test_the_papers_tables_are_complete():
-    tables = pages.paper_tables()
+    tables = paper_tables()
     assert "Jigsaw Game" in tables["source"]
     cells = tables["table1_ssets_l2_e4"]["cells"]
     assert cells["S1"]["FeCA"]["iid"] == {"mean": 1.0, "std": 0.1}
     assert all(len(cells[name]) == 8 for name in ("S1", "S2", "S3", "S4"))
-
-
-@pytest.mark.parametrize(
-    ("mean", "word"), [(1.0, "better"), (2.0, "within one std"), (3.6, "worse")]
-)
-def test_verdict(mean, word):
-    assert pages.verdict(mean, {"mean": 2.5, "std": 1.0}) == word

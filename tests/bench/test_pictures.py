@@ -2,7 +2,7 @@ import builtins
 
 import pytest
 
-from fedjigsaw import FeCA
+from fedjigsaw import FeCA, Jigsaw
 from fedjigsaw.bench import pictures
 from fedjigsaw.errors import ExtraError, ParameterError
 from fedjigsaw.methods import METHODS
@@ -10,10 +10,14 @@ from fedjigsaw.methods import METHODS
 MAGIC = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
 
-@pytest.fixture(scope="module")
-def figure(grid):
+def draw(grid):
     data, ids = grid
     return pictures.roadmap(FeCA(15, random_state=0).fit(data.X, clients=ids), data, ids)
+
+
+@pytest.fixture(scope="module")
+def figure(grid):
+    return draw(grid)
 
 
 def test_roadmap_shows_data_clients_messages_and_result(figure):
@@ -35,8 +39,10 @@ def test_formats(figure, suffix):
     assert pictures.render(figure, suffix).startswith(MAGIC[suffix])
 
 
-def test_the_same_figure_gives_the_same_bytes(figure):
-    assert pictures.render(figure, ".png") == pictures.render(figure, ".png")
+@pytest.mark.parametrize("suffix", MAGIC)
+def test_the_same_figure_gives_the_same_bytes(grid, suffix):
+    first, second = (pictures.render(draw(grid), suffix) for _ in range(2))
+    assert first == second
 
 
 def test_unknown_format(figure):
@@ -55,3 +61,29 @@ def test_without_matplotlib(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", no_matplotlib)
     with pytest.raises(ExtraError, match=r"pip install 'fedjigsaw\[plots\]'"):
         pictures.new_figure(1, 1)
+
+
+class TestKCurve:
+    @pytest.fixture
+    def fitted(self, grid):
+        data, ids = grid
+        return Jigsaw("auto", max_clusters=20, random_state=0).fit(data.X, clients=ids)
+
+    def test_shows_every_k_the_choice_and_the_runner_up(self, fitted):
+        figure = pictures.k_curve(fitted)
+        index, objective = figure.axes
+        assert index.lines[0].get_xdata().tolist() == list(range(2, 21))
+        assert index.lines[0].get_ydata().max() == fitted.k_curve_["index"].max()
+        assert objective.lines[0].get_ydata()[-1] == fitted.k_curve_["objective"][-1]
+        chosen, second = (marks.get_offsets()[0, 0] for marks in index.collections)
+        assert (chosen, second) == (fitted.n_clusters_, fitted.k_runner_up_)
+        assert f"k = {fitted.n_clusters_}" in figure.get_suptitle()
+
+    def test_the_same_bytes(self, fitted):
+        first, second = (pictures.render(pictures.k_curve(fitted), ".png") for _ in range(2))
+        assert first == second
+        assert first.startswith(MAGIC[".png"])
+
+    def test_one_cluster_only(self):
+        fitted = Jigsaw("auto", random_state=0).fit([[1.0, 2.0]] * 9)
+        assert pictures.render(pictures.k_curve(fitted), ".png")

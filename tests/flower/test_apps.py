@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from flwr.app import RecordDict
 
-from doubles import LLOYD, Lloyd
-from fedjigsaw import CentralKMeans, FeCA, formats
+from fedjigsaw import CentralKMeans, FeCA, FuzzyCMeans, Jigsaw, formats
 from fedjigsaw.errors import DataError, ParameterError, QuorumError
 from fedjigsaw.flower import apps, records
 from fedjigsaw.flower.apps import FlowerEngine, client_app, federate, server_app
@@ -17,6 +16,7 @@ from fedjigsaw.flower.site import Site
 from fedjigsaw.formats import ModelFile
 from fedjigsaw.guards import Guard
 from fedjigsaw.methods import METHODS
+from fedjigsaw.scaling import Scaler
 from fedjigsaw.tables import from_array
 from flower_doubles import LocalGrid, context
 
@@ -28,7 +28,6 @@ SECRET = "patient 4711"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(apps, "POLL_SECONDS", 0.01)
-    monkeypatch.setitem(METHODS, "lloyd", LLOYD)
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +59,12 @@ def engine_of(grid, clusterer, **options):
     [
         FeCA(3, random_state=5),
         FeCA(3, n_local_clusters=2, radius="theoretical", refine=False, random_state=2**53),
-        Lloyd(3, random_state=0),
+        Jigsaw("auto", random_state=0),
+        Jigsaw(3, n_rounds=3, random_state=0),
+        FuzzyCMeans(3, version=2, n_rounds=2, random_state=0),
+        *(entry.cls(3, random_state=1) for entry in METHODS.values() if not entry.cls.pools_data),
     ],
+    ids=repr,
 )
 def test_same_bits_as_in_process(shards, clusterer):
     inside = clusterer.fit_clients(shards)
@@ -69,7 +72,7 @@ def test_same_bits_as_in_process(shards, clusterer):
     columns = ("x0", "x1", "x2")
     assert file.model == replace(inside.model_, feature_names=columns)
     assert (file.clients, file.n_samples) == (NAMES, 360)
-    assert len(transcript.rounds) == clusterer.n_rounds
+    assert len(transcript.rounds) == clusterer.total_rounds
     assert [r.bytes_up for r in transcript.rounds] == [
         r.bytes_up for r in inside.transcript_.rounds
     ]
@@ -80,18 +83,39 @@ def test_one_message_per_site_and_round(shards):
     federate(engine_of(grid, FeCA(3, random_state=0), timeout=60))
     assert len(grid.sent) == 3
     grid = grid_of(shards)
-    federate(engine_of(grid, Lloyd(3, random_state=0), timeout=60))
+    federate(engine_of(grid, Jigsaw(3, n_rounds=2, random_state=0), timeout=60))
     assert len(grid.sent) == 6
 
 
-def test_columns_may_come_in_any_order_in_every_round(shards):
+@pytest.mark.parametrize(
+    "clusterer", [FeCA(3, random_state=0), FuzzyCMeans(3, n_rounds=2, random_state=0)]
+)
+def test_columns_may_come_in_any_order(shards, clusterer):
+    """Who has them in another order is asked once more, and gives the same bits."""
     turned = site("oslo", shards["oslo"][:, [2, 0, 1]], order=["c", "a", "b"])
     others = {name: site(name, shards[name], order=["a", "b", "c"]) for name in NAMES[:2]}
-    clusterer = Lloyd(3, random_state=0)
-    file, _ = federate(engine_of(LocalGrid({**others, "oslo": turned}), clusterer, timeout=60))
+    grid = LocalGrid({**others, "oslo": turned})
+    file, _ = federate(engine_of(grid, clusterer, timeout=60))
     assert file.columns == ("a", "b", "c")
-    inside = Lloyd(3, random_state=0).fit_clients(shards)
-    np.testing.assert_allclose(file.model.centers, inside.cluster_centers_, atol=1e-9)
+    inside = clusterer.fit_clients(shards)
+    assert file.model.centers.tobytes() == inside.cluster_centers_.tobytes()
+    assert len(grid.sent) == 3 * clusterer.total_rounds + 1
+
+
+def test_a_scaler_is_the_same_everywhere_or_the_site_is_left_out(shards):
+    columns = ("a", "b", "c")
+    scalers = [Scaler(columns, np.zeros(3), np.full(3, scale)) for scale in (2.0, 2.0, 3.0)]
+    grid = LocalGrid(
+        {
+            name: site(name, shards[name], order=list(columns), scaler=scaler)
+            for name, scaler in zip(NAMES, scalers, strict=True)
+        }
+    )
+    engine = engine_of(grid, FuzzyCMeans(3, n_rounds=1, random_state=0), timeout=60)
+    file, transcript = federate(engine, min_sites=2)
+    assert file.clients == NAMES[:2]
+    assert file.scaler.fingerprint == scalers[0].fingerprint
+    assert {failure.reason for failure in transcript.failures} == {apps.OTHER_KIND}
 
 
 def test_the_guard_is_the_sites_own(shards):
@@ -263,7 +287,8 @@ def test_a_site_that_fails_later_did_take_part(shards):
         question = records.unpack_question(message.content)
         return good(message, context) if question.broadcast.round == 0 else 5
 
-    engine = engine_of(grid_of(shards, oslo=tires), Lloyd(3, random_state=0), timeout=60)
+    clusterer = Jigsaw(3, n_rounds=2, random_state=0)
+    engine = engine_of(grid_of(shards, oslo=tires), clusterer, timeout=60)
     file, transcript = federate(engine, min_sites=2)
     assert file.clients == NAMES
     assert [len(r.failures) for r in transcript.rounds] == [0, 1]

@@ -438,7 +438,8 @@ class TestCommands:
             ["status", tmp_path],
         ):
             done = self.run(*words)
-            assert isinstance(done.exception, FedJigsawError), words
+            own = isinstance(done.exception, FedJigsawError)
+            assert (done.exception if own else done).exit_code in (2, 3, 4, 8), words
         assert not (tmp_path / "m").exists()
 
     def test_the_page_has_no_option_that_is_not_there(self):

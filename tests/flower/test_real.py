@@ -30,18 +30,15 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from flwr.cli.build import build_fab_from_files
 from typer.testing import CliRunner
 
-from doubles import LLOYD, Lloyd
-from fedjigsaw import FeCA, cli, formats
+from fedjigsaw import FeCA, FuzzyCMeans, Jigsaw, cli, formats
 from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.flower import bundle, federation, jobs
 from fedjigsaw.flower.processes import environment, free_port
 from fedjigsaw.flower.superlink import MAX_REQUEST
 from fedjigsaw.formats import ModelFile
-from fedjigsaw.methods import METHODS
 
 pytestmark = pytest.mark.xdist_group("federation")
 
-TESTS = Path(__file__).parent.parent
 COMMAND = str(Path(sys.executable).parent / "fedjigsaw")
 SECRET = "patient 4711"
 NAMES = ("bern", "lyon", "oslo")
@@ -93,7 +90,7 @@ class Clinic:
         (self.folder / f"{name}.mode").write_text(how)
 
     def start(self, name, *words):
-        path = os.pathsep.join([str(TESTS / "flower" / "shim"), str(TESTS)])
+        path = str(Path(__file__).parent / "shim")
         mode = self.folder / f"{name}.mode"
         mode.touch()
         with (self.folder / f"{name}.out").open("ab") as log:
@@ -198,27 +195,24 @@ def in_process(clusterer, shards):
     return replace(model, feature_names=("age", "dose"))
 
 
-def test_two_runs_at_once_each_give_the_bits_of_their_own_seed(clinic):
-    first = clinic.start_run("seed0", "--seed", 0)
-    code, told = clinic.run("seed7", "--seed", 7)
+def test_two_runs_at_once_each_give_their_own_bits(clinic):
+    """One round and several, at the same time: neither sees anything of the other."""
+    first = clinic.start_run("one", "--seed", 7)
+    options = ["--method", "fuzzy", "-p", "n_rounds=1", "--json"]
+    code, told = clinic.run("several", *options)
     assert code == 0, told
-    assert first.wait(PATIENCE) == 0, clinic.output("run seed0")
-    for seed, output in ((0, clinic.output("run seed0")), (7, told)):
-        file = formats.load(clinic.folder / f"seed{seed}", ModelFile)
-        assert file.model == in_process(FeCA(3, random_state=seed), clinic.shards)
-        assert (file.clients, file.n_samples) == (NAMES, 360)
-        assert "answered oslo" in output
-        assert "3 sites, 360 rows" in output
-    assert len(list((clinic.home / "server" / "runs").iterdir())) == 2
-
-
-def test_several_rounds_give_the_same_bits(clinic, monkeypatch):
-    monkeypatch.setitem(METHODS, "lloyd", LLOYD)
-    code, told = clinic.run("rounds", "--method", "lloyd", "--json")
-    assert code == 0, told
-    file = formats.load(clinic.folder / "rounds", ModelFile)
-    assert file.model == in_process(Lloyd(3, random_state=0), clinic.shards)
     assert '"number": 1' in told
+    assert first.wait(PATIENCE) == 0, clinic.output("run one")
+    assert "answered oslo" in clinic.output("run one")
+    assert "3 sites, 360 rows" in clinic.output("run one")
+    inside = {
+        "one": FeCA(3, random_state=7),
+        "several": FuzzyCMeans(3, n_rounds=1, random_state=0),
+    }
+    for label, clusterer in inside.items():
+        file = formats.load(clinic.folder / label, ModelFile)
+        assert file.model == in_process(clusterer, clinic.shards)
+        assert (file.clients, file.n_samples) == (NAMES, 360)
 
 
 def test_intruders_get_nowhere(clinic, tmp_path):
@@ -321,10 +315,10 @@ def test_an_interrupted_run_leaves_nothing_and_the_next_one_works(clinic):
     assert clinic.interrupt("run stopped") == 130
     assert run.poll() is not None
     assert not (clinic.folder / "stopped").exists()
-    code, told = clinic.run("again")
+    code, told = clinic.run("again", "--method", "jigsaw", "-k", "auto")
     assert code == 0, told
     file = formats.load(clinic.folder / "again", ModelFile)
-    assert file.model == in_process(FeCA(3, random_state=0), clinic.shards)
+    assert file.model == in_process(Jigsaw("auto", random_state=0), clinic.shards)
 
 
 def test_a_site_runs_no_app_but_the_one_it_was_handed(clinic):

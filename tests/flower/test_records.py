@@ -33,7 +33,7 @@ def file():
 
 @pytest.mark.parametrize("model", [None, MODEL])
 def test_a_question_survives(model):
-    question = Question(Broadcast(3, 2**53, model), "feca", {"n_clusters": 4, "tol": 1e-4}, 7)
+    question = Question(Broadcast(3, 2**53, model), "feca", {"n_clusters": 4}, 7, ("b", "a"))
     assert records.unpack_question(records.pack_question(question)) == question
 
 
@@ -102,6 +102,8 @@ def with_head(**changes):
         with_head(timeout=0.0),
         with_head(timeout=float("nan")),
         with_head(timeout="long"),
+        with_head(columns="a"),
+        with_head(columns=[1]),
     ],
 )
 def test_what_is_no_question(content):

@@ -5,7 +5,7 @@ A row is a plain dictionary, one line of JSON; tables and pages are made from ro
 
 import subprocess
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -16,10 +16,11 @@ import numpy as np
 
 import fedjigsaw
 from fedjigsaw import datasets, metrics, partition
-from fedjigsaw._inputs import Ints, one_of
+from fedjigsaw._inputs import Ints, one_of, stream
 from fedjigsaw.base import FederatedClusterer
-from fedjigsaw.errors import FewerClustersWarning
-from fedjigsaw.kmeans import backend
+from fedjigsaw.errors import FewerClustersWarning, ParameterError, complaint
+from fedjigsaw.kmeans import assign, backend, cluster_means
+from fedjigsaw.matching import pairwise_distances
 from fedjigsaw.methods import make
 
 SPLITS = ("iid", "dirichlet", "shards")
@@ -30,11 +31,15 @@ MEASURED = (
 
 @dataclass(frozen=True)
 class Cell:
-    """What to compute. `alpha` and `min_size` are for dirichlet, `shards` for shards."""
+    """What to compute. `alpha` and `min_size` are for dirichlet, `shards` for shards.
+
+    `share` is the part of the rows, drawn at random, that clients hold; the others are seen only
+    when purity and nmi are measured, which is on all rows.
+    """
 
     dataset: str
     method: str
-    n_clusters: int
+    n_clusters: int | str
     seed: int
     n_clients: int = 10
     split: str = "iid"
@@ -42,14 +47,19 @@ class Cell:
     min_size: int = 1
     shards: int = 2
     params: Mapping[str, Any] = field(default_factory=dict)
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         one_of(*SPLITS).check("split", "a simulation", self.split)
+        if not 0 < self.share <= 1:
+            allowed = "above 0 and at most 1"
+            raise ParameterError(complaint("share", "a simulation", allowed, self.share))
 
     def describe(self) -> dict[str, Any]:
         """The fields that matter for this cell's split."""
         unused = {"iid": ("alpha", "min_size", "shards"), "dirichlet": ("shards",)}
         skip = unused.get(self.split, ("alpha", "min_size"))
+        skip += ("share",) if self.share == 1 else ()
         return {name: value for name, value in asdict(self).items() if name not in skip}
 
 
@@ -66,33 +76,120 @@ def deal(labels: Ints, cell: Cell) -> Ints:
     return partition.iid(len(labels), cell.n_clients, rng=cell.seed)
 
 
-def run(cell: Cell, data: datasets.Dataset) -> tuple[FederatedClusterer, dict[str, Any]]:
-    """Fit a cell's method on its data set and measure it: the fitted method and the row."""
+def run(
+    cell: Cell, data: datasets.Dataset, extra: Sequence[str] = ()
+) -> tuple[FederatedClusterer, dict[str, Any]]:
+    """Fit a cell's method on its data set and measure it: the fitted method and the row.
+
+    Parameters
+    ----------
+    extra : names of further measures, of :data:`MEASURES`.
+    """
     method = make(cell.method, cell.n_clusters, cell.seed, **cell.params)
-    clients = deal(data.y, cell)
+    used = _used_rows(cell, len(data.X))
+    clients = deal(data.y[used], cell)
     started = perf_counter()
     with warnings.catch_warnings():
         # the row says how many were found; a warning per run would drown it
         warnings.simplefilter("ignore", FewerClustersWarning)
-        method.fit(data.X, clients=clients)
+        method.fit(data.X[used], clients=clients)
     seconds = perf_counter() - started
     numbers = measure(method, data, cell.n_clients)
+    for name in extra:
+        numbers |= MEASURES[name](method, data, clients)
     return method, {**cell.describe(), **numbers, "seconds": seconds, **origin()}
+
+
+def _used_rows(cell: Cell, n_rows: int) -> Ints | slice:
+    if cell.share == 1:
+        return slice(None)
+    rng = stream(cell.seed, 0, "the rows that take part")
+    return np.sort(rng.permutation(n_rows)[: round(cell.share * n_rows)])
 
 
 def measure(method: FederatedClusterer, data: datasets.Dataset, n_clients: int) -> dict[str, Any]:
     """All that a table can ask about a fitted method; centers only where the truth is known."""
+    whole = len(method.labels_) == len(data.X)
+    labels = method.labels_ if whole else method.predict(data.X)
     numbers: dict[str, Any] = {"n_found": method.n_clusters_}
     if data.centers is not None:
         numbers["l2"] = metrics.center_l2(method.cluster_centers_, data.centers)
         numbers["mse"] = metrics.center_mse(method.cluster_centers_, data.centers)
-    numbers["purity"] = metrics.purity(method.labels_, data.y)
-    numbers["nmi"] = metrics.nmi(method.labels_, data.y)
-    numbers["ari"] = metrics.ari(method.labels_, data.y)
+    numbers["purity"] = metrics.purity(labels, data.y)
+    numbers["nmi"] = metrics.nmi(labels, data.y)
+    numbers["ari"] = metrics.ari(labels, data.y)
     numbers["inertia"] = method.inertia_
     sent = data.X.nbytes if method.pools_data else method.transcript_.bytes_up
     numbers["bytes_per_client"] = sent / n_clients
     return numbers
+
+
+# ------------------------------------------------------------------------------- further measures
+
+
+def _label_rules(method: FederatedClusterer, data: datasets.Dataset, clients: Ints) -> Any:
+    """Purity and nmi by the nearest center, and by each client's own centers."""
+    if method.pools_data:
+        return {}
+    rules = {"nearest": method.predict(data.X), "local": method.predict(data.X, clients=clients)}
+    return {
+        f"{number.__name__}_{rule}": number(labels, data.y)
+        for rule, labels in rules.items()
+        for number in (metrics.purity, metrics.nmi)
+    }
+
+
+def _after_lloyd(method: FederatedClusterer, data: datasets.Dataset, clients: Ints) -> Any:
+    """Purity and nmi after one step of Lloyd's algorithm on all rows."""
+    means = cluster_means(data.X, method.predict(data.X))
+    labels, _ = assign(data.X, means)
+    return {
+        "purity_lloyd": metrics.purity(labels, data.y),
+        "nmi_lloyd": metrics.nmi(labels, data.y),
+    }
+
+
+def _sigma(method: FederatedClusterer, data: datasets.Dataset, clients: Ints) -> Any:
+    r"""The paper's :math:`\sigma_i = \|c_i - \theta_s\| / r_s` of every received center.
+
+    :math:`\theta_s` is the true center nearest to :math:`c_i`, and :math:`r_s` the largest radius
+    among the received centers nearest to :math:`\theta_s`: the one that the server groups by.
+    """
+    centers = np.concatenate([summary.centers for summary in method.summaries_])
+    radii = np.concatenate([summary.radii for summary in method.summaries_])
+    assert data.centers is not None
+    distances = pairwise_distances(centers, data.centers)
+    nearest = distances.argmin(axis=1)
+    largest = np.zeros(len(data.centers))
+    np.maximum.at(largest, nearest, radii)
+    sigma = distances.min(axis=1) / largest[nearest]
+    return {"sigma": sigma.round(4).tolist(), "true_center": nearest.tolist()}
+
+
+def _centers(method: FederatedClusterer, data: datasets.Dataset, clients: Ints) -> Any:
+    """The recovered centers, for a picture."""
+    return {"centers": method.cluster_centers_.round(0).tolist()}
+
+
+def _truth(method: FederatedClusterer, data: datasets.Dataset, clients: Ints) -> Any:
+    """True centers, and how many rows lie in each field of a 40 x 40 grid over the data."""
+    assert data.centers is not None
+    counts, *edges = np.histogram2d(data.X[:, 0], data.X[:, 1], bins=40)
+    window = [[float(edge[0]), float(edge[-1])] for edge in edges]
+    density = counts.astype(int).tolist()
+    return {"true_centers": data.centers.tolist(), "window": window, "density": density}
+
+
+MEASURES: dict[str, Callable[[FederatedClusterer, datasets.Dataset, Ints], dict[str, Any]]] = {
+    "label_rules": _label_rules,
+    "after_lloyd": _after_lloyd,
+    "sigma": _sigma,
+    "centers": _centers,
+    "truth": _truth,
+}
+
+
+# ------------------------------------------------------------------------------------------- rows
 
 
 @cache

@@ -1,33 +1,34 @@
-"""Rows -> pages: every number in the README is filled in here, from rows in results/.
+"""Rows -> pages: every number and picture of README and docs is made here, from rows in results/.
 
-``python -m fedjigsaw.bench.pages`` in a checkout writes the README anew; a test compares.
+``python -m fedjigsaw.bench.pages`` in a checkout writes them anew; a test compares.
 """
 
-import json
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from fedjigsaw.bench.cells import over_seeds
+from fedjigsaw.bench.compare import SPLITS, WORDS, count_verdicts, tables, verdict
+from fedjigsaw.bench.figures import FIGURES
+from fedjigsaw.bench.pictures import render
+from fedjigsaw.bench.runner import read_rows, result_file
+from fedjigsaw.bench.studies import SSETS, THREE, paper_tables, studies
 from fedjigsaw.errors import DataError, complaint
 from fedjigsaw.formats import write_whole
 from fedjigsaw.methods import METHODS
 
-SPLITS = {"iid": "iid", "dirichlet(0.3)": "dirichlet0.3", "dirichlet(0.1)": "dirichlet0.1"}
 
-
-@cache
-def paper_tables() -> dict[str, Any]:
-    """Every number of the paper's tables."""
-    text = files("fedjigsaw.bench").joinpath("paper_tables.json").read_text()
-    tables: dict[str, Any] = json.loads(text)
-    return tables
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file of JSON lines."""
-    return [json.loads(line) for line in path.read_text().splitlines()]
+def build(root: Path) -> dict[Path, bytes]:
+    """The content of every page and picture that is made from rows."""
+    results = root / "results"
+    readme_file, page = root / "README.md", root / "docs" / "reproduction.md"
+    made = {
+        readme_file: readme(readme_file.read_text(), results).encode(),
+        page: reproduction(page.read_text(), results).encode(),
+    }
+    rows = {name: read_rows(result_file(results, name)) for name in studies()}
+    for name, draw in FIGURES.items():
+        made[root / "docs" / "reproduction" / f"{name}.svg"] = render(draw(rows), ".svg")
+    return made
 
 
 def fill(text: str, name: str, content: str) -> str:
@@ -83,29 +84,40 @@ def ssets_table(folder: Path) -> str:
     published = paper_tables()["table1_ssets_l2_e4"]["cells"]
     lines = ["| data | split | paper | ours, 10 seeds | verdict | ours, 100 seeds |"]
     lines.append("|---|---|---|---|---|---|")
-    for name in ("S1", "S2", "S3", "S4"):
-        for split, stem in SPLITS.items():
+    for name in SSETS:
+        for split in THREE:
             theirs = published[name]["FeCA"][split]
-            rows = read_rows(folder / f"{name.lower()}-{stem}.jsonl")
+            stem = f"{name}-{split}".lower().replace("(", "").replace(")", "")
+            rows = read_rows(folder / f"{stem}.jsonl")
             ten, all_ = (over_seeds(part)["l2"] for part in (rows[:10], rows))
             cells = [
-                "IID" if split == "iid" else split.capitalize(),
+                SPLITS[split],
                 f"{theirs['mean']:.1f} ± {theirs['std']:.1f}",
                 f"{ten[0] / 1e4:.2f} ± {ten[1] / 1e4:.2f}",
-                verdict(ten[0] / 1e4, theirs),
+                WORDS[verdict("l2", ten[0] / 1e4, (theirs["mean"], theirs["std"]))],
                 f"{all_[0] / 1e4:.2f} ± {all_[1] / 1e4:.2f}",
             ]
             lines.append(" | ".join([f"| {name}", *cells]) + " |")
     return "\n" + "\n".join(lines) + "\n"
 
 
-def verdict(mean: float, theirs: dict[str, float]) -> str:
-    """Our mean beside the paper's mean and standard deviation; smaller is better."""
-    if mean < theirs["mean"] - theirs["std"]:
-        return "better"
-    return "within one std" if mean <= theirs["mean"] + theirs["std"] else "worse"
+def reproduction(text: str, results: Path) -> str:
+    """The page that shows every table of the paper, ours beside it."""
+    summary = ["| table | better | within | worse |", "|---|---|---|---|"]
+    for study in studies().values():
+        if not study.numbers:
+            continue
+        rows = read_rows(result_file(results, study.name))
+        parts = [f"**{title}**\n\n{table}" for title, table in tables(study, rows).items()]
+        text = fill(text, study.name, "\n" + "\n\n".join(parts) + "\n")
+        counts = count_verdicts(study, rows)
+        if any(counts.values()):
+            anchor = f"[{study.name}](#{study.name})"
+            summary.append(" | ".join([f"| {anchor}", *map(str, counts.values())]) + " |")
+    return fill(text, "summary", "\n" + "\n".join(summary) + "\n")
 
 
 if __name__ == "__main__":  # pragma: no cover
-    page = Path("README.md")
-    write_whole(page, readme(page.read_text(), Path("results")).encode())
+    for path, content in build(Path()).items():
+        path.parent.mkdir(exist_ok=True)
+        write_whole(path, content)

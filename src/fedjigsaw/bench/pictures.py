@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
-from fedjigsaw._inputs import Floats, Ints, split_by_client
+from fedjigsaw._inputs import Floats, Ints, rows_by_client
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import ExtraError, ParameterError, complaint
 from fedjigsaw.feca import FeCA
+from fedjigsaw.jigsaw import Jigsaw
 from fedjigsaw.messages import Broadcast, Summary
 from fedjigsaw.methods import METHODS
 
@@ -55,8 +56,11 @@ def new_figure(width: float, height: float) -> Figure:
 def render(figure: Figure, suffix: str) -> bytes:
     """The bytes of a figure in the format of a file name's ending, the same for the same figure."""
     check_format(suffix)
+    from matplotlib import rc_context
+
     content = BytesIO()
-    figure.savefig(content, format=suffix[1:], dpi=150, metadata=FORMATS[suffix])
+    with rc_context({"svg.hashsalt": "fedjigsaw"}):  # else, names inside an SVG are random
+        figure.savefig(content, format=suffix[1:], dpi=150, metadata=FORMATS[suffix])
     return content.getvalue()
 
 
@@ -74,11 +78,12 @@ def roadmap(feca: FederatedClusterer, data: Dataset, clients: Ints) -> Figure:
     Parameters
     ----------
     feca : a FeCA, fitted on `data` split over `clients`
-        What its clients sent is computed anew, from the seed of that run.
+        What three of its clients found before they dropped any is computed anew, from its seed.
     """
-    shards = split_by_client(data.X, clients, owner="the roadmap")
+    members = rows_by_client(len(data.X), clients, owner="the roadmap")
+    shards = {name: data.X[rows] for name, rows in members.items()}
     broadcast = Broadcast(round=0, seed=feca.transcript_.seed)
-    sent = {name: Client(name, rows, feca).answer(broadcast) for name, rows in shards.items()}
+    sent = {summary.client: summary for summary in feca.summaries_}
     unrefined = clone(feca).set_params(refine=False)
 
     figure = new_figure(13, 4.2)
@@ -86,7 +91,7 @@ def roadmap(feca: FederatedClusterer, data: Dataset, clients: Ints) -> Figure:
     large = [figure.add_subplot(grid[:, column]) for column in (0, 2, 3)]
     small = [figure.add_subplot(grid[row, 1]) for row in range(3)]
 
-    _points(large[0], data.X, s=1.5, c=PALE, linewidths=0)
+    _cloud(large[0], data.X, s=1.5, c=PALE)
     n_dropped = 0
     for axes, (name, rows) in zip(small, shards.items(), strict=False):
         local = Client(name, rows, unrefined).answer(broadcast).centers
@@ -94,7 +99,7 @@ def roadmap(feca: FederatedClusterer, data: Dataset, clients: Ints) -> Figure:
         _draw_client(axes, rows, local, sent[name], _client_color(list(shards), name))
     for name, summary in sent.items():
         _draw_summary(large[1], summary, _client_color(list(shards), name))
-    _points(large[2], data.X, s=1.5, c=PALE, linewidths=0)
+    _cloud(large[2], data.X, s=1.5, c=PALE)
     if data.centers is not None:
         _points(large[2], data.centers, s=90, marker="+", c=INK, label="true center", zorder=3)
     _draw_recovered(large[2], feca.cluster_centers_)
@@ -111,8 +116,39 @@ def roadmap(feca: FederatedClusterer, data: Dataset, clients: Ints) -> Figure:
     return figure
 
 
+def k_curve(jigsaw: Jigsaw) -> Figure:
+    """How the number of clusters was chosen: index and objective of every k.
+
+    Parameters
+    ----------
+    jigsaw : fitted with ``n_clusters="auto"``.
+    """
+    curve, second = jigsaw.k_curve_, jigsaw.k_runner_up_
+    color = METHODS[Jigsaw.method].color
+    shown = np.isfinite(curve["index"])
+    figure = new_figure(8, 3.4)
+    for axes, name, title in zip(
+        figure.subplots(1, 2),
+        ("index", "objective"),
+        ("Index: the largest is chosen", "Objective, as the server knows it"),
+        strict=True,
+    ):
+        axes.plot(curve["k"][shown], curve[name][shown], color=PALE, marker=".", markersize=4)
+        for k, style in ((jigsaw.n_clusters_, {"c": color}), (second, {"facecolors": "white"})):
+            at = (curve["k"] == k) & shown
+            axes.scatter(curve["k"][at], curve[name][at], edgecolors=color, zorder=3, **style)
+        axes.set_title(title, fontsize=10, color=INK)
+        axes.set_xlabel("number of clusters k", fontsize=9, color=INK)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelsize=8, colors=INK)
+    figure.suptitle(
+        f"k = {jigsaw.n_clusters_} (filled); runner-up {second} (open)", fontsize=10, color=INK
+    )
+    return figure
+
+
 def _draw_client(axes: Axes, rows: Floats, local: Floats, summary: Summary, color: str) -> None:
-    _points(axes, rows, s=2, c=color, alpha=0.35, linewidths=0)
+    _cloud(axes, rows, s=2, c=color, alpha=0.35)
     _points(axes, local, s=16, facecolors="white", edgecolors=INK, linewidths=0.8)
     _points(axes, summary.centers, s=16, c=INK, edgecolors="white", linewidths=0.5)
 
@@ -131,6 +167,11 @@ def _draw_recovered(axes: Axes, centers: Floats) -> None:
     entry = METHODS[FeCA.method]
     ring = {"facecolors": "none", "edgecolors": entry.color, "linewidths": 1.8}
     _points(axes, centers, s=60, label=entry.label, zorder=4, **ring)
+
+
+def _cloud(axes: Axes, rows: Floats, **style: Any) -> None:
+    """Very many points: as pixels, also where the rest is drawn in lines."""
+    _points(axes, rows, linewidths=0, rasterized=True, **style)
 
 
 def _points(axes: Axes, positions: Floats, **style: Any) -> None:

@@ -23,7 +23,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedjigsaw import formats, sites
+from fedjigsaw import formats
 from fedjigsaw._inputs import real, resolve_seed
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.engine import Reply, run_rounds
@@ -138,21 +138,45 @@ class FlowerEngine:
     def gather(self, broadcast: Broadcast) -> list[Reply]:
         connected = self._connected(0.0 if broadcast.round else self.wait)
         missing = [name for name in self.names or () if name not in connected]
-        replies: list[Reply | SummaryFile] = [Failure(name, NOT_CONNECTED) for name in missing]
-        waiting = self._ask(connected, broadcast)
+        failures = [Failure(name, NOT_CONNECTED) for name in missing]
+        files = self._collect(connected, broadcast, failures)
+        columns = self.columns or (files[0].columns if files else ())
+        # a summary may hold more than centers by column: who has another order is asked once more
+        turned = [file for file in files if file.columns != columns]
+        if turned:
+            files = [file for file in files if file.columns == columns]
+            again = {file.summary.client: connected[file.summary.client] for file in turned}
+            files += self._collect(again, broadcast, failures, columns)
+        self.files |= {file.summary.client: file for file in files}
+        summaries: list[Reply] = [file.summary for file in files]
+        return summaries + failures
+
+    def _collect(
+        self,
+        nodes: Mapping[str, int],
+        broadcast: Broadcast,
+        failures: list[Failure],
+        columns: tuple[str, ...] | None = None,
+    ) -> list[SummaryFile]:
+        """Ask, and wait for the answers that fit together; the others are added to the failures."""
+        waiting = self._ask(nodes, broadcast, columns)
+        answers: list[SummaryFile] = []
         deadline = monotonic() + self.timeout
         while waiting and monotonic() < deadline:
             for number in list(waiting):
                 reply = self._pull(number, waiting[number])
                 if reply is not None:
-                    replies.append(reply)
                     self._tell_reply(reply)
                     del waiting[number]
+                if isinstance(reply, SummaryFile):
+                    answers.append(reply)
+                elif reply is not None:
+                    failures.append(reply)
             if waiting:
                 sleep(POLL_SECONDS)
         late = f"it did not answer within {self.timeout:g} s"
-        replies += [Failure(name, late) for name in waiting.values()]
-        return self._agreeing(replies)
+        failures += [Failure(name, late) for name in waiting.values()]
+        return self._agreeing(answers, failures)
 
     def __enter__(self) -> Self:
         return self
@@ -176,12 +200,15 @@ class FlowerEngine:
                 told = missing
             sleep(POLL_SECONDS)
 
-    def _ask(self, nodes: Mapping[str, int], broadcast: Broadcast) -> dict[str, str]:
+    def _ask(
+        self, nodes: Mapping[str, int], broadcast: Broadcast, columns: tuple[str, ...] | None
+    ) -> dict[str, str]:
         """Send the question; message number -> site that has yet to answer it."""
         if broadcast.model is not None:  # from here on, in one order of columns everywhere
+            columns = self.columns
             broadcast = replace(broadcast, model=self.name_columns(broadcast.model))
-        clusterer = self.clusterer
-        question = Question(broadcast, clusterer.method, clusterer.configuration(), self.timeout)
+        method, params = self.clusterer.method, self.clusterer.configuration()
+        question = Question(broadcast, method, params, self.timeout, columns)
         messages = [
             Message(
                 records.pack_question(question),
@@ -228,31 +255,20 @@ class FlowerEngine:
         else:
             self.tell("answered", reply.summary.client, f"{reply.summary.nbytes} bytes")
 
-    def _agreeing(self, replies: Sequence[Reply | SummaryFile]) -> list[Reply]:
+    def _agreeing(self, files: Sequence[SummaryFile], failures: list[Failure]) -> list[SummaryFile]:
         """Summaries of one kind, that of most sites; the others cannot be put together with them.
 
-        After the first round the kind is settled. Of two kinds that are equally frequent, the one
-        that says more counts, then the one whose site's name comes first.
+        Columns and scaler are settled by the first answers. Of two kinds that are equally frequent,
+        the one that says more counts, then the one whose site's name comes first.
         """
-        files = sorted(
-            (reply for reply in replies if isinstance(reply, SummaryFile)),
-            key=lambda file: file.summary.client,
-        )
-        counts = Counter(map(kind, files))
+        files = sorted(files, key=lambda file: file.summary.client)
+        settled = next((source(file) for file in self.files.values()), None)
+        counts = Counter(kind(file) for file in files if settled in (None, source(file)))
         usual = max(counts, key=lambda k: (counts[k], len(k[-1])), default=None)
-        if self.files:
-            usual = kind(next(iter(self.files.values())))
-        good = [file for file in files if kind(file) == usual]
-        if good:
-            columns = self.columns or good[0].columns
-            good = [sites.reorder(file, columns) for file in good]
-        self.files |= {file.summary.client: file for file in good}
-        result: list[Reply] = [file.summary for file in good]
-        result += [reply for reply in replies if isinstance(reply, Failure)]
-        for file in files:
-            if kind(file) != usual:
-                result.append(Failure(file.summary.client, OTHER_KIND))
-        return result
+        failures += [
+            Failure(file.summary.client, OTHER_KIND) for file in files if kind(file) != usual
+        ]
+        return [file for file in files if kind(file) == usual]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -262,13 +278,18 @@ class FlowerEngine:
         return replace(model, feature_names=self.columns)
 
 
+def source(file: SummaryFile) -> tuple[Any, ...]:
+    """What must be the same in all rounds."""
+    scaler = None if file.scaler is None else file.scaler.fingerprint
+    return tuple(sorted(file.columns)), scaler
+
+
 def kind(file: SummaryFile) -> tuple[Any, ...]:
     """What must be the same in all summaries that are put together."""
     summary = file.summary
     sent = [name for name in ("radii", "counts", "sse") if getattr(summary, name) is not None]
     sent += [f"{name} {tensor.ndim}" for name, tensor in sorted(summary.tensors.items())]
-    scaler = None if file.scaler is None else file.scaler.fingerprint
-    return tuple(sorted(file.columns)), scaler, tuple(sent)
+    return *source(file), tuple(sent)
 
 
 def without_seed(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -292,10 +313,9 @@ def federate(
         raise ParameterError(complaint("method", "a federation", allowed, clusterer.method))
     if seed is None:  # at most what a file can hold exactly
         seed = resolve_seed(clusterer.random_state) % MAX_COUNT
-    rounds = getattr(clusterer, "total_rounds", clusterer.n_rounds)
-    model, transcript = run_rounds(
-        clusterer, engine, seed=seed, n_rounds=rounds, min_clients=min_sites
-    )[:2]
+    model, transcript, _ = run_rounds(
+        clusterer, engine, seed=seed, n_rounds=clusterer.total_rounds, min_clients=min_sites
+    )
     took_part = [engine.files[name] for name in transcript.clients]
     file = ModelFile(
         engine.name_columns(model),

@@ -49,12 +49,14 @@ class Question:
     ----------
     method, params : an estimator by its name on the command line, and its configuration.
     timeout : seconds after which nobody waits for the answer any more.
+    columns : the order that their columns must have; None leaves it to the site.
     """
 
     broadcast: Broadcast
     method: str
     params: Mapping[str, Any] = field(default_factory=dict)
     timeout: float = 600.0
+    columns: tuple[str, ...] | None = None
 
 
 def category(error: BaseException) -> str:
@@ -82,7 +84,7 @@ def category(error: BaseException) -> str:
 
 
 def pack_question(question: Question) -> RecordDict:
-    """What travels to a site. A model must name its columns: sites may have them in any order."""
+    """What travels to a site. A model that is sent must name its columns."""
     broadcast = question.broadcast
     head = {
         "round": broadcast.round,
@@ -90,6 +92,7 @@ def pack_question(question: Question) -> RecordDict:
         "method": question.method,
         "params": dict(question.params),
         "timeout": float(question.timeout),
+        "columns": question.columns,
     }
     return _pack(head, None if broadcast.model is None else pack_model(broadcast.model))
 
@@ -107,6 +110,7 @@ def unpack_question(content: RecordDict) -> Question:
             formats.take(head, "method", str),
             formats.take(head, "params", dict),
             _seconds(head),
+            None if head.get("columns") is None else formats.take_names(head, "columns"),
         )
     except FedJigsawError as error:
         raise MessageError(f"The question cannot be used: {error}") from error

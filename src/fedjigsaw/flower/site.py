@@ -59,6 +59,7 @@ class Site:
             broadcast=question.broadcast,
             max_rows=self.max_rows,
             columns=self.columns,
+            order=question.columns,
             drop_missing=self.drop_missing,
         )
 

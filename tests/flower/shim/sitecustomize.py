@@ -43,13 +43,5 @@ def misbehave():
     apps.Site.answer, records.pack_answer, ClientApp.__call__ = bad_answer, bad_pack, bad_call
 
 
-words = " ".join(sys.orig_argv[:2])
-if "FEDJIGSAW_TEST_MODE" in os.environ and any(
-    word in words for word in ("flwr-clientapp", "flwr-serverapp", "bin/fedjigsaw")
-):
-    from doubles import LLOYD
-    from fedjigsaw.methods import METHODS
-
-    METHODS["lloyd"] = LLOYD
-    if "flwr-clientapp" in words:
-        misbehave()
+if "FEDJIGSAW_TEST_MODE" in os.environ and "flwr-clientapp" in " ".join(sys.orig_argv[:2]):
+    misbehave()

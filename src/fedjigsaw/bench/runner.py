@@ -1,0 +1,127 @@
+"""Runs the jobs of a study on several cores, and keeps every finished one as a line of JSON.
+
+An interrupted run loses nothing that was finished: the next one computes only what is missing.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from fedjigsaw import datasets
+from fedjigsaw.bench.cells import run
+from fedjigsaw.bench.studies import Job
+from fedjigsaw.errors import DataError, FedJigsawError, complaint
+from fedjigsaw.formats import write_whole
+from fedjigsaw.kmeans import one_thread
+
+Row = dict[str, Any]
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a file of JSON lines; none if it is not there.
+
+    A last line without an end is what an interrupted writer left, and is passed over.
+    """
+    if not path.exists():
+        return []
+    *lines, _torn = path.read_text().split("\n")
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            rows.append(json.loads(line))
+        except ValueError as error:
+            owner = f"{path}, line {number}"
+            raise DataError(complaint("row", owner, "one JSON object", line[:40])) from error
+    return rows
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Write a whole file of JSON lines."""
+    write_whole(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
+
+
+def key_of(row: Row) -> str:
+    """Which job a row belongs to."""
+    return f"{row.get('table')}/{row.get('cell')}/{row.get('seed')}"
+
+
+def result_file(folder: Path, study: str) -> Path:
+    return folder / f"{study}.jsonl"
+
+
+def missing(jobs: Sequence[Job], folder: Path) -> list[Job]:
+    """The jobs that have no row yet."""
+    names = {job.study for job in jobs}
+    done = {key_of(row) for name in names for row in read_rows(result_file(folder, name))}
+    return [job for job in jobs if job.key not in done]
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    folder: Path,
+    *,
+    n_jobs: int | None = None,
+    progress: Callable[[], object] = lambda: None,
+) -> None:
+    """Compute the jobs that have no row yet, and write each row as soon as it is done.
+
+    A job that fails does not stop the others; all failures are told at the end.
+
+    Parameters
+    ----------
+    n_jobs : worker processes; None is one per core.
+    progress : called after each job.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    todo = missing(jobs, folder)
+    for study in {job.study for job in todo}:  # a torn last line goes before anything is added
+        path = result_file(folder, study)
+        write_rows(path, read_rows(path))
+    failures = []
+    pool = ProcessPoolExecutor(n_jobs or os.cpu_count(), mp_context=get_context("spawn"))
+    try:
+        futures = {pool.submit(compute, job): job for job in todo}
+        for future in as_completed(futures):
+            job = futures[future]
+            try:
+                _append(result_file(folder, job.study), future.result())
+            except (FedJigsawError, BrokenProcessPool, MemoryError) as error:
+                failures.append(f"{job.key}: {error}")
+            progress()
+    finally:
+        pool.shutdown(cancel_futures=True)
+    for study in {job.study for job in todo}:
+        _put_in_order(result_file(folder, study), [job for job in jobs if job.study == study])
+    if failures:
+        raise DataError(f"{len(failures)} of {len(todo)} cells failed. The first: {failures[0]}")
+
+
+def compute(job: Job) -> Row:
+    """One row; runs in a worker."""
+    with one_thread():  # more threads would only fight with the other workers for the cores
+        _, row = run(job.cell, _load(job.cell.dataset), job.extra)
+    return {"table": job.study, "cell": job.name, **row}
+
+
+@cache
+def _load(name: str) -> datasets.Dataset:
+    return datasets.load(name)
+
+
+def _append(path: Path, row: Row) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def _put_in_order(path: Path, jobs: Sequence[Job]) -> None:
+    """Rows in the order of the jobs, whichever worker was first; rows of other jobs at the end."""
+    place = {job.key: i for i, job in enumerate(jobs)}
+    rows = {key_of(row): row for row in read_rows(path)}
+    ordered = sorted(rows.values(), key=lambda row: place.get(key_of(row), len(place)))
+    write_rows(path, ordered)

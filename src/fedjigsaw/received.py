@@ -1,0 +1,94 @@
+"""All that a server received, put together; what contradicts itself is refused."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedjigsaw._inputs import Floats, Ints
+from fedjigsaw.errors import CountsWarning, MessageError, complaint
+from fedjigsaw.messages import Summary
+
+
+@dataclass(frozen=True)
+class Received:
+    """All local clusters, one after the other; `owners` numbers the clients.
+
+    `counts` and `sse` are filled in where a client sent none; `has_counts` and `has_sse` say
+    whether all did. `radii` are there only where they must do instead of counts.
+    """
+
+    centers: Floats
+    counts: Floats
+    sse: Floats
+    owners: Ints
+    has_counts: bool
+    has_sse: bool
+    radii: Floats | None
+
+
+def receive(summaries: Sequence[Summary], *, radii_will_do: bool = False) -> Received:
+    """Put the summaries together, and warn of counts that are missing.
+
+    Counts are scaled to the client's number of rows, where they are rounded or those of a sample.
+    The rows of a client without counts are spread evenly over its centers.
+
+    Parameters
+    ----------
+    radii_will_do : whether radii, where all sent them, may do if nobody sent counts.
+
+    Examples
+    --------
+    >>> a = Summary(1000, [[0.0], [4.0]], counts=[3, 1], sse=[1.0, 0.0])
+    >>> received = receive([a])
+    >>> received.counts.tolist(), received.sse.tolist()
+    ([750.0, 250.0], [250.0, 0.0])
+    """
+    counts = [_counts(summary) for summary in summaries]
+    without = [summary.client for summary in summaries if summary.counts is None]
+    nobody = len(without) == len(summaries)
+    by_radius = radii_will_do and nobody and all(s.radii is not None for s in summaries)
+    if without:
+        _warn_of_missing(without, len(summaries), by_radius)
+    return Received(
+        centers=np.concatenate([summary.centers for summary in summaries]),
+        counts=np.concatenate(counts),
+        sse=np.concatenate([_sse(s, n) for s, n in zip(summaries, counts, strict=True)]),
+        owners=np.repeat(np.arange(len(summaries)), [len(n) for n in counts]),
+        has_counts=not without,
+        has_sse=all(summary.sse is not None for summary in summaries),
+        radii=np.concatenate([np.asarray(s.radii) for s in summaries]) if by_radius else None,
+    )
+
+
+def _counts(summary: Summary) -> Floats:
+    if summary.counts is None:
+        return np.full(len(summary.centers), summary.n_samples / len(summary.centers))
+    owner = f"client {summary.client!r}"
+    if (summary.counts < 1).any():
+        raise MessageError(complaint("counts", owner, "at least 1", int(summary.counts.min())))
+    total = int(summary.counts.sum())
+    if total > 2 * summary.n_samples:  # a guard's rounding adds at most a third
+        allowed = f"those of its {summary.n_samples} rows"
+        raise MessageError(complaint("counts", owner, allowed, f"{total} in all"))
+    return summary.counts.astype(np.float64) * (summary.n_samples / total)
+
+
+def _sse(summary: Summary, counts: Floats) -> Floats:
+    if summary.sse is None:
+        return np.zeros(len(summary.centers))
+    if summary.counts is None:
+        return summary.sse
+    return summary.sse * (counts / summary.counts)
+
+
+def _warn_of_missing(without: Sequence[str], n_clients: int, by_radius: bool) -> None:
+    some = ", ".join(map(repr, without[:5])) + ", ..." * (len(without) > 5)
+    who = f"{len(without)} of {n_clients} clients sent no counts ({some})"
+    what = (
+        "centers are grouped by their radii, as FeCA does"
+        if by_radius
+        else "the rows of each are spread evenly over its centers"
+    )
+    warnings.warn(f"{who}: {what}.", CountsWarning, stacklevel=4)
