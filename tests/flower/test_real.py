@@ -186,8 +186,11 @@ def clinic(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def same_backend(monkeypatch):
+def well_behaved(clinic, monkeypatch):
+    """Every test starts with sites that behave, and with the sites' backend in this process."""
     monkeypatch.setenv(*BACKEND)
+    for name in NAMES:
+        clinic.behave(name, "well")
 
 
 def in_process(clusterer, shards):
@@ -285,6 +288,8 @@ def test_what_fails_at_a_site_stays_there(clinic):
     assert formats.load(clinic.folder / "alone", ModelFile).clients == ("bern",)
     assert not clinic.in_server(SECRET)
     assert SECRET not in told
+    heard = (clinic.folder / "server.mode").read_text()
+    assert heard == "heard 2 None\n"  # the number of oslo's error, and not a word of its text
     assert SECRET in (clinic.home / "lyon" / "site.log").read_text()
     assert SECRET in (clinic.home / "oslo" / "flower.log").read_text()
 
@@ -304,8 +309,6 @@ def test_too_few_sites_is_an_error_and_no_model(clinic):
     assert "client 'oslo' failed: its answer is not in order" in told
     assert not (clinic.folder / "quorum").exists()
     wait_for(lambda: not members(clinic.home / "lyon"), "what lyon left behind")
-    for name in NAMES:
-        clinic.behave(name, "well")
     clinic.start_site("lyon")
 
 

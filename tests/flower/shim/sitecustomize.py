@@ -43,5 +43,25 @@ def misbehave():
     apps.Site.answer, records.pack_answer, ClientApp.__call__ = bad_answer, bad_pack, bad_call
 
 
-if "FEDJIGSAW_TEST_MODE" in os.environ and "flwr-clientapp" in " ".join(sys.orig_argv[:2]):
+def listen():
+    """At the server: write down the text of every error that arrives."""
+    from flwr.superlink.grid import HttpGrid
+
+    pull = HttpGrid.pull_messages
+
+    def overheard(self, numbers):
+        messages = pull(self, numbers)
+        for message in messages:
+            if message.has_error():
+                with Path(os.environ["FEDJIGSAW_TEST_MODE"]).open("a") as file:
+                    file.write(f"heard {message.error.code} {message.error.reason!r}\n")
+        return messages
+
+    HttpGrid.pull_messages = overheard
+
+
+words = " ".join(sys.orig_argv[:2])
+if "FEDJIGSAW_TEST_MODE" in os.environ and "flwr-clientapp" in words:
     misbehave()
+if "FEDJIGSAW_TEST_MODE" in os.environ and "flwr-serverapp" in words:
+    listen()
