@@ -12,7 +12,7 @@ demo: $(VENV)/.core
 	$(BIN)/fedjigsaw demo --out demo.png --force
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

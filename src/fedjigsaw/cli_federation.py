@@ -3,9 +3,9 @@
 import importlib.util
 import json
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from ipaddress import ip_address
 from pathlib import Path
 from threading import Event, Thread
 from typing import Annotated, Any
@@ -82,7 +82,7 @@ def server(
     folder: Folder,
     listen: Annotated[
         str | None,
-        typer.Option(help="Address to listen on. Default: all, for a loopback host that one."),
+        typer.Option(help="Address to listen on. Default: all; for a loopback host, that one."),
     ] = None,
 ) -> None:
     """Run the server, until Ctrl-C. Sites may already be waiting for it."""
@@ -91,7 +91,7 @@ def server(
 
     home = folders.server_folder(folder)
     settings = folders.ServerSettings.load(home)
-    listen = listen or ("127.0.0.1" if is_loopback(settings.host) else "0.0.0.0")
+    listen = listen or listen_address(settings.host)
     private = processes.free_port()
     arguments = (str(home), str(private), listen)
     with processes.alone(home, "The server"), processes.stopped_by_signals():
@@ -244,7 +244,7 @@ def run(
         error = FedJigsawError(result["error"])
         error.exit_code = result["exit_code"]
         raise error
-    shutil.copyfile(place / "model", output)
+    formats.write_whole(output, (place / "model").read_bytes())
     report(formats.load(output, ModelFile), result["transcript"], settings.sites, output, as_json)
 
 
@@ -303,8 +303,15 @@ def report(
     out.print(f"{told} -> {len(model.model.centers)} centers -> {escape(str(path))}")
 
 
-def is_loopback(host: str) -> bool:
-    return host == "localhost" or host.startswith("127.") or host == "::1"
+def listen_address(host: str) -> str:
+    """Where a server listens that sites reach by `host`."""
+    try:
+        address = ip_address("127.0.0.1" if host == "localhost" else host)
+    except ValueError:
+        return "0.0.0.0"
+    if address.is_loopback:
+        return str(address)
+    return "0.0.0.0" if address.version == 4 else "::"
 
 
 @contextmanager

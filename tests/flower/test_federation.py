@@ -458,11 +458,18 @@ class TestCommands:
         assert "fedjigsaw[flower]" in str(done.exception)
 
     @pytest.mark.parametrize(
-        ("host", "loopback"),
-        [("127.0.0.1", True), ("localhost", True), ("::1", True), ("10.0.0.1", False)],
+        ("host", "listen"),
+        [
+            ("127.0.0.1", "127.0.0.1"),
+            ("localhost", "127.0.0.1"),
+            ("::1", "::1"),
+            ("10.0.0.1", "0.0.0.0"),
+            ("fe80::1", "::"),
+            ("127.example.org", "0.0.0.0"),
+        ],
     )
-    def test_loopback(self, host, loopback):
-        assert cli_federation.is_loopback(host) is loopback
+    def test_where_a_server_listens(self, host, listen):
+        assert cli_federation.listen_address(host) == listen
 
 
 def test_a_report_says_who_is_missing(capsys, tmp_path):

@@ -37,8 +37,6 @@ from fedjigsaw.flower.processes import environment, free_port
 from fedjigsaw.flower.superlink import MAX_REQUEST
 from fedjigsaw.formats import ModelFile
 
-pytestmark = pytest.mark.xdist_group("federation")
-
 COMMAND = str(Path(sys.executable).parent / "fedjigsaw")
 SECRET = "patient 4711"
 NAMES = ("bern", "lyon", "oslo")
