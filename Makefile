@@ -49,7 +49,7 @@ $(VENV)/.core: $(VENV)/.python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
-	$(INSTALL) -e '.[dev,fast,flower]'
+	$(INSTALL) -e '.[dev,fast,flower,onnx]'
 	touch $@
 
 clean:

@@ -214,3 +214,12 @@ def test_rounds_build_on_one_another():
     assert [summary.centers[0, 0] for summary in summaries] == [7, 7]  # those of the last round
     assert [r.number for r in transcript.rounds] == [0, 1, 2]
     assert [r.bytes_down for r in transcript.rounds] == [2 * 16, 2 * 24, 2 * 24]
+
+
+def test_a_run_goes_on_where_it_stopped():
+    engine = SerialEngine(clients(Counter(), a=GOOD, b=GOOD))
+    whole, _, _ = run_rounds(Counter(), engine, seed=0, n_rounds=3)
+    start, _, _ = run_rounds(Counter(), engine, seed=0, n_rounds=1)
+    rest, transcript, _ = run_rounds(Counter(), engine, seed=0, n_rounds=2, first=1, model=start)
+    assert rest == whole
+    assert [r.number for r in transcript.rounds] == [1, 2]

@@ -1,5 +1,5 @@
 import pickle
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
@@ -77,6 +77,15 @@ def test_messages_are_frozen_private_copies():
     model = Model(CENTERS, params=params)
     params["k"] = 2
     assert model.params == {"k": 1}
+
+
+def test_what_is_frozen_already_is_shared():
+    message = summary(tensors={"w": np.zeros(3)})
+    again = replace(message, client="b")
+    assert again.tensors["w"] is message.tensors["w"]
+    view = np.zeros(3)[:2]
+    view.setflags(write=False)  # its owner can still write
+    assert summary(tensors={"w": view}).tensors["w"] is not view
 
 
 def test_equality_is_bit_by_bit():

@@ -199,6 +199,15 @@ class TestEach:
         assert [len(solution.centers) for solution in found] == [2, 1]
 
 
+def test_without_moves_it_ends_where_lloyd_does(rng):
+    X, weights = rng.normal(size=(400, 3)), np.ones(400)
+    plain = solve(X, weights, 20, rng=np.random.default_rng(0), n_tries=0)
+    found = solve(X, weights, 20, rng=np.random.default_rng(0))
+    again = KMeans(20, init=plain.centers, n_init=1, tol=0).fit(X)
+    assert again.inertia_ == pytest.approx(plain.inertia, rel=1e-2)
+    assert found.inertia < plain.inertia
+
+
 def test_distinct_rows():
     X = np.array([[2.0, 0, 0, 0, 1], [1, 9, 9, 9, 9], [2, 0, 0, 0, 0], [2, 0, 0, 0, 1]])
     rows, w, inverse = distinct_rows(X, np.array([1.0, 2, 4, 8]))

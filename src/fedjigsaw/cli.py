@@ -15,7 +15,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from fedjigsaw import __version__, cli_bench, cli_federation, cli_sites, datasets
+from fedjigsaw import __version__, cli_bench, cli_deep, cli_federation, cli_sites, datasets
 from fedjigsaw._console import (
     ForceFlag,
     JsonFlag,
@@ -44,6 +44,7 @@ data_app = typer.Typer(help="List the data sets, or fetch one.", invoke_without_
 app.add_typer(data_app, name="data")
 app.add_typer(cli_bench.app)
 app.add_typer(cli_sites.app)
+app.add_typer(cli_deep.app, name="deep")
 app.add_typer(cli_federation.app, name="federation")
 
 
@@ -294,3 +295,7 @@ def _params_by_method(
         unknown = {p: v for p, v in params.items() if not any(p in own for own in chosen.values())}
         make(name, k, 0, **chosen.get(name, {}), **unknown).check()
     return chosen
+
+
+if __name__ == "__main__":
+    main()

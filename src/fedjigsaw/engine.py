@@ -181,6 +181,8 @@ def run_rounds(
     seed: int,
     n_rounds: int = 1,
     min_clients: int | None = None,
+    first: int = 0,
+    model: Model | None = None,
 ) -> Outcome:
     """Run a federated method: broadcast, gather, aggregate, `n_rounds` times.
 
@@ -190,13 +192,13 @@ def run_rounds(
     Parameters
     ----------
     min_clients : how many clients must answer in every round; None means all of them.
+    first, model : number of the first round and the model so far, to go on with a run that stopped.
     """
     integer(1, or_none=True).check("min_clients", "a run", min_clients)
     integer(1).check("n_rounds", "a run", n_rounds)
-    model: Model | None = None
     summaries: list[Summary] = []
     rounds: list[Round] = []
-    for number in range(n_rounds):
+    for number in range(first, first + n_rounds):
         started = perf_counter()
         broadcast = Broadcast(number, seed, model)
         replies = sorted(engine.gather(broadcast), key=lambda reply: reply.client)

@@ -68,6 +68,10 @@ class Jigsaw(FederatedClusterer):
         model with the mean and the count of their rows in each cluster.
     max_iter, tol : int, float
         When a restart of k-means ends, as in :class:`sklearn.cluster.KMeans`.
+    patience : int or None, default None
+        How many moves the server's search tries in vain before it ends; None is 10 + k / 2. 0 ends
+        where Lloyd's iterations do: several times quicker, and good enough where centers are
+        needed often rather than well.
     assign : {"nearest", "local", "auto"}, default "nearest"
         Whether `labels_` go by the nearest center of all, or by the nearest center that the row's
         own client sent: better on skewed data, worse on even ones. "auto" decides by `skew_`;
@@ -122,6 +126,7 @@ class Jigsaw(FederatedClusterer):
         "n_rounds": integer(1),
         "max_iter": integer(1),
         "tol": real(0),
+        "patience": integer(0, or_none=True),
         "assign": one_of("nearest", "local", "auto"),
         "random_state": seed_source(),
     }
@@ -137,6 +142,7 @@ class Jigsaw(FederatedClusterer):
         n_rounds: int = 1,
         max_iter: int = 300,
         tol: float = 1e-4,
+        patience: int | None = None,
         assign: str = "nearest",
         random_state: Any = None,
     ) -> None:
@@ -148,6 +154,7 @@ class Jigsaw(FederatedClusterer):
         self.n_rounds = n_rounds
         self.max_iter = max_iter
         self.tol = tol
+        self.patience = patience
         self.assign = assign
         self.random_state = random_state
 
@@ -204,7 +211,12 @@ class Jigsaw(FederatedClusterer):
             centers = np.stack([received.centers[group].mean(axis=0) for group in largest])
             return self._model(received, centers)
         found = solve(
-            received.centers, received.counts, self.n_clusters, rng=rng, max_iter=self.max_iter
+            received.centers,
+            received.counts,
+            self.n_clusters,
+            rng=rng,
+            max_iter=self.max_iter,
+            n_tries=self.patience,
         )
         return self._model(received, self._softened(received, found.centers))
 

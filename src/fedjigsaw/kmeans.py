@@ -14,9 +14,10 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -91,7 +92,10 @@ def kmeans(
     if spherical:
         rows = _unit(rows)
     k = count_distinct(rows, at_most=n_clusters)
-    if spherical:
+    brought = _brought_search.get()
+    if brought is not None:
+        found = brought(rows, k, w, n_init, max_iter, tol, rng, init, spherical=spherical)
+    elif spherical:
         found = _spherical_labels(rows, k, w, n_init, max_iter, tol, rng)
     else:
         found = _labels(rows, k, w, n_init, max_iter, tol, rng, init)
@@ -155,6 +159,41 @@ def backend() -> str:
     return "intelex"
 
 
+class Search(Protocol):
+    """Where k-means looks for its clusters: rows and a number k in, the label of each row out."""
+
+    def __call__(
+        self,
+        X: Floats,
+        k: int,
+        w: Floats | None,
+        n_init: int,
+        max_iter: int,
+        tol: float,
+        rng: np.random.Generator,
+        init: Floats | None,
+        /,
+        *,
+        spherical: bool,
+    ) -> Ints: ...
+
+
+_brought_search: ContextVar[Search | None] = ContextVar("_brought_search", default=None)
+
+
+@contextmanager
+def searching_with(search: Search | None) -> Iterator[None]:
+    """Let every k-means in this block look for its clusters with `search`, such as one on a GPU.
+
+    Only labels come from it: centers, counts and spreads are worked out here, as always.
+    """
+    token = _brought_search.set(search)
+    try:
+        yield
+    finally:
+        _brought_search.reset(token)
+
+
 @cache
 def _intelex_kmeans() -> Any:
     from sklearnex.cluster import KMeans as IntelexKMeans
@@ -165,6 +204,11 @@ def _intelex_kmeans() -> Any:
 @cache
 def _threads() -> ThreadpoolController:
     return ThreadpoolController()  # a scan of all loaded libraries: once is enough
+
+
+def find_threads_again() -> None:
+    """To be called by whoever has loaded a library with threads of its own, such as torch."""
+    _threads.cache_clear()
 
 
 @contextmanager

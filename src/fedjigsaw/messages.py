@@ -231,9 +231,21 @@ def _set(message: object, name: str, value: object) -> None:
 
 
 def _frozen(values: Any, dtype: Any = None) -> np.ndarray:
+    """A private, read-only copy; what is one already is shared (weights of networks are large)."""
+    if _is_frozen(values) and dtype in (None, values.dtype):
+        return values  # type: ignore[no-any-return]
     array = np.array(values, dtype=dtype, order="C")
     array.setflags(write=False)
     return array
+
+
+def _is_frozen(values: Any) -> bool:
+    return (
+        type(values) is np.ndarray
+        and values.base is None
+        and values.flags.c_contiguous
+        and not values.flags.writeable
+    )
 
 
 def _centers(values: Any, owner: str) -> Floats:

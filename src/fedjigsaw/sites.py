@@ -340,6 +340,6 @@ def _scaler_name(file: SummaryFile | ModelFile) -> str | None:
 
 def _shared(file: SummaryFile) -> dict[str, Any]:
     """Parameters that all sites must agree on; how hard each searches is its own affair."""
-    own = {"n_clusters", "n_local_clusters", "detail", "n_init", "max_iter", "tol", "assign"}
-    own.add("random_state")
+    own = {"n_clusters", "n_local_clusters", "detail", "n_init", "max_iter", "tol", "patience"}
+    own |= {"assign", "random_state"}
     return {name: value for name, value in file.params.items() if name not in own}

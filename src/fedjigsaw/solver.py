@@ -42,6 +42,7 @@ def solve(
     rng: np.random.Generator,
     max_iter: int = 300,
     tol: float = 1e-4,
+    n_tries: int | None = None,
 ) -> Solution:
     """Cluster weighted rows around at most `n_clusters` centers, better than restarts do.
 
@@ -53,6 +54,8 @@ def solve(
     weights : shape (n,), > 0.
     max_iter, tol : when Lloyd's iterations end. `tol` is the share of the objective that moving
         all centers to their means could still gain.
+    n_tries : how many moves are tried in vain before the search ends; None goes by the number of
+        clusters, 0 makes no moves.
 
     Examples
     --------
@@ -64,7 +67,9 @@ def solve(
     rows, w, inverse = distinct_rows(X, weights)
     search = _Search(_scaled(rows), w, rng, max_iter, tol)
     state = search.start(min(n_clusters, len(rows)))
-    state = search.improve(state, patience(n_clusters))
+    n_tries = patience(n_clusters) if n_tries is None else n_tries
+    if n_tries:
+        state = search.improve(state, n_tries)
     return partition_of(X, state.labels[inverse], weights)
 
 

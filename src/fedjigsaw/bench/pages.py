@@ -8,6 +8,13 @@ from typing import Any
 
 from fedjigsaw.bench.cells import over_seeds
 from fedjigsaw.bench.compare import SPLITS, WORDS, count_verdicts, tables, verdict
+from fedjigsaw.bench.deep_runs import (
+    Run,
+    accuracy_over_rounds,
+    deep_runs,
+    quality_table,
+    runs_table,
+)
 from fedjigsaw.bench.figures import FIGURES
 from fedjigsaw.bench.pictures import render
 from fedjigsaw.bench.runner import read_rows, result_file
@@ -25,6 +32,11 @@ def build(root: Path) -> dict[Path, bytes]:
         readme_file: readme(readme_file.read_text(), results).encode(),
         page: reproduction(page.read_text(), results).encode(),
     }
+    page = root / "docs" / "deepfeca.md"
+    runs = deep_runs(results)
+    made[page] = deepfeca(page.read_text(), runs).encode()
+    if runs:
+        made[page.with_suffix(".svg")] = render(accuracy_over_rounds(runs), ".svg")
     rows = {name: read_rows(result_file(results, name)) for name in studies()}
     for name, draw in FIGURES.items():
         made[root / "docs" / "reproduction" / f"{name}.svg"] = render(draw(rows), ".svg")
@@ -115,6 +127,12 @@ def reproduction(text: str, results: Path) -> str:
             anchor = f"[{study.name}](#{study.name})"
             summary.append(" | ".join([f"| {anchor}", *map(str, counts.values())]) + " |")
     return fill(text, "summary", "\n" + "\n".join(summary) + "\n")
+
+
+def deepfeca(text: str, runs: dict[str, Run]) -> str:
+    """The page on DeepFeCA with all its numbers from the rows."""
+    text = fill(text, "quality", quality_table(runs))
+    return fill(text, "runs", runs_table(runs))
 
 
 if __name__ == "__main__":  # pragma: no cover

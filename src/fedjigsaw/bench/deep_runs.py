@@ -1,0 +1,115 @@
+"""The runs of DeepFeCA, from their rows: a table beside the paper's, one of all runs, a picture."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedjigsaw.bench.pictures import PALE, new_figure
+from fedjigsaw.bench.runner import read_rows
+from fedjigsaw.bench.studies import paper_tables
+from fedjigsaw.methods import METHODS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Run = list[dict[str, Any]]
+SPLITS = ("iid", "dirichlet(0.3)", "dirichlet(0.1)")
+
+
+def deep_runs(results: Path) -> dict[str, Run]:
+    """The evaluated rows of every DeepFeCA run, by the name of its file; one file is one run."""
+    runs = {}
+    for path in sorted(results.glob("deep*.jsonl")):
+        rows = [row for row in read_rows(path) if "linear_accuracy" in row]
+        if rows:
+            runs[path.stem] = rows
+    return runs
+
+
+def quality_table(runs: dict[str, Run], dataset: str = "cifar10") -> str:
+    """Linear probe in percent, ours under the paper's, one line per configuration."""
+    published = paper_tables()["table3_deepfeca_linear_eval"]["cells"]["CIFAR-10"]
+    columns = [*SPLITS, "central"]
+    lines = ["| | IID | Dirichlet(0.3) | Dirichlet(0.1) | centralized |", "|---|---|---|---|---|"]
+    for name, cells in published.items():
+        if name != "Centralized":
+            values = [f"{cells[split]:.1f}" for split in SPLITS]
+            last = f"{published['Centralized']['any']:.1f}" if name == "DeepFeCA" else ""
+            lines.append(" | ".join([f"| the paper, {name}", *values, last]) + " |")
+    ours: dict[str, dict[str, list[str]]] = {}
+    for run in runs.values():
+        row = run[-1]
+        if row["dataset"] == dataset:
+            split = f"dirichlet({row['alpha']:g})" if "alpha" in row else row["split"]
+            value = f"{100 * row['linear_accuracy']:.1f} ({row['rounds']} rounds)"
+            ours.setdefault(_configuration(row), {}).setdefault(split, []).append(value)
+    for name, found in ours.items():
+        values = [", ".join(found.get(split, ["-"])) for split in columns]
+        lines.append(" | ".join([f"| ours, {name}", *values]) + " |")
+    return "\n" + "\n".join(lines) + "\n"
+
+
+def runs_table(runs: dict[str, Run]) -> str:
+    """Every run with the options in which they differ: what was tried, and what came of it."""
+    configs = [run[-1]["config"] for run in runs.values()]
+    names = sorted({name for config in configs for name in config} - _SAID_ELSEWHERE)
+    differ = [n for n in names if len({json.dumps(c.get(n)) for c in configs}) > 1]
+    head = ["run", "configuration", "rounds", *differ, "linear", "neighbors", "views/s", "minutes"]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for name, run in runs.items():
+        row = run[-1]
+        cells = [name, _configuration(row), str(row["rounds"])]
+        cells += [str(row["config"].get(option, "")) for option in differ]
+        cells += [f"{100 * row['linear_accuracy']:.1f}", f"{100 * row['knn_accuracy']:.1f}"]
+        cells += [f"{row['views_per_second']:,.0f}", f"{row['seconds'] / 60:.1f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n" + "\n".join(lines) + "\n"
+
+
+_SAID_ELSEWHERE = {
+    "clusterer", "n_clusters", "local_epochs", "n_rounds", "random_state", "device",
+}  # fmt: skip
+
+
+def _configuration(row: dict[str, Any]) -> str:
+    """A configuration in a few words: method, clusters, local epochs."""
+    config = row["config"]
+    sizes = (
+        config["n_clusters"] if isinstance(config["n_clusters"], list) else [config["n_clusters"]]
+    )
+    told = f"{METHODS[row['method']].label}, k = {sizes[0]}"
+    told += f" in {len(sizes)} heads" if len(sizes) > 1 else ""
+    return f"{told}, {config['local_epochs']} epochs a round"
+
+
+def accuracy_over_rounds(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
+    """Linear probe over rounds of DeepFeCA, one panel per split, one line per run.
+
+    Parameters
+    ----------
+    runs : evaluated rows of each run, by its name.
+    """
+    by_split: dict[str, list[Sequence[Mapping[str, Any]]]] = {}
+    for rows in runs.values():
+        last = rows[-1]
+        split = f"Dirichlet({last['alpha']:g})" if "alpha" in last else str(last["split"])
+        by_split.setdefault(split, []).append(rows)
+    figure = new_figure(3.4 * len(by_split), 3.2)
+    panels = figure.subplots(1, len(by_split), sharey=True, squeeze=False)[0]
+    for axes, (split, members) in zip(panels, sorted(by_split.items()), strict=True):
+        for rows in members:
+            config = rows[-1]["config"]
+            color = METHODS[rows[-1]["method"]].color
+            label = f"{METHODS[rows[-1]['method']].label}, k = {config['n_clusters']}"
+            rounds = [row["rounds"] for row in rows]
+            percent = [100 * row["linear_accuracy"] for row in rows]
+            axes.plot(rounds, percent, marker="o", ms=3, color=color, label=label)
+        axes.set_title({"iid": "IID", "central": "centralized"}.get(split, split))
+        axes.set_xlabel("rounds")
+        axes.grid(color=PALE, linewidth=0.5)
+        axes.legend(fontsize=6, frameon=False)
+    panels[0].set_ylabel("linear probe, %")
+    return figure

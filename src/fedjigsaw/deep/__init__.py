@@ -1,0 +1,21 @@
+"""DeepFeCA: learn the features, too, from unlabeled images that stay where they are.
+
+Needs torch: ``pip install 'fedjigsaw[deep]'``. ``import fedjigsaw`` does not load this room.
+"""
+
+from fedjigsaw.errors import ExtraError, complaint
+
+try:
+    import torch  # noqa: F401
+except ImportError as error:
+    advice = "Install it with `pip install 'fedjigsaw[deep]'`."
+    raise ExtraError(complaint("torch", "fedjigsaw.deep", "installed", "none", advice)) from error
+
+from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
+from fedjigsaw.deep.images import ImageSet
+from fedjigsaw.deep.state import State
+from fedjigsaw.kmeans import find_threads_again
+
+find_threads_again()  # torch has brought its own
+
+__all__ = ["CentralDeepCluster", "DeepFeCA", "ImageSet", "State"]

@@ -1,0 +1,330 @@
+r"""DeepCluster-v2 at one client: views of images must land on the center of their cluster.
+
+The problem: image n has pseudo-labels :math:`y_n^h`, one per head h; head h has centers
+:math:`c_j^h` of length one, which stay fixed. With projections :math:`z` of length one, of V random
+views of each image, minimize over the weights of the network
+
+.. math:: \frac1{HV} \sum_{h, v} -\log \frac{\exp(z_{nv} \cdot c^h_{y_n^h} / \tau)}
+          {\sum_j \exp(z_{nv} \cdot c^h_j / \tau)}
+          + \frac\mu2 \|\theta - \bar\theta\|^2
+
+(Caron et al. 2020; the last term, off by default, is FedProx's of Li et al. 2020).
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fedjigsaw.deep.augment import N_DRAWS, Augment, Strength, standardize
+from fedjigsaw.deep.heads import named
+from fedjigsaw.deep.lloyd import nearest
+from fedjigsaw.deep.network import FlatWeights, build
+from fedjigsaw.messages import Model
+
+ABSENT = -1e4  # the logit of a center that is not there
+FEATURE_BATCH = 1000
+CALIBRATION = (20, 256)  # batches, images in each
+SMALL_CROP = (0.05, 0.2)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a client trains; the parameters are those of :class:`~fedjigsaw.deep.DeepFeCA`."""
+
+    network: str
+    norm: str
+    batch_size: int
+    views: int
+    small_crops: int
+    temperature: float
+    momentum: float
+    weight_decay: float
+    proximal: float
+    crop: float
+    flip: float
+    color: float
+    grayscale: float
+    precision: str
+
+    @property
+    def strength(self) -> Strength:
+        return Strength((self.crop, 1.0), self.flip, self.color, self.grayscale)
+
+
+def deepcluster_loss(
+    z: Tensor, centers: Tensor, bias: Tensor, labels: Tensor, sizes: Sequence[int], tau: float
+) -> Tensor:
+    """Mean over heads of the cross-entropy of views `z` (length one) against their labels.
+
+    Parameters
+    ----------
+    centers : shape (sum of sizes, d), those of all heads one after the other.
+    bias : shape (sum of sizes,), 0, or `ABSENT` for a center that is not there.
+    labels : shape (heads, n), counted from 0 in each head.
+    """
+    logits = torch.split(z @ centers.T / tau + bias, list(sizes), dim=1)
+    losses = [F.cross_entropy(part, labels[h]) for h, part in enumerate(logits)]
+    return torch.stack(losses).mean()
+
+
+def balance(z: Tensor, centers: Tensor, *, rounds: int = 3, softness: float = 0.05) -> Tensor:
+    """Labels that spread the images evenly over the centers, by Sinkhorn's iterations.
+
+    Examples
+    --------
+    >>> z = F.normalize(torch.tensor([[1.0, 0.0], [1.0, 0.1], [1.0, 0.2], [1.0, 0.3]]))
+    >>> nearest(z, torch.eye(2))[0].tolist(), balance(z, torch.eye(2), rounds=10).tolist()
+    ([0, 0, 0, 0], [0, 0, 1, 1])
+    """
+    table = torch.log_softmax(z @ centers.T / softness, dim=1)
+    for _ in range(rounds):
+        table = table - torch.logsumexp(table, dim=0, keepdim=True)
+        table = table - torch.logsumexp(table, dim=1, keepdim=True)
+    return table.argmax(dim=1)
+
+
+def batches(n_images: int, size: int, epochs: int, rng: np.random.Generator) -> np.ndarray:
+    """Image numbers of every step, shape (steps, size): each epoch a new order, its rest left out.
+
+    A client with fewer images than a batch has room fills it up with repetitions.
+    """
+    tables = []
+    for _ in range(epochs):
+        order = rng.permutation(n_images)
+        if n_images < size:
+            order = np.concatenate([order, rng.integers(n_images, size=size - n_images)])
+        tables.append(order[: len(order) // size * size].reshape(-1, size))
+    return np.concatenate(tables)
+
+
+class Trainer:
+    """The network on its device, with everything that a step of training reads or writes.
+
+    All tensors of a step have fixed addresses: on a GPU the step is captured once as a CUDA graph
+    and replayed for every batch of every client; on a CPU the same function just runs.
+
+    Parameters
+    ----------
+    sizes : number of centers of each head.
+    shape : (3, height, width) of the images.
+    """
+
+    def __init__(
+        self, recipe: Recipe, sizes: Sequence[int], shape: tuple[int, ...], device: torch.device
+    ) -> None:
+        self.made_for = (recipe, tuple(sizes), tuple(shape), device)
+        self.recipe, self.sizes, self.device = recipe, tuple(sizes), device
+        self.on_gpu = device.type == "cuda"
+        self.half = self.on_gpu and recipe.precision != "float32"
+        if self.on_gpu:
+            torch.backends.cudnn.benchmark = True
+        network = build(recipe.network, shape[1], norm=recipe.norm)
+        self.network = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.weights = FlatWeights(self.network, device)
+        self._augment = Augment(recipe.strength, (shape[1], shape[2]), device)
+        small = Strength(SMALL_CROP, recipe.flip, recipe.color, recipe.grayscale)
+        size = (max(8, shape[1] * 5 // 8), max(8, shape[2] * 5 // 8))
+        self._augment_small = Augment(small, size, device)
+        n, n_centers = recipe.batch_size, sum(sizes)
+        n_views = recipe.views + recipe.small_crops
+        self._images = torch.zeros(n, *shape, dtype=torch.uint8, device=device)
+        self._labels = torch.zeros(len(sizes), n, dtype=torch.long, device=device)
+        self._draws = torch.zeros(n * n_views, N_DRAWS, device=device)
+        self._centers = torch.zeros(n_centers, self.network.n_projections, device=device)
+        self._bias = torch.zeros(n_centers, device=device)
+        self._rate = torch.zeros((), device=device)
+        self._loss = torch.zeros((), device=device)
+        self._velocity = torch.zeros(self.weights.n_parameters, device=device)
+        self._anchor = torch.zeros(self.weights.n_parameters if recipe.proximal else 0).to(device)
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._model: Model | None = None
+        self._vectors: dict[str, Tensor] = {}
+        self._seen: dict[tuple[Any, ...], tuple[Tensor, Tensor]] = {}
+        self._seen_by: Tensor | None = None
+
+    def use(self, model: Model, prefix: str) -> None:
+        """Put the weights that a model has under a name into the network."""
+        if model is not self._model:
+            self._model, self._vectors = model, {}
+        if prefix not in self._vectors:
+            self._vectors[prefix] = self.weights.flatten(named(model.tensors, prefix))
+        self.weights.load(self._vectors[prefix])
+
+    # ---------------------------------------------------------------------------------- looking
+
+    def seen(self, images: Tensor, seed: int | None) -> Tensor:
+        """As `project`, remembered for as long as the weights stay the same."""
+        if self._seen_by is None or not torch.equal(self._seen_by, self.weights.vector):
+            self._seen, self._seen_by = {}, self.weights.vector.clone()
+        key = (images.data_ptr(), tuple(images.shape), seed)
+        if key not in self._seen:  # with the images themselves: no others can take their place
+            self._seen[key] = images, self.project(images, seed)
+        return self._seen[key][1]
+
+    @torch.no_grad()
+    def project(self, images: Tensor, seed: int | None) -> Tensor:
+        """Projections of length one; of one random view each, or of the plain images (None)."""
+        generator = torch.Generator(self.device).manual_seed(seed or 0)
+
+        def view(part: Tensor) -> Tensor:
+            if seed is None:
+                return standardize(part)
+            draws = torch.rand(len(part), N_DRAWS, device=self.device, generator=generator)
+            return self._augment(part, draws)
+
+        self.network.eval()
+        return F.normalize(self._in_batches(images, lambda x: self.network(view(x))), dim=1)
+
+    @torch.no_grad()
+    def features(self, images: Tensor) -> Tensor:
+        """What the backbone sees of the plain images."""
+        self.network.eval()
+        return self._in_batches(images, lambda x: self.network.features(standardize(x)))
+
+    def _in_batches(self, images: Tensor, see) -> Tensor:  # type: ignore[no-untyped-def]
+        parts = []
+        size = FEATURE_BATCH
+        for start in range(0, len(images), size):
+            part = images[start : start + size].to(self.device)
+            n = len(part)
+            if n < size and self.on_gpu:  # fill up: its libraries plan anew for every shape
+                part = torch.cat([part, part[:1].expand(size - n, -1, -1, -1)])
+            with self._autocast():
+                seen = see(part)
+            parts.append(seen[:n].float())
+        return torch.cat(parts)
+
+    @torch.no_grad()
+    def calibrate(self, images: Tensor, seed: int) -> None:
+        """Set the batch-norm statistics to their mean over batches of these images' views."""
+        generator = torch.Generator(self.device).manual_seed(seed)
+        norms = [
+            m for m in self.network.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)
+        ]
+        usual = [m.momentum for m in norms]
+        n_batches, size = CALIBRATION
+        size = min(size, len(images))
+        self.network.train()
+        for i in range(max(1, min(n_batches, len(images) // size))):
+            chosen = torch.randint(len(images), (size,), device=self.device, generator=generator)
+            draws = torch.rand(size, N_DRAWS, device=self.device, generator=generator)
+            for norm in norms:
+                norm.momentum = 1 / (i + 1)
+            with self._autocast():
+                self.network(self._augment(images[chosen], draws))
+        for norm, momentum in zip(norms, usual, strict=True):
+            norm.momentum = momentum
+
+    def assign(self, z: Tensor, centers: Sequence[Tensor], *, balanced: bool) -> Tensor:
+        """Pseudo-labels of every head, shape (heads, n)."""
+        if balanced:
+            return torch.stack([balance(z, c) for c in centers])
+        return torch.stack([nearest(z, c)[0] for c in centers])
+
+    # --------------------------------------------------------------------------------- training
+
+    def train(
+        self,
+        images: Tensor,
+        labels: Tensor,
+        centers: Sequence[Tensor],
+        *,
+        epochs: int,
+        rate: float,
+        rng: np.random.Generator,
+    ) -> float:
+        """Train from the present weights on; the mean loss of all steps."""
+        table = batches(len(images), self.recipe.batch_size, epochs, rng)
+        steps = torch.from_numpy(table).to(self.device)
+        generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**63)))
+        self._set_centers(centers)
+        if len(self._anchor):
+            self._anchor.copy_(self.weights.vector[: self.weights.n_parameters])
+        self.network.train()
+        if self.on_gpu and self._graph is None:
+            self._capture()
+        self._velocity.zero_()
+        self._loss.zero_()
+        self._rate.fill_(rate)
+        run = self._step if self._graph is None else self._graph.replay
+        for chosen in steps:
+            torch.index_select(images, 0, chosen, out=self._images)
+            torch.index_select(labels, 1, chosen, out=self._labels)
+            self._draws.uniform_(generator=generator)
+            run()
+        return float(self._loss) / len(steps)
+
+    def _set_centers(self, centers: Sequence[Tensor]) -> None:
+        """Centers of all heads, one after the other; places that stay empty get no probability."""
+        self._bias.fill_(ABSENT)
+        start = 0
+        for size, some in zip(self.sizes, centers, strict=True):
+            self._centers[start : start + len(some)].copy_(some)
+            self._bias[start : start + len(some)].zero_()
+            start += size
+
+    def _step(self) -> None:
+        """One step of SGD on the batch in the buffers."""
+        loss = self._batch_loss()
+        gradients = torch.autograd.grad(loss, self.weights.parameters)
+        recipe, weights = self.recipe, self.weights
+        with torch.no_grad():
+            torch._foreach_copy_(weights.gradients, list(gradients))
+            parameters = weights.vector[: weights.n_parameters]
+            weights.gradient.add_(parameters, alpha=recipe.weight_decay)
+            if recipe.proximal:
+                weights.gradient.add_(parameters - self._anchor, alpha=recipe.proximal)
+            self._velocity.mul_(recipe.momentum).add_(weights.gradient)
+            parameters.sub_(self._velocity * self._rate)
+            self._loss.add_(loss.detach())
+
+    def _batch_loss(self) -> Tensor:
+        recipe, losses = self.recipe, []
+        n_large = recipe.views * recipe.batch_size
+        groups = (
+            (self._augment, recipe.views, self._draws[:n_large]),
+            (self._augment_small, recipe.small_crops, self._draws[n_large:]),
+        )
+        for augment, n_views, draws in groups:
+            if not n_views:
+                continue
+            with torch.no_grad():  # all views of a kind in one pass, batch norm over all of them
+                x = augment(torch.cat([self._images] * n_views), draws)
+                labels = torch.cat([self._labels] * n_views, dim=1)
+            with self._autocast():
+                z = self.network(x)
+            z = F.normalize(z.float(), dim=1)
+            tau = recipe.temperature
+            loss = deepcluster_loss(z, self._centers, self._bias, labels, self.sizes, tau)
+            losses.append(n_views * loss)
+        return torch.stack(losses).sum() / (recipe.views + recipe.small_crops)
+
+    def _capture(self) -> None:
+        """Record one step as a CUDA graph; weights and statistics are as before afterwards."""
+        before = self.weights.vector.clone()
+        self._rate.zero_()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(4):  # lets the libraries pick their kernels first
+                self._step()
+        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            self._step()
+        torch.cuda.synchronize()
+        self._graph = graph
+        self.weights.load(before)
+
+    def _autocast(self) -> AbstractContextManager[None]:
+        # no cache: a cast made while a graph is captured must not be used outside of it
+        return torch.autocast(
+            self.device.type, dtype=torch.bfloat16, enabled=self.half, cache_enabled=False
+        )

@@ -1,0 +1,425 @@
+r"""DeepFeCA: federated DeepCluster-v2, as in the paper "Jigsaw Game" (Xu et al., 2024).
+
+A round of training takes a few rounds of communication (its *steps*), all over the same messages:
+
+========= ======================================== ===========================================
+step      a client sends                           the server makes of it
+========= ======================================== ===========================================
+calibrate batch-norm statistics                    those of all images (before the first round)
+cluster   its summary of the images' projections   centers, by the clusterer's own `aggregate`
+train     weights, trained on nearest centers      their mean, weighted by the number of images
+========= ======================================== ===========================================
+
+Clients and server keep nothing between steps: all there is travels in the model. So a run can stop
+after any round and go on from a file with the same result.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedjigsaw._inputs import Ints, resolve_seed, rows_by_client
+from fedjigsaw.base import EngineFactory
+from fedjigsaw.deep import heads, server
+from fedjigsaw.deep.deepcluster import Trainer
+from fedjigsaw.deep.images import check_images
+from fedjigsaw.deep.lloyd import DeviceSearch, nearest
+from fedjigsaw.deep.network import as_tensor
+from fedjigsaw.deep.parameters import DeepParameters, Step
+from fedjigsaw.deep.state import State, describe
+from fedjigsaw.engine import Client, SerialEngine, run_rounds
+from fedjigsaw.errors import ParameterError, complaint
+from fedjigsaw.guards import merge_small
+from fedjigsaw.messages import Broadcast, Model, Round, Summary, Transcript
+
+
+class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
+    r"""Learn a network from unlabeled images that are held by several clients.
+
+    In each round the clients' projections under the global network are clustered by a federated
+    method; each client trains the network on its images with the nearest centers as labels
+    (:mod:`fedjigsaw.deep.deepcluster`); the server averages the weights (FedAvg).
+
+    Parameters
+    ----------
+    n_clusters : int or list of int, default 10
+        Number of clusters; a list trains several heads at once, each on a clustering of its own.
+    clusterer : str or class, default "feca"
+        The method that clusters, by its name on the command line (``fedjigsaw methods``).
+    clusterer_params : dict or None
+        Parameters of that method. Unless given, `n_init` is 1 and `max_iter` 20 where it has them.
+    network : {"resnet18", "resnet18-half", "small"}
+    norm : {"batch", "group"}
+        Group norm has no statistics that skewed clients could disagree on.
+    n_rounds, local_epochs, batch_size : int
+        Rounds of training, epochs of each client in each of them, images in a batch.
+    recluster_every : int, default 1
+        Rounds between two clusterings; images find their nearest center anew in every round.
+    cluster_view : {"augmented", "plain"}
+        Cluster projections of a random view of each image, or of the image itself. With plain
+        images the pseudo-labels confirm themselves, and training stalls.
+    views, small_crops : int, default 2 and 0
+        Random views of an image in each step, and further views of small parts of it.
+    crop, flip, color, grayscale : float
+        Smallest share of the area that a view keeps; how often it is mirrored; strength of the
+        color jitter; how often it loses its colors.
+    temperature : float, default 0.1
+    learning_rate, final_learning_rate, warmup_rounds : float, float, int
+        The rate rises linearly for some rounds, then falls along a cosine to its final value.
+    momentum, weight_decay : float
+        Of the clients' SGD; the momentum starts at zero in each round.
+    assignment : {"nearest", "balanced"}
+        Labels by nearest center, or spread evenly over the centers at each client (Sinkhorn).
+    reseed : bool, default True
+        Replace centers that coincide, and fill up those that the method did not find, by clients'
+        centers that lie farthest from all others.
+    proximal : float, default 0
+        Weight of FedProx's pull back to the global weights.
+    server_momentum : float, default 0
+        Momentum of the server's steps (FedAvgM of Hsu et al. 2019).
+    ema : float, default 0
+        Cluster with a slow average of the global networks that keeps so much of itself per round.
+    batch_norm : {"average", "recalibrate"}
+        Average the clients' batch-norm statistics with their weights; or measure them anew under
+        the averaged weights, for one more exchange per round.
+    min_cluster_size : int, default 1
+        A client merges smaller clusters into their neighbors before it sends their centers.
+    precision : {"auto", "float32"}
+        "auto" computes in bfloat16 where there is a GPU.
+    device : str, default "auto"
+        A torch device; "auto" is a GPU if there is one.
+    random_state : int, RandomState, Generator or None
+
+    Attributes
+    ----------
+    model_ : Model, with the centers, and the weights as named tensors.
+    states_ : list of dict, the numbers of every round of the last `fit`.
+    transcript_ : Transcript
+    n_features_ : int, number of columns of `transform`.
+
+    References
+    ----------
+    J. Xu, H.-Y. Chen, W.-L. Chao, Y. Zhang: Jigsaw Game: Federated Clustering. Transactions on
+    Machine Learning Research, 2024.
+    M. Caron et al.: Unsupervised Learning of Visual Features by Contrasting Cluster Assignments.
+    NeurIPS 2020.
+
+    Examples
+    --------
+    >>> images = np.random.default_rng(0).integers(256, size=(60, 3, 8, 8), dtype=np.uint8)
+    >>> deep = DeepFeCA(3, network="small", n_rounds=1, local_epochs=1, batch_size=16,
+    ...                 device="cpu", random_state=0)
+    >>> deep.fit(images, clients=[0, 1] * 30).transform(images).shape
+    (60, 64)
+    """
+
+    method: ClassVar[str] = "deepfeca"
+    pools_data: ClassVar[bool] = False
+
+    model_: Model
+    transcript_: Transcript
+    states_: list[dict[str, Any]]
+    _trainer: Trainer | None = None
+
+    # ---------------------------------------------------------------------------------- running
+
+    def fit(
+        self, X: Any, y: Any = None, *, clients: Any = None, engine: EngineFactory = SerialEngine
+    ) -> Self:
+        """Train on images that are held by several clients.
+
+        Parameters
+        ----------
+        X : array of bytes of shape (n_images, 3, height, width)
+        y : ignored
+        clients : array of shape (n_images,), who holds each image; None is a single client.
+        engine : where the clients run, as in :meth:`fedjigsaw.FederatedClusterer.fit`.
+        """
+        rounds: list[Round] = []
+        numbers = []
+        for state in self.train(X, clients=clients, engine=engine):
+            rounds += state.exchanges
+            numbers.append(dict(state.numbers))
+        self.model_, self.states_ = state.model, numbers
+        self.transcript_ = Transcript(state.seed, tuple(rounds))
+        return self
+
+    def train(
+        self,
+        X: Any,
+        *,
+        clients: Any = None,
+        engine: EngineFactory = SerialEngine,
+        start: State | None = None,
+    ) -> Iterator[State]:
+        """Train round by round: yields the state after each, to be looked at, kept, or stopped at.
+
+        Parameters
+        ----------
+        start : a state of an earlier run with the same parameters and data, to go on from.
+        """
+        self.check()
+        images = check_images(X, owner=type(self).__name__)
+        members = rows_by_client(len(images), clients, owner=f"{type(self).__name__}.train")
+        shards = {name: images[rows] for name, rows in members.items()}
+        shards = {"pooled": images} if self.pools_data else shards
+        self._check_sizes(shards)
+        seed = resolve_seed(self.random_state) if start is None else start.seed
+        model, done = (None, 0) if start is None else (start.model, start.round)
+        steps = self.plan()
+        tensors = {n: torch.from_numpy(s).to(self.torch_device) for n, s in shards.items()}
+        holders = [Client(name, data, self) for name, data in tensors.items()]  # type: ignore[arg-type]
+        n_views = self._count_views([len(s) for s in shards.values()])
+        with engine(holders) as running:
+            for t in range(done, self.n_rounds):
+                numbers = [i for i, step in enumerate(steps) if step.round == t]
+                model, transcript, _ = run_rounds(
+                    self, running, seed=seed, n_rounds=len(numbers), first=numbers[0], model=model
+                )
+                found = describe(model, transcript, steps, n_views) | {
+                    "learning_rate": self._rate(t)
+                }
+                yield State(t + 1, seed, model, found, transcript.rounds)
+
+    def _check_sizes(self, shards: Mapping[str, np.ndarray]) -> None:
+        n_images = sum(map(len, shards.values()))
+        if max(self.sizes) > n_images:
+            allowed = f"at most the number of images, {n_images}"
+            raise ParameterError(
+                complaint("n_clusters", type(self).__name__, allowed, max(self.sizes))
+            )
+        if self.make_clusterer(0).pools_data and len(shards) > 1:
+            advice = "Use CentralDeepCluster to pool the images."
+            raise ParameterError(
+                complaint("clusterer", "several clients", "federated", self.clusterer, advice)
+            )
+
+    def _count_views(self, sizes: Sequence[int]) -> int:
+        n_steps = sum(max(1, n // self.batch_size) for n in sizes) * self.local_epochs
+        return n_steps * self.batch_size * (self.views + self.small_crops)
+
+    # ---------------------------------------------------------------------------------- applying
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Features of images: what the backbone sees, shape (n_images, n_features)."""
+        check_is_fitted(self, "model_")
+        images = torch.from_numpy(check_images(X, owner=f"{type(self).__name__}.transform"))
+        trainer = self._prepare(images.shape[1:])
+        trainer.use(self.model_, "weights")
+        return trainer.features(images).cpu().numpy()
+
+    def predict(self, X: Any) -> Ints:
+        """Nearest center of each image, of the first head."""
+        check_is_fitted(self, "model_")
+        images = torch.from_numpy(check_images(X, owner=f"{type(self).__name__}.predict"))
+        trainer = self._prepare(images.shape[1:])
+        trainer.use(self.model_, self._seer(self.model_))
+        z = trainer.project(images, None)
+        labels: Ints = nearest(z, self._prototypes(self.model_)[0])[0].cpu().numpy()
+        return labels
+
+    # ---------------------------------------------------------------------------- at the clients
+
+    @property
+    def sends(self) -> tuple[str, ...]:
+        """What the server needs: that of the clusterer, and weights."""
+        return (*self.make_clusterer(0).sends, "tensors")
+
+    def summarize(self, X: Any, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
+        """One step at a client: `X` are its images of bytes, an array or a tensor."""
+        step = self.plan()[broadcast.round]
+        images = torch.as_tensor(X, device=self.torch_device)
+        trainer = self._prepare(images.shape[1:])
+        model = broadcast.model or self._initial(broadcast.seed)
+        if step.verb == "calibrate":
+            return self._calibrate(trainer, images, model, rng)
+        trainer.use(model, self._seer(model))
+        z = trainer.seen(images, self._view_seed(broadcast.seed, step.round))
+        if step.verb == "cluster":
+            return self._cluster(z, broadcast, step, rng)
+        return self._train(trainer, images, z, model, step, rng)
+
+    def _calibrate(
+        self, trainer: Trainer, images: Tensor, model: Model, rng: np.random.Generator
+    ) -> Summary:
+        trainer.use(model, "weights")
+        trainer.calibrate(images, int(rng.integers(2**31)))
+        arrays = trainer.weights.save()
+        tensors = {f"weights.{name}": arrays[name] for name in trainer.weights.statistics}
+        return _message(np.zeros((1, trainer.network.n_projections)), 0.0, len(images), tensors)
+
+    def _cluster(
+        self, z: Tensor, broadcast: Broadcast, step: Step, rng: np.random.Generator
+    ) -> Summary:
+        """The clusterer's own summary of the projections, for every head."""
+        rows = z.double().cpu().numpy()
+
+        def summarize(head: int, own: np.random.Generator) -> Summary:
+            inner = heads.inner_broadcast(broadcast, step.turn, head)
+            part = self.make_clusterer(head).summarize(rows, inner, own)
+            return merge_small(part, self.min_cluster_size) if self.min_cluster_size > 1 else part
+
+        return heads.pack(heads.for_each(summarize, len(self.sizes), rng, self._search()))
+
+    def _train(
+        self,
+        trainer: Trainer,
+        images: Tensor,
+        z: Tensor,
+        model: Model,
+        step: Step,
+        rng: np.random.Generator,
+    ) -> Summary:
+        centers = self._prototypes(model)
+        labels = trainer.assign(z, centers, balanced=self.assignment == "balanced")
+        trainer.use(model, "weights")
+        loss = trainer.train(
+            images,
+            labels,
+            centers,
+            epochs=self.local_epochs,
+            rate=self._rate(step.round),
+            rng=rng,
+        )
+        sizes = [torch.bincount(labels[h], minlength=len(c)) for h, c in enumerate(centers)]
+        tensors = {f"weights.{name}": array for name, array in trainer.weights.save().items()}
+        tensors["report.loss"] = np.array(loss)
+        tensors["report.sizes"] = torch.cat(sizes).cpu().numpy()
+        mean = z.double().mean(dim=0, keepdim=True)  # tells the server of a collapse
+        sse = float((z.double() - mean).square().sum())
+        return _message(mean.cpu().numpy(), sse, len(images), tensors)
+
+    # ----------------------------------------------------------------------------- at the server
+
+    def aggregate(
+        self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
+    ) -> Model:
+        """One step at the server."""
+        step = self.plan()[broadcast.round]
+        model = broadcast.model or self._initial(broadcast.seed)
+        if step.verb == "cluster":
+            return self._new_centers(summaries, broadcast, model, step, rng)
+        if step.verb == "calibrate":
+            found = server.pooled_statistics(summaries)
+        else:
+            found = server.average(summaries, self.torch_device)
+            found = server.with_momentum(model, found, self.server_momentum)
+            found |= server.slow_average(model, found, self.ema)
+            found |= server.report(summaries)
+        return self._model(model.centers, {**model.tensors, **found})
+
+    def _new_centers(
+        self,
+        summaries: Sequence[Summary],
+        broadcast: Broadcast,
+        model: Model,
+        step: Step,
+        rng: np.random.Generator,
+    ) -> Model:
+        """The clusterer's own aggregation, for every head."""
+        by_client = [heads.unpack(summary, len(self.sizes)) for summary in summaries]
+
+        def aggregate(head: int, own: np.random.Generator) -> Model:
+            parts = [one[head] for one in by_client]
+            inner = heads.inner_broadcast(broadcast, step.turn, head)
+            found = self.make_clusterer(head).aggregate(parts, inner, own)
+            if not self.reseed or step.turn < self._turns - 1:
+                return found
+            received = np.concatenate([part.centers for part in parts])
+            return server.fill_up(found, received, self.sizes[head])
+
+        centers, tensors = heads.pack_models(
+            heads.for_each(aggregate, len(self.sizes), rng, self._search())
+        )
+        kept = {n: a for n, a in model.tensors.items() if not n.startswith(("inner.", "report."))}
+        return self._model(centers, {**kept, **tensors})
+
+    # ------------------------------------------------------------------------------------- parts
+
+    def _model(self, centers: np.ndarray, tensors: Mapping[str, np.ndarray]) -> Model:
+        return Model(centers, method=self.method, params=self.configuration(), tensors=tensors)
+
+    @staticmethod
+    def _seer(model: Model) -> str:
+        """Whose eyes cluster and assign: those of the slow average, where there is one."""
+        has_teacher = any(name.startswith("teacher.") for name in model.tensors)
+        return "teacher" if has_teacher else "weights"
+
+    def _rate(self, t: int) -> float:
+        """The learning rate of round t."""
+        if t < self.warmup_rounds:
+            return self.learning_rate * (t + 1) / (self.warmup_rounds + 1)
+        way = (t - self.warmup_rounds) / max(1, self.n_rounds - self.warmup_rounds)
+        low = self.final_learning_rate
+        return low + (self.learning_rate - low) * (1 + math.cos(math.pi * way)) / 2
+
+    def _view_seed(self, seed: int, t: int) -> int | None:
+        """Which view of each image is clustered in round t: the same in all steps of the round."""
+        if self.cluster_view == "plain":
+            return None
+        return int(
+            np.random.SeedSequence([seed, t]).generate_state(1, np.uint64)[0] >> np.uint64(1)
+        )
+
+    def _prototypes(self, model: Model) -> list[Tensor]:
+        """Centers of each head, of length one, on the device."""
+        centers = as_tensor(model.centers).to(self.torch_device, torch.float32)
+        owners = as_tensor(model.tensors["head"]).to(self.torch_device)
+        unit = F.normalize(centers, dim=1)
+        return [unit[owners == h] for h in range(len(self.sizes))]
+
+    def _initial(self, seed: int) -> Model:
+        """The model before any training."""
+        return server.initial(self.network, self.norm, seed)
+
+    def _prepare(self, shape: Sequence[int]) -> Trainer:
+        """The network on its device, made once."""
+        wanted = (self.recipe, tuple(self.sizes), tuple(shape), self.torch_device)
+        if self._trainer is None or self._trainer.made_for != wanted:
+            self._trainer = Trainer(*wanted)
+        return self._trainer
+
+    def _search(self) -> DeviceSearch | None:
+        """k-means on the GPU; a CPU has the package's own."""
+        device = self.torch_device
+        return DeviceSearch(device) if device.type == "cuda" else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_trainer"}
+
+
+class CentralDeepCluster(DeepFeCA):
+    """DeepCluster-v2 with all images in one place: what a federation gives up.
+
+    *Raw images leave the clients*. The parameters are those of :class:`DeepFeCA`, but `clusterer`
+    is always "central". A :class:`DeepFeCA` with that and one client does exactly the same.
+    """
+
+    method: ClassVar[str] = "central-deepcluster"
+    pools_data: ClassVar[bool] = True
+
+    @property
+    def clusterer_name(self) -> str:
+        return "central"
+
+
+def _message(
+    center: np.ndarray, sse: float, n_samples: int, tensors: Mapping[str, np.ndarray]
+) -> Summary:
+    """A message that is about tensors; its one center stands for all images."""
+    return Summary(
+        n_samples=n_samples,
+        centers=center,
+        radii=np.zeros(1),
+        counts=np.array([n_samples]),
+        sse=np.array([sse]),
+        tensors=tensors,
+    )

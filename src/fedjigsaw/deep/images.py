@@ -1,0 +1,235 @@
+"""Images from disk as bytes of shape (n, 3, height, width), with labels where there are any.
+
+Known layouts, told apart by what is there: CIFAR-10 and CIFAR-100 in their official binary form, a
+Tiny-ImageNet folder, any folder with one folder of images per class (or with ``train`` and ``test``
+or ``val`` above those), and NPZ files. Labels are for evaluation only; no training reads them.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from fedjigsaw._inputs import Ints
+from fedjigsaw.errors import DataError, ExtraError, complaint
+
+Bytes = npt.NDArray[np.uint8]
+ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm"}
+CIFAR10 = ([f"data_batch_{i}.bin" for i in range(1, 6)], ["test_batch.bin"], 1, 32)
+CIFAR100 = (["train.bin"], ["test.bin"], 2, 32)
+TINY_SIZE = 64
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """Images to train on and, where the layout has them, images to test on.
+
+    Attributes
+    ----------
+    train, test : bytes of shape (n, 3, height, width); `test` may be empty.
+    train_labels, test_labels : shape (n,), or None where there are none.
+    """
+
+    name: str
+    train: Bytes
+    train_labels: Ints | None
+    test: Bytes
+    test_labels: Ints | None
+
+
+def load(source: str | Path, *, size: int | None = None) -> ImageSet:
+    """Read images from a folder or an NPZ file; ``digits`` are those of scikit-learn.
+
+    Parameters
+    ----------
+    size : height and width for folders of images; None keeps the size of the first one.
+
+    Examples
+    --------
+    >>> load("digits").train.shape
+    (1438, 3, 8, 8)
+    """
+    if str(source) == "digits":
+        return _digits()
+    path = Path(source)
+    if path.suffix == ".npz":
+        return _npz(path)
+    if not path.is_dir():
+        allowed = "a folder, an NPZ file, or 'digits'"
+        raise DataError(complaint("images", str(path), allowed, "none"))
+    for name, layout in {"cifar10": CIFAR10, "cifar100": CIFAR100}.items():
+        for folder in (path, path / f"cifar-{name[5:]}-batches-bin", path / "cifar-100-binary"):
+            if (folder / layout[1][0]).is_file() and (folder / layout[0][0]).is_file():
+                return _cifar(folder, name, *layout)
+    if (path / "val" / "val_annotations.txt").is_file():
+        return _tiny_imagenet(path, size or TINY_SIZE)
+    return _folder(path, size)
+
+
+def check_images(X: Any, *, owner: str) -> Bytes:
+    """Bytes of shape (n, 3, height, width), at least one of at least 8 x 8 pixels."""
+    array = np.asarray(X)
+    allowed = "bytes (uint8) of shape (n >= 1, 3, height >= 8, width >= 8)"
+    if array.dtype != np.uint8 or array.ndim != 4 or array.shape[1] != 3:
+        raise DataError(complaint("images", owner, allowed, f"{array.dtype} {array.shape}"))
+    if not len(array) or min(array.shape[2:]) < 8:
+        raise DataError(complaint("images", owner, allowed, f"shape {array.shape}"))
+    return np.ascontiguousarray(array)
+
+
+def with_channels(array: Any, owner: str) -> Bytes:
+    """Bring gray images and images with their colors last to shape (n, 3, height, width)."""
+    array = np.asarray(array)
+    if array.ndim == 3:
+        array = np.repeat(array[:, None], 3, axis=1)
+    elif array.ndim == 4 and array.shape[1] not in (1, 3) and array.shape[3] in (1, 3):
+        array = array.transpose(0, 3, 1, 2)
+    if array.ndim == 4 and array.shape[1] == 1:
+        array = np.repeat(array, 3, axis=1)
+    return check_images(array, owner=owner)
+
+
+# ----------------------------------------------------------------------------------------- layouts
+
+
+def _digits() -> ImageSet:
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    images = with_channels((digits.images * 15.9375).astype(np.uint8), "digits")
+    labels = digits.target.astype(np.int64)
+    test = np.arange(len(labels)) % 5 == 4
+    return ImageSet("digits", images[~test], labels[~test], images[test], labels[test])
+
+
+def _cifar(
+    folder: Path, name: str, train: list[str], test: list[str], n_labels: int, size: int
+) -> ImageSet:
+    """Records of one or two label bytes (the last is the finer) and a picture, plane by plane."""
+    length = n_labels + 3 * size * size
+
+    def read(files: list[str]) -> tuple[Bytes, Ints]:
+        tables = []
+        for file in files:
+            content = _bytes(folder / file)
+            if not len(content) or len(content) % length:
+                allowed = f"records of {length} bytes each"
+                got = f"{len(content)} bytes"
+                raise DataError(complaint("size", str(folder / file), allowed, got))
+            tables.append(content.reshape(-1, length))
+        table = np.concatenate(tables)
+        labels = table[:, n_labels - 1].astype(np.int64)
+        return np.ascontiguousarray(table[:, n_labels:]).reshape(-1, 3, size, size), labels
+
+    return ImageSet(name, *read(train), *read(test))
+
+
+def _bytes(path: Path) -> Bytes:
+    try:
+        return np.fromfile(path, np.uint8)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise DataError(complaint("file", str(path), "readable", reason)) from error
+
+
+def _npz(path: Path) -> ImageSet:
+    """Arrays x_train and, where there are, y_train, x_test and y_test (or images and labels)."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (OSError, ValueError, BadZipFile, EOFError, KeyError) as error:
+        raise DataError(
+            complaint("file", str(path), "an NPZ file of plain arrays", "another")
+        ) from error
+    images = arrays.get("x_train", arrays.get("images"))
+    if images is None:
+        allowed = "with x_train or images"
+        raise DataError(complaint("arrays", str(path), allowed, sorted(arrays)[:9]))
+    train = with_channels(images, str(path))
+    test = np.zeros((0, *train.shape[1:]), dtype=np.uint8)
+    if len(arrays.get("x_test", ())):
+        test = with_channels(arrays["x_test"], str(path))
+    labels = arrays.get("y_train", arrays.get("labels"))
+    return ImageSet(
+        path.stem,
+        train,
+        _labels(labels, len(train), path),
+        test,
+        _labels(arrays.get("y_test"), len(test), path) if len(test) else None,
+    )
+
+
+def _labels(labels: Any, n_images: int, path: Path) -> Ints | None:
+    if labels is None:
+        return None
+    labels = np.asarray(labels).reshape(-1)
+    if len(labels) != n_images or labels.dtype.kind not in "iuUS":
+        allowed = f"whole numbers or words, one per image, {n_images}"
+        raise DataError(complaint("labels", str(path), allowed, f"{labels.dtype} {labels.shape}"))
+    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+
+
+def _tiny_imagenet(path: Path, size: int) -> ImageSet:
+    classes = sorted(folder.name for folder in (path / "train").iterdir() if folder.is_dir())
+    numbers = {name: i for i, name in enumerate(classes)}
+    train = [(f, numbers[c]) for c in classes for f in _pictures(path / "train" / c)]
+    lines = (path / "val" / "val_annotations.txt").read_text().splitlines()
+    test = []
+    for line in lines:
+        file, name = ([*line.split("\t"), ""])[:2]
+        if name not in numbers:
+            allowed = "a file and one of the classes of train"
+            raise DataError(complaint("line", "val_annotations.txt", allowed, repr(line[:80])))
+        test.append((path / "val" / "images" / file, numbers[name]))
+    return ImageSet("tiny-imagenet", *_read_all(train, size), *_read_all(test, size))
+
+
+def _folder(path: Path, size: int | None) -> ImageSet:
+    """One folder per class, perhaps below train and test; or just images, without labels."""
+    parts = [path / name for name in ("train", "test", "val") if (path / name).is_dir()][:2]
+    train, *rest = parts if (path / "train").is_dir() else [path]
+    classes = sorted(folder.name for folder in train.iterdir() if folder.is_dir())
+    files = [(f, i) for i, c in enumerate(classes) for f in _pictures(train / c)]
+    labeled = bool(files)
+    files = files or [(f, 0) for f in _pictures(train)]
+    if not files:
+        allowed = "with images: " + ", ".join(sorted(ENDINGS))
+        raise DataError(complaint("folder", str(path), allowed, "none"))
+    images, labels = _read_all(files, size)
+    shown = [
+        (f, i) for folder in rest for i, c in enumerate(classes) for f in _pictures(folder / c)
+    ]
+    test, test_labels = images[:0], None
+    if labeled and shown:
+        test, test_labels = _read_all(shown, images.shape[2])
+    return ImageSet(path.name, images, labels if labeled else None, test, test_labels)
+
+
+def _pictures(folder: Path) -> list[Path]:
+    """All images below a folder, in a fixed order."""
+    return sorted(file for file in folder.rglob("*") if file.suffix.lower() in ENDINGS)
+
+
+def _read_all(files: list[tuple[Path, int]], size: int | None) -> tuple[Bytes, Ints]:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        advice = "Install it with `pip install 'fedjigsaw[deep]'`."
+        raise ExtraError(complaint("pillow", "images", "installed", "none", advice)) from error
+    images = []
+    for file, _ in files:
+        try:
+            with Image.open(file) as opened:
+                size = size or min(opened.size)
+                picture = opened.convert("RGB")
+                if picture.size != (size, size):
+                    picture = picture.resize((size, size), Image.Resampling.BILINEAR)
+                images.append(np.asarray(picture, dtype=np.uint8))
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            reason = "one that is broken or cut off"
+            raise DataError(complaint("file", str(file), "a whole image", reason)) from error
+    labels = np.array([label for _, label in files], dtype=np.int64)
+    return with_channels(np.stack(images), "a folder"), labels

@@ -1,0 +1,198 @@
+"""The networks, and their weights as one flat vector.
+
+A network gives two things for each image: *features* (what the backbone sees, for later use) and a
+*projection* of them through a small head, in which the clustering and its loss live.
+"""
+
+import warnings
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fedjigsaw._inputs import one_of
+from fedjigsaw.errors import MessageError, complaint
+
+NETWORKS = ("resnet18", "resnet18-half", "small")
+NORMS = ("batch", "group")
+LARGE = 40  # from this height on, the first convolution of a ResNet halves the image
+
+
+def _norm(norm: str, channels: int) -> nn.Module:
+    return nn.BatchNorm2d(channels) if norm == "batch" else nn.GroupNorm(8, channels)
+
+
+def _convolution(inside: int, outside: int, size: int, stride: int) -> nn.Conv2d:
+    return nn.Conv2d(inside, outside, size, stride, size // 2, bias=False)
+
+
+class Block(nn.Module):
+    """Two convolutions and a way around them."""
+
+    def __init__(self, inside: int, outside: int, stride: int, norm: str) -> None:
+        super().__init__()
+        self.conv1 = _convolution(inside, outside, 3, stride)
+        self.norm1 = _norm(norm, outside)
+        self.conv2 = _convolution(outside, outside, 3, 1)
+        self.norm2 = _norm(norm, outside)
+        self.shortcut = nn.Sequential()
+        if stride != 1 or inside != outside:
+            self.shortcut = nn.Sequential(
+                _convolution(inside, outside, 1, stride), _norm(norm, outside)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.norm1(self.conv1(x)), inplace=True)
+        y = self.norm2(self.conv2(y)) + self.shortcut(x)
+        return F.relu(y, inplace=True)
+
+
+class Network(nn.Module):
+    """A residual backbone for small images, and a projection head of two layers.
+
+    Parameters
+    ----------
+    widths : channels of each stage; all but the first halve the image.
+    depth : blocks per stage.
+    """
+
+    def __init__(
+        self, widths: tuple[int, ...], depth: int, hidden: int, out: int, stride: int, norm: str
+    ) -> None:
+        super().__init__()
+        self.stem = _convolution(3, widths[0], 3, stride)
+        self.stem_norm = _norm(norm, widths[0])
+        blocks, inside = [], widths[0]
+        for stage, width in enumerate(widths):
+            for place in range(depth):
+                blocks.append(Block(inside, width, 2 if stage and not place else 1, norm))
+                inside = width
+        self.blocks = nn.Sequential(*blocks)
+        between = nn.BatchNorm1d(hidden) if norm == "batch" else nn.LayerNorm(hidden)
+        self.head = nn.Sequential(
+            nn.Linear(inside, hidden), between, nn.ReLU(inplace=True), nn.Linear(hidden, out)
+        )
+        self.n_features, self.n_projections = inside, out
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def features(self, x: Tensor) -> Tensor:
+        """What the backbone sees, shape (n, n_features)."""
+        x = F.relu(self.stem_norm(self.stem(x)), inplace=True)
+        seen: Tensor = self.blocks(x).mean((2, 3))
+        return seen
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Projections, shape (n, n_projections); not yet of length one."""
+        projected: Tensor = self.head(self.features(x))
+        return projected
+
+
+def build(name: str, height: int, *, norm: str = "batch", seed: int = 0) -> Network:
+    """A network for images of one height, its weights drawn by `seed`.
+
+    Examples
+    --------
+    >>> build("small", 8).n_features
+    64
+    """
+    one_of(*NETWORKS).check("network", "DeepFeCA", name)
+    stride = 2 if height >= LARGE else 1
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if name == "small":
+            return Network((16, 32, 64), 1, 128, 32, stride, norm)
+        width = 64 if name == "resnet18" else 32
+        widths = tuple(width * factor for factor in (1, 2, 4, 8))
+        return Network(widths, 2, 32 * width, 128, stride, norm)
+
+
+class FlatWeights:
+    """All weights and batch-norm statistics of a network as one vector on the device.
+
+    The network's own tensors become views of the vector. So loading, averaging and a step of SGD
+    are single operations on vectors, and the addresses that a captured CUDA graph knows stay.
+
+    Attributes
+    ----------
+    vector : parameters first, then statistics; every tensor starts at a multiple of 64 floats.
+    n_parameters : length of the first part.
+    views : name -> the tensor inside the vector.
+    """
+
+    def __init__(self, network: nn.Module, device: torch.device) -> None:
+        network.to(device)
+        parameters = dict(network.named_parameters())
+        statistics = {n: b for n, b in network.named_buffers() if b.is_floating_point()}
+        tensors: dict[str, Tensor] = {**parameters, **statistics}
+        self.parameters = list(parameters.values())
+        self.statistics = tuple(statistics)
+        self.n_parameters = sum(_padded(p) for p in parameters.values())
+        self.vector = torch.zeros(sum(map(_padded, tensors.values())), device=device)
+        self.views = _views(self.vector, tensors)
+        self.gradient = torch.zeros(self.n_parameters, device=device)
+        self.gradients = list(_views(self.gradient, parameters).values())
+        with torch.no_grad():
+            for name, view in self.views.items():
+                view.copy_(tensors[name])
+                if name in parameters:
+                    parameters[name].data = view
+                else:
+                    owner, _, own_name = name.rpartition(".")
+                    network.get_submodule(owner)._buffers[own_name] = view
+
+    def load(self, vector: Tensor) -> None:
+        """Put other weights, of the same layout, into the network."""
+        self.vector.copy_(vector)
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Every tensor by its name, as arrays of its own that nobody can change."""
+        arrays = {}
+        for name, view in self.views.items():
+            array = np.empty(view.shape, dtype=np.float32)  # an owner of its memory
+            torch.from_numpy(array).copy_(view.contiguous())
+            array.setflags(write=False)
+            arrays[name] = array
+        return arrays
+
+    def flatten(self, arrays: Mapping[str, np.ndarray]) -> Tensor:
+        """The vector of named arrays, which must be those of this network."""
+        shapes = {name: tuple(view.shape) for name, view in self.views.items()}
+        got = {name: array.shape for name, array in arrays.items()}
+        if got != shapes:
+            wrong = sorted(set(got.items()) ^ set(shapes.items()), key=str)
+            allowed = "those of the network"
+            raise MessageError(complaint("weights", "a model", allowed, f"{str(wrong[0])[:80]}"))
+        vector = torch.zeros_like(self.vector)
+        with torch.no_grad():
+            for name, view in _views(vector, self.views).items():
+                view.copy_(as_tensor(arrays[name]))
+        return vector
+
+
+def as_tensor(array: np.ndarray) -> Tensor:
+    """An array as a tensor that is only read; torch warns of arrays that cannot be written to."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
+
+
+def _padded(tensor: Tensor) -> int:
+    return (tensor.numel() + 63) // 64 * 64
+
+
+def _views(vector: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Parts of a vector with the shapes of given tensors, one after the other."""
+    start, views = 0, {}
+    for name, tensor in tensors.items():
+        part = vector[start : start + tensor.numel()]
+        if tensor.dim() == 4:  # channels last, as convolutions on a GPU want them
+            o, i, h, w = tensor.shape
+            views[name] = part.view(o, h, w, i).permute(0, 3, 1, 2)
+        else:
+            views[name] = part.view(tensor.shape)
+        start += _padded(tensor)
+    return views

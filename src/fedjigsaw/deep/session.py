@@ -1,0 +1,140 @@
+"""A run from the first round, or from a checkpoint, to the last, or until its time is up.
+
+One row per round: what ``fedjigsaw deep train`` prints and writes, and what pages are made from.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedjigsaw import metrics
+from fedjigsaw._inputs import Ints
+from fedjigsaw.deep.checkpoint import Checkpoint, save
+from fedjigsaw.deep.deepfeca import DeepFeCA
+from fedjigsaw.deep.evaluate import linear_probe, neighbors
+from fedjigsaw.deep.images import ImageSet
+from fedjigsaw.formats import write_whole
+
+NMI_IMAGES = 10_000  # enough to follow a run by; evaluation is for the rest
+
+
+@dataclass(frozen=True)
+class Session:
+    """What to train on what, and what to keep of it.
+
+    Parameters
+    ----------
+    clients : who holds each training image; None pools them.
+    about : what the run is on, as JSON values; the start of every row.
+    out : where the checkpoint goes; every `save_every` rounds, and at the end.
+    rows : where one JSON line per round goes.
+    eval_every : rounds between two evaluations, where there are labels; 0 is at the end only.
+    max_minutes : stop, with a checkpoint, before this time is over.
+    """
+
+    method: DeepFeCA
+    data: ImageSet
+    clients: Ints | None
+    about: Mapping[str, Any]
+    out: Path
+    rows: Path | None = None
+    save_every: int = 10
+    eval_every: int = 10
+    max_minutes: float | None = None
+
+    def run(self, start: Checkpoint | None = None) -> Iterator[dict[str, Any]]:
+        """Train on from a checkpoint, or from nothing; yields the row of every round."""
+        began = perf_counter()
+        before = 0.0 if start is None else float(start.state.numbers["seconds"])
+        self._begin_rows(None if start is None else start.state.round)
+        evaluation = 0.0  # seconds of the last one
+        run = self.method.train(
+            self.data.train, clients=self.clients, start=None if start is None else start.state
+        )
+        for state in run:
+            self.method.model_ = state.model
+            row = {**self.about, "rounds": state.round, "seed": state.seed, **state.numbers}
+            row |= self._follow(state.model)
+            reserve = 1.2 * (state.numbers["round_seconds"] + 2 * evaluation) + 5
+            late = self._is_late(perf_counter() - began + reserve)
+            last = late or state.round == self.method.n_rounds
+            if last or (self.eval_every and state.round % self.eval_every == 0):
+                tick = perf_counter()
+                row |= evaluate(self.method, self.data)
+                row["config"] = self.method.configuration()
+                evaluation = perf_counter() - tick
+            row["seconds"] = before + perf_counter() - began
+            if last or state.round % self.save_every == 0:
+                kept = replace(state, numbers={**state.numbers, "seconds": row["seconds"]})
+                save(Checkpoint(self.method, kept, self.about), self.out)
+            self._write(row)
+            yield row
+            if late:
+                return
+
+    def _is_late(self, seconds: float) -> bool:
+        return self.max_minutes is not None and seconds > 60 * self.max_minutes
+
+    def _follow(self, model: Any) -> dict[str, Any]:
+        """What can be said of a round in a moment."""
+        found: dict[str, Any] = {"device": str(self.method.torch_device)}
+        if self.data.train_labels is not None:
+            some = np.linspace(0, len(self.data.train) - 1, NMI_IMAGES).astype(int)
+            some = np.unique(some)
+            labels = self.method.predict(self.data.train[some])
+            found["nmi"] = metrics.nmi(labels, self.data.train_labels[some])
+        if self.method.torch_device.type == "cuda":
+            found["peak_gigabytes"] = torch.cuda.max_memory_allocated() / 2**30
+        return found
+
+    def _begin_rows(self, done: int | None) -> None:
+        """An empty file, or the rows up to the checkpoint."""
+        if self.rows is None:
+            return
+        kept = []
+        if done is not None and self.rows.is_file():
+            for line in self.rows.read_text().splitlines():
+                row = _parse(line)
+                if row is not None and row.get("rounds", done + 1) <= done:
+                    kept.append(line)
+        write_whole(self.rows, "".join(line + "\n" for line in kept).encode())
+
+    def _write(self, row: Mapping[str, Any]) -> None:
+        if self.rows is not None:
+            with self.rows.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+
+
+def evaluate(method: DeepFeCA, data: ImageSet) -> dict[str, float]:
+    """Linear probe and nearest neighbors on frozen features; nothing where there are no labels.
+
+    Without images to test on, every fifth is kept for that.
+    """
+    if data.train_labels is None:
+        return {}
+    train, labels, test, answers = data.train, data.train_labels, data.test, data.test_labels
+    if answers is None or not len(test):
+        held = np.arange(len(train)) % 5 == 4
+        test, answers, train, labels = train[held], labels[held], train[~held], labels[~held]
+    seen, shown = method.transform(train), method.transform(test)
+    parts = (seen, labels, shown, answers)
+    device = method.torch_device
+    return {
+        "linear_accuracy": linear_probe(*parts, device=device),
+        "knn_accuracy": neighbors(*parts, device=device),
+    }
+
+
+def _parse(line: str) -> dict[str, Any] | None:
+    """A row; None for the rest of a line that was being written when the run was ended."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None

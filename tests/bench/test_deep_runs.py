@@ -1,0 +1,79 @@
+import json
+
+from fedjigsaw.bench import deep_runs as runs_of
+from fedjigsaw.bench.pictures import render
+from fedjigsaw.methods import METHODS
+
+
+def deep_row(rounds, accuracy, **more):
+    config = {"n_clusters": 10, "local_epochs": 5, "ema": 0.0, **more.pop("config", {})}
+    return {
+        "dataset": "cifar10", "split": "iid", "method": "feca", "rounds": rounds, "linear_accuracy": accuracy,
+        "knn_accuracy": 0.25, "views_per_second": 50_000.0, "seconds": 90.0, "config": config, **more,
+    }  # fmt: skip
+
+
+def test_deep_tables(tmp_path):
+    files = {
+        "deep-a.jsonl": [{"rounds": 1, "loss": 2.0}, deep_row(10, 0.5), deep_row(20, 0.575)],
+        "deep-b.jsonl": [
+            deep_row(
+                30,
+                0.625,
+                split="dirichlet",
+                alpha=0.3,
+                config={"n_clusters": [300, 300], "ema": 0.5},
+            )
+        ],
+        "deep-c.jsonl": [deep_row(40, 0.8125, split="central", method="central")],
+        "deep-d.jsonl": [{"rounds": 1, "loss": 2.0}],
+        "other.jsonl": [deep_row(1, 0.1)],
+    }
+    for name, rows in files.items():
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    runs = runs_of.deep_runs(tmp_path)
+    assert list(runs) == ["deep-a", "deep-b", "deep-c"]
+    quality = runs_of.quality_table(runs).splitlines()
+    assert "| the paper, DeepFeCA | 55.3 | 63.7 | 59.9 | 80.9 |" in quality
+    assert "| ours, FeCA, k = 10, 5 epochs a round | 57.5 (20 rounds) | - | - | - |" in quality
+    assert (
+        "| ours, FeCA, k = 300 in 2 heads, 5 epochs a round | - | 62.5 (30 rounds) | - | - |"
+        in quality
+    )
+    assert any("81.2 (40 rounds) |" in line for line in quality)
+    table = runs_of.runs_table(runs).splitlines()
+    assert table[1].startswith("| run | configuration | rounds | ema | linear |")
+    assert (
+        "| deep-b | FeCA, k = 300 in 2 heads, 5 epochs a round | 30 | 0.5 | 62.5 | 25.0 | 50,000 | 1.5 |"
+        in table
+    )
+    assert len(table) == 6
+
+
+def test_accuracy_over_rounds():
+    def rows(split, method, **more):
+        return [
+            {
+                "split": split,
+                "method": method,
+                "rounds": r,
+                "linear_accuracy": a,
+                "config": {"n_clusters": 10},
+                **more,
+            }
+            for r, a in ((5, 0.5), (10, 0.625))
+        ]
+
+    runs = {
+        "a": rows("dirichlet", "feca", alpha=0.3),
+        "b": rows("central", "central"),
+        "c": rows("dirichlet", "kfed", alpha=0.3),
+    }
+    drawn = runs_of.accuracy_over_rounds(runs)
+    assert [axes.get_title() for axes in drawn.axes] == ["Dirichlet(0.3)", "centralized"]
+    lines = drawn.axes[0].get_lines()
+    assert len(lines) == 2
+    assert lines[0].get_xydata().tolist() == [[5, 50.0], [10, 62.5]]
+    assert lines[0].get_color() == METHODS["feca"].color
+    again = runs_of.accuracy_over_rounds(runs)
+    assert render(drawn, ".svg") == render(again, ".svg")

@@ -1,0 +1,125 @@
+"""Runs as files: round trip, another configuration, files that are none."""
+
+import json
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from fedjigsaw.deep import CentralDeepCluster, checkpoint
+from fedjigsaw.deep.checkpoint import Checkpoint
+from fedjigsaw.errors import MessageError, ParameterError
+
+ABOUT = {"dataset": "few", "split": "iid"}
+
+
+@pytest.fixture
+def saved(small, few, tmp_path):
+    method = small([6, 4], n_rounds=2)
+    state = next(method.train(few[0], clients=few[1]))
+    path = tmp_path / "run.st"
+    checkpoint.save(Checkpoint(method, state, ABOUT), path)
+    return path, method, state
+
+
+def test_round_trip(saved, few):
+    path, method, state = saved
+    loaded = checkpoint.load(path)
+    assert loaded.state.model == state.model
+    assert (loaded.state.round, loaded.state.seed) == (1, 0)
+    assert loaded.state.numbers == state.numbers
+    assert loaded.about == ABOUT
+    assert loaded.method.get_params() == method.get_params()
+    loaded.check_same(method, ABOUT, path)
+
+
+def test_going_on_from_a_file_equals_no_interruption(saved, few, small):
+    path, _, _ = saved
+    loaded = checkpoint.load(path)
+    rest = list(loaded.method.train(few[0], clients=few[1], start=loaded.state))
+    whole = list(small([6, 4], n_rounds=2).train(few[0], clients=few[1]))
+    assert rest[-1].model == whole[-1].model
+
+
+def test_centralized_runs_know_that_they_are(small, few, tmp_path):
+    method = small(cls=CentralDeepCluster, n_rounds=1)
+    checkpoint.save(Checkpoint(method, next(method.train(few[0])), {}), tmp_path / "c.st")
+    assert type(checkpoint.load(tmp_path / "c.st").method) is CentralDeepCluster
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"temperature": 0.3}, "temperature of .*run.st must be 0.3; got 0.1"),
+        ({"n_rounds": 9}, "n_rounds"),
+        ({"random_state": 5}, "random_state"),
+    ],
+)
+def test_another_configuration(saved, small, change, message):
+    path, _, _ = saved
+    other = small([6, 4], **{"n_rounds": 2, **change})
+    with pytest.raises(ParameterError, match=message):
+        checkpoint.load(path).check_same(other, ABOUT, path)
+
+
+def test_other_data(saved):
+    path, method, _ = saved
+    with pytest.raises(ParameterError, match="split of .* must be 'dirichlet'; got 'iid'"):
+        checkpoint.load(path).check_same(method, {**ABOUT, "split": "dirichlet"}, path)
+
+
+def test_it_may_go_on_elsewhere(saved, small):
+    path, _, _ = saved
+    checkpoint.load(path).check_same(small([6, 4], n_rounds=2, device="auto"), ABOUT, path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"no file of ours", safetensors.numpy.save({"a": np.zeros(2)}),
+        safetensors.numpy.save({"centers": np.zeros((1, 1))}, metadata={"fedjigsaw": "{}"}),
+        safetensors.numpy.save({"centers": np.zeros((1, 1))}, metadata={"fedjigsaw": "[" * 9000}),
+    ],
+)  # fmt: skip
+def test_files_that_are_no_checkpoint(tmp_path, content):
+    path = tmp_path / "bad.st"
+    path.write_bytes(content)
+    with pytest.raises(MessageError, match=r"content of .*bad.st must be a checkpoint"):
+        checkpoint.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("format", 99),
+        ("method", "x"),
+        ("params", {"x": 1}),
+        ("params", {"network": "vgg"}),
+        ("round", -1),
+        ("seed", "0"),
+        ("numbers", 3),
+    ],
+)
+def test_a_header_that_is_not_in_order(saved, name, value):
+    path, _, _ = saved
+    arrays = safetensors.numpy.load(path.read_bytes())
+    with safetensors.safe_open(path, framework="numpy") as file:
+        header = json.loads(file.metadata()["fedjigsaw"])
+    content = safetensors.numpy.save(
+        arrays, metadata={"fedjigsaw": json.dumps({**header, name: value})}
+    )
+    path.write_bytes(content)
+    with pytest.raises(MessageError, match="must be a checkpoint"):
+        checkpoint.load(path)
+
+
+def test_a_truncated_checkpoint(saved):
+    path, _, _ = saved
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(MessageError, match="must be a checkpoint"):
+        checkpoint.load(path)
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(MessageError, match="must be readable; got No such file"):
+        checkpoint.load(tmp_path / "none.st")

@@ -1,0 +1,180 @@
+"""The objective by hand, and one client's training."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from fedjigsaw.deep.deepcluster import (
+    ABSENT,
+    Trainer,
+    balance,
+    batches,
+    deepcluster_loss,
+)
+from fedjigsaw.deep.server import initial
+
+CPU = torch.device("cpu")
+
+
+def test_loss_by_hand():
+    z = torch.tensor([[1.0, 0.0]])
+    centers = torch.eye(2)
+    # logits 1/tau and 0
+    for tau in (1.0, 0.5):
+        loss = deepcluster_loss(z, centers, torch.zeros(2), torch.tensor([[0]]), [2], tau)
+        assert float(loss) == pytest.approx(math.log(1 + math.exp(-1 / tau)))
+        wrong = deepcluster_loss(z, centers, torch.zeros(2), torch.tensor([[1]]), [2], tau)
+        assert float(wrong) == pytest.approx(float(loss) + 1 / tau)
+
+
+def test_loss_is_the_mean_over_heads_and_views():
+    z = F.normalize(torch.tensor([[1.0, 0.2], [0.3, 1.0]]), dim=1)
+    centers = torch.cat([torch.eye(2), -torch.eye(2), torch.eye(2)])
+    labels = torch.tensor([[0, 1], [1, 3]])
+    both = deepcluster_loss(z, centers, torch.zeros(6), labels, [2, 4], 0.1)
+    heads = [
+        F.cross_entropy(z @ centers[part].T / 0.1, labels[h])
+        for h, part in enumerate((slice(0, 2), slice(2, 6)))
+    ]
+    assert float(both) == pytest.approx(float(heads[0] + heads[1]) / 2)
+
+
+def test_an_absent_center_takes_no_part():
+    z = torch.tensor([[1.0, 0.0]])
+    centers = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    bias = torch.tensor([0.0, 0.0, ABSENT])
+    loss = deepcluster_loss(z, centers, bias, torch.tensor([[0]]), [3], 1.0)
+    assert float(loss) == pytest.approx(math.log(1 + math.exp(-1)))
+
+
+def test_balanced_labels_fill_all_clusters_evenly():
+    z = F.normalize(torch.randn(90, 5, generator=torch.Generator().manual_seed(0)) + 2, dim=1)
+    centers = F.normalize(torch.randn(3, 5, generator=torch.Generator().manual_seed(1)), dim=1)
+    counts = torch.bincount(balance(z, centers, rounds=50), minlength=3)
+    assert counts.min() >= 20
+
+
+def test_batches_go_through_all_images_once_per_epoch(rng):
+    table = batches(10, 3, 2, rng)
+    assert table.shape == (6, 3)
+    for epoch in (table[:3], table[3:]):
+        assert len(np.unique(epoch)) == 9  # the tenth would not fill a batch
+
+
+def test_a_small_client_fills_its_batch_up(rng):
+    table = batches(4, 6, 3, rng)
+    assert table.shape == (3, 6)
+    assert all(set(row) == {0, 1, 2, 3} for row in table)
+
+
+@pytest.fixture
+def trainer(small):
+    made = Trainer(small([4, 3]).recipe, [4, 3], (3, 8, 8), CPU)
+    made.use(initial("small", "batch", 0), "weights")
+    return made
+
+
+def train(trainer, images, **options):
+    z = trainer.project(images, None)
+    centers = [z[:4], z[:3]]
+    labels = trainer.assign(z, centers, balanced=False)
+    given = {"epochs": 3, "rate": 0.05, "rng": np.random.default_rng(0), **options}
+    return trainer.train(images, labels, centers, **given)
+
+
+def test_training_lowers_the_loss_and_is_repeatable(trainer, few):
+    images = torch.from_numpy(few[0])
+    start = trainer.weights.vector.clone()
+    first = train(trainer, images, epochs=1)
+    once = trainer.weights.vector.clone()
+    trainer.weights.load(start)
+    assert train(trainer, images, epochs=1) == first
+    assert torch.equal(trainer.weights.vector, once)
+    trainer.weights.load(start)
+    assert train(trainer, images, epochs=8) < first
+
+
+def test_a_rate_of_zero_changes_only_statistics(trainer, few):
+    before = trainer.weights.vector.clone()
+    train(trainer, torch.from_numpy(few[0]), rate=0.0)
+    n = trainer.weights.n_parameters
+    assert torch.equal(trainer.weights.vector[:n], before[:n])
+    assert not torch.equal(trainer.weights.vector[n:], before[n:])
+
+
+def test_a_step_is_that_of_torchs_sgd(small, few):
+    """Two steps of ours beside torch.optim.SGD on the same batches and views."""
+    made = small([4], momentum=0.9, weight_decay=0.01, batch_size=16)
+    ours, theirs = (Trainer(made.recipe, [4], (3, 8, 8), CPU) for _ in range(2))
+    images = torch.from_numpy(few[0][:16])
+    for trainer in (ours, theirs):
+        trainer.use(initial("small", "batch", 0), "weights")
+        trainer._set_centers(
+            [F.normalize(torch.randn(4, 32, generator=torch.Generator().manual_seed(0)))]
+        )
+        trainer._images.copy_(images)
+        trainer._labels.copy_(torch.arange(16)[None] % 4)
+        trainer._draws.uniform_(generator=torch.Generator().manual_seed(1))
+        trainer._rate.fill_(0.1)
+        trainer.network.train()
+    solver = torch.optim.SGD(theirs.network.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
+    for _ in range(2):
+        ours._step()
+        solver.zero_grad()
+        theirs._batch_loss().backward()
+        solver.step()
+    torch.testing.assert_close(ours.weights.vector, theirs.weights.vector, atol=1e-6, rtol=1e-4)
+
+
+def test_the_pull_back_keeps_weights_near(small, few):
+    images = torch.from_numpy(few[0])
+    moved = []
+    for proximal in (0.0, 1.0):
+        trainer = Trainer(small([4, 3], proximal=proximal).recipe, [4, 3], (3, 8, 8), CPU)
+        trainer.use(initial("small", "batch", 0), "weights")
+        n = trainer.weights.n_parameters
+        before = trainer.weights.vector[:n].clone()
+        train(trainer, images)
+        moved.append(float((trainer.weights.vector[:n] - before).norm()))
+    assert moved[1] < 0.8 * moved[0]
+
+
+def test_small_crops_are_seen(small, few):
+    images = torch.from_numpy(few[0])
+    trainer = Trainer(small([4, 3], small_crops=2).recipe, [4, 3], (3, 8, 8), CPU)
+    trainer.use(initial("small", "batch", 0), "weights")
+    assert math.isfinite(train(trainer, images))
+
+
+def test_calibration_measures_the_images(trainer, few):
+    images = torch.from_numpy(few[0])
+    trainer.calibrate(images, 0)
+    seen = []
+    trainer.network.stem_norm.register_forward_hook(lambda m, i, o: seen.append(o.clone()))
+    trainer.project(images, 1)
+    out = torch.cat(seen)
+    assert float(out.mean()) == pytest.approx(0, abs=0.1)
+    assert float(out.var()) == pytest.approx(1, abs=0.2)
+
+
+def test_what_was_seen_is_remembered_until_the_weights_change(trainer, few):
+    images = torch.from_numpy(few[0])
+    first = trainer.seen(images, 3)
+    assert trainer.seen(images, 3) is first
+    assert not torch.equal(trainer.seen(images, 4), first)
+    trainer.weights.vector.mul_(1.5)
+    assert not torch.equal(trainer.seen(images, 3), first)
+
+
+def test_projections_have_length_one(trainer, few):
+    z = trainer.project(torch.from_numpy(few[0]), 5)
+    torch.testing.assert_close(z.norm(dim=1), torch.ones(len(z)))
+
+
+def test_heads_with_fewer_centers_leave_their_places_empty(trainer):
+    trainer._set_centers([torch.ones(2, 32), torch.full((3, 32), 2.0)])
+    assert trainer._bias.tolist() == [0, 0, ABSENT, ABSENT, 0, 0, 0]
+    assert trainer._centers[[0, 1, 4, 6], 0].tolist() == [1, 1, 2, 2]

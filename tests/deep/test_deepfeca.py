@@ -1,0 +1,296 @@
+"""The federated method: laws, collapse, every option, and that it learns."""
+
+import pickle
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from fedjigsaw import FeCA, ProcessEngine
+from fedjigsaw.deep import CentralDeepCluster, DeepFeCA, server
+from fedjigsaw.deep.parameters import Step
+from fedjigsaw.deep.session import evaluate
+from fedjigsaw.engine import Client
+from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.guards import Guard
+from fedjigsaw.messages import Broadcast
+from fedjigsaw.methods import METHODS
+
+FEDERATED = [name for name, entry in METHODS.items() if not entry.cls.pools_data]
+
+
+def same(a, b):
+    return a.model_ == b.model_
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_learns(digits, seed):
+    """The probe of the trained network beats that of the untrained one by 3 points and more."""
+    clients = np.random.default_rng(seed).permutation(np.arange(len(digits.train)) % 3)
+    deep = DeepFeCA(
+        [20, 20], network="small", n_rounds=6, local_epochs=2, batch_size=32, crop=0.5,
+        flip=0.0, color=0.4, device="cpu", random_state=seed,
+    )  # fmt: skip
+    deep.model_ = server.initial("small", "batch", seed)
+    untrained = evaluate(deep, digits)["linear_accuracy"]
+    deep.fit(digits.train, clients=clients)
+    assert evaluate(deep, digits)["linear_accuracy"] > untrained + 0.03
+    assert deep.states_[-1]["loss"] < deep.states_[0]["loss"]
+
+
+def test_the_same_seed_gives_the_same_bits(small, few):
+    images, clients = few
+    first = small().fit(images, clients=clients)
+    assert same(first, small().fit(images, clients=clients))
+    assert not same(first, small(random_state=1).fit(images, clients=clients))
+
+
+def test_clients_in_any_order(small, few):
+    images, clients = few
+    order = np.argsort(clients[::-1], kind="stable")  # each client's images keep their order
+    by_client = np.concatenate([np.flatnonzero(clients == m) for m in (2, 0, 1)])
+    a = small().fit(images, clients=clients)
+    assert len(order) == len(by_client)
+    assert same(a, small().fit(images[by_client], clients=clients[by_client]))
+
+
+def test_processes_give_the_same_bits(small, few):
+    images, clients = few
+    a = small(n_rounds=1).fit(images, clients=clients)
+    engine = partial(ProcessEngine, n_jobs=2)
+    assert same(a, small(n_rounds=1).fit(images, clients=clients, engine=engine))
+
+
+def test_one_client_equals_centralized(small, few):
+    images, clients = few
+    central = small([6, 5], cls=CentralDeepCluster).fit(images, clients=clients)
+    one = small([6, 5], clusterer="central").fit(images, clients=["pooled"] * len(images))
+    assert central.model_.tensors.keys() == one.model_.tensors.keys()
+    for name, array in central.model_.tensors.items():
+        np.testing.assert_array_equal(array, one.model_.tensors[name])
+    np.testing.assert_array_equal(central.model_.centers, one.model_.centers)
+
+
+@pytest.mark.parametrize("stop", [1, 2])
+def test_going_on_equals_no_interruption(small, few, stop):
+    images, clients = few
+    options = {"n_rounds": 3, "server_momentum": 0.5, "ema": 0.5}
+    whole = list(small([6, 4], **options).train(images, clients=clients))
+    run = small([6, 4], **options).train(images, clients=clients)
+    states = [next(run) for _ in range(stop)]
+    rest = list(small([6, 4], **options).train(images, clients=clients, start=states[-1]))
+    assert [s.round for s in rest] == list(range(stop + 1, 4))
+    assert rest[-1].model == whole[-1].model
+
+
+@pytest.mark.parametrize("clusterer", FEDERATED)
+def test_every_method_can_cluster(small, few, clusterer):
+    images, clients = few
+    params = {"n_rounds": 1} if clusterer == "fuzzy" else {}
+    deep = small([6, 4], clusterer=clusterer, clusterer_params=params, n_rounds=1)
+    deep.fit(images, clients=clients)
+    heads = deep.model_.tensors["head"]
+    assert np.bincount(heads).tolist() == [6, 4]
+    assert deep.states_[-1]["clusters"] == 10
+
+
+def test_a_class_is_as_good_as_its_name(small, few):
+    images, clients = few
+    assert same(small(n_rounds=1, clusterer=FeCA).fit(images, clients=clients),
+                small(n_rounds=1, clusterer="feca").fit(images, clients=clients))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"norm": "group"}, {"batch_norm": "recalibrate"}, {"ema": 0.9}, {"server_momentum": 0.9},
+        {"proximal": 0.1}, {"assignment": "balanced"}, {"recluster_every": 2}, {"small_crops": 1},
+        {"cluster_view": "plain"}, {"warmup_rounds": 1}, {"views": 1}, {"temperature": 0.2},
+    ],
+    ids=lambda option: next(iter(option)),
+)  # fmt: skip
+def test_every_option_trains_and_matters(small, few, option):
+    images, clients = few
+    plain, changed = (small(**o).fit(images, clients=clients).model_ for o in ({}, option))
+    assert all(np.isfinite(a).all() for a in changed.tensors.values())
+    assert plain.tensors["report.loss"] != changed.tensors["report.loss"]
+
+
+def test_the_plan():
+    deep = DeepFeCA(2, n_rounds=2, clusterer="fuzzy", clusterer_params={"n_rounds": 1})
+    assert deep.plan() == [
+        Step(0, "calibrate"),
+        Step(0, "cluster", 0), Step(0, "cluster", 1), Step(0, "train"),
+        Step(1, "cluster", 0), Step(1, "cluster", 1), Step(1, "train"),
+    ]  # fmt: skip
+    verbs = [step.verb for step in DeepFeCA(2, n_rounds=2, batch_norm="recalibrate").plan()]
+    assert verbs == ["calibrate", *["cluster", "train", "calibrate"] * 2]
+    verbs = [s.verb for s in DeepFeCA(2, n_rounds=3, norm="group", recluster_every=2).plan()]
+    assert verbs == ["cluster", "train", "train", "cluster", "train"]
+
+
+def test_the_learning_rate_rises_then_falls():
+    deep = DeepFeCA(2, n_rounds=10, warmup_rounds=2, learning_rate=0.3, final_learning_rate=0.1)
+    rates = [deep._rate(t) for t in range(10)]
+    assert rates[:3] == pytest.approx([0.1, 0.2, 0.3])
+    assert rates[6] == pytest.approx(0.2)  # half the way
+    assert rates[2:] == sorted(rates[2:], reverse=True)
+    assert min(rates[2:]) > 0.1
+
+
+# ------------------------------------------------------------------------------------- collapse
+
+
+def test_collapse_is_reported_and_survived(small):
+    """The same image everywhere: one projection, one cluster, and no crash."""
+    images = np.full((60, 3, 8, 8), 77, dtype=np.uint8)
+    deep = small(4, cluster_view="plain").fit(images, clients=np.arange(60) % 3)
+    last = deep.states_[-1]
+    assert last["collapsed"]
+    assert last["clusters_used"] == 1
+    assert last["spread"] < 0.1
+    assert np.isfinite(last["loss"])
+
+
+def test_no_collapse_is_reported_where_there_is_none(small, few):
+    images, clients = few
+    deep = small(6).fit(images, clients=clients)
+    assert not any(state["collapsed"] for state in deep.states_)
+
+
+def test_missing_centers_are_seeded_anew(small, few, monkeypatch):
+    images, clients = few
+    whole = FeCA.aggregate
+
+    def only_one(self, *args):
+        model = whole(self, *args)
+        return self.make_model(np.repeat(model.centers[:1], 6, axis=0))  # all the same
+
+    monkeypatch.setattr(FeCA, "aggregate", only_one)
+    seeded, left = (
+        small(6, n_rounds=1, reseed=r).fit(images, clients=clients).states_[-1]
+        for r in (True, False)
+    )
+    assert left["clusters_used"] == 1
+    assert left["collapsed"]
+    assert seeded["clusters_used"] == 6
+    assert not seeded["collapsed"]
+
+
+# ------------------------------------------------------------------------------ messages, privacy
+
+
+def test_what_leaves_a_client(small, few):
+    images, _ = few
+    deep = small([6, 5], min_cluster_size=5, clusterer="feca")
+    first = Client("a", images, deep).answer(Broadcast(0, 0))
+    assert set(first.tensors) == {
+        n for n in first.tensors if n.endswith(("running_mean", "running_var"))
+    }
+    model = deep.aggregate([first], Broadcast(0, 0), np.random.default_rng(0))
+    clustered = Client("a", images, deep).answer(Broadcast(1, 0, model))
+    assert set(clustered.tensors) == {"head"}
+    assert clustered.counts is None  # FeCA's server needs none
+    assert clustered.radii is not None
+
+
+def test_small_clusters_are_merged_before_they_leave(small, few):
+    images, _ = few
+    deep = small([20, 20], min_cluster_size=30, clusterer="match")
+    guarded = Client("a", images[:80], deep, Guard(min_cluster_size=30))
+    first = guarded.answer(Broadcast(0, 0))
+    model = deep.aggregate([first], Broadcast(0, 0), np.random.default_rng(0))
+    clustered = guarded.answer(Broadcast(1, 0, model))
+    assert len(clustered.centers) <= 4  # two heads, 80 images, 30 at least
+
+
+def test_the_transcript_counts_every_exchange(small, few):
+    images, clients = few
+    deep = small(n_rounds=2).fit(images, clients=clients)
+    assert [r.number for r in deep.transcript_.rounds] == [0, 1, 2, 3, 4]
+    assert deep.transcript_.clients == ("0", "1", "2")
+    assert sum(s["bytes_up"] for s in deep.states_) == deep.transcript_.bytes_up
+
+
+# -------------------------------------------------------------------------------------- estimator
+
+
+def test_it_is_an_estimator(small, few):
+    images, clients = few
+    deep = small(n_rounds=1).fit(images, clients=clients)
+    again = pickle.loads(pickle.dumps(deep))
+    np.testing.assert_array_equal(again.transform(images), deep.transform(images))
+    labels = deep.predict(images)
+    assert labels.shape == (240,)
+    assert labels.max() < 6
+    assert not hasattr(clone(deep), "model_")
+    assert deep.configuration()["n_clusters"] == 6
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"n_clusters": 1}, "n_clusters of DeepFeCA must be an integer >= 2"),
+        ({"n_clusters": []}, "n_clusters of DeepFeCA"),
+        ({"clusterer": "x"}, "clusterer of DeepFeCA must be one of feca"),
+        ({"clusterer_params": {"x": 1}}, "parameters of FeCA must be among"),
+        ({"clusterer_params": {"n_init": 0}}, "n_init of FeCA must be"),
+        ({"clusterer_params": 3}, "clusterer_params of DeepFeCA must be a dictionary or None"),
+        ({"network": "vgg"}, "network of DeepFeCA must be one of"),
+        ({"crop": 0}, "crop of DeepFeCA must be a number above 0 to 1"),
+        ({"ema": 1.0}, "ema of DeepFeCA must be a number from 0 to below 1"),
+        ({"device": "toaster"}, "device of DeepFeCA must be"),
+        ({"batch_size": 1}, "batch_size of DeepFeCA must be an integer >= 2"),
+    ],
+)
+def test_bad_parameters(few, params, message):
+    with pytest.raises(ParameterError, match=message):
+        DeepFeCA(**{"network": "small", **params}).fit(few[0])
+
+
+def test_too_few_images_for_k(small, few):
+    with pytest.raises(
+        ParameterError,
+        match="n_clusters of DeepFeCA must be at most the number of images, 10; got 12",
+    ):
+        small([4, 12]).fit(few[0][:10])
+
+
+def test_pooled_clustering_of_several_clients_is_no_federation(small, few):
+    with pytest.raises(ParameterError, match="clusterer of several clients must be federated"):
+        small(clusterer="central").fit(few[0], clients=few[1])
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        np.zeros((4, 3, 8, 8)),
+        np.zeros((4, 8, 8), np.uint8),
+        np.zeros((0, 3, 8, 8), np.uint8),
+        np.zeros((4, 3, 7, 8), np.uint8),
+    ],
+)
+def test_bad_images(small, bad):
+    with pytest.raises(DataError, match="images of DeepFeCA must be bytes"):
+        small().fit(bad)
+
+
+def test_clustering_on_the_device_leads_to_the_same_kind_of_run(small, few, monkeypatch):
+    """What a GPU does, here on the CPU: k-means by torch at clients and server."""
+    from fedjigsaw.deep.lloyd import DeviceSearch
+
+    images, clients = few
+    own = small([6, 4]).fit(images, clients=clients)
+    monkeypatch.setattr(DeepFeCA, "_search", lambda self: DeviceSearch(self.torch_device))
+    brought = small([6, 4]).fit(images, clients=clients)
+    assert np.bincount(brought.model_.tensors["head"]).tolist() == [6, 4]
+    assert brought.states_[-1]["loss"] == pytest.approx(own.states_[-1]["loss"], rel=0.2)
+    assert not same(own, brought)
+
+
+def test_a_round_clusters_and_labels_by_one_view_and_the_next_by_another(small):
+    deep = small()
+    assert deep._view_seed(3, 0) == deep._view_seed(3, 0) != deep._view_seed(3, 1)
+    assert deep._view_seed(3, 0) != deep._view_seed(4, 0)
+    assert small(cluster_view="plain")._view_seed(3, 0) is None

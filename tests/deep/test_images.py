@@ -1,0 +1,179 @@
+"""Every layout of images, whole and broken."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fedjigsaw.deep.images import check_images, load, with_channels
+from fedjigsaw.errors import DataError
+
+
+def record(labels, image):
+    return bytes(labels) + image.astype(np.uint8).tobytes()
+
+
+@pytest.fixture
+def pictures(rng):
+    return rng.integers(256, size=(12, 3, 32, 32), dtype=np.uint8)
+
+
+@pytest.fixture
+def cifar10(tmp_path, pictures):
+    folder = tmp_path / "cifar-10-batches-bin"
+    folder.mkdir()
+    for i in range(5):
+        content = b"".join(record([j], pictures[j]) for j in (2 * i, 2 * i + 1))
+        (folder / f"data_batch_{i + 1}.bin").write_bytes(content)
+    (folder / "test_batch.bin").write_bytes(record([3], pictures[10]) + record([4], pictures[11]))
+    return tmp_path
+
+
+@pytest.mark.parametrize("inside", ["", "cifar-10-batches-bin"])
+def test_cifar10(cifar10, pictures, inside):
+    found = load(cifar10 / inside)
+    assert found.name == "cifar10"
+    np.testing.assert_array_equal(found.train, pictures[:10])
+    assert found.train_labels.tolist() == list(range(10))
+    np.testing.assert_array_equal(found.test, pictures[10:])
+    assert found.test_labels.tolist() == [3, 4]
+
+
+def test_cifar100_has_a_coarse_and_a_fine_label(tmp_path, pictures):
+    folder = tmp_path / "cifar-100-binary"
+    folder.mkdir()
+    (folder / "train.bin").write_bytes(record([1, 70], pictures[0]) + record([2, 99], pictures[1]))
+    (folder / "test.bin").write_bytes(record([3, 5], pictures[2]))
+    found = load(tmp_path)
+    assert found.name == "cifar100"
+    assert found.train_labels.tolist() == [70, 99]
+    np.testing.assert_array_equal(found.train, pictures[:2])
+    np.testing.assert_array_equal(found.test, pictures[2:3])
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 3072, b"x" * 3074])
+def test_a_truncated_batch(cifar10, content):
+    (cifar10 / "cifar-10-batches-bin" / "data_batch_3.bin").write_bytes(content)
+    with pytest.raises(
+        DataError, match=r"size of .*data_batch_3.bin must be records of 3073 bytes"
+    ):
+        load(cifar10)
+
+
+def test_a_missing_batch(cifar10):
+    (cifar10 / "cifar-10-batches-bin" / "data_batch_3.bin").unlink()
+    with pytest.raises(DataError, match="data_batch_3.bin must be readable"):
+        load(cifar10)
+
+
+def paint(path, color, size=(10, 10)):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, color).save(path)
+
+
+def test_a_folder_of_classes_with_a_test_part(tmp_path):
+    paint(tmp_path / "train" / "cat" / "1.png", (255, 0, 0))
+    paint(tmp_path / "train" / "dog" / "1.png", (0, 255, 0))
+    paint(tmp_path / "test" / "dog" / "9.png", (0, 0, 255), size=(20, 20))
+    found = load(tmp_path)
+    assert found.train.shape == (2, 3, 10, 10)
+    assert found.train_labels.tolist() == [0, 1]
+    assert found.train[0, :, 0, 0].tolist() == [255, 0, 0]
+    assert found.test.shape == (1, 3, 10, 10)  # scaled like the others
+    assert found.test_labels.tolist() == [1]
+    assert load(tmp_path, size=16).train.shape == (2, 3, 16, 16)
+
+
+def test_a_folder_without_classes_has_no_labels(tmp_path):
+    paint(tmp_path / "b.png", (9, 9, 9))
+    paint(tmp_path / "a.jpg", (0, 0, 0))
+    found = load(tmp_path)
+    assert found.train_labels is None
+    assert found.train[:, 0, 5, 5].tolist() == [0, 9]  # by name
+    assert len(found.test) == 0
+
+
+def test_tiny_imagenet(tmp_path):
+    for name, color in (("n01", (10, 0, 0)), ("n02", (20, 0, 0))):
+        paint(tmp_path / "train" / name / "images" / f"{name}_0.JPEG", color, size=(64, 64))
+    paint(tmp_path / "val" / "images" / "val_0.JPEG", (30, 0, 0), size=(64, 64))
+    notes = tmp_path / "val" / "val_annotations.txt"
+    notes.write_text("val_0.JPEG\tn02\t0\t0\t63\t63\n")
+    found = load(tmp_path)
+    assert found.name == "tiny-imagenet"
+    assert found.train.shape == (2, 3, 64, 64)
+    assert found.train_labels.tolist() == [0, 1]
+    assert found.test_labels.tolist() == [1]
+    notes.write_text("val_0.JPEG\tn99\n")
+    with pytest.raises(DataError, match="line of val_annotations.txt must be"):
+        load(tmp_path)
+
+
+def test_a_broken_image_is_named(tmp_path):
+    paint(tmp_path / "cat" / "1.png", (1, 2, 3), size=(64, 64))
+    content = (tmp_path / "cat" / "1.png").read_bytes()
+    (tmp_path / "cat" / "2.png").write_bytes(content[: len(content) // 2])
+    with pytest.raises(
+        DataError, match=r"file of .*2.png must be a whole image; got one that is broken"
+    ):
+        load(tmp_path)
+    (tmp_path / "cat" / "2.png").write_bytes(b"no image at all")
+    with pytest.raises(DataError, match=r"2.png must be a whole image"):
+        load(tmp_path)
+
+
+def test_npz(tmp_path, pictures):
+    path = tmp_path / "some.npz"
+    labels = np.array(["b", "a"] * 6)
+    np.savez(path, x_train=pictures.transpose(0, 2, 3, 1), y_train=labels, x_test=pictures[:3])
+    found = load(path)
+    np.testing.assert_array_equal(found.train, pictures)
+    assert found.train_labels.tolist() == [1, 0] * 6
+    assert len(found.test) == 3
+    assert found.test_labels is None
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": np.zeros(3)}, "arrays of .* must be with x_train or images"),
+        ({"images": np.zeros((2, 3, 8, 8))}, "images of .* must be bytes"),
+        (
+            {"images": np.zeros((2, 3, 8, 8), np.uint8), "labels": np.zeros(3, int)},
+            "labels of .* one per image, 2",
+        ),
+        (
+            {"images": np.zeros((2, 3, 8, 8), np.uint8), "labels": np.zeros(2)},
+            "labels of .* whole numbers",
+        ),
+        ({"images": np.array([None, 1])}, "an NPZ file of plain arrays"),
+    ],
+)
+def test_bad_npz(tmp_path, arrays, message):
+    np.savez(tmp_path / "bad.npz", **arrays)
+    with pytest.raises(DataError, match=message):
+        load(tmp_path / "bad.npz")
+
+
+def test_no_npz_at_all(tmp_path):
+    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 broken")
+    with pytest.raises(DataError, match="must be an NPZ file"):
+        load(tmp_path / "bad.npz")
+    with pytest.raises(DataError, match="must be a folder, an NPZ file, or 'digits'"):
+        load(tmp_path / "nowhere")
+    with pytest.raises(DataError, match="must be with images"):
+        load(tmp_path)
+
+
+def test_gray_images_get_three_channels():
+    gray = np.arange(128, dtype=np.uint8).reshape(2, 8, 8)
+    for shape in ((2, 8, 8), (2, 8, 8, 1), (2, 1, 8, 8)):
+        found = with_channels(gray.reshape(shape), "a test")
+        assert found.shape == (2, 3, 8, 8)
+        np.testing.assert_array_equal(found[:, 2], gray)
+
+
+def test_digits(digits):
+    assert digits.train.shape[1:] == (3, 8, 8)
+    assert digits.train.max() == 255
+    assert len(digits.train) + len(digits.test) == 1797
+    assert check_images(digits.test, owner="a test") is not None

@@ -1,0 +1,120 @@
+"""FedAvg and its relatives on numbers worked out by hand."""
+
+import numpy as np
+import pytest
+import torch
+
+from fedjigsaw.deep import server
+from fedjigsaw.errors import MessageError
+from fedjigsaw.messages import Model, Summary
+
+CPU = torch.device("cpu")
+
+
+def sent(n, client="a", **tensors):
+    named = {
+        f"weights.{name}": np.array(value, dtype=np.float32) for name, value in tensors.items()
+    }
+    return Summary(n, np.zeros((1, 2)), client=client, tensors=named)
+
+
+def test_the_average_of_equal_models_is_the_model():
+    weights = np.random.default_rng(0).normal(size=1000).astype(np.float32)
+    found = server.average([sent(n, w=weights) for n in (3, 7, 11)], CPU)
+    np.testing.assert_array_equal(found["weights.w"], weights)
+
+
+def test_the_average_of_two_is_weighted_by_images():
+    found = server.average([sent(1, w=[0.0, 4.0]), sent(3, "b", w=[4.0, 0.0])], CPU)
+    np.testing.assert_array_equal(found["weights.w"], np.float32([3.0, 1.0]))
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (sent(1, "b", v=[1.0]), "weights of client 'b' must be those of client 'a'"),
+        (sent(1, "b", w=[1.0, 2.0]), "weights of client 'b'"),
+        (sent(1, "b"), "weights of client 'b'"),
+        (sent(1, "b", w=[np.nan]), "weights.w of client 'b' must be finite.*learning rate"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(other, message):
+    with pytest.raises(MessageError, match=message):
+        server.average([sent(1, w=[1.0]), other], CPU)
+
+
+def test_statistics_are_those_of_all_images():
+    rows = np.random.default_rng(0).normal(3, 2, size=(40, 2))
+    parts = [
+        sent(len(part), **{"n.running_mean": part.mean(0), "n.running_var": part.var(0)})
+        for part in (rows[:10], rows[10:])
+    ]
+    found = server.pooled_statistics(parts)
+    np.testing.assert_allclose(found["weights.n.running_mean"], rows.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(found["weights.n.running_var"], rows.var(0), rtol=1e-5)
+
+
+def test_server_momentum_by_hand():
+    model = Model(
+        [[0.0]],
+        tensors={"weights.w": np.float32([1.0]), "weights.n.running_var": np.float32([1.0])},
+    )
+    averaged = {"weights.w": np.float32([3.0]), "weights.n.running_var": np.float32([5.0])}
+    assert server.with_momentum(model, averaged, 0.0) == averaged
+    first = server.with_momentum(model, averaged, 0.5)
+    assert first["weights.w"] == 3.0  # no step before: just the average
+    after = Model([[0.0]], tensors=first)
+    second = server.with_momentum(after, averaged, 0.5)  # the average is where we are
+    assert second["weights.w"] == 3.0 + 0.5 * 2.0
+    assert second["weights.n.running_var"] == 5.0  # statistics have no momentum
+
+
+def test_slow_average_by_hand():
+    model = Model([[0.0]], tensors={"weights.w": np.float32([0.0])})
+    assert server.slow_average(model, {"weights.w": np.float32([1.0])}, 0.0) == {}
+    once = server.slow_average(model, {"weights.w": np.float32([1.0])}, 0.75)
+    assert once["teacher.w"] == 0.25
+    twice = server.slow_average(
+        Model([[0.0]], tensors=once | {"weights.w": np.float32([1.0])}),
+        {"weights.w": np.float32([1.0])},
+        0.75,
+    )
+    assert twice["teacher.w"] == pytest.approx(0.75 * 0.25 + 0.25)
+
+
+def test_the_first_model_follows_from_the_seed():
+    a = server.initial("small", "batch", 1)
+    server.initial.cache_clear()
+    assert server.initial("small", "batch", 1) == a
+    assert server.initial("small", "batch", 2) != a
+
+
+def test_fill_up_adds_the_farthest_and_no_copies():
+    model = Model([[1.0, 0.0]])
+    candidates = np.array([[2.0, 0.0], [0.9, 0.1], [-1.0, 0.0], [0.0, 1.0]])
+    assert server.fill_up(model, candidates, 1) == model
+    np.testing.assert_array_equal(
+        server.fill_up(model, candidates, 3).centers, [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]]
+    )
+    assert len(server.fill_up(model, candidates, 99).centers) == 4  # [2, 0] is [1, 0] again
+
+
+def test_fill_up_replaces_centers_that_coincide():
+    model = Model([[1.0, 0.0], [1.0, 0.0], [3.0, 0.0]])
+    found = server.fill_up(model, np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]), 3)
+    np.testing.assert_array_equal(found.centers, [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
+
+
+def test_report():
+    parts = [
+        Summary(
+            n, [center], tensors={"report.loss": np.array(loss), "report.sizes": np.array(sizes)}
+        )
+        for n, center, loss, sizes in ((1, [1.0, 0.0], 2.0, [1, 0]), (3, [1.0, 0.0], 6.0, [1, 2]))
+    ]
+    found = server.report(parts)
+    assert float(found["report.loss"]) == 5.0
+    assert found["report.sizes"].tolist() == [2, 2]
+    assert float(found["report.spread"]) == 0.0  # all projections are the same
+    with pytest.raises(MessageError, match="report of a client"):
+        server.report([Summary(1, [[0.0]])])

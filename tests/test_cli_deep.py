@@ -1,0 +1,216 @@
+"""The commands of DeepFeCA on real files: train, stop, go on, evaluate, embed, export."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from typer.testing import CliRunner
+
+from fedjigsaw import cli
+from fedjigsaw.bench import pages
+from fedjigsaw.errors import DataError, ExtraError, FedJigsawError, MessageError, ParameterError
+
+torch = pytest.importorskip("torch")
+
+TRAIN = [
+    "deep", "train", "--network", "small", "--clients", "3", "--local-epochs", "1", "-s", "flip=0",
+    "--batch-size", "32", "--device", "cpu",
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def run():
+    def invoke(*words):
+        result = CliRunner().invoke(cli.app, [str(word) for word in words])
+        if isinstance(result.exception, FedJigsawError):
+            raise result.exception
+        return result
+
+    return invoke
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A few labeled images as an NPZ file."""
+    from fedjigsaw.deep import images
+
+    digits = images.load("digits")
+    path = tmp_path_factory.mktemp("data") / "few.npz"
+    np.savez(
+        path,
+        x_train=digits.train[:240],
+        y_train=digits.train_labels[:240],
+        x_test=digits.test[:60],
+        y_test=digits.test_labels[:60],
+    )
+    return path
+
+
+@pytest.fixture
+def checkpoint(run, data, tmp_path):
+    path = tmp_path / "run.st"
+    assert not run(*TRAIN, "--data", data, "-k", 6, "--rounds", 1, "-o", path).exit_code
+    return path
+
+
+def test_train_writes_a_row_per_round(run, data, tmp_path):
+    out, rows_file = tmp_path / "run.st", tmp_path / "rows.jsonl"
+    words = ["--data", data, "-k", "6,4", "--rounds", 3, "-o", out, "--rows", rows_file]
+    result = run(
+        *TRAIN, *words, "--eval-every", 2, "--split", "dirichlet", "--alpha", 0.5, "--seed", 4
+    )
+    assert result.exit_code == 0
+    assert "Linear probe" in result.stdout
+    assert "round 2/3, loss" in result.stderr
+    rows = pages.read_rows(rows_file)
+    assert [row["rounds"] for row in rows] == [1, 2, 3]
+    assert ["linear_accuracy" in row for row in rows] == [False, True, True]
+    for row in rows:
+        assert (row["dataset"], row["split"], row["alpha"], row["seed"]) == (
+            "few",
+            "dirichlet",
+            0.5,
+            4,
+        )
+        assert row["method"] == "feca"
+        assert 0 <= row["nmi"] <= 1
+        assert row["views_per_second"] > 0
+        assert {"version", "commit", "backend", "seconds", "loss", "clusters_used"} <= set(row)
+    assert rows[-1]["config"]["n_clusters"] == [6, 4]
+    assert rows[0]["seconds"] < rows[1]["seconds"] < rows[2]["seconds"]
+
+
+def test_stop_and_go_on(run, data, tmp_path):
+    words = [*TRAIN, "--data", data, "-k", 6, "--rounds", 3]
+    whole, parts = tmp_path / "whole.st", tmp_path / "parts.st"
+    rows = tmp_path / "parts.jsonl"
+    run(*words, "-o", whole)
+    first = run(*words, "-o", parts, "--rows", rows, "--max-minutes", 0)
+    assert "Stopped after round 1 of 3; go on with --resume." in first.stdout
+    rows.write_text(
+        rows.read_text() + json.dumps({"rounds": 2, "loss": 0}) + '\n{"rounds": 3, "cut o'
+    )
+    run(*words, "-o", parts, "--rows", rows, "--resume")
+    assert [row["rounds"] for row in pages.read_rows(rows)] == [1, 2, 3]
+
+    from fedjigsaw.deep import checkpoint
+
+    assert checkpoint.load(parts).state.model == checkpoint.load(whole).state.model
+    again = run(*words, "-o", parts, "--resume")  # nothing is left to do
+    assert again.exit_code == 0
+    assert "Checkpoint of round 3" in again.stdout
+    with pytest.raises(ParameterError, match="n_clusters of .*parts.st must be 7; got 6"):
+        run(*words, "-k", 7, "-o", parts, "--resume")
+    with pytest.raises(DataError, match="already there"):
+        run(*words, "-o", parts)
+
+
+def test_a_subset_centralized_in_json(run, data, tmp_path):
+    words = ["--data", data, "-k", 5, "--rounds", 1, "-o", tmp_path / "c.st", "--json"]
+    result = run(*TRAIN, *words, "--split", "central", "--subset", 100)
+    row = json.loads(result.stdout)
+    assert row["n_images"] == 100
+    assert (row["split"], row["method"]) == ("central", "central")
+    assert "alpha" not in row
+
+
+def test_images_without_labels(run, data, tmp_path):
+    with np.load(data) as file:
+        np.savez(tmp_path / "bare.npz", images=file["x_train"])
+    words = [
+        *TRAIN,
+        "--data",
+        tmp_path / "bare.npz",
+        "-k",
+        5,
+        "--rounds",
+        1,
+        "-o",
+        tmp_path / "b.st",
+    ]
+    with pytest.raises(DataError, match="labels of bare must be known for dirichlet"):
+        run(*words)
+    result = run(*words, "--split", "iid")
+    assert result.exit_code == 0
+    assert "Linear" not in result.stdout
+    with pytest.raises(DataError, match="labels of .* must be known for an evaluation"):
+        run("deep", "evaluate", tmp_path / "b.st", "--data", tmp_path / "bare.npz")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-k", "six"], "-k of deep train must be a number"),
+        (["-s", "x=1"], "--set of deep train must be parameters of DeepFeCA"),
+        (["-s", "temperature=0"], "temperature of DeepFeCA must be"),
+        (["-p", "x=1"], "parameters of FeCA must be among"),
+        (["--method", "x"], "clusterer of DeepFeCA must be one of feca"),
+        (["--data", "/nowhere"], "images of /nowhere must be a folder"),
+    ],
+)
+def test_bad_options(run, data, tmp_path, words, message):
+    with pytest.raises(FedJigsawError, match=message):
+        run(*TRAIN, "--data", data, "-o", tmp_path / "x.st", *words)
+    assert not (tmp_path / "x.st").exists()
+
+
+def test_evaluate(run, checkpoint, data):
+    words = ["deep", "evaluate", checkpoint, "--data", data, "--device", "cpu"]
+    assert "Linear probe" in run(*words).stdout
+    row = json.loads(run(*words, "--json").stdout)
+    assert 0.3 < row["linear_accuracy"] <= 1
+    assert row["rounds"] == 1
+
+
+def test_embed_is_ready_for_summarize(run, checkpoint, data, tmp_path):
+    for name in ("f.npy", "f.parquet"):
+        result = run(
+            "deep", "embed", data, "--model", checkpoint, "-o", tmp_path / name, "--part", "test"
+        )
+        assert "60 images, 64 features" in result.stdout
+        summary = tmp_path / f"{name}.st"
+        assert not run("summarize", tmp_path / name, "-k", 3, "-o", summary).exit_code
+    table = pyarrow.parquet.read_table(tmp_path / "f.parquet").to_pandas().to_numpy()
+    np.testing.assert_array_equal(table, np.load(tmp_path / "f.npy"))
+
+
+def test_embed_refuses(run, checkpoint, data, tmp_path):
+    embed = ["deep", "embed", data, "--model"]
+    with pytest.raises(ParameterError, match="ending of .* must be .npy or .parquet"):
+        run(*embed, checkpoint, "-o", tmp_path / "f.csv")
+    with pytest.raises(ParameterError, match="weights of timm:resnet18 must be a file; got none"):
+        run(*embed, "timm:resnet18", "-o", tmp_path / "f.npy")
+    with pytest.raises(
+        ParameterError, match="weights of embed must be given for a network of timm"
+    ):
+        run(*embed, checkpoint, "--weights", data, "-o", tmp_path / "f.npy")
+    with pytest.raises(MessageError, match="must be readable"):
+        run(*embed, tmp_path / "none.st", "-o", tmp_path / "f.npy")
+
+
+def test_export(run, checkpoint, tmp_path):
+    from safetensors.numpy import load_file
+
+    run("deep", "export", checkpoint, "-o", tmp_path / "net.safetensors")
+    arrays = load_file(tmp_path / "net.safetensors")
+    assert arrays["stem.weight"].shape == (16, 3, 3, 3)
+    with pytest.raises(ParameterError, match="ending of .* must be one of .onnx, .safetensors"):
+        run("deep", "export", checkpoint, "-o", tmp_path / "net.pt")
+
+
+def test_a_missing_extra_is_named(run, monkeypatch, data, tmp_path):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for name in [n for n in sys.modules if n.startswith("fedjigsaw.deep")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(
+        ExtraError, match=r"torch of fedjigsaw.deep must be installed.*fedjigsaw\[deep\]"
+    ):
+        run(*TRAIN, "--data", data, "-o", tmp_path / "x.st")
