@@ -12,7 +12,7 @@ demo: $(VENV)/.core
 	$(BIN)/fedjigsaw demo --out demo.png --force
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -49,7 +49,7 @@ $(VENV)/.core: $(VENV)/.python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
-	$(INSTALL) -e '.[dev,fast,onnx]'
+	$(INSTALL) -e '.[dev,fast,flower,onnx]'
 	touch $@
 
 clean:

@@ -8,11 +8,13 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import perf_counter, sleep, time
 from typing import Any
 
 import numpy as np
@@ -245,6 +247,93 @@ def large_file(n_rows: int = 5_000_000, n_columns: int = 16) -> Iterator[Row]:
             }
 
 
+def federation(n_rows: int = 5000, k: int = 15, turns: int = 3) -> Iterator[Row]:
+    """From submitting a run to its model, for three sites of a real federation on this machine.
+
+    All parts are processes as in real life: TLS, keys, a server, three sites. What is Flower's own
+    is the whole less the longest work of a site, as its log tells; in-process is the same run with
+    :class:`FeCA` alone.
+    """
+    from fedjigsaw.flower import bundle, jobs, processes
+    from fedjigsaw.flower import federation as folders
+
+    data = gaussian_grid(3 * n_rows)
+    shards = {name: data.X[m::3] for m, name in enumerate(("bern", "lyon", "oslo"))}
+    inside = _seconds(lambda: FeCA(k, random_state=0).fit_clients(shards))
+    command = str(Path(sys.executable).parent / "fedjigsaw")
+    with TemporaryDirectory() as name, ExitStack() as parts:
+        folder = Path(name)
+        home = folder / "clinic" / "server"
+        port = processes.free_port()
+        folders.init(folder / "clinic", list(shards), "127.0.0.1", port, bundle.build())
+
+        def start(*words: object) -> None:
+            process = subprocess.Popen(
+                [command, "federation", *map(str, words)],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            parts.callback(processes.end, process, 15.0)
+
+        started = perf_counter()
+        start("server", folder / "clinic")
+        for site, rows in shards.items():
+            np.save(folder / f"{site}.npy", rows)
+            start("site", folder / "clinic" / site, "--data", folder / f"{site}.npy")
+        _wait(lambda: (home / folders.RUNNING).exists())
+        with jobs.control(home) as client:
+            settings = folders.ServerSettings.load(home)
+            _wait(lambda: all(jobs.connected_sites(client, settings).values()))
+            ready = perf_counter() - started
+            for _ in range(turns):
+                yield {
+                    "benchmark": "federation",
+                    "n_sites": 3,
+                    "n_rows": n_rows,
+                    "connect_seconds": ready,
+                    "in_process_seconds": inside,
+                    **_submit_to_model(client, home, k),
+                }
+
+
+def _submit_to_model(client: Any, home: Path, k: int) -> Row:
+    from fedjigsaw.flower import jobs
+
+    place = jobs.new_job_folder(home)
+    jobs.Job("feca", k).save(place)
+    begun = time()
+    number = jobs.submit(client, home, place)
+    events = list(jobs.follow(client, place, number))
+    whole = time() - begun
+    if "error" in jobs.read_result(place):
+        raise RuntimeError(jobs.read_result(place)["error"])
+    asked = max(event["time"] for event in events if event["event"] == "asked")
+    logs = [home.parent / name / "site.log" for name in ("bern", "lyon", "oslo")]
+    work = max(_last_work(log.read_text().splitlines()) for log in logs)
+    return {
+        "seconds": whole,
+        "server_start_seconds": asked - begun,
+        "work_seconds": work,
+        "flower_seconds": whole - work,
+        "flower_share": 1 - work / whole,
+    }
+
+
+def _last_work(lines: list[str]) -> float:
+    """Seconds between the last question and its answer in a site's log."""
+    asked, left = (datetime.fromisoformat(line[:23].replace(",", ".")) for line in lines[-2:])
+    return (left - asked).total_seconds()
+
+
+def _wait(condition: Callable[[], bool], seconds: float = 120.0) -> None:
+    deadline = perf_counter() + seconds
+    while not condition():
+        if perf_counter() > deadline:
+            raise RuntimeError("a part of the federation did not come up")
+        sleep(0.2)
+
+
 def methods() -> Iterator[Row]:
     """Seconds of every method in cells of the paper's tables, against k-means on the pooled rows.
 
@@ -280,6 +369,7 @@ BENCHMARKS = {
     "solving": solving,
     "import_time": import_time,
     "large_file": large_file,
+    "federation": federation,
     "methods": methods,
 }
 

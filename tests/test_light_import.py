@@ -31,4 +31,4 @@ def test_fitting_needs_only_a_backend():
 
 
 def test_the_command_line_draws_only_on_demand():
-    assert not loaded_after("import fedjigsaw.cli") & {"matplotlib", "torch"}
+    assert not loaded_after("import fedjigsaw.cli") & {"matplotlib", "torch", "flwr"}

@@ -1,5 +1,6 @@
 """What all commands share: consoles, progress, JSON, and care with output files."""
 
+import csv
 import json
 import os
 import sys
@@ -10,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress
 
 from fedjigsaw.errors import DataError, ParameterError, complaint
@@ -70,6 +72,12 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
 
 
+def say(text: str) -> None:
+    """A line of a command that goes on: a pipe gets it now, not at the end."""
+    out.print(escape(text))
+    out.file.flush()
+
+
 def track(items: Iterable[T], label: str) -> Iterator[T]:
     """Progress over a list with the time left, on a terminal only."""
     with _progress() as progress:
@@ -94,6 +102,11 @@ def count_rows(label: str, total: int | None) -> Iterator[Callable[[int], object
 
 def _progress() -> Progress:
     return Progress(console=err, transient=True, disable=not err.is_terminal)
+
+
+def split_names(names: str | None) -> list[str] | None:
+    """Names separated by commas; a name that holds a comma goes into double quotes."""
+    return None if names is None else next(csv.reader([names], skipinitialspace=True))
 
 
 def check_outputs(*paths: Path | None, force: bool, inputs: Sequence[Path | None] = ()) -> None:

@@ -15,7 +15,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from fedjigsaw import __version__, cli_bench, cli_deep, cli_sites, datasets
+from fedjigsaw import __version__, cli_bench, cli_deep, cli_federation, cli_sites, datasets
 from fedjigsaw._console import (
     ForceFlag,
     JsonFlag,
@@ -45,6 +45,7 @@ app.add_typer(data_app, name="data")
 app.add_typer(cli_bench.app)
 app.add_typer(cli_sites.app)
 app.add_typer(cli_deep.app, name="deep")
+app.add_typer(cli_federation.app, name="federation")
 
 
 def main() -> None:

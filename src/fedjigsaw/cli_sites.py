@@ -1,6 +1,5 @@
 """Commands of one round by file: stats, scaler, summarize, aggregate, assign, score, inspect."""
 
-import csv
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from fedjigsaw._console import (
     out,
     parse_params,
     print_json,
+    split_names,
 )
 from fedjigsaw.describe import describe
 from fedjigsaw.errors import (
@@ -72,7 +72,7 @@ def stats(
 ) -> None:
     """At a site: count, mean and spread of each column, for a scaler common to all sites."""
     check_outputs(output, force=force, inputs=[data])
-    options: dict[str, Any] = {"columns": _split(columns), "drop_missing": drop_missing}
+    options: dict[str, Any] = {"columns": split_names(columns), "drop_missing": drop_missing}
     with count_rows("Rows", open_table(data, **options).n_rows) as progress:
         found = sites.measure(
             data, client=client, min_rows=min_cluster_size, progress=progress, **options
@@ -138,7 +138,7 @@ def summarize(
             guard=Guard(min_cluster_size, counts),
             seed=seed,
             max_rows=max_rows,
-            columns=_split(columns),
+            columns=split_names(columns),
             drop_missing=drop_missing,
             progress=progress,
         )
@@ -287,11 +287,6 @@ def inspect(
 
 
 # ----------------------------------------------------------------------------------------- parts
-
-
-def _split(columns: str | None) -> list[str] | None:
-    """Names separated by commas; a name that holds a comma goes into double quotes."""
-    return None if columns is None else next(csv.reader([columns], skipinitialspace=True))
 
 
 def _tell_loss(data: Path, file: SummaryFile, drop_missing: bool) -> None:

@@ -9,7 +9,8 @@
     ├── MessageError         4   a summary or a model contradicts itself or the others
     ├── QuorumError          5   too few clients answered
     ├── DatasetError         6   a named data set is missing, or is not what it should be
-    └── ExtraError           7   an optional part of fedjigsaw is not installed
+    ├── ExtraError           7   an optional part of fedjigsaw is not installed
+    └── FederationError      8   a server or site of a federation is not there, or refuses
 
 Each class is also the built-in exception that scikit-learn's users expect (``ValueError`` for a bad
 parameter, and so on). Every message follows one template: *what* of *whom* must be *allowed*; got
@@ -23,6 +24,7 @@ __all__ = [
     "DatasetError",
     "ExtraError",
     "FedJigsawError",
+    "FederationError",
     "FewerClustersWarning",
     "MessageError",
     "ParameterError",
@@ -75,6 +77,12 @@ class ExtraError(FedJigsawError, ImportError):
     """An optional part of fedjigsaw is not installed."""
 
     exit_code = 7
+
+
+class FederationError(FedJigsawError, RuntimeError):
+    """A server or site of a federation is not there, or refuses."""
+
+    exit_code = 8
 
 
 class CountsWarning(UserWarning):

@@ -171,11 +171,11 @@ def encode(content: Content) -> bytes:
 def decode(content: bytes) -> Content:
     """The content of a file's bytes, every field checked; anything else is a MessageError."""
     header, arrays = _unpack(content)
-    version = _take(header, "format", int)
+    version = take(header, "format", int)
     if version != FORMAT:
         advice = "A newer fedjigsaw made it: install that one." if version > FORMAT else ""
         raise MessageError(complaint("format", "the file", str(FORMAT), version, advice))
-    kind = _take(header, "kind", str)
+    kind = take(header, "kind", str)
     if kind not in KINDS:
         raise MessageError(complaint("kind", "the file", "one of " + ", ".join(KINDS), repr(kind)))
     try:
@@ -213,7 +213,7 @@ def _unpack(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return header, arrays
 
 
-def _take(header: Mapping[str, Any], name: str, kind: type[T]) -> T:
+def take(header: Mapping[str, Any], name: str, kind: type[T]) -> T:
     """A field of the header, of one JSON type; integers and strings within bounds."""
     value: Any = header.get(name)
     good = isinstance(value, kind)
@@ -236,8 +236,8 @@ def _is_plain(text: str) -> bool:
     return len(text) <= 1000 and text.isprintable()
 
 
-def _names(header: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    values = _take(header, name, list)
+def take_names(header: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    values = take(header, name, list)
     if not all(isinstance(value, str) and _is_plain(value) for value in values):
         allowed = "a list of short printable strings"
         raise MessageError(
@@ -272,9 +272,9 @@ def _summary_parts(file: SummaryFile) -> Parts:
 
 
 def _summary_from(header: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> SummaryFile:
-    columns = _names(header, "columns")
+    columns = take_names(header, "columns")
     summary = Summary(
-        n_samples=_take(header, "n_samples", int),
+        n_samples=take(header, "n_samples", int),
         centers=_floats(arrays, "centers"),
         radii=arrays.get("radii"),
         counts=arrays.get("counts"),
@@ -282,19 +282,19 @@ def _summary_from(header: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> S
         tensors={
             n.removeprefix("tensor."): a for n, a in arrays.items() if n.startswith("tensor.")
         },
-        client=check_name(_take(header, "client", str)),
-        merged=_take(header, "merged", int),
+        client=check_name(take(header, "client", str)),
+        merged=take(header, "merged", int),
     )
     _check_width(summary.centers, columns)
     return SummaryFile(
         summary,
-        _take(header, "method", str),
-        _take(header, "params", dict),
+        take(header, "method", str),
+        take(header, "params", dict),
         columns,
         _scaler_from(header, columns, arrays),
-        _take(header, "guard", dict),
-        _take(header, "seed", int),
-        _take(header, "n_used", int),
+        take(header, "guard", dict),
+        take(header, "seed", int),
+        take(header, "n_used", int),
     )
 
 
@@ -313,18 +313,18 @@ def _model_parts(file: ModelFile) -> Parts:
 
 
 def _model_from(header: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> ModelFile:
-    columns = _names(header, "columns")
+    columns = take_names(header, "columns")
     centers = _floats(arrays, "centers")
     _check_width(centers, columns)
     tensors = {n.removeprefix("tensor."): a for n, a in arrays.items() if n.startswith("tensor.")}
     model = Model(
-        centers, _take(header, "method", str), _take(header, "params", dict), columns, tensors
+        centers, take(header, "method", str), take(header, "params", dict), columns, tensors
     )
     return ModelFile(
         model,
         _scaler_from(header, columns, arrays),
-        tuple(check_name(name) for name in _names(header, "clients")),
-        _take(header, "n_samples", int),
+        tuple(check_name(name) for name in take_names(header, "clients")),
+        take(header, "n_samples", int),
     )
 
 
@@ -335,9 +335,9 @@ def _stats_parts(stats: Stats) -> Parts:
 
 def _stats_from(header: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> Stats:
     return Stats(
-        _take(header, "client", str),
-        _names(header, "columns"),
-        _take(header, "n_samples", int),
+        take(header, "client", str),
+        take_names(header, "columns"),
+        take(header, "n_samples", int),
         _floats(arrays, "mean"),
         _floats(arrays, "sum_of_squares"),
     )
@@ -351,7 +351,7 @@ def _score_parts(score: Score) -> Parts:
 
 
 def _score_from(header: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> Score:
-    client, model = _take(header, "client", str), _take(header, "model", str)
+    client, model = take(header, "client", str), take(header, "model", str)
     return Score(client, model, arrays["counts"], _floats(arrays, "sse"))
 
 
@@ -416,9 +416,9 @@ def load_scaler(path: Path) -> Scaler:
         header = json.loads(_read(path))
         if not isinstance(header, dict) or header.get("kind") != "scaler":
             raise MessageError(complaint("kind", "the file", "a scaler", "another"))
-        if _take(header, "format", int) != FORMAT:
+        if take(header, "format", int) != FORMAT:
             raise MessageError(complaint("format", "the file", str(FORMAT), header["format"]))
-        columns = _names(header, "columns")
+        columns = take_names(header, "columns")
         mean, deviation = (_numbers(header, name) for name in ("mean", "deviation"))
         scaler = Scaler(columns, mean, deviation)
         if scaler.fingerprint != header.get("fingerprint"):
@@ -430,7 +430,7 @@ def load_scaler(path: Path) -> Scaler:
 
 
 def _numbers(header: Mapping[str, Any], name: str) -> Floats:
-    values = _take(header, name, list)
+    values = take(header, name, list)
     if not all(isinstance(value, (int, float)) for value in values):
         allowed = "a list of numbers"
         raise MessageError(complaint(f"header field {name!r}", "the file", allowed, "others"))

@@ -59,7 +59,7 @@ def measure(
 
 
 def summarize(
-    path: Path,
+    data: Path | Table,
     n_clusters: int | str,
     *,
     method: str = "feca",
@@ -68,8 +68,10 @@ def summarize(
     scaler: Scaler | None = None,
     guard: Guard | None = None,
     seed: int = 0,
+    broadcast: Broadcast | None = None,
     max_rows: int = MAX_ROWS,
     columns: Sequence[str] | None = None,
+    order: Sequence[str] | None = None,
     drop_missing: bool = False,
     progress: Progress = quiet,
 ) -> SummaryFile:
@@ -77,17 +79,21 @@ def summarize(
 
     Parameters
     ----------
+    data : a file, or a table that is already open.
     client : the site's name; by default that of the file, without its ending.
     scaler : from :func:`fedjigsaw.scaling.merge`; its columns are then the ones to read.
     guard : what may leave; the default merges centers of fewer than five rows.
+    broadcast : what the server says in this round; by default there is only one.
     max_rows : with more complete rows than this, a uniform random sample of so many is clustered.
+    order : the same columns in the order that the server wants.
     """
+    path = data if isinstance(data, Path) else data.path
     estimator = make(method, n_clusters, seed, **(params or {}))
     estimator.check()
     if estimator.pools_data:
         allowed = "one that keeps rows at the sites"
         raise ParameterError(complaint("method", "summarize", allowed, repr(method)))
-    if estimator.total_rounds > 1:
+    if broadcast is None and estimator.total_rounds > 1:
         allowed = "one that needs a single round"
         got = f"{method!r}, which needs {estimator.total_rounds}"
         raise ParameterError(complaint("method", "summarize", allowed, got))
@@ -97,13 +103,15 @@ def summarize(
             allowed = f"those of the scaler, {', '.join(scaler.columns)}"
             raise ParameterError(complaint("columns", str(path), allowed, ", ".join(columns)))
         columns = scaler.columns
-    table = open_table(path, columns=columns, drop_missing=drop_missing)
+    table = _open(data, columns, drop_missing)
+    if order is not None:
+        table = _in_order(table, tuple(order), scaler)
     name = client or path.stem
     sampling = stream(seed, 0, f"sample of {name}")
     rows, n_samples = table.read(max_rows=max_rows, rng=sampling, progress=progress)
     rows = rows if scaler is None else scaler.scale(rows)
     guard = guard or Guard()
-    summary = Client(name, rows, estimator, guard).answer(Broadcast(0, seed))
+    summary = Client(name, rows, estimator, guard).answer(broadcast or Broadcast(0, seed))
     return SummaryFile(
         summary=replace(summary, n_samples=n_samples),
         method=method,
@@ -300,6 +308,24 @@ def merge_scores(scores: Mapping[str, Score]) -> Score:
     ordered = sorted(scores.values(), key=lambda score: score.client)
     counts, sse = (sum(getattr(s, n) for s in ordered) for n in ("counts", "sse"))
     return Score(f"{len(ordered)} sites", first.model, np.asarray(counts), np.asarray(sse))
+
+
+def _open(data: Path | Table, columns: Sequence[str] | None, drop_missing: bool) -> Table:
+    if isinstance(data, Path):
+        return open_table(data, columns=columns, drop_missing=drop_missing)
+    unknown = set(columns or ()) - set(data.columns)
+    if unknown:
+        allowed = "among " + ", ".join(map(repr, data.columns[:20]))
+        raise DataError(complaint("columns", str(data.path), allowed, sorted(unknown)))
+    return replace(data, columns=tuple(columns or data.columns), drop_missing=drop_missing)
+
+
+def _in_order(table: Table, order: tuple[str, ...], scaler: Scaler | None) -> Table:
+    """The same table with its columns in another order; a scaler has only one."""
+    if sorted(order) != sorted(table.columns) or (scaler is not None and scaler.columns != order):
+        allowed = f"those that the server wants, {', '.join(order)}"
+        raise DataError(complaint("columns", str(table.path), allowed, ", ".join(table.columns)))
+    return replace(table, columns=order)
 
 
 def _rows(table: Table, scaler: Scaler | None, progress: Progress) -> Iterator[Floats]:

@@ -203,6 +203,18 @@ def open_table(
     return Table(path, tuple(wanted), reader, id_column, drop_missing)
 
 
+def from_array(rows: Any, columns: Sequence[str] | None = None) -> Table:
+    """Rows that are already in memory, as a table; columns are x0, x1, ... by default.
+
+    Examples
+    --------
+    >>> from_array([[1.0, 2.0]]).columns
+    ('x0', 'x1')
+    """
+    reader = ArrayReader(np.asarray(rows), columns)
+    return Table(Path("an array"), tuple(reader.names), reader)
+
+
 # --------------------------------------------------------------------------------------- readers
 
 
@@ -263,8 +275,27 @@ class ParquetReader:
             raise DataError(_unreadable(self.path, error)) from error
 
 
-class NumpyReader:
-    """A 2-D array; NPZ: the array named X, or the only one. Columns are x0, x1, ... by default.
+class ArrayReader:
+    """A 2-D array. Columns are x0, x1, ... by default."""
+
+    def __init__(self, array: np.ndarray, names: Sequence[str] | None) -> None:
+        if array.ndim != 2 or array.dtype.kind not in "biuf":
+            raise DataError(f"a 2-D array of numbers is needed; got {array.dtype}, {array.shape}")
+        self.array = array
+        self.n_rows: int | None = len(array)
+        self.names = [str(name) for name in names or (f"x{j}" for j in range(array.shape[1]))]
+        if len(self.names) != array.shape[1]:
+            raise DataError(f"{array.shape[1]} column names are needed; got {len(self.names)}")
+
+    def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
+        where = [self.names.index(name) for name in names]
+        for start in range(0, len(self.array), BATCH_ROWS):
+            block = np.asarray(self.array[start : start + BATCH_ROWS])
+            yield [block[:, j] for j in where]
+
+
+class NumpyReader(ArrayReader):
+    """NPY: its array. NPZ: the array named X, or the only one.
 
     An NPZ file may name its columns in an array of strings called "columns".
     """
@@ -280,19 +311,7 @@ class NumpyReader:
                     raise ValueError(f"an array named X is needed; there are {keys}")
                 array = arrays["X" if "X" in keys else keys[0]]
                 names = arrays["columns"].tolist() if "columns" in arrays else None
-        if array.ndim != 2 or array.dtype.kind not in "biuf":
-            raise ValueError(f"a 2-D array of numbers is needed; got {array.dtype}, {array.shape}")
-        self.array = array
-        self.n_rows = len(array)
-        self.names = [str(name) for name in names or (f"x{j}" for j in range(array.shape[1]))]
-        if len(self.names) != array.shape[1]:
-            raise ValueError(f"{array.shape[1]} column names are needed; got {len(self.names)}")
-
-    def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
-        where = [self.names.index(name) for name in names]
-        for start in range(0, len(self.array), BATCH_ROWS):
-            block = np.asarray(self.array[start : start + BATCH_ROWS])
-            yield [block[:, j] for j in where]
+        super().__init__(array, names)
 
 
 MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A", "n/a"]

@@ -1,0 +1,1 @@
+"""The same methods on a real federation, with Flower: needs ``pip install 'fedjigsaw[flower]'``."""

@@ -1,0 +1,67 @@
+"""Python imports this first, in every process of a test's federation: parts that misbehave.
+
+A file, named by FEDJIGSAW_TEST_MODE, says how the site behaves now; a test may change it any time.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+SECRET = "patient 4711 in /home/ada"
+
+
+def mode():
+    return Path(os.environ["FEDJIGSAW_TEST_MODE"]).read_text()
+
+
+def misbehave():
+    from flwr.clientapp import ClientApp
+
+    from fedjigsaw.flower import apps, records
+
+    answer, pack, call = apps.Site.answer, records.pack_answer, ClientApp.__call__
+
+    def bad_answer(self, question):
+        if mode() == "raise":
+            raise RuntimeError(SECRET)
+        if mode() == "hang":
+            time.sleep(600)
+        return answer(self, question)
+
+    def bad_pack(file):
+        record = pack(file)
+        if mode() == "garbage":
+            record["fedjigsaw"]["body"] = record["fedjigsaw"]["body"][:-1]
+        return record
+
+    def bad_call(self, message, context):
+        if mode() == "raise outside":
+            raise RuntimeError(SECRET)
+        return call(self, message, context)
+
+    apps.Site.answer, records.pack_answer, ClientApp.__call__ = bad_answer, bad_pack, bad_call
+
+
+def listen():
+    """At the server: write down the text of every error that arrives."""
+    from flwr.superlink.grid import HttpGrid
+
+    pull = HttpGrid.pull_messages
+
+    def overheard(self, numbers):
+        messages = pull(self, numbers)
+        for message in messages:
+            if message.has_error():
+                with Path(os.environ["FEDJIGSAW_TEST_MODE"]).open("a") as file:
+                    file.write(f"heard {message.error.code} {message.error.reason!r}\n")
+        return messages
+
+    HttpGrid.pull_messages = overheard
+
+
+words = " ".join(sys.orig_argv[:2])
+if "FEDJIGSAW_TEST_MODE" in os.environ and "flwr-clientapp" in words:
+    misbehave()
+if "FEDJIGSAW_TEST_MODE" in os.environ and "flwr-serverapp" in words:
+    listen()

@@ -1,0 +1,360 @@
+"""A real federation on this machine: TLS, keys, a server, three sites, intruders and mishaps.
+
+Every part is a process of its own, started by the command that an operator would use. All of them
+are ended when the tests are, whatever happened.
+"""
+
+import ctypes
+import io
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import zipfile
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from flwr.cli.build import build_fab_from_files
+from typer.testing import CliRunner
+
+from fedjigsaw import FeCA, FuzzyCMeans, Jigsaw, cli, formats
+from fedjigsaw.errors import FedJigsawError
+from fedjigsaw.flower import bundle, federation, jobs
+from fedjigsaw.flower.processes import environment, free_port
+from fedjigsaw.flower.superlink import MAX_REQUEST
+from fedjigsaw.formats import ModelFile
+
+COMMAND = str(Path(sys.executable).parent / "fedjigsaw")
+SECRET = "patient 4711"
+NAMES = ("bern", "lyon", "oslo")
+PATIENCE = 90
+BACKEND = ("FEDJIGSAW_BACKEND", "sklearn")  # the quickest to import, and one for all
+
+
+def end_with_the_tests():
+    """Linux: this process gets SIGTERM when the tests' own process ends, however it ends."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+
+
+def members(folder):
+    """All living processes that were started for a folder: it is in their environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError):
+            if str(folder).encode() in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+    return found
+
+
+def wait_for(condition, what):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain: {what}"
+        time.sleep(0.2)
+
+
+class Clinic:
+    """The folders of a federation, and its running parts."""
+
+    def __init__(self, folder, shards):
+        self.folder = folder
+        self.shards = shards
+        self.parts = {}
+        self.home = folder / "clinic"
+        federation.init(self.home, NAMES, "127.0.0.1", free_port(), bundle.build())
+        for name, rows in shards.items():
+            table = pa.table({"age": rows[:, 0], "dose": rows[:, 1]})
+            if name == "lyon":
+                pa.parquet.write_table(table, folder / name)
+                (folder / name).rename(folder / "lyon.parquet")
+            else:
+                pa.csv.write_csv(table, folder / f"{name}.csv")
+            self.behave(name, "well")
+
+    def behave(self, name, how):
+        (self.folder / f"{name}.mode").write_text(how)
+
+    def start(self, name, *words):
+        path = str(Path(__file__).parent / "shim")
+        mode = self.folder / f"{name}.mode"
+        mode.touch()
+        with (self.folder / f"{name}.out").open("ab") as log:
+            self.parts[name] = subprocess.Popen(
+                [COMMAND, "federation", *map(str, words)],
+                stdout=log,
+                stderr=log,
+                env=os.environ
+                | {"PYTHONPATH": path, "FEDJIGSAW_TEST_MODE": str(mode)}
+                | dict([BACKEND]),
+                cwd=self.folder,
+                start_new_session=True,
+                preexec_fn=end_with_the_tests,
+            )
+        return self.parts[name]
+
+    def start_site(self, name, home=None, data=None):
+        data = data or self.folder / f"{name}.{'parquet' if name == 'lyon' else 'csv'}"
+        home = home or self.home / name
+        return self.start(home.name, "site", home, "--data", data, "--min-cluster-size", 1)
+
+    def command(self, label, *words):
+        """A run whose model goes to the file `label`."""
+        return ["run", self.home, "-k", 3, "-o", self.folder / label, "--wait", 60, *words]
+
+    def start_run(self, label, *words):
+        return self.start(f"run {label}", *self.command(label, *words))
+
+    def run(self, label, *words):
+        """The same in this process, which saves its start: exit code and all that it told."""
+        words = ["federation", *map(str, self.command(label, *words))]
+        done = CliRunner().invoke(cli.app, words)
+        error = done.exception if isinstance(done.exception, FedJigsawError) else None
+        return (error or done).exit_code, f"{done.output} {error or ''}"
+
+    def output(self, name):
+        return (self.folder / f"{name}.out").read_text()
+
+    def wait_to_say(self, name, text):
+        def said():
+            assert self.parts[name].poll() is None or text in self.output(name), self.output(name)
+            return text in self.output(name)
+
+        wait_for(said, f"{name} to say {text!r}")
+
+    def connected(self):
+        home = self.home / "server"
+        with jobs.control(home) as client:
+            sites = jobs.connected_sites(client, federation.ServerSettings.load(home))
+        return [name for name, there in sites.items() if there]
+
+    def in_server(self, text):
+        """Whether a text is anywhere in what the server wrote or was told."""
+        files = [path for path in (self.home / "server").rglob("*") if path.is_file()]
+        return any(text.encode() in path.read_bytes() for path in files)
+
+    def interrupt(self, name, number=signal.SIGINT):
+        part = self.parts.pop(name)
+        part.send_signal(number)
+        return part.wait(PATIENCE)
+
+    def end(self):
+        for part in self.parts.values():
+            with suppress(ProcessLookupError):
+                os.killpg(part.pid, signal.SIGKILL)
+            part.wait()
+        for number in members(self.folder):
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory):
+    rng = np.random.default_rng(1)
+    groups = np.array([[25.0, 1.0], [45.0, 35.0], [80.0, 4.0]])
+    shards = {
+        name: groups[rng.choice(3, 120, p=np.roll([0.6, 0.3, 0.1], i))] + rng.normal(size=(120, 2))
+        for i, name in enumerate(NAMES)
+    }
+    clinic = Clinic(tmp_path_factory.mktemp("real"), shards)
+    try:
+        clinic.start_site("bern")  # before there is a server
+        clinic.wait_to_say("bern", "Waiting for the server")
+        clinic.start("server", "server", clinic.home)
+        clinic.start_site("lyon")
+        clinic.start_site("oslo")
+        clinic.wait_to_say("server", "Ctrl-C ends it")
+        for name in NAMES:
+            clinic.wait_to_say(name, "connected to the server")
+        yield clinic
+    finally:
+        clinic.end()
+
+
+@pytest.fixture(autouse=True)
+def well_behaved(clinic, monkeypatch):
+    """Every test starts with sites that behave, and with the sites' backend in this process."""
+    monkeypatch.setenv(*BACKEND)
+    for name in NAMES:
+        clinic.behave(name, "well")
+
+
+def in_process(clusterer, shards):
+    model = clusterer.fit_clients(shards).model_
+    return replace(model, feature_names=("age", "dose"))
+
+
+def test_two_runs_at_once_each_give_their_own_bits(clinic):
+    """One round and several, at the same time: neither sees anything of the other."""
+    first = clinic.start_run("one", "--seed", 7)
+    options = ["--method", "fuzzy", "-p", "n_rounds=1", "--json"]
+    code, told = clinic.run("several", *options)
+    assert code == 0, told
+    assert '"number": 1' in told
+    assert first.wait(PATIENCE) == 0, clinic.output("run one")
+    assert "answered oslo" in clinic.output("run one")
+    assert "3 sites, 360 rows" in clinic.output("run one")
+    inside = {
+        "one": FeCA(3, random_state=7),
+        "several": FuzzyCMeans(3, n_rounds=1, random_state=0),
+    }
+    for label, clusterer in inside.items():
+        file = formats.load(clinic.folder / label, ModelFile)
+        assert file.model == in_process(clusterer, clinic.shards)
+        assert (file.clients, file.n_samples) == (NAMES, 360)
+
+
+def test_intruders_get_nowhere(clinic, tmp_path):
+    port = federation.SiteSettings.load(clinic.home / "bern").port
+    # one who knows the authority, and has no key
+    no_key = subprocess.Popen(
+        [Path(sys.executable).parent / "flower-supernode", "--superlink", f"127.0.0.1:{port}",
+         "--host", "127.0.0.1", "--port", str(free_port()),
+         "--root-certificates", clinic.home / "bern" / "ca.crt"],
+        env=environment(tmp_path) | {"FEDJIGSAW_FOLDER": str(clinic.folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )  # fmt: skip
+    clinic.parts["no key"] = no_key
+    # one with a key that the server does not know
+    unknown = clinic.folder / "unknown"
+    unknown.mkdir()
+    for name in ("ca.crt", "settings.json"):
+        (unknown / name).write_bytes((clinic.home / "bern" / name).read_bytes())
+    key = ec.generate_private_key(ec.SECP384R1())
+    (unknown / "site.key").write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    )
+    clinic.start_site("unknown", unknown, clinic.folder / "bern.csv")
+    # one who was made for a server of another authority
+    federation.init(clinic.folder / "other", ["foreign"], "127.0.0.1", port, bundle.build())
+    clinic.start_site("foreign", clinic.folder / "other" / "foreign", clinic.folder / "bern.csv")
+    assert clinic.parts.pop("foreign").wait(PATIENCE) == 8
+    assert "not the one that this folder was made for" in clinic.output("foreign")
+    assert clinic.parts.pop("unknown").wait(PATIENCE) == 8
+    assert "does not know this site's key" in clinic.output("unknown").replace("\n", " ")
+    assert no_key.wait(PATIENCE) != 0
+    assert b"Failed to initialize the connection" in no_key.stdout.read()
+    done = CliRunner().invoke(cli.app, ["federation", "status", str(clinic.home)])
+    assert done.output.count(": connected") == 3, done.output
+
+
+def test_the_port_of_the_sites_serves_sites_alone(clinic):
+    settings = federation.SiteSettings.load(clinic.home / "bern")
+    trust = ssl.create_default_context(cafile=clinic.home / "bern" / "ca.crt")
+    control = json.loads((clinic.home / "server" / "running.json").read_text())["control_port"]
+    with httpx.Client(verify=trust, trust_env=False) as client:
+
+        def status(port, path, **options):
+            return client.post(f"https://127.0.0.1:{port}{path}", **options).status_code
+
+        for path in ("/v1/control/list-nodes", "/v1/control/start-run", "/v1/runtime/acquire-task"):
+            assert status(settings.port, path) == 404
+            assert status(control, path) != 404
+        assert status(settings.port, "/v1/fleet/pull-messages", content=b"x") in (400, 401, 415)
+    head = f"POST /v1/fleet/push-object HTTP/1.1\r\nHost: x\r\nContent-Length: {MAX_REQUEST + 1}"
+    with (
+        socket.create_connection(("127.0.0.1", settings.port), timeout=30) as plain,
+        trust.wrap_socket(plain, server_hostname="127.0.0.1") as line,
+    ):
+        line.sendall(f"{head}\r\n\r\n".encode())
+        assert line.recv(100).startswith(b"HTTP/1.1 413 ")  # before a single byte was sent
+
+
+def test_what_fails_at_a_site_stays_there(clinic):
+    """Two sites raise, in our half and outside: the third makes a model that says it was alone."""
+    clinic.behave("lyon", "raise")
+    clinic.behave("oslo", "raise outside")
+    code, told = clinic.run("alone", "--min-sites", 1)
+    assert code == 0, told
+    assert "failed: lyon (its own part of the work failed" in told
+    assert "failed: oslo (its half of the app failed)" in told
+    assert "Without lyon, oslo" in told
+    assert formats.load(clinic.folder / "alone", ModelFile).clients == ("bern",)
+    assert not clinic.in_server(SECRET)
+    assert SECRET not in told
+    heard = (clinic.folder / "server.mode").read_text()
+    assert heard == "heard 2 None\n"  # the number of oslo's error, and not a word of its text
+    assert SECRET in (clinic.home / "lyon" / "site.log").read_text()
+    assert SECRET in (clinic.home / "oslo" / "flower.log").read_text()
+
+
+def test_too_few_sites_is_an_error_and_no_model(clinic):
+    """One site hangs, one is killed while it works, one answers garbage; all come back."""
+    clinic.behave("bern", "hang")
+    clinic.behave("oslo", "garbage")
+    run = clinic.start_run("quorum", "--timeout", 15, "--min-sites", 1)
+    clinic.wait_to_say("run quorum", "asked lyon")
+    clinic.interrupt("lyon", signal.SIGKILL)
+    assert run.wait(PATIENCE) == 5
+    told = " ".join(clinic.output("run quorum").split())
+    assert "at least 1 of 3; got 0" in told
+    assert "client 'bern' failed: it did not answer within 15 s" in told
+    assert "client 'lyon' failed: it did not answer within 15 s" in told
+    assert "client 'oslo' failed: its answer is not in order" in told
+    assert not (clinic.folder / "quorum").exists()
+    wait_for(lambda: not members(clinic.home / "lyon"), "what lyon left behind")
+    clinic.start_site("lyon")
+
+
+def test_an_interrupted_run_leaves_nothing_and_the_next_one_works(clinic):
+    run = clinic.start_run("stopped")
+    clinic.wait_to_say("run stopped", "asked bern")
+    assert clinic.interrupt("run stopped") == 130
+    assert run.poll() is not None
+    assert not (clinic.folder / "stopped").exists()
+    code, told = clinic.run("again", "--method", "jigsaw", "-k", "auto")
+    assert code == 0, told
+    file = formats.load(clinic.folder / "again", ModelFile)
+    assert file.model == in_process(Jigsaw("auto", random_state=0), clinic.shards)
+
+
+def test_a_site_runs_no_app_but_the_one_it_was_handed(clinic):
+    own = clinic.home / "server" / "app.fab"
+    handed = own.read_bytes()
+    with zipfile.ZipFile(io.BytesIO(handed)) as archive:
+        files = {name: archive.read(name) for name in archive.namelist() if name[0] != "."}
+    files["fedjigsaw_app/client.py"] += b"# now it could do anything\n"
+    own.write_bytes(build_fab_from_files(files)[0])
+    code, told = clinic.run("other app", "--min-sites", 1)
+    own.write_bytes(handed)
+    assert code == 5, told
+    assert told.count("it refuses the app: it was handed another") >= 3
+    assert "refused an app" in clinic.output("oslo")
+
+
+def test_sites_find_a_server_that_was_started_again(clinic):
+    """The server ends in the middle of a run; the sites outlive it."""
+    run = clinic.start_run("orphan")
+    clinic.wait_to_say("run orphan", "asked oslo")
+    assert clinic.interrupt("server") == 0
+    assert run.wait(PATIENCE) == 8, clinic.output("run orphan")
+    wait_for(lambda: not members(clinic.home / "server"), "what the server left behind")
+    clinic.start("server", "server", clinic.home)
+    wait_for(lambda: "running.json" in os.listdir(clinic.home / "server"), "the server")
+    wait_for(lambda: clinic.connected() == list(NAMES), "sites to connect again")
+    second = clinic.start("second", "server", clinic.home)
+    assert second.wait(PATIENCE) == 8
+    assert "already running" in clinic.output("second")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_a_site_and_all_it_started(clinic, number):
+    name = "bern" if number == signal.SIGINT else "lyon"
+    assert members(clinic.home / name)
+    assert clinic.interrupt(name, number) == 0
+    wait_for(lambda: not members(clinic.home / name), f"what {name} left behind")
+    wait_for(lambda: name not in clinic.connected(), f"{name} to be missed")
