@@ -228,7 +228,7 @@ class TestReproduce:
     def test_lists_tables_and_what_is_done(self, run, tmp_path):
         shown = run("reproduce", "--out", tmp_path).stdout
         assert "table1" in shown
-        assert "0 of 880" in shown
+        assert "0 of 1120" in shown
         found = json.loads(run("reproduce", "--out", tmp_path, "--json").stdout)
         assert found["sigma"] == {"about": found["sigma"]["about"], "done": 0, "cells": 9}
 

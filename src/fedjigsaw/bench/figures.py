@@ -24,7 +24,8 @@ Row = Mapping[str, Any]
 Results = Mapping[str, Sequence[Row]]
 MARKERS = {
     "FFCMv1(Rd=1)": "v", "FFCMv1(Rd=10)": "^", "FFCMv2(Rd=1)": "<", "FFCMv2(Rd=10)": ">",
-    "M-Avg": "s", "k-FED": "D", "FeCA": "o", "Jigsaw": "P", "Centralized": "x",
+    "M-Avg": "s", "k-FED": "D", "FeCA": "o", "Jigsaw": "P", "Jigsaw (detail=4)": "*",
+    "Centralized": "x",
 }  # fmt: skip
 PAPER: dict[str, Any] = {
     "color": "#888888",

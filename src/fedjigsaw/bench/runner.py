@@ -15,6 +15,7 @@ from typing import Any
 
 from fedjigsaw import datasets
 from fedjigsaw.bench.cells import run
+from fedjigsaw.bench.generated import GENERATED
 from fedjigsaw.bench.studies import Job
 from fedjigsaw.errors import DataError, FedJigsawError, complaint
 from fedjigsaw.formats import write_whole
@@ -111,7 +112,7 @@ def compute(job: Job) -> Row:
 
 @cache
 def _load(name: str) -> datasets.Dataset:
-    return datasets.load(name)
+    return GENERATED[name]() if name in GENERATED else datasets.load(name)
 
 
 def _append(path: Path, row: Row) -> None:

@@ -35,6 +35,9 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "FFCMv2(Rd=10)": ("fuzzy", {"version": 2, "n_rounds": 10}),
     "k-FED": ("kfed", {}),
     "FeCA": ("feca", {}),
+    # not in the paper
+    "Jigsaw": ("jigsaw", {}),
+    "Jigsaw (detail=4)": ("jigsaw", {"detail": 4}),
 }
 CENTRALIZED: tuple[str, dict[str, Any]] = ("central", {"n_init": 1})
 
@@ -309,6 +312,53 @@ def _starts() -> Study:
     return Study("starts", about, tuple(plans))
 
 
+def _best() -> Study:
+    """The best solution known of each S-set: what ratios are taken to."""
+    plans = [
+        Plan(name, _cell(name.lower(), "iid", "central", {"n_init": 200}, 15)) for name in SSETS
+    ]
+    about = "S1 to S4: the best objective of 200 starts on the pooled rows (not in the paper)"
+    return Study("best", about, tuple(plans), (), ("line",), runs=1)
+
+
+def _auto_k() -> Study:
+    plans = [
+        Plan(
+            f"{name}/{split}",
+            replace(_cell(name.lower(), split, "jigsaw", {}, 15), n_clusters="auto"),
+        )
+        for name in SSETS
+        for split in THREE
+    ]
+    about = "S1 to S4: the number of clusters that Jigsaw finds by itself (not in the paper)"
+    return Study("auto-k", about, tuple(plans), (), ("line", "column"), runs=20)
+
+
+def _untuned() -> Study:
+    """Data that no method was tuned on: data set -> number of clusters, number of clients."""
+    sets = {
+        "rings": (12, 10), "cube": (12, 10), "heavy-tails": (12, 10), "unequal": (12, 10),
+        "k50": (50, 10), "k100": (100, 3), "d512": (20, 10), "small-clients": (10, 500),
+    }  # fmt: skip
+    compared = {
+        "FeCA": ("feca", {}),
+        "Jigsaw": ("jigsaw", {}),
+        "Jigsaw (detail=4)": ("jigsaw", {"detail": 4}),
+        "Centralized": ("central", {"n_init": 10}),
+    }
+    plans = [
+        Plan(
+            f"{name}/{split}/{label}",
+            _cell(name, split, method, params, k, n_clients=n_clients, min_size=0),
+        )
+        for name, (k, n_clients) in sets.items()
+        for split in ("iid", "dirichlet(0.3)")
+        for label, (method, params) in compared.items()
+    ]
+    about = "other shapes, sizes, dimensions, numbers of clusters and clients (not in the paper)"
+    return Study("untuned", about, tuple(plans), (), runs=3)
+
+
 def _truth() -> Study:
     """What pictures of the S-sets need to know of them: true centers and where the rows lie."""
     plans = [Plan(name, _cell(name.lower(), "iid", *CENTRALIZED, 15)) for name in SSETS]
@@ -318,5 +368,5 @@ def _truth() -> Study:
 
 _BUILDERS: tuple[Callable[[], Study], ...] = (
     _table1, _table2, _ablation, _radius, _k_prime, _clients, _varying_k, _local_solutions, _sigma,
-    _starts, _truth,
+    _starts, _truth, _best, _auto_k, _untuned,
 )  # fmt: skip
