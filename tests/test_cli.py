@@ -283,3 +283,106 @@ class TestAutoK:
         words = [] if command == "simulate" else ["x", "-o", "y"]
         result = run(command, *words, f"-k={k}")
         assert result.exit_code == 2
+
+
+class TestCompare:
+    @pytest.fixture
+    def files(self, tmp_path):
+        """Three sites with two columns and a class each; the second has its columns turned."""
+        data = datasets.gaussian_grid(600, overlap=0.0, rng=3)
+        paths = []
+        for m in range(3):
+            names = ("y", "x") if m == 1 else ("x", "y")
+            columns = [data.X[m::3, "xy".index(name)] for name in names]
+            lines = [",".join([*names, "kind"])]
+            for *values, kind in zip(*columns, data.y[m::3], strict=True):
+                lines.append(",".join([*map(repr, map(float, values)), f"c{kind}"]))
+            paths.append(tmp_path / f"site{m}.csv")
+            paths[-1].write_text("\n".join(lines) + "\n")
+        return paths
+
+    def test_own_files(self, run, files, tmp_path):
+        picture = tmp_path / "c.svg"
+        words = ("compare", *files, "-k", "15", "-o", picture)
+        found = json.loads(run(*words, "--label", "kind", "--json").stdout)
+        by_method = {row["method"]: row for row in found["rows"]}
+        assert set(by_method) == set(METHODS)
+        assert by_method["jigsaw"]["purity"] > 0.99
+        assert by_method["jigsaw"]["ratio"] < 1.001
+        assert min(row["ratio"] for row in found["rows"]) == 1.0
+        assert picture.read_bytes().startswith(b"<?xml")
+        shown = run(*words, "--columns", "x,y", "--method", "jigsaw", "--force").stdout
+        assert "3 sites, 600 rows, k = 15" in shown
+        assert "purity" not in shown  # nobody said what the classes are
+
+    def test_scale_makes_columns_count_alike(self, run, files, tmp_path):
+        stretched = [tmp_path / f"wide{m}.csv" for m in range(3)]
+        for source, target in zip(files, stretched, strict=True):
+            head, *lines = source.read_text().splitlines()
+            at = head.split(",").index("x")
+            parts = [line.split(",") for line in lines]
+            for part in parts:
+                part[at] = repr(float(part[at]) * 1000)
+            target.write_text("\n".join([head, *(",".join(part) for part in parts)]) + "\n")
+        words = (
+            "-k",
+            "15",
+            "--label",
+            "kind",
+            "--method",
+            "jigsaw",
+            "--json",
+            "--force",
+            "-o",
+            tmp_path / "c.png",
+        )
+        purity = {}
+        for scale in ([], ["--scale"]):
+            (row,) = json.loads(run("compare", *stretched, *words, *scale).stdout)["rows"]
+            purity[bool(scale)] = row["purity"]
+        assert purity[True] > 0.99 > purity[False]
+
+    def test_named_set_and_auto(self, run, tmp_path):
+        picture = tmp_path / "c.png"
+        words = ("--dataset", "gaussian-grid", "-k", "auto", "-p", "max_clusters=20")
+        (row,) = json.loads(run("compare", *words, "-o", picture, "--json").stdout)["rows"]
+        assert (row["method"], row["n_found"]) == ("jigsaw", 15)
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            ([], "data of compare must be files or --dataset; got neither"),
+            (["FILE", "--dataset", "s1", "-k", "3"], "got both"),
+            (["FILE"], "-k of compare must be given for your own files"),
+            (["FILE", "-k", "3", "--columns", "x,z"], "'z'"),
+            (["FILE", "-k", "3", "--label", "nothing"], "nothing"),
+            (["FILE", "-k", "3"], "kind"),  # a column of words
+            (["FILE", "-k", "3", "--columns", "x,y", "-o", "c.bmp"], "ending of a picture"),
+        ],
+    )  # fmt: skip
+    def test_bad_input(self, run, files, tmp_path, monkeypatch, words, message):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(FedJigsawError, match=message):
+            run("compare", *(str(files[0]) if word == "FILE" else word for word in words))
+
+
+def test_demo_shows_what_supports_each_cluster(run, tmp_path):
+    found = json.loads(run("demo", "--out", tmp_path / "d.png", "--json").stdout)
+    assert set(found["support"]) == {"clients", "points", "spread", "margin"}
+    assert sum(found["support"]["points"]) == 5000
+    shown = run("demo", "--out", tmp_path / "d.png", "--force").stdout
+    assert "Support of each cluster" in shown
+
+
+def test_how_k_was_chosen_as_a_picture(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = datasets.gaussian_grid(400, overlap=0.0, rng=3)
+    (tmp_path / "a.csv").write_text(
+        "x,y\n" + "\n".join(f"{x!r},{y!r}" for x, y in data.X.tolist()) + "\n"
+    )
+    run("summarize", "a.csv", "-k", "auto", "-o", "a.summary")
+    run("aggregate", "a.summary", "-k", "auto", "-o", "model")
+    run("inspect", "model", "--picture", "k.png")
+    assert (tmp_path / "k.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(FedJigsawError, match="must be of a model; got another file"):
+        run("inspect", "a.summary", "--picture", "k2.png")

@@ -38,6 +38,7 @@ from fedjigsaw.errors import (
 )
 from fedjigsaw.formats import ModelFile
 from fedjigsaw.guards import COUNTS
+from fedjigsaw.methods import DEFAULT
 from fedjigsaw.sites import MAX_ROWS
 from fedjigsaw.tables import open_table
 
@@ -203,7 +204,7 @@ def run(
     folder: Folder,
     output: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")],
     k: Annotated[Any, CLUSTERS],
-    method: Annotated[str, typer.Option(help="`fedjigsaw methods` lists them.")] = "feca",
+    method: Annotated[str, typer.Option(help="`fedjigsaw methods` lists them.")] = DEFAULT,
     param: ParamFlag = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     min_sites: Annotated[

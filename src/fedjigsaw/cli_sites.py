@@ -39,6 +39,7 @@ from fedjigsaw.errors import (
 from fedjigsaw.formats import ModelFile, Score, SummaryFile
 from fedjigsaw.guards import COUNTS, Guard
 from fedjigsaw.messages import Model
+from fedjigsaw.methods import DEFAULT
 from fedjigsaw.scaling import Scaler, Stats
 from fedjigsaw.tables import open_table
 
@@ -101,7 +102,7 @@ def summarize(
     data: Data,
     output: Output,
     k: Annotated[Any, CLUSTERS],
-    method: Annotated[str, typer.Option(help="`fedjigsaw methods` lists them.")] = "feca",
+    method: Annotated[str, typer.Option(help="`fedjigsaw methods` lists them.")] = DEFAULT,
     param: ParamFlag = None,
     columns: Columns = None,
     scaler_file: Annotated[
@@ -273,11 +274,19 @@ def score(
 @app.command()
 def inspect(
     file: Annotated[Path, typer.Argument(help="Any file that fedjigsaw wrote.")],
+    picture: Annotated[
+        Path | None,
+        typer.Option(help="Of a model made with -k auto: how k was chosen, as a picture."),
+    ] = None,
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Everything in a file, in plain words: what leaves, and what could be inferred from it."""
+    check_outputs(picture, force=force, inputs=[file])
     content: formats.Content | Scaler
     content = formats.load_scaler(file) if formats.is_json(file) else formats.load_any(file)
+    if picture is not None:
+        _draw_k_curve(content, file, picture)
     lines = describe(content, file.stat().st_size)
     if as_json:
         print_json({"file": str(file), "lines": lines})
@@ -287,6 +296,15 @@ def inspect(
 
 
 # ----------------------------------------------------------------------------------------- parts
+
+
+def _draw_k_curve(content: formats.Content | Scaler, file: Path, picture: Path) -> None:
+    from fedjigsaw.bench import pictures
+
+    if not isinstance(content, ModelFile):
+        raise ParameterError(complaint("--picture", str(file), "of a model", "another file"))
+    figure = pictures.k_curve(content.model)
+    formats.write_whole(picture, pictures.render(figure, picture.suffix))
 
 
 def _tell_loss(data: Path, file: SummaryFile, drop_missing: bool) -> None:

@@ -85,7 +85,7 @@ def _model(file: ModelFile) -> Iterator[str]:
     yield from _origin(file.model.method, file.model.params, file.columns, file.scaler)
     yield from _centers(file.model.centers, file.columns, file.scaler, None, None)
     yield from _k_curve(file.model)
-    yield from _support(file.model)
+    yield from describe_support(file.model)
     yield from _labels(file.model)
     yield "What could be inferred: where the rows of all clients together gather; who took part."
     support = support_of(file.model)
@@ -110,7 +110,7 @@ def _k_curve(model: Model) -> Iterator[str]:
     )
 
 
-def _support(model: Model) -> Iterator[str]:
+def describe_support(model: Model) -> Iterator[str]:
     """What speaks for each cluster, where the model says."""
     support = support_of(model)
     if support is None:

@@ -83,6 +83,9 @@ METHODS = {
 }
 
 
+DEFAULT = Jigsaw.method  # where a command or function is not told which
+
+
 def make(
     name: str, n_clusters: int | str, random_state: Any = None, /, **params: Any
 ) -> FederatedClusterer:

@@ -29,7 +29,7 @@ from fedjigsaw.guards import Guard
 from fedjigsaw.kmeans import assign as nearest
 from fedjigsaw.kmeans import one_thread
 from fedjigsaw.messages import Broadcast, Model
-from fedjigsaw.methods import METHODS, make
+from fedjigsaw.methods import DEFAULT, METHODS, make
 from fedjigsaw.scaling import Scaler, Stats
 from fedjigsaw.tables import Table, open_table
 
@@ -62,7 +62,7 @@ def summarize(
     data: Path | Table,
     n_clusters: int | str,
     *,
-    method: str = "feca",
+    method: str = DEFAULT,
     params: Mapping[str, Any] | None = None,
     client: str | None = None,
     scaler: Scaler | None = None,

@@ -70,7 +70,7 @@ class TestKCurve:
         return Jigsaw("auto", max_clusters=20, random_state=0).fit(data.X, clients=ids)
 
     def test_shows_every_k_the_choice_and_the_runner_up(self, fitted):
-        figure = pictures.k_curve(fitted)
+        figure = pictures.k_curve(fitted.model_)
         index, objective = figure.axes
         assert index.lines[0].get_xdata().tolist() == list(range(2, 21))
         assert index.lines[0].get_ydata().max() == fitted.k_curve_["index"].max()
@@ -78,6 +78,27 @@ class TestKCurve:
         chosen, second = (marks.get_offsets()[0, 0] for marks in index.collections)
         assert (chosen, second) == (fitted.n_clusters_, fitted.k_runner_up_)
         assert f"k = {fitted.n_clusters_}" in figure.get_suptitle()
+
+    def test_a_model_without_one(self, grid):
+        data, _ = grid
+        with pytest.raises(ParameterError, match="k_curve of a model must be there"):
+            pictures.k_curve(Jigsaw(3, random_state=0).fit(data.X).model_)
+
+
+def test_comparison_shows_each_method_in_its_color():
+    from matplotlib.colors import to_hex
+
+    rows = [
+        {"method": "feca", "ratio": 1.5, "bytes_per_client": 100},
+        {"method": "jigsaw", "ratio": 1.0, "bytes_per_client": 400},
+    ]
+    objective, sent = pictures.comparison(rows).axes
+    assert [bar.get_width() for bar in objective.patches] == [0.5, 0.0]
+    assert [bar.get_width() for bar in sent.patches] == [100, 400]
+    colors = [to_hex(bar.get_facecolor()).upper() for bar in sent.patches]
+    assert colors == [METHODS["feca"].color, METHODS["jigsaw"].color]
+    known = [{**row, "purity": 0.5, "nmi": 0.4} for row in rows]
+    assert len(pictures.comparison(known).axes) == 4
 
     def test_the_same_bytes(self, fitted):
         first, second = (pictures.render(pictures.k_curve(fitted), ".png") for _ in range(2))

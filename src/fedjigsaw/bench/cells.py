@@ -23,10 +23,12 @@ from fedjigsaw.errors import FewerClustersWarning, ParameterError, complaint
 from fedjigsaw.kmeans import assign, backend, cluster_means
 from fedjigsaw.matching import pairwise_distances
 from fedjigsaw.methods import make
+from fedjigsaw.tables import open_table
 
 SPLITS = ("iid", "dirichlet", "shards")
 MEASURED = (
-    "n_found", "l2", "mse", "purity", "nmi", "ari", "inertia", "bytes_per_client", "seconds",
+    "n_found", "l2", "mse", "purity", "nmi", "ari", "inertia", "ratio", "bytes_per_client",
+    "seconds",
 )  # fmt: skip
 
 
@@ -89,16 +91,55 @@ def run(
     method = make(cell.method, cell.n_clusters, cell.seed, **cell.params)
     used = _used_rows(cell, len(data.X))
     clients = deal(data.y[used], cell)
+    method, numbers = fit(method, data, clients, used)
+    for name in extra:
+        numbers |= MEASURES[name](method, data, clients)
+    return method, {**cell.describe(), **numbers, **origin()}
+
+
+def fit(
+    method: FederatedClusterer,
+    data: datasets.Dataset,
+    clients: Ints,
+    used: Ints | slice = slice(None),
+) -> tuple[FederatedClusterer, dict[str, Any]]:
+    """Fit a method on the rows that are used, which these clients hold; and what was measured."""
     started = perf_counter()
     with warnings.catch_warnings():
         # the row says how many were found; a warning per run would drown it
         warnings.simplefilter("ignore", FewerClustersWarning)
         method.fit(data.X[used], clients=clients)
     seconds = perf_counter() - started
-    numbers = measure(method, data, cell.n_clients)
-    for name in extra:
-        numbers |= MEASURES[name](method, data, clients)
-    return method, {**cell.describe(), **numbers, "seconds": seconds, **origin()}
+    n_clients = len(np.unique(clients))
+    return method, {**measure(method, data, n_clients), "seconds": seconds}
+
+
+def own_files(
+    files: Sequence[Path],
+    columns: Sequence[str] | None,
+    label: str | None,
+    *,
+    scale: bool,
+    drop_missing: bool,
+) -> tuple[datasets.Dataset, Ints]:
+    """A user's files, pooled: the rows with their classes, where known, and whose they are."""
+    rows, classes, owners = [], [], []
+    options: dict[str, Any] = {"id_column": label, "drop_missing": drop_missing}
+    if columns is None:
+        columns = [name for name in open_table(files[0], **options).columns if name != label]
+    for owner, path in enumerate(files):
+        for batch in open_table(path, columns=columns, **options).batches():
+            rows.append(batch.rows)
+            owners.append(np.full(len(batch.rows), owner))
+            if batch.ids is not None:
+                classes.append(np.asarray(batch.ids)[batch.kept].astype(str))
+    X = np.concatenate(rows)
+    if scale:
+        spread = X.std(axis=0)
+        X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    y = np.unique(np.concatenate(classes), return_inverse=True)[1] if classes else np.zeros(len(X))
+    name = ", ".join(path.name for path in files[:3]) + ", ..." * (len(files) > 3)
+    return datasets.Dataset(X, y.astype(np.int64), None, name), np.concatenate(owners)
 
 
 def _used_rows(cell: Cell, n_rows: int) -> Ints | slice:

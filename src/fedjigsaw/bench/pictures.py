@@ -6,6 +6,7 @@ the user's is touched.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,8 @@ from fedjigsaw.datasets import Dataset
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import ExtraError, ParameterError, complaint
 from fedjigsaw.feca import FeCA
-from fedjigsaw.jigsaw import Jigsaw
-from fedjigsaw.messages import Broadcast, Summary
+from fedjigsaw.jigsaw import Jigsaw, k_curve_of, runner_up
+from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods import METHODS
 
 if TYPE_CHECKING:
@@ -116,14 +117,56 @@ def roadmap(feca: FederatedClusterer, data: Dataset, clients: Ints) -> Figure:
     return figure
 
 
-def k_curve(jigsaw: Jigsaw) -> Figure:
+def comparison(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """Methods side by side: objective, what they send and, where classes are known, purity, nmi.
+
+    Parameters
+    ----------
+    rows : one for each method, with `ratio`, the objective relative to the best one.
+    """
+    panels = [
+        ("objective / best", "ratio"),
+        ("bytes per client (log)", "bytes_per_client"),
+        *((name, name) for name in ("purity", "nmi") if name in rows[0]),
+    ]
+    entries = [METHODS[row["method"]] for row in rows]
+    figure = new_figure(3.2 * len(panels), 1.1 + 0.42 * len(rows))
+    places = np.arange(len(rows))[::-1]
+    for place, (title, number) in enumerate(panels):
+        axes = figure.add_subplot(1, len(panels), place + 1)
+        values = np.array([row[number] for row in rows])
+        base = 1.0 if number == "ratio" else 0.0
+        axes.barh(places, values - base, left=base, color=[entry.color for entry in entries])
+        form = "{:,.0f}" if number == "bytes_per_client" else "{:.3f}"
+        for y, value in zip(places, values, strict=True):
+            axes.annotate(
+                form.format(value), (value, y), (3, 0), textcoords="offset points",
+                va="center", fontsize=8, color=INK,
+            )  # fmt: skip
+        if number == "bytes_per_client":
+            axes.set_xscale("log")
+        axes.margins(x=0.25)
+        axes.set_yticks(
+            places, [entry.label for entry in entries] if place == 0 else [""] * len(rows)
+        )
+        axes.set_title(title, fontsize=10, color=INK)
+        axes.tick_params(labelsize=8, colors=INK)
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def k_curve(model: Model) -> Figure:
     """How the number of clusters was chosen: index and objective of every k.
 
     Parameters
     ----------
-    jigsaw : fitted with ``n_clusters="auto"``.
+    model : of a :class:`~fedjigsaw.Jigsaw` with ``n_clusters="auto"``.
     """
-    curve, second = jigsaw.k_curve_, jigsaw.k_runner_up_
+    curve, found = k_curve_of(model), len(model.centers)
+    if curve is None:
+        advice = 'Only a Jigsaw with n_clusters="auto" keeps one.'
+        raise ParameterError(complaint("k_curve", "a model", "there", None, advice))
+    second = runner_up(curve)
     color = METHODS[Jigsaw.method].color
     shown = np.isfinite(curve["index"])
     figure = new_figure(8, 3.4)
@@ -134,16 +177,14 @@ def k_curve(jigsaw: Jigsaw) -> Figure:
         strict=True,
     ):
         axes.plot(curve["k"][shown], curve[name][shown], color=PALE, marker=".", markersize=4)
-        for k, style in ((jigsaw.n_clusters_, {"c": color}), (second, {"facecolors": "white"})):
+        for k, style in ((found, {"c": color}), (second, {"facecolors": "white"})):
             at = (curve["k"] == k) & shown
             axes.scatter(curve["k"][at], curve[name][at], edgecolors=color, zorder=3, **style)
         axes.set_title(title, fontsize=10, color=INK)
         axes.set_xlabel("number of clusters k", fontsize=9, color=INK)
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=8, colors=INK)
-    figure.suptitle(
-        f"k = {jigsaw.n_clusters_} (filled); runner-up {second} (open)", fontsize=10, color=INK
-    )
+    figure.suptitle(f"k = {found} (filled); runner-up {second} (open)", fontsize=10, color=INK)
     return figure
 
 
