@@ -20,6 +20,7 @@ from fedjigsaw import datasets, metrics, partition
 from fedjigsaw._inputs import Ints, one_of, stream
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.errors import FewerClustersWarning, ParameterError, complaint
+from fedjigsaw.jigsaw import k_curve_of
 from fedjigsaw.kmeans import assign, backend, cluster_means
 from fedjigsaw.matching import pairwise_distances
 from fedjigsaw.methods import make
@@ -222,12 +223,21 @@ def _truth(method: FederatedClusterer, data: datasets.Dataset, clients: Ints) ->
     return {"true_centers": data.centers.tolist(), "window": window, "density": density}
 
 
+def _k_curve(method: FederatedClusterer, data: datasets.Dataset, clients: Ints) -> Any:
+    """Every k that was considered, its index (none for one cluster) and its objective."""
+    curve = k_curve_of(method.model_)
+    assert curve is not None
+    index = [None if not np.isfinite(value) else float(value) for value in curve["index"]]
+    return {"k": curve["k"].tolist(), "index": index, "objective": curve["objective"].tolist()}
+
+
 MEASURES: dict[str, Callable[[FederatedClusterer, datasets.Dataset, Ints], dict[str, Any]]] = {
     "label_rules": _label_rules,
     "after_lloyd": _after_lloyd,
     "sigma": _sigma,
     "centers": _centers,
     "truth": _truth,
+    "k_curve": _k_curve,
 }
 
 

@@ -197,6 +197,23 @@ def ablation(results: Results) -> Figure:
     return _panels(results, "ablation", list(_cells(results["ablation"])), 4)
 
 
+def k_curves(rows: Sequence[Row]) -> Figure:
+    """Index of every k on S1 to S4 at Dirichlet(0.1), and the k that Jigsaw chose."""
+    figure = new_figure(13, 3)
+    color = color_of("Jigsaw")
+    for place, name in enumerate(studies.SSETS):
+        axes = figure.add_subplot(1, 4, place + 1)
+        row = next(row for row in rows if row["cell"] == name)
+        known = [(k, i) for k, i in zip(row["k"], row["index"], strict=True) if i is not None]
+        k, index = np.array(known).T
+        axes.plot(k, index / index.max(), color=color, marker=".", markersize=4)
+        axes.plot(row["n_found"], 1.0, "o", color=color, markersize=8)
+        axes.set_ylim(0, 1.08)
+        title = f"{name}: k = {row['n_found']}"
+        _style(axes, title, "number of clusters k", "index / largest" if place == 0 else "")
+    return figure
+
+
 FIGURES: dict[str, Callable[[Results], Figure]] = {
     "over-seeds": over_seeds,
     "recovered": recovered,

@@ -15,7 +15,15 @@ from fedjigsaw.bench.deep_runs import (
     quality_table,
     runs_table,
 )
-from fedjigsaw.bench.figures import FIGURES
+from fedjigsaw.bench.figures import FIGURES, k_curves
+from fedjigsaw.bench.jigsaw_runs import (
+    auto_table,
+    cifar_table,
+    cost_table,
+    mean,
+    untuned_table,
+)
+from fedjigsaw.bench.jigsaw_runs import ssets_table as jigsaw_ssets
 from fedjigsaw.bench.pictures import render
 from fedjigsaw.bench.runner import read_rows, result_file
 from fedjigsaw.bench.studies import SSETS, THREE, paper_tables, studies
@@ -32,6 +40,8 @@ def build(root: Path) -> dict[Path, bytes]:
         readme_file: readme(readme_file.read_text(), results).encode(),
         page: reproduction(page.read_text(), results).encode(),
     }
+    page = root / "docs" / "jigsaw.md"
+    made[page] = jigsaw(page.read_text(), results).encode()
     page = root / "docs" / "deepfeca.md"
     runs = deep_runs(results)
     made[page] = deepfeca(page.read_text(), runs).encode()
@@ -40,6 +50,7 @@ def build(root: Path) -> dict[Path, bytes]:
     rows = {name: read_rows(result_file(results, name)) for name in studies()}
     for name, draw in FIGURES.items():
         made[root / "docs" / "reproduction" / f"{name}.svg"] = render(draw(rows), ".svg")
+    made[root / "docs" / "jigsaw-k.svg"] = render(k_curves(rows["k-curve"]), ".svg")
     return made
 
 
@@ -56,7 +67,8 @@ def readme(text: str, results: Path) -> str:
     """The README with all its numbers from the rows."""
     benchmarks = read_rows(results / "benchmarks.jsonl")
     (overhead,) = [row["ratio"] for row in benchmarks if row["benchmark"] == "overhead"]
-    times = [row["seconds"] for row in benchmarks if row.get("n_centers") == 100_000]
+    grouped = [row for row in benchmarks if row["benchmark"] == "aggregation"]
+    times = [row["seconds"] for row in grouped if row["n_centers"] == 100_000]
     memory = [row["peak_megabytes"] for row in benchmarks if row["benchmark"] == "large_file"]
     text = fill(text, "large", f"{max(memory):.0f}")
     text = fill(text, "overhead", f"{overhead:.2f}")
@@ -111,6 +123,19 @@ def ssets_table(folder: Path) -> str:
             ]
             lines.append(" | ".join([f"| {name}", *cells]) + " |")
     return "\n" + "\n".join(lines) + "\n"
+
+
+def jigsaw(text: str, results: Path) -> str:
+    """The page on Jigsaw with all its tables from the rows."""
+    names = ("table1", "table2", "best", "auto-k", "untuned", "benchmarks")
+    rows = {name: read_rows(result_file(results, name)) for name in names}
+    text = fill(text, "ssets", jigsaw_ssets(rows["table1"], rows["best"]))
+    floor = [f"{mean(rows['best'], name, 'l2') / 1e4:.2f}" for name in SSETS]
+    text = fill(text, "floor", ", ".join(floor))
+    text = fill(text, "cifar", cifar_table(rows["table2"]))
+    text = fill(text, "auto", auto_table(rows["auto-k"]))
+    text = fill(text, "untuned", untuned_table(rows["untuned"]))
+    return fill(text, "cost", cost_table(rows["benchmarks"]))
 
 
 def reproduction(text: str, results: Path) -> str:

@@ -336,6 +336,19 @@ def _auto_k() -> Study:
     return Study("auto-k", about, tuple(plans), (), ("line", "column"), runs=20)
 
 
+def _k_curve() -> Study:
+    """One run each with all that it knew of every k, for a picture."""
+    plans = [
+        Plan(
+            name,
+            replace(_cell(name.lower(), "dirichlet(0.1)", "jigsaw", {}, 15), n_clusters="auto"),
+        )
+        for name in SSETS
+    ]
+    about = "S1 to S4: how Jigsaw chose k, for the picture (not in the paper)"
+    return Study("k-curve", about, tuple(plans), (), ("line",), runs=1, extra=("k_curve",))
+
+
 def _untuned() -> Study:
     """Data that no method was tuned on: data set -> number of clusters, number of clients."""
     sets = {
@@ -370,5 +383,5 @@ def _truth() -> Study:
 
 _BUILDERS: tuple[Callable[[], Study], ...] = (
     _table1, _table2, _ablation, _radius, _k_prime, _clients, _varying_k, _local_solutions, _sigma,
-    _starts, _truth, _best, _auto_k, _untuned,
+    _starts, _truth, _best, _auto_k, _k_curve, _untuned,
 )  # fmt: skip
