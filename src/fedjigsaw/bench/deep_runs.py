@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from fedjigsaw.bench.pictures import PALE, new_figure
 from fedjigsaw.bench.runner import read_rows
-from fedjigsaw.bench.studies import paper_tables
+from fedjigsaw.bench.studies import THREE, paper_tables
 from fedjigsaw.methods import METHODS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Run = list[dict[str, Any]]
-SPLITS = ("iid", "dirichlet(0.3)", "dirichlet(0.1)")
+TRIAL = "deep-try"  # how files of short runs begin, which only compare options
 
 
 def deep_runs(results: Path) -> dict[str, Run]:
@@ -32,17 +32,17 @@ def deep_runs(results: Path) -> dict[str, Run]:
 def quality_table(runs: dict[str, Run], dataset: str = "cifar10") -> str:
     """Linear probe in percent, ours under the paper's, one line per configuration."""
     published = paper_tables()["table3_deepfeca_linear_eval"]["cells"]["CIFAR-10"]
-    columns = [*SPLITS, "central"]
+    columns = [*THREE, "central"]
     lines = ["| | IID | Dirichlet(0.3) | Dirichlet(0.1) | centralized |", "|---|---|---|---|---|"]
     for name, cells in published.items():
         if name != "Centralized":
-            values = [f"{cells[split]:.1f}" for split in SPLITS]
+            values = [f"{cells[split]:.1f}" for split in THREE]
             last = f"{published['Centralized']['any']:.1f}" if name == "DeepFeCA" else ""
             lines.append(" | ".join([f"| the paper, {name}", *values, last]) + " |")
     ours: dict[str, dict[str, list[str]]] = {}
-    for run in runs.values():
+    for file, run in runs.items():
         row = run[-1]
-        if row["dataset"] == dataset:
+        if row["dataset"] == dataset and not file.startswith(TRIAL):
             split = f"dirichlet({row['alpha']:g})" if "alpha" in row else row["split"]
             value = f"{100 * row['linear_accuracy']:.1f} ({row['rounds']} rounds)"
             ours.setdefault(_configuration(row), {}).setdefault(split, []).append(value)
@@ -93,7 +93,9 @@ def accuracy_over_rounds(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Fig
     runs : evaluated rows of each run, by its name.
     """
     by_split: dict[str, list[Sequence[Mapping[str, Any]]]] = {}
-    for rows in runs.values():
+    for name, rows in runs.items():
+        if name.startswith(TRIAL):
+            continue
         last = rows[-1]
         split = f"Dirichlet({last['alpha']:g})" if "alpha" in last else str(last["split"])
         by_split.setdefault(split, []).append(rows)
