@@ -199,6 +199,13 @@ class TestEach:
         assert [len(solution.centers) for solution in found] == [2, 1]
 
 
+@pytest.mark.parametrize("power", [11, 13, 15, 150, 160])
+def test_rows_too_close_to_tell_apart_beside_a_far_one(power, rng):
+    near = np.arange(1, 12)[:, None] * 10.0**-power
+    found = solve(np.concatenate([[[1.0]], near]), np.ones(12), 4, rng=rng)
+    assert found.labels[0] not in found.labels[1:]
+
+
 def test_without_moves_it_ends_where_lloyd_does(rng):
     X, weights = rng.normal(size=(400, 3)), np.ones(400)
     plain = solve(X, weights, 20, rng=np.random.default_rng(0), n_tries=0)

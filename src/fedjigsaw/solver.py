@@ -196,6 +196,8 @@ class _Search:
     def _reassign(self, centers: Floats, labels: Ints, squared: Floats, moved: Flags) -> None:
         """Nearest centers, in place. Where a row's own center stayed, only moved ones compete."""
         among = np.flatnonzero(moved)
+        if not len(among):  # rows too close to tell apart: a cut led to where it began
+            return
         if 2 * len(among) >= len(centers):
             labels[:], squared[:] = self._nearest(slice(None), centers)
             return
