@@ -420,6 +420,18 @@ class TestBadInput:
         with pytest.raises(MessageError, match=message):
             aggregate(Jigsaw(2), bad)
 
+    def test_counts_whose_sum_is_beyond_whole_numbers(self):
+        n = 1024
+        bad = Summary(10, np.arange(n)[:, None], counts=[2**53] * n, sse=np.zeros(n), client="a")
+        with pytest.raises(MessageError, match="those of its 10 rows; got 9223372036854775808 in"):
+            aggregate(Jigsaw(2), bad)
+
+    @pytest.mark.parametrize("k", [2, "auto"])
+    def test_absurd_sums(self, k):
+        bad = Summary(10, [[0.0], [1.0]], counts=[5, 5], sse=[1e308, 1e308], client="a")
+        with pytest.raises(MessageError, match="sse of client 'a' must be what rows of finite"):
+            aggregate(Jigsaw(k), bad)
+
     @pytest.mark.parametrize(
         ("params", "message"),
         [

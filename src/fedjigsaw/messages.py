@@ -74,8 +74,9 @@ class Summary(_Message):
         owner = f"client {self.client!r}" if self.client else "a client"
         if self.client != "":
             check_name(self.client)
-        if not is_integer(self.n_samples) or self.n_samples < 1:
-            raise MessageError(complaint("n_samples", owner, "an integer >= 1", self.n_samples))
+        if not is_integer(self.n_samples) or not 1 <= self.n_samples <= MAX_COUNT:
+            allowed = f"an integer >= 1, <= {MAX_COUNT}"
+            raise MessageError(complaint("n_samples", owner, allowed, self.n_samples))
         if not is_integer(self.merged) or self.merged < 0:
             raise MessageError(complaint("merged", owner, "an integer >= 0", self.merged))
         _set(self, "n_samples", int(self.n_samples))

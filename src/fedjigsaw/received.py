@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedjigsaw._inputs import Floats, Ints
+from fedjigsaw._inputs import MAX_MAGNITUDE, Floats, Ints
 from fedjigsaw.errors import CountsWarning, MessageError, complaint
 from fedjigsaw.messages import Summary
 
@@ -68,16 +68,22 @@ def _counts(summary: Summary) -> Floats:
     owner = f"client {summary.client!r}"
     if (summary.counts < 1).any():
         raise MessageError(complaint("counts", owner, "at least 1", int(summary.counts.min())))
-    total = int(summary.counts.sum())
+    total = float(summary.counts.sum(dtype=np.float64))  # whole numbers could overflow
     if total > 2 * summary.n_samples:  # a guard's rounding adds at most a third
         allowed = f"those of its {summary.n_samples} rows"
-        raise MessageError(complaint("counts", owner, allowed, f"{total} in all"))
+        raise MessageError(complaint("counts", owner, allowed, f"{total:.0f} in all"))
     return summary.counts.astype(np.float64) * (summary.n_samples / total)
 
 
 def _sse(summary: Summary, counts: Floats) -> Floats:
     if summary.sse is None:
         return np.zeros(len(summary.centers))
+    most = summary.centers.shape[1] * (2 * MAX_MAGNITUDE) ** 2  # of one row
+    if (summary.sse > most * counts.max()).any():
+        allowed = "what rows of finite size can have"
+        raise MessageError(
+            complaint("sse", f"client {summary.client!r}", allowed, summary.sse.max())
+        )
     if summary.counts is None:
         return summary.sse
     return summary.sse * (counts / summary.counts)
