@@ -98,7 +98,7 @@ def merge_small(summary: Summary, size: int) -> Summary:
 
 def _merge_into(parts: dict[str, Any], i: int, j: int, distance: float) -> None:
     n_i, n_j = parts["counts"][i], parts["counts"][j]
-    share = n_i / (n_i + n_j)
+    share = n_i / max(n_i + n_j, 1)  # a center may have no rows at all: fuzzy ones do
     parts["centers"][j] += share * (parts["centers"][i] - parts["centers"][j])
     parts["counts"][j] += n_i
     if "sse" in parts:
