@@ -6,9 +6,11 @@ from skfuzzy.cluster import cmeans
 from sklearn.cluster import KMeans
 
 from fedjigsaw import Broadcast, Client, FuzzyCMeans, Summary, metrics
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.engine import SerialEngine, run_rounds
+from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.fuzzy import average_by_support, fuzzy_cmeans
 from fedjigsaw.guards import Guard
+from fedjigsaw.messages import Model
 
 
 @pytest.fixture(scope="module")
@@ -144,10 +146,41 @@ class TestFederation:
         again = method.aggregate([sent], Broadcast(1, 0, start), np.random.default_rng(0))
         assert again.centers.shape == (3, 3)
 
+    @pytest.mark.parametrize("version", [1, 2])
+    def test_a_guard_at_centers_without_rows(self, version, rng):
+        """In many dimensions centers fall together, and most of them have no rows of their own."""
+        method = FuzzyCMeans(10, version=version, n_rounds=2)
+        clients = [Client(name, rng.normal(size=(20, 50)), method, Guard(5)) for name in "abc"]
+        model = run_rounds(method, SerialEngine(clients), seed=0, n_rounds=3).model
+        assert np.isfinite(model.centers).all()
+
+    @pytest.mark.parametrize(
+        ("sent", "words"),
+        [
+            ({"centers": [[0.0], [1.0]]}, "support of client 'a' must be sent; got None"),
+            ({"centers": [[0.0], [1.0]], "tensors": {"support": [1.0]}}, "got 2, with a support"),
+            ({"centers": [[0.0], [1.0]], "tensors": {"support": [-1.0, 1]}}, "a support >= 0 of"),
+            ({"centers": [[0.0]] * 3, "tensors": {"support": [1.0, 1, 1]}}, "at most 2, .*; got 3"),
+        ],
+    )
+    def test_bad_answers(self, sent, words):
+        start = Model([[0.0], [5.0]])
+        with pytest.raises(MessageError, match=words):
+            FuzzyCMeans(2).aggregate(
+                [Summary(3, client="a", **sent)], Broadcast(1, 0, start), np.random.default_rng(0)
+            )
+
+    def test_the_first_answer_must_hold_sums_of_squares(self):
+        with pytest.raises(MessageError, match="sum_of_squares of client 'a' must be sent"):
+            FuzzyCMeans(2).aggregate(
+                [Summary(3, [[0.0]], client="a")], Broadcast(0, 0), np.random.default_rng(0)
+            )
+
     @pytest.mark.parametrize(
         ("params", "words"),
         [
             ({"version": 3}, "version of FuzzyCMeans must be 1 or 2; got 3"),
+            ({"version": True}, "version of FuzzyCMeans must be 1 or 2; got True"),
             ({"m": 1.0}, "m of FuzzyCMeans must be a finite number > 1; got 1.0"),
             ({"n_rounds": 0}, "n_rounds of FuzzyCMeans"),
             ({"assign": "closest"}, "assign of FuzzyCMeans must be one of 'nearest', 'local'"),

@@ -5,8 +5,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedjigsaw._inputs import Floats, Rule, integer, real, seed_source
+from fedjigsaw._inputs import Floats, Rule, integer, is_integer, real, seed_source
 from fedjigsaw.base import ASSIGN, FederatedClusterer
+from fedjigsaw.errors import MessageError, complaint
 from fedjigsaw.kmeans import assign, blocks, kmeans
 from fedjigsaw.matching import match
 from fedjigsaw.messages import Broadcast, Model, Summary
@@ -67,7 +68,7 @@ class FuzzyCMeans(FederatedClusterer):
     sends: ClassVar[tuple[str, ...]] = ("tensors",)
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_clusters": integer(1),
-        "version": Rule("1 or 2", lambda value: value in (1, 2)),
+        "version": Rule("1 or 2", lambda value: is_integer(value) and value in (1, 2)),
         "n_rounds": integer(1),
         "m": real(1, inclusive=False),
         "max_iter": integer(1),
@@ -134,7 +135,7 @@ class FuzzyCMeans(FederatedClusterer):
         columns = tuple(map(str, range(summaries[0].centers.shape[1])))
         scaler = merge(
             [
-                Stats(s.client, columns, s.n_samples, s.centers[0], s.tensors["sum_of_squares"])
+                Stats(s.client, columns, s.n_samples, s.centers[0], _sent(s, "sum_of_squares"))
                 for s in summaries
             ]
         )
@@ -150,7 +151,11 @@ def average_by_support(summaries: Sequence[Summary], before: Floats) -> Floats:
     """
     sums, weights = np.zeros_like(before), np.zeros(len(before))
     for summary in summaries:
-        centers, support = summary.centers, summary.tensors["support"]
+        centers, support = summary.centers, _sent(summary, "support")
+        if len(centers) > len(before) or support.shape != (len(before),) or (support < 0).any():
+            allowed = f"at most {len(before)}, with a support >= 0 of each that was asked for"
+            got = f"{len(centers)}, with a support of shape {support.shape}"
+            raise MessageError(complaint("centers", f"client {summary.client!r}", allowed, got))
         where = np.arange(len(before))
         if len(centers) < len(before):
             rows, where = match(centers, before)
@@ -160,6 +165,13 @@ def average_by_support(summaries: Sequence[Summary], before: Floats) -> Floats:
     alone = weights == 0
     means: Floats = np.where(alone[:, None], before, sums / np.where(alone, 1.0, weights)[:, None])
     return means
+
+
+def _sent(summary: Summary, name: str) -> np.ndarray:
+    """A tensor that a client must have sent."""
+    if name not in summary.tensors:
+        raise MessageError(complaint(name, f"client {summary.client!r}", "sent", None))
+    return summary.tensors[name]
 
 
 def fuzzy_cmeans(
