@@ -107,6 +107,15 @@ class TestLocalLabels:
             next(sites.assign(paths(grid_sites[0])[0], model, local=other))
 
 
+def test_every_site_takes_its_own_number_of_local_clusters(grid_sites):
+    params = {"n_local_clusters": {"0": 2, "1": 3}}
+    for path, n_local in zip(paths(grid_sites[0])[:2], (2, 3), strict=True):
+        file = sites.summarize(path, 15, method="kfed", params=params, guard=OFF)
+        assert len(file.summary.centers) == n_local
+    with pytest.raises(ParameterError, match="given for every client; got none for client '2'"):
+        sites.summarize(paths(grid_sites[0])[2], 15, method="kfed", params=params)
+
+
 @pytest.mark.filterwarnings("ignore::fedjigsaw.FewerClustersWarning")
 def test_by_file_equals_in_memory_bit_for_bit(grid_sites, tmp_path):
     folder, data, ids = grid_sites

@@ -39,7 +39,7 @@ class KFed(FederatedClusterer):
         When a restart of k-means ends, as in :class:`sklearn.cluster.KMeans`.
     assign : {"local", "nearest"}, default "local"
         Whether `labels_` go by the group of the row's local center, as in the paper on k-FED, or
-        by the nearest center of all. `predict` always takes the nearest.
+        by the nearest center of all. `predict` takes the nearest, unless it is told the clients.
     random_state : int, RandomState, Generator or None
         Seed of the run.
 

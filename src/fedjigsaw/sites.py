@@ -111,7 +111,8 @@ def summarize(
     rows, n_samples = table.read(max_rows=max_rows, rng=sampling, progress=progress)
     rows = rows if scaler is None else scaler.scale(rows)
     guard = guard or Guard()
-    summary = Client(name, rows, estimator, guard).answer(broadcast or Broadcast(0, seed))
+    own = estimator.at_client(name)
+    summary = Client(name, rows, own, guard).answer(broadcast or Broadcast(0, seed))
     return SummaryFile(
         summary=replace(summary, n_samples=n_samples),
         method=method,
