@@ -342,6 +342,14 @@ class TestCompare:
             purity[bool(scale)] = row["purity"]
         assert purity[True] > 0.99 > purity[False]
 
+    def test_a_column_with_a_comma_in_its_name(self, run, tmp_path, rng):
+        file = tmp_path / "a.csv"
+        rows = "".join(f"{x},{y},0\n" for x, y in rng.normal(size=(30, 2)))
+        file.write_text('"x,1",y,z\n' + rows)
+        words = ("compare", file, "-k", "2", "--method", "jigsaw", "-o", tmp_path / "c.png")
+        (row,) = json.loads(run(*words, "--columns", '"x,1", y', "--json").stdout)["rows"]
+        assert row["n_found"] == 2
+
     def test_named_set_and_auto(self, run, tmp_path):
         picture = tmp_path / "c.png"
         words = ("--dataset", "gaussian-grid", "-k", "auto", "-p", "max_clusters=20")

@@ -23,6 +23,7 @@ from fedjigsaw._console import (
     out,
     parse_params,
     print_json,
+    split_names,
     track,
 )
 from fedjigsaw.bench import compare, runner
@@ -205,8 +206,9 @@ def compare_methods(
     if files:
         if k is None:
             raise ParameterError(complaint("-k", "compare", "given for your own files", None))
-        names = None if columns is None else [name.strip() for name in columns.split(",")]
-        data, ids = own_files(files, names, label, scale=scale, drop_missing=drop_missing)
+        data, ids = own_files(
+            files, split_names(columns), label, scale=scale, drop_missing=drop_missing
+        )
     else:
         data = datasets.load(str(dataset))
         k = k or data.n_clusters
