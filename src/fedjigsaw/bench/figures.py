@@ -63,7 +63,7 @@ def over_seeds(results: Results) -> Figure:
         _style(axes, name, ylabel="center distance, l2 / 1e4 (log)")
     figure.legend(
         *figure.axes[0].get_legend_handles_labels(),
-        loc="outside lower center", ncols=len(labels), frameon=False,
+        loc="outside lower center", ncols=5, frameon=False,
     )  # fmt: skip
     return figure
 
@@ -288,11 +288,11 @@ def _band(
 
 def _log_scale(axes: Axes) -> None:
     """A log scale with plain numbers on it."""
-    from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
+    from matplotlib.ticker import FixedLocator, FormatStrFormatter, NullLocator
 
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(FixedLocator([0.5, 1, 2, 5, 10, 20, 50, 100]))
-    axes.yaxis.set_major_formatter(ScalarFormatter())
+    axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
     axes.yaxis.set_minor_locator(NullLocator())
 
 
