@@ -284,7 +284,7 @@ def report(
     missing = sorted(set(sites) - set(model.clients))
     if as_json:
         numbers = {"model": str(path), "n_clusters": len(model.model.centers)}
-        people = {"sites": list(model.clients), "missing": missing}
+        people = {"sites": list(model.clients), "missing": missing, "partly": list(model.partly)}
         print_json({**numbers, **people, "transcript": transcript})
         return
     table = Table("round", "site", "bytes up", "")
@@ -300,6 +300,9 @@ def report(
     if missing:
         names = ", ".join(missing)
         out.print(f"[yellow]Without {names}[/]: the model says who took part.")
+    if model.partly:
+        names = ", ".join(model.partly)
+        out.print(f"[yellow]{names} not in every round[/]: the model says so.")
     told = f"{len(model.clients)} sites, {model.n_samples:,} rows"
     out.print(f"{told} -> {len(model.model.centers)} centers -> {escape(str(path))}")
 

@@ -82,6 +82,8 @@ def _model(file: ModelFile) -> Iterator[str]:
     yield f"A model of {len(file.model.centers)} clusters."
     names = ", ".join(file.clients)
     yield f"Made from {len(file.clients)} clients: {names}; {file.n_samples:,} rows in all."
+    if file.partly:
+        yield f"Not in every round: {', '.join(file.partly)}."
     yield from _origin(file.model.method, file.model.params, file.columns, file.scaler)
     yield from _centers(file.model.centers, file.columns, file.scaler, None, None)
     yield from _k_curve(file.model)

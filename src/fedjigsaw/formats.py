@@ -64,16 +64,20 @@ class SummaryFile:
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A model, who took part in it, and how to scale rows for it."""
+    """A model, who took part in it (and who of them not in every round), how to scale rows."""
 
     model: Model
     scaler: Scaler | None
     clients: tuple[str, ...]
     n_samples: int
+    partly: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(set(self.clients)) < len(self.clients):
             raise MessageError(complaint("clients", "a model", "different", list(self.clients)[:9]))
+        if not set(self.partly) <= set(self.clients):
+            allowed = "some of its clients"
+            raise MessageError(complaint("partly", "a model", allowed, list(self.partly)[:9]))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -307,6 +311,8 @@ def _model_parts(file: ModelFile) -> Parts:
         "clients": list(file.clients),
         "n_samples": file.n_samples,
     }
+    if file.partly:
+        header["partly"] = list(file.partly)
     arrays = {"centers": file.model.centers}
     arrays |= {f"tensor.{name}": array for name, array in file.model.tensors.items()}
     return header, arrays | _scaler_arrays(file.scaler)
@@ -325,6 +331,7 @@ def _model_from(header: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> Mod
         _scaler_from(header, columns, arrays),
         tuple(check_name(name) for name in take_names(header, "clients")),
         take(header, "n_samples", int),
+        take_names(header, "partly") if "partly" in header else (),
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from flwr.app import RecordDict
 
 from fedjigsaw import CentralKMeans, FeCA, FuzzyCMeans, Jigsaw, formats
+from fedjigsaw.describe import describe
 from fedjigsaw.errors import DataError, ParameterError, QuorumError
 from fedjigsaw.flower import apps, records
 from fedjigsaw.flower.apps import FlowerEngine, client_app, federate, server_app
@@ -229,6 +230,7 @@ def test_one_bad_site_is_told_apart_and_hurts_nobody(shards, case, caplog):
     (failure,) = transcript.failures
     assert failure.client == "oslo"
     assert reason in failure.reason
+    assert [event for event in told if event[0] == "failed"] == [("failed", "oslo", failure.reason)]
     assert SECRET not in str(transcript.to_dict()) + str(told)
     assert "/home" not in str(transcript.to_dict()) + str(told)
 
@@ -292,6 +294,8 @@ def test_a_site_that_fails_later_did_take_part(shards):
     file, transcript = federate(engine, min_sites=2)
     assert file.clients == NAMES
     assert [len(r.failures) for r in transcript.rounds] == [0, 1]
+    assert file.partly == ("oslo",)
+    assert "Not in every round: oslo." in describe(formats.decode(formats.encode(file)), 1)
 
 
 def test_without_names_all_who_are_connected_take_part(shards):

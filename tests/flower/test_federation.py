@@ -11,6 +11,7 @@ import stat
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
@@ -97,6 +98,11 @@ class TestInit:
             federation.init(tmp_path / "new", sites, host, port, b"")
         assert not list(tmp_path.iterdir())
 
+    def test_a_site_without_its_key_is_told_so(self, clinic):
+        (clinic / "bern" / "site.key").unlink()
+        with pytest.raises(FederationError, match="must be the key of the site"):
+            federation.SiteSettings.load(clinic / "bern")
+
     def test_what_is_there_is_kept(self, clinic, tmp_path):
         with pytest.raises(DataError, match="is kept"):
             federation.init(clinic, ["a"], "a.org", 1, b"")
@@ -170,6 +176,13 @@ class TestCertificates:
         with pytest.raises(FederationError, match="not the one that this folder was made for"):
             processes.answers("127.0.0.1", port, clinic / "bern" / "ca.crt")
 
+    @pytest.mark.parametrize("content", [None, b"", b"no certificate"])
+    def test_without_an_authority_there_is_nothing_to_wait_for(self, clinic, content):
+        authority = clinic / "bern" / "ca.crt"
+        authority.unlink() if content is None else authority.write_bytes(content)
+        with pytest.raises(FederationError, match="must be the certificate of an authority"):
+            processes.answers("127.0.0.1", processes.free_port(), authority)
+
     def test_nobody_there_is_no_error(self, clinic):
         port = processes.free_port()
         assert not processes.answers("127.0.0.1", port, clinic / "bern" / "ca.crt")
@@ -191,6 +204,11 @@ class TestGate:
             ("/v1/fleet/push-object", [(b"Content-Length", str(MAX_REQUEST).encode())], None),
             ("/v1/fleet/push-object", [(b"content-length", str(MAX_REQUEST + 1).encode())], 413),
             ("/v1/fleet/push-object", [(b"transfer-encoding", b"chunked")], 411),
+            (
+                "/v1/fleet/push-object",
+                [(b"content-length", b"5"), (b"Transfer-Encoding", b"chunked")],
+                411,
+            ),
             ("/v1/fleet/push-object", [(b"content-length", b"-5")], 411),
             ("/v1/fleet/push-object", [(b"content-length", b"5")] * 2, 411),
             ("/v1/control/start-run", [(b"content-length", b"5")], 404),
@@ -483,3 +501,8 @@ def test_a_report_says_who_is_missing(capsys, tmp_path):
     shown = capsys.readouterr().out
     assert "Without oslo" in shown
     assert "it hung" in shown
+    assert "not in every round" not in shown
+    cli_federation.report(
+        replace(model, partly=("lyon",)), transcript, three, tmp_path / "m", as_json=False
+    )
+    assert "lyon not in every round" in capsys.readouterr().out

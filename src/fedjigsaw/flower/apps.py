@@ -138,7 +138,7 @@ class FlowerEngine:
     def gather(self, broadcast: Broadcast) -> list[Reply]:
         connected = self._connected(0.0 if broadcast.round else self.wait)
         missing = [name for name in self.names or () if name not in connected]
-        failures = [Failure(name, NOT_CONNECTED) for name in missing]
+        failures = [self._failure(name, NOT_CONNECTED) for name in missing]
         files = self._collect(connected, broadcast, failures)
         columns = self.columns or (files[0].columns if files else ())
         # a summary may hold more than centers by column: who has another order is asked once more
@@ -166,16 +166,16 @@ class FlowerEngine:
             for number in list(waiting):
                 reply = self._pull(number, waiting[number])
                 if reply is not None:
-                    self._tell_reply(reply)
                     del waiting[number]
                 if isinstance(reply, SummaryFile):
+                    self.tell("answered", reply.summary.client, f"{reply.summary.nbytes} bytes")
                     answers.append(reply)
                 elif reply is not None:
                     failures.append(reply)
             if waiting:
                 sleep(POLL_SECONDS)
         late = f"it did not answer within {self.timeout:g} s"
-        failures += [Failure(name, late) for name in waiting.values()]
+        failures += [self._failure(name, late) for name in waiting.values()]
         return self._agreeing(answers, failures)
 
     def __enter__(self) -> Self:
@@ -230,17 +230,17 @@ class FlowerEngine:
             found: Iterable[Message] = self.grid.pull_messages([number])
             for message in found:
                 if message.has_error():
-                    return Failure(name, FLOWER_SAYS.get(message.error.code, GARBAGE))
+                    return self._failure(name, FLOWER_SAYS.get(message.error.code, GARBAGE))
                 return self._read(name, message)
         except Exception as error:  # what a site sent must not end the run
             logger.warning("site %r: %s", name, error, exc_info=True)
-            return Failure(name, GARBAGE)
+            return self._failure(name, GARBAGE)
         return None
 
     def _read(self, name: str, message: Message) -> Failure | SummaryFile:
         answer = records.unpack_answer(message.content)
         if isinstance(answer, str):
-            return Failure(name, answer)
+            return self._failure(name, answer)
         asked = self.clusterer.method, self.clusterer.configuration()
         if (answer.method, without_seed(answer.params)) != (asked[0], without_seed(asked[1])):
             raise MessageError(complaint("method", f"client {name!r}", f"{asked}", "another"))
@@ -249,11 +249,10 @@ class FlowerEngine:
             raise MessageError(complaint("name", f"client {name!r}", "its own", "another"))
         return answer
 
-    def _tell_reply(self, reply: Failure | SummaryFile) -> None:
-        if isinstance(reply, Failure):
-            self.tell("failed", reply.client, reply.reason)
-        else:
-            self.tell("answered", reply.summary.client, f"{reply.summary.nbytes} bytes")
+    def _failure(self, name: str, reason: str) -> Failure:
+        """A failure, told as it happens."""
+        self.tell("failed", name, reason)
+        return Failure(name, reason)
 
     def _agreeing(self, files: Sequence[SummaryFile], failures: list[Failure]) -> list[SummaryFile]:
         """Summaries of one kind, that of most sites; the others cannot be put together with them.
@@ -266,7 +265,7 @@ class FlowerEngine:
         counts = Counter(kind(file) for file in files if settled in (None, source(file)))
         usual = max(counts, key=lambda k: (counts[k], len(k[-1])), default=None)
         failures += [
-            Failure(file.summary.client, OTHER_KIND) for file in files if kind(file) != usual
+            self._failure(file.summary.client, OTHER_KIND) for file in files if kind(file) != usual
         ]
         return [file for file in files if kind(file) == usual]
 
@@ -317,11 +316,13 @@ def federate(
         clusterer, engine, seed=seed, n_rounds=clusterer.total_rounds, min_clients=min_sites
     )
     took_part = [engine.files[name] for name in transcript.clients]
+    failed = {failure.client for failure in transcript.failures}
     file = ModelFile(
         engine.name_columns(model),
         took_part[0].scaler,
         transcript.clients,
         sum(file.summary.n_samples for file in took_part),
+        tuple(name for name in transcript.clients if name in failed),
     )
     return file, transcript
 

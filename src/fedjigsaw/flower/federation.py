@@ -68,7 +68,12 @@ class SiteSettings:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        return cls(**_load(folder, "site", {"name": str, "host": str, "port": int, "app": str}))
+        settings = cls(**_load(folder, "site", {"name": str, "host": str, "port": int, "app": str}))
+        if not (folder / SITE_KEY).is_file():
+            raise FederationError(
+                complaint("file", str(folder / SITE_KEY), "the key of the site", "none")
+            )
+        return settings
 
 
 def server_folder(folder: Path) -> Path:

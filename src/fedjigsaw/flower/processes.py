@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
 
-from fedjigsaw.errors import FederationError
+from fedjigsaw.errors import FederationError, complaint
 
 GRACE_SECONDS = 6.0
 NEVER_CONNECTED = 3  # how a site's process ends that the server did not let in
@@ -131,6 +131,10 @@ def answers(host: str, port: int, authority: Path) -> bool:
     """Whether a server is there. One that another authority vouches for is a FederationError."""
     try:
         context = ssl.create_default_context(cafile=authority)
+    except OSError as error:  # of a file that is not there, or not a certificate
+        allowed, reason = "the certificate of an authority", type(error).__name__
+        raise FederationError(complaint("file", str(authority), allowed, reason)) from error
+    try:
         with (
             socket.create_connection((host, port), timeout=5) as plain,
             context.wrap_socket(plain, server_hostname=host),
@@ -141,7 +145,7 @@ def answers(host: str, port: int, authority: Path) -> bool:
             f"The server at {host}:{port} is not the one that this folder was made for: its "
             f"certificate does not hold ({error.verify_message})."
         ) from error
-    except (OSError, ssl.SSLError):
+    except OSError:
         return False
 
 

@@ -53,8 +53,9 @@ class Gate:
         if scope["type"] != "http" or not scope["path"].startswith(FOR_SITES):
             return 404
         sizes = [value for name, value in scope["headers"] if name.lower() == b"content-length"]
-        if len(sizes) != 1 or not sizes[0].isdigit():
-            return 411  # without a length there would be no limit
+        chunked = any(name.lower() == b"transfer-encoding" for name, _ in scope["headers"])
+        if chunked or len(sizes) != 1 or not sizes[0].isdigit():
+            return 411  # without a length that counts there would be no limit
         return 413 if int(sizes[0]) > MAX_REQUEST else None
 
 
