@@ -508,3 +508,33 @@ class TestIndices:
         table[0, 0] += 1
         theirs = mutual_info_score(None, None, contingency=table) / np.log(2)
         assert shared_information(table.astype(float)) == pytest.approx(theirs, abs=1e-9)
+
+
+class TestEffectiveDimension:
+    """Local clusters as points; a cross of two axes, the second as long as told."""
+
+    @pytest.mark.parametrize(
+        ("second", "expected"),
+        [(1.0, 2), (0.8, 2), (0.1, 1), (0.0, 1)],  # variances 1 and 0.64: 1.64^2 / 1.41 = 1.9
+    )
+    def test_by_hand(self, second, expected):
+        centers = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, second], [0.0, -second]])
+        summary = Summary(4, 1e90 * centers, counts=[1, 1, 1, 1], sse=np.zeros(4))
+        assert jigsaw.effective_dimension(receive([summary])) == expected
+
+    def test_rows_within_local_clusters_count(self):
+        summary = Summary(2, [[1.0, 0.0], [-1.0, 0.0]], counts=[1, 1], sse=[50.0, 50.0])
+        assert jigsaw.effective_dimension(receive([summary])) == 2
+
+    def test_a_single_place(self):
+        assert (
+            jigsaw.effective_dimension(receive([Summary(1, [[3.0]], counts=[1], sse=[0.0])])) == 1
+        )
+
+    def test_one_column_outweighs_the_other(self):
+        """Four clusters along a line, and a second column of a thousandth of the size."""
+        rng = np.random.default_rng(0)
+        X = np.repeat([0.0, 10.0, 20.0, 30.0], 100)[:, None] + rng.normal(size=(400, 1))
+        X = np.hstack([X, 1e-3 * rng.normal(size=(400, 1))])
+        found = Jigsaw("auto", random_state=0).fit(X, clients=np.arange(400) % 4)
+        assert found.n_clusters_ == 4

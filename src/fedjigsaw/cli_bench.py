@@ -194,7 +194,7 @@ def compare_methods(
     It reads all files in one place, as no federation could: to find out which method suits data
     like yours, on data that you may pool. The objective is relative to the best one found.
 
-    Example: fedjigsaw compare bern.csv lyon.parquet oslo.csv -k 4
+    Example: fedjigsaw compare bern.csv lyon.parquet oslo.csv --columns age,dose --scale -k 4
     """
     from fedjigsaw.bench import pictures
 
@@ -229,6 +229,8 @@ def compare_methods(
         return
     told = f"{len(set(ids.tolist()))} sites, {len(data.X):,} rows, k = {k}"
     _print_table([[row] for row in rows], f"{data.name}: {told}")
+    if k == "auto" and not method:
+        out.print("Only methods that find the number of clusters themselves take part.")
     out.print(f"The same as a picture: {escape(str(picture))}")
 
 
@@ -271,8 +273,13 @@ def reproduce(
     if len(todo) < len(wanted):
         err.print(f"{len(wanted) - len(todo)} of {len(wanted)} cells are in {folder} already.")
         _tell_other_origins(folder, chosen)
-    with count_steps("Cells", len(todo)) as progress:
-        runner.run_jobs(wanted, folder, n_jobs=jobs, progress=progress)
+    try:
+        with count_steps("Cells", len(todo)) as progress:
+            runner.run_jobs(wanted, folder, n_jobs=jobs, progress=progress)
+    except KeyboardInterrupt:
+        kept = len(wanted) - len(runner.missing(wanted, folder))
+        err.print(f"Interrupted. {kept} of {len(wanted)} cells are kept; run it again to go on.")
+        raise
     rows = {s.name: runner.read_rows(runner.result_file(folder, s.name)) for s in chosen}
     if as_json:
         print_json(

@@ -196,7 +196,9 @@ def _unpack(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > min(MAX_HEADER, len(content) - 8):
         allowed = f"at most {MAX_HEADER} bytes and all there"
-        raise MessageError(complaint("header", "the file", allowed, f"{length} bytes declared"))
+        advice = "Is it a file that fedjigsaw wrote?"
+        got = f"{length} bytes declared"
+        raise MessageError(complaint("header", "the file", allowed, got, advice))
     try:
         outer = json.loads(content[8 : 8 + length])
         described = {name: entry for name, entry in outer.items() if name != "__metadata__"}

@@ -244,8 +244,9 @@ class Jigsaw(FederatedClusterer):
         )[::-1]
         ks = np.array([len(solution.centers) for solution in tried])
         objectives = received.sse.sum() + np.array([solution.inertia for solution in tried])
-        n_features = received.centers.shape[1]
-        index = calinski_harabasz(ks, objectives, received.counts.sum(), n_features)
+        index = calinski_harabasz(
+            ks, objectives, received.counts.sum(), effective_dimension(received)
+        )
         return np.column_stack([ks, objectives, index]), tried[int(index.argmax())].centers
 
     def _step(self, received: Received, model: Model) -> Model:
@@ -339,6 +340,23 @@ class Jigsaw(FederatedClusterer):
     def skew_(self) -> float:
         check_is_fitted(self)
         return float(self.model_.tensors["skew"][0])
+
+
+def effective_dimension(received: Received) -> int:
+    r"""How many columns the data really fill: :math:`(\sum_j v_j)^2 / \sum_j v_j^2`, rounded.
+
+    :math:`v_j` are the variances along the main axes of all rows: those of the received centers,
+    and in each direction an equal share of what lies within local clusters. Columns on very
+    different scales count as one.
+    """
+    n, d = received.counts.sum(), received.centers.shape[1]
+    offset = received.centers - np.average(received.centers, axis=0, weights=received.counts)
+    scale = np.abs(offset).max() or 1.0  # squares of squares stay in range
+    offset = offset / scale
+    covariance = (offset * received.counts[:, None]).T @ offset / n
+    covariance += np.eye(d) * received.sse.sum() / scale**2 / (n * d)
+    spread = (covariance**2).sum()
+    return max(1, round(float(np.trace(covariance) ** 2 / spread))) if spread > 0 else d
 
 
 # ---------------------------------------------------------------------------- what a model tells

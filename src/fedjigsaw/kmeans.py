@@ -249,6 +249,8 @@ def _labels(
     with warnings.catch_warnings():
         # fewer centers than asked for is a result here, and the caller's to judge
         warnings.simplefilter("ignore", ConvergenceWarning)
+        # intelex tells of every thread that is not the main one; it is told to use one anyway
+        warnings.filterwarnings("ignore", message="'Threading' parallel backend")
         labels: Ints = solver.fit(X - middle, sample_weight=w).labels_
     return labels.astype(np.int64)
 

@@ -126,10 +126,11 @@ def calinski_harabasz(
 
     .. math:: \frac{(G_1 - G_k) / (k - 1)^e}{G_k / (n - k)}
 
-    for n points, with the objective :math:`G_k` of k clusters and e = 1. On a line e is 2: there
-    :math:`G_k` falls with :math:`k^{-2}` even where there are no clusters, and with e = 1 more
-    would always seem better. The first objective must be that of one cluster; its own index is
-    minus infinity, since the index compares clusterings with having none.
+    for n points, with the objective :math:`G_k` of k clusters and e = 1. On a line (one feature, or
+    several of which one outweighs the others) e is 2: there :math:`G_k` falls with :math:`k^{-2}`
+    even where there are no clusters, and with e = 1 more would always seem better.
+    The first objective must be that of one cluster; its own index is minus infinity, since the
+    index compares clusterings with having none.
 
     Examples
     --------

@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from flwr.cli.build import build_fab_from_files
 from typer.testing import CliRunner
 
-from fedjigsaw import FuzzyCMeans, Jigsaw, Jigsaw, cli, formats
+from fedjigsaw import FuzzyCMeans, Jigsaw, cli, formats
 from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.flower import bundle, federation, jobs
 from fedjigsaw.flower.processes import environment, free_port

@@ -145,7 +145,10 @@ def comparison(rows: Sequence[Mapping[str, Any]]) -> Figure:
             )  # fmt: skip
         if number == "bytes_per_client":
             axes.set_xscale("log")
-        axes.margins(x=0.25)
+        if number == "ratio":  # near ties should look like ties
+            axes.set_xlim(1, max(1.05, 1 + 1.25 * (values.max() - 1)))
+        else:
+            axes.margins(x=0.25)
         axes.set_yticks(
             places, [entry.label for entry in entries] if place == 0 else [""] * len(rows)
         )
