@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -63,7 +64,9 @@ class TestLocalLabels:
     def made(self, grid_sites):
         """Summaries by client, and the model; the last site has its columns the other way round."""
         folder, _, _ = grid_sites
-        made = {p.stem: sites.summarize(p, 15, guard=OFF, seed=7) for p in paths(folder)}
+        made = {
+            p.stem: sites.summarize(p, 15, method="feca", guard=OFF, seed=7) for p in paths(folder)
+        }
         made["4"] = sites.reorder(made["4"], ("y", "x"))
         return made, sites.aggregate(made, 15, seed=7)
 
@@ -122,7 +125,7 @@ def test_by_file_equals_in_memory_bit_for_bit(grid_sites, tmp_path):
     files = {}
     for path in paths(folder):
         out = tmp_path / f"{path.stem}.summary"
-        formats.save(sites.summarize(path, 15, guard=OFF, seed=7), out)
+        formats.save(sites.summarize(path, 15, method="feca", guard=OFF, seed=7), out)
         files[str(out)] = formats.load(out, SummaryFile)
     model = sites.aggregate(files, 15, seed=7)
     memory = FeCA(15, random_state=7).fit_clients({str(m): data.X[ids == m] for m in range(5)})
@@ -191,7 +194,12 @@ class TestFitTogether:
     @pytest.fixture
     def two(self, grid_sites):
         a, b = paths(grid_sites[0])[:2]
-        return a, b, sites.summarize(a, 3), lambda **options: sites.summarize(b, 3, **options)
+        return (
+            a,
+            b,
+            sites.summarize(a, 3, method="feca"),
+            partial(sites.summarize, b, 3, method="feca"),
+        )
 
     @pytest.mark.parametrize(
         ("options", "words"),
