@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from flwr.cli.build import build_fab_from_files
 from typer.testing import CliRunner
 
-from fedjigsaw import FeCA, FuzzyCMeans, Jigsaw, cli, formats
+from fedjigsaw import FuzzyCMeans, Jigsaw, cli, formats
 from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.flower import bundle, federation, jobs
 from fedjigsaw.flower.processes import environment, free_port
@@ -207,7 +207,7 @@ def test_two_runs_at_once_each_give_their_own_bits(clinic):
     assert "answered oslo" in clinic.output("run one")
     assert "3 sites, 360 rows" in clinic.output("run one")
     inside = {
-        "one": FeCA(3, random_state=7),
+        "one": Jigsaw(3, random_state=7),  # the default
         "several": FuzzyCMeans(3, n_rounds=1, random_state=0),
     }
     for label, clusterer in inside.items():
