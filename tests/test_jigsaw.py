@@ -275,9 +275,10 @@ class TestAutoK:
     def test_the_index_is_scikit_learns(self, rng):
         from sklearn.metrics import calinski_harabasz_score
 
-        shards, _ = blobs(rng)
-        X = np.concatenate(shards)
+        corners = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0], [9.0, 9.0]])
+        X = np.repeat(corners, 40, axis=0) + rng.normal(size=(160, 2))
         fitted = Jigsaw("auto", max_clusters=9, assign="local", random_state=0).fit(X)
+        assert fitted.n_clusters_ == 4
         theirs = calinski_harabasz_score(X, fitted.labels_)
         assert fitted.k_curve_["index"].max() == pytest.approx(theirs, rel=1e-3)
 

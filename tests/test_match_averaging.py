@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedjigsaw import Broadcast, FewerClustersWarning, MatchAveraging, Summary
+from fedjigsaw.errors import MessageError
 
 
 def aggregate(*sets, k=2):
@@ -65,3 +66,10 @@ def test_skewed_clients_are_averaged_across_clusters():
 def test_fewer_distinct_rows_than_clusters():
     with pytest.warns(FewerClustersWarning, match="2 of 3"):
         MatchAveraging(3, random_state=0).fit_clients([[[0.0], [1.0], [1.0]], [[0.0], [0.0]]])
+
+
+def test_more_centers_than_clusters_are_refused_not_dropped():
+    with pytest.raises(
+        MessageError, match="client '1' must be at most the number of clusters, 2; got 3"
+    ):
+        aggregate([[0.0], [1.0]], [[0.0], [1.0], [50.0]])

@@ -280,7 +280,15 @@ def reproduce(
         kept = len(wanted) - len(runner.missing(wanted, folder))
         err.print(f"Interrupted. {kept} of {len(wanted)} cells are kept; run it again to go on.")
         raise
-    rows = {s.name: runner.read_rows(runner.result_file(folder, s.name)) for s in chosen}
+    keys = {job.key for job in wanted}
+    rows = {
+        study.name: [
+            row
+            for row in runner.read_rows(runner.result_file(folder, study.name))
+            if runner.key_of(row) in keys
+        ]
+        for study in chosen
+    }
     if as_json:
         print_json(
             {

@@ -7,6 +7,7 @@ import numpy as np
 
 from fedjigsaw._inputs import Floats, Rule, integer, real, seed_source
 from fedjigsaw.base import ASSIGN, FederatedClusterer
+from fedjigsaw.errors import MessageError, complaint
 from fedjigsaw.kmeans import kmeans
 from fedjigsaw.matching import match
 from fedjigsaw.messages import Broadcast, Model, Summary
@@ -93,9 +94,15 @@ class MatchAveraging(FederatedClusterer):
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
     ) -> Model:
         """Means of the pairs, from the client with the most centers (then: with the most rows)."""
-        sets = [summary.centers[: self.n_clusters] for summary in summaries]
+        for summary in summaries:
+            if len(summary.centers) > self.n_clusters:
+                allowed = f"at most the number of clusters, {self.n_clusters}"
+                advice = "Summarize with the number of clusters that is wanted in the end."
+                owner, got = f"client {summary.client!r}", len(summary.centers)
+                raise MessageError(complaint("centers", owner, allowed, got, advice))
+        sets = [summary.centers for summary in summaries]
         first = max(summaries, key=lambda s: (len(s.centers), s.n_samples, s.centers.tolist()))
-        means, error = np.array(first.centers[: self.n_clusters]), np.inf
+        means, error = np.array(first.centers), np.inf
         while True:
             pairs = [match(centers, means) for centers in sets]
             before = error
