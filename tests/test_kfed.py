@@ -7,6 +7,7 @@ from sklearn.cluster import KMeans
 from fedjigsaw import Broadcast, FewerClustersWarning, KFed, Summary
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.kfed import cluster_by_projection, farthest_first
+from fedjigsaw.kmeans import kmeans
 
 
 def aggregate(*sets, k=2, seed=0):
@@ -64,6 +65,29 @@ class TestClient:
         X = np.array([[0.0], [1.0], [4.6], [10.0], [11.0]])
         found = cluster_by_projection(X, 2, rng=np.random.default_rng(0), n_init=5)
         assert found.centers.ravel().tolist() == pytest.approx([5.6 / 3, 10.5])
+
+    @pytest.fixture
+    def calls(self, monkeypatch):
+        """What k-means is asked for: the shape of its rows, and where it starts."""
+        seen = []
+
+        def recording(X, *args, **options):
+            seen.append((X.shape, options.get("init")))
+            return kmeans(X, *args, **options)
+
+        monkeypatch.setattr("fedjigsaw.kfed.kmeans", recording)
+        return seen
+
+    def test_first_in_the_subspace_then_on_the_rows(self, calls):
+        X = np.random.default_rng(0).normal(size=(50, 6))
+        cluster_by_projection(X, 3, rng=np.random.default_rng(0), n_init=1)
+        assert [shape for shape, _ in calls] == [(50, 3), (50, 6)]
+
+    def test_only_the_core_starts(self, calls):
+        """4.6 is 2.7 from its own center and 5.9 from the other: not three times closer."""
+        X = np.array([[0.0], [1.0], [4.6], [10.0], [11.0]])
+        cluster_by_projection(X, 2, rng=np.random.default_rng(0), n_init=5)
+        assert sorted(calls[1][1].ravel()) == [0.5, 10.5]
 
     @pytest.mark.parametrize("k", [2, 5, 12])
     def test_ends_at_a_fixed_point_of_lloyd(self, k):
