@@ -1,3 +1,5 @@
+from threading import Event, Thread
+
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
@@ -218,6 +220,27 @@ class TestBackend:
         with one_thread():
             assert all(library["num_threads"] == 1 for library in threadpool_info())
         assert [library["num_threads"] for library in threadpool_info()] == before
+
+    def test_one_thread_as_long_as_anybody_needs_it(self):
+        """The first to come is the first to go; the second still has one thread, and ends it."""
+
+        def threads():
+            return [library["num_threads"] for library in threadpool_info()]
+
+        def stay_a_while():
+            with one_thread():
+                inside.set()
+                assert leave.wait(10)
+
+        before, inside, leave = threads(), Event(), Event()
+        other = Thread(target=stay_a_while)
+        other.start()
+        assert inside.wait(10)
+        with one_thread():
+            leave.set()
+            other.join(10)
+            assert set(threads()) == {1}
+        assert threads() == before
 
 
 @pytest.mark.usefixtures("backend")

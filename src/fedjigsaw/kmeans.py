@@ -13,10 +13,11 @@ from one another, as two seeds do.
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -211,6 +212,34 @@ def find_threads_again() -> None:
     _threads.cache_clear()
 
 
+class _BlasLimit:
+    """One thread for products of matrices: from the first who asks for it until the last is done.
+
+    That number is one for the whole process. Were each to put back what it found, whoever ends
+    first would take the limit from the others, and whoever ends last would leave it behind.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._holders = 0
+        self._limit = ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._holders:
+                self._limit.enter_context(_threads().limit(limits=1, user_api="blas"))
+            self._holders += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._holders -= 1
+            if not self._holders:
+                self._limit.close()
+
+
+_blas_limit = _BlasLimit()
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Compute on one thread.
@@ -218,7 +247,8 @@ def one_thread() -> Iterator[None]:
     Clients run side by side, so more threads each would only fight for the cores; and sums over
     threads add up in another order, so only one thread gives the same bits in every engine.
     """
-    with _threads().limit(limits=1):
+    # OpenMP's number belongs to the calling thread, that of matrix products to the process
+    with _blas_limit, _threads().limit(limits=1, user_api="openmp"):
         yield
 
 
