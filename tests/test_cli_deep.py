@@ -146,8 +146,8 @@ def test_images_without_labels(run, data, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["-k", "six"], "-k of deep train must be a number"),
-        (["-s", "x=1"], "--set of deep train must be parameters of DeepFeCA"),
+        (["-k", "auto"], "n_clusters of DeepFeCA must be an integer >= 2 or a list"),
+        (["-s", "x=1"], "parameter of DeepFeCA must be one of n_clusters, .*; got 'x'"),
         (["-s", "temperature=0"], "temperature of DeepFeCA must be"),
         (["-p", "x=1"], "parameters of FeCA must be among"),
         (["--method", "x"], "clusterer of DeepFeCA must be one of feca"),
@@ -158,6 +158,12 @@ def test_bad_options(run, data, tmp_path, words, message):
     with pytest.raises(FedJigsawError, match=message):
         run(*TRAIN, "--data", data, "-o", tmp_path / "x.st", *words)
     assert not (tmp_path / "x.st").exists()
+
+
+def test_clusters_that_are_no_number(run, data, tmp_path):
+    done = run(*TRAIN, "--data", data, "-o", tmp_path / "x.st", "-k", "20,six")
+    assert done.exit_code == 2
+    assert "'six' is neither" in done.output
 
 
 def test_evaluate(run, checkpoint, data):

@@ -37,6 +37,12 @@ def cluster_count(text: str | int) -> int | str:
     return number
 
 
+def cluster_counts(text: str) -> int | str | list[int | str]:
+    """The same, or several numbers separated by commas: one for each head of a network."""
+    counts = [cluster_count(part) for part in text.split(",")]
+    return counts if len(counts) > 1 else counts[0]
+
+
 CLUSTERS = typer.Option(
     "-k",
     "--n-clusters",

@@ -16,6 +16,7 @@ from fedjigsaw._console import (
     JsonFlag,
     ParamFlag,
     check_outputs,
+    cluster_counts,
     err,
     out,
     parse_params,
@@ -67,8 +68,14 @@ def train(
         str, typer.Option(help="The method that clusters; `fedjigsaw methods` lists them.")
     ] = "feca",
     k: Annotated[
-        str,
-        typer.Option("-k", "--n-clusters", help="Clusters; several heads: 300,300,300."),
+        Any,
+        typer.Option(
+            "-k",
+            "--n-clusters",
+            parser=cluster_counts,
+            metavar="K",
+            help="Clusters; several heads: 300,300,300.",
+        ),
     ] = "10",
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of training.")] = 150,
     local_epochs: Annotated[int, typer.Option(min=1, help="Epochs of a client per round.")] = 5,
@@ -114,14 +121,9 @@ def train(
 
     going_on = resume and output.exists()
     check_outputs(output, rows_file, force=force or going_on)
-    settings = parse_params(setting)
-    unknown = sorted(set(settings) - set(DeepFeCA.rules))
-    if unknown:
-        allowed = "parameters of DeepFeCA: " + ", ".join(DeepFeCA.rules)
-        raise ParameterError(complaint("--set", "deep train", allowed, unknown[0]))
-    estimator = (CentralDeepCluster if split == "central" else DeepFeCA)(
-        **{
-            "n_clusters": _sizes(k),
+    estimator = (CentralDeepCluster if split == "central" else DeepFeCA).from_settings(
+        {
+            "n_clusters": k,
             "clusterer": method,
             "clusterer_params": parse_params(param),
             "n_rounds": rounds,
@@ -130,10 +132,9 @@ def train(
             "network": network,
             "device": device,
             "random_state": seed,
-            **settings,
+            **parse_params(setting),
         }
     )
-    estimator.check()
     found = images.load(data, size=size)
     found = _subset(found, subset, seed)
     about: dict[str, Any] = {"dataset": found.name, "split": split, "n_images": len(found.train)}
@@ -255,15 +256,6 @@ def export(
 
 
 # ------------------------------------------------------------------------------------------- parts
-
-
-def _sizes(text: str) -> Any:
-    try:
-        sizes = [int(part) for part in text.split(",")]
-    except ValueError as error:
-        allowed = "a number, or several separated by commas"
-        raise ParameterError(complaint("-k", "deep train", allowed, repr(text))) from error
-    return sizes if len(sizes) > 1 else sizes[0]
 
 
 def _subset(found: ImageSet, n_images: int | None, seed: int) -> ImageSet:

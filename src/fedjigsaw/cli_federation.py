@@ -17,11 +17,11 @@ from rich.table import Table
 
 from fedjigsaw import formats
 from fedjigsaw._console import (
-    CLUSTERS,
     ForceFlag,
     JsonFlag,
     ParamFlag,
     check_outputs,
+    cluster_counts,
     err,
     out,
     parse_params,
@@ -40,7 +40,6 @@ from fedjigsaw.formats import ModelFile
 from fedjigsaw.guards import COUNTS
 from fedjigsaw.methods import DEFAULT
 from fedjigsaw.sites import MAX_ROWS
-from fedjigsaw.tables import open_table
 
 app = typer.Typer(
     help="A real federation on Flower: sites that are apart, TLS, a key per site.",
@@ -49,6 +48,7 @@ app = typer.Typer(
 
 Folder = Annotated[Path, typer.Argument(help="The folder that `init` made.")]
 PORT = 9092
+MAX_ROUNDS_SHOWN = 12
 
 
 @app.callback()
@@ -121,7 +121,11 @@ def server(
 @app.command()
 def site(
     folder: Annotated[Path, typer.Argument(help="The folder that this site was handed.")],
-    data: Annotated[Path, typer.Option(help="CSV, Parquet, NPY or NPZ file.")],
+    data: Annotated[Path | None, typer.Option(help="CSV, Parquet, NPY or NPZ file.")] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(help="Images instead, for `--method deepfeca`: a folder or an NPZ file."),
+    ] = None,
     columns: Annotated[
         str | None, typer.Option(help="Columns to use, separated by commas. Default: all.")
     ] = None,
@@ -129,7 +133,7 @@ def site(
         Path | None, typer.Option(help="Made by `scaler`, the same at all sites.")
     ] = None,
     min_cluster_size: Annotated[
-        int, typer.Option(min=1, help="Guard: no center of fewer rows leaves. 1 is off.")
+        int, typer.Option(min=1, help="Guard: no center of fewer rows or images leaves. 1 is off.")
     ] = 5,
     counts: Annotated[
         str | None,
@@ -144,6 +148,12 @@ def site(
     drop_missing: Annotated[
         bool, typer.Option("--drop-missing", help="Leave rows with missing values out.")
     ] = False,
+    size: Annotated[
+        int | None, typer.Option(min=8, help="Scale images of folders to this height and width.")
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="For images, a torch device, or auto: a GPU if there is one.")
+    ] = "auto",
 ) -> None:
     """At a site: answer the server's questions, until Ctrl-C. Waits for a server to come up."""
     from fedjigsaw.flower import federation as folders
@@ -151,18 +161,23 @@ def site(
     from fedjigsaw.flower.site import load_site
 
     settings = folders.SiteSettings.load(folder)
+    if (data is None) == (images is None):
+        got = "neither" if data is None else "both"
+        raise ParameterError(complaint("data", "federation site", "--data or --images", got))
     options = {
         "name": settings.name,
-        "data": str(data.resolve()),
+        "data": None if data is None else str(data.resolve()),
+        "images": None if images is None else str(images.resolve()),
         "columns": split_names(columns),
         "scaler": None if scaler is None else str(scaler.resolve()),
         "min_cluster_size": min_cluster_size,
         "counts": counts,
         "max_rows": max_rows,
         "drop_missing": drop_missing,
+        "size": size,
+        "device": device,
     }
-    checked = load_site(options)
-    open_table(data, columns=checked.scaler.columns if checked.scaler else checked.columns)
+    load_site(options).check()
     home = folder.resolve()
     with (
         processes.alone(home, f"Site {settings.name}"),
@@ -203,8 +218,20 @@ def serve_site(home: Path, settings: Any, options: str) -> None:
 def run(
     folder: Folder,
     output: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")],
-    k: Annotated[Any, CLUSTERS],
-    method: Annotated[str, typer.Option(help="`fedjigsaw methods` lists them.")] = DEFAULT,
+    k: Annotated[
+        Any,
+        typer.Option(
+            "-k",
+            "--n-clusters",
+            parser=cluster_counts,
+            metavar="K",
+            help="Clusters in all data; `auto` where the method finds their number (jigsaw); "
+            "several heads of deepfeca: 300,300,300.",
+        ),
+    ],
+    method: Annotated[
+        str, typer.Option(help="`fedjigsaw methods` lists them; deepfeca learns from images.")
+    ] = DEFAULT,
     param: ParamFlag = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     min_sites: Annotated[
@@ -281,15 +308,22 @@ def report(
     model: ModelFile, transcript: Mapping[str, Any], sites: Iterable[str], path: Path, as_json: bool
 ) -> None:
     """Who took part, who did not and why, and where the model is."""
+    from fedjigsaw.flower.site import DEEP
+
     missing = sorted(set(sites) - set(model.clients))
     if as_json:
         numbers = {"model": str(path), "n_clusters": len(model.model.centers)}
         people = {"sites": list(model.clients), "missing": missing, "partly": list(model.partly)}
         print_json({**numbers, **people, "transcript": transcript})
         return
+    rounds = transcript["rounds"]
     table = Table("round", "site", "bytes up", "")
-    for round_ in transcript["rounds"]:
-        for name, size in round_["bytes_up"].items():
+    if len(rounds) > MAX_ROUNDS_SHOWN:
+        for name in model.clients:
+            sent = [r["bytes_up"][name] for r in rounds if name in r["bytes_up"]]
+            table.add_row("all", name, f"{sum(sent):,}", f"in {len(sent)} of {len(rounds)} rounds")
+    for round_ in rounds:
+        for name, size in round_["bytes_up"].items() if len(rounds) <= MAX_ROUNDS_SHOWN else ():
             table.add_row(str(round_["number"]), name, f"{size:,}", "")
         for name, reason in round_["failures"].items():
             table.add_row(str(round_["number"]), name, "", escape(f"failed: {reason}"))
@@ -303,7 +337,8 @@ def report(
     if model.partly:
         names = ", ".join(model.partly)
         out.print(f"[yellow]{names} not in every round[/]: the model says so.")
-    told = f"{len(model.clients)} sites, {model.n_samples:,} rows"
+    what = "images" if model.model.method == DEEP else "rows"
+    told = f"{len(model.clients)} sites, {model.n_samples:,} {what}"
     out.print(f"{told} -> {len(model.model.centers)} centers -> {escape(str(path))}")
 
 

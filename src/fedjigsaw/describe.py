@@ -7,7 +7,7 @@ import numpy as np
 from fedjigsaw._inputs import Floats
 from fedjigsaw.formats import Content, ModelFile, Score, SummaryFile
 from fedjigsaw.jigsaw import SKEWED, k_curve_of, runner_up, support_of
-from fedjigsaw.messages import Model
+from fedjigsaw.messages import Model, Tensors
 from fedjigsaw.scaling import Scaler, Stats
 
 MAX_SHOWN = 20
@@ -47,6 +47,7 @@ def _summary(file: SummaryFile) -> Iterator[str]:
         )
     else:
         yield f"Guard, as the sender says: none; counts: {guard['counts']}."
+    yield from _weights(summary.tensors)
     yield "What could be inferred:"
     yield "- how many rows the client has, and where in space they gather."
     if summary.radii is not None:
@@ -89,6 +90,7 @@ def _model(file: ModelFile) -> Iterator[str]:
     yield from _k_curve(file.model)
     yield from describe_support(file.model)
     yield from _labels(file.model)
+    yield from _weights(file.model.tensors)
     yield "What could be inferred: where the rows of all clients together gather; who took part."
     support = support_of(file.model)
     if support is not None and (support["clients"] == 1).any():
@@ -134,6 +136,16 @@ def _labels(model: Model) -> Iterator[str]:
     if skew is not None and skew.size == 1:
         rule = "by local centers (assign --local)" if skew.item() >= SKEWED else "by the nearest"
         yield f"Who holds a row tells {skew.item():.2f} bits about its cluster: label rows {rule}."
+
+
+def _weights(tensors: Tensors) -> Iterator[str]:
+    """What a network that was trained on the rows gives away, where there is one."""
+    sizes = [tensor.size for name, tensor in tensors.items() if name.startswith("weights.")]
+    if sizes:
+        yield (
+            f"Weights of a network: {sum(sizes):,} numbers, trained on the images. Who studies "
+            "them may learn what some images look like: this is not differential privacy."
+        )
 
 
 def _score(score: Score) -> Iterator[str]:

@@ -1,10 +1,11 @@
 """Summaries, models, statistics and scores as files that anyone can check, and nobody can run.
 
-A file is a safetensors file: a short JSON header, then plain arrays of float64 or int64. No pickle,
-no code. The header says what it is, in which format version, made by which method with which
-parameters from which columns, scaled by which scaler, under which guard. The same content always
-gives the same bytes. What comes from others is read with a limit on its size, and each field is
-checked; a file that is not in order is refused with its name and the reason.
+A file is a safetensors file: a short JSON header, then plain arrays of float64 or int64 (weights of
+networks: float32). No pickle, no code. The header says what it is, in which format version, made by
+which method with which parameters from which columns, scaled by which scaler, under which guard.
+The same content always gives the same bytes. What comes from others is read with a limit on its
+size, and each field is checked; a file that is not in order is refused with its name and the
+reason.
 """
 
 import json
@@ -28,7 +29,8 @@ from fedjigsaw.scaling import Scaler, Stats
 FORMAT = 1
 MAX_BYTES = 64 * 2**20
 MAX_HEADER = 2**20
-DTYPES = {"F64": np.float64, "I64": np.int64}
+DTYPES = {"F64", "I64"}
+TENSOR_DTYPES = {*DTYPES, "F32"}
 T = TypeVar("T")
 
 
@@ -166,7 +168,7 @@ def encode(content: Content) -> bytes:
             head = json.dumps({"format": FORMAT, "kind": kind, **header}, sort_keys=True)
             # one single key: safetensors keeps no order among several
             return safetensors.numpy.save(
-                {name: np.ascontiguousarray(array) for name, array in arrays.items()},
+                {name: np.asarray(array, order="C") for name, array in arrays.items()},
                 metadata={"fedjigsaw": head},
             )
     raise TypeError(f"no file format for {type(content).__name__}")
@@ -203,13 +205,16 @@ def _unpack(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         outer = json.loads(content[8 : 8 + length])
         described = {name: entry for name, entry in outer.items() if name != "__metadata__"}
         header = json.loads(outer["__metadata__"]["fedjigsaw"])
-        kinds = {entry["dtype"] for entry in described.values()}
+        known = all(
+            entry["dtype"] in (TENSOR_DTYPES if name.startswith("tensor.") else DTYPES)
+            for name, entry in described.items()
+        )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise MessageError(
             complaint("header", "the file", "one of fedjigsaw's", "another")
         ) from error
-    if not isinstance(header, dict) or not kinds <= set(DTYPES):
-        allowed = "one of fedjigsaw's, with arrays of " + " or ".join(DTYPES)
+    if not isinstance(header, dict) or not known:
+        allowed = "one of fedjigsaw's, with arrays of F64 or I64 (tensors: or F32)"
         raise MessageError(complaint("header", "the file", allowed, "another"))
     try:
         arrays = safetensors.numpy.load(content)

@@ -33,7 +33,7 @@ from fedjigsaw.errors import (
 )
 from fedjigsaw.flower import bundle, federation, jobs, processes, supernode
 from fedjigsaw.flower.records import Question
-from fedjigsaw.flower.site import Site, WatchedSite, load_site
+from fedjigsaw.flower.site import Site, Watched, load_site
 from fedjigsaw.flower.superlink import MAX_REQUEST, Gate, take_over
 from fedjigsaw.messages import Broadcast
 from flower_doubles import LocalGrid, context
@@ -328,7 +328,7 @@ class TestProcesses:
         monkeypatch.setattr(Site, "answer", lambda self, question: time.sleep(60))
         question = Question(Broadcast(0, 0), "feca", {"n_clusters": 1}, 0.1)
         with pytest.raises(TimeoutError, match="nobody waits"):
-            WatchedSite("a", Path("a.csv")).answer(question)
+            Watched(Site("a", Path("a.csv"))).answer(question)
 
 
 class TestJobs:
@@ -392,7 +392,13 @@ class TestJobs:
     def test_the_sites_half_finds_its_data(self, tmp_path, monkeypatch):
         (tmp_path / "a.csv").write_text("x,y\n1,2\n3,4\n")
         options = {"name": "a", "data": str(tmp_path / "a.csv"), "columns": ["y"], "scaler": None}
-        options |= {"min_cluster_size": 1, "counts": None, "max_rows": 5, "drop_missing": False}
+        options |= {
+            "images": None,
+            "min_cluster_size": 1,
+            "counts": None,
+            "max_rows": 5,
+            "drop_missing": False,
+        }
         question = Question(Broadcast(0, 0), "feca", {"n_clusters": 1}, 60.0)
         file = load_site(options).answer(question)
         assert file.summary.centers.tolist() == [[3.0]]

@@ -105,10 +105,10 @@ class Clinic:
             )
         return self.parts[name]
 
-    def start_site(self, name, home=None, data=None):
+    def start_site(self, name, home=None, data=None, kind="--data"):
         data = data or self.folder / f"{name}.{'parquet' if name == 'lyon' else 'csv'}"
         home = home or self.home / name
-        return self.start(home.name, "site", home, "--data", data, "--min-cluster-size", 1)
+        return self.start(home.name, "site", home, kind, data, "--min-cluster-size", 1)
 
     def command(self, label, *words):
         """A run whose model goes to the file `label`."""
@@ -358,3 +358,26 @@ def test_ctrl_c_ends_a_site_and_all_it_started(clinic, number):
     assert clinic.interrupt(name, number) == 0
     wait_for(lambda: not members(clinic.home / name), f"what {name} left behind")
     wait_for(lambda: name not in clinic.connected(), f"{name} to be missed")
+
+
+def test_a_network_learns_from_images_at_the_sites(clinic):
+    """Two sites hold images now; the third still holds rows, and is of no use for this."""
+    pytest.importorskip("torch")
+    from fedjigsaw.deep import DeepFeCA, images
+
+    digits = images.load("digits").train[:160]
+    clients = np.array(["bern", "lyon"])[np.arange(160) % 2]
+    for name in ("bern", "lyon"):
+        np.savez(clinic.folder / f"{name}.npz", images=digits[clients == name])
+        clinic.start_site(name, data=clinic.folder / f"{name}.npz", kind="--images")
+    wait_for(lambda: clinic.connected() == list(NAMES), "sites to connect again")
+    params = {"network": "small", "n_rounds": 1, "local_epochs": 1, "batch_size": 32}
+    options = [word for name, value in params.items() for word in ("-p", f"{name}={value}")]
+    options += ["--method", "deepfeca", "-p", "device=cpu", "--min-sites", 2, "-k", "6,4"]
+    code, told = clinic.run("network", *options)
+    assert code == 0, told
+    assert "failed: oslo (it does not know the method" in told
+    file = formats.load(clinic.folder / "network", ModelFile)
+    inside = DeepFeCA([6, 4], **params, device="cpu", random_state=0).fit(digits, clients=clients)
+    assert file.model == replace(inside.model_, feature_names=file.columns)
+    assert (file.clients, file.n_samples) == (("bern", "lyon"), 160)

@@ -1,4 +1,7 @@
-"""A run as a file: where it stands, with which parameters, on which data. No pickle inside."""
+"""A run as a file: where it stands, with which parameters, on which data. No pickle inside.
+
+The model that a federation of sites has trained is a run that is over; it can be read, too.
+"""
 
 import json
 from collections.abc import Mapping
@@ -10,11 +13,12 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError, safe_open
 
+from fedjigsaw import formats
 from fedjigsaw._inputs import integer
 from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
 from fedjigsaw.deep.state import State
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, complaint
-from fedjigsaw.formats import write_whole
+from fedjigsaw.formats import ModelFile, write_whole
 from fedjigsaw.messages import Model
 
 FORMAT = 1
@@ -68,7 +72,7 @@ def save(checkpoint: Checkpoint, path: Path) -> None:
 
 
 def load(path: Path) -> Checkpoint:
-    """Read a checkpoint; every error names the file."""
+    """Read a checkpoint, or the model of a federation; every error names the file."""
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -80,6 +84,8 @@ def load(path: Path) -> Checkpoint:
         with safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {})["fedjigsaw"])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if header.get("kind") == "model":
+            return _of_federation(formats.load(path, ModelFile))
         return _restore(header, arrays)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, FedJigsawError) else "another"
@@ -87,11 +93,17 @@ def load(path: Path) -> Checkpoint:
         raise MessageError(complaint("content", str(path), allowed, reason[:300])) from error
 
 
+def _of_federation(file: ModelFile) -> Checkpoint:
+    method = CLASSES[file.model.method].from_settings(file.model.params)
+    method.model_ = file.model
+    state = State(method.n_rounds, method.random_state or 0, file.model, {})
+    return Checkpoint(method, state, {"clients": list(file.clients), "n_images": file.n_samples})
+
+
 def _restore(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Checkpoint:
     if header["format"] != FORMAT:
         raise MessageError(complaint("format", "the file", str(FORMAT), repr(header["format"])))
-    method = CLASSES[header["method"]](**header["params"])
-    method.check()
+    method = CLASSES[header["method"]].from_settings(header["params"])
     integer(0).check("round", "the file", header["round"])
     integer(0).check("seed", "the file", header["seed"])
     tensors = {n.removeprefix("tensor."): a for n, a in arrays.items() if n.startswith("tensor.")}

@@ -292,9 +292,11 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
             rng=rng,
         )
         sizes = [torch.bincount(labels[h], minlength=len(c)) for h, c in enumerate(centers)]
+        told = torch.cat(sizes)
+        told[told < self.min_cluster_size] = 0  # what is too small to be sent is not told, either
         tensors = {f"weights.{name}": array for name, array in trainer.weights.save().items()}
         tensors["report.loss"] = np.array(loss)
-        tensors["report.sizes"] = torch.cat(sizes).cpu().numpy()
+        tensors["report.sizes"] = told.cpu().numpy()
         mean = z.double().mean(dim=0, keepdim=True)  # tells the server of a collapse
         sse = float((z.double() - mean).square().sum())
         return _message(mean.cpu().numpy(), sse, len(images), tensors)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from fedjigsaw._inputs import (
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.deep.deepcluster import Recipe
 from fedjigsaw.deep.network import NETWORKS, NORMS
+from fedjigsaw.errors import ParameterError, complaint
 from fedjigsaw.methods import METHODS, make
 
 
@@ -175,6 +176,17 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         self.device = device
         self.random_state = random_state
 
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        """The estimator with these parameters; an unknown name is a ParameterError."""
+        for name in settings:
+            if name not in cls.rules:
+                allowed = "one of " + ", ".join(cls.rules)
+                raise ParameterError(complaint("parameter", cls.__name__, allowed, repr(name)))
+        made = cls(**settings)
+        made.check()
+        return made
+
     def check(self) -> None:
         """Hold the parameters against `rules`, and those of the clusterer against its own."""
         check_parameters(type(self).__name__, self.rules, self.get_params(deep=False))
@@ -220,6 +232,11 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
     def _turns(self) -> int:
         """Rounds of communication of one clustering."""
         return self.make_clusterer(0).total_rounds
+
+    @property
+    def total_rounds(self) -> int:
+        """Rounds of communication of a whole run."""
+        return len(self.plan())
 
     def plan(self) -> list[Step]:
         """What every round of communication is for, in order."""

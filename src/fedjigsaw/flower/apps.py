@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
@@ -30,10 +30,13 @@ from fedjigsaw.engine import Reply, run_rounds
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, complaint
 from fedjigsaw.flower import records
 from fedjigsaw.flower.records import Question
-from fedjigsaw.flower.site import Site
+from fedjigsaw.flower.site import DEEP, ImageSite, Site, Watched
 from fedjigsaw.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import MAX_COUNT, Broadcast, Failure, Model, Transcript
 from fedjigsaw.methods import METHODS
+
+if TYPE_CHECKING:
+    from fedjigsaw.deep import DeepFeCA
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +61,7 @@ FLOWER_SAYS = {
 # --------------------------------------------------------------------------------------- at a site
 
 
-def client_app(load: Callable[[Context], Site]) -> ClientApp:
+def client_app(load: Callable[[Context], Site | ImageSite | Watched]) -> ClientApp:
     """The half of the app that runs at a site.
 
     Parameters
@@ -75,7 +78,10 @@ def client_app(load: Callable[[Context], Site]) -> ClientApp:
             told = f"round {question.broadcast.round} of {question.method}"
             logger.info("asked for %s", told)
             file = load(context).answer(question)
-            logger.info("%s: %d centers leave", told, len(file.summary.centers))
+            sent = file.summary
+            logger.info(
+                "%s: %d centers leave, %d bytes in all", told, len(sent.centers), sent.nbytes
+            )
             content = records.pack_answer(file)
         except Exception as error:
             word = records.category(error)
@@ -115,7 +121,7 @@ class FlowerEngine:
     def __init__(
         self,
         grid: Grid,
-        clusterer: FederatedClusterer,
+        clusterer: "FederatedClusterer | DeepFeCA",
         *,
         names: Sequence[str] | None = None,
         timeout: float = 600.0,
@@ -124,8 +130,8 @@ class FlowerEngine:
     ) -> None:
         for what, value in (("timeout", timeout), ("wait", wait)):
             real(0, inclusive=what == "wait").check(what, "FlowerEngine", value)
-        if clusterer.method not in METHODS:
-            allowed = "one of " + ", ".join(METHODS)
+        if clusterer.method not in (*METHODS, DEEP):
+            allowed = "one of " + ", ".join((*METHODS, DEEP))
             raise ParameterError(complaint("method", "FlowerEngine", allowed, clusterer.method))
         self.grid = grid
         self.clusterer = clusterer
@@ -134,6 +140,7 @@ class FlowerEngine:
         self.wait = wait
         self.tell = tell
         self.files: dict[str, SummaryFile] = {}
+        self._began = monotonic()
 
     def gather(self, broadcast: Broadcast) -> list[Reply]:
         connected = self._connected(0.0 if broadcast.round else self.wait)
@@ -221,8 +228,19 @@ class FlowerEngine:
         ]
         numbers = self.grid.push_messages(messages) if messages else []
         for name in nodes:
-            self.tell("asked", name, f"round {broadcast.round}")
+            self.tell("asked", name, self._progress(broadcast.round))
         return dict(zip(numbers, nodes, strict=True))
+
+    def _progress(self, number: int) -> str:
+        """The round and, where there are several, the last one and the time until then."""
+        last = self.clusterer.total_rounds - 1
+        if not number:
+            self._began = monotonic()
+        if number < 2:  # the first ones are too few to tell
+            return f"round {number}" + (f" of 0 to {last}" if last else "")
+        left = (monotonic() - self._began) / number * (last + 1 - number)
+        words = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min"
+        return f"round {number} of 0 to {last}, about {words} left"
 
     def _pull(self, number: str, name: str) -> Failure | SummaryFile | None:
         """A site's reply, if it is there. Sites are read one by one, so that none spoils others."""
@@ -328,7 +346,11 @@ def federate(
 
 
 def server_app(
-    clusterer: FederatedClusterer, output: Path, *, min_sites: int | None = None, **options: Any
+    clusterer: "FederatedClusterer | DeepFeCA",
+    output: Path,
+    *,
+    min_sites: int | None = None,
+    **options: Any,
 ) -> ServerApp:
     """The half of the app that runs at the server; it writes the model to a file there.
 

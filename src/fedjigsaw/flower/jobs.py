@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic, sleep, time
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 from flwr.common.serde import fab_to_proto, user_config_to_proto
@@ -32,9 +32,13 @@ from fedjigsaw._inputs import integer, real
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.errors import FederationError, ParameterError, complaint
 from fedjigsaw.flower.federation import APP, CA, RUNNING, ServerSettings
+from fedjigsaw.flower.site import DEEP
 from fedjigsaw.formats import write_whole
 from fedjigsaw.messages import MAX_COUNT
 from fedjigsaw.methods import make
+
+if TYPE_CHECKING:
+    from fedjigsaw.deep import DeepFeCA
 
 NAME = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 ENDED = "finished"
@@ -59,8 +63,13 @@ class Job:
         real(0, inclusive=False).check("timeout", "a run", self.timeout)
         real(0).check("wait", "a run", self.wait)
 
-    def clusterer(self) -> FederatedClusterer:
+    def clusterer(self) -> "FederatedClusterer | DeepFeCA":
         """The estimator, its parameters checked."""
+        if self.method == DEEP:
+            from fedjigsaw.deep import DeepFeCA
+
+            own = {"n_clusters": self.n_clusters, "random_state": self.seed}
+            return DeepFeCA.from_settings({**self.params, **own})
         clusterer = make(self.method, self.n_clusters, self.seed, **self.params)
         clusterer.check()
         if clusterer.pools_data:

@@ -94,7 +94,11 @@ def pack_question(question: Question) -> RecordDict:
         "timeout": float(question.timeout),
         "columns": question.columns,
     }
-    return _pack(head, None if broadcast.model is None else pack_model(broadcast.model))
+    body = None if broadcast.model is None else pack_model(broadcast.model)
+    if body is not None and len(body) > MAX_BYTES:
+        allowed = f"at most {MAX_BYTES} bytes"
+        raise MessageError(complaint("size", "the model for the sites", allowed, len(body)))
+    return _pack(head, body)
 
 
 def unpack_question(content: RecordDict) -> Question:
@@ -164,14 +168,17 @@ def unpack_answer(content: RecordDict) -> SummaryFile | str:
 def _check_plausible(file: SummaryFile) -> None:
     """What a well-formed summary cannot say: more rows in its clusters than there are, or NaN."""
     summary, owner = file.summary, f"client {file.summary.client!r}"
-    if len(summary.centers) > summary.n_samples:
-        allowed = f"at most its rows, {summary.n_samples}"
+    sizes = file.params.get("n_clusters")
+    n_heads = len(sizes) if isinstance(sizes, list) else 1  # each clusters all rows
+    most = n_heads * summary.n_samples
+    if len(summary.centers) > most:
+        allowed = f"at most its rows, {most}"
         raise MessageError(complaint("centers", owner, allowed, len(summary.centers)))
     if summary.counts is not None:
         # rounding may have added up to a guard's size to each
         room = len(summary.counts) * int(file.guard["min_cluster_size"])
-        if summary.counts.sum() > summary.n_samples + room:
-            allowed = f"in sum at most its rows, {summary.n_samples}"
+        if summary.counts.sum() > most + room:
+            allowed = f"in sum at most its rows, {most}"
             raise MessageError(complaint("counts", owner, allowed, int(summary.counts.sum())))
     for name, tensor in summary.tensors.items():
         if not np.isfinite(tensor).all():

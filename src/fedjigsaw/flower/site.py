@@ -1,4 +1,4 @@
-"""A site: a holder of data, its rows and what may leave it. Knows nothing of Flower."""
+"""A site: a holder of rows or images, and what may leave it. Knows nothing of Flower."""
 
 import faulthandler
 import signal
@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjigsaw import formats, sites
-from fedjigsaw._inputs import check_name
+from fedjigsaw._inputs import check_name, integer
+from fedjigsaw.engine import Client
+from fedjigsaw.errors import ParameterError, complaint
 from fedjigsaw.formats import SummaryFile
 from fedjigsaw.guards import Guard
 from fedjigsaw.scaling import Scaler
-from fedjigsaw.tables import Table
+from fedjigsaw.tables import Table, open_table
 
 if TYPE_CHECKING:
     from fedjigsaw.flower.records import Question
 
 LAST_RESORT_SECONDS = 30.0
+DEEP = "deepfeca"  # the one method that wants images, and needs torch
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,16 @@ class Site:
     def __post_init__(self) -> None:
         check_name(self.name)
 
+    def check(self) -> None:
+        """Say what is wrong with the data before anybody asks."""
+        if isinstance(self.data, Path):
+            open_table(self.data, columns=self.scaler.columns if self.scaler else self.columns)
+
     def answer(self, question: "Question") -> SummaryFile:
         """The one small thing that leaves the site in this round."""
+        if question.method == DEEP:
+            advice = "This site holds rows."
+            raise ParameterError(complaint("method", self.name, "one for rows", DEEP, advice))
         params = dict(question.params)
         n_clusters = params.pop("n_clusters", None)
         params.pop("random_state", None)
@@ -64,11 +75,73 @@ class Site:
         )
 
 
-class WatchedSite(Site):
+@dataclass(frozen=True)
+class ImageSite:
+    """A holder of images, for DeepFeCA: what leaves are centers of projections, and weights.
+
+    Parameters
+    ----------
+    name : as of a :class:`Site`.
+    data : images, as for ``fedjigsaw deep train --data``.
+    size : as of :func:`fedjigsaw.deep.images.load`.
+    device : where this site computes, whatever the server says.
+    min_cluster_size : fewest images that a center may stand for, if the server asks for no more.
+    """
+
+    name: str
+    data: str
+    size: int | None = None
+    device: str = "auto"
+    min_cluster_size: int = 5
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        integer(1).check("min_cluster_size", "a guard", self.min_cluster_size)
+
+    def check(self) -> None:
+        """Say what is wrong with the images before anybody asks."""
+        self._images()
+
+    def answer(self, question: "Question") -> SummaryFile:
+        """Centers or weights, whichever this round is about."""
+        from fedjigsaw.deep import DeepFeCA
+
+        if question.method != DEEP:
+            advice = "This site holds images."
+            raise ParameterError(complaint("method", self.name, DEEP, question.method, advice))
+        method = DeepFeCA.from_settings(question.params)
+        size = max(self.min_cluster_size, method.min_cluster_size)
+        method.set_params(device=self.device, min_cluster_size=size)
+        images = self._images()
+        summary = Client(self.name, images, method).answer(question.broadcast)
+        return SummaryFile(
+            summary,
+            DEEP,
+            question.params,
+            tuple(f"projection {i}" for i in range(summary.centers.shape[1])),
+            None,
+            {"min_cluster_size": size, "counts": "none" if summary.counts is None else "exact"},
+            question.broadcast.seed,
+            len(images),
+        )
+
+    def _images(self) -> Any:
+        from fedjigsaw.deep import images
+
+        return images.load(self.data, size=self.size).train
+
+
+@dataclass(frozen=True)
+class Watched:
     """A site that gives up, with its whole story in the log, when nobody waits for it any more.
 
     A node does one thing at a time: work that hangs would keep it from the next run.
     """
+
+    site: Site | ImageSite
+
+    def check(self) -> None:
+        self.site.check()
 
     def answer(self, question: "Question") -> SummaryFile:
         def give_up(number: int, frame: object) -> None:
@@ -79,22 +152,28 @@ class WatchedSite(Site):
         # for what no signal interrupts
         faulthandler.dump_traceback_later(question.timeout + LAST_RESORT_SECONDS, exit=True)
         try:
-            return super().answer(question)
+            return self.site.answer(question)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
             faulthandler.cancel_dump_traceback_later()
 
 
-def load_site(options: Mapping[str, Any]) -> Site:
+def load_site(options: Mapping[str, Any]) -> Watched:
     """A site by the options of `federation site`, which are JSON values."""
+    size = options["min_cluster_size"]
+    if options["images"] is not None:
+        place, pixels, device = options["images"], options["size"], options["device"]
+        return Watched(ImageSite(options["name"], place, pixels, device, size))
     scaler = options["scaler"]
-    return WatchedSite(
-        options["name"],
-        Path(options["data"]),
-        None if options["columns"] is None else tuple(options["columns"]),
-        None if scaler is None else formats.load_scaler(Path(scaler)),
-        Guard(options["min_cluster_size"], options["counts"]),
-        options["max_rows"],
-        options["drop_missing"],
+    return Watched(
+        Site(
+            options["name"],
+            Path(options["data"]),
+            None if options["columns"] is None else tuple(options["columns"]),
+            None if scaler is None else formats.load_scaler(Path(scaler)),
+            Guard(size, options["counts"]),
+            options["max_rows"],
+            options["drop_missing"],
+        )
     )

@@ -1,0 +1,158 @@
+"""DeepFeCA over Flower, on a grid in this process: same bits, and what may leave a site of images."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("torch")
+
+from dataclasses import replace
+
+from fedjigsaw import cli, formats
+from fedjigsaw.deep import DeepFeCA, checkpoint, images
+from fedjigsaw.describe import describe
+from fedjigsaw.errors import DataError, MessageError, ParameterError
+from fedjigsaw.flower import apps, jobs, records
+from fedjigsaw.flower.apps import FlowerEngine, client_app, federate
+from fedjigsaw.flower.records import Question
+from fedjigsaw.flower.site import ImageSite, Site, load_site
+from fedjigsaw.messages import Broadcast, Model
+from fedjigsaw.tables import from_array
+from flower_doubles import LocalGrid
+
+NAMES = ("bern", "lyon")
+QUICK = {"network": "small", "n_rounds": 2, "local_epochs": 1, "batch_size": 32, "device": "cpu"}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(apps, "POLL_SECONDS", 0.01)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return images.load("digits").train[:160], np.array(NAMES)[np.arange(160) % 2]
+
+
+@pytest.fixture(scope="module")
+def folder(digits, tmp_path_factory):
+    """What each site holds, as a file."""
+    place = tmp_path_factory.mktemp("images")
+    for name in NAMES:
+        np.savez(place / f"{name}.npz", images=digits[0][digits[1] == name])
+    return place
+
+
+def run(folder, deep, size=1):
+    sites = {
+        name: ImageSite(name, str(folder / f"{name}.npz"), device="cpu", min_cluster_size=size)
+        for name in NAMES
+    }
+    grid = LocalGrid({n: client_app(lambda context, s=s: s) for n, s in sites.items()})
+    return federate(FlowerEngine(grid, deep, names=NAMES, timeout=60, wait=0.0))
+
+
+def question(deep, number=0, model=None):
+    return Question(Broadcast(number, 0, model), deep.method, deep.configuration())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"clusterer": "feca"},
+        {"clusterer": "jigsaw", "n_clusters": [6, 4], "ema": 0.5, "server_momentum": 0.3},
+        {"clusterer": "fuzzy", "clusterer_params": {"n_rounds": 1}, "norm": "group"},
+    ],
+    ids=str,
+)
+def test_same_bits_as_in_process(digits, folder, options):
+    deep = DeepFeCA(**{"n_clusters": 5} | QUICK | options, random_state=3)
+    file, transcript = run(folder, deep)
+    inside = deep.fit(digits[0], clients=digits[1])
+    assert file.model == replace(inside.model_, feature_names=file.columns)
+    assert (file.clients, file.n_samples) == (NAMES, 160)
+    assert len(transcript.rounds) == deep.total_rounds
+    assert [r.bytes_up for r in transcript.rounds] == [
+        r.bytes_up for r in inside.transcript_.rounds
+    ]
+
+
+def test_the_guard_of_a_site_holds_whatever_the_server_asks_for(folder):
+    deep = DeepFeCA(20, clusterer="jigsaw", **QUICK, random_state=0)
+    site = ImageSite("bern", str(folder / "bern.npz"), device="cpu", min_cluster_size=6)
+    model = deep._initial(0)
+    centers = site.answer(question(deep, 1, model))
+    assert centers.summary.counts.min() >= 6
+    assert len(centers.summary.centers) < 20
+    assert centers.guard == {"min_cluster_size": 6, "counts": "exact"}
+    stricter = DeepFeCA(20, clusterer="jigsaw", min_cluster_size=15, **QUICK, random_state=0)
+    assert site.answer(question(stricter, 1, model)).summary.counts.min() >= 15
+    clustered = deep.aggregate([centers.summary], Broadcast(1, 0, model), np.random.default_rng(0))
+    sizes = site.answer(question(deep, 2, clustered)).summary.tensors["report.sizes"]
+    assert all(size == 0 or size >= 6 for size in sizes)
+    assert 0 < sizes.sum() <= 80
+
+
+def test_rows_and_images_are_not_mixed_up(folder):
+    deep = DeepFeCA(3, **QUICK)
+    rows = Site("oslo", from_array(np.zeros((9, 2))))
+    with pytest.raises(ParameterError, match="This site holds rows"):
+        rows.answer(question(deep))
+    site = ImageSite("bern", str(folder / "bern.npz"))
+    with pytest.raises(ParameterError, match="This site holds images"):
+        site.answer(Question(Broadcast(0, 0), "feca", {"n_clusters": 3}))
+    with pytest.raises(ParameterError, match="'colour'"):
+        site.answer(Question(Broadcast(0, 0), "deepfeca", {"colour": 3}))
+
+
+def test_bad_images_are_told_before_anybody_asks(tmp_path):
+    (tmp_path / "a.npz").write_text("no images")
+    options = {"name": "a", "images": str(tmp_path / "a.npz"), "size": None, "device": "cpu"}
+    with pytest.raises(DataError, match=r"a\.npz"):
+        load_site({**options, "min_cluster_size": 5}).check()
+    with pytest.raises(ParameterError, match="min_cluster_size"):
+        load_site({**options, "min_cluster_size": 0})
+
+
+def test_what_a_run_of_it_may_be():
+    job = jobs.Job("deepfeca", [6, 4], {"network": "small"}, 7)
+    assert job.clusterer().configuration() == (
+        DeepFeCA([6, 4], network="small", random_state=7).configuration()
+    )
+    for bad in ({"colour": 1}, {"network": "none"}, {"clusterer": "none"}):
+        with pytest.raises(ParameterError):
+            jobs.Job("deepfeca", 3, bad).clusterer()
+
+
+def test_a_model_that_is_too_large_is_told_at_the_server(monkeypatch):
+    monkeypatch.setattr(records, "MAX_BYTES", 1000)
+    model = Model(np.zeros((1, 1)), tensors={"weights.a": np.zeros(500, np.float32)})
+    with pytest.raises(MessageError, match="at most 1000 bytes"):
+        records.pack_question(
+            Question(Broadcast(1, 0, replace(model, feature_names=("x",))), "deepfeca")
+        )
+
+
+def test_the_model_is_for_all_commands_of_deep(folder, tmp_path):
+    deep = DeepFeCA(5, **QUICK, random_state=3)
+    file, _ = run(folder, deep)
+    path = tmp_path / "model"
+    formats.save(file, path)
+    assert "Weights of a network: " in "\n".join(describe(file, 0))
+    loaded = checkpoint.load(path)
+    assert loaded.state.model == file.model
+    assert loaded.state.round == 2
+    assert loaded.about == {"clients": list(NAMES), "n_images": 160}
+    out = tmp_path / "features.npy"
+    words = ["deep", "embed", "digits", "--model", path, "-o", out, "--device", "cpu"]
+    done = CliRunner().invoke(cli.app, list(map(str, words)))
+    assert done.exit_code == 0, done.output
+    expected = loaded.method.transform(images.load("digits").train)
+    np.testing.assert_array_equal(np.load(out), expected)
+
+
+def test_a_model_of_rows_is_no_checkpoint(tmp_path):
+    path = tmp_path / "model"
+    formats.save(formats.ModelFile(Model([[1.0]], "feca", {}, ("x",)), None, ("a",), 1), path)
+    with pytest.raises(MessageError, match="made by `fedjigsaw deep train`"):
+        checkpoint.load(path)
