@@ -3,7 +3,7 @@ from threading import Event, Thread
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
-from threadpoolctl import threadpool_info
+from threadpoolctl import ThreadpoolController, threadpool_info
 
 from fedjigsaw.errors import DataError, ExtraError, ParameterError
 from fedjigsaw.kmeans import assign, backend, kmeans, one_thread
@@ -221,8 +221,12 @@ class TestBackend:
             assert all(library["num_threads"] == 1 for library in threadpool_info())
         assert [library["num_threads"] for library in threadpool_info()] == before
 
-    def test_one_thread_as_long_as_anybody_needs_it(self):
-        """The first to come is the first to go; the second still has one thread, and ends it."""
+    @pytest.mark.parametrize("own", [1, 2, 3])
+    def test_one_thread_as_long_as_anybody_needs_it(self, own):
+        """The first to come is the first to go; the second still has one thread, and ends it.
+
+        OpenMP has a number for each thread; this thread gets its own back.
+        """
 
         def threads():
             return [library["num_threads"] for library in threadpool_info()]
@@ -232,15 +236,16 @@ class TestBackend:
                 inside.set()
                 assert leave.wait(10)
 
-        before, inside, leave = threads(), Event(), Event()
-        other = Thread(target=stay_a_while)
-        other.start()
-        assert inside.wait(10)
-        with one_thread():
-            leave.set()
-            other.join(10)
-            assert set(threads()) == {1}
-        assert threads() == before
+        with ThreadpoolController().limit(limits=own, user_api="openmp"):
+            before, inside, leave = threads(), Event(), Event()
+            other = Thread(target=stay_a_while)
+            other.start()
+            assert inside.wait(10)
+            with one_thread():
+                leave.set()
+                other.join(10)
+                assert set(threads()) == {1}
+            assert threads() == before
 
 
 @pytest.mark.usefixtures("backend")

@@ -203,8 +203,10 @@ def _intelex_kmeans() -> Any:
 
 
 @cache
-def _threads() -> ThreadpoolController:
-    return ThreadpoolController()  # a scan of all loaded libraries: once is enough
+def _threads() -> tuple[ThreadpoolController, ThreadpoolController]:
+    """Libraries for products of matrices, and OpenMP's; a scan of all, so once is enough."""
+    found = ThreadpoolController()
+    return found.select(user_api="blas"), found.select(user_api="openmp")
 
 
 def find_threads_again() -> None:
@@ -227,7 +229,7 @@ class _BlasLimit:
     def __enter__(self) -> None:
         with self._lock:
             if not self._holders:
-                self._limit.enter_context(_threads().limit(limits=1, user_api="blas"))
+                self._limit.enter_context(_threads()[0].limit(limits=1))
             self._holders += 1
 
     def __exit__(self, *error: object) -> None:
@@ -248,7 +250,7 @@ def one_thread() -> Iterator[None]:
     threads add up in another order, so only one thread gives the same bits in every engine.
     """
     # OpenMP's number belongs to the calling thread, that of matrix products to the process
-    with _blas_limit, _threads().limit(limits=1, user_api="openmp"):
+    with _blas_limit, _threads()[1].limit(limits=1):
         yield
 
 
