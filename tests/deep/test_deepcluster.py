@@ -116,9 +116,10 @@ def test_a_rate_of_zero_changes_only_statistics(trainer, few):
     assert not torch.equal(trainer.weights.vector[n:], before[n:])
 
 
-def test_a_step_is_that_of_torchs_sgd(small, few):
+@pytest.mark.parametrize("momentum", [0.9, 0.0])
+def test_a_step_is_that_of_torchs_sgd(small, few, momentum):
     """Two steps of ours beside torch.optim.SGD on the same batches and views."""
-    made = small([4], momentum=0.9, weight_decay=0.01, batch_size=16)
+    made = small([4], momentum=momentum, weight_decay=0.01, batch_size=16)
     ours, theirs = (Trainer(made.recipe, [4], (3, 8, 8), CPU) for _ in range(2))
     images = torch.from_numpy(few[0][:16])
     for trainer in (ours, theirs):
@@ -131,7 +132,8 @@ def test_a_step_is_that_of_torchs_sgd(small, few):
         trainer._draws.uniform_(generator=torch.Generator().manual_seed(1))
         trainer._rate.fill_(0.1)
         trainer.network.train()
-    solver = torch.optim.SGD(theirs.network.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
+    options = {"lr": 0.1, "momentum": momentum, "weight_decay": 0.01}
+    solver = torch.optim.SGD(theirs.network.parameters(), **options)
     for _ in range(2):
         ours._step()
         solver.zero_grad()

@@ -290,7 +290,7 @@ class Trainer:
             torch._fused_sgd_(
                 [parameters],
                 [weights.gradient],
-                [self._velocity],
+                [self._velocity] if recipe.momentum else [],
                 lr=self._rate,
                 momentum=recipe.momentum,
                 weight_decay=recipe.weight_decay,
