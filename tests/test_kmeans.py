@@ -6,7 +6,7 @@ from sklearn.cluster import KMeans
 from threadpoolctl import ThreadpoolController, threadpool_info
 
 from fedjigsaw.errors import DataError, ExtraError, ParameterError
-from fedjigsaw.kmeans import assign, backend, kmeans, one_thread
+from fedjigsaw.kmeans import assign, backend, coordinate_order, kmeans, one_thread
 
 
 def blobs(rng, k=4, n=200, d=3, spread=0.05):
@@ -259,3 +259,9 @@ def test_start_from_given_centers():
         stuck = np.array([[0.0], [1.0], [15.5]]) + shift
         found = kmeans(X + shift, 3, rng=np.random.default_rng(0), init=stuck)
         assert np.allclose(found.centers, stuck)
+
+
+@pytest.mark.parametrize("n_values", [1, 3, 10**9])
+def test_rows_in_the_order_of_their_coordinates(rng, n_values):
+    X = rng.integers(n_values, size=(30, 3)).astype(float)
+    assert X[coordinate_order(X)].tolist() == sorted(X.tolist())

@@ -9,14 +9,24 @@ at a distance h from the plane halfway between its nearest center and the next o
 :math:`\sigma_i \phi(h / \sigma_i)` along the normal of the plane.
 """
 
+from typing import Protocol, runtime_checkable
+
 import numpy as np
-from scipy.sparse import csc_array
 from scipy.special import ndtr
 
 from fedjigsaw._inputs import Floats, Ints
-from fedjigsaw.kmeans import blocks
+from fedjigsaw.kmeans import blocks, brought_search, label_sums
 
 TOL = 1e-5  # ends when the means move by less than this share of the objective
+
+
+@runtime_checkable
+class CloudSearch(Protocol):
+    """A search that was brought to k-means, if it can settle clouds as well."""
+
+    def settle_clouds(
+        self, centers: Floats, counts: Floats, sse: Floats, start: Floats, *, max_iter: int
+    ) -> Floats: ...
 
 
 def settle_clouds(
@@ -48,6 +58,10 @@ def settle_clouds(
     widths = np.sqrt(sse / (counts * X.shape[1]))
     if len(found) == 1:
         return np.zeros_like(found) + middle
+    brought = brought_search()
+    if isinstance(brought, CloudSearch):
+        return brought.settle_clouds(X, counts, sse, found, max_iter=max_iter) + middle
+    one = np.ones(len(X))
     for _ in range(max_iter):
         own, other, squared, h = _bisectors(X, found)
         z = np.divide(h, widths, out=np.full(len(X), np.inf), where=widths > 0)
@@ -57,9 +71,9 @@ def settle_clouds(
         cut = counts * widths * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
         shift = normal * (cut / np.where(length > 0, length, 1))[:, None]
         kept, given = counts * (1 - beyond), counts * beyond
-        mass = _sums(own, len(found), kept) + _sums(other, len(found), given)
-        sums = _sums(own, len(found), kept[:, None] * X - shift)
-        sums += _sums(other, len(found), given[:, None] * X + shift)
+        mass = label_sums(kept, own, one, len(found)) + label_sums(given, other, one, len(found))
+        sums = label_sums(kept[:, None] * X - shift, own, one, len(found))
+        sums += label_sums(given[:, None] * X + shift, other, one, len(found))
         filled = mass > 0
         means = np.where(filled[:, None], sums / np.where(filled, mass, 1)[:, None], found)
         gain = mass @ ((means - found) ** 2).sum(axis=1)
@@ -75,8 +89,10 @@ def _bisectors(X: Floats, centers: Floats) -> tuple[Ints, Ints, Floats, Floats]:
     own, other = np.empty(len(X), dtype=np.int64), np.empty(len(X), dtype=np.int64)
     first, second = np.empty(len(X)), np.empty(len(X))
     norms = np.einsum("ij,ij->i", centers, centers)
+    twice = -2 * centers.T
     for part in blocks(len(X), 16 * len(centers)):
-        scores = norms - 2 * (X[part] @ centers.T)
+        scores = X[part] @ twice
+        scores += norms
         at = np.arange(len(scores))
         own[part] = scores.argmin(axis=1)
         first[part] = scores[at, own[part]]
@@ -87,10 +103,3 @@ def _bisectors(X: Floats, centers: Floats) -> tuple[Ints, Ints, Floats, Floats]:
     h = (second - first) / np.where(apart > 0, 2 * apart, 1)
     squared = np.maximum(first + np.einsum("ij,ij->i", X, X), 0)
     return own, other, squared, h
-
-
-def _sums(labels: Ints, k: int, values: Floats) -> Floats:
-    """Sum of the values of each label; scipy's sparse product beats all of numpy's ways."""
-    n = len(labels)
-    sums: Floats = csc_array((np.ones(n), labels, np.arange(n + 1)), shape=(k, n)) @ values
-    return sums

@@ -11,7 +11,7 @@ from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.clouds import settle_clouds
 from fedjigsaw.errors import MessageError, ParameterError, complaint
 from fedjigsaw.kmeans import assign as nearest
-from fedjigsaw.kmeans import kmeans, partition_of
+from fedjigsaw.kmeans import coordinate_order, kmeans, partition_of
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.received import Received, receive
 from fedjigsaw.solver import solve, solve_each
@@ -203,7 +203,7 @@ class Jigsaw(FederatedClusterer):
         if self.n_clusters == "auto":
             received = receive(summaries)
             curve, centers = self._choose(received, rng)
-            return self._model(received, self._softened(received, centers), k_curve=curve)
+            return self._model(received, *self._softened(received, centers), k_curve=curve)
         received = receive(summaries, radii_will_do=True)
         if received.radii is not None:  # FeCA's rule
             groups = group_by_radius(received.centers, received.radii)
@@ -218,15 +218,17 @@ class Jigsaw(FederatedClusterer):
             max_iter=self.max_iter,
             n_tries=self.patience,
         )
-        return self._model(received, self._softened(received, found.centers))
+        return self._model(received, *self._softened(received, found.centers))
 
-    def _softened(self, received: Received, centers: Floats) -> Floats:
-        """The centers where local clusters are clouds, unless that leaves one without any."""
+    def _softened(self, received: Received, centers: Floats) -> tuple[Floats, Ints | None]:
+        """The centers where local clusters are clouds, and whose those are; unless that leaves
+        one without any."""
         moved = settle_clouds(
             received.centers, received.counts, received.sse, centers, max_iter=self.max_iter
         )
-        taken = np.unique(nearest(received.centers, moved)[0])
-        return moved if len(taken) == len(moved) else centers
+        moved = moved[coordinate_order(moved)]
+        labels = nearest(received.centers, moved)[0]
+        return (moved, labels) if len(np.unique(labels)) == len(moved) else (centers, None)
 
     def _choose(self, received: Received, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """k, objective and index of every candidate; and the centers of the best of them."""
@@ -274,7 +276,7 @@ class Jigsaw(FederatedClusterer):
     ) -> Model:
         """The centers, and what speaks for each of them."""
         if labels is None:
-            centers = centers[np.lexsort(centers.T[::-1])]
+            centers = centers[coordinate_order(centers)]
             labels = nearest(received.centers, centers)[0]
         k = len(centers)
         table = np.zeros((received.owners.max() + 1, k))

@@ -21,10 +21,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csc_array
 
 from fedjigsaw._inputs import Floats, Ints
-from fedjigsaw.kmeans import Solution, blocks, partition_of, squared_distances
+from fedjigsaw.kmeans import (
+    Solution,
+    blocks,
+    brought_search,
+    label_sums,
+    partition_of,
+    squared_distances,
+)
 from fedjigsaw.matching import pairwise_distances
 
 Flags = npt.NDArray[np.bool_]
@@ -65,8 +71,12 @@ def solve(
     ([0.75, 10.5], [4.0, 2.0], 1.25)
     """
     rows, w, inverse = distinct_rows(X, weights)
+    k, brought = min(n_clusters, len(rows)), brought_search()
+    if brought is not None and n_tries == 0:  # Lloyd's iterations are all that is asked for
+        labels = brought(_scaled(rows), k, w, 1, max_iter, tol, rng, None, spherical=False)
+        return partition_of(X, labels[inverse], weights)
     search = _Search(_scaled(rows), w, rng, max_iter, tol)
-    state = search.start(min(n_clusters, len(rows)))
+    state = search.start(k)
     n_tries = patience(n_clusters) if n_tries is None else n_tries
     if n_tries:
         state = search.improve(state, n_tries)
@@ -229,13 +239,8 @@ class _Search:
 
     def _means(self, labels: Ints, k: int) -> tuple[Floats, Floats]:
         counts: Floats = np.bincount(labels, self.w, minlength=k).astype(np.float64)
-        sums = self._sums(labels, k, self.w, self.X)
+        sums = label_sums(self.X, labels, self.w, k)
         return sums / np.where(counts > 0, counts, 1)[:, None], counts
-
-    def _sums(self, labels: Ints, k: int, w: Floats, X: Floats) -> Floats:
-        n = len(labels)
-        sums: Floats = csc_array((w, labels, np.arange(n + 1)), shape=(k, n)) @ X
-        return sums
 
     # ------------------------------------------------------------------------------- moves
 
@@ -328,7 +333,7 @@ class _Search:
         for _ in range(3):
             axis /= np.maximum(np.linalg.norm(axis, axis=1, keepdims=True), 1e-300)
             along = np.einsum("ij,ij->i", offset, axis[labels])
-            axis = self._sums(labels, k, self.w * along, offset)
+            axis = label_sums(offset, labels, self.w * along, k)
         side = along > 0
         for _ in range(4):
             means, counts = self._halves(offset, labels, side, k)
@@ -345,7 +350,7 @@ class _Search:
     def _halves(self, offset: Floats, labels: Ints, side: Flags, k: int) -> tuple[Floats, Floats]:
         half = 2 * labels + side
         counts: Floats = np.bincount(half, self.w, minlength=2 * k).astype(np.float64)
-        sums = self._sums(half, 2 * k, self.w, offset)
+        sums = label_sums(offset, half, self.w, 2 * k)
         means = sums / np.where(counts > 0, counts, 1)[:, None]
         return means.reshape(k, 2, -1), counts.reshape(k, 2)
 

@@ -1,6 +1,7 @@
 """The objective by hand, and one client's training."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -40,6 +41,16 @@ def test_loss_is_the_mean_over_heads_and_views():
         for h, part in enumerate((slice(0, 2), slice(2, 6)))
     ]
     assert float(both) == pytest.approx(float(heads[0] + heads[1]) / 2)
+
+
+def test_loss_of_heads_of_one_size():
+    z = F.normalize(torch.tensor([[1.0, 0.2], [0.3, 1.0], [1.0, -1.0]]), dim=1)
+    centers = torch.cat([torch.eye(2), -torch.eye(2)])
+    labels = torch.tensor([[0, 1, 1], [1, 1, 0]])
+    both = deepcluster_loss(z, centers, torch.zeros(4), labels, [2, 2], 0.1)
+    first = F.cross_entropy(z @ torch.eye(2) / 0.1, labels[0])
+    second = F.cross_entropy(-z @ torch.eye(2) / 0.1, labels[1])
+    assert float(both) == pytest.approx(float(first + second) / 2)
 
 
 def test_an_absent_center_takes_no_part():
@@ -105,9 +116,10 @@ def test_a_rate_of_zero_changes_only_statistics(trainer, few):
     assert not torch.equal(trainer.weights.vector[n:], before[n:])
 
 
-def test_a_step_is_that_of_torchs_sgd(small, few):
+@pytest.mark.parametrize("momentum", [0.9, 0.0])
+def test_a_step_is_that_of_torchs_sgd(small, few, momentum):
     """Two steps of ours beside torch.optim.SGD on the same batches and views."""
-    made = small([4], momentum=0.9, weight_decay=0.01, batch_size=16)
+    made = small([4], momentum=momentum, weight_decay=0.01, batch_size=16)
     ours, theirs = (Trainer(made.recipe, [4], (3, 8, 8), CPU) for _ in range(2))
     images = torch.from_numpy(few[0][:16])
     for trainer in (ours, theirs):
@@ -120,13 +132,34 @@ def test_a_step_is_that_of_torchs_sgd(small, few):
         trainer._draws.uniform_(generator=torch.Generator().manual_seed(1))
         trainer._rate.fill_(0.1)
         trainer.network.train()
-    solver = torch.optim.SGD(theirs.network.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
+    options = {"lr": 0.1, "momentum": momentum, "weight_decay": 0.01}
+    solver = torch.optim.SGD(theirs.network.parameters(), **options)
     for _ in range(2):
         ours._step()
         solver.zero_grad()
         theirs._batch_loss().backward()
         solver.step()
     torch.testing.assert_close(ours.weights.vector, theirs.weights.vector, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_compiled_training_is_the_same(small, few, monkeypatch, half):
+    """All that torch.compile does but the last step, code of its own: that takes a minute."""
+    quick = partial(torch.compile, backend="aot_eager_decomp_partition", fullgraph=True)
+    monkeypatch.setattr(torch, "compile", quick)
+    torch.compiler.reset()
+    images, vectors = torch.from_numpy(few[0][:64]), []
+    for compiled in (False, True):
+        trainer = Trainer(small([4, 3], compile=compiled).recipe, [4, 3], (3, 8, 8), CPU)
+        trainer.use(initial("small", "batch", 0), "weights")
+        trainer.half = half
+        start = trainer.weights.vector.clone()
+        train(trainer, images, epochs=1, rate=0.01)
+        vectors.append(trainer.weights.vector)
+    n = trainer.weights.n_parameters
+    for part in (slice(n), slice(n, None)):  # parameters, statistics
+        plain, other, origin = (v[part] for v in (*vectors, start))
+        assert (other - plain).norm() < (0.1 if half else 1e-2) * (plain - origin).norm()
 
 
 def test_the_pull_back_keeps_weights_near(small, few):

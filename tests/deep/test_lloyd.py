@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from fedjigsaw import FeCA
+from fedjigsaw import FeCA, Jigsaw
+from fedjigsaw.clouds import settle_clouds
+from fedjigsaw.deep import lloyd
 from fedjigsaw.deep.lloyd import DeviceSearch, nearest, seed
 from fedjigsaw.kmeans import assign, kmeans, searching_with
 
@@ -96,3 +98,53 @@ def test_seeds_are_rows_and_different():
     for k in (5, 10):
         chosen = seed(rows, k, torch.ones(10), torch.Generator().manual_seed(0))
         assert len(set(chosen.flatten().tolist())) == k
+
+
+def clouds(rng):
+    """40 clouds, some of them points, two on the very border; and five centers to start from."""
+    centers = rng.normal(size=(40, 3)) + 1e3
+    start = centers[:5].copy()
+    centers[5:7] = (start[0] + start[1]) / 2
+    sse = rng.uniform(size=40) * (np.arange(40) % 4 > 0)
+    return centers, rng.integers(1, 9, 40).astype(float), sse, start
+
+
+@pytest.mark.parametrize("n_steps", [1, 4, 100])
+def test_clouds_settle_where_the_packages_own_do(rng, monkeypatch, n_steps):
+    monkeypatch.setattr(lloyd, "LOOK_EVERY", 1)
+    given = clouds(rng)
+    own = settle_clouds(*given, max_iter=n_steps)
+    for block in (2**26, 35):  # all at once, or seven clouds at a time
+        monkeypatch.setattr(lloyd, "_BLOCK", block)
+        with searching_with(SEARCH):
+            found = settle_clouds(*given, max_iter=n_steps)
+        np.testing.assert_allclose(found, own, rtol=0, atol=1e-9)
+
+
+def test_lloyd_in_blocks_is_the_same(rng, monkeypatch):
+    X = rng.normal(size=(60, 2)) + 20 * rng.integers(3, size=(60, 1))
+    whole = look(X, 3)
+    monkeypatch.setattr(lloyd, "_BLOCK", 21)
+    np.testing.assert_array_equal(look(X, 3), whole)
+
+
+def test_a_server_in_a_hurry_solves_with_the_search_it_is_given(rng):
+    X = rng.normal(size=(600, 8)) + 6 * rng.integers(3, size=(600, 8))
+    calls = []
+
+    class Counting(DeviceSearch):
+        def __call__(self, X, k, w, *args, **kwargs):
+            calls.append(w is not None)
+            return super().__call__(X, k, w, *args, **kwargs)
+
+    def fit(patience):
+        return Jigsaw(40, patience=patience, random_state=0).fit(X, clients=np.arange(600) % 3)
+
+    own = fit(0).objective_
+    with searching_with(Counting(torch.device("cpu"))):
+        brought = fit(0).objective_
+        assert calls == [False] * 3 + [True]  # three clients, and the server's weighted centers
+        assert fit(0).objective_ == brought
+        fit(5)
+        assert sum(calls) == 2  # the server's own search leaves local optima; that one does not
+    assert brought < 1.02 * own

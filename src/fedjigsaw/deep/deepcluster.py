@@ -11,7 +11,7 @@ views of each image, minimize over the weights of the network
 (Caron et al. 2020; the last term, off by default, is FedProx's of Li et al. 2020).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +52,7 @@ class Recipe:
     grayscale: float
     precision: str
     capture: bool
+    compile: bool
 
     @property
     def strength(self) -> Strength:
@@ -69,8 +70,11 @@ def deepcluster_loss(
     bias : shape (sum of sizes,), 0, or `ABSENT` for a center that is not there.
     labels : shape (heads, n), counted from 0 in each head.
     """
-    logits = torch.split(z @ centers.T / tau + bias, list(sizes), dim=1)
-    losses = [F.cross_entropy(part, labels[h]) for h, part in enumerate(logits)]
+    logits = torch.addmm(bias, z, centers.T, alpha=1 / tau)
+    if len(set(sizes)) == 1:  # all heads in one table
+        return F.cross_entropy(logits.view(-1, sizes[0]), labels.T.flatten())
+    parts = torch.split(logits, list(sizes), dim=1)
+    losses = [F.cross_entropy(part, labels[h]) for h, part in enumerate(parts)]
     return torch.stack(losses).mean()
 
 
@@ -143,6 +147,9 @@ class Trainer:
         self._loss = torch.zeros((), device=device)
         self._velocity = torch.zeros(self.weights.n_parameters, device=device)
         self._anchor = torch.zeros(self.weights.n_parameters if recipe.proximal else 0).to(device)
+        # its own graphs stay off: the whole step is captured, or nothing
+        compiled = torch.compile(self._batch_loss, dynamic=False) if recipe.compile else None
+        self._loss_of_batch: Callable[[], Tensor] = compiled or self._batch_loss
         self._graph: torch.cuda.CUDAGraph | None = None
         self._model: Model | None = None
         self._vectors: dict[str, Tensor] = {}
@@ -272,17 +279,26 @@ class Trainer:
 
     def _step(self) -> None:
         """One step of SGD on the batch in the buffers."""
-        loss = self._batch_loss()
+        loss = self._loss_of_batch()
         gradients = torch.autograd.grad(loss, self.weights.parameters)
         recipe, weights = self.recipe, self.weights
         with torch.no_grad():
             torch._foreach_copy_(weights.gradients, list(gradients))
             parameters = weights.vector[: weights.n_parameters]
-            weights.gradient.add_(parameters, alpha=recipe.weight_decay)
             if recipe.proximal:
                 weights.gradient.add_(parameters - self._anchor, alpha=recipe.proximal)
-            self._velocity.mul_(recipe.momentum).add_(weights.gradient)
-            parameters.sub_(self._velocity * self._rate)
+            torch._fused_sgd_(
+                [parameters],
+                [weights.gradient],
+                [self._velocity] if recipe.momentum else [],
+                lr=self._rate,
+                momentum=recipe.momentum,
+                weight_decay=recipe.weight_decay,
+                dampening=0.0,
+                nesterov=False,
+                maximize=False,
+                is_first_step=False,
+            )
             self._loss.add_(loss.detach())
 
     def _batch_loss(self) -> Tensor:

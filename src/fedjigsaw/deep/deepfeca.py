@@ -97,6 +97,9 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
     capture : bool, default True
         On a GPU, record a step of training once and replay it: four times as fast. Off, for a look
         inside.
+    compile : bool, default False
+        Let torch.compile fuse the operations of a step of training; the first one waits for that.
+        Results differ by rounding.
     device : str, default "auto"
         A torch device; "auto" is a GPU if there is one.
     random_state : int, RandomState, Generator or None

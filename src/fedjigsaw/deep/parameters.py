@@ -101,6 +101,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         "min_cluster_size": integer(1),
         "precision": one_of("auto", "float32"),
         "capture": boolean(),
+        "compile": boolean(),
         "device": Rule("the name of a torch device, or 'auto'", _is_device),
         "random_state": seed_source(),
     }
@@ -139,6 +140,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         min_cluster_size: int = 1,
         precision: str = "auto",
         capture: bool = True,
+        compile: bool = False,  # noqa: A002 - the word that torch has for it
         device: str = "auto",
         random_state: Any = None,
     ) -> None:
@@ -173,6 +175,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         self.min_cluster_size = min_cluster_size
         self.precision = precision
         self.capture = capture
+        self.compile = compile
         self.device = device
         self.random_state = random_state
 
