@@ -261,6 +261,27 @@ class TestReproduce:
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         assert "Some are of other commits or backends: abc (" in run(*words).stderr
 
+    def test_rows_of_other_parameters_are_told_and_replaced(self, run, tmp_path, load_or_skip):
+        load_or_skip("s1")
+        words = ("reproduce", "sigma", "--runs", "1", "--out", tmp_path)
+        run(*words)
+        path = tmp_path / "sigma.jsonl"
+        right = [json.loads(line) for line in path.read_text().splitlines()]
+        path.write_text("".join(json.dumps(row | {"n_clusters": 3}) + "\n" for row in right))
+        told = run(*words).stderr
+        assert "Rows with other parameters" in told
+        assert "sigma/iid/0 and 2 more." in told
+        again = [json.loads(line) for line in path.read_text().splitlines()]
+        assert [row["n_clusters"] for row in again] == [15, 15, 15]
+
+    def test_fresh_keeps_rows_when_the_data_are_not_there(self, run, tmp_path, monkeypatch):
+        (tmp_path / "sigma.jsonl").write_text("{}\n")
+        for name in ("FEDJIGSAW_DATA", "FEDJIGSAW_CACHE"):
+            monkeypatch.setenv(name, str(tmp_path / "nothing"))
+        with pytest.raises(FedJigsawError, match="fedjigsaw data fetch ssets"):
+            run("reproduce", "sigma", "--fresh", "--out", tmp_path)
+        assert (tmp_path / "sigma.jsonl").read_text() == "{}\n"
+
 
 class TestAutoK:
     def test_simulate_takes_the_methods_that_can(self, run):

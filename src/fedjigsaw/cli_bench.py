@@ -29,7 +29,7 @@ from fedjigsaw._console import (
 from fedjigsaw.bench import compare, runner
 from fedjigsaw.bench.cells import SPLITS, Cell, deal, fit, origin, over_seeds, own_files, run
 from fedjigsaw.bench.runner import write_rows
-from fedjigsaw.bench.studies import Study, find, jobs_of, studies
+from fedjigsaw.bench.studies import Job, Study, find, jobs_of, studies
 from fedjigsaw.describe import describe_support
 from fedjigsaw.errors import ParameterError, complaint
 from fedjigsaw.formats import write_whole
@@ -265,14 +265,14 @@ def reproduce(
         _list(folder, as_json)
         return
     chosen = find(tables)
-    if fresh:
-        for study in chosen:
-            runner.result_file(folder, study.name).unlink(missing_ok=True)
     wanted = [job for study in chosen for job in jobs_of(study, runs)]
+    if fresh:
+        runner.forget(wanted, folder)
     todo = runner.missing(wanted, folder)
     if len(todo) < len(wanted):
         err.print(f"{len(wanted) - len(todo)} of {len(wanted)} cells are in {folder} already.")
         _tell_other_origins(folder, chosen)
+    _tell_other_cells(folder, todo)
     try:
         with count_steps("Cells", len(todo)) as progress:
             runner.run_jobs(wanted, folder, n_jobs=jobs, progress=progress)
@@ -280,15 +280,8 @@ def reproduce(
         kept = len(wanted) - len(runner.missing(wanted, folder))
         err.print(f"Interrupted. {kept} of {len(wanted)} cells are kept; run it again to go on.")
         raise
-    keys = {job.key for job in wanted}
-    rows = {
-        study.name: [
-            row
-            for row in runner.read_rows(runner.result_file(folder, study.name))
-            if runner.key_of(row) in keys
-        ]
-        for study in chosen
-    }
+    done = runner.finished(wanted, folder).values()
+    rows = {study.name: [row for row in done if row["table"] == study.name] for study in chosen}
     if as_json:
         print_json(
             {
@@ -392,6 +385,17 @@ def _tell_other_origins(folder: Path, chosen: list[Study]) -> None:
     if others:
         told = escape(", ".join(sorted(others)))
         err.print(f"Some are of other commits or backends: {told}. --fresh makes all anew.")
+
+
+def _tell_other_cells(folder: Path, todo: Sequence[Job]) -> None:
+    """Rows that are there but hold something else: why a finished table is computed again."""
+    files = {runner.result_file(folder, job.study) for job in todo}
+    there = {runner.key_of(row) for path in files for row in runner.read_rows(path)}
+    others = [job.key for job in todo if job.key in there]
+    if others:
+        told = f"Rows with other parameters, replaced as these cells are made anew: {others[0]}"
+        told += f" and {len(others) - 1} more" * (len(others) > 1)
+        err.print(f"{escape(told)}.")
 
 
 def _print_study(study: Study, rows: list[runner.Row]) -> None:
