@@ -33,6 +33,8 @@ from fedjigsaw.errors import (
     CountsWarning,
     DataError,
     FewerClustersWarning,
+    FewerRowsWarning,
+    ForeignSummaryWarning,
     ParameterError,
     complaint,
 )
@@ -128,7 +130,10 @@ def summarize(
 ) -> None:
     """At a site: cluster the rows and write the one summary that leaves."""
     check_outputs(output, force=force, inputs=[data, scaler_file])
-    with count_rows("Rows", open_table(data).n_rows) as progress:
+    with (
+        _warnings_told(FewerRowsWarning),
+        count_rows("Rows", open_table(data).n_rows) as progress,
+    ):
         file = sites.summarize(
             data,
             k,
@@ -171,12 +176,8 @@ def aggregate(
     loaded = {str(path): formats.load(path, SummaryFile) for path in files}
     if len(loaded) < len(files):
         raise ParameterError(complaint("summaries", "aggregate", "each given once", "one twice"))
-    with warnings.catch_warnings(record=True) as caught:
-        for kind in (CountsWarning, FewerClustersWarning):
-            warnings.simplefilter("always", kind)
+    with _warnings_told(CountsWarning, FewerClustersWarning):
         model = sites.aggregate(loaded, k, without=without or (), seed=seed)
-    for warning in caught:
-        err.print(f"[yellow]Warning:[/] {escape(str(warning.message))}")
     formats.save(model, output)
     found = len(model.model.centers)
     told = f"{len(model.clients)} sites, {model.n_samples:,} rows -> {found} centers"
@@ -206,7 +207,7 @@ def assign(
     fields = [("label", pa.int64())] + [("distance", pa.float64())] * distances
     n_rows = open_table(data, columns=file.columns, id_column=id_column).n_rows
     written = 0
-    with count_rows("Rows", n_rows) as progress:
+    with _warnings_told(ForeignSummaryWarning), count_rows("Rows", n_rows) as progress:
         parts = sites.assign(
             data,
             file,
@@ -296,6 +297,17 @@ def inspect(
 
 
 # ----------------------------------------------------------------------------------------- parts
+
+
+@contextmanager
+def _warnings_told(*kinds: type[Warning]) -> Iterator[None]:
+    """Warnings of these kinds become lines on the screen, once the work inside is done."""
+    with warnings.catch_warnings(record=True) as caught:
+        for kind in kinds:
+            warnings.simplefilter("always", kind)
+        yield
+    for warning in caught:
+        err.print(f"[yellow]Warning:[/] {escape(str(warning.message))}")
 
 
 def _draw_k_curve(content: formats.Content | Scaler, file: Path, picture: Path) -> None:

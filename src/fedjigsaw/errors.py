@@ -26,6 +26,8 @@ __all__ = [
     "FedJigsawError",
     "FederationError",
     "FewerClustersWarning",
+    "FewerRowsWarning",
+    "ForeignSummaryWarning",
     "MessageError",
     "ParameterError",
     "QuorumError",
@@ -91,6 +93,14 @@ class CountsWarning(UserWarning):
 
 class FewerClustersWarning(UserWarning):
     """The summaries held fewer groups than the clusters asked for; none was invented."""
+
+
+class FewerRowsWarning(UserWarning):
+    """A site has fewer rows than there are clusters; it sends a center for each row at most."""
+
+
+class ForeignSummaryWarning(UserWarning):
+    """A summary that should be a site's own does not look like one of these rows."""
 
 
 def complaint(what: str, whom: str, allowed: str, got: object, advice: str = "") -> str:

@@ -94,10 +94,9 @@ class Job:
 
     def made(self, row: Mapping[str, Any]) -> bool:
         """Whether a row with this job's key was computed from this very cell."""
-        described: dict[str, Any] = json.loads(
-            json.dumps(self.cell.describe())
-        )  # a row was JSON once
-        return described == {f.name: row[f.name] for f in fields(Cell) if f.name in row}
+        wanted = json.dumps(self.cell.describe(), sort_keys=True)
+        told = {f.name: row[f.name] for f in fields(Cell) if f.name in row}
+        return json.dumps(told, sort_keys=True) == wanted
 
 
 @cache
