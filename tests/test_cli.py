@@ -363,6 +363,20 @@ class TestCompare:
             purity[bool(scale)] = row["purity"]
         assert purity[True] > 0.99 > purity[False]
 
+    def test_files_of_one_name_in_several_folders(self, run, tmp_path, rng):
+        files = [tmp_path / site / "data.csv" for site in ("bern", "lyon")]
+        for file in files:
+            file.parent.mkdir()
+            file.write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rng.normal(size=(30, 2))))
+        words = ("-k", "2", "--method", "jigsaw", "-o", tmp_path / "c.png", "--force")
+        shown = run("compare", *files, *words).stdout
+        assert "bern/data.csv, lyon/data.csv: 2 sites, 60 rows" in shown
+        assert "data.csv: 1 sites" not in shown
+        with pytest.raises(
+            FedJigsawError, match=r"files of compare must be each given once; got .*data.csv twice"
+        ):
+            run("compare", files[0], tmp_path / "lyon" / ".." / "bern" / "data.csv", *words)
+
     def test_a_column_with_a_comma_in_its_name(self, run, tmp_path, rng):
         file = tmp_path / "a.csv"
         rows = "".join(f"{x},{y},0\n" for x, y in rng.normal(size=(30, 2)))
