@@ -34,7 +34,7 @@ from fedjigsaw.describe import describe_support
 from fedjigsaw.errors import ParameterError, complaint
 from fedjigsaw.formats import write_whole
 from fedjigsaw.jigsaw import support_of
-from fedjigsaw.methods import METHODS, make
+from fedjigsaw.methods import DEFAULT, METHODS, make
 
 app = typer.Typer()
 
@@ -62,15 +62,16 @@ def demo(
     pictures.check_format(picture.suffix)
     data = datasets.load("gaussian-grid")
     k = data.n_clusters
-    feca = Cell("gaussian-grid", "feca", k, seed, 10, "dirichlet", alpha=0.3, min_size=k)
-    cells = [replace(feca, method=name) for name in METHODS]
+    main = Cell("gaussian-grid", DEFAULT, k, seed, 10, "dirichlet", alpha=0.3, min_size=k)
+    cells = [replace(main, method=name) for name in METHODS]
     fitted = {cell.method: run(cell, data) for cell in track(cells, "Methods")}
     rows = [row for _, row in fitted.values()]
-    figure = pictures.roadmap(fitted["feca"][0], data, deal(data.y, feca))
+    methods = {name: method for name, (method, _) in fitted.items()}
+    figure = pictures.roadmap(methods, data, deal(data.y, main))
     write_whole(picture, pictures.render(figure, picture.suffix))
     if rows_file is not None:
         write_rows(rows_file, rows)
-    model = fitted["jigsaw"][0].model_
+    model = methods[DEFAULT].model_
     if as_json:
         support = {name: values.tolist() for name, values in (support_of(model) or {}).items()}
         print_json({"rows": rows, "support": support, "picture": str(picture)})
