@@ -151,8 +151,15 @@ class TestSimulate:
             (["--method", "kmeens"], "name of a method must be one of feca"),
             (["-p", "refine"], "--param of a method must be name=value; got 'refine'"),
             (["-p", "refine=perhaps", "--method", "feca"], "refine of FeCA must be True or False"),
-            (["-p", "speed=3"], "parameters of FeCA must be among"),
-            (["-p", "n_clusters=3"], "parameters of FeCA must be among n_local_clusters"),
+            (
+                ["-p", "speed=3"],
+                "None of feca, jigsaw, kfed, match, fuzzy, central has a parameter 'speed'. `fedjigsaw methods`",
+            ),
+            (["-p", "speed=3", "--method", "feca"], "parameters of FeCA must be among"),
+            (
+                ["-p", "n_clusters=3", "--method", "feca"],
+                "parameters of FeCA must be among n_local_clusters",
+            ),
             (["--method", "feca", "--method", "x", "--runs", "9999"], "name of a method"),
             (["--rows", "."], "is a folder; name a file"),
             (["--rows", "/nowhere/rows.jsonl"], "There is no folder /nowhere"),
@@ -225,6 +232,11 @@ class TestAsAProcess:
 
 
 class TestReproduce:
+    def test_a_folder_that_cannot_be(self, run, tmp_path):
+        (tmp_path / "file").write_text("")
+        with pytest.raises(FedJigsawError, match="No rows can be written to .*file: "):
+            run("reproduce", "sigma", "--out", tmp_path / "file")
+
     def test_lists_tables_and_what_is_done(self, run, tmp_path):
         shown = run("reproduce", "--out", tmp_path).stdout
         assert "table1" in shown
@@ -373,7 +385,7 @@ class TestCompare:
         assert "bern/data.csv, lyon/data.csv: 2 sites, 60 rows" in shown
         assert "data.csv: 1 sites" not in shown
         with pytest.raises(
-            FedJigsawError, match=r"files of compare must be each given once; got .*data.csv twice"
+            FedJigsawError, match=r"data.csv is given twice; every site counts once"
         ):
             run("compare", files[0], tmp_path / "lyon" / ".." / "bern" / "data.csv", *words)
 
@@ -396,7 +408,7 @@ class TestCompare:
         [
             ([], "data of compare must be files or --dataset; got neither"),
             (["FILE", "--dataset", "s1", "-k", "3"], "got both"),
-            (["FILE"], "-k of compare must be given for your own files"),
+            (["FILE"], "How many clusters\\? Say -k 4"),
             (["FILE", "-k", "3", "--columns", "x,z"], "'z'"),
             (["FILE", "-k", "3", "--label", "nothing"], "nothing"),
             (["FILE", "-k", "3"], "kind"),  # a column of words
@@ -427,5 +439,5 @@ def test_how_k_was_chosen_as_a_picture(run, tmp_path, monkeypatch):
     run("aggregate", "a.summary", "-k", "auto", "-o", "model")
     run("inspect", "model", "--picture", "k.png")
     assert (tmp_path / "k.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(FedJigsawError, match="must be of a model; got another file"):
+    with pytest.raises(FedJigsawError, match="is no model"):
         run("inspect", "a.summary", "--picture", "k2.png")

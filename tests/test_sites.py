@@ -296,7 +296,7 @@ class TestFitTogether:
     def test_without(self, two):
         with pytest.raises(ParameterError, match="--without of aggregate must be among '0'"):
             sites.aggregate({"A": two[2]}, 3, without=["x"])
-        with pytest.raises(ParameterError, match="at least one"):
+        with pytest.raises(ParameterError, match="Without '0', no summary is left"):
             sites.aggregate({"A": two[2]}, 3, without=["0"])
 
     def test_fewer_clusters(self, two):
@@ -486,8 +486,9 @@ class TestCommands:
         ):
             run("scaler a.stats b.stats -o scaler.json")
         run("summarize a.parquet -k 3 -o a.summary")
-        with pytest.raises(ParameterError, match="each given once"):
-            run("aggregate a.summary a.summary -k 3 -o model")
+        for words in ("aggregate a.summary a.summary -k 3 -o m", "scaler a.stats a.stats -o m"):
+            with pytest.raises(ParameterError, match=r"a.* is given twice; every site counts once"):
+                run(words)
 
     def test_fewer_clusters_is_a_warning(self, run):
         run("summarize a.parquet -k 3 -o a.summary")

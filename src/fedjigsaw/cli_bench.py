@@ -206,7 +206,9 @@ def compare_methods(
         raise ParameterError(complaint("data", "compare", "files or --dataset", got))
     if files:
         if k is None:
-            raise ParameterError(complaint("-k", "compare", "given for your own files", None))
+            raise ParameterError(
+                "How many clusters? Say -k 4, or -k auto for methods that find their number."
+            )
         data, ids = own_files(
             files, split_names(columns), label, scale=scale, drop_missing=drop_missing
         )
@@ -341,8 +343,11 @@ def _params_by_method(
         for name in names
         if name in METHODS
     }
+    unknown = {p: v for p, v in params.items() if not any(p in own for own in chosen.values())}
+    if unknown and len(chosen) > 1:
+        told = f"None of {', '.join(chosen)} has a parameter {', '.join(map(repr, unknown))}."
+        raise ParameterError(f"{told} `fedjigsaw methods` lists what each has.")
     for name in names:
-        unknown = {p: v for p, v in params.items() if not any(p in own for own in chosen.values())}
         make(name, k, 0, **chosen.get(name, {}), **unknown).check()
     return chosen
 

@@ -1,7 +1,7 @@
 """Commands of one round by file: stats, scaler, summarize, aggregate, assign, score, inspect."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -93,6 +93,7 @@ def scaler(
     """At the coordinator: merge the sites' statistics into one scaler, exactly."""
     check_outputs(output, force=force, inputs=files)
     loaded = {str(path): formats.load(path, Stats) for path in files}
+    _check_once(files)
     sites.check_different({name: s.client for name, s in loaded.items()})
     merged = scaling.merge(list(loaded.values()))
     formats.save_scaler(merged, output)
@@ -174,8 +175,7 @@ def aggregate(
     """At the coordinator: put the summaries together to a model."""
     check_outputs(output, force=force, inputs=files)
     loaded = {str(path): formats.load(path, SummaryFile) for path in files}
-    if len(loaded) < len(files):
-        raise ParameterError(complaint("summaries", "aggregate", "each given once", "one twice"))
+    _check_once(files)
     with _warnings_told(CountsWarning, FewerClustersWarning):
         model = sites.aggregate(loaded, k, without=without or (), seed=seed)
     formats.save(model, output)
@@ -310,11 +310,18 @@ def _warnings_told(*kinds: type[Warning]) -> Iterator[None]:
         err.print(f"[yellow]Warning:[/] {escape(str(warning.message))}")
 
 
+def _check_once(files: Sequence[Path]) -> None:
+    for file in files:
+        if files.count(file) > 1:
+            raise ParameterError(f"{file} is given twice; every site counts once.")
+
+
 def _draw_k_curve(content: formats.Content | Scaler, file: Path, picture: Path) -> None:
     from fedjigsaw.bench import pictures
 
     if not isinstance(content, ModelFile):
-        raise ParameterError(complaint("--picture", str(file), "of a model", "another file"))
+        raise ParameterError(f"--picture shows how a model's k was chosen; {file} is no model.")
+    pictures.check_format(picture.suffix)
     figure = pictures.k_curve(content.model)
     formats.write_whole(picture, pictures.render(figure, picture.suffix))
 

@@ -13,8 +13,9 @@
     └── FederationError      8   a server or site of a federation is not there, or refuses
 
 Each class is also the built-in exception that scikit-learn's users expect (``ValueError`` for a bad
-parameter, and so on). Every message follows one template: *what* of *whom* must be *allowed*; got
-*value*. Then what to do, where there is something to do.
+parameter, and so on). A wrong value is told by one template: *what* of *whom* must be *allowed*;
+got *value*. Where a plain sentence says it better (there is no file x), it stands instead. Then
+what to do, where there is something to do.
 """
 
 __all__ = [
@@ -104,7 +105,7 @@ class ForeignSummaryWarning(UserWarning):
 
 
 def complaint(what: str, whom: str, allowed: str, got: object, advice: str = "") -> str:
-    """Fill in the one template of all error messages.
+    """Fill in the template of error messages about a value.
 
     Examples
     --------

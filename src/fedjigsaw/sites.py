@@ -97,7 +97,8 @@ def summarize(
     if broadcast is None and estimator.total_rounds > 1:
         allowed = "one that needs a single round"
         got = f"{method!r}, which needs {estimator.total_rounds}"
-        raise ParameterError(complaint("method", "summarize", allowed, got))
+        advice = "For several rounds there is `fedjigsaw federation`."
+        raise ParameterError(complaint("method", "summarize", allowed, got, advice))
     if scaler is not None:
         columns = scaler.columns if columns is None else columns
         if set(columns) != set(scaler.columns):
@@ -156,7 +157,7 @@ def aggregate(
         raise ParameterError(complaint("--without", "aggregate", allowed, unknown))
     kept = {name: file for name, file in files.items() if file.summary.client not in without}
     if not kept:
-        raise ParameterError(complaint("summaries", "aggregate", "at least one", "none"))
+        raise ParameterError(f"Without {', '.join(map(repr, without))}, no summary is left.")
     check_fit_together(kept)
     ordered = sorted(kept.values(), key=lambda file: file.summary.client)
     first = ordered[0]

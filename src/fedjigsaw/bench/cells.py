@@ -151,7 +151,7 @@ def _names(files: Sequence[Path]) -> list[str]:
         twice = next(
             str(file) for file, path in zip(files, paths, strict=True) if paths.count(path) > 1
         )
-        raise ParameterError(complaint("files", "compare", "each given once", f"{twice} twice"))
+        raise ParameterError(f"{twice} is given twice; every site counts once.")
     n_parts = 1
     while len({path.parts[-n_parts:] for path in paths}) < len(paths):
         n_parts += 1

@@ -146,17 +146,19 @@ def _studies(jobs: Iterable[Job]) -> list[str]:
 @contextmanager
 def _alone(names: Iterable[str], folder: Path) -> Iterator[None]:
     """Nobody else writes these studies' rows meanwhile: each would undo what the other wrote."""
-    folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         for name in names:
-            file = stack.enter_context((folder / f".{name}.lock").open("w"))
             try:
+                folder.mkdir(parents=True, exist_ok=True)
+                file = stack.enter_context((folder / f".{name}.lock").open("w"))
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise DataError(
                     f"Another run is writing {result_file(folder, name)}. "
                     "Wait until it has ended, or choose another folder."
                 ) from None
+            except OSError as error:
+                raise DataError(f"No rows can be written to {folder}: {error.strerror}.") from error
         yield
 
 
