@@ -267,7 +267,8 @@ class TestReproduce:
     def test_rows_of_other_code_are_told(self, run, tmp_path, load_or_skip):
         load_or_skip("s1")
         words = ("reproduce", "sigma", "--runs", "1", "--out", tmp_path)
-        run(*words)
+        shown = " ".join(run(*words).stdout.split())
+        assert "No table of its own; the rows are in" in shown
         path = tmp_path / "sigma.jsonl"
         lines = [json.loads(line) | {"commit": "abc"} for line in path.read_text().splitlines()]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))

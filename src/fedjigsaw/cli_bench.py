@@ -299,6 +299,9 @@ def reproduce(
         return
     for study in chosen:
         _print_study(study, rows[study.name])
+        if not study.numbers:
+            path = runner.result_file(folder, study.name)
+            out.print(f"No table of its own; the rows are in {escape(str(path))}.\n")
 
 
 # ------------------------------------------------------------------------- reading and printing
