@@ -206,7 +206,9 @@ class TestAsAProcess:
             "simulate", "--dataset", "s1", FEDJIGSAW_DATA="", FEDJIGSAW_CACHE=str(tmp_path)
         )
         assert done.returncode == 6
-        assert done.stderr.startswith("Error: file of data set 's1' must be in FEDJIGSAW_DATA")
+        assert done.stderr.startswith(
+            "Error: Data set 's1' is not here: no ssets/s1.txt in FEDJIGSAW_DATA"
+        )
         assert done.stderr.count("\n") == 1
         assert done.stdout == ""
 
