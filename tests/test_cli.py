@@ -151,8 +151,15 @@ class TestSimulate:
             (["--method", "kmeens"], "name of a method must be one of feca"),
             (["-p", "refine"], "--param of a method must be name=value; got 'refine'"),
             (["-p", "refine=perhaps", "--method", "feca"], "refine of FeCA must be True or False"),
-            (["-p", "speed=3"], "parameters of FeCA must be among"),
-            (["-p", "n_clusters=3"], "parameters of FeCA must be among n_local_clusters"),
+            (
+                ["-p", "speed=3"],
+                "None of feca, jigsaw, kfed, match, fuzzy, central has a parameter 'speed'. `fedjigsaw methods`",
+            ),
+            (["-p", "speed=3", "--method", "feca"], "parameters of FeCA must be among"),
+            (
+                ["-p", "n_clusters=3", "--method", "feca"],
+                "parameters of FeCA must be among n_local_clusters",
+            ),
             (["--method", "feca", "--method", "x", "--runs", "9999"], "name of a method"),
             (["--rows", "."], "is a folder; name a file"),
             (["--rows", "/nowhere/rows.jsonl"], "There is no folder /nowhere"),
@@ -199,7 +206,9 @@ class TestAsAProcess:
             "simulate", "--dataset", "s1", FEDJIGSAW_DATA="", FEDJIGSAW_CACHE=str(tmp_path)
         )
         assert done.returncode == 6
-        assert done.stderr.startswith("Error: file of data set 's1' must be in FEDJIGSAW_DATA")
+        assert done.stderr.startswith(
+            "Error: Data set 's1' is not here: no ssets/s1.txt in FEDJIGSAW_DATA"
+        )
         assert done.stderr.count("\n") == 1
         assert done.stdout == ""
 
@@ -225,6 +234,11 @@ class TestAsAProcess:
 
 
 class TestReproduce:
+    def test_a_folder_that_cannot_be(self, run, tmp_path):
+        (tmp_path / "file").write_text("")
+        with pytest.raises(FedJigsawError, match="No rows can be written to .*file: "):
+            run("reproduce", "sigma", "--out", tmp_path / "file")
+
     def test_lists_tables_and_what_is_done(self, run, tmp_path):
         shown = run("reproduce", "--out", tmp_path).stdout
         assert "table1" in shown
@@ -255,11 +269,33 @@ class TestReproduce:
     def test_rows_of_other_code_are_told(self, run, tmp_path, load_or_skip):
         load_or_skip("s1")
         words = ("reproduce", "sigma", "--runs", "1", "--out", tmp_path)
-        run(*words)
+        shown = " ".join(run(*words).stdout.split())
+        assert "No table of its own; the rows are in" in shown
         path = tmp_path / "sigma.jsonl"
         lines = [json.loads(line) | {"commit": "abc"} for line in path.read_text().splitlines()]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         assert "Some are of other commits or backends: abc (" in run(*words).stderr
+
+    def test_rows_of_other_parameters_are_told_and_replaced(self, run, tmp_path, load_or_skip):
+        load_or_skip("s1")
+        words = ("reproduce", "sigma", "--runs", "1", "--out", tmp_path)
+        run(*words)
+        path = tmp_path / "sigma.jsonl"
+        right = [json.loads(line) for line in path.read_text().splitlines()]
+        path.write_text("".join(json.dumps(row | {"n_clusters": 3}) + "\n" for row in right))
+        told = run(*words).stderr
+        assert "Rows with other parameters" in told
+        assert "sigma/iid/0 and 2 more." in told
+        again = [json.loads(line) for line in path.read_text().splitlines()]
+        assert [row["n_clusters"] for row in again] == [15, 15, 15]
+
+    def test_fresh_keeps_rows_when_the_data_are_not_there(self, run, tmp_path, monkeypatch):
+        (tmp_path / "sigma.jsonl").write_text("{}\n")
+        for name in ("FEDJIGSAW_DATA", "FEDJIGSAW_CACHE"):
+            monkeypatch.setenv(name, str(tmp_path / "nothing"))
+        with pytest.raises(FedJigsawError, match="fedjigsaw data fetch ssets"):
+            run("reproduce", "sigma", "--fresh", "--out", tmp_path)
+        assert (tmp_path / "sigma.jsonl").read_text() == "{}\n"
 
 
 class TestAutoK:
@@ -342,6 +378,20 @@ class TestCompare:
             purity[bool(scale)] = row["purity"]
         assert purity[True] > 0.99 > purity[False]
 
+    def test_files_of_one_name_in_several_folders(self, run, tmp_path, rng):
+        files = [tmp_path / site / "data.csv" for site in ("bern", "lyon")]
+        for file in files:
+            file.parent.mkdir()
+            file.write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rng.normal(size=(30, 2))))
+        words = ("-k", "2", "--method", "jigsaw", "-o", tmp_path / "c.png", "--force")
+        shown = run("compare", *files, *words).stdout
+        assert "bern/data.csv, lyon/data.csv: 2 sites, 60 rows" in shown
+        assert "data.csv: 1 sites" not in shown
+        with pytest.raises(
+            FedJigsawError, match=r"data.csv is given twice; every site counts once"
+        ):
+            run("compare", files[0], tmp_path / "lyon" / ".." / "bern" / "data.csv", *words)
+
     def test_a_column_with_a_comma_in_its_name(self, run, tmp_path, rng):
         file = tmp_path / "a.csv"
         rows = "".join(f"{x},{y},0\n" for x, y in rng.normal(size=(30, 2)))
@@ -361,7 +411,7 @@ class TestCompare:
         [
             ([], "data of compare must be files or --dataset; got neither"),
             (["FILE", "--dataset", "s1", "-k", "3"], "got both"),
-            (["FILE"], "-k of compare must be given for your own files"),
+            (["FILE"], "How many clusters\\? Say -k 4"),
             (["FILE", "-k", "3", "--columns", "x,z"], "'z'"),
             (["FILE", "-k", "3", "--label", "nothing"], "nothing"),
             (["FILE", "-k", "3"], "kind"),  # a column of words
@@ -392,5 +442,5 @@ def test_how_k_was_chosen_as_a_picture(run, tmp_path, monkeypatch):
     run("aggregate", "a.summary", "-k", "auto", "-o", "model")
     run("inspect", "model", "--picture", "k.png")
     assert (tmp_path / "k.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(FedJigsawError, match="must be of a model; got another file"):
+    with pytest.raises(FedJigsawError, match="is no model"):
         run("inspect", "a.summary", "--picture", "k2.png")

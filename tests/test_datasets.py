@@ -82,7 +82,9 @@ class TestWithoutData:
     @pytest.mark.parametrize("name", ["s1", "cifar10-features"])
     def test_says_where_it_looked_and_what_to_do(self, empty_home, name):
         advice = "fetch ssets" if name == "s1" else "no download"
-        with pytest.raises(DatasetError, match=f"(?s)data set '{name}'.*cache.*{advice}"):
+        with pytest.raises(
+            DatasetError, match=f"(?s)Data set '{name}' is not here.*cache.*{advice}"
+        ):
             datasets.load(name)
         assert not datasets.SOURCES[name].is_here
 

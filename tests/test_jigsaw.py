@@ -17,6 +17,7 @@ from fedjigsaw import (
     metrics,
     partition,
 )
+from fedjigsaw.clouds import settle_clouds
 from fedjigsaw.engine import run_rounds
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.guards import Guard
@@ -43,6 +44,16 @@ def aggregate(method, *summaries):
 
 
 class TestByHand:
+    def test_a_cloud_that_pushes_a_center_away_from_all_others_does_not_soften(self):
+        """As points, {3} and {4, 5}. The one at 3 is so wide that, as a cloud, half of it would pull
+        the two centers to -5 and 7, and then 3, 4 and 5 are all nearest to 7: nobody's at -5."""
+        sent = Summary(32, [[3.0], [5.0], [4.0]], counts=[18, 6, 8], sse=[1494.0, 18.0, 56.0])
+        as_clouds = settle_clouds(sent.centers, sent.counts, sent.sse, [[3.0], [62 / 14]])
+        assert as_clouds.ravel() == pytest.approx([-5.149, 6.642], abs=0.001)
+        assert np.unique(nearest(sent.centers, as_clouds)[0]).tolist() == [1]
+        found = aggregate(Jigsaw(2), sent).centers
+        assert sorted(found.ravel()) == pytest.approx([3.0, 62 / 14])
+
     def test_summarize(self):
         """Clusters {0, 2} and {10, 14}: means 1 and 12, two rows each, sums 2 and 8."""
         X = np.array([[0.0], [2.0], [10.0], [14.0]])

@@ -1,3 +1,4 @@
+import tracemalloc
 from typing import ClassVar
 
 import numpy as np
@@ -6,7 +7,7 @@ from sklearn.cluster import KMeans
 
 from fedjigsaw import Broadcast, FewerClustersWarning, KFed, Summary
 from fedjigsaw.errors import ParameterError
-from fedjigsaw.kfed import cluster_by_projection, farthest_first
+from fedjigsaw.kfed import cluster_by_projection, farthest_first, project
 from fedjigsaw.kmeans import kmeans
 
 
@@ -59,6 +60,28 @@ class TestClient:
         found = cluster_by_projection(X, 2, rng=np.random.default_rng(0), n_init=1)
         assert found.labels.tolist() in ([0] * 30 + [1] * 30, [1] * 30 + [0] * 30)
         assert np.allclose(found.centers[:, 0], [-50, 50], atol=0.2)
+
+    @pytest.mark.parametrize("shape", [(40, 12), (12, 12), (12, 40), (3, 40)])
+    def test_projection_equals_the_singular_value_decomposition(self, rng, shape):
+        X = rng.normal(size=shape)
+        left, sizes, _ = np.linalg.svd(X, full_matrices=False)
+        expected = (left * sizes)[:, :3][:, ::-1]
+        assert np.allclose(abs(project(X, 3)), abs(expected))
+
+    def test_rows_in_fewer_dimensions_than_are_asked_for(self, rng):
+        """Rounding leaves some eigenvalues of zero slightly below it."""
+        for _ in range(20):
+            X = np.outer(rng.normal(size=9), rng.normal(size=50))
+            projected = project(X, 4)
+            assert np.isfinite(projected).all()
+            assert np.allclose(np.linalg.norm(projected, axis=1), np.linalg.norm(X, axis=1))
+
+    def test_many_columns_need_no_matrix_of_columns_times_columns(self, rng):
+        X = rng.normal(size=(20, 4000))  # 4000 x 4000 would be 128 MB, the rows are 0.64
+        tracemalloc.start()
+        cluster_by_projection(X, 3, rng=rng, n_init=1)
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+        tracemalloc.stop()
 
     def test_rows_between_two_clusters_do_not_start(self):
         """The start is the mean of the core; Lloyd's iterations then take all rows in."""

@@ -7,8 +7,11 @@ from fedjigsaw import Broadcast, FewerClustersWarning, MatchAveraging, Summary
 from fedjigsaw.errors import MessageError
 
 
-def aggregate(*sets, k=2):
-    summaries = [Summary(n_samples=9, centers=c, client=str(i)) for i, c in enumerate(sets)]
+def aggregate(*sets, k=2, most_rows=None):
+    summaries = [
+        Summary(n_samples=10 if i == most_rows else 9, centers=c, client=str(i))
+        for i, c in enumerate(sets)
+    ]
     method = MatchAveraging(k)
     return method.aggregate(summaries, Broadcast(0, 0), np.random.default_rng(0)).centers
 
@@ -23,6 +26,20 @@ def test_a_second_look_mends_the_first_pairing():
     """The start pairs 3 with 0 and 100 with 10; with the means of all, 3 and 4 belong together."""
     sets = [[[0.0], [10.0]], [[3.0], [100.0]], [[4.0], [100.0]], [[5.0], [100.0]]]
     assert sorted(aggregate(*sets).ravel()) == [3.0, 77.5]
+
+
+@pytest.mark.parametrize(
+    ("most_rows", "expected"),
+    [
+        (0, [[11, 4], [6, 7]]),  # (4, 1) (4, 1) (3, 2), and (1, 3) (1, 0) (4, 4)
+        (1, [[12, 6], [5, 5]]),  # (4, 1) (4, 1) (4, 4), and (1, 0) (1, 3) (3, 2)
+        (2, [[9, 8], [8, 3]]),  # (4, 4) (1, 3) (4, 1), and (3, 2) (4, 1) (1, 0)
+    ],
+)
+def test_of_clients_with_as_many_centers_that_with_the_most_rows_comes_first(most_rows, expected):
+    """Each start ends at pairs of its own."""
+    sets = [[[4.0, 1.0], [1.0, 3.0]], [[4.0, 1.0], [1.0, 0.0]], [[4.0, 4.0], [3.0, 2.0]]]
+    assert 3 * aggregate(*sets, most_rows=most_rows) == pytest.approx(np.array(expected))
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,14 @@ from fedjigsaw import (
     sites,
 )
 from fedjigsaw.describe import describe
-from fedjigsaw.errors import DataError, FedJigsawError, MessageError, ParameterError
+from fedjigsaw.errors import (
+    CountsWarning,
+    DataError,
+    FedJigsawError,
+    ForeignSummaryWarning,
+    MessageError,
+    ParameterError,
+)
 from fedjigsaw.formats import ModelFile, Score, SummaryFile, encode
 from fedjigsaw.guards import Guard
 
@@ -108,6 +116,52 @@ class TestLocalLabels:
         other = replace(summaries["0"], summary=stranger)
         with pytest.raises(MessageError, match="among those of the model, '0', '1', .*; got 'x'"):
             next(sites.assign(paths(grid_sites[0])[0], model, local=other))
+
+    def all_labels(self, *words, **options):
+        return [part.labels for part in sites.assign(*words, **options)]
+
+    def test_the_summary_of_another_client_of_the_model(self, grid_sites, made, tmp_path):
+        summaries, model = made
+        path = paths(grid_sites[0])[1]
+        told = r"The summary of '0' does not look like one of .*1.csv: it was made from .* rows, and here are"
+        with pytest.raises(MessageError, match=told + r".*Give --local the summary of '1'"):
+            self.all_labels(path, model, local=summaries["0"])
+        shutil.copy(path, tmp_path / "data.csv")  # whose these are, nobody knows for sure
+        with pytest.warns(ForeignSummaryWarning, match="Unless these are rows of '0'"):
+            self.all_labels(tmp_path / "data.csv", model, local=summaries["0"])
+
+    def test_one_with_as_many_rows(self, rng, tmp_path):
+        """By counts, where there are any; else by centers that nobody is near to."""
+        a = rng.normal(size=(40, 2))
+        b = a + 100
+        for name, rows in (("a", [a, b[:8]]), ("b", [a[:8], b]), ("c", [a, a[:8] + 1])):
+            np.savez(tmp_path / f"{name}.npz", X=np.concatenate(rows), columns=["x", "y"])
+        for method, other, words in (
+            ("jigsaw", "b", "67% of the rows would belong to other centers"),
+            ("jigsaw", "c", "1 of its 2 centers are nearest to no row"),
+            ("feca", "c", "1 of its 2 centers are nearest to no row"),
+        ):
+            made = {
+                n: sites.summarize(tmp_path / f"{n}.npz", 2, method=method) for n in ("a", other)
+            }
+            model = sites.aggregate(made, 2)
+            self.all_labels(tmp_path / "a.npz", model, local=made["a"])
+            with pytest.raises(MessageError, match=words):
+                self.all_labels(tmp_path / f"{other}.npz", model, local=made["a"])
+
+    @pytest.mark.filterwarnings("error::fedjigsaw.errors.ForeignSummaryWarning")
+    @pytest.mark.parametrize("guard", [Guard(1), Guard(9), Guard(9, "rounded"), Guard(5, "none")])
+    @pytest.mark.parametrize("max_rows", [80, 10_000])
+    def test_a_site_is_never_suspected_of_its_own_summary(self, grid_sites, guard, max_rows):
+        found = paths(grid_sites[0])
+        for method in ("jigsaw", "feca"):
+            options = {"method": method, "guard": guard, "max_rows": max_rows}
+            made = {path.stem: sites.summarize(path, 15, **options) for path in found}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CountsWarning)
+                model = sites.aggregate(made, 15)
+            for path in found:
+                self.all_labels(path, model, local=made[path.stem])
 
 
 def test_every_site_takes_its_own_number_of_local_clusters(grid_sites):
@@ -242,7 +296,7 @@ class TestFitTogether:
     def test_without(self, two):
         with pytest.raises(ParameterError, match="--without of aggregate must be among '0'"):
             sites.aggregate({"A": two[2]}, 3, without=["x"])
-        with pytest.raises(ParameterError, match="at least one"):
+        with pytest.raises(ParameterError, match="Without '0', no summary is left"):
             sites.aggregate({"A": two[2]}, 3, without=["0"])
 
     def test_fewer_clusters(self, two):
@@ -291,6 +345,11 @@ class TestDescribe:
             assert words in "\n".join(describe(content, 1))
 
 
+def unsigned(line):
+    """Without fingerprints: other processors may round the last digit otherwise."""
+    return re.sub(r"\b[0-9a-f]{16}\b", "fingerprint", line)
+
+
 def test_the_commands_of_the_docs(tmp_path):
     """docs/sites.md, literally."""
     text = (ROOT / "docs" / "sites.md").read_text()
@@ -302,7 +361,15 @@ def test_the_commands_of_the_docs(tmp_path):
         env={**os.environ, "PATH": path},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "3 sites: 1,200 rows" in done.stdout
+    shown = [
+        unsigned(line)
+        for block in re.findall(r"```text\n(.*?)```", text, re.S)
+        for line in block.splitlines()
+        if line != "..."
+    ]
+    printed = iter([unsigned(line) for line in done.stdout.splitlines()])
+    assert [line for line in shown if line not in printed] == []  # all are there, in this order
+    assert len(shown) > 50
     labels = pa.parquet.read_table(tmp_path / "bern-labels.parquet")
     assert labels.column_names == ["patient", "label", "distance"]
     assert labels["patient"].to_pylist()[:2] == ["bern-000", "bern-001"]
@@ -383,6 +450,34 @@ class TestCommands:
         assert "60 of the rows, drawn at random" in told
         assert "Mean squared distance of all rows" in told
 
+    @pytest.mark.parametrize("words", ["-k 7", "-k 5 --max-rows 4"])
+    def test_fewer_rows_than_clusters_are_told(self, run, tmp_path, words):
+        (tmp_path / "six.csv").write_text("x,y\n" + "".join(f"{i},{i}\n" for i in range(6)))
+        done = run(f"summarize six.csv -o six --min-cluster-size 1 {words}")
+        n_rows, k = ("6", "7") if "7" in words else ("4", "5")
+        told = f"six.csv has {n_rows} rows to cluster, fewer than the {k} clusters asked for: it sends {n_rows} centers at most"
+        assert told in " ".join(done.stderr.split())
+        assert f"6 rows -> {n_rows} centers" in done.stdout
+        for k in ("6", "auto"):
+            assert not run(f"summarize six.csv -o six --force --min-cluster-size 1 -k {k}").stderr
+
+    def test_labels_by_a_foreign_summary_are_told(self, run):
+        run("summarize a.parquet -k 3 -o a.summary")
+        run("summarize b.csv -k 3 -o b.summary --client bern")
+        run("aggregate a.summary b.summary -k 3 -o model")
+        assert "Unless these are rows of 'a'" in " ".join(
+            run("assign b.csv --model model -o l.csv --local a.summary").stderr.split()
+        )
+        assert not run("assign b.csv --model model -o l.csv --force --local b.summary").stderr
+
+    def test_a_refused_summary_leaves_no_labels(self, run, tmp_path):
+        run("summarize a.parquet -k 3 -o a.summary")
+        run("summarize b.csv -k 3 -o b.summary")
+        run("aggregate a.summary b.summary -k 3 -o model")
+        with pytest.raises(MessageError, match="Give --local the summary of 'b'"):
+            run("assign b.csv --model model -o l.csv --local a.summary")
+        assert not (tmp_path / "l.csv").exists()
+
     def test_same_site_twice(self, run):
         run("stats a.parquet -o a.stats --client s")
         run("stats b.csv -o b.stats --client s")
@@ -391,8 +486,9 @@ class TestCommands:
         ):
             run("scaler a.stats b.stats -o scaler.json")
         run("summarize a.parquet -k 3 -o a.summary")
-        with pytest.raises(ParameterError, match="each given once"):
-            run("aggregate a.summary a.summary -k 3 -o model")
+        for words in ("aggregate a.summary a.summary -k 3 -o m", "scaler a.stats a.stats -o m"):
+            with pytest.raises(ParameterError, match=r"a.* is given twice; every site counts once"):
+                run(words)
 
     def test_fewer_clusters_is_a_warning(self, run):
         run("summarize a.parquet -k 3 -o a.summary")

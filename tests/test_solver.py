@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
 from fedjigsaw import solver
-from fedjigsaw.solver import _Search, distinct_rows, solve, solve_each
+from fedjigsaw.solver import _Moves, _Search, distinct_rows, solve, solve_each
 
 TIGHT = np.array([-0.2, -0.1, 0.0, 0.1, 0.2])
 
@@ -221,3 +221,13 @@ def test_distinct_rows():
     assert rows.tolist() == [[1, 9, 9, 9, 9], [2, 0, 0, 0, 0], [2, 0, 0, 0, 1]]
     assert w.tolist() == [2, 4, 9]
     assert (rows[inverse] == X).all()
+
+
+def test_a_center_is_not_moved_into_the_cluster_that_inherits_its_rows(rng):
+    """Net gains: (1, 0) 8, tried before; (0, 1) 5, but 0 inherits from 1; then (0, 2), 1."""
+    gains, losses = np.array([10.0, 8.0, 0.0]), np.array([0.0, 5.0, 9.0])
+    moves = _Moves(gains, np.zeros((3, 2, 1)), losses, heirs=np.array([2, 0, 1]))
+    search = _Search(np.arange(3.0)[:, None], np.ones(3), rng, 300, 1e-4)
+    assert search._candidates(moves, 1) == [(0, 2)]
+    free = _Moves(gains, moves.parts, losses, heirs=np.array([2, 2, 1]))
+    assert search._candidates(free, 1) == [(0, 1)]

@@ -134,10 +134,10 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("name", "content", "words"),
         [
-            ("t.csv", "", "readable as CSV"),
-            ("t.csv", "a,b\n", "at least one row long"),
+            ("t.csv", "", "t.csv is empty"),
+            ("t.csv", "a,b\n", "t.csv has no rows"),
             ("t.csv", "a,a\n1,2\n", r"named differently; got twice \['a'\]"),
-            ("t.csv", "a,b\n1,2\n3\n", "readable as CSV"),
+            ("t.csv", "a,b\n1,2\n3\n", "cannot be read as CSV"),
             (
                 "t.csv",
                 "a,b\n1,2\n3,four\n",
@@ -147,11 +147,11 @@ class TestBadInput:
             ("t.csv", "a\n1\n2\n1_000\n", "column 'a' .* got '1_000' in row 3"),
             ("t.csv", "a\n1\n1e200\n", "column 'a' .* got 1e.200 in row 2"),
             ("t.csv", "a\n1\n\n3\n", "missing ones: 1 in 'a'"),
-            ("t.csv", '"a\nb",c\n1,2\n', "printable letters|readable as CSV"),
+            ("t.csv", '"a\nb",c\n1,2\n', "printable letters|cannot be read as CSV"),
             ("t.csv", b"a\n\xff\xfe\n", "t.csv"),
-            ("t.parquet", b"not parquet at all", "readable as PARQUET"),
-            ("t.npy", b"\x93NUMPY junk", "readable as NPY"),
-            ("t.npz", b"PK junk", "readable as NPZ"),
+            ("t.parquet", b"not parquet at all", "cannot be read as PARQUET"),
+            ("t.npy", b"\x93NUMPY junk", "cannot be read as NPY"),
+            ("t.npz", b"PK junk", "cannot be read as NPZ"),
             ("t.txt", "a", "ending of .*t.txt must be one of .csv"),
         ],
     )
@@ -162,10 +162,10 @@ class TestBadInput:
             read(path)
 
     def test_missing_file_and_folder(self, tmp_path):
-        with pytest.raises(DataError, match="there and a plain file"):
+        with pytest.raises(DataError, match="There is no file"):
             open_table(tmp_path / "no.csv")
         (tmp_path / "d.csv").mkdir()
-        with pytest.raises(DataError, match="plain file"):
+        with pytest.raises(DataError, match="is a folder; name a file"):
             open_table(tmp_path / "d.csv")
 
     def test_columns(self, files):
@@ -184,7 +184,7 @@ class TestBadInput:
 
     def test_no_pickle(self, tmp_path):
         np.save(tmp_path / "t.npy", np.array([[object()]], dtype=object), allow_pickle=True)
-        with pytest.raises(DataError, match="readable as NPY"):
+        with pytest.raises(DataError, match="cannot be read as NPY"):
             open_table(tmp_path / "t.npy")
 
     @pytest.mark.parametrize("array", [np.zeros(3), np.zeros((2, 2, 2)), np.array([["a"]])])

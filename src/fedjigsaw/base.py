@@ -322,7 +322,7 @@ class FederatedClusterer(
 
 
 def label_locally(
-    method: FederatedClusterer | type[FederatedClusterer],
+    method: FederatedClusterer,
     model: Model,
     summary: Summary,
     rows: Floats,

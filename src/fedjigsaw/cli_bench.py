@@ -29,12 +29,12 @@ from fedjigsaw._console import (
 from fedjigsaw.bench import compare, runner
 from fedjigsaw.bench.cells import SPLITS, Cell, deal, fit, origin, over_seeds, own_files, run
 from fedjigsaw.bench.runner import write_rows
-from fedjigsaw.bench.studies import Study, find, jobs_of, studies
+from fedjigsaw.bench.studies import Job, Study, find, jobs_of, studies
 from fedjigsaw.describe import describe_support
 from fedjigsaw.errors import ParameterError, complaint
 from fedjigsaw.formats import write_whole
 from fedjigsaw.jigsaw import support_of
-from fedjigsaw.methods import METHODS, make
+from fedjigsaw.methods import DEFAULT, METHODS, make
 
 app = typer.Typer()
 
@@ -62,15 +62,16 @@ def demo(
     pictures.check_format(picture.suffix)
     data = datasets.load("gaussian-grid")
     k = data.n_clusters
-    feca = Cell("gaussian-grid", "feca", k, seed, 10, "dirichlet", alpha=0.3, min_size=k)
-    cells = [replace(feca, method=name) for name in METHODS]
+    main = Cell("gaussian-grid", DEFAULT, k, seed, 10, "dirichlet", alpha=0.3, min_size=k)
+    cells = [replace(main, method=name) for name in METHODS]
     fitted = {cell.method: run(cell, data) for cell in track(cells, "Methods")}
     rows = [row for _, row in fitted.values()]
-    figure = pictures.roadmap(fitted["feca"][0], data, deal(data.y, feca))
+    methods = {name: method for name, (method, _) in fitted.items()}
+    figure = pictures.roadmap(methods, data, deal(data.y, main))
     write_whole(picture, pictures.render(figure, picture.suffix))
     if rows_file is not None:
         write_rows(rows_file, rows)
-    model = fitted["jigsaw"][0].model_
+    model = methods[DEFAULT].model_
     if as_json:
         support = {name: values.tolist() for name, values in (support_of(model) or {}).items()}
         print_json({"rows": rows, "support": support, "picture": str(picture)})
@@ -205,7 +206,9 @@ def compare_methods(
         raise ParameterError(complaint("data", "compare", "files or --dataset", got))
     if files:
         if k is None:
-            raise ParameterError(complaint("-k", "compare", "given for your own files", None))
+            raise ParameterError(
+                "How many clusters? Say -k 4, or -k auto for methods that find their number."
+            )
         data, ids = own_files(
             files, split_names(columns), label, scale=scale, drop_missing=drop_missing
         )
@@ -265,14 +268,14 @@ def reproduce(
         _list(folder, as_json)
         return
     chosen = find(tables)
-    if fresh:
-        for study in chosen:
-            runner.result_file(folder, study.name).unlink(missing_ok=True)
     wanted = [job for study in chosen for job in jobs_of(study, runs)]
+    if fresh:
+        runner.forget(wanted, folder)
     todo = runner.missing(wanted, folder)
     if len(todo) < len(wanted):
         err.print(f"{len(wanted) - len(todo)} of {len(wanted)} cells are in {folder} already.")
         _tell_other_origins(folder, chosen)
+    _tell_other_cells(folder, todo)
     try:
         with count_steps("Cells", len(todo)) as progress:
             runner.run_jobs(wanted, folder, n_jobs=jobs, progress=progress)
@@ -280,15 +283,8 @@ def reproduce(
         kept = len(wanted) - len(runner.missing(wanted, folder))
         err.print(f"Interrupted. {kept} of {len(wanted)} cells are kept; run it again to go on.")
         raise
-    keys = {job.key for job in wanted}
-    rows = {
-        study.name: [
-            row
-            for row in runner.read_rows(runner.result_file(folder, study.name))
-            if runner.key_of(row) in keys
-        ]
-        for study in chosen
-    }
+    done = runner.finished(wanted, folder).values()
+    rows = {study.name: [row for row in done if row["table"] == study.name] for study in chosen}
     if as_json:
         print_json(
             {
@@ -303,6 +299,9 @@ def reproduce(
         return
     for study in chosen:
         _print_study(study, rows[study.name])
+        if not study.numbers:
+            path = runner.result_file(folder, study.name)
+            out.print(f"No table of its own; the rows are in {escape(str(path))}.\n")
 
 
 # ------------------------------------------------------------------------- reading and printing
@@ -347,8 +346,11 @@ def _params_by_method(
         for name in names
         if name in METHODS
     }
+    unknown = {p: v for p, v in params.items() if not any(p in own for own in chosen.values())}
+    if unknown and len(chosen) > 1:
+        told = f"None of {', '.join(chosen)} has a parameter {', '.join(map(repr, unknown))}."
+        raise ParameterError(f"{told} `fedjigsaw methods` lists what each has.")
     for name in names:
-        unknown = {p: v for p, v in params.items() if not any(p in own for own in chosen.values())}
         make(name, k, 0, **chosen.get(name, {}), **unknown).check()
     return chosen
 
@@ -392,6 +394,17 @@ def _tell_other_origins(folder: Path, chosen: list[Study]) -> None:
     if others:
         told = escape(", ".join(sorted(others)))
         err.print(f"Some are of other commits or backends: {told}. --fresh makes all anew.")
+
+
+def _tell_other_cells(folder: Path, todo: Sequence[Job]) -> None:
+    """Rows that are there but hold something else: why a finished table is computed again."""
+    files = {runner.result_file(folder, job.study) for job in todo}
+    there = {runner.key_of(row) for path in files for row in runner.read_rows(path)}
+    others = [job.key for job in todo if job.key in there]
+    if others:
+        told = f"Rows with other parameters, replaced as these cells are made anew: {others[0]}"
+        told += f" and {len(others) - 1} more" * (len(others) > 1)
+        err.print(f"{escape(told)}.")
 
 
 def _print_study(study: Study, rows: list[runner.Row]) -> None:

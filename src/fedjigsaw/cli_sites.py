@@ -1,7 +1,7 @@
 """Commands of one round by file: stats, scaler, summarize, aggregate, assign, score, inspect."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,6 +33,8 @@ from fedjigsaw.errors import (
     CountsWarning,
     DataError,
     FewerClustersWarning,
+    FewerRowsWarning,
+    ForeignSummaryWarning,
     ParameterError,
     complaint,
 )
@@ -91,6 +93,7 @@ def scaler(
     """At the coordinator: merge the sites' statistics into one scaler, exactly."""
     check_outputs(output, force=force, inputs=files)
     loaded = {str(path): formats.load(path, Stats) for path in files}
+    _check_once(files)
     sites.check_different({name: s.client for name, s in loaded.items()})
     merged = scaling.merge(list(loaded.values()))
     formats.save_scaler(merged, output)
@@ -128,7 +131,10 @@ def summarize(
 ) -> None:
     """At a site: cluster the rows and write the one summary that leaves."""
     check_outputs(output, force=force, inputs=[data, scaler_file])
-    with count_rows("Rows", open_table(data).n_rows) as progress:
+    with (
+        _warnings_told(FewerRowsWarning),
+        count_rows("Rows", open_table(data).n_rows) as progress,
+    ):
         file = sites.summarize(
             data,
             k,
@@ -169,14 +175,9 @@ def aggregate(
     """At the coordinator: put the summaries together to a model."""
     check_outputs(output, force=force, inputs=files)
     loaded = {str(path): formats.load(path, SummaryFile) for path in files}
-    if len(loaded) < len(files):
-        raise ParameterError(complaint("summaries", "aggregate", "each given once", "one twice"))
-    with warnings.catch_warnings(record=True) as caught:
-        for kind in (CountsWarning, FewerClustersWarning):
-            warnings.simplefilter("always", kind)
+    _check_once(files)
+    with _warnings_told(CountsWarning, FewerClustersWarning):
         model = sites.aggregate(loaded, k, without=without or (), seed=seed)
-    for warning in caught:
-        err.print(f"[yellow]Warning:[/] {escape(str(warning.message))}")
     formats.save(model, output)
     found = len(model.model.centers)
     told = f"{len(model.clients)} sites, {model.n_samples:,} rows -> {found} centers"
@@ -206,7 +207,7 @@ def assign(
     fields = [("label", pa.int64())] + [("distance", pa.float64())] * distances
     n_rows = open_table(data, columns=file.columns, id_column=id_column).n_rows
     written = 0
-    with count_rows("Rows", n_rows) as progress:
+    with _warnings_told(ForeignSummaryWarning), count_rows("Rows", n_rows) as progress:
         parts = sites.assign(
             data,
             file,
@@ -298,11 +299,29 @@ def inspect(
 # ----------------------------------------------------------------------------------------- parts
 
 
+@contextmanager
+def _warnings_told(*kinds: type[Warning]) -> Iterator[None]:
+    """Warnings of these kinds become lines on the screen, once the work inside is done."""
+    with warnings.catch_warnings(record=True) as caught:
+        for kind in kinds:
+            warnings.simplefilter("always", kind)
+        yield
+    for warning in caught:
+        err.print(f"[yellow]Warning:[/] {escape(str(warning.message))}")
+
+
+def _check_once(files: Sequence[Path]) -> None:
+    for file in files:
+        if files.count(file) > 1:
+            raise ParameterError(f"{file} is given twice; every site counts once.")
+
+
 def _draw_k_curve(content: formats.Content | Scaler, file: Path, picture: Path) -> None:
     from fedjigsaw.bench import pictures
 
     if not isinstance(content, ModelFile):
-        raise ParameterError(complaint("--picture", str(file), "of a model", "another file"))
+        raise ParameterError(f"--picture shows how a model's k was chosen; {file} is no model.")
+    pictures.check_format(picture.suffix)
     figure = pictures.k_curve(content.model)
     formats.write_whole(picture, pictures.render(figure, picture.suffix))
 

@@ -179,10 +179,8 @@ def _require(relative: str, name: str, advice: str) -> Path:
     path = _find(relative)
     if path is None:
         folder = os.environ.get("FEDJIGSAW_DATA", "not set")
-        places = f"FEDJIGSAW_DATA ({folder}) or the cache ({cache_folder()})"
-        raise DatasetError(
-            complaint("file", f"data set {name!r}", f"in {places}", f"no {relative}", advice)
-        )
+        places = f"FEDJIGSAW_DATA ({folder}) or in the cache ({cache_folder()})"
+        raise DatasetError(f"Data set {name!r} is not here: no {relative} in {places}. {advice}")
     return path
 
 

@@ -13,8 +13,9 @@
     └── FederationError      8   a server or site of a federation is not there, or refuses
 
 Each class is also the built-in exception that scikit-learn's users expect (``ValueError`` for a bad
-parameter, and so on). Every message follows one template: *what* of *whom* must be *allowed*; got
-*value*. Then what to do, where there is something to do.
+parameter, and so on). A wrong value is told by one template: *what* of *whom* must be *allowed*;
+got *value*. Where a plain sentence says it better (there is no file x), it stands instead. Then
+what to do, where there is something to do.
 """
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "FedJigsawError",
     "FederationError",
     "FewerClustersWarning",
+    "FewerRowsWarning",
+    "ForeignSummaryWarning",
     "MessageError",
     "ParameterError",
     "QuorumError",
@@ -93,8 +96,16 @@ class FewerClustersWarning(UserWarning):
     """The summaries held fewer groups than the clusters asked for; none was invented."""
 
 
+class FewerRowsWarning(UserWarning):
+    """A site has fewer rows than there are clusters; it sends a center for each row at most."""
+
+
+class ForeignSummaryWarning(UserWarning):
+    """A summary that should be a site's own does not look like one of these rows."""
+
+
 def complaint(what: str, whom: str, allowed: str, got: object, advice: str = "") -> str:
-    """Fill in the one template of all error messages.
+    """Fill in the template of error messages about a value.
 
     Examples
     --------

@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from fedjigsaw import scaling
 from fedjigsaw._inputs import Floats, Ints, stream
-from fedjigsaw.base import label_locally
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import (
     DataError,
     FewerClustersWarning,
+    FewerRowsWarning,
+    ForeignSummaryWarning,
     MessageError,
     ParameterError,
     complaint,
@@ -96,7 +97,8 @@ def summarize(
     if broadcast is None and estimator.total_rounds > 1:
         allowed = "one that needs a single round"
         got = f"{method!r}, which needs {estimator.total_rounds}"
-        raise ParameterError(complaint("method", "summarize", allowed, got))
+        advice = "For several rounds there is `fedjigsaw federation`."
+        raise ParameterError(complaint("method", "summarize", allowed, got, advice))
     if scaler is not None:
         columns = scaler.columns if columns is None else columns
         if set(columns) != set(scaler.columns):
@@ -109,6 +111,13 @@ def summarize(
     name = client or path.stem
     sampling = stream(seed, 0, f"sample of {name}")
     rows, n_samples = table.read(max_rows=max_rows, rng=sampling, progress=progress)
+    if n_clusters != "auto" and len(rows) < int(n_clusters):
+        warnings.warn(
+            f"{path} has {len(rows)} rows to cluster, fewer than the {n_clusters} clusters asked "
+            f"for: it sends {len(rows)} centers at most. That is in order for a small site.",
+            FewerRowsWarning,
+            stacklevel=2,
+        )
     rows = rows if scaler is None else scaler.scale(rows)
     guard = guard or Guard()
     own = estimator.at_client(name)
@@ -148,7 +157,7 @@ def aggregate(
         raise ParameterError(complaint("--without", "aggregate", allowed, unknown))
     kept = {name: file for name, file in files.items() if file.summary.client not in without}
     if not kept:
-        raise ParameterError(complaint("summaries", "aggregate", "at least one", "none"))
+        raise ParameterError(f"Without {', '.join(map(repr, without))}, no summary is left.")
     check_fit_together(kept)
     ordered = sorted(kept.values(), key=lambda file: file.summary.client)
     first = ordered[0]
@@ -235,13 +244,14 @@ def assign(
     """
     if local is not None:
         local = _own_summary(local, file)
+    counts: Ints = np.zeros(0 if local is None else len(local.summary.centers), dtype=np.int64)
     table = open_table(path, columns=file.columns, id_column=id_column, drop_missing=drop_missing)
     for batch in table.batches():
         labels = np.full(len(batch.kept), -1, dtype=np.int64)
         distances = np.full(len(batch.kept), np.nan)
         if len(batch.rows):
             rows = batch.rows if file.scaler is None else file.scaler.scale(batch.rows)
-            labels[batch.kept], distances[batch.kept] = _label(rows, file.model, local)
+            labels[batch.kept], distances[batch.kept] = _label(rows, file.model, local, counts)
         missing = ~batch.kept
         ids = batch.ids
         yield Assigned(
@@ -250,6 +260,8 @@ def assign(
             pa.array(ids) if isinstance(ids, np.ndarray) else ids,
         )
         progress(len(batch.kept))
+    if local is not None:
+        _check_own(local, counts, path, file.clients)
 
 
 def _own_summary(local: SummaryFile, file: ModelFile) -> SummaryFile:
@@ -269,13 +281,51 @@ def _own_summary(local: SummaryFile, file: ModelFile) -> SummaryFile:
     return reorder(local, file.columns)
 
 
-def _label(rows: Floats, model: Model, local: SummaryFile | None) -> tuple[Ints, Floats]:
-    """Cluster of each row, and its distance to that cluster's center."""
+def _label(
+    rows: Floats, model: Model, local: SummaryFile | None, counts: Ints
+) -> tuple[Ints, Floats]:
+    """Cluster of each row, and its distance to that cluster's center; counts local clusters."""
     if local is None:
         return nearest(rows, model.centers)
-    labels = label_locally(METHODS[model.method].cls, model, local.summary, rows)
+    own = nearest(rows, local.summary.centers)[0]
+    counts += np.bincount(own, minlength=len(counts))
+    labels = METHODS[model.method].cls.label_centers(model, local.summary.centers)[own]
     distances: Floats = np.linalg.norm(rows - model.centers[labels], axis=1)
     return labels, distances
+
+
+def _check_own(local: SummaryFile, counts: Ints, path: Path, clients: Sequence[str]) -> None:
+    """Do these rows, counted by the nearest local center, look like those that were summarized?
+
+    New rows of the same site are a good reason for another number of them, so this only warns;
+    unless the file also bears another site's name.
+    """
+    misfit = _misfit(local, counts)
+    if not misfit:
+        return
+    client = local.summary.client
+    told = f"The summary of {client!r} does not look like one of {path}: {misfit}."
+    if path.stem != client and path.stem in clients:
+        raise MessageError(f"{told} Give --local the summary of {path.stem!r}.")
+    advice = (
+        f"Unless these are rows of {client!r}, the labels are wrong: --local takes a site's own."
+    )
+    warnings.warn(f"{told} {advice}", ForeignSummaryWarning, stacklevel=3)
+
+
+def _misfit(local: SummaryFile, counts: Ints) -> str:
+    """What contradicts that these counts are of the rows that were summarized; "" if nothing."""
+    summary, n_rows = local.summary, int(counts.sum())
+    if n_rows != summary.n_samples:
+        return f"it was made from {summary.n_samples:,} rows, and here are {n_rows:,}"
+    if not counts.all():
+        return f"{(counts == 0).sum()} of its {len(counts)} centers are nearest to no row"
+    if summary.counts is not None:
+        moved = np.abs(counts / n_rows - summary.counts / summary.counts.sum()).sum() / 2
+        # a guard's merging and rounding, or a sample, move some: on measured data half of this
+        if moved > 0.1 + np.sqrt(len(counts) / local.n_used):
+            return f"{moved:.0%} of the rows would belong to other centers than it says"
+    return ""
 
 
 def score(

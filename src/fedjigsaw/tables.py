@@ -78,7 +78,7 @@ class Table:
             yield Batch(rows[kept], kept, ids)
             start += len(rows)
         if not start:
-            raise DataError(complaint("file", str(self.path), "at least one row long", "none"))
+            raise DataError(f"{self.path} has no rows.")
 
     def read(
         self,
@@ -132,7 +132,7 @@ class Table:
             where,
             "finite numbers",
             f"{value} in row {row + 1}",
-            "Choose others with --columns.",
+            "Mend it, or name the columns to use with --columns.",
         )
 
     def _missing(self) -> str:
@@ -171,8 +171,12 @@ def open_table(
     if path.suffix not in READERS:
         allowed = "one of " + ", ".join(READERS)
         raise DataError(complaint("ending", str(path), allowed, repr(path.suffix)))
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name a file.")
     if not path.is_file():
-        raise DataError(complaint("file", str(path), "there and a plain file", "none"))
+        raise DataError(f"There is no file {path}.")
+    if not path.stat().st_size:
+        raise DataError(f"{path} is empty.")
     try:
         reader: Reader = READERS[path.suffix](path)
     except (
@@ -373,4 +377,4 @@ def _smallest(
 def _unreadable(path: Path, error: Exception) -> str:
     reason = " ".join(str(error).split())[:200]
     kind = path.suffix[1:].upper()
-    return complaint("file", str(path), f"readable as {kind}", f"{type(error).__name__}: {reason}")
+    return f"{path} cannot be read as {kind}: {reason or type(error).__name__}"

@@ -2,17 +2,19 @@ import builtins
 
 import pytest
 
-from fedjigsaw import FeCA, Jigsaw
+from fedjigsaw import Jigsaw
 from fedjigsaw.bench import pictures
 from fedjigsaw.errors import ExtraError, ParameterError
-from fedjigsaw.methods import METHODS
+from fedjigsaw.methods import METHODS, make
 
 MAGIC = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
 
 def draw(grid):
     data, ids = grid
-    return pictures.roadmap(FeCA(15, random_state=0).fit(data.X, clients=ids), data, ids)
+    names = ("feca", "jigsaw", "kfed")
+    fitted = {name: make(name, 15, 0).fit(data.X, clients=ids) for name in names}
+    return pictures.roadmap(fitted, data, ids)
 
 
 @pytest.fixture(scope="module")
@@ -20,18 +22,29 @@ def figure(grid):
     return draw(grid)
 
 
-def test_roadmap_shows_data_clients_messages_and_result(figure):
+def test_roadmap_shows_data_clients_messages_and_what_every_method_recovers(figure):
     titles = [axes.get_title() for axes in figure.axes]
-    assert len(titles) == 6
-    assert "What it recovers: 15 centers" in titles[2]
+    assert len(titles) == 8
+    assert "What Jigsaw recovers: 15 centers" in titles[2]
     assert "3 of 5 clients" in titles[3]
+    assert titles[6:] == ["FeCA", "k-FED"]
 
 
-def test_a_method_has_its_color(figure):
-    rings = figure.axes[2].collections[-1]
+@pytest.mark.parametrize(("place", "name"), [(2, "jigsaw"), (6, "feca"), (7, "kfed")])
+def test_a_method_has_its_color(figure, place, name):
     from matplotlib.colors import to_hex
 
-    assert to_hex(rings.get_edgecolor()[0]).upper() == METHODS["feca"].color
+    rings = figure.axes[place].collections[-1]
+    assert to_hex(rings.get_edgecolor()[0]).upper() == METHODS[name].color
+    assert len(rings.get_offsets()) == 15
+
+
+def test_every_mark_is_explained(figure):
+    told = [axes.get_xlabel() for axes in figure.axes]
+    assert "+ true center" in told[2]
+    assert "○ recovered center" in told[2]
+    assert "● sent" in told
+    assert "● center, larger for more rows, in a disc of their spread" in told[1]
 
 
 @pytest.mark.parametrize("suffix", MAGIC)
@@ -84,6 +97,15 @@ class TestKCurve:
         with pytest.raises(ParameterError, match="k_curve of a model must be there"):
             pictures.k_curve(Jigsaw(3, random_state=0).fit(data.X).model_)
 
+    def test_the_same_bytes(self, fitted):
+        first, second = (pictures.render(pictures.k_curve(fitted.model_), ".png") for _ in range(2))
+        assert first == second
+        assert first.startswith(MAGIC[".png"])
+
+    def test_one_cluster_only(self):
+        fitted = Jigsaw("auto", random_state=0).fit([[1.0, 2.0]] * 9)
+        assert pictures.render(pictures.k_curve(fitted.model_), ".png")
+
 
 def test_comparison_shows_each_method_in_its_color():
     from matplotlib.colors import to_hex
@@ -99,12 +121,3 @@ def test_comparison_shows_each_method_in_its_color():
     assert colors == [METHODS["feca"].color, METHODS["jigsaw"].color]
     known = [{**row, "purity": 0.5, "nmi": 0.4} for row in rows]
     assert len(pictures.comparison(known).axes) == 4
-
-    def test_the_same_bytes(self, fitted):
-        first, second = (pictures.render(pictures.k_curve(fitted), ".png") for _ in range(2))
-        assert first == second
-        assert first.startswith(MAGIC[".png"])
-
-    def test_one_cluster_only(self):
-        fitted = Jigsaw("auto", random_state=0).fit([[1.0, 2.0]] * 9)
-        assert pictures.render(pictures.k_curve(fitted), ".png")

@@ -1,5 +1,6 @@
 """Jobs on real worker processes and real files, interrupted and resumed."""
 
+import fcntl
 import json
 import os
 import signal
@@ -7,13 +8,14 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from fedjigsaw.bench import runner
 from fedjigsaw.bench.cells import Cell
-from fedjigsaw.bench.studies import Job
-from fedjigsaw.errors import DataError
+from fedjigsaw.bench.studies import Job, jobs_of, studies
+from fedjigsaw.errors import DataError, FedJigsawError
 
 CELL = Cell("gaussian-grid", "feca", 15, seed=0, n_clients=3, params={"n_init": 1})
 JOBS = [
@@ -45,6 +47,79 @@ def test_nothing_is_computed_twice(tmp_path):
     after = runner.read_rows(tmp_path / "toy.jsonl")
     assert [runner.key_of(row) for row in after] == [job.key for job in JOBS]
     assert [before[job.key] for job in JOBS[1:3]] == after[1:3]  # with their seconds: not made anew
+
+
+@pytest.mark.parametrize("other", [{"params": {"n_init": 2}}, {"n_clusters": 14}, {"share": 0.5}])
+def test_a_row_of_another_cell_with_the_same_name_is_made_again(tmp_path, other):
+    path = tmp_path / "toy.jsonl"
+    runner.run_jobs(JOBS[:2], tmp_path, n_jobs=1)
+    right, untouched = runner.read_rows(path)
+    runner.write_rows(path, [{**right, **other, "l2": -1}, untouched])
+    assert runner.missing(JOBS[:2], tmp_path) == JOBS[:1]
+    runner.run_jobs(JOBS[:2], tmp_path, n_jobs=1)
+    made, kept = runner.read_rows(path)
+    assert made == {**right, "seconds": made["seconds"]}
+    assert kept == untouched
+
+
+def test_every_committed_row_is_of_a_cell_as_it_is_today():
+    results = Path(__file__).parents[2] / "results"
+    for study in studies().values():
+        wanted = jobs_of(study)
+        assert len(runner.finished(wanted, results)) == len(wanted), study.name
+
+
+def test_two_runs_at_once_on_one_file(tmp_path):
+    with (tmp_path / ".toy.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        for action in (runner.run_jobs, runner.forget):
+            with pytest.raises(DataError, match=r"Another run is writing .*toy.jsonl. Wait"):
+                action(JOBS[:1], tmp_path)
+        other = Job("other", "a", CELL, ())
+        runner.run_jobs([other], tmp_path, n_jobs=1)  # another table in the same folder goes on
+    runner.run_jobs(JOBS[:1], tmp_path, n_jobs=1)
+    assert len(runner.read_rows(tmp_path / "toy.jsonl")) == 1
+
+
+def test_a_run_holds_its_lock_until_its_rows_are_in_order(tmp_path):
+    refused = []
+
+    def start_another():
+        with pytest.raises(DataError) as caught:
+            runner.run_jobs(JOBS, tmp_path, n_jobs=1)
+        refused.append(caught.value)
+
+    runner.run_jobs(JOBS[:2], tmp_path, n_jobs=1, progress=start_another)
+    assert len(refused) == 2
+
+
+def test_rows_are_forgotten_only_if_new_ones_can_be_made(tmp_path):
+    path = tmp_path / "toy.jsonl"
+    path.write_text('{"table": "toy"}\n')
+    with pytest.raises(FedJigsawError, match="got 'nowhere'"):
+        runner.forget([Job("toy", "bad", replace(CELL, dataset="nowhere"), ())], tmp_path)
+    assert path.exists()
+    runner.forget(JOBS, tmp_path)
+    assert not path.exists()
+
+
+def test_finished_rows_need_no_folder_that_can_be_written_to(tmp_path):
+    runner.run_jobs(JOBS[:1], tmp_path, n_jobs=1)
+    before = {path.name for path in tmp_path.iterdir()}
+    assert before == {"toy.jsonl", ".toy.lock"}
+    (tmp_path / ".toy.lock").unlink()
+    runner.run_jobs(JOBS[:1], tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"toy.jsonl"}
+
+
+def test_rows_in_the_order_of_the_jobs_whoever_was_first(tmp_path):
+    path = tmp_path / "toy.jsonl"
+    rows = [{"table": "toy", "cell": job.name, "seed": job.cell.seed} for job in JOBS]
+    stranger = {"table": "toy", "cell": "a/9", "seed": 0}
+    newer = {**rows[1], "l2": 1.0}
+    runner.write_rows(path, [stranger, rows[3], rows[1], rows[0], newer, rows[2]])
+    runner._put_in_order(path, JOBS)
+    assert runner.read_rows(path) == [rows[0], newer, rows[2], rows[3], stranger]
 
 
 def test_a_torn_last_line_is_made_again(tmp_path):

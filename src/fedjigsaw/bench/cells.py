@@ -124,6 +124,7 @@ def own_files(
     drop_missing: bool,
 ) -> tuple[datasets.Dataset, Ints]:
     """A user's files, pooled: the rows with their classes, where known, and whose they are."""
+    names = _names(files)
     rows, classes, owners = [], [], []
     options: dict[str, Any] = {"id_column": label, "drop_missing": drop_missing}
     if columns is None:
@@ -139,8 +140,22 @@ def own_files(
         spread = X.std(axis=0)
         X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1)
     y = np.unique(np.concatenate(classes), return_inverse=True)[1] if classes else np.zeros(len(X))
-    name = ", ".join(path.name for path in files[:3]) + ", ..." * (len(files) > 3)
+    name = ", ".join(names[:3]) + ", ..." * (len(files) > 3)
     return datasets.Dataset(X, y.astype(np.int64), None, name), np.concatenate(owners)
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    """What to call each file: its name, with as many folders before it as tell them apart."""
+    paths = [path.resolve() for path in files]
+    if len(set(paths)) < len(paths):
+        twice = next(
+            str(file) for file, path in zip(files, paths, strict=True) if paths.count(path) > 1
+        )
+        raise ParameterError(f"{twice} is given twice; every site counts once.")
+    n_parts = 1
+    while len({path.parts[-n_parts:] for path in paths}) < len(paths):
+        n_parts += 1
+    return [str(Path(*path.parts[-n_parts:])) for path in paths]
 
 
 def _used_rows(cell: Cell, n_rows: int) -> Ints | slice:

@@ -82,6 +82,7 @@ def recovered(results: Results) -> Figure:
             axes.set_title(label if line == 0 else "", fontsize=9, color=INK)
             axes.set_xlabel(f"l2 / 1e4 = {row['l2'] / 1e4:.1f}", fontsize=8, color=INK)
             axes.set_ylabel(name if column == 0 else "", color=INK)
+    _explain_marks(figure, INK)
     return figure
 
 
@@ -92,6 +93,7 @@ def ssets(results: Results) -> Figure:
         axes = figure.add_subplot(1, 4, place + 1)
         _draw_centers(axes, _truth(results, name), [], INK)
         axes.set_title(name, fontsize=10, color=INK)
+    _explain_marks(figure)
     return figure
 
 
@@ -156,10 +158,8 @@ def local_solutions(results: Results) -> Figure:
         axes = figure.add_subplot(2, 4, place + 5)
         _draw_centers(axes, _truth(results, name), worst["centers"], color_of("Centralized"))
         axes.set_xlabel(f"the worst of ten, seed {worst['seed']}", fontsize=8, color=INK)
-    figure.legend(
-        *figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3,
-        frameon=False,
-    )  # fmt: skip
+    lines, _ = figure.axes[0].get_legend_handles_labels()
+    _explain_marks(figure, color_of("Centralized"), lines)
     return figure
 
 
@@ -171,16 +171,19 @@ def sigma(results: Results) -> Figure:
         group = [row for row in results["sigma"] if row["cell"] == split]
         x = np.concatenate([row["true_center"] for row in group])
         y = np.concatenate([row["sigma"] for row in group])
-        axes.scatter(x + 1, y, s=7, color=color_of("FeCA"), alpha=0.5, linewidths=0)
+        color = color_of("FeCA")
+        axes.scatter(x + 1, y, s=7, color=color, alpha=0.5, lw=0, label="a received center")
         top = int(y.argmax())
-        axes.plot(x[top] + 1, y[top], "*", color=INK, markersize=9)
-        axes.axhline(0.5, color="#888888", linestyle="--", linewidth=1)
+        axes.plot(x[top] + 1, y[top], "*", color=INK, markersize=9, label="the largest")
+        axes.axhline(0.5, color="#888888", ls="--", lw=1, label="0.5: enough to group")
         axes.set(xticks=[1, 5, 10, 15])
         share = (y < 0.5).mean()
         title = f"{SPLITS[split]}: {share:.1%} below 0.5, largest {y.max():.2f}"
         _style(
             axes, title, xlabel="true center", ylabel="σ = distance / radius" if place == 0 else ""
         )
+    handles, _ = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
@@ -207,10 +210,11 @@ def k_curves(rows: Sequence[Row]) -> Figure:
         known = [(k, i) for k, i in zip(row["k"], row["index"], strict=True) if i is not None]
         k, index = np.array(known).T
         axes.plot(k, index / index.max(), color=color, marker=".", markersize=4)
-        axes.plot(row["n_found"], 1.0, "o", color=color, markersize=8)
+        axes.plot(row["n_found"], 1.0, "o", color=color, markersize=8, label="chosen k")
         axes.set_ylim(0, 1.08)
         title = f"{name}: k = {row['n_found']}"
         _style(axes, title, "number of clusters k", "index / largest" if place == 0 else "")
+    figure.axes[0].legend(frameon=False, fontsize=8)
     return figure
 
 
@@ -254,6 +258,7 @@ def _panels(results: Results, study: str, names: Sequence[str], columns: int) ->
         axes.set_title(words, fontsize=8, color=INK)
         found = f"{rows[name]['n_found']} found, MSE / 1e6 = {rows[name]['mse'] / 1e6:.1f}"
         axes.set_xlabel(found, fontsize=8, color=INK)
+    _explain_marks(figure, color_of("FeCA"))
     return figure
 
 
@@ -273,6 +278,17 @@ def _draw_centers(axes: Axes, truth: Row, centers: Sequence[Any], color: str) ->
     axes.set(xlim=(left, right), ylim=(low, high), xticks=[], yticks=[])
     for spine in axes.spines.values():
         spine.set_color(PALE)
+
+
+def _explain_marks(figure: Figure, ring: str | None = None, lines: Sequence[Any] = ()) -> None:
+    """Below a figure: what its lines are, and its crosses, and its rings of this color."""
+    from matplotlib.lines import Line2D
+
+    handles = [*lines, Line2D([], [], ls="", marker="+", ms=8, color="black", label="true center")]
+    if ring is not None:
+        style: dict[str, Any] = {"marker": "o", "ms": 7, "mfc": "none", "mec": ring, "mew": 1.5}
+        handles.append(Line2D([], [], ls="", label="recovered center", **style))
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
 
 
 def _band(

@@ -11,17 +11,14 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
 
 from fedjigsaw._inputs import Floats, Ints, rows_by_client
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.datasets import Dataset
-from fedjigsaw.engine import Client
 from fedjigsaw.errors import ExtraError, ParameterError, complaint
-from fedjigsaw.feca import FeCA
 from fedjigsaw.jigsaw import Jigsaw, k_curve_of, runner_up
-from fedjigsaw.messages import Broadcast, Model, Summary
-from fedjigsaw.methods import METHODS
+from fedjigsaw.messages import Model, Summary
+from fedjigsaw.methods import DEFAULT, METHODS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,47 +70,48 @@ def check_format(suffix: str) -> None:
     new_figure(1, 1)
 
 
-def roadmap(feca: FederatedClusterer, data: Dataset, clients: Ints) -> Figure:
-    """The paper's roadmap: the data, what clients see and send, what the server makes of it.
+def roadmap(fitted: Mapping[str, FederatedClusterer], data: Dataset, clients: Ints) -> Figure:
+    """The whole way from data to centers by the default method, and what the others recover.
 
     Parameters
     ----------
-    feca : a FeCA, fitted on `data` split over `clients`
-        What three of its clients found before they dropped any is computed anew, from its seed.
+    fitted : methods by name, each fitted on `data` split over `clients`
+        The default method and at least one other.
     """
     members = rows_by_client(len(data.X), clients, owner="the roadmap")
-    shards = {name: data.X[rows] for name, rows in members.items()}
-    broadcast = Broadcast(round=0, seed=feca.transcript_.seed)
-    sent = {summary.client: summary for summary in feca.summaries_}
-    unrefined = clone(feca).set_params(refine=False)
-
-    figure = new_figure(13, 4.2)
-    grid = figure.add_gridspec(3, 4, width_ratios=(3, 1.25, 3, 3))
-    large = [figure.add_subplot(grid[:, column]) for column in (0, 2, 3)]
-    small = [figure.add_subplot(grid[row, 1]) for row in range(3)]
+    names = list(members)
+    main = fitted[DEFAULT]
+    others = {name: method for name, method in fitted.items() if name != DEFAULT}
+    figure = new_figure(13, 7)
+    upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(4.3, 2.7))[:, 0]
+    grid = upper.add_gridspec(3, 4, width_ratios=(3, 1.25, 3, 3))
+    large = [upper.add_subplot(grid[:, column]) for column in (0, 2, 3)]
+    small = [upper.add_subplot(grid[row, 1]) for row in range(3)]
 
     _cloud(large[0], data.X, s=1.5, c=PALE)
-    n_dropped = 0
-    for axes, (name, rows) in zip(small, shards.items(), strict=False):
-        local = Client(name, rows, unrefined).answer(broadcast).centers
-        n_dropped += len(local) - len(sent[name].centers)
-        _draw_client(axes, rows, local, sent[name], _client_color(list(shards), name))
-    for name, summary in sent.items():
-        _draw_summary(large[1], summary, _client_color(list(shards), name))
-    _cloud(large[2], data.X, s=1.5, c=PALE)
-    if data.centers is not None:
-        _points(large[2], data.centers, s=90, marker="+", c=INK, label="true center", zorder=3)
-    _draw_recovered(large[2], feca.cluster_centers_)
-    large[2].legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, frameon=False)
+    for axes, (name, summary) in zip(small, _sent(main).items(), strict=False):
+        _cloud(axes, data.X[members[name]], s=2, c=_client_color(names, name), alpha=0.35)
+        _points(axes, summary.centers, s=16, c=INK, edgecolors="white", linewidths=0.5)
+    for name, summary in _sent(main).items():
+        _draw_summary(large[1], summary, _client_color(names, name))
+    _draw_recovered(large[2], main, data)
 
-    n_sent = sum(len(summary.centers) for summary in sent.values())
+    n_sent = sum(len(summary.centers) for summary in main.summaries_)
     large[0].set_title("1  All the data; nobody sees this")
-    small[0].set_title(f"2  {min(3, len(shards))} of {len(shards)} clients")
-    large[1].set_title(f"3  All that the server gets: {n_sent} centers, radii")
-    large[2].set_title(f"4  What it recovers: {feca.n_clusters_} centers")
-    small[2].set_xlabel("● sent" + "  ○ dropped" * (n_dropped > 0), fontsize=8, color=INK)
-    large[1].set_xlabel("one color per client (colors repeat)", fontsize=8, color=INK)
+    small[0].set_title(f"2  {min(3, len(names))} of {len(names)} clients")
+    large[1].set_title(f"3  All that the server gets: {n_sent} centers, sizes, spreads")
+    large[2].set_title(f"4  What {METHODS[DEFAULT].label} recovers: {main.n_clusters_} centers")
+    small[2].set_xlabel("● sent", fontsize=8, color=INK)
+    told = "● center, larger for more rows, in a disc of their spread"
+    large[1].set_xlabel(f"{told}\none color per client (colors repeat)", fontsize=8, color=INK)
+    large[2].set_xlabel("+ true center    ○ recovered center", fontsize=8, color=INK)
     _frame([*large, *small], data.X)
+    lower.suptitle("5  What other methods recover from the same clients", fontsize=10, color=INK)
+    panels = lower.subplots(1, len(others), squeeze=False)[0]
+    for axes, (name, method) in zip(panels, others.items(), strict=True):
+        _draw_recovered(axes, method, data)
+        axes.set_title(METHODS[name].label)
+    _frame(list(panels), data.X)
     return figure
 
 
@@ -191,26 +189,30 @@ def k_curve(model: Model) -> Figure:
     return figure
 
 
-def _draw_client(axes: Axes, rows: Floats, local: Floats, summary: Summary, color: str) -> None:
-    _cloud(axes, rows, s=2, c=color, alpha=0.35)
-    _points(axes, local, s=16, facecolors="white", edgecolors=INK, linewidths=0.8)
-    _points(axes, summary.centers, s=16, c=INK, edgecolors="white", linewidths=0.5)
+def _sent(method: FederatedClusterer) -> dict[str, Summary]:
+    return {summary.client: summary for summary in method.summaries_}
 
 
 def _draw_summary(axes: Axes, summary: Summary, color: str) -> None:
+    """Each center as a dot of its rows' number, in a disc of their mean distance to it."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Circle
 
-    radii = np.zeros(len(summary.centers)) if summary.radii is None else summary.radii
-    circles = [Circle((x, y), r) for (x, y), r in zip(summary.centers, radii, strict=True)]
-    axes.add_collection(PatchCollection(circles, facecolor=color, alpha=0.06, linewidths=0))
-    _points(axes, summary.centers, s=10, c=color, linewidths=0)
+    assert summary.counts is not None
+    assert summary.sse is not None
+    spreads = np.sqrt(summary.sse / summary.counts)
+    discs = [Circle((x, y), r) for (x, y), r in zip(summary.centers, spreads, strict=True)]
+    axes.add_collection(PatchCollection(discs, facecolor=color, alpha=0.12, linewidths=0))
+    _points(axes, summary.centers, s=4 + summary.counts / 2, c=color, linewidths=0)
 
 
-def _draw_recovered(axes: Axes, centers: Floats) -> None:
-    entry = METHODS[FeCA.method]
-    ring = {"facecolors": "none", "edgecolors": entry.color, "linewidths": 1.8}
-    _points(axes, centers, s=60, label=entry.label, zorder=4, **ring)
+def _draw_recovered(axes: Axes, method: FederatedClusterer, data: Dataset) -> None:
+    """All rows in gray, true centers as crosses, recovered ones as rings in the method's color."""
+    _cloud(axes, data.X, s=1.5, c=PALE)
+    if data.centers is not None:
+        _points(axes, data.centers, s=90, marker="+", c=INK, zorder=3)
+    ring = {"facecolors": "none", "edgecolors": METHODS[method.method].color, "linewidths": 1.8}
+    _points(axes, method.cluster_centers_, s=60, zorder=4, **ring)
 
 
 def _cloud(axes: Axes, rows: Floats, **style: Any) -> None:

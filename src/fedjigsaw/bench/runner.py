@@ -3,10 +3,12 @@
 An interrupted run loses nothing that was finished: the next one computes only what is missing.
 """
 
+import fcntl
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -55,11 +57,30 @@ def result_file(folder: Path, study: str) -> Path:
     return folder / f"{study}.jsonl"
 
 
+def finished(jobs: Sequence[Job], folder: Path) -> dict[str, Row]:
+    """Key -> row of the jobs that are done.
+
+    A row that was made when a cell of this name meant something else does not count.
+    """
+    by_key = {job.key: job for job in jobs}
+    rows = (row for name in _studies(jobs) for row in read_rows(result_file(folder, name)))
+    keyed = ((key_of(row), row) for row in rows)
+    return {key: row for key, row in keyed if key in by_key and by_key[key].made(row)}
+
+
 def missing(jobs: Sequence[Job], folder: Path) -> list[Job]:
     """The jobs that have no row yet."""
-    names = {job.study for job in jobs}
-    done = {key_of(row) for name in names for row in read_rows(result_file(folder, name))}
+    done = finished(jobs, folder)
     return [job for job in jobs if job.key not in done]
+
+
+def forget(jobs: Sequence[Job], folder: Path) -> None:
+    """Delete all rows of these jobs' studies, once it is sure that new ones can be made."""
+    for name in {job.cell.dataset for job in jobs}:
+        _read(name)
+    with _alone(_studies(jobs), folder):
+        for study in _studies(jobs):
+            result_file(folder, study).unlink(missing_ok=True)
 
 
 def run_jobs(
@@ -78,26 +99,28 @@ def run_jobs(
     n_jobs : worker processes; None is one per core.
     progress : called after each job.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    todo = missing(jobs, folder)
-    for study in {job.study for job in todo}:  # a torn last line goes before anything is added
-        path = result_file(folder, study)
-        write_rows(path, read_rows(path))
-    failures = []
-    pool = ProcessPoolExecutor(n_jobs or os.cpu_count(), mp_context=get_context("spawn"))
-    try:
-        futures = {pool.submit(compute, job): job for job in todo}
-        for future in as_completed(futures):
-            job = futures[future]
-            try:
-                _append(result_file(folder, job.study), future.result())
-            except Exception as error:  # whatever it was, the other cells are not to blame
-                failures.append(f"{job.key}: {error}")
-            progress()
-    finally:
-        pool.shutdown(cancel_futures=True)
-    for study in {job.study for job in todo}:
-        _put_in_order(result_file(folder, study), [job for job in jobs if job.study == study])
+    if not missing(jobs, folder):  # then a folder that cannot be written to will do
+        return
+    with _alone(_studies(jobs), folder):
+        todo = missing(jobs, folder)
+        for study in _studies(todo):  # a torn last line goes before anything is added
+            path = result_file(folder, study)
+            write_rows(path, read_rows(path))
+        failures = []
+        pool = ProcessPoolExecutor(n_jobs or os.cpu_count(), mp_context=get_context("spawn"))
+        try:
+            futures = {pool.submit(compute, job): job for job in todo}
+            for future in as_completed(futures):
+                job = futures[future]
+                try:
+                    _append(result_file(folder, job.study), future.result())
+                except Exception as error:  # whatever it was, the other cells are not to blame
+                    failures.append(f"{job.key}: {error}")
+                progress()
+        finally:
+            pool.shutdown(cancel_futures=True)
+        for study in _studies(todo):
+            _put_in_order(result_file(folder, study), [job for job in jobs if job.study == study])
     if failures:
         raise DataError(f"{len(failures)} of {len(todo)} cells failed. The first: {failures[0]}")
 
@@ -109,9 +132,34 @@ def compute(job: Job) -> Row:
     return {"table": job.study, "cell": job.name, **row}
 
 
-@cache
-def _load(name: str) -> datasets.Dataset:
+def _read(name: str) -> datasets.Dataset:
     return GENERATED[name]() if name in GENERATED else datasets.load(name)
+
+
+_load = cache(_read)
+
+
+def _studies(jobs: Iterable[Job]) -> list[str]:
+    return sorted({job.study for job in jobs})
+
+
+@contextmanager
+def _alone(names: Iterable[str], folder: Path) -> Iterator[None]:
+    """Nobody else writes these studies' rows meanwhile: each would undo what the other wrote."""
+    with ExitStack() as stack:
+        for name in names:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                file = stack.enter_context((folder / f".{name}.lock").open("w"))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DataError(
+                    f"Another run is writing {result_file(folder, name)}. "
+                    "Wait until it has ended, or choose another folder."
+                ) from None
+            except OSError as error:
+                raise DataError(f"No rows can be written to {folder}: {error.strerror}.") from error
+        yield
 
 
 def _append(path: Path, row: Row) -> None:

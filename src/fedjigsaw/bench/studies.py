@@ -7,7 +7,7 @@ units, so that pages and pictures need no second list.
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -91,6 +91,12 @@ class Job:
     @property
     def key(self) -> str:
         return f"{self.study}/{self.name}/{self.cell.seed}"
+
+    def made(self, row: Mapping[str, Any]) -> bool:
+        """Whether a row with this job's key was computed from this very cell."""
+        wanted = json.dumps(self.cell.describe(), sort_keys=True)
+        told = {f.name: row[f.name] for f in fields(Cell) if f.name in row}
+        return json.dumps(told, sort_keys=True) == wanted
 
 
 @cache
