@@ -21,6 +21,7 @@ from torch.nn.functional import normalize
 
 from fedjigsaw._inputs import stream
 from fedjigsaw.deep import DeepFeCA
+from fedjigsaw.deep.deepcluster import Prototypes
 from fedjigsaw.deep.parameters import Step
 from fedjigsaw.kmeans import one_thread
 from fedjigsaw.messages import Broadcast, Model, Summary
@@ -107,14 +108,14 @@ def _training(deep: DeepFeCA, images: Tensor) -> Row:
     trainer = deep._prepare(images.shape[1:])
     trainer.use(deep._initial(0), "weights")
     z = trainer.project(images, 0)
-    centers = [z[:k] for k in deep.sizes]
-    labels = trainer.assign(z, centers, balanced=False)
+    prototypes = [Prototypes.of(z[:k], centered=True) for k in deep.sizes]
+    labels = torch.stack([p.label(z) for p in prototypes])
 
     def train(n_images: int) -> float:
         return trainer.train(
             images[:n_images],
             labels[:, :n_images],
-            centers,
+            prototypes,
             epochs=deep.local_epochs,
             rate=0.01,
             rng=np.random.default_rng(0),

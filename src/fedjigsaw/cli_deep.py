@@ -295,7 +295,7 @@ def _deal(
 
 def _line(row: dict[str, Any], rounds: int) -> str:
     """One round in one line."""
-    left = (rounds - row["rounds"]) * row["round_seconds"] / 60
+    left = (rounds - row["rounds"]) * row["round_seconds"]
     words = [
         f"round {row['rounds']}/{rounds}",
         f"loss {row['loss']:.3f}",
@@ -309,7 +309,7 @@ def _line(row: dict[str, Any], rounds: int) -> str:
     words += [
         f"{row['round_seconds']:.1f} s ({share:.0%} clustering)",
         f"{row['views_per_second']:,.0f} views/s",
-        f"{left:.0f} min left",
+        f"{left:.0f} s left" if left < 100 else f"{left / 60:.0f} min left",
     ]
     return ", ".join(words)
 

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from fedjigsaw.deep.deepcluster import (
     ABSENT,
+    Prototypes,
     Trainer,
     balance,
     batches,
@@ -81,6 +82,23 @@ def test_a_small_client_fills_its_batch_up(rng):
     assert all(set(row) == {0, 1, 2, 3} for row in table)
 
 
+def test_prototypes_are_what_sets_centers_apart():
+    """Three centers close together: their directions from the middle are far apart."""
+    centers = torch.tensor([[0.5, 0.0625, 0.0], [0.5, -0.0625, 0.0], [0.5, 0.0, 0.0]])
+    z = F.normalize(torch.tensor([[1.0, 0.02, 0.0], [1.0, -0.3, 0.0]]), dim=1)
+    plain = Prototypes.of(centers[:2], centered=False)
+    assert plain.directions[0] @ plain.directions[1] > 0.96
+    assert plain.label(z).tolist() == [0, 1]
+    centered = Prototypes.of(centers[:2], centered=True)
+    assert centered.middle.tolist() == [0.5, 0, 0]
+    assert centered.directions[0] @ centered.directions[1] == -1
+    assert centered.label(z).tolist() == [0, 1]
+    assert Prototypes.of(centers, centered=True).directions[2].norm() == 0  # in the very middle
+    one_side = F.normalize(torch.tensor([[1.0, y, 0.0] for y in (0.01, 0.02, 0.3, 0.4)]), dim=1)
+    assert centered.label(one_side).tolist() == [0, 0, 0, 0]
+    assert centered.label(one_side, balanced=True).tolist() == [1, 1, 0, 0]
+
+
 @pytest.fixture
 def trainer(small):
     made = Trainer(small([4, 3]).recipe, [4, 3], (3, 8, 8), CPU)
@@ -90,10 +108,10 @@ def trainer(small):
 
 def train(trainer, images, **options):
     z = trainer.project(images, None)
-    centers = [z[:4], z[:3]]
-    labels = trainer.assign(z, centers, balanced=False)
+    prototypes = [Prototypes.of(z[:k], centered=False) for k in (4, 3)]
+    labels = torch.stack([p.label(z) for p in prototypes])
     given = {"epochs": 3, "rate": 0.05, "rng": np.random.default_rng(0), **options}
-    return trainer.train(images, labels, centers, **given)
+    return trainer.train(images, labels, prototypes, **given)
 
 
 def test_training_lowers_the_loss_and_is_repeatable(trainer, few):

@@ -1,8 +1,8 @@
 r"""DeepCluster-v2 at one client: views of images must land on the center of their cluster.
 
 The problem: image n has pseudo-labels :math:`y_n^h`, one per head h; head h has centers
-:math:`c_j^h` of length one, which stay fixed. With projections :math:`z` of length one, of V random
-views of each image, minimize over the weights of the network
+:math:`c_j^h` of length one, which stay fixed (:class:`Prototypes`). With projections :math:`z` of
+length one, of V random views of each image, minimize over the weights of the network
 
 .. math:: \frac1{HV} \sum_{h, v} -\log \frac{\exp(z_{nv} \cdot c^h_{y_n^h} / \tau)}
           {\sum_j \exp(z_{nv} \cdot c^h_j / \tau)}
@@ -14,7 +14,7 @@ views of each image, minimize over the weights of the network
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -57,6 +57,36 @@ class Recipe:
     @property
     def strength(self) -> Strength:
         return Strength((self.crop, 1.0), self.flip, self.color, self.grayscale)
+
+
+class Prototypes(NamedTuple):
+    """What the images of one head are held against: directions from a middle.
+
+    Attributes
+    ----------
+    middle : shape (d,)
+    directions : shape (k, d), of length one.
+
+    Examples
+    --------
+    >>> close = torch.tensor([[0.9, 0.1], [0.9, -0.1]])
+    >>> Prototypes.of(close, centered=True).directions.tolist()
+    [[0.0, 1.0], [0.0, -1.0]]
+    """
+
+    middle: Tensor
+    directions: Tensor
+
+    @classmethod
+    def of(cls, centers: Tensor, *, centered: bool) -> Self:
+        """Prototypes around the mean of the centers, or around zero."""
+        middle = centers.mean(dim=0) * centered
+        return cls(middle, F.normalize(centers - middle, dim=1))
+
+    def label(self, z: Tensor, *, balanced: bool = False) -> Tensor:
+        """The nearest prototype of each projection; balanced: each gets as many of them."""
+        seen = F.normalize(z - self.middle, dim=1)
+        return balance(seen, self.directions) if balanced else nearest(seen, self.directions)[0]
 
 
 def deepcluster_loss(
@@ -229,29 +259,28 @@ class Trainer:
         for norm, momentum in zip(norms, usual, strict=True):
             norm.momentum = momentum
 
-    def assign(self, z: Tensor, centers: Sequence[Tensor], *, balanced: bool) -> Tensor:
-        """Pseudo-labels of every head, shape (heads, n)."""
-        if balanced:
-            return torch.stack([balance(z, c) for c in centers])
-        return torch.stack([nearest(z, c)[0] for c in centers])
-
     # --------------------------------------------------------------------------------- training
 
     def train(
         self,
         images: Tensor,
         labels: Tensor,
-        centers: Sequence[Tensor],
+        prototypes: Sequence[Prototypes],
         *,
         epochs: int,
         rate: float,
         rng: np.random.Generator,
     ) -> float:
-        """Train from the present weights on; the mean loss of all steps."""
+        """Train from the present weights on; the mean loss of all steps.
+
+        Parameters
+        ----------
+        labels : shape (heads, n), the prototype of each image.
+        """
         table = batches(len(images), self.recipe.batch_size, epochs, rng)
         steps = torch.from_numpy(table).to(self.device)
         generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**63)))
-        self._set_centers(centers)
+        self._set_centers([p.directions for p in prototypes])
         if len(self._anchor):
             self._anchor.copy_(self.weights.vector[: self.weights.n_parameters])
         self.network.train()

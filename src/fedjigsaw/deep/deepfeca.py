@@ -23,14 +23,13 @@ import torch
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedjigsaw._inputs import Ints, resolve_seed, rows_by_client
 from fedjigsaw.base import EngineFactory
 from fedjigsaw.deep import heads, server
-from fedjigsaw.deep.deepcluster import Trainer
+from fedjigsaw.deep.deepcluster import Prototypes, Trainer
 from fedjigsaw.deep.images import check_images
-from fedjigsaw.deep.lloyd import DeviceSearch, nearest
+from fedjigsaw.deep.lloyd import DeviceSearch
 from fedjigsaw.deep.network import as_tensor
 from fedjigsaw.deep.parameters import DeepParameters, Step
 from fedjigsaw.deep.state import State, describe
@@ -66,6 +65,9 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
     cluster_view : {"augmented", "plain"}
         Cluster projections of a random view of each image, or of the image itself. With plain
         images the pseudo-labels confirm themselves, and training stalls.
+    centered : bool, default False
+        Use the centers less their mean as prototypes. Early in training all projections, and so all
+        centers, may point the same way; their differences are what there is to learn from.
     views, small_crops : int, default 2 and 0
         Random views of an image in each step, and further views of small parts of it.
     crop, flip, color, grayscale : float
@@ -228,7 +230,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         trainer = self._prepare(images.shape[1:])
         trainer.use(self.model_, self._seer(self.model_))
         z = trainer.project(images, None)
-        labels: Ints = nearest(z, self._prototypes(self.model_)[0])[0].cpu().numpy()
+        labels: Ints = self._prototypes(self.model_)[0].label(z).cpu().numpy()
         return labels
 
     # ---------------------------------------------------------------------------- at the clients
@@ -283,19 +285,24 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         step: Step,
         rng: np.random.Generator,
     ) -> Summary:
-        centers = self._prototypes(model)
-        labels = trainer.assign(z, centers, balanced=self.assignment == "balanced")
+        prototypes = self._prototypes(model)
+        balanced = self.assignment == "balanced"
+        labels = torch.stack([p.label(z, balanced=balanced) for p in prototypes])
         trainer.use(model, "weights")
         loss = trainer.train(
             images,
             labels,
-            centers,
+            prototypes,
             epochs=self.local_epochs,
             rate=self._rate(step.round),
             rng=rng,
         )
-        sizes = [torch.bincount(labels[h], minlength=len(c)) for h, c in enumerate(centers)]
-        told = torch.cat(sizes)
+        told = torch.cat(
+            [
+                torch.bincount(own, minlength=len(p.directions))
+                for own, p in zip(labels, prototypes, strict=True)
+            ]
+        )
         told[told < self.min_cluster_size] = 0  # what is too small to be sent is not told, either
         tensors = {f"weights.{name}": array for name, array in trainer.weights.save().items()}
         tensors["report.loss"] = np.array(loss)
@@ -375,12 +382,14 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
             np.random.SeedSequence([seed, t]).generate_state(1, np.uint64)[0] >> np.uint64(1)
         )
 
-    def _prototypes(self, model: Model) -> list[Tensor]:
-        """Centers of each head, of length one, on the device."""
+    def _prototypes(self, model: Model) -> list[Prototypes]:
+        """Those of each head, on the device."""
         centers = as_tensor(model.centers).to(self.torch_device, torch.float32)
         owners = as_tensor(model.tensors["head"]).to(self.torch_device)
-        unit = F.normalize(centers, dim=1)
-        return [unit[owners == h] for h in range(len(self.sizes))]
+        return [
+            Prototypes.of(centers[owners == h], centered=self.centered)
+            for h in range(len(self.sizes))
+        ]
 
     def _initial(self, seed: int) -> Model:
         """The model before any training."""

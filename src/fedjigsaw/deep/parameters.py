@@ -80,6 +80,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         "batch_size": integer(2),
         "recluster_every": integer(1),
         "cluster_view": one_of("augmented", "plain"),
+        "centered": boolean(),
         "views": integer(1),
         "small_crops": integer(0),
         "crop": _share(zero=False),
@@ -119,6 +120,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         batch_size: int = 128,
         recluster_every: int = 1,
         cluster_view: str = "augmented",
+        centered: bool = False,
         views: int = 2,
         small_crops: int = 0,
         crop: float = 0.2,
@@ -154,6 +156,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         self.batch_size = batch_size
         self.recluster_every = recluster_every
         self.cluster_view = cluster_view
+        self.centered = centered
         self.views = views
         self.small_crops = small_crops
         self.crop = crop
