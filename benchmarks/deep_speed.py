@@ -23,8 +23,8 @@ from fedjigsaw._inputs import stream
 from fedjigsaw.deep import DeepFeCA
 from fedjigsaw.deep.deepcluster import Prototypes
 from fedjigsaw.deep.parameters import Step
-from fedjigsaw.kmeans import one_thread
 from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.threads import one_thread
 
 VARIANTS = {"captured": False, "captured, compiled": True}  # whether to compile
 TINY = {"images": 200, "clients": 2, "clusters": 5, "network": "small", "height": 8, "batch": 20}

@@ -28,9 +28,10 @@ from fedjigsaw.bench.runner import compute, read_rows, write_rows
 from fedjigsaw.bench.studies import Job, studies
 from fedjigsaw.datasets import SOURCES, gaussian_grid
 from fedjigsaw.formats import ModelFile, save
-from fedjigsaw.kmeans import _labels, assign, one_thread
+from fedjigsaw.kmeans import _labels, assign
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.structure import empirical_radii, group_by_radius
+from fedjigsaw.threads import one_thread
 
 RESULTS = Path(__file__).parent.parent / "results" / "benchmarks.jsonl"
 Row = dict[str, Any]

@@ -95,8 +95,8 @@ class TestServer:
         assert found.ravel().tolist() == [1.0, 5.0]
 
     def test_a_guarded_client_with_merged_centers(self):
-        """The one center left, 9, is paired with 10, and counts as all its 6 rows."""
-        a, b = summary([[0.0], [12.0]], [4.0, 3.0]), summary([[9.0]], [2.0, 4.0], n=6)
+        """The one center left, 9, is paired with 10, and has the support of both, 6."""
+        a, b = summary([[0.0], [12.0]], [4.0, 3.0]), summary([[9.0]], [6.0], n=6)
         found = average_by_support([a, b], np.array([[1.0], [10.0]]))
         assert found.ravel().tolist() == [0.0, 10.0]
 

@@ -60,6 +60,15 @@ def test_merging_keeps_rows_mass_and_objective(seed, size):
     assert after.sse.sum() + between == pytest.approx(spread)
 
 
+def test_the_support_of_merged_centers_adds_up():
+    """Nothing is told of a center that is too small, not even by how much it is supported."""
+    tensors = {"support": np.array([3.0, 0.5, 7.0]), "other": np.arange(3.0)}
+    summary = Summary(9, [[0.0], [1.0], [9.0]], counts=[4, 1, 4], tensors=tensors, client="a")
+    merged = merge_small(summary, 2)
+    assert merged.tensors["support"].tolist() == [3.5, 7.0]
+    assert merged.tensors["other"].tolist() == [0, 1, 2]
+
+
 def test_too_few_rows_for_anything_to_leave():
     with pytest.raises(
         DataError, match="rows of client 'a' must be at least min_cluster_size, 9; got 8"

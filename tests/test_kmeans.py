@@ -1,12 +1,11 @@
-from threading import Event, Thread
-
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
-from threadpoolctl import ThreadpoolController, threadpool_info
+from threadpoolctl import threadpool_info
 
 from fedjigsaw.errors import DataError, ExtraError, ParameterError
-from fedjigsaw.kmeans import assign, backend, coordinate_order, kmeans, one_thread
+from fedjigsaw.kmeans import assign, backend, coordinate_order, kmeans
+from fedjigsaw.threads import one_thread
 
 
 def blobs(rng, k=4, n=200, d=3, spread=0.05):
@@ -220,32 +219,6 @@ class TestBackend:
         with one_thread():
             assert all(library["num_threads"] == 1 for library in threadpool_info())
         assert [library["num_threads"] for library in threadpool_info()] == before
-
-    @pytest.mark.parametrize("own", [1, 2, 3])
-    def test_one_thread_as_long_as_anybody_needs_it(self, own):
-        """The first to come is the first to go; the second still has one thread, and ends it.
-
-        OpenMP has a number for each thread; this thread gets its own back.
-        """
-
-        def threads():
-            return [library["num_threads"] for library in threadpool_info()]
-
-        def stay_a_while():
-            with one_thread():
-                inside.set()
-                assert leave.wait(10)
-
-        with ThreadpoolController().limit(limits=own, user_api="openmp"):
-            before, inside, leave = threads(), Event(), Event()
-            other = Thread(target=stay_a_while)
-            other.start()
-            assert inside.wait(10)
-            with one_thread():
-                leave.set()
-                other.join(10)
-                assert set(threads()) == {1}
-            assert threads() == before
 
 
 @pytest.mark.usefixtures("backend")

@@ -8,8 +8,6 @@
 (15, 2)
 """
 
-from importlib.metadata import PackageNotFoundError, version
-
 from fedjigsaw import datasets, metrics, partition
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.central import CentralKMeans
@@ -22,10 +20,7 @@ from fedjigsaw.kfed import KFed
 from fedjigsaw.match_averaging import MatchAveraging
 from fedjigsaw.messages import Broadcast, Failure, Model, Summary, Transcript
 
-try:
-    __version__ = version("fedjigsaw")
-except PackageNotFoundError:  # a source tree that was never installed, as on a bare GPU machine
-    __version__ = "0+uninstalled"
+__version__ = "0.1.0"
 
 __all__ = [
     "Broadcast",

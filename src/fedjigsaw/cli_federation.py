@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import click
 import typer
+from click.core import ParameterSource
 from rich.markup import escape
 from rich.table import Table
 
@@ -49,6 +50,7 @@ app = typer.Typer(
 Folder = Annotated[Path, typer.Argument(help="The folder that `init` made.")]
 PORT = 9092
 MAX_ROUNDS_SHOWN = 12
+OF_ROWS = ("columns", "scaler", "counts", "max_rows", "drop_missing")
 
 
 @app.callback()
@@ -120,6 +122,7 @@ def server(
 
 @app.command()
 def site(
+    context: typer.Context,
     folder: Annotated[Path, typer.Argument(help="The folder that this site was handed.")],
     data: Annotated[Path | None, typer.Option(help="CSV, Parquet, NPY or NPZ file.")] = None,
     images: Annotated[
@@ -164,6 +167,10 @@ def site(
     if (data is None) == (images is None):
         got = "neither" if data is None else "both"
         raise ParameterError(complaint("data", "federation site", "--data or --images", got))
+    for name in ("size", "device") if images is None else OF_ROWS:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            kind = "images" if images is None else "rows"
+            raise ParameterError(f"--{name.replace('_', '-')} is for sites that hold {kind}.")
     options = {
         "name": settings.name,
         "data": None if data is None else str(data.resolve()),

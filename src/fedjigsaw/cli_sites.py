@@ -174,8 +174,8 @@ def aggregate(
 ) -> None:
     """At the coordinator: put the summaries together to a model."""
     check_outputs(output, force=force, inputs=files)
-    loaded = {str(path): formats.load(path, SummaryFile) for path in files}
     _check_once(files)
+    loaded = {str(path): formats.load(path, SummaryFile) for path in files}
     with _warnings_told(CountsWarning, FewerClustersWarning):
         model = sites.aggregate(loaded, k, without=without or (), seed=seed)
     formats.save(model, output)
@@ -305,14 +305,21 @@ def _warnings_told(*kinds: type[Warning]) -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         for kind in kinds:
             warnings.simplefilter("always", kind)
-        yield
-    for warning in caught:
-        err.print(f"[yellow]Warning:[/] {escape(str(warning.message))}")
+        try:
+            yield
+        finally:
+            told = [w for w in caught if issubclass(w.category, kinds)]
+            for warning in told:
+                err.print(f"[yellow]Warning:[/] {escape(str(warning.message))}")
+    for other in caught:
+        if other not in told:
+            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
 
 
 def _check_once(files: Sequence[Path]) -> None:
-    for file in files:
-        if files.count(file) > 1:
+    places = [file.resolve() for file in files]
+    for file, place in zip(files, places, strict=True):
+        if places.count(place) > 1:
             raise ParameterError(f"{file} is given twice; every site counts once.")
 
 

@@ -22,7 +22,6 @@ import numpy as np
 from fedjigsaw._inputs import Floats, integer, stream
 from fedjigsaw.errors import MessageError, ParameterError, QuorumError, complaint
 from fedjigsaw.guards import Guard
-from fedjigsaw.kmeans import one_thread
 from fedjigsaw.messages import (
     Broadcast,
     Failure,
@@ -32,6 +31,7 @@ from fedjigsaw.messages import (
     Transcript,
     check_same_width,
 )
+from fedjigsaw.threads import one_thread
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,8 @@
     ├── QuorumError          5   too few clients answered
     ├── DatasetError         6   a named data set is missing, or is not what it should be
     ├── ExtraError           7   an optional part of fedjigsaw is not installed
-    └── FederationError      8   a server or site of a federation is not there, or refuses
+    ├── FederationError      8   a server or site of a federation is not there, or refuses
+    └── DivergedError        9   training ended in numbers that are none
 
 Each class is also the built-in exception that scikit-learn's users expect (``ValueError`` for a bad
 parameter, and so on). A wrong value is told by one template: *what* of *whom* must be *allowed*;
@@ -23,6 +24,7 @@ __all__ = [
     "DataError",
     "DataTypeError",
     "DatasetError",
+    "DivergedError",
     "ExtraError",
     "FedJigsawError",
     "FederationError",
@@ -86,6 +88,12 @@ class FederationError(FedJigsawError, RuntimeError):
     """A server or site of a federation is not there, or refuses."""
 
     exit_code = 8
+
+
+class DivergedError(FedJigsawError, ArithmeticError):
+    """Training ended in numbers that are none."""
+
+    exit_code = 9
 
 
 class CountsWarning(UserWarning):

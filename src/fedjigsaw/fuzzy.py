@@ -147,19 +147,19 @@ def average_by_support(summaries: Sequence[Summary], before: Floats) -> Floats:
     """Mean of each center over clients, weighted by support; without any, it stays where it was.
 
     A guard may have merged some of a client's centers. Those that are left are then paired with
-    the centers `before` one to one, each with an equal share of the client's rows as its support.
+    the centers `before` one to one.
     """
     sums, weights = np.zeros_like(before), np.zeros(len(before))
     for summary in summaries:
         centers, support = summary.centers, _sent(summary, "support")
-        if len(centers) > len(before) or support.shape != (len(before),) or (support < 0).any():
-            allowed = f"at most {len(before)}, with a support >= 0 of each that was asked for"
+        if len(centers) > len(before) or support.shape != (len(centers),) or (support < 0).any():
+            allowed = f"at most {len(before)}, with a support >= 0 of each"
             got = f"{len(centers)}, with a support of shape {support.shape}"
             raise MessageError(complaint("centers", f"client {summary.client!r}", allowed, got))
         where = np.arange(len(before))
         if len(centers) < len(before):
             rows, where = match(centers, before)
-            centers, support = centers[rows], np.full(len(rows), summary.n_samples / len(rows))
+            centers, support = centers[rows], support[rows]
         sums[where] += support[:, None] * centers
         weights[where] += support
     alone = weights == 0

@@ -19,6 +19,7 @@ from fedjigsaw.messages import Summary
 from fedjigsaw.structure import merged_sse
 
 COUNTS = ("exact", "rounded", "none")
+SUPPORT = "support"
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ class Guard:
 def merge_small(summary: Summary, size: int) -> Summary:
     """Merge every center of fewer than `size` rows into its nearest neighbor, smallest first.
 
-    The merged center is the mean of both clusters' rows. It keeps the larger of the two radii.
+    The merged center is the mean of both clusters' rows. It keeps the larger of the two radii. The
+    tensor ``support``, one number per center as fuzzy methods send it, adds up as counts do.
     """
     if summary.counts is None:
         advice = "Its method sends no counts: use a minimum cluster size of 1, or another method."
@@ -77,6 +79,8 @@ def merge_small(summary: Summary, size: int) -> Summary:
         for name in ("centers", "counts", "radii", "sse")
         if getattr(summary, name) is not None
     }
+    if summary.tensors.get(SUPPORT, np.zeros(0)).shape == (len(summary.centers),):
+        parts[SUPPORT] = np.array(summary.tensors[SUPPORT], dtype=np.float64)
     while parts["counts"].min() < size:
         i = int(parts["counts"].argmin())
         if len(parts["counts"]) == 1:
@@ -93,7 +97,8 @@ def merge_small(summary: Summary, size: int) -> Summary:
         distances[i] = np.inf
         _merge_into(parts, i, int(distances.argmin()), float(distances.min()))
     merged = len(summary.centers) - len(parts["centers"])
-    return replace(summary, **parts, merged=merged)
+    tensors = {n: parts.pop(n, t) if n == SUPPORT else t for n, t in summary.tensors.items()}
+    return replace(summary, **parts, tensors=tensors, merged=merged)
 
 
 def _merge_into(parts: dict[str, Any], i: int, j: int, distance: float) -> None:
@@ -101,6 +106,8 @@ def _merge_into(parts: dict[str, Any], i: int, j: int, distance: float) -> None:
     share = n_i / max(n_i + n_j, 1)  # a center may have no rows at all: fuzzy ones do
     parts["centers"][j] += share * (parts["centers"][i] - parts["centers"][j])
     parts["counts"][j] += n_i
+    if SUPPORT in parts:
+        parts[SUPPORT][j] += parts[SUPPORT][i]
     if "sse" in parts:
         parts["sse"][j] = merged_sse(n_i, n_j, parts["sse"][i], parts["sse"][j], distance)
     if "radii" in parts:

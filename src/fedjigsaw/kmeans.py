@@ -13,17 +13,15 @@ from one another, as two seeds do.
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
-from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
 from scipy.sparse import csc_array
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import ThreadpoolController
 
 from fedjigsaw._inputs import Floats, Ints, one_of
 from fedjigsaw.errors import DataError, ExtraError, complaint
@@ -207,58 +205,6 @@ def _intelex_kmeans() -> Any:
     from sklearnex.cluster import KMeans as IntelexKMeans
 
     return IntelexKMeans
-
-
-@cache
-def _threads() -> tuple[ThreadpoolController, ThreadpoolController]:
-    """Libraries for products of matrices, and OpenMP's; a scan of all, so once is enough."""
-    found = ThreadpoolController()
-    return found.select(user_api="blas"), found.select(user_api="openmp")
-
-
-def find_threads_again() -> None:
-    """To be called by whoever has loaded a library with threads of its own, such as torch."""
-    _threads.cache_clear()
-
-
-class _BlasLimit:
-    """One thread for products of matrices: from the first who asks for it until the last is done.
-
-    That number is one for the whole process. Were each to put back what it found, whoever ends
-    first would take the limit from the others, and whoever ends last would leave it behind.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._holders = 0
-        self._limit = ExitStack()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._holders:
-                self._limit.enter_context(_threads()[0].limit(limits=1))
-            self._holders += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._holders -= 1
-            if not self._holders:
-                self._limit.close()
-
-
-_blas_limit = _BlasLimit()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute on one thread.
-
-    Clients run side by side, so more threads each would only fight for the cores; and sums over
-    threads add up in another order, so only one thread gives the same bits in every engine.
-    """
-    # OpenMP's number belongs to the calling thread, that of matrix products to the process
-    with _blas_limit, _threads()[1].limit(limits=1):
-        yield
 
 
 def _labels(

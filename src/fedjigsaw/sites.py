@@ -28,11 +28,11 @@ from fedjigsaw.errors import (
 from fedjigsaw.formats import ModelFile, Score, SummaryFile, encode, fingerprint
 from fedjigsaw.guards import Guard
 from fedjigsaw.kmeans import assign as nearest
-from fedjigsaw.kmeans import one_thread
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.methods import DEFAULT, METHODS, make
 from fedjigsaw.scaling import Scaler, Stats
 from fedjigsaw.tables import Table, open_table
+from fedjigsaw.threads import one_thread
 
 MAX_ROWS = 1_000_000
 Progress = Callable[[int], object]

@@ -6,7 +6,8 @@ from fedjigsaw.methods import METHODS
 
 
 def deep_row(rounds, accuracy, **more):
-    config = {"n_clusters": 10, "local_epochs": 5, "ema": 0.0, **more.pop("config", {})}
+    config = {"n_clusters": 10, "local_epochs": 5, "n_rounds": 150, "ema": 0.0}
+    config |= {"clusterer_params": {}, **more.pop("config", {})}
     return {
         "dataset": "cifar10", "split": "iid", "method": "feca", "rounds": rounds, "linear_accuracy": accuracy,
         "knn_accuracy": 0.25, "views_per_second": 50_000.0, "seconds": 90.0, "config": config, **more,
@@ -22,7 +23,11 @@ def test_deep_tables(tmp_path):
                 0.625,
                 split="dirichlet",
                 alpha=0.3,
-                config={"n_clusters": [300, 300], "ema": 0.5},
+                config={
+                    "n_clusters": [300, 300],
+                    "ema": 0.5,
+                    "clusterer_params": {"version": 2},
+                },
             )
         ],
         "deep-c.jsonl": [deep_row(40, 0.8125, split="central", method="central")],
@@ -42,12 +47,18 @@ def test_deep_tables(tmp_path):
     )
     assert any("81.2 (40 rounds) |" in line for line in quality)
     table = runs_of.runs_table(runs).splitlines()
-    assert table[1].startswith("| run | configuration | rounds | ema | linear |")
-    assert (
-        "| deep-b | FeCA, k = 300 in 2 heads, 5 epochs a round | 30 | 0.5 | 62.5 | 25.0 | 50,000 | 1.5 |"
-        in table
+    assert table[1].startswith("| run | configuration | rounds | clusterer_params | ema | linear |")
+    told = (
+        "| deep-b | FeCA, k = 300 in 2 heads, 5 epochs a round | 30 | {'version': 2} | 0.5 | 62.5"
     )
+    assert f"{told} | 25.0 | 50,000 | 1.5 |" in table
     assert len(table) == 6
+    words = runs_of.commands(runs)
+    start = "fedjigsaw deep train --data cifar --split"
+    assert f"{start} iid --method feca -k 10 --rounds 150 --local-epochs 5 -s ema=0.0 -o" in words
+    assert f"{start} dirichlet --alpha 0.3 --method feca -k 300,300 --rounds" in words
+    assert f"{start} central -k 10 --rounds 150 --local-epochs 5 -s ema=0.0 -o deep-c.st" in words
+    assert "-s ema=0.5 -p version=2 -o deep-b.st --rows results/deep-b.jsonl\n" in words
 
 
 def test_accuracy_over_rounds():

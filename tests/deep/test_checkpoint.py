@@ -88,6 +88,15 @@ def test_files_that_are_no_checkpoint(tmp_path, content):
         checkpoint.load(path)
 
 
+@pytest.mark.parametrize("header", [[], "x", 5, None])
+def test_a_header_that_is_no_table(saved, header):
+    arrays = safetensors.numpy.load(saved[0].read_bytes())
+    metadata = {"fedjigsaw": json.dumps(header)}
+    saved[0].write_bytes(safetensors.numpy.save(arrays, metadata=metadata))
+    with pytest.raises(MessageError, match=r"content of .*run\.st"):
+        checkpoint.load(saved[0])
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -1,5 +1,7 @@
 """FedAvg and its relatives on numbers worked out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -29,18 +31,53 @@ def test_the_average_of_two_is_weighted_by_images():
     np.testing.assert_array_equal(found["weights.w"], np.float32([3.0, 1.0]))
 
 
+MODEL = Model([[0.0]], tensors=sent(1, w=[1.0], **{"n.running_mean": [0.0]}).tensors)
+LARGE = replace(sent(1, "b"), tensors={**MODEL.tensors, "weights.w": np.array([1e300])})
+
+
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (sent(1, "b", v=[1.0]), "weights of client 'b' must be those of client 'a'"),
-        (sent(1, "b", w=[1.0, 2.0]), "weights of client 'b'"),
+        (sent(1, "b", v=[1.0]), "weights of client 'b' must be the 2 of the model"),
+        (sent(1, "b", w=[1.0, 2.0], **{"n.running_mean": [0.0]}), "weights of client 'b'"),
+        (sent(1, "b", w=[1.0]), "weights of client 'b'"),
         (sent(1, "b"), "weights of client 'b'"),
-        (sent(1, "b", w=[np.nan]), "weights.w of client 'b' must be finite.*learning rate"),
+        (sent(1, "b", w=[np.nan], **{"n.running_mean": [0.0]}), "weights.w of client 'b'"),
+        (LARGE, "weights.w of client 'b' must be finite numbers of float32"),
     ],
 )
 def test_weights_that_do_not_fit_are_refused(other, message):
+    good = sent(1, w=[2.0], **{"n.running_mean": [0.0]})
+    server.check_weights(good, MODEL, statistics_only=False)
     with pytest.raises(MessageError, match=message):
-        server.average([sent(1, w=[1.0]), other], CPU)
+        server.check_weights(other, MODEL, statistics_only=False)
+
+
+def test_statistics_come_alone():
+    alone, more = sent(1, **{"n.running_mean": [1.0]}), sent(1, w=[1.0])
+    server.check_weights(alone, MODEL, statistics_only=True)
+    for wrong in (more, replace(alone, tensors={**alone.tensors, **more.tensors})):
+        with pytest.raises(MessageError, match="the 1 of the model"):
+            server.check_weights(wrong, MODEL, statistics_only=True)
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        {},
+        {"report.loss": np.array(1.0)},
+        {"report.loss": np.array([1.0]), "report.sizes": np.array([1, 2])},
+        {"report.loss": np.array(np.inf), "report.sizes": np.array([1, 2])},
+        {"report.loss": np.array(1.0), "report.sizes": np.array([1])},
+        {"report.loss": np.array(1.0), "report.sizes": np.array([1, -2])},
+        {"report.loss": np.array(1.0), "report.sizes": np.array([1.0, 2.0])},
+    ],
+)
+def test_a_report_that_is_none(tensors):
+    good = {"report.loss": np.array(1.0), "report.sizes": np.array([1, 2])}
+    server.check_report(Summary(3, [[0.0]], tensors=good), 2)
+    with pytest.raises(MessageError, match="report of client 'a'"):
+        server.check_report(Summary(3, [[0.0]], tensors=tensors, client="a"), 2)
 
 
 def test_statistics_are_those_of_all_images():
@@ -116,5 +153,3 @@ def test_report():
     assert float(found["report.loss"]) == 5.0
     assert found["report.sizes"].tolist() == [2, 2]
     assert float(found["report.spread"]) == 0.0  # all projections are the same
-    with pytest.raises(MessageError, match="report of a client"):
-        server.report([Summary(1, [[0.0]])])

@@ -7,11 +7,12 @@ from typer.testing import CliRunner
 pytest.importorskip("torch")
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 from fedjigsaw import cli, formats
 from fedjigsaw.deep import DeepFeCA, checkpoint, images
 from fedjigsaw.describe import describe
-from fedjigsaw.errors import DataError, MessageError, ParameterError
+from fedjigsaw.errors import DataError, MessageError, ParameterError, QuorumError
 from fedjigsaw.flower import apps, jobs, records
 from fedjigsaw.flower.apps import FlowerEngine, client_app, federate
 from fedjigsaw.flower.records import Question
@@ -43,13 +44,28 @@ def folder(digits, tmp_path_factory):
     return place
 
 
-def run(folder, deep, size=1):
-    sites = {
-        name: ImageSite(name, str(folder / f"{name}.npz"), device="cpu", min_cluster_size=size)
-        for name in NAMES
-    }
-    grid = LocalGrid({n: client_app(lambda context, s=s: s) for n, s in sites.items()})
-    return federate(FlowerEngine(grid, deep, names=NAMES, timeout=60, wait=0.0))
+def image_site(folder, name, size=1):
+    return ImageSite(name, str(folder / f"{name}.npz"), device="cpu", min_cluster_size=size)
+
+
+def run(folder, deep, min_sites=None, **spoiled):
+    """Name -> what becomes of the tensors that this site sends when it has trained."""
+
+    def app(name):
+        site = image_site(folder, name)
+
+        def answer(question):
+            file = site.answer(question)
+            if name in spoiled and "report.loss" in file.summary.tensors:
+                tensors = spoiled[name](dict(file.summary.tensors))
+                file = replace(file, summary=replace(file.summary, tensors=tensors))
+            return file
+
+        return client_app(lambda context: SimpleNamespace(answer=answer))
+
+    grid = LocalGrid({name: app(name) for name in NAMES})
+    engine = FlowerEngine(grid, deep, names=NAMES, timeout=60, wait=0.0)
+    return federate(engine, min_sites=min_sites)
 
 
 def question(deep, number=0, model=None):
@@ -79,7 +95,7 @@ def test_same_bits_as_in_process(digits, folder, options):
 
 def test_the_guard_of_a_site_holds_whatever_the_server_asks_for(folder):
     deep = DeepFeCA(20, clusterer="jigsaw", **QUICK, random_state=0)
-    site = ImageSite("bern", str(folder / "bern.npz"), device="cpu", min_cluster_size=6)
+    site = image_site(folder, "bern", size=6)
     model = deep._initial(0)
     centers = site.answer(question(deep, 1, model))
     assert centers.summary.counts.min() >= 6
@@ -91,6 +107,66 @@ def test_the_guard_of_a_site_holds_whatever_the_server_asks_for(folder):
     sizes = site.answer(question(deep, 2, clustered)).summary.tensors["report.sizes"]
     assert all(size == 0 or size >= 6 for size in sizes)
     assert 0 < sizes.sum() <= 80
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_nothing_leaves_a_site_with_fewer_images_than_its_guard_asks_for(folder, number):
+    deep = DeepFeCA(3, **QUICK)
+    site = image_site(folder, "bern", size=81)
+    with pytest.raises(DataError, match="at least min_cluster_size, 81; got 80. Nothing may leave"):
+        site.answer(question(deep, number, deep._initial(0)))
+    with pytest.raises(DataError, match="Nothing may leave"):
+        site.check()
+
+
+SPOILED = {
+    "shape": lambda t: {**t, "weights.stem.weight": t["weights.stem.weight"][:1]},
+    "missing": lambda t: {n: a for n, a in t.items() if n != "weights.stem.weight"},
+    "too large": lambda t: {**t, "weights.stem_norm.bias": np.full(16, 1e300)},
+    "sizes": lambda t: {**t, "report.sizes": t["report.sizes"][1:]},
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
+@pytest.mark.parametrize("name", NAMES)
+def test_one_bad_site_does_not_end_the_run(folder, spoil, name):
+    """Neither the first by name nor the last; the model is that of the other, and says so."""
+    deep = DeepFeCA(5, **QUICK | {"n_rounds": 1}, random_state=0)
+    file, transcript = run(folder, deep, min_sites=1, **{name: spoil})
+    assert {f.client: f.reason for f in transcript.failures} == {name: "its answer is not in order"}
+    assert file.partly == (name,)
+    assert all(np.isfinite(tensor).all() for tensor in file.model.tensors.values())
+    with pytest.raises(QuorumError, match=f"'{name}' failed: its answer is not in order"):
+        run(folder, deep, **{name: spoil})
+
+
+def test_training_that_diverges_is_told_as_such(folder):
+    deep = DeepFeCA(5, **QUICK, learning_rate=1e30, random_state=0)
+    with pytest.raises(QuorumError, match="'bern' failed: its training diverged: lower the lear"):
+        run(folder, deep)
+
+
+def test_weights_that_are_no_numbers_are_refused_at_the_site(folder):
+    deep = DeepFeCA(5, **QUICK)
+    start = deep._initial(0)
+    bad = {**start.tensors, "weights.stem_norm.bias": np.full(16, np.nan, np.float32)}
+    with pytest.raises(MessageError, match="weights.stem_norm.bias"):
+        image_site(folder, "bern").answer(question(deep, 1, replace(start, tensors=bad)))
+
+
+def test_how_a_site_computes_is_its_own_matter(folder, monkeypatch):
+    seen = []
+    summarize = DeepFeCA.summarize
+
+    def spy(self, *args):
+        seen.append((self.device, self.compile))
+        return summarize(self, *args)
+
+    monkeypatch.setattr(DeepFeCA, "summarize", spy)
+    deep = DeepFeCA(5, **QUICK | {"device": "cuda:7"}, compile=True)
+    file = image_site(folder, "bern").answer(question(deep))
+    assert seen == [("cpu", False)]
+    assert file.params["device"] == "cuda:7"  # as it was asked
 
 
 def test_rows_and_images_are_not_mixed_up(folder):
@@ -112,6 +188,29 @@ def test_bad_images_are_told_before_anybody_asks(tmp_path):
         load_site({**options, "min_cluster_size": 5}).check()
     with pytest.raises(ParameterError, match="min_cluster_size"):
         load_site({**options, "min_cluster_size": 0})
+    for device in ("gpu7", "cuda:99"):
+        with pytest.raises(ParameterError, match="device of DeepFeCA"):
+            load_site({**options, "device": device, "min_cluster_size": 5}).check()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--images", "x.npz", "--counts", "none"], "--counts is for sites that hold rows"),
+        (["--images", "x.npz", "--max-rows", "9"], "--max-rows is for sites that hold rows"),
+        (["--data", "x.csv", "--device", "cpu"], "--device is for sites that hold images"),
+        (["--data", "x.csv", "--images", "x.npz"], "must be --data or --images; got both"),
+        ([], "must be --data or --images; got neither"),
+    ],
+)
+def test_options_of_the_other_kind_are_refused(tmp_path, words, message):
+    init = ["federation", "init", str(tmp_path / "clinic"), "--sites", "bern"]
+    assert CliRunner().invoke(cli.app, init).exit_code == 0
+    done = CliRunner().invoke(
+        cli.app, ["federation", "site", str(tmp_path / "clinic" / "bern"), *words]
+    )
+    assert isinstance(done.exception, ParameterError)
+    assert message in str(done.exception)
 
 
 def test_what_a_run_of_it_may_be():
@@ -119,7 +218,11 @@ def test_what_a_run_of_it_may_be():
     assert job.clusterer().configuration() == (
         DeepFeCA([6, 4], network="small", random_state=7).configuration()
     )
-    for bad in ({"colour": 1}, {"network": "none"}, {"clusterer": "none"}):
+    too_large = {"ema": 0.9}  # two networks in one message
+    for bad in (
+        {"colour": 1}, {"network": "none"}, {"clusterer": "none"}, {"clusterer": "central"},
+        {"n_clusters": 9}, {"random_state": 5}, too_large,
+    ):  # fmt: skip
         with pytest.raises(ParameterError):
             jobs.Job("deepfeca", 3, bad).clusterer()
 
@@ -149,6 +252,12 @@ def test_the_model_is_for_all_commands_of_deep(folder, tmp_path):
     assert done.exit_code == 0, done.output
     expected = loaded.method.transform(images.load("digits").train)
     np.testing.assert_array_equal(np.load(out), expected)
+    for words in (
+        ["deep", "evaluate", path, "--data", "digits", "--device", "cpu"],
+        ["deep", "export", path, "-o", tmp_path / "network.safetensors"],
+    ):
+        done = CliRunner().invoke(cli.app, list(map(str, words)))
+        assert done.exit_code == 0, done.output
 
 
 def test_a_model_of_rows_is_no_checkpoint(tmp_path):

@@ -33,7 +33,7 @@ from fedjigsaw.errors import (
 )
 from fedjigsaw.flower import bundle, federation, jobs, processes, supernode
 from fedjigsaw.flower.records import Question
-from fedjigsaw.flower.site import Site, Watched, load_site
+from fedjigsaw.flower.site import PunctualSite, Site, load_site
 from fedjigsaw.flower.superlink import MAX_REQUEST, Gate, take_over
 from fedjigsaw.messages import Broadcast
 from flower_doubles import LocalGrid, context
@@ -328,7 +328,7 @@ class TestProcesses:
         monkeypatch.setattr(Site, "answer", lambda self, question: time.sleep(60))
         question = Question(Broadcast(0, 0), "feca", {"n_clusters": 1}, 0.1)
         with pytest.raises(TimeoutError, match="nobody waits"):
-            Watched(Site("a", Path("a.csv"))).answer(question)
+            PunctualSite(Site("a", Path("a.csv"))).answer(question)
 
 
 class TestJobs:

@@ -376,7 +376,7 @@ def test_a_network_learns_from_images_at_the_sites(clinic):
     options += ["--method", "deepfeca", "-p", "device=cpu", "--min-sites", 2, "-k", "6,4"]
     code, told = clinic.run("network", *options)
     assert code == 0, told
-    assert "failed: oslo (it does not know the method" in told
+    assert "or its data are of another kind" in told
     file = formats.load(clinic.folder / "network", ModelFile)
     inside = DeepFeCA([6, 4], **params, device="cpu", random_state=0).fit(digits, clients=clients)
     assert file.model == replace(inside.model_, feature_names=file.columns)

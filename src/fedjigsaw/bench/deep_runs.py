@@ -54,35 +54,70 @@ def quality_table(runs: dict[str, Run], dataset: str = "cifar10") -> str:
 
 def runs_table(runs: dict[str, Run]) -> str:
     """Every run with the options in which they differ: what was tried, and what came of it."""
-    configs = [run[-1]["config"] for run in runs.values()]
-    names = sorted({name for config in configs for name in config} - _SAID_ELSEWHERE)
-    differ = [n for n in names if len({json.dumps(c.get(n)) for c in configs}) > 1]
+    differ = _differing(runs)
     head = ["run", "configuration", "rounds", *differ, "linear", "neighbors", "views/s", "minutes"]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for name, run in runs.items():
         row = run[-1]
         cells = [name, _configuration(row), str(row["rounds"])]
-        cells += [str(row["config"].get(option, "")) for option in differ]
+        cells += [str(_config(row).get(option, "")) for option in differ]
         cells += [f"{100 * row['linear_accuracy']:.1f}", f"{100 * row['knn_accuracy']:.1f}"]
         cells += [f"{row['views_per_second']:,.0f}", f"{row['seconds'] / 60:.1f}"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n" + "\n".join(lines) + "\n"
 
 
+def commands(runs: dict[str, Run]) -> str:
+    """How to make the rows of each run again, with a GPU."""
+    lines = []
+    for name, run in runs.items():
+        row, config = run[-1], _config(run[-1])
+        words = ["fedjigsaw deep train --data cifar --split", row["split"]]
+        words += ["--alpha", f"{row['alpha']:g}"] if "alpha" in row else []
+        words += ["--method", row["method"]] if row["split"] != "central" else []
+        words += ["-k", ",".join(map(str, _sizes(row))), "--rounds", str(config["n_rounds"])]
+        words += ["--local-epochs", str(config["local_epochs"])]
+        words += [
+            f"-s {option}={json.dumps(config[option])}"
+            for option in _differing(runs)
+            if option in config and option != "clusterer_params"
+        ]
+        inner = config.get("clusterer_params") or {}
+        words += [f"-p {option}={json.dumps(value)}" for option, value in inner.items()]
+        words += [f"-o {name}.st --rows results/{name}.jsonl"]
+        lines.append(" ".join(words))
+    return "\n```sh\n" + "\n".join(lines) + "\n```\n"
+
+
 _SAID_ELSEWHERE = {
     "clusterer", "n_clusters", "local_epochs", "n_rounds", "random_state", "device",
 }  # fmt: skip
+_LATER = {"centered": False, "compile": False}  # parameters that the first runs did not have yet
+
+
+def _config(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {**_LATER, **row["config"]}
+
+
+def _differing(runs: Mapping[str, Run]) -> list[str]:
+    """The options in which runs differ, but for those that have a place of their own."""
+    configs = [_config(run[-1]) for run in runs.values()]
+    names = sorted({name for config in configs for name in config} - _SAID_ELSEWHERE)
+    return [n for n in names if len({json.dumps(c.get(n)) for c in configs}) > 1]
+
+
+def _sizes(row: Mapping[str, Any]) -> list[int]:
+    sizes: Any = row["config"]["n_clusters"]
+    return sizes if isinstance(sizes, list) else [sizes]
 
 
 def _configuration(row: dict[str, Any]) -> str:
     """A configuration in a few words: method, clusters, local epochs."""
-    config = row["config"]
-    sizes = (
-        config["n_clusters"] if isinstance(config["n_clusters"], list) else [config["n_clusters"]]
-    )
+    sizes = _sizes(row)
     told = f"{METHODS[row['method']].label}, k = {sizes[0]}"
     told += f" in {len(sizes)} heads" if len(sizes) > 1 else ""
-    return f"{told}, {config['local_epochs']} epochs a round"
+    n_epochs = row["config"]["local_epochs"]
+    return f"{told}, {n_epochs} epoch{'s' * (n_epochs > 1)} a round"
 
 
 def accuracy_over_rounds(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:

@@ -11,6 +11,7 @@ from fedjigsaw.bench.compare import SPLITS, WORDS, count_verdicts, tables, verdi
 from fedjigsaw.bench.deep_runs import (
     Run,
     accuracy_over_rounds,
+    commands,
     deep_runs,
     quality_table,
     runs_table,
@@ -157,7 +158,8 @@ def reproduction(text: str, results: Path) -> str:
 def deepfeca(text: str, runs: dict[str, Run]) -> str:
     """The page on DeepFeCA with all its numbers from the rows."""
     text = fill(text, "quality", quality_table(runs))
-    return fill(text, "runs", runs_table(runs))
+    text = fill(text, "runs", runs_table(runs))
+    return fill(text, "commands", commands(runs))
 
 
 if __name__ == "__main__":  # pragma: no cover

@@ -3,7 +3,6 @@
 An interrupted run loses nothing that was finished: the next one computes only what is missing.
 """
 
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,7 +19,8 @@ from fedjigsaw.bench.generated import GENERATED
 from fedjigsaw.bench.studies import Job
 from fedjigsaw.errors import DataError, complaint
 from fedjigsaw.formats import write_whole
-from fedjigsaw.kmeans import one_thread
+from fedjigsaw.locks import locked
+from fedjigsaw.threads import one_thread
 
 Row = dict[str, Any]
 
@@ -150,8 +150,7 @@ def _alone(names: Iterable[str], folder: Path) -> Iterator[None]:
         for name in names:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                file = stack.enter_context((folder / f".{name}.lock").open("w"))
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                stack.enter_context(locked(folder / f".{name}.lock"))
             except BlockingIOError:
                 raise DataError(
                     f"Another run is writing {result_file(folder, name)}. "

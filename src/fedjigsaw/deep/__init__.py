@@ -13,9 +13,10 @@ except ImportError as error:
 
 from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
 from fedjigsaw.deep.images import ImageSet
+from fedjigsaw.deep.parameters import check_device
 from fedjigsaw.deep.state import State
-from fedjigsaw.kmeans import find_threads_again
+from fedjigsaw.threads import find_libraries_again
 
-find_threads_again()  # torch has brought its own
+find_libraries_again()  # torch has brought its own
 
-__all__ = ["CentralDeepCluster", "DeepFeCA", "ImageSet", "State"]
+__all__ = ["CentralDeepCluster", "DeepFeCA", "ImageSet", "State", "check_device"]

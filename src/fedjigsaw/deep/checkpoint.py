@@ -83,9 +83,9 @@ def load(path: Path) -> Checkpoint:
     try:
         with safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {})["fedjigsaw"])
+            if isinstance(header, dict) and header.get("kind") == "model":
+                return _of_federation(formats.load(path, ModelFile))
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if header.get("kind") == "model":
-            return _of_federation(formats.load(path, ModelFile))
         return _restore(header, arrays)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, FedJigsawError) else "another"

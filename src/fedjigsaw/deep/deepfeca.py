@@ -34,7 +34,7 @@ from fedjigsaw.deep.network import as_tensor
 from fedjigsaw.deep.parameters import DeepParameters, Step
 from fedjigsaw.deep.state import State, describe
 from fedjigsaw.engine import Client, SerialEngine, run_rounds
-from fedjigsaw.errors import ParameterError, complaint
+from fedjigsaw.errors import DataError, DivergedError, ParameterError, complaint
 from fedjigsaw.guards import merge_small
 from fedjigsaw.messages import Broadcast, Model, Round, Summary, Transcript
 
@@ -203,11 +203,12 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
             raise ParameterError(
                 complaint("n_clusters", type(self).__name__, allowed, max(self.sizes))
             )
-        if self.make_clusterer(0).pools_data and len(shards) > 1:
-            advice = "Use CentralDeepCluster to pool the images."
-            raise ParameterError(
-                complaint("clusterer", "several clients", "federated", self.clusterer, advice)
-            )
+        if len(shards) > 1:
+            self.check_federated()
+        for name, shard in shards.items():
+            if len(shard) < self.min_cluster_size:
+                allowed = f"at least min_cluster_size, {self.min_cluster_size}"
+                raise DataError(complaint("images", f"client {name!r}", allowed, len(shard)))
 
     def _count_views(self, sizes: Sequence[int]) -> int:
         n_steps = sum(max(1, n // self.batch_size) for n in sizes) * self.local_epochs
@@ -297,16 +298,19 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
             rate=self._rate(step.round),
             rng=rng,
         )
-        told = torch.cat(
+        if not math.isfinite(loss) or not bool(trainer.weights.vector.isfinite().all()):
+            advice = "Its training diverged: lower the learning rate."
+            raise DivergedError(complaint("weights", "a client", "finite", "others", advice))
+        sizes = torch.cat(
             [
                 torch.bincount(own, minlength=len(p.directions))
                 for own, p in zip(labels, prototypes, strict=True)
             ]
         )
-        told[told < self.min_cluster_size] = 0  # what is too small to be sent is not told, either
+        sizes[sizes < self.min_cluster_size] = 0  # what is too small to be sent is not told, either
         tensors = {f"weights.{name}": array for name, array in trainer.weights.save().items()}
         tensors["report.loss"] = np.array(loss)
-        tensors["report.sizes"] = told.cpu().numpy()
+        tensors["report.sizes"] = sizes.cpu().numpy()
         mean = z.double().mean(dim=0, keepdim=True)  # tells the server of a collapse
         sse = float((z.double() - mean).square().sum())
         return _message(mean.cpu().numpy(), sse, len(images), tensors)
@@ -317,6 +321,8 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
     ) -> Model:
         """One step at the server."""
+        for summary in summaries:
+            self.check_answer(summary, broadcast)
         step = self.plan()[broadcast.round]
         model = broadcast.model or self._initial(broadcast.seed)
         if step.verb == "cluster":
@@ -329,6 +335,17 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
             found |= server.slow_average(model, found, self.ema)
             found |= server.report(summaries)
         return self._model(model.centers, {**model.tensors, **found})
+
+    def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
+        """Hold what a client sent against what it was asked for; a MessageError if it is wrong."""
+        step = self.plan()[broadcast.round]
+        model = broadcast.model or self._initial(broadcast.seed)
+        if step.verb == "cluster":
+            heads.unpack(summary, len(self.sizes))
+            return
+        server.check_weights(summary, model, statistics_only=step.verb == "calibrate")
+        if step.verb == "train":
+            server.check_report(summary, len(model.centers))
 
     def _new_centers(
         self,
@@ -390,6 +407,13 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
             Prototypes.of(centers[owners == h], centered=self.centered)
             for h in range(len(self.sizes))
         ]
+
+    @property
+    def model_bytes(self) -> int:
+        """About what the largest message holds: weights, and their moving averages if there are."""
+        copies = 1 + bool(self.ema) + bool(self.server_momentum)
+        start = self._initial(0)
+        return copies * start.nbytes + 8 * sum(self.sizes) * int(start.centers.shape[1])
 
     def _initial(self, seed: int) -> Model:
         """The model before any training."""

@@ -14,8 +14,9 @@ import numpy as np
 
 from fedjigsaw._inputs import Floats
 from fedjigsaw.errors import MessageError, complaint
-from fedjigsaw.kmeans import Search, one_thread, searching_with
+from fedjigsaw.kmeans import Search, searching_with
 from fedjigsaw.messages import Broadcast, Model, Summary, Tensors
+from fedjigsaw.threads import one_thread, one_thread_inside
 
 OPTIONAL = ("radii", "counts", "sse")
 T = TypeVar("T")
@@ -30,10 +31,10 @@ def for_each(
     """Do the same for all heads side by side, each with a random stream of its own."""
 
     def alone(head: int, own: np.random.Generator) -> T:
-        with one_thread():  # what the thread around this one has set is not known in here
+        with one_thread_inside():
             return work(head, own)
 
-    with searching_with(search), ThreadPoolExecutor(n_heads) as pool:
+    with one_thread(), searching_with(search), ThreadPoolExecutor(n_heads) as pool:
         running = [
             pool.submit(copy_context().run, alone, head, own)
             for head, own in enumerate(rng.spawn(n_heads))

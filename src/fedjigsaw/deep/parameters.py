@@ -54,6 +54,15 @@ def _is_device(value: object) -> bool:
         return False
 
 
+def check_device(name: str) -> None:
+    """Say at once what a device that is not here would say in the middle of the work."""
+    DeepParameters.rules["device"].check("device", "DeepFeCA", name)
+    try:
+        torch.zeros(1, device=None if name == "auto" else name)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ParameterError(complaint("device", "DeepFeCA", "one that is here", name)) from error
+
+
 def _method_name(value: Any) -> Any:
     return value if isinstance(value, str) else getattr(value, "method", None)
 
@@ -198,6 +207,15 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         check_parameters(type(self).__name__, self.rules, self.get_params(deep=False))
         for head in range(len(self.sizes)):
             self.make_clusterer(head).check()
+
+    def check_federated(self) -> None:
+        """Say what does not work with several clients."""
+        if self.make_clusterer(0).pools_data:
+            advice = "Use CentralDeepCluster to pool the images."
+            got = self.clusterer_name
+            raise ParameterError(
+                complaint("clusterer", "several clients", "federated", got, advice)
+            )
 
     def configuration(self) -> dict[str, Any]:
         """The parameters as JSON values; a `random_state` that is not an integer is left out."""

@@ -16,8 +16,9 @@ from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.network import as_tensor, build
 from fedjigsaw.errors import MessageError, complaint
 from fedjigsaw.matching import pairwise_distances
-from fedjigsaw.messages import Model, Summary
+from fedjigsaw.messages import Model, Summary, Tensors
 
+STATISTICS = ("running_mean", "running_var")  # how the names of batch-norm statistics end
 SAME = 1e-6  # centers of length one that are closer than this are one
 
 
@@ -69,13 +70,39 @@ def _unit(rows: Floats) -> Floats:
 # ----------------------------------------------------------------------------------------- weights
 
 
+def check_weights(summary: Summary, model: Model, *, statistics_only: bool) -> None:
+    """A client must send those that the model has, by name and shape, and finite numbers."""
+    owner = f"client {summary.client!r}"
+    wanted = {n: a.shape for n, a in _weights(model.tensors).items()}
+    if statistics_only:
+        wanted = {n: shape for n, shape in wanted.items() if n.endswith(STATISTICS)}
+    sent = _weights(summary.tensors)
+    if {n: a.shape for n, a in sent.items()} != wanted:
+        allowed = f"the {len(wanted)} of the model, by name and shape"
+        raise MessageError(complaint("weights", owner, allowed, f"{len(sent)} tensors"))
+    for name, array in sent.items():
+        if array.dtype != np.float32 or not np.isfinite(array).all():
+            got = f"{array.dtype}, or no numbers"
+            raise MessageError(complaint(name, owner, "finite numbers of float32", got))
+
+
+def check_report(summary: Summary, n_centers: int) -> None:
+    """A client must tell its loss, and the number of its images at each center."""
+    loss = summary.tensors.get("report.loss", np.zeros(0))
+    sizes = summary.tensors.get("report.sizes", np.zeros(0))
+    good = loss.shape == () and np.isfinite(loss)
+    if not good or sizes.shape != (n_centers,) or sizes.dtype.kind != "i" or (sizes < 0).any():
+        allowed = f"a loss, and a size for each of {n_centers} centers"
+        got = f"shapes {loss.shape} and {sizes.shape}"
+        raise MessageError(complaint("report", f"client {summary.client!r}", allowed, got))
+
+
 def average(summaries: Sequence[Summary], device: torch.device) -> dict[str, np.ndarray]:
     """FedAvg: the mean of the clients' weights and statistics, weighted by their images."""
     total = sum(summary.n_samples for summary in summaries)
     sums: dict[str, torch.Tensor] = {}
     for summary in summaries:
-        weights = _weights(summary, summaries[0])
-        for name, array in weights.items():
+        for name, array in _weights(summary.tensors).items():
             part = as_tensor(array).to(device).double() * (summary.n_samples / total)
             sums[name] = sums[name] + part if name in sums else part
     return {name: value.float().cpu().numpy() for name, value in sums.items()}
@@ -89,12 +116,11 @@ def pooled_statistics(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
     """
     total = sum(summary.n_samples for summary in summaries)
     pooled: dict[str, np.ndarray] = {}
-    for name in (n for n in _weights(summaries[0], summaries[0]) if n.endswith("running_mean")):
+    for name in (n for n in summaries[0].tensors if n.endswith("running_mean")):
         spread = name.replace("running_mean", "running_var")
         mean, square = np.zeros(1), np.zeros(1)
         for summary in summaries:
-            weights = _weights(summary, summaries[0])
-            m, v = (weights[n].astype(np.float64) for n in (name, spread))
+            m, v = (summary.tensors[n].astype(np.float64) for n in (name, spread))
             mean = mean + m * (summary.n_samples / total)
             square = square + (v + m**2) * (summary.n_samples / total)
         pooled[name] = mean.astype(np.float32)
@@ -108,7 +134,7 @@ def with_momentum(
     """FedAvgM: a step towards the average, and some of the last step; statistics are averaged."""
     result = dict(averaged)
     for name, target in averaged.items() if momentum else ():
-        if name.endswith(("running_mean", "running_var")):
+        if name.endswith(STATISTICS):
             continue
         velocity = target - model.tensors[name]
         before = model.tensors.get(f"velocity.{name}")
@@ -137,12 +163,8 @@ def report(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
     """Mean loss, images per center, and how far projections spread: 1 all over, 0 collapsed."""
     shares = np.array([summary.n_samples for summary in summaries], dtype=np.float64)
     shares /= shares.sum()
-    try:
-        losses = np.array([float(summary.tensors["report.loss"]) for summary in summaries])
-        sizes = np.stack([summary.tensors["report.sizes"] for summary in summaries]).sum(axis=0)
-    except (KeyError, TypeError, ValueError) as error:
-        allowed = "a loss, and a size per center"
-        raise MessageError(complaint("report", "a client", allowed, "others")) from error
+    losses = np.array([float(summary.tensors["report.loss"]) for summary in summaries])
+    sizes = np.stack([summary.tensors["report.sizes"] for summary in summaries]).sum(axis=0)
     mean = shares @ np.concatenate([summary.centers for summary in summaries])
     return {
         "report.loss": np.array(shares @ losses),
@@ -151,16 +173,5 @@ def report(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
     }
 
 
-def _weights(summary: Summary, first: Summary) -> dict[str, np.ndarray]:
-    """The weights that a client sent; all must send the same ones, and finite numbers."""
-    weights = {n: a for n, a in summary.tensors.items() if n.startswith("weights.")}
-    shapes = {n: a.shape for n, a in first.tensors.items() if n.startswith("weights.")}
-    owner = f"client {summary.client!r}"
-    if {n: a.shape for n, a in weights.items()} != shapes or not weights:
-        allowed = f"those of client {first.client!r}, by name and shape"
-        raise MessageError(complaint("weights", owner, allowed, f"{len(weights)} tensors"))
-    for name, array in weights.items():
-        if not np.isfinite(array).all():
-            advice = "Its training diverged: lower the learning rate."
-            raise MessageError(complaint(name, owner, "finite", "NaN or infinity", advice))
-    return weights
+def _weights(tensors: Tensors) -> dict[str, np.ndarray]:
+    return {name: array for name, array in tensors.items() if name.startswith("weights.")}

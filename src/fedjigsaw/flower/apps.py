@@ -30,8 +30,8 @@ from fedjigsaw.engine import Reply, run_rounds
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, complaint
 from fedjigsaw.flower import records
 from fedjigsaw.flower.records import Question
-from fedjigsaw.flower.site import DEEP, ImageSite, Site, Watched
-from fedjigsaw.formats import ModelFile, SummaryFile
+from fedjigsaw.flower.site import DEEP, ImageSite, PunctualSite, Site
+from fedjigsaw.formats import MAX_BYTES, ModelFile, SummaryFile
 from fedjigsaw.messages import MAX_COUNT, Broadcast, Failure, Model, Transcript
 from fedjigsaw.methods import METHODS
 
@@ -61,7 +61,7 @@ FLOWER_SAYS = {
 # --------------------------------------------------------------------------------------- at a site
 
 
-def client_app(load: Callable[[Context], Site | ImageSite | Watched]) -> ClientApp:
+def client_app(load: Callable[[Context], Site | ImageSite | PunctualSite]) -> ClientApp:
     """The half of the app that runs at a site.
 
     Parameters
@@ -171,7 +171,7 @@ class FlowerEngine:
         deadline = monotonic() + self.timeout
         while waiting and monotonic() < deadline:
             for number in list(waiting):
-                reply = self._pull(number, waiting[number])
+                reply = self._pull(number, waiting[number], broadcast)
                 if reply is not None:
                     del waiting[number]
                 if isinstance(reply, SummaryFile):
@@ -216,9 +216,10 @@ class FlowerEngine:
             broadcast = replace(broadcast, model=self.name_columns(broadcast.model))
         method, params = self.clusterer.method, self.clusterer.configuration()
         question = Question(broadcast, method, params, self.timeout, columns)
+        content = records.pack_question(question)  # once: a network may be in it
         messages = [
             Message(
-                records.pack_question(question),
+                content,
                 dst_node_id=node,
                 message_type=f"query.{VERB}",
                 ttl=self.timeout + 60,
@@ -242,20 +243,20 @@ class FlowerEngine:
         words = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min"
         return f"round {number} of 0 to {last}, about {words} left"
 
-    def _pull(self, number: str, name: str) -> Failure | SummaryFile | None:
+    def _pull(self, number: str, name: str, broadcast: Broadcast) -> Failure | SummaryFile | None:
         """A site's reply, if it is there. Sites are read one by one, so that none spoils others."""
         try:
             found: Iterable[Message] = self.grid.pull_messages([number])
             for message in found:
                 if message.has_error():
                     return self._failure(name, FLOWER_SAYS.get(message.error.code, GARBAGE))
-                return self._read(name, message)
+                return self._read(name, message, broadcast)
         except Exception as error:  # what a site sent must not end the run
             logger.warning("site %r: %s", name, error, exc_info=True)
             return self._failure(name, GARBAGE)
         return None
 
-    def _read(self, name: str, message: Message) -> Failure | SummaryFile:
+    def _read(self, name: str, message: Message, broadcast: Broadcast) -> Failure | SummaryFile:
         answer = records.unpack_answer(message.content)
         if isinstance(answer, str):
             return self._failure(name, answer)
@@ -265,6 +266,9 @@ class FlowerEngine:
         # the name is the one that the server knows the sender's key by, whatever it signs with
         if answer.summary.client != name and self.names is not None:
             raise MessageError(complaint("name", f"client {name!r}", "its own", "another"))
+        check = getattr(self.clusterer, "check_answer", None)
+        if check is not None:
+            check(answer.summary, broadcast)
         return answer
 
     def _failure(self, name: str, reason: str) -> Failure:
@@ -313,6 +317,21 @@ def without_seed(params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in params.items() if name != "random_state"}
 
 
+def check_federated(clusterer: "FederatedClusterer | DeepFeCA") -> None:
+    """Whether a method, with its parameters, can run between sites that are apart."""
+    clusterer.check()
+    if clusterer.pools_data:
+        allowed = "one that keeps rows at the sites"
+        raise ParameterError(complaint("method", "a federation", allowed, repr(clusterer.method)))
+    if not isinstance(clusterer, FederatedClusterer):
+        clusterer.check_federated()
+        if clusterer.model_bytes > MAX_BYTES:
+            allowed = f"at most {MAX_BYTES} bytes for a message"
+            advice = "Use a smaller network, or neither ema nor server_momentum."
+            got = clusterer.model_bytes
+            raise ParameterError(complaint("model", "a federation", allowed, got, advice))
+
+
 def federate(
     engine: FlowerEngine, *, seed: int | None = None, min_sites: int | None = None
 ) -> tuple[ModelFile, Transcript]:
@@ -324,10 +343,7 @@ def federate(
     min_sites : how many sites must answer in every round; None means all of them.
     """
     clusterer = engine.clusterer
-    clusterer.check()
-    if clusterer.pools_data:
-        allowed = "one that keeps rows at the sites"
-        raise ParameterError(complaint("method", "a federation", allowed, clusterer.method))
+    check_federated(clusterer)
     if seed is None:  # at most what a file can hold exactly
         seed = resolve_seed(clusterer.random_state) % MAX_COUNT
     model, transcript, _ = run_rounds(

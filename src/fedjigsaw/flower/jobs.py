@@ -31,6 +31,7 @@ from flwr.supercore.fab import Fab
 from fedjigsaw._inputs import integer, real
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.errors import FederationError, ParameterError, complaint
+from fedjigsaw.flower.apps import check_federated
 from fedjigsaw.flower.federation import APP, CA, RUNNING, ServerSettings
 from fedjigsaw.flower.site import DEEP
 from fedjigsaw.formats import write_whole
@@ -69,13 +70,15 @@ class Job:
             from fedjigsaw.deep import DeepFeCA
 
             own = {"n_clusters": self.n_clusters, "random_state": self.seed}
-            return DeepFeCA.from_settings({**self.params, **own})
-        clusterer = make(self.method, self.n_clusters, self.seed, **self.params)
-        clusterer.check()
-        if clusterer.pools_data:
-            allowed = "one that keeps rows at the sites"
-            raise ParameterError(complaint("method", "a federation", allowed, repr(self.method)))
-        return clusterer
+            for name in own.keys() & self.params.keys():
+                allowed = "given by an option of its own, -k or --seed"
+                raise ParameterError(complaint(name, "a run", allowed, f"-p {name}"))
+            made: FederatedClusterer | DeepFeCA
+            made = DeepFeCA.from_settings({**self.params, **own})
+        else:
+            made = make(self.method, self.n_clusters, self.seed, **self.params)
+        check_federated(made)
+        return made
 
     def save(self, folder: Path) -> None:
         write_whole(folder / "job.json", json.dumps(asdict(self)).encode())

@@ -1,6 +1,5 @@
 """Processes of a federation: each starts in a group of its own, and the whole group is ended."""
 
-import fcntl
 import logging
 import os
 import signal
@@ -9,12 +8,13 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
 
 from fedjigsaw.errors import FederationError, complaint
+from fedjigsaw.locks import locked
 
 GRACE_SECONDS = 6.0
 NEVER_CONNECTED = 3  # how a site's process ends that the server did not let in
@@ -93,10 +93,10 @@ def end_with_parent() -> None:
 @contextmanager
 def alone(folder: Path, what: str) -> Iterator[None]:
     """At most one at a time in a folder; the lock goes with the process that holds it."""
-    with (folder / "lock").open("w") as file:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+            stack.enter_context(locked(folder / "lock"))
+        except BlockingIOError as error:
             raise FederationError(f"{what} of {folder} is already running.") from error
         yield
 

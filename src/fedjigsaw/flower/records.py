@@ -18,6 +18,7 @@ from fedjigsaw import formats
 from fedjigsaw._inputs import real
 from fedjigsaw.errors import (
     DataError,
+    DivergedError,
     FedJigsawError,
     MessageError,
     ParameterError,
@@ -31,10 +32,11 @@ KEY = "fedjigsaw"
 # what a server may learn of a failure at a site: the word that travels -> how it is told
 REASONS = {
     "data": "its data cannot be used, or its guard lets nothing leave",
-    "parameter": "it does not know the method, or a parameter of it",
+    "parameter": "it does not know the method or a parameter, or its data are of another kind",
     "message": "it could not read the question; its version of fedjigsaw may be another",
     "size": "its answer is larger than a message may be",
     "memory": "it ran out of memory",
+    "diverged": "its training diverged: lower the learning rate",
     "timeout": "it was not done in time",
     "error": "its own part of the work failed",
 }
@@ -72,6 +74,7 @@ def category(error: BaseException) -> str:
         ParameterError: "parameter",
         MessageError: "message",
         MemoryError: "memory",
+        DivergedError: "diverged",
         TimeoutError: "timeout",
     }
     for kind, word in kinds.items():
@@ -172,13 +175,13 @@ def _check_plausible(file: SummaryFile) -> None:
     n_heads = len(sizes) if isinstance(sizes, list) else 1  # each clusters all rows
     most = n_heads * summary.n_samples
     if len(summary.centers) > most:
-        allowed = f"at most its rows, {most}"
+        allowed = f"at most {most}, one per row and head"
         raise MessageError(complaint("centers", owner, allowed, len(summary.centers)))
     if summary.counts is not None:
         # rounding may have added up to a guard's size to each
         room = len(summary.counts) * int(file.guard["min_cluster_size"])
         if summary.counts.sum() > most + room:
-            allowed = f"in sum at most its rows, {most}"
+            allowed = f"in sum at most {most}, its rows in each head"
             raise MessageError(complaint("counts", owner, allowed, int(summary.counts.sum())))
     for name, tensor in summary.tensors.items():
         if not np.isfinite(tensor).all():

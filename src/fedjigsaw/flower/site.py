@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fedjigsaw import formats, sites
 from fedjigsaw._inputs import check_name, integer
 from fedjigsaw.engine import Client
-from fedjigsaw.errors import ParameterError, complaint
+from fedjigsaw.errors import DataError, MessageError, ParameterError, complaint
 from fedjigsaw.formats import SummaryFile
 from fedjigsaw.guards import Guard
 from fedjigsaw.scaling import Scaler
@@ -86,6 +88,7 @@ class ImageSite:
     size : as of :func:`fedjigsaw.deep.images.load`.
     device : where this site computes, whatever the server says.
     min_cluster_size : fewest images that a center may stand for, if the server asks for no more.
+        Nothing leaves a site that has fewer in all.
     """
 
     name: str
@@ -99,8 +102,11 @@ class ImageSite:
         integer(1).check("min_cluster_size", "a guard", self.min_cluster_size)
 
     def check(self) -> None:
-        """Say what is wrong with the images before anybody asks."""
-        self._images()
+        """Say what is wrong with the images, or the device, before anybody asks."""
+        from fedjigsaw.deep import check_device
+
+        check_device(self.device)
+        self._images(self.min_cluster_size)
 
     def answer(self, question: "Question") -> SummaryFile:
         """Centers or weights, whichever this round is about."""
@@ -110,9 +116,13 @@ class ImageSite:
             advice = "This site holds images."
             raise ParameterError(complaint("method", self.name, DEEP, question.method, advice))
         method = DeepFeCA.from_settings(question.params)
+        method.check_federated()
         size = max(self.min_cluster_size, method.min_cluster_size)
-        method.set_params(device=self.device, min_cluster_size=size)
-        images = self._images()
+        images = self._images(size)
+        # how and where it computes is the site's own matter; a question may be another process each
+        # time, in which compiling would take longer than training
+        method.set_params(device=self.device, compile=False, min_cluster_size=size)
+        _check_finite(question)
         summary = Client(self.name, images, method).answer(question.broadcast)
         return SummaryFile(
             summary,
@@ -125,14 +135,27 @@ class ImageSite:
             len(images),
         )
 
-    def _images(self) -> Any:
+    def _images(self, at_least: int) -> Any:
         from fedjigsaw.deep import images
 
-        return images.load(self.data, size=self.size).train
+        found = images.load(self.data, size=self.size).train
+        if len(found) < at_least:
+            advice = "Nothing may leave this site under its guard."
+            allowed = f"at least min_cluster_size, {at_least}"
+            raise DataError(complaint("images", self.data, allowed, len(found), advice))
+        return found
+
+
+def _check_finite(question: "Question") -> None:
+    """Weights that are no numbers would be an error somewhere deep inside."""
+    model = question.broadcast.model
+    for name, tensor in () if model is None else model.tensors.items():
+        if not np.isfinite(tensor).all():
+            raise MessageError(complaint(f"tensor {name!r}", "the question", "finite", "others"))
 
 
 @dataclass(frozen=True)
-class Watched:
+class PunctualSite:
     """A site that gives up, with its whole story in the log, when nobody waits for it any more.
 
     A node does one thing at a time: work that hangs would keep it from the next run.
@@ -159,14 +182,14 @@ class Watched:
             faulthandler.cancel_dump_traceback_later()
 
 
-def load_site(options: Mapping[str, Any]) -> Watched:
+def load_site(options: Mapping[str, Any]) -> PunctualSite:
     """A site by the options of `federation site`, which are JSON values."""
     size = options["min_cluster_size"]
     if options["images"] is not None:
         place, pixels, device = options["images"], options["size"], options["device"]
-        return Watched(ImageSite(options["name"], place, pixels, device, size))
+        return PunctualSite(ImageSite(options["name"], place, pixels, device, size))
     scaler = options["scaler"]
-    return Watched(
+    return PunctualSite(
         Site(
             options["name"],
             Path(options["data"]),
