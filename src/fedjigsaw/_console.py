@@ -50,6 +50,19 @@ CLUSTERS = typer.Option(
     metavar="K",
     help="Clusters in all data; `auto` where the method finds their number (jigsaw).",
 )
+
+
+def clusters_by_head(words: str) -> Any:
+    """The same option where each head of a network may have a number of its own."""
+    return typer.Option(
+        "-k",
+        "--n-clusters",
+        parser=cluster_counts,
+        metavar="K",
+        help=f"{words}; several heads: 300,300,300.",
+    )
+
+
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 ParamFlag = Annotated[

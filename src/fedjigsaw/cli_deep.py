@@ -16,7 +16,7 @@ from fedjigsaw._console import (
     JsonFlag,
     ParamFlag,
     check_outputs,
-    cluster_counts,
+    clusters_by_head,
     err,
     out,
     parse_params,
@@ -67,16 +67,7 @@ def train(
     method: Annotated[
         str, typer.Option(help="The method that clusters; `fedjigsaw methods` lists them.")
     ] = "feca",
-    k: Annotated[
-        Any,
-        typer.Option(
-            "-k",
-            "--n-clusters",
-            parser=cluster_counts,
-            metavar="K",
-            help="Clusters; several heads: 300,300,300.",
-        ),
-    ] = "10",
+    k: Annotated[Any, clusters_by_head("Clusters")] = "10",
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of training.")] = 150,
     local_epochs: Annotated[int, typer.Option(min=1, help="Epochs of a client per round.")] = 5,
     batch_size: Annotated[int, typer.Option(min=2, help="Images in a batch.")] = 128,

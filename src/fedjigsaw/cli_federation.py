@@ -22,7 +22,7 @@ from fedjigsaw._console import (
     JsonFlag,
     ParamFlag,
     check_outputs,
-    cluster_counts,
+    clusters_by_head,
     err,
     out,
     parse_params,
@@ -225,17 +225,7 @@ def serve_site(home: Path, settings: Any, options: str) -> None:
 def run(
     folder: Folder,
     output: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")],
-    k: Annotated[
-        Any,
-        typer.Option(
-            "-k",
-            "--n-clusters",
-            parser=cluster_counts,
-            metavar="K",
-            help="Clusters in all data; `auto` where the method finds their number (jigsaw); "
-            "several heads of deepfeca: 300,300,300.",
-        ),
-    ],
+    k: Annotated[Any, clusters_by_head("Clusters in all data; `auto` (jigsaw)")],
     method: Annotated[
         str, typer.Option(help="`fedjigsaw methods` lists them; deepfeca learns from images.")
     ] = DEFAULT,
