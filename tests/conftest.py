@@ -4,13 +4,28 @@ import os
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from fedjigsaw import datasets, partition
+from fedjigsaw import cli, datasets, partition
+from fedjigsaw.errors import FedJigsawError
 
 
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def run():
+    """Run a command in this process; errors of our own come through as exceptions."""
+
+    def invoke(*words):
+        result = CliRunner().invoke(cli.app, [str(word) for word in words])
+        if isinstance(result.exception, FedJigsawError):
+            raise result.exception
+        return result
+
+    return invoke
 
 
 @pytest.fixture(params=["sklearn", "intelex"])

@@ -7,28 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from fedjigsaw import __version__, cli, datasets
+from fedjigsaw import __version__, datasets
 from fedjigsaw._console import parse_params
 from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.methods import METHODS
 
 COMMAND = Path(sys.executable).parent / "fedjigsaw"
 FAST = ["--runs", "2", "-p", "n_init=1", "--clients", "4"]
-
-
-@pytest.fixture
-def run():
-    """Run a command in this process; errors of our own come through as exceptions."""
-
-    def invoke(*words):
-        result = CliRunner().invoke(cli.app, [str(word) for word in words])
-        if isinstance(result.exception, FedJigsawError):
-            raise result.exception
-        return result
-
-    return invoke
 
 
 def shell(*words, **environment):

@@ -5,9 +5,7 @@ import json
 import numpy as np
 import pyarrow.parquet
 import pytest
-from typer.testing import CliRunner
 
-from fedjigsaw import cli
 from fedjigsaw.bench import pages
 from fedjigsaw.errors import DataError, ExtraError, FedJigsawError, MessageError, ParameterError
 
@@ -22,17 +20,6 @@ TRAIN = [
 @pytest.fixture(autouse=True, scope="module")
 def _one_thread():
     torch.set_num_threads(1)
-
-
-@pytest.fixture
-def run():
-    def invoke(*words):
-        result = CliRunner().invoke(cli.app, [str(word) for word in words])
-        if isinstance(result.exception, FedJigsawError):
-            raise result.exception
-        return result
-
-    return invoke
 
 
 @pytest.fixture(scope="module")

@@ -220,6 +220,23 @@ class FederatedClusterer(
         """Cluster of each local center, and with ``assign="local"`` of the rows around it."""
         return nearest(centers, model.centers)[0]
 
+    @classmethod
+    def label_locally(cls, model: Model, centers: Floats, rows: Floats) -> tuple[Ints, Ints]:
+        """Cluster of each row of a client, where its nearest local center goes, and which that is.
+
+        On skewed data this uses what the server cannot know: a client that holds few of the
+        clusters has cut them apart without the others in the way.
+        """
+        own = nearest(rows, centers)[0]
+        return cls.label_centers(model, centers)[own], own
+
+    def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
+        """Refuse, by a MessageError, what a client sent and was not asked for.
+
+        For a server whose clients are not to be trusted. That a summary is well formed, it knows;
+        a method may ask for more.
+        """
+
     def label_rule(self, model: Model) -> str:
         """How `labels_` come about, "nearest" or "local", once the model is known."""
         return self.assign
@@ -298,7 +315,7 @@ class FederatedClusterer(
         for summary in self.summaries_:
             if summary.client in members:
                 held = members[summary.client]
-                labels[held] = label_locally(self, self.model_, summary, rows[held])
+                labels[held] = self.label_locally(self.model_, summary.centers, rows[held])[0]
 
     def _warn_of_fewer(self, rows: Floats) -> None:
         why = "the summaries held no more groups"
@@ -319,18 +336,3 @@ class FederatedClusterer(
     @property
     def _n_features_out(self) -> int:
         return self.n_clusters_
-
-
-def label_locally(
-    method: FederatedClusterer,
-    model: Model,
-    summary: Summary,
-    rows: Floats,
-) -> Ints:
-    """Labels of a client's rows from its own summary: each goes where its local center goes.
-
-    On skewed data this uses what the server cannot know: a client that holds few of the clusters
-    has cut them apart without the others in the way.
-    """
-    labels = method.label_centers(model, summary.centers)
-    return labels[nearest(rows, summary.centers)[0]]

@@ -287,9 +287,9 @@ def _label(
     """Cluster of each row, and its distance to that cluster's center; counts local clusters."""
     if local is None:
         return nearest(rows, model.centers)
-    own = nearest(rows, local.summary.centers)[0]
+    method = METHODS[model.method].cls
+    labels, own = method.label_locally(model, local.summary.centers, rows)
     counts += np.bincount(own, minlength=len(counts))
-    labels = METHODS[model.method].cls.label_centers(model, local.summary.centers)[own]
     distances: Floats = np.linalg.norm(rows - model.centers[labels], axis=1)
     return labels, distances
 

@@ -16,7 +16,7 @@ from fedjigsaw.errors import DataError, MessageError, ParameterError, QuorumErro
 from fedjigsaw.flower import apps, jobs, records
 from fedjigsaw.flower.apps import FlowerEngine, client_app, federate
 from fedjigsaw.flower.records import Question
-from fedjigsaw.flower.site import ImageSite, Site, load_site
+from fedjigsaw.flower.site import DEEP, ImageSite, Site, load_site
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.tables import from_array
 from flower_doubles import LocalGrid
@@ -211,6 +211,11 @@ def test_options_of_the_other_kind_are_refused(tmp_path, words, message):
     )
     assert isinstance(done.exception, ParameterError)
     assert message in str(done.exception)
+
+
+def test_its_name_is_the_same_everywhere():
+    """Sites know it without loading torch."""
+    assert DeepFeCA.method == DEEP
 
 
 def test_what_a_run_of_it_may_be():

@@ -266,9 +266,7 @@ class FlowerEngine:
         # the name is the one that the server knows the sender's key by, whatever it signs with
         if answer.summary.client != name and self.names is not None:
             raise MessageError(complaint("name", f"client {name!r}", "its own", "another"))
-        check = getattr(self.clusterer, "check_answer", None)
-        if check is not None:
-            check(answer.summary, broadcast)
+        self.clusterer.check_answer(answer.summary, broadcast)
         return answer
 
     def _failure(self, name: str, reason: str) -> Failure:
