@@ -1,9 +1,12 @@
+from functools import partial
+from threading import get_ident
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
 from doubles import CountsThreads, DiesOnNegative, FailsOnNegative, ShuffledEngine, TwiceEngine
-from fedjigsaw import Client, FeCA, ProcessEngine, SerialEngine, run_rounds
+from fedjigsaw import Client, FeCA, ProcessEngine, SerialEngine, ThreadEngine, run_rounds
 from fedjigsaw.engine import WORKER_DIED
 from fedjigsaw.errors import MessageError, ParameterError, QuorumError
 from fedjigsaw.messages import Broadcast, Failure, Model, Summary
@@ -13,6 +16,7 @@ def clients(method, **shards):
     return [Client(name, np.asarray(rows, dtype=float), method) for name, rows in shards.items()]
 
 
+TwoThreads = partial(ThreadEngine, n_threads=2)
 GOOD = [[0.0], [1.0], [9.0]]
 BAD = [[0.0], [-1.0], [9.0]]
 
@@ -34,7 +38,7 @@ class TestClient:
         for other in (answer("b", 0, 0), answer("a", 1, 0), answer("a", 0, 1)):
             assert other.centers.tobytes() != base
 
-    @pytest.mark.parametrize("engine", [SerialEngine, ProcessEngine])
+    @pytest.mark.parametrize("engine", [SerialEngine, ProcessEngine, TwoThreads])
     def test_computes_on_one_thread(self, engine):
         with engine(clients(CountsThreads(2), a=GOOD, b=GOOD)) as running:
             for summary in running.gather(Broadcast(0, 0)):
@@ -48,7 +52,7 @@ class TestEnginesAgree:
         data, ids = grid
         fits = [
             FeCA(15, random_state=5).fit(data.X, clients=ids, engine=engine)
-            for engine in (SerialEngine, ProcessEngine, ShuffledEngine)
+            for engine in (SerialEngine, ProcessEngine, TwoThreads, ShuffledEngine)
         ]
         for other in fits[1:]:
             assert other.model_ == fits[0].model_
@@ -71,6 +75,27 @@ class TestEnginesAgree:
             assert engine._pool is pool
         assert engine._pool is None
 
+    def test_a_client_stays_on_its_thread(self):
+        """The largest alone, the three others together; in every round the same."""
+
+        class WhereAmI(FeCA):
+            def summarize(self, X, broadcast, rng):
+                seen.append((broadcast.round, len(X), get_ident()))
+                return super().summarize(X, broadcast, rng)
+
+        seen, started = [], []
+        sizes = {"a": 3, "b": 12, "c": 4, "d": 4}
+        people = clients(WhereAmI(2), **{n: np.arange(2.0 * s)[:, None] for n, s in sizes.items()})
+        with ThreadEngine(people, n_threads=2, start=lambda: started.append(get_ident())) as engine:
+            for number in range(3):
+                replies = engine.gather(Broadcast(number, 0))
+                assert [reply.client for reply in replies] == list("abcd")
+        places = {(rows, thread) for _, rows, thread in seen}
+        assert len(seen) == 12
+        assert len(places) == 3  # sizes 6 and 24, and 8 twice
+        by_thread = {t: sorted(r for r, own in places if own == t) for t in set(started)}
+        assert sorted(by_thread.values()) == [[6, 8], [24]]
+
     def test_a_new_client_changes_nothing_for_the_others(self, grid):
         data, ids = grid
         method = FeCA(15)
@@ -81,7 +106,7 @@ class TestEnginesAgree:
 
 
 class TestFailures:
-    @pytest.mark.parametrize("engine", [SerialEngine, ProcessEngine])
+    @pytest.mark.parametrize("engine", [SerialEngine, ProcessEngine, TwoThreads])
     def test_run_goes_on_with_enough_clients(self, engine):
         method = FailsOnNegative(2, random_state=0)
         people = clients(method, a=GOOD, b=BAD, c=GOOD)
@@ -168,6 +193,8 @@ class TestFailures:
     def test_bad_n_jobs(self):
         with pytest.raises(ParameterError, match="n_jobs of ProcessEngine"):
             ProcessEngine([], n_jobs=0)
+        with pytest.raises(ParameterError, match="n_threads of ThreadEngine"):
+            ThreadEngine([], n_threads=0)
 
 
 class Counter:

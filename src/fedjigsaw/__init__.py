@@ -11,7 +11,14 @@
 from fedjigsaw import datasets, metrics, partition
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.central import CentralKMeans
-from fedjigsaw.engine import Client, Engine, ProcessEngine, SerialEngine, run_rounds
+from fedjigsaw.engine import (
+    Client,
+    Engine,
+    ProcessEngine,
+    SerialEngine,
+    ThreadEngine,
+    run_rounds,
+)
 from fedjigsaw.errors import CountsWarning, FedJigsawError, FewerClustersWarning
 from fedjigsaw.feca import FeCA
 from fedjigsaw.fuzzy import FuzzyCMeans
@@ -41,6 +48,7 @@ __all__ = [
     "ProcessEngine",
     "SerialEngine",
     "Summary",
+    "ThreadEngine",
     "Transcript",
     "datasets",
     "metrics",

@@ -8,8 +8,8 @@ it runs on, and all of them give the same bits.
 
 import logging
 import os
-from collections.abc import Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -164,6 +164,52 @@ class ProcessEngine:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
+
+
+class ThreadEngine:
+    """Clients spread over threads of this process, each of them always on the same one.
+
+    For methods that leave their work to a GPU and wait for it; Python itself runs one thread at a
+    time.
+
+    Parameters
+    ----------
+    n_threads : never more than there are clients.
+    start : called first in every thread.
+    """
+
+    def __init__(
+        self,
+        clients: Sequence[Client],
+        *,
+        n_threads: int,
+        start: Callable[[], None] | None = None,
+    ) -> None:
+        integer(1).check("n_threads", "ThreadEngine", n_threads)
+        self.clients = clients
+        n_threads = min(n_threads, max(1, len(clients)))
+        self._threads = [ThreadPoolExecutor(1, initializer=start) for _ in range(n_threads)]
+        # the largest first, each to the thread that has least to do so far
+        load = [0] * n_threads
+        self._places = dict.fromkeys(range(len(clients)), 0)
+        for i in sorted(self._places, key=lambda i: -len(clients[i].data)):
+            self._places[i] = load.index(min(load))
+            load[self._places[i]] += len(clients[i].data)
+
+    def gather(self, broadcast: Broadcast) -> list[Reply]:
+        with one_thread():  # and so until the last of them is done, not the first
+            running = [
+                self._threads[self._places[i]].submit(_reply, client, broadcast)
+                for i, client in enumerate(self.clients)
+            ]
+            return [reply.result() for reply in running]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for thread in self._threads:
+            thread.shutdown(cancel_futures=True)
 
 
 class Outcome(NamedTuple):

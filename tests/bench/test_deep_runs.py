@@ -6,8 +6,8 @@ from fedjigsaw.methods import METHODS
 
 
 def deep_row(rounds, accuracy, **more):
-    config = {"n_clusters": 10, "local_epochs": 5, "n_rounds": 150, "ema": 0.0}
-    config |= {"clusterer_params": {}, **more.pop("config", {})}
+    config = {"n_clusters": 10, "local_epochs": 5, "n_rounds": 150, "batch_size": 128}
+    config |= {"ema": 0.0, "clusterer_params": {}, **more.pop("config", {})}
     return {
         "dataset": "cifar10", "split": "iid", "method": "feca", "rounds": rounds, "linear_accuracy": accuracy,
         "knn_accuracy": 0.25, "views_per_second": 50_000.0, "seconds": 90.0, "config": config, **more,
@@ -26,6 +26,7 @@ def test_deep_tables(tmp_path):
                 config={
                     "n_clusters": [300, 300],
                     "ema": 0.5,
+                    "batch_size": 32,
                     "clusterer_params": {"version": 2},
                 },
             )
@@ -41,23 +42,24 @@ def test_deep_tables(tmp_path):
     quality = runs_of.quality_table(runs).splitlines()
     assert "| the paper, DeepFeCA | 55.3 | 63.7 | 59.9 | 80.9 |" in quality
     assert "| ours, FeCA, k = 10, 5 epochs a round | 57.5 (20 rounds) | - | - | - |" in quality
-    assert (
-        "| ours, FeCA, k = 300 in 2 heads, 5 epochs a round | - | 62.5 (30 rounds) | - | - |"
-        in quality
-    )
+    told = "FeCA, version = 2, k = 300 in 2 heads, 5 epochs a round, batches of 32"
+    assert f"| ours, {told} | - | 62.5 (30 rounds) | - | - |" in quality
     assert any("81.2 (40 rounds) |" in line for line in quality)
     table = runs_of.runs_table(runs).splitlines()
-    assert table[1].startswith("| run | configuration | rounds | clusterer_params | ema | linear |")
-    told = (
-        "| deep-b | FeCA, k = 300 in 2 heads, 5 epochs a round | 30 | {'version': 2} | 0.5 | 62.5"
-    )
-    assert f"{told} | 25.0 | 50,000 | 1.5 |" in table
+    assert table[1].startswith("| run | configuration | rounds | batch_size | ema | linear |")
+    assert f"| deep-b | {told} | 30 | 32 | 0.5 | 62.5 | 25.0 | 50,000 | 1.5 |" in table
     assert len(table) == 6
     words = runs_of.commands(runs)
     start = "fedjigsaw deep train --data cifar --split"
-    assert f"{start} iid --method feca -k 10 --rounds 150 --local-epochs 5 -s ema=0.0 -o" in words
+    assert (
+        f"{start} iid --method feca -k 10 --rounds 150 --local-epochs 5 -s batch_size=128 -s ema=0.0 -o"
+        in words
+    )
     assert f"{start} dirichlet --alpha 0.3 --method feca -k 300,300 --rounds" in words
-    assert f"{start} central -k 10 --rounds 150 --local-epochs 5 -s ema=0.0 -o deep-c.st" in words
+    assert (
+        f"{start} central -k 10 --rounds 150 --local-epochs 5 -s batch_size=128 -s ema=0.0 -o deep-c.st"
+        in words
+    )
     assert "-s ema=0.5 -p version=2 -o deep-b.st --rows results/deep-b.jsonl\n" in words
 
 

@@ -1,13 +1,15 @@
 """The objective by hand, and one client's training."""
 
 import math
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
 import torch
+import torch._dynamo.testing
 from torch.nn import functional as F
 
+from fedjigsaw.deep import deepcluster
 from fedjigsaw.deep.deepcluster import (
     ABSENT,
     Prototypes,
@@ -155,7 +157,7 @@ def test_a_step_is_that_of_torchs_sgd(small, few, momentum):
     for _ in range(2):
         ours._step()
         solver.zero_grad()
-        theirs._batch_loss().backward()
+        theirs.loss().backward()
         solver.step()
     torch.testing.assert_close(ours.weights.vector, theirs.weights.vector, atol=1e-6, rtol=1e-4)
 
@@ -165,6 +167,7 @@ def test_compiled_training_is_the_same(small, few, monkeypatch, half):
     """All that torch.compile does but the last step, code of its own: that takes a minute."""
     quick = partial(torch.compile, backend="aot_eager_decomp_partition", fullgraph=True)
     monkeypatch.setattr(torch, "compile", quick)
+    monkeypatch.setattr(deepcluster, "_compiled", cache(deepcluster._compiled.__wrapped__))
     torch.compiler.reset()
     images, vectors = torch.from_numpy(few[0][:64]), []
     for compiled in (False, True):
@@ -178,6 +181,19 @@ def test_compiled_training_is_the_same(small, few, monkeypatch, half):
     for part in (slice(n), slice(n, None)):  # parameters, statistics
         plain, other, origin = (v[part] for v in (*vectors, start))
         assert (other - plain).norm() < (0.1 if half else 1e-2) * (plain - origin).norm()
+
+
+def test_what_one_trainer_compiled_serves_the_others(small, few, monkeypatch):
+    counted = torch._dynamo.testing.CompileCounter()
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=counted, fullgraph=True))
+    monkeypatch.setattr(deepcluster, "_compiled", cache(deepcluster._compiled.__wrapped__))
+    torch.compiler.reset()
+    images = torch.from_numpy(few[0][:64])
+    for _ in range(3):
+        trainer = Trainer(small([4, 3], compile=True).recipe, [4, 3], (3, 8, 8), CPU)
+        trainer.use(initial("small", "batch", 0), "weights")
+        train(trainer, images, epochs=1, rate=0.01)
+    assert counted.frame_count == 1
 
 
 def test_the_pull_back_keeps_weights_near(small, few):

@@ -55,6 +55,17 @@ def test_clients_in_any_order(small, few):
     assert same(a, small().fit(images[by_client], clients=clients[by_client]))
 
 
+@pytest.mark.parametrize("lanes", [2, 5])
+def test_lanes_give_the_same_bits(small, few, lanes):
+    images, clients = few
+    a = small(n_rounds=2).fit(images, clients=clients)
+    server.initial.cache_clear()  # so that all lanes ask for the first weights at once
+    b = small(n_rounds=2, lanes=lanes).fit(images, clients=clients)
+    assert a.model_.centers.tobytes() == b.model_.centers.tobytes()
+    for name, tensor in a.model_.tensors.items():
+        assert tensor.tobytes() == b.model_.tensors[name].tobytes(), name
+
+
 def test_processes_give_the_same_bits(small, few):
     images, clients = few
     a = small(n_rounds=1).fit(images, clients=clients)

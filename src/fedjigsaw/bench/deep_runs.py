@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Run = list[dict[str, Any]]
+PAPER_BATCH = 128
 TRIAL = "deep-try"  # how files of short runs begin, which only compare options
 
 
@@ -80,7 +81,7 @@ def commands(runs: dict[str, Run]) -> str:
         words += [
             f"-s {option}={json.dumps(config[option])}"
             for option in _differing(runs)
-            if option in config and option != "clusterer_params"
+            if option in config
         ]
         inner = config.get("clusterer_params") or {}
         words += [f"-p {option}={json.dumps(value)}" for option, value in inner.items()]
@@ -90,9 +91,10 @@ def commands(runs: dict[str, Run]) -> str:
 
 
 _SAID_ELSEWHERE = {
-    "clusterer", "n_clusters", "local_epochs", "n_rounds", "random_state", "device",
+    "clusterer", "clusterer_params", "n_clusters", "local_epochs", "n_rounds",
+    "random_state", "device",
 }  # fmt: skip
-_LATER = {"centered": False, "compile": False}  # parameters that the first runs did not have yet
+_LATER = {"centered": False, "compile": False, "lanes": 1}  # the first runs did not have them yet
 
 
 def _config(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,12 +114,16 @@ def _sizes(row: Mapping[str, Any]) -> list[int]:
 
 
 def _configuration(row: dict[str, Any]) -> str:
-    """A configuration in a few words: method, clusters, local epochs."""
+    """A configuration in a few words: method, clusters, local epochs, batches."""
     sizes = _sizes(row)
-    told = f"{METHODS[row['method']].label}, k = {sizes[0]}"
+    inner = row["config"].get("clusterer_params") or {}
+    told = ", ".join([METHODS[row["method"]].label, *(f"{n} = {v}" for n, v in inner.items())])
+    told += f", k = {sizes[0]}"
     told += f" in {len(sizes)} heads" if len(sizes) > 1 else ""
     n_epochs = row["config"]["local_epochs"]
-    return f"{told}, {n_epochs} epoch{'s' * (n_epochs > 1)} a round"
+    told += f", {n_epochs} epoch{'s' * (n_epochs > 1)} a round"
+    size = row["config"]["batch_size"]
+    return told if size == PAPER_BATCH else f"{told}, batches of {size}"
 
 
 def accuracy_over_rounds(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:

@@ -24,7 +24,7 @@ from fedjigsaw.messages import Model
 FORMAT = 1
 MAX_BYTES = 2**31
 CLASSES = {cls.method: cls for cls in (DeepFeCA, CentralDeepCluster)}
-NOT_COMPARED = ("device", "precision", "capture", "compile")  # a run may go on elsewhere
+NOT_COMPARED = ("device", "precision", "capture", "compile", "lanes")  # a run may go on elsewhere
 
 
 @dataclass(frozen=True)

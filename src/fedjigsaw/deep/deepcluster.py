@@ -14,6 +14,8 @@ length one, of V random views of each image, minimize over the weights of the ne
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
+from threading import Lock
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -31,6 +33,7 @@ ABSENT = -1e4  # the logit of a center that is not there
 FEATURE_BATCH = 1000
 CALIBRATION = (20, 256)  # batches, images in each
 SMALL_CROP = (0.05, 0.2)
+_CAPTURING = Lock()  # one at a time
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,54 @@ def deepcluster_loss(
     return torch.stack(losses).mean()
 
 
+def autocast(kind: str, half: bool) -> AbstractContextManager[None]:
+    """Compute in bfloat16, if that is wanted, on a kind of device."""
+    # no cache: a cast made while a graph is captured must not be used outside of it
+    return torch.autocast(kind, dtype=torch.bfloat16, enabled=half, cache_enabled=False)
+
+
+def batch_loss(
+    network: nn.Module,
+    augments: tuple[Augment, Augment],
+    recipe: Recipe,
+    sizes: tuple[int, ...],
+    buffers: tuple[Tensor, ...],
+    half: bool,
+) -> Tensor:
+    """The loss of the batch in the buffers of a :class:`Trainer`, over all views of its images."""
+    images, labels, draws, centers, bias = buffers
+    n_large = recipe.views * recipe.batch_size
+    losses = []
+    for augment, n_views, own in (
+        (augments[0], recipe.views, draws[:n_large]),
+        (augments[1], recipe.small_crops, draws[n_large:]),
+    ):
+        if not n_views:
+            continue
+        with torch.no_grad():  # all views of a kind in one pass, batch norm over all of them
+            x = augment(torch.cat([images] * n_views), own)
+            repeated = torch.cat([labels] * n_views, dim=1)
+        with autocast(images.device.type, half):
+            z = network(x)
+        z = F.normalize(z.float(), dim=1)
+        loss = deepcluster_loss(z, centers, bias, repeated, sizes, recipe.temperature)
+        losses.append(n_views * loss)
+    return torch.stack(losses).sum() / (recipe.views + recipe.small_crops)
+
+
+@cache
+def _compiled() -> Callable[..., Tensor]:
+    """As `batch_loss`, for all trainers: what one of them compiled serves the others."""
+    # its own graphs stay off: the whole step is captured, or nothing
+    return torch.compile(batch_loss, dynamic=False)
+
+
+def own_stream(device: torch.device) -> None:  # pragma: no cover - tests run without a GPU
+    """Let the work of this thread on a GPU run beside that of others."""
+    if device.type == "cuda":
+        torch.cuda.set_stream(torch.cuda.Stream(device))  # type: ignore[no-untyped-call]
+
+
 def balance(z: Tensor, centers: Tensor, *, rounds: int = 3, softness: float = 0.05) -> Tensor:
     """Labels that spread the images evenly over the centers, by Sinkhorn's iterations.
 
@@ -177,9 +228,7 @@ class Trainer:
         self._loss = torch.zeros((), device=device)
         self._velocity = torch.zeros(self.weights.n_parameters, device=device)
         self._anchor = torch.zeros(self.weights.n_parameters if recipe.proximal else 0).to(device)
-        # its own graphs stay off: the whole step is captured, or nothing
-        compiled = torch.compile(self._batch_loss, dynamic=False) if recipe.compile else None
-        self._loss_of_batch: Callable[[], Tensor] = compiled or self._batch_loss
+        self._batch_loss = _compiled() if recipe.compile else batch_loss
         self._graph: torch.cuda.CUDAGraph | None = None
         self._model: Model | None = None
         self._vectors: dict[str, Tensor] = {}
@@ -233,7 +282,7 @@ class Trainer:
             n = len(part)
             if n < size and self.on_gpu:  # fill up: its libraries plan anew for every shape
                 part = torch.cat([part, part[:1].expand(size - n, -1, -1, -1)])
-            with self._autocast():
+            with autocast(self.device.type, self.half):
                 seen = see(part)
             parts.append(seen[:n].float())
         return torch.cat(parts)
@@ -254,7 +303,7 @@ class Trainer:
             draws = torch.rand(size, N_DRAWS, device=self.device, generator=generator)
             for norm in norms:
                 norm.momentum = 1 / (i + 1)
-            with self._autocast():
+            with autocast(self.device.type, self.half):
                 self.network(self._augment(images[chosen], draws))
         for norm, momentum in zip(norms, usual, strict=True):
             norm.momentum = momentum
@@ -285,7 +334,8 @@ class Trainer:
             self._anchor.copy_(self.weights.vector[: self.weights.n_parameters])
         self.network.train()
         if self.on_gpu and self.recipe.capture and self._graph is None:
-            self._capture()
+            with _CAPTURING:
+                self._capture()
         self._velocity.zero_()
         self._loss.zero_()
         self._rate.fill_(rate)
@@ -308,7 +358,7 @@ class Trainer:
 
     def _step(self) -> None:
         """One step of SGD on the batch in the buffers."""
-        loss = self._loss_of_batch()
+        loss = self.loss()
         gradients = torch.autograd.grad(loss, self.weights.parameters)
         recipe, weights = self.recipe, self.weights
         with torch.no_grad():
@@ -330,26 +380,16 @@ class Trainer:
             )
             self._loss.add_(loss.detach())
 
-    def _batch_loss(self) -> Tensor:
-        recipe, losses = self.recipe, []
-        n_large = recipe.views * recipe.batch_size
-        groups = (
-            (self._augment, recipe.views, self._draws[:n_large]),
-            (self._augment_small, recipe.small_crops, self._draws[n_large:]),
+    def loss(self) -> Tensor:
+        """That of the batch in the buffers."""
+        return self._batch_loss(
+            self.network,
+            (self._augment, self._augment_small),
+            self.recipe,
+            self.sizes,
+            (self._images, self._labels, self._draws, self._centers, self._bias),
+            self.half,
         )
-        for augment, n_views, draws in groups:
-            if not n_views:
-                continue
-            with torch.no_grad():  # all views of a kind in one pass, batch norm over all of them
-                x = augment(torch.cat([self._images] * n_views), draws)
-                labels = torch.cat([self._labels] * n_views, dim=1)
-            with self._autocast():
-                z = self.network(x)
-            z = F.normalize(z.float(), dim=1)
-            tau = recipe.temperature
-            loss = deepcluster_loss(z, self._centers, self._bias, labels, self.sizes, tau)
-            losses.append(n_views * loss)
-        return torch.stack(losses).sum() / (recipe.views + recipe.small_crops)
 
     def _capture(self) -> None:  # pragma: no cover - tests run without a GPU
         """Record one step as a CUDA graph; weights and statistics are as before afterwards."""
@@ -360,17 +400,10 @@ class Trainer:
         with torch.cuda.stream(stream):
             for _ in range(4):  # lets the libraries pick their kernels first
                 self._step()
-        torch.cuda.current_stream().wait_stream(stream)
-        torch.cuda.synchronize()
+        stream.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
+        # what other threads do meanwhile is no part of it, and no error
+        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             self._step()
-        torch.cuda.synchronize()
         self._graph = graph
         self.weights.load(before)
-
-    def _autocast(self) -> AbstractContextManager[None]:
-        # no cache: a cast made while a graph is captured must not be used outside of it
-        return torch.autocast(
-            self.device.type, dtype=torch.bfloat16, enabled=self.half, cache_enabled=False
-        )

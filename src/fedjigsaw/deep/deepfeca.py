@@ -16,6 +16,8 @@ after any round and go on from a file with the same result.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from threading import local
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,13 +29,13 @@ from torch import Tensor
 from fedjigsaw._inputs import Ints, resolve_seed, rows_by_client
 from fedjigsaw.base import EngineFactory
 from fedjigsaw.deep import heads, server
-from fedjigsaw.deep.deepcluster import Prototypes, Trainer
+from fedjigsaw.deep.deepcluster import Prototypes, Trainer, own_stream
 from fedjigsaw.deep.images import check_images
 from fedjigsaw.deep.lloyd import DeviceSearch
 from fedjigsaw.deep.network import as_tensor
 from fedjigsaw.deep.parameters import DeepParameters, Step
 from fedjigsaw.deep.state import State, describe
-from fedjigsaw.engine import Client, SerialEngine, run_rounds
+from fedjigsaw.engine import Client, Engine, SerialEngine, ThreadEngine, run_rounds
 from fedjigsaw.errors import DataError, DivergedError, ParameterError, complaint
 from fedjigsaw.guards import merge_small
 from fedjigsaw.messages import Broadcast, Model, Round, Summary, Transcript
@@ -102,6 +104,9 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
     compile : bool, default False
         Let torch.compile fuse the operations of a step of training; the first one waits for that.
         Results differ by rounding.
+    lanes : int, default 1
+        Clients of this process that compute at the same time, each with a network of its own. They
+        keep a GPU busy whose batches are small; a CPU gains nothing. Results are the same.
     device : str, default "auto"
         A torch device; "auto" is a GPU if there is one.
     random_state : int, RandomState, Generator or None
@@ -135,12 +140,12 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
     model_: Model
     transcript_: Transcript
     states_: list[dict[str, Any]]
-    _trainer: Trainer | None = None
+    _trainers: local | None = None  # each thread has one
 
     # ---------------------------------------------------------------------------------- running
 
     def fit(
-        self, X: Any, y: Any = None, *, clients: Any = None, engine: EngineFactory = SerialEngine
+        self, X: Any, y: Any = None, *, clients: Any = None, engine: EngineFactory | None = None
     ) -> Self:
         """Train on images that are held by several clients.
 
@@ -149,7 +154,8 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         X : array of bytes of shape (n_images, 3, height, width)
         y : ignored
         clients : array of shape (n_images,), who holds each image; None is a single client.
-        engine : where the clients run, as in :meth:`fedjigsaw.FederatedClusterer.fit`.
+        engine : where the clients run, as in :meth:`fedjigsaw.FederatedClusterer.fit`; None is this
+            process, in as many lanes as the parameter says.
         """
         rounds: list[Round] = []
         numbers = []
@@ -165,7 +171,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         X: Any,
         *,
         clients: Any = None,
-        engine: EngineFactory = SerialEngine,
+        engine: EngineFactory | None = None,
         start: State | None = None,
     ) -> Iterator[State]:
         """Train round by round: yields the state after each, to be looked at, kept, or stopped at.
@@ -183,10 +189,11 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         seed = resolve_seed(self.random_state) if start is None else start.seed
         model, done = (None, 0) if start is None else (start.model, start.round)
         steps = self.plan()
+        self._trainers = self._trainers or local()
         tensors = {n: torch.from_numpy(s).to(self.torch_device) for n, s in shards.items()}
         holders = [Client(name, data, self) for name, data in tensors.items()]  # type: ignore[arg-type]
         n_views = self._count_views([len(s) for s in shards.values()])
-        with engine(holders) as running:
+        with (engine or self._in_lanes)(holders) as running:
             for t in range(done, self.n_rounds):
                 numbers = [i for i, step in enumerate(steps) if step.round == t]
                 model, transcript, _ = run_rounds(
@@ -420,11 +427,21 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         return server.initial(self.network, self.norm, seed)
 
     def _prepare(self, shape: Sequence[int]) -> Trainer:
-        """The network on its device, made once."""
+        """The network on its device, made once for each thread."""
         wanted = (self.recipe, tuple(self.sizes), tuple(shape), self.torch_device)
-        if self._trainer is None or self._trainer.made_for != wanted:
-            self._trainer = Trainer(*wanted)
-        return self._trainer
+        if self._trainers is None:
+            self._trainers = local()
+        made: Trainer | None = getattr(self._trainers, "own", None)
+        if made is None or made.made_for != wanted:
+            made = self._trainers.own = Trainer(*wanted)
+        return made
+
+    def _in_lanes(self, clients: Sequence[Client]) -> Engine:
+        """The engine of this process: one client after the other, or several at a time."""
+        if self.lanes == 1:
+            return SerialEngine(clients)
+        start = partial(own_stream, self.torch_device)
+        return ThreadEngine(clients, n_threads=self.lanes, start=start)
 
     def _search(self) -> DeviceSearch | None:
         """k-means on the GPU; a CPU has the package's own."""
@@ -433,7 +450,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_trainer"}
+        return {name: value for name, value in state.items() if name != "_trainers"}
 
 
 class CentralDeepCluster(DeepFeCA):

@@ -6,6 +6,7 @@ A network gives two things for each image: *features* (what the backbone sees, f
 
 import warnings
 from collections.abc import Mapping
+from threading import Lock
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from fedjigsaw.errors import MessageError, complaint
 
 NETWORKS = ("resnet18", "resnet18-half", "small")
 NORMS = ("batch", "group")
+_DRAWING = Lock()  # torch draws weights from one stream for all threads
 LARGE = 40  # from this height on, the first convolution of a ResNet halves the image
 
 
@@ -101,7 +103,7 @@ def build(name: str, height: int, *, norm: str = "batch", seed: int = 0) -> Netw
     """
     one_of(*NETWORKS).check("network", "DeepFeCA", name)
     stride = 2 if height >= LARGE else 1
-    with torch.random.fork_rng(devices=[]):
+    with _DRAWING, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if name == "small":
             return Network((16, 32, 64), 1, 128, 32, stride, norm)
@@ -174,10 +176,13 @@ class FlatWeights:
 
 
 def as_tensor(array: np.ndarray) -> Tensor:
-    """An array as a tensor that is only read; torch warns of arrays that cannot be written to."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(array)
+    """An array as a tensor that is only read."""
+    return torch.from_numpy(array)
+
+
+with warnings.catch_warnings():  # torch tells once in a process that arrays may not be writable
+    warnings.simplefilter("ignore")
+    as_tensor(np.frombuffer(bytes(8)))
 
 
 def _padded(tensor: Tensor) -> int:

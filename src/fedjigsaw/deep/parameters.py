@@ -112,6 +112,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         "precision": one_of("auto", "float32"),
         "capture": boolean(),
         "compile": boolean(),
+        "lanes": integer(1),
         "device": Rule("the name of a torch device, or 'auto'", _is_device),
         "random_state": seed_source(),
     }
@@ -152,6 +153,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         precision: str = "auto",
         capture: bool = True,
         compile: bool = False,  # noqa: A002 - the word that torch has for it
+        lanes: int = 1,
         device: str = "auto",
         random_state: Any = None,
     ) -> None:
@@ -188,6 +190,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         self.precision = precision
         self.capture = capture
         self.compile = compile
+        self.lanes = lanes
         self.device = device
         self.random_state = random_state
 
