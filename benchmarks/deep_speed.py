@@ -1,10 +1,10 @@
 """How fast DeepFeCA trains, and what part of a round is clustering.
 
-One JSON line per variant. A variant is written as images of a batch x clients at a time, and may be
-compiled: `128x1`, `32x10+compile`. Each runs in a process of its own, so that one that fails is a
-line with its error, and the others go on. The images are patterns with noise; they are not what
-speed depends on. The first of two rounds makes everything ready, the second one is measured. With
-`--tiny` it runs on a CPU in a moment.
+One JSON line per variant, to be kept in results/deep-speed.jsonl. A variant is written as images of
+a batch x clients at a time, and may be compiled: `128x1`, `32x10+compile`. Each runs in a process
+of its own, so that one that fails is a line with its error, and the others go on. The images are
+patterns with noise; they are not what speed depends on. The first of two rounds makes everything
+ready, the second one is measured. With `--tiny` it runs on a CPU in a moment.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from fedjigsaw.bench.cells import origin
 from fedjigsaw.deep import DeepFeCA
 
 VARIANTS = ("128x1", "128x1+compile", "128x10", "32x1", "32x10", "32x10+compile")
@@ -60,9 +61,10 @@ def measure(variant: str, options: argparse.Namespace) -> Row:
         **{name: second[name] for name in told},
         "cluster_share": second["cluster_seconds"] / second["round_seconds"],
         "prepare_seconds": first["round_seconds"] - second["round_seconds"],
+        **origin(),
     }
     if deep.torch_device.type == "cuda":
-        row["device"] = torch.cuda.get_device_name()
+        row |= {"device": torch.cuda.get_device_name(), "backend": "torch"}
         row["peak_gigabytes"] = torch.cuda.max_memory_allocated() / 2**30
     return row
 

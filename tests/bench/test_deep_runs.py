@@ -32,7 +32,7 @@ def test_deep_tables(tmp_path):
             )
         ],
         "deep-c.jsonl": [deep_row(40, 0.8125, split="central", method="central")],
-        "deep-d.jsonl": [{"rounds": 1, "loss": 2.0}],
+        "deep-d.jsonl": [{"rounds": 1, "loss": 2.0}],  # nothing to tell yet
         "other.jsonl": [deep_row(1, 0.1)],
     }
     for name, rows in files.items():
@@ -63,6 +63,22 @@ def test_deep_tables(tmp_path):
     assert "-s ema=0.5 -p version=2 -o deep-b.st --rows results/deep-b.jsonl\n" in words
 
 
+def test_progress_and_speed():
+    def run(local_epochs, *nmi):
+        rows = [{"rounds": r, "nmi": n} for r, n in nmi]
+        return [*rows, deep_row(99, 0.5, config={"local_epochs": local_epochs})]
+
+    lines = runs_of.progress_table(
+        {"a": run(5, (2, 0.1), (3, 0.2), (10, 0.3)), "b": run(1, (20, 0.25))}
+    ).splitlines()
+    assert lines[1].startswith("| run | 10 epochs | 20 epochs | 50 epochs |")
+    assert lines[3].startswith("| a | 0.100 | - | 0.300 | - |")
+    assert lines[4].startswith("| b | - | 0.250 | - |")
+    row = {"variant": "32x10+compile", "views_per_second": 1234.5}
+    row |= {"train_seconds": 2.0, "cluster_seconds": 0.25, "prepare_seconds": 9.0}
+    assert "| 32x10, compile | 1,234 | 2.0 | 0.2 | 9.0 |" in runs_of.speed_table([row])
+
+
 def test_accuracy_over_rounds():
     def rows(split, method, **more):
         return [
@@ -71,7 +87,7 @@ def test_accuracy_over_rounds():
                 "method": method,
                 "rounds": r,
                 "linear_accuracy": a,
-                "config": {"n_clusters": 10},
+                "config": {"n_clusters": 10, "local_epochs": 5, "batch_size": 128},
                 **more,
             }
             for r, a in ((5, 0.5), (10, 0.625))
@@ -85,8 +101,9 @@ def test_accuracy_over_rounds():
     drawn = runs_of.accuracy_over_rounds(runs)
     assert [axes.get_title() for axes in drawn.axes] == ["Dirichlet(0.3)", "centralized"]
     lines = drawn.axes[0].get_lines()
-    assert len(lines) == 2
-    assert lines[0].get_xydata().tolist() == [[5, 50.0], [10, 62.5]]
-    assert lines[0].get_color() == METHODS["feca"].color
+    assert len(lines) == 3
+    assert list(lines[0].get_ydata()) == [63.7, 63.7]  # the paper's
+    assert lines[1].get_xydata().tolist() == [[5, 50.0], [10, 62.5]]
+    assert lines[1].get_color() == METHODS["feca"].color
     again = runs_of.accuracy_over_rounds(runs)
     assert render(drawn, ".svg") == render(again, ".svg")

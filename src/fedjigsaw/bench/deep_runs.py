@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from fedjigsaw.bench.pictures import PALE, new_figure
+from fedjigsaw.bench.pictures import INK, PALE, new_figure
 from fedjigsaw.bench.runner import read_rows
 from fedjigsaw.bench.studies import THREE, paper_tables
 from fedjigsaw.methods import METHODS
@@ -17,24 +18,31 @@ if TYPE_CHECKING:
 
 Run = list[dict[str, Any]]
 PAPER_BATCH = 128
+EPOCHS = (10, 20, 50, 100, 170)
+TITLES = {
+    "iid": "IID",
+    "dirichlet(0.3)": "Dirichlet(0.3)",
+    "dirichlet(0.1)": "Dirichlet(0.1)",
+    "central": "centralized",
+}
 TRIAL = "deep-try"  # how files of short runs begin, which only compare options
 
 
 def deep_runs(results: Path) -> dict[str, Run]:
-    """The evaluated rows of every DeepFeCA run, by the name of its file; one file is one run."""
-    runs = {}
-    for path in sorted(results.glob("deep*.jsonl")):
-        rows = [row for row in read_rows(path) if "linear_accuracy" in row]
-        if rows:
-            runs[path.stem] = rows
-    return runs
+    """The rows of every DeepFeCA run, by the name of its file; one file is one run."""
+    found = {path.stem: read_rows(path) for path in sorted(results.glob("deep*.jsonl"))}
+    return {name: rows for name, rows in found.items() if evaluated(rows)}
+
+
+def evaluated(run: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Those rows of a run that tell how good the features are, and the configuration."""
+    return [dict(row) for row in run if "linear_accuracy" in row]
 
 
 def quality_table(runs: dict[str, Run], dataset: str = "cifar10") -> str:
     """Linear probe in percent, ours under the paper's, one line per configuration."""
-    published = paper_tables()["table3_deepfeca_linear_eval"]["cells"]["CIFAR-10"]
-    columns = [*THREE, "central"]
-    lines = ["| | IID | Dirichlet(0.3) | Dirichlet(0.1) | centralized |", "|---|---|---|---|---|"]
+    published = _published()
+    lines = ["| | " + " | ".join(TITLES.values()) + " |", "|---" * (1 + len(TITLES)) + "|"]
     for name, cells in published.items():
         if name != "Centralized":
             values = [f"{cells[split]:.1f}" for split in THREE]
@@ -42,13 +50,12 @@ def quality_table(runs: dict[str, Run], dataset: str = "cifar10") -> str:
             lines.append(" | ".join([f"| the paper, {name}", *values, last]) + " |")
     ours: dict[str, dict[str, list[str]]] = {}
     for file, run in runs.items():
-        row = run[-1]
+        row = evaluated(run)[-1]
         if row["dataset"] == dataset and not file.startswith(TRIAL):
-            split = f"dirichlet({row['alpha']:g})" if "alpha" in row else row["split"]
             value = f"{100 * row['linear_accuracy']:.1f} ({row['rounds']} rounds)"
-            ours.setdefault(_configuration(row), {}).setdefault(split, []).append(value)
+            ours.setdefault(_configuration(row), {}).setdefault(_split(row), []).append(value)
     for name, found in ours.items():
-        values = [", ".join(found.get(split, ["-"])) for split in columns]
+        values = [", ".join(found.get(split, ["-"])) for split in TITLES]
         lines.append(" | ".join([f"| ours, {name}", *values]) + " |")
     return "\n" + "\n".join(lines) + "\n"
 
@@ -59,7 +66,7 @@ def runs_table(runs: dict[str, Run]) -> str:
     head = ["run", "configuration", "rounds", *differ, "linear", "neighbors", "views/s", "minutes"]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for name, run in runs.items():
-        row = run[-1]
+        row = evaluated(run)[-1]
         cells = [name, _configuration(row), str(row["rounds"])]
         cells += [str(_config(row).get(option, "")) for option in differ]
         cells += [f"{100 * row['linear_accuracy']:.1f}", f"{100 * row['knn_accuracy']:.1f}"]
@@ -68,11 +75,34 @@ def runs_table(runs: dict[str, Run]) -> str:
     return "\n" + "\n".join(lines) + "\n"
 
 
+def progress_table(runs: dict[str, Run]) -> str:
+    """How fast runs learn: NMI of clusters and classes after so many epochs of each client."""
+    head = ["run", *(f"{n} epochs" for n in EPOCHS)]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for name, run in runs.items():
+        n_epochs = evaluated(run)[-1]["config"]["local_epochs"]
+        after = {row["rounds"] * n_epochs: f"{row['nmi']:.3f}" for row in run if "nmi" in row}
+        lines.append("| " + " | ".join([name, *(after.get(n, "-") for n in EPOCHS)]) + " |")
+    return "\n" + "\n".join(lines) + "\n"
+
+
+def speed_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What benchmarks/deep_speed.py found."""
+    head = ["batch x lanes", "views/s", "training, s", "clustering, s", "to get ready, s"]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for row in rows:
+        seconds = [row[f"{part}_seconds"] for part in ("train", "cluster", "prepare")]
+        cells = [row["variant"].replace("+", ", "), f"{row['views_per_second']:,.0f}"]
+        lines.append("| " + " | ".join([*cells, *(f"{s:.1f}" for s in seconds)]) + " |")
+    return "\n" + "\n".join(lines) + "\n"
+
+
 def commands(runs: dict[str, Run]) -> str:
     """How to make the rows of each run again, with a GPU."""
     lines = []
     for name, run in runs.items():
-        row, config = run[-1], _config(run[-1])
+        row = evaluated(run)[-1]
+        config = _config(row)
         words = ["fedjigsaw deep train --data cifar --split", row["split"]]
         words += ["--alpha", f"{row['alpha']:g}"] if "alpha" in row else []
         words += ["--method", row["method"]] if row["split"] != "central" else []
@@ -94,7 +124,8 @@ _SAID_ELSEWHERE = {
     "clusterer", "clusterer_params", "n_clusters", "local_epochs", "n_rounds",
     "random_state", "device",
 }  # fmt: skip
-_LATER = {"centered": False, "compile": False, "lanes": 1}  # the first runs did not have them yet
+# parameters that the first runs did not have yet
+_LATER = {"capture": True, "centered": False, "compile": False, "lanes": 1}
 
 
 def _config(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,7 +134,7 @@ def _config(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _differing(runs: Mapping[str, Run]) -> list[str]:
     """The options in which runs differ, but for those that have a place of their own."""
-    configs = [_config(run[-1]) for run in runs.values()]
+    configs = [_config(evaluated(run)[-1]) for run in runs.values()]
     names = sorted({name for config in configs for name in config} - _SAID_ELSEWHERE)
     return [n for n in names if len({json.dumps(c.get(n)) for c in configs}) > 1]
 
@@ -122,8 +153,9 @@ def _configuration(row: dict[str, Any]) -> str:
     told += f" in {len(sizes)} heads" if len(sizes) > 1 else ""
     n_epochs = row["config"]["local_epochs"]
     told += f", {n_epochs} epoch{'s' * (n_epochs > 1)} a round"
-    size = row["config"]["batch_size"]
-    return told if size == PAPER_BATCH else f"{told}, batches of {size}"
+    size, momentum = row["config"]["batch_size"], row["config"].get("server_momentum", 0)
+    told += "" if size == PAPER_BATCH else f", batches of {size}"
+    return told + (f", server momentum {momentum:g}" if momentum else "")
 
 
 def accuracy_over_rounds(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
@@ -131,28 +163,42 @@ def accuracy_over_rounds(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Fig
 
     Parameters
     ----------
-    runs : evaluated rows of each run, by its name.
+    runs : rows of each run, by its name.
     """
-    by_split: dict[str, list[Sequence[Mapping[str, Any]]]] = {}
-    for name, rows in runs.items():
-        if name.startswith(TRIAL):
-            continue
-        last = rows[-1]
-        split = f"Dirichlet({last['alpha']:g})" if "alpha" in last else str(last["split"])
-        by_split.setdefault(split, []).append(rows)
+    by_split: dict[str, list[Run]] = {}
+    for name, run in runs.items():
+        if not name.startswith(TRIAL):
+            rows = evaluated(run)
+            by_split.setdefault(_split(rows[-1]), []).append(rows)
+    published = _published()
     figure = new_figure(3.4 * len(by_split), 3.2)
     panels = figure.subplots(1, len(by_split), sharey=True, squeeze=False)[0]
-    for axes, (split, members) in zip(panels, sorted(by_split.items()), strict=True):
-        for rows in members:
-            config = rows[-1]["config"]
-            color = METHODS[rows[-1]["method"]].color
-            label = f"{METHODS[rows[-1]['method']].label}, k = {config['n_clusters']}"
+    for axes, split in zip(panels, [s for s in TITLES if s in by_split], strict=True):
+        theirs = published["DeepFeCA"].get(split, published["Centralized"]["any"])
+        label = "the paper, after 150 rounds"
+        axes.axhline(theirs, color=INK, linewidth=0.8, linestyle=":", label=label)
+        for rows in by_split[split]:
+            color, label = METHODS[rows[-1]["method"]].color, fill(_configuration(rows[-1]), 36)
+            told = axes.get_legend_handles_labels()[1]
             rounds = [row["rounds"] for row in rows]
             percent = [100 * row["linear_accuracy"] for row in rows]
-            axes.plot(rounds, percent, marker="o", ms=3, color=color, label=label)
-        axes.set_title({"iid": "IID", "central": "centralized"}.get(split, split))
+            axes.plot(
+                rounds, percent, marker="o", ms=3, color=color, label=label * (label not in told)
+            )
+        axes.set_title(TITLES[split])
         axes.set_xlabel("rounds")
+        axes.set_xlim(left=0)
         axes.grid(color=PALE, linewidth=0.5)
-        axes.legend(fontsize=6, frameon=False)
+        axes.legend(fontsize=6, frameon=False, loc="lower right")
     panels[0].set_ylabel("linear probe, %")
     return figure
+
+
+def _split(row: Mapping[str, Any]) -> str:
+    """The split of a run, as the paper's tables name it."""
+    return f"dirichlet({row['alpha']:g})" if "alpha" in row else str(row["split"])
+
+
+def _published() -> dict[str, Any]:
+    cells: dict[str, Any] = paper_tables()["table3_deepfeca_linear_eval"]["cells"]["CIFAR-10"]
+    return cells

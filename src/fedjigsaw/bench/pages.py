@@ -13,8 +13,10 @@ from fedjigsaw.bench.deep_runs import (
     accuracy_over_rounds,
     commands,
     deep_runs,
+    progress_table,
     quality_table,
     runs_table,
+    speed_table,
 )
 from fedjigsaw.bench.figures import FIGURES, k_curves
 from fedjigsaw.bench.jigsaw_runs import (
@@ -45,7 +47,8 @@ def build(root: Path) -> dict[Path, bytes]:
     made[page] = jigsaw(page.read_text(), results).encode()
     page = root / "docs" / "deepfeca.md"
     runs = deep_runs(results)
-    made[page] = deepfeca(page.read_text(), runs).encode()
+    speed = read_rows(results / "deep-speed.jsonl")
+    made[page] = deepfeca(page.read_text(), runs, speed).encode()
     if runs:
         made[page.with_suffix(".svg")] = render(accuracy_over_rounds(runs), ".svg")
     rows = {name: read_rows(result_file(results, name)) for name in studies()}
@@ -155,10 +158,12 @@ def reproduction(text: str, results: Path) -> str:
     return fill(text, "summary", "\n" + "\n".join(summary) + "\n")
 
 
-def deepfeca(text: str, runs: dict[str, Run]) -> str:
+def deepfeca(text: str, runs: dict[str, Run], speed: Run) -> str:
     """The page on DeepFeCA with all its numbers from the rows."""
     text = fill(text, "quality", quality_table(runs))
     text = fill(text, "runs", runs_table(runs))
+    text = fill(text, "progress", progress_table(runs))
+    text = fill(text, "speed", speed_table(speed))
     return fill(text, "commands", commands(runs))
 
 
