@@ -117,12 +117,12 @@ def with_arrays(content, **changes):
 
 SUMMARY = summary_file()
 BROKEN = {
-    "empty": (b"", "header"),
-    "random": (b"\x07" * 100, "header"),
+    "empty": (b"", "of another kind"),
+    "random": (b"\x07" * 100, "of another kind"),
     "truncated": (encode(SUMMARY)[:-5], "arrays of the file must be as its header says"),
-    "half a header": (encode(SUMMARY)[:60], "header"),
-    "declares too much": ((2**40).to_bytes(8, "little") + encode(SUMMARY)[8:], "header"),
-    "no metadata": (safetensors.numpy.save({"a": np.zeros(1)}), "one of fedjigsaw's"),
+    "half a header": (encode(SUMMARY)[:60], "of another kind"),
+    "declares too much": ((2**40).to_bytes(8, "little") + encode(SUMMARY)[8:], "of another kind"),
+    "no metadata": (safetensors.numpy.save({"a": np.zeros(1)}), "of another program"),
     "int8": (with_arrays(SUMMARY, **{"tensor.w": np.zeros(3, np.int8)}), "F32"),
     "float32": (with_arrays(SUMMARY, centers=np.zeros((2, 2), np.float32)), "F64 or I64"),
     "future": (with_header(SUMMARY, format=2), "A newer fedjigsaw made it"),

@@ -197,10 +197,7 @@ def _unpack(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Split a safetensors file into our header and its arrays."""
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > min(MAX_HEADER, len(content) - 8):
-        allowed = f"at most {MAX_HEADER} bytes and all there"
-        advice = "Is it a file that fedjigsaw wrote?"
-        got = f"{length} bytes declared"
-        raise MessageError(complaint("header", "the file", allowed, got, advice))
+        raise _foreign("a file of another kind, or a part of one")
     try:
         outer = json.loads(content[8 : 8 + length])
         described = {name: entry for name, entry in outer.items() if name != "__metadata__"}
@@ -210,18 +207,19 @@ def _unpack(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             for name, entry in described.items()
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise MessageError(
-            complaint("header", "the file", "one of fedjigsaw's", "another")
-        ) from error
+        raise _foreign("a safetensors file of another program") from error
     if not isinstance(header, dict) or not known:
-        allowed = "one of fedjigsaw's, with arrays of F64 or I64 (tensors: or F32)"
-        raise MessageError(complaint("header", "the file", allowed, "another"))
+        raise _foreign("arrays of other types than F64 or I64 (tensors: or F32)")
     try:
         arrays = safetensors.numpy.load(content)
     except (SafetensorError, ValueError, TypeError, OverflowError, MemoryError) as error:
         reason = str(error)[:200]
         raise MessageError(complaint("arrays", "the file", "as its header says", reason)) from error
     return header, arrays
+
+
+def _foreign(got: str) -> MessageError:
+    return MessageError(complaint("content", "the file", "what fedjigsaw writes", got))
 
 
 def take(header: Mapping[str, Any], name: str, kind: type[T]) -> T:
