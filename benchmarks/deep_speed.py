@@ -55,6 +55,7 @@ def measure(variant: str, options: argparse.Namespace) -> Row:
         "torch": torch.__version__,
         "network": options.network,
         "n_images": options.images,
+        "height": options.height,
         "n_clients": options.clients,
         "sizes": deep.sizes,
         "local_epochs": options.epochs,
@@ -73,7 +74,8 @@ def patterns(n_images: int, height: int) -> np.ndarray:
     """Images of bytes of some kinds, with noise."""
     rng = np.random.default_rng(0)
     kinds = rng.integers(192, size=(KINDS, 3, 4, 4), dtype=np.uint8)
-    kinds = kinds.repeat(height // 4, axis=2).repeat(height // 4, axis=3)
+    size = -(-height // 4)
+    kinds = kinds.repeat(size, axis=2).repeat(size, axis=3)[:, :, :height, :height]
     noise = rng.integers(64, size=(n_images, *kinds.shape[1:]), dtype=np.uint8)
     return kinds[rng.integers(KINDS, size=n_images)] + noise
 

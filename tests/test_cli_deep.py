@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pyarrow.parquet
 import pytest
+from typer.testing import CliRunner
 
+from fedjigsaw import cli
 from fedjigsaw.bench import pages
 from fedjigsaw.errors import DataError, ExtraError, FedJigsawError, MessageError, ParameterError
 
@@ -81,7 +83,9 @@ def test_stop_and_go_on(run, data, tmp_path):
     first = run(*words, "-o", parts, "--rows", rows, "--max-minutes", 0)
     assert "Stopped after round 1 of 3; go on with --resume." in first.stdout
     rows.write_text(
-        rows.read_text() + json.dumps({"rounds": 2, "loss": 0}) + '\n{"rounds": 3, "cut o'
+        rows.read_text()
+        + rows.read_text().replace('"rounds": 1', '"rounds": 2')
+        + '{"rounds": 3, "cut'
     )
     run(*words, "-o", parts, "--rows", rows, "--resume")
     assert [row["rounds"] for row in pages.read_rows(rows)] == [1, 2, 3]
@@ -91,11 +95,91 @@ def test_stop_and_go_on(run, data, tmp_path):
     assert checkpoint.load(parts).state.model == checkpoint.load(whole).state.model
     again = run(*words, "-o", parts, "--resume")  # nothing is left to do
     assert again.exit_code == 0
+    assert "Nothing was left to do: all 3 rounds are done." in again.stdout
     assert "Checkpoint of round 3" in again.stdout
-    with pytest.raises(ParameterError, match="n_clusters of .*parts.st must be 7; got 6"):
+    told = json.loads(run(*words, "-o", parts, "--resume", "--json").stdout)
+    assert (told["rounds"], told["split"]) == (3, "dirichlet")
+    with pytest.raises(ParameterError, match="n_clusters of .* as in .*parts.st, 6; got 7"):
         run(*words, "-k", 7, "-o", parts, "--resume")
     with pytest.raises(DataError, match="already there"):
         run(*words, "-o", parts)
+
+
+def test_an_interrupted_run_keeps_its_last_round(run, data, tmp_path, monkeypatch):
+    from fedjigsaw.deep import checkpoint, deepcluster
+
+    words = [*TRAIN, "--data", data, "-k", 6, "--rounds", 3]
+    whole, parts, rows = (tmp_path / name for name in ("whole.st", "parts.st", "parts.jsonl"))
+    run(*words, "-o", whole)
+    train, calls = deepcluster.Trainer.train, []
+
+    def interrupted(*given, **more):
+        calls.append(1)
+        if len(calls) in (1, 5):  # in the first round; in the second one of the next run
+            raise KeyboardInterrupt
+        return train(*given, **more)
+
+    monkeypatch.setattr(deepcluster.Trainer, "train", interrupted)
+    for kept in ("no round", "round 1 is kept; go on with --resume"):
+        result = CliRunner().invoke(
+            cli.app, [str(w) for w in (*words, "-o", parts, "--rows", rows, "--resume")]
+        )
+        assert result.exit_code != 0
+        assert f"Interrupted: {kept}." in result.stderr
+    run(*words, "-o", parts, "--rows", rows, "--resume")
+    assert [row["rounds"] for row in pages.read_rows(rows)] == [1, 2, 3]
+    assert checkpoint.load(parts).state.model == checkpoint.load(whole).state.model
+
+
+def test_what_is_not_of_this_run_is_kept(run, data, tmp_path):
+    words = [*TRAIN, "--data", data, "-k", 6, "--rounds", 2, "-o", tmp_path / "a.st"]
+    run(*words, "--max-minutes", 0)
+    notes = tmp_path / "notes.txt"
+    notes.write_text('my notes\n{"rounds": 9}\n')
+    with pytest.raises(DataError, match="notes.txt, line 1 must be a row of this run"):
+        run(*words, "--rows", notes, "--resume")
+    assert notes.read_text().startswith("my notes")
+    with pytest.raises(ParameterError, match="fingerprint of a run that goes on"):
+        run(*words, "--resume", "--data", other(data))
+
+
+def other(data):
+    """Images that differ by one byte, under the same name."""
+    folder = data.parent / "other"
+    folder.mkdir()
+    with np.load(data) as file:
+        arrays = {name: file[name] for name in file.files}
+    arrays["x_train"][0, 0, 0, 0] ^= 1
+    np.savez(folder / data.name, **arrays)
+    return folder / data.name
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-s", "n_rounds=1"], "--set of deep train must be .*use --rounds; got n_rounds"),
+        (["-s", "clusterer=kfed"], "use --method"),
+        (["-s", "ema"], "--set of a method must be name=value"),
+        (["--device", "cuda:77"], "device of DeepFeCA must be one that is here"),
+        (["--method", "central"], "or --split central"),
+        (["-s", "ema=0.9", "-s", "batch_norm=recalibrate"], "must be 'average' with ema"),
+        (["-s", "lanes=33"], "lanes of DeepFeCA must be an integer from 1 to 32; got 33"),
+    ],
+)
+def test_options_that_cannot_be(run, data, tmp_path, words, message):
+    with pytest.raises(ParameterError, match=message):
+        run(*TRAIN, "--data", data, "-k", 6, "--rounds", 1, "-o", tmp_path / "a.st", *words)
+
+
+def test_features_do_not_go_over_their_model(run, data, tmp_path):
+    model = tmp_path / "model.npy"
+    run(*TRAIN, "--data", data, "-k", 6, "--rounds", 1, "-o", model)
+    with pytest.raises(DataError, match="is an input"):
+        run("deep", "embed", data, "--model", model, "-o", model, "--force")
+
+
+def test_help_tells_of_arguments(run):
+    assert "Made by" in run("deep", "evaluate", "--help").stdout
 
 
 def test_a_subset_centralized_in_json(run, data, tmp_path):

@@ -11,14 +11,7 @@
 from fedjigsaw import datasets, metrics, partition
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.central import CentralKMeans
-from fedjigsaw.engine import (
-    Client,
-    Engine,
-    ProcessEngine,
-    SerialEngine,
-    ThreadEngine,
-    run_rounds,
-)
+from fedjigsaw.engine import Client, Engine, ProcessEngine, SerialEngine, run_rounds
 from fedjigsaw.errors import CountsWarning, FedJigsawError, FewerClustersWarning
 from fedjigsaw.feca import FeCA
 from fedjigsaw.fuzzy import FuzzyCMeans
@@ -48,7 +41,6 @@ __all__ = [
     "ProcessEngine",
     "SerialEngine",
     "Summary",
-    "ThreadEngine",
     "Transcript",
     "datasets",
     "metrics",

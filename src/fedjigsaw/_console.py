@@ -71,15 +71,15 @@ ParamFlag = Annotated[
 ]
 
 
-def parse_params(texts: Sequence[str] | None) -> dict[str, Any]:
+def parse_params(texts: Sequence[str] | None, flag: str = "--param") -> dict[str, Any]:
     """Texts of the form name=value, with the value in JSON or Python spelling, else as text."""
-    return dict(_parse_param(text) for text in texts or [])
+    return dict(_parse_param(text, flag) for text in texts or [])
 
 
-def _parse_param(text: str) -> tuple[str, Any]:
+def _parse_param(text: str, flag: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise ParameterError(complaint("--param", "a method", "name=value", repr(text)))
+        raise ParameterError(complaint(flag, "a method", "name=value", repr(text)))
     spelled = {"True": "true", "False": "false", "None": "null"}
     try:
         return name, json.loads(spelled.get(value, value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +25,7 @@ from fedjigsaw._console import (
 )
 from fedjigsaw.bench.cells import SPLITS, Cell, deal, origin
 from fedjigsaw.errors import DataError, ParameterError, complaint
-from fedjigsaw.formats import write_whole
+from fedjigsaw.formats import fingerprint, write_whole
 
 if TYPE_CHECKING:
     from fedjigsaw.deep.images import ImageSet
@@ -42,7 +43,8 @@ Data = Annotated[
     ),
 ]
 Size = Annotated[
-    int | None, typer.Option(min=8, help="Scale images of folders to this height and width.")
+    int | None,
+    typer.Option(min=8, help="Scale images of folders (only those) to this height and width."),
 ]
 Device = Annotated[str, typer.Option(help="A torch device, or auto: a GPU if there is one.")]
 
@@ -55,7 +57,7 @@ def train(
         str,
         typer.Option(
             click_type=click.Choice([*SPLITS, "central"]),
-            help="How images are dealt out; central: one place has all of them.",
+            help="How images are dealt out; central: one place has all of them, no --method.",
         ),
     ] = "dirichlet",
     alpha: Annotated[float, typer.Option(help="dirichlet: the smaller, the more skewed.")] = 0.3,
@@ -93,7 +95,11 @@ def train(
     ] = 10,
     save_every: Annotated[int, typer.Option(min=1, help="Rounds between checkpoints.")] = 10,
     max_minutes: Annotated[
-        float | None, typer.Option(min=0, help="Stop before, with a checkpoint to go on from.")
+        float | None,
+        typer.Option(
+            min=0,
+            help="Stop before, with a checkpoint to go on from; after one round at the earliest.",
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from --out, if it is there.")] = (
         False
@@ -108,10 +114,12 @@ def train(
     Example: fedjigsaw deep train --data cifar --split dirichlet --alpha 0.3 -k 10 -o run.st
     """
     from fedjigsaw.deep import CentralDeepCluster, DeepFeCA, checkpoint, images
+    from fedjigsaw.deep.parameters import check_device
     from fedjigsaw.deep.session import Session
 
     going_on = resume and output.exists()
-    check_outputs(output, rows_file, force=force or going_on)
+    check_outputs(output, rows_file, force=force or resume)
+    check_device(device)
     estimator = (CentralDeepCluster if split == "central" else DeepFeCA).from_settings(
         {
             "n_clusters": k,
@@ -123,7 +131,7 @@ def train(
             "network": network,
             "device": device,
             "random_state": seed,
-            **parse_params(setting),
+            **_others(parse_params(setting, "--set")),
         }
     )
     found = images.load(data, size=size)
@@ -134,6 +142,10 @@ def train(
         ids, dealt = _deal(found, split, alpha, clients, min_size, shards, seed, batch_size)
         about |= dealt
     about |= {"method": estimator.clusterer_name}
+    held = [found.train] if ids is None else [found.train, ids]
+    about["fingerprint"] = fingerprint(b"".join(array.tobytes() for array in held))
+    if resume and not force:
+        _check_rows(rows_file, about)
     start = checkpoint.load(output) if going_on else None
     if start is not None:
         start.check_same(estimator, about, output)
@@ -142,24 +154,38 @@ def train(
     session = Session(
         estimator, found, ids, told, output, rows_file, save_every, eval_every, max_minutes
     )
-    row: dict[str, Any] = {} if start is None else dict(start.state.numbers)
     done = 0 if start is None else start.state.round
-    with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
-        task = progress.add_task("Rounds", total=rounds, completed=done)
-        for row in session.run(start):
-            progress.update(task, completed=row["rounds"], description=_line(row, rounds))
-            if not err.is_terminal:
-                err.print(_line(row, rounds))
-            if row["collapsed"]:
-                err.print("[yellow]Warning:[/] the clusters have collapsed; see docs/deepfeca.md.")
+    row: dict[str, Any] = {"rounds": done}
+    if start is not None:
+        row = {**told, "rounds": done, "seed": start.state.seed, **start.state.numbers}
+    try:
+        with (
+            closing(session.run(start)) as run,
+            Progress(console=err, transient=True, disable=not err.is_terminal) as progress,
+        ):
+            task = progress.add_task("Rounds", total=rounds, completed=done)
+            for row in run:
+                progress.update(task, completed=row["rounds"], description=_line(row, rounds))
+                if not err.is_terminal:
+                    err.print(_line(row, rounds))
+                if row["collapsed"]:
+                    err.print(
+                        "[yellow]Warning:[/] the clusters have collapsed; see docs/deepfeca.md."
+                    )
+    except KeyboardInterrupt:
+        n = row["rounds"]
+        err.print(f"Interrupted: {f'round {n} is kept; go on with --resume' if n else 'no round'}.")
+        raise
     if as_json:
         print_json(row)
         return
-    if row.get("rounds", done) < rounds:
+    if done == rounds:
+        out.print(f"Nothing was left to do: all {rounds} rounds are done.")
+    elif row["rounds"] < rounds:
         out.print(f"Stopped after round {row['rounds']} of {rounds}; go on with --resume.")
     if "linear_accuracy" in row:
         out.print(_accuracies(row))
-    out.print(f"Checkpoint of round {row.get('rounds', done)} -> {escape(str(output))}")
+    out.print(f"Checkpoint of round {row['rounds']} -> {escape(str(output))}")
 
 
 @app.command()
@@ -170,10 +196,15 @@ def evaluate(
     device: Device = "auto",
     as_json: JsonFlag = False,
 ) -> None:
-    """Linear probe and nearest neighbors on the frozen features of labeled images."""
+    """Linear probe and nearest neighbors on the frozen features of labeled images.
+
+    Where there are no images to test on, every fifth is kept for that.
+    """
     from fedjigsaw.deep import checkpoint, images
     from fedjigsaw.deep import session as sessions
+    from fedjigsaw.deep.parameters import check_device
 
+    check_device(device)
     loaded = checkpoint.load(file)
     method = loaded.method.set_params(device=device)
     found = images.load(data, size=size)
@@ -210,8 +241,10 @@ def embed(
 ) -> None:
     """Features of images, one row each, ready for `fedjigsaw summarize`."""
     from fedjigsaw.deep import backbones, images
+    from fedjigsaw.deep.parameters import check_device
 
-    check_outputs(output, force=force, inputs=[weights])
+    check_outputs(output, force=force, inputs=[weights, Path(model), Path(data)])
+    check_device(device)
     if output.suffix not in (".npy", ".parquet"):
         allowed = ".npy or .parquet"
         raise ParameterError(complaint("ending", str(output), allowed, repr(output.suffix)))
@@ -247,6 +280,45 @@ def export(
 
 
 # ------------------------------------------------------------------------------------------- parts
+
+
+OPTIONS = {  # parameters of DeepFeCA that have an option of their own
+    "n_clusters": "-k",
+    "clusterer": "--method",
+    "clusterer_params": "-p",
+    "n_rounds": "--rounds",
+    "local_epochs": "--local-epochs",
+    "batch_size": "--batch-size",
+    "network": "--network",
+    "device": "--device",
+    "random_state": "--seed",
+}
+
+
+def _others(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without an option of their own; two places for one thing could differ."""
+    for name in settings:
+        if name in OPTIONS:
+            allowed = f"a parameter without an option, for this one use {OPTIONS[name]}"
+            raise ParameterError(complaint("--set", "deep train", allowed, name))
+    return settings
+
+
+def _check_rows(path: Path | None, about: dict[str, Any]) -> None:
+    """Rows that are there before a run goes on must be those of that run."""
+    from fedjigsaw.deep.session import parse_row
+
+    if path is None or not path.exists():
+        return
+    lines = path.read_text(errors="replace").splitlines()
+    for number, line in enumerate(lines, 1):
+        row = parse_row(line)
+        if row is None and number == len(lines):  # it was being written when the run was ended
+            continue
+        if row is None or any(row.get(name) != value for name, value in about.items()):
+            advice = "Name another file, or use --force."
+            owner = f"{path}, line {number}"
+            raise DataError(complaint("content", owner, "a row of this run", "another", advice))
 
 
 def _subset(found: ImageSet, n_images: int | None, seed: int) -> ImageSet:

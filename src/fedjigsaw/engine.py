@@ -167,49 +167,51 @@ class ProcessEngine:
 
 
 class ThreadEngine:
-    """Clients spread over threads of this process, each of them always on the same one.
+    """Clients spread over threads of this process, each always on the same one.
 
-    For methods that leave their work to a GPU and wait for it; Python itself runs one thread at a
-    time.
+    For methods that leave their work to a GPU and wait for it (Python itself runs one thread at a
+    time), and that keep for each thread what they would otherwise have to make anew.
 
     Parameters
     ----------
-    n_threads : never more than there are clients.
+    n_threads : number of threads; clients that are fewer get one each.
     start : called first in every thread.
     """
 
     def __init__(
-        self,
-        clients: Sequence[Client],
-        *,
-        n_threads: int,
-        start: Callable[[], None] | None = None,
+        self, clients: Sequence[Client], *, n_threads: int, start: Callable[[], None]
     ) -> None:
         integer(1).check("n_threads", "ThreadEngine", n_threads)
         self.clients = clients
-        n_threads = min(n_threads, max(1, len(clients)))
-        self._threads = [ThreadPoolExecutor(1, initializer=start) for _ in range(n_threads)]
+        self.n_threads = min(n_threads, max(1, len(clients)))
+        self._start = start
+        self._threads: list[ThreadPoolExecutor] = []
         # the largest first, each to the thread that has least to do so far
-        load = [0] * n_threads
-        self._places = dict.fromkeys(range(len(clients)), 0)
-        for i in sorted(self._places, key=lambda i: -len(clients[i].data)):
+        load = [0] * self.n_threads
+        self._places = [0] * len(clients)
+        for i in sorted(range(len(clients)), key=lambda i: -len(clients[i].data)):
             self._places[i] = load.index(min(load))
             load[self._places[i]] += len(clients[i].data)
 
     def gather(self, broadcast: Broadcast) -> list[Reply]:
         with one_thread():  # and so until the last of them is done, not the first
             running = [
-                self._threads[self._places[i]].submit(_reply, client, broadcast)
-                for i, client in enumerate(self.clients)
+                self._threads[place].submit(_reply, client, broadcast)
+                for place, client in zip(self._places, self.clients, strict=True)
             ]
             return [reply.result() for reply in running]
 
     def __enter__(self) -> Self:
+        self._threads = [ThreadPoolExecutor(1) for _ in range(self.n_threads)]
+        for thread in self._threads:
+            thread.submit(self._start).result()
         return self
 
     def __exit__(self, *error: object) -> None:
+        for thread in self._threads:  # nobody begins anything more, while others are waited for
+            thread.shutdown(wait=False, cancel_futures=True)
         for thread in self._threads:
-            thread.shutdown(cancel_futures=True)
+            thread.shutdown()
 
 
 class Outcome(NamedTuple):

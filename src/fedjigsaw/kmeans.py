@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -231,13 +232,42 @@ def _labels(
         from sklearn.cluster import KMeans  # here, so that `import fedjigsaw` stays quick
 
         solver = KMeans(k, **options)
-    with warnings.catch_warnings():
-        # fewer centers than asked for is a result here, and the caller's to judge
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        # intelex tells of every thread that is not the main one; it is told to use one anyway
-        warnings.filterwarnings("ignore", message="'Threading' parallel backend")
+    with _QUIET:
         labels: Ints = solver.fit(X - middle, sample_weight=w).labels_
     return labels.astype(np.int64)
+
+
+class _Quiet:
+    """Some warnings do not count while anybody is inside.
+
+    Filters of warnings are those of the process: were each thread to set and reset them, the last
+    to leave would bring back what another had set.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._before = warnings.catch_warnings()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = warnings.catch_warnings()
+                self._before.__enter__()
+                # fewer centers than asked for is a result here, and the caller's to judge
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                # intelex tells of every thread but the main one; it is told to use one anyway
+                warnings.filterwarnings("ignore", message="'Threading' parallel backend")
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._before.__exit__(None, None, None)
+
+
+_QUIET = _Quiet()
 
 
 def _spherical_labels(

@@ -46,18 +46,18 @@ def test_deep_tables(tmp_path):
     assert f"| ours, {told} | - | 62.5 (30 rounds) | - | - |" in quality
     assert any("81.2 (40 rounds) |" in line for line in quality)
     table = runs_of.runs_table(runs).splitlines()
-    assert table[1].startswith("| run | configuration | rounds | batch_size | ema | linear |")
-    assert f"| deep-b | {told} | 30 | 32 | 0.5 | 62.5 | 25.0 | 50,000 | 1.5 |" in table
+    assert table[1].startswith("| run | split | configuration | rounds | ema | linear |")
+    assert f"| deep-b | Dirichlet(0.3) | {told} | 30 | 0.5 | 62.5 | 25.0 | 50,000 | 1.5 |" in table
     assert len(table) == 6
     words = runs_of.commands(runs)
     start = "fedjigsaw deep train --data cifar --split"
     assert (
-        f"{start} iid --method feca -k 10 --rounds 150 --local-epochs 5 -s batch_size=128 -s ema=0.0 -o"
+        f"{start} iid --method feca -k 10 --rounds 150 --local-epochs 5 --batch-size 128 -s ema=0.0 -o"
         in words
     )
     assert f"{start} dirichlet --alpha 0.3 --method feca -k 300,300 --rounds" in words
     assert (
-        f"{start} central -k 10 --rounds 150 --local-epochs 5 -s batch_size=128 -s ema=0.0 -o deep-c.st"
+        f"{start} central -k 10 --rounds 150 --local-epochs 5 --batch-size 128 -s ema=0.0 -o deep-c.st"
         in words
     )
     assert "-s ema=0.5 -p version=2 -o deep-b.st --rows results/deep-b.jsonl\n" in words
@@ -66,17 +66,20 @@ def test_deep_tables(tmp_path):
 def test_progress_and_speed():
     def run(local_epochs, *nmi):
         rows = [{"rounds": r, "nmi": n} for r, n in nmi]
-        return [*rows, deep_row(99, 0.5, config={"local_epochs": local_epochs})]
+        return [*rows, deep_row(99, 0.5, nmi=0.5, config={"local_epochs": local_epochs})]
 
     lines = runs_of.progress_table(
         {"a": run(5, (2, 0.1), (3, 0.2), (10, 0.3)), "b": run(1, (20, 0.25))}
     ).splitlines()
-    assert lines[1].startswith("| run | 10 epochs | 20 epochs | 50 epochs |")
-    assert lines[3].startswith("| a | 0.100 | - | 0.300 | - |")
-    assert lines[4].startswith("| b | - | 0.250 | - |")
+    assert lines[1].startswith("| run | split | 10 epochs | 20 epochs | 50 epochs |")
+    assert lines[3].startswith("| a | IID | 0.100 | - | 0.300 | - |")
+    assert lines[4].startswith("| b | IID | - | 0.250 | - |")
     row = {"variant": "32x10+compile", "views_per_second": 1234.5}
     row |= {"train_seconds": 2.0, "cluster_seconds": 0.25, "prepare_seconds": 9.0}
-    assert "| 32x10, compile | 1,234 | 2.0 | 0.2 | 9.0 |" in runs_of.speed_table([row])
+    row |= {"local_epochs": 2, "peak_gigabytes": 7.5}
+    table = runs_of.speed_table([row, {"variant": "1x1", "error": "not done after 9 s"}])
+    assert "| 32x10, compile | 2 | 1,234 | 2.0 | 0.2 | 9.0 | 7.5 |" in table
+    assert "1x1" not in table
 
 
 def test_accuracy_over_rounds():

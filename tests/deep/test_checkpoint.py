@@ -50,7 +50,10 @@ def test_centralized_runs_know_that_they_are(small, few, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"temperature": 0.3}, "temperature of .*run.st must be 0.3; got 0.1"),
+        (
+            {"temperature": 0.3},
+            "temperature of a run that goes on must be as in .*run.st, 0.1; got 0.3",
+        ),
         ({"n_rounds": 9}, "n_rounds"),
         ({"random_state": 5}, "random_state"),
     ],
@@ -64,7 +67,9 @@ def test_another_configuration(saved, small, change, message):
 
 def test_other_data(saved):
     path, method, _ = saved
-    with pytest.raises(ParameterError, match="split of .* must be 'dirichlet'; got 'iid'"):
+    with pytest.raises(
+        ParameterError, match="split of .* must be as in .*, 'iid'; got 'dirichlet'"
+    ):
         checkpoint.load(path).check_same(method, {**ABOUT, "split": "dirichlet"}, path)
 
 

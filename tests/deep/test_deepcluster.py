@@ -1,7 +1,7 @@
 """The objective by hand, and one client's training."""
 
 import math
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +9,6 @@ import torch
 import torch._dynamo.testing
 from torch.nn import functional as F
 
-from fedjigsaw.deep import deepcluster
 from fedjigsaw.deep.deepcluster import (
     ABSENT,
     Prototypes,
@@ -64,11 +63,22 @@ def test_an_absent_center_takes_no_part():
     assert float(loss) == pytest.approx(math.log(1 + math.exp(-1)))
 
 
-def test_balanced_labels_fill_all_clusters_evenly():
-    z = F.normalize(torch.randn(90, 5, generator=torch.Generator().manual_seed(0)) + 2, dim=1)
-    centers = F.normalize(torch.randn(3, 5, generator=torch.Generator().manual_seed(1)), dim=1)
-    counts = torch.bincount(balance(z, centers, rounds=50), minlength=3)
-    assert counts.min() >= 20
+@pytest.mark.parametrize("spread", [0.05, 1.0, 5.0])
+def test_balanced_labels_fill_all_clusters_evenly(spread):
+    """Twenty centers for 500 images of ten kinds, of which the first is rare, the last frequent."""
+    draw = torch.Generator().manual_seed(0)
+    kinds = torch.multinomial(torch.arange(1.0, 11), 500, replacement=True, generator=draw)
+    apart = torch.randn(10, 32, generator=draw)[kinds] + 0.5 * torch.randn(500, 32, generator=draw)
+    z = F.normalize(torch.randn(1, 32, generator=draw) + spread * apart, dim=1)
+    centers = z[torch.randperm(500, generator=draw)[:20]]
+    shares = [torch.bincount(find(z, centers), minlength=20) / 500 for find in (closest, balance)]
+    assert shares[0].max() > 0.15
+    assert shares[1].max() < 0.075
+    assert shares[1].min() > 0.025
+
+
+def closest(z, centers):
+    return (z @ centers.T).argmax(dim=1)
 
 
 def test_batches_go_through_all_images_once_per_epoch(rng):
@@ -167,7 +177,6 @@ def test_compiled_training_is_the_same(small, few, monkeypatch, half):
     """All that torch.compile does but the last step, code of its own: that takes a minute."""
     quick = partial(torch.compile, backend="aot_eager_decomp_partition", fullgraph=True)
     monkeypatch.setattr(torch, "compile", quick)
-    monkeypatch.setattr(deepcluster, "_compiled", cache(deepcluster._compiled.__wrapped__))
     torch.compiler.reset()
     images, vectors = torch.from_numpy(few[0][:64]), []
     for compiled in (False, True):
@@ -186,7 +195,6 @@ def test_compiled_training_is_the_same(small, few, monkeypatch, half):
 def test_what_one_trainer_compiled_serves_the_others(small, few, monkeypatch):
     counted = torch._dynamo.testing.CompileCounter()
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=counted, fullgraph=True))
-    monkeypatch.setattr(deepcluster, "_compiled", cache(deepcluster._compiled.__wrapped__))
     torch.compiler.reset()
     images = torch.from_numpy(few[0][:64])
     for _ in range(3):

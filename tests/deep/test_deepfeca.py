@@ -2,6 +2,7 @@
 
 import pickle
 from functools import partial
+from threading import get_ident
 
 import numpy as np
 import pytest
@@ -60,7 +61,12 @@ def test_lanes_give_the_same_bits(small, few, lanes):
     images, clients = few
     a = small(n_rounds=2).fit(images, clients=clients)
     server.initial.cache_clear()  # so that all lanes ask for the first weights at once
-    b = small(n_rounds=2, lanes=lanes).fit(images, clients=clients)
+    b = small(n_rounds=2, lanes=lanes)
+    threads = set()
+    prepare = b._prepare
+    b._prepare = lambda shape: threads.add(get_ident()) or prepare(shape)
+    b.fit(images, clients=clients)
+    assert len(threads) == min(lanes, 3)
     assert a.model_.centers.tobytes() == b.model_.centers.tobytes()
     for name, tensor in a.model_.tensors.items():
         assert tensor.tobytes() == b.model_.tensors[name].tobytes(), name

@@ -34,9 +34,9 @@ def deep_runs(results: Path) -> dict[str, Run]:
     return {name: rows for name, rows in found.items() if evaluated(rows)}
 
 
-def evaluated(run: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def evaluated(run: Run) -> Run:
     """Those rows of a run that tell how good the features are, and the configuration."""
-    return [dict(row) for row in run if "linear_accuracy" in row]
+    return [row for row in run if "linear_accuracy" in row]
 
 
 def quality_table(runs: dict[str, Run], dataset: str = "cifar10") -> str:
@@ -63,37 +63,57 @@ def quality_table(runs: dict[str, Run], dataset: str = "cifar10") -> str:
 def runs_table(runs: dict[str, Run]) -> str:
     """Every run with the options in which they differ: what was tried, and what came of it."""
     differ = _differing(runs)
-    head = ["run", "configuration", "rounds", *differ, "linear", "neighbors", "views/s", "minutes"]
+    head = [
+        "run",
+        "split",
+        "configuration",
+        "rounds",
+        *differ,
+        "linear",
+        "neighbors",
+        "views/s",
+        "minutes",
+    ]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for name, run in runs.items():
         row = evaluated(run)[-1]
-        cells = [name, _configuration(row), str(row["rounds"])]
+        split = TITLES.get(_split(row), _split(row))
+        cells = [name, split, _configuration(row), str(run[-1]["rounds"])]
         cells += [str(_config(row).get(option, "")) for option in differ]
-        cells += [f"{100 * row['linear_accuracy']:.1f}", f"{100 * row['knn_accuracy']:.1f}"]
-        cells += [f"{row['views_per_second']:,.0f}", f"{row['seconds'] / 60:.1f}"]
+        probes = [f"{100 * row[f'{kind}_accuracy']:.1f}" for kind in ("linear", "knn")]
+        early = "" if row is run[-1] else f" (after {row['rounds']})"
+        cells += [probe + early for probe in probes]
+        cells += [f"{run[-1]['views_per_second']:,.0f}", f"{run[-1]['seconds'] / 60:.1f}"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n" + "\n".join(lines) + "\n"
 
 
 def progress_table(runs: dict[str, Run]) -> str:
     """How fast runs learn: NMI of clusters and classes after so many epochs of each client."""
-    head = ["run", *(f"{n} epochs" for n in EPOCHS)]
+    head = ["run", "split", *(f"{n} epochs" for n in EPOCHS)]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for name, run in runs.items():
-        n_epochs = evaluated(run)[-1]["config"]["local_epochs"]
+        row = evaluated(run)[-1]
+        n_epochs = row["config"]["local_epochs"]
         after = {row["rounds"] * n_epochs: f"{row['nmi']:.3f}" for row in run if "nmi" in row}
-        lines.append("| " + " | ".join([name, *(after.get(n, "-") for n in EPOCHS)]) + " |")
+        cells = [name, TITLES.get(_split(row), _split(row))]
+        lines.append("| " + " | ".join([*cells, *(after.get(n, "-") for n in EPOCHS)]) + " |")
     return "\n" + "\n".join(lines) + "\n"
 
 
 def speed_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """What benchmarks/deep_speed.py found."""
-    head = ["batch x lanes", "views/s", "training, s", "clustering, s", "to get ready, s"]
+    head = ["batch x lanes", "epochs a round", "views/s"]
+    head += ["training, s", "clustering, s", "to get ready, s", "memory, GB"]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for row in rows:
-        seconds = [row[f"{part}_seconds"] for part in ("train", "cluster", "prepare")]
-        cells = [row["variant"].replace("+", ", "), f"{row['views_per_second']:,.0f}"]
-        lines.append("| " + " | ".join([*cells, *(f"{s:.1f}" for s in seconds)]) + " |")
+        if "error" in row:
+            continue
+        cells = [row["variant"].replace("+", ", "), str(row["local_epochs"])]
+        numbers = [row[f"{part}_seconds"] for part in ("train", "cluster", "prepare")]
+        cells += [f"{row['views_per_second']:,.0f}"]
+        cells += [f"{number:.1f}" for number in (*numbers, row.get("peak_gigabytes", 0))]
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n" + "\n".join(lines) + "\n"
 
 
@@ -108,6 +128,7 @@ def commands(runs: dict[str, Run]) -> str:
         words += ["--method", row["method"]] if row["split"] != "central" else []
         words += ["-k", ",".join(map(str, _sizes(row))), "--rounds", str(config["n_rounds"])]
         words += ["--local-epochs", str(config["local_epochs"])]
+        words += ["--batch-size", str(config["batch_size"])]
         words += [
             f"-s {option}={json.dumps(config[option])}"
             for option in _differing(runs)
@@ -122,7 +143,7 @@ def commands(runs: dict[str, Run]) -> str:
 
 _SAID_ELSEWHERE = {
     "clusterer", "clusterer_params", "n_clusters", "local_epochs", "n_rounds",
-    "random_state", "device",
+    "random_state", "device", "batch_size",
 }  # fmt: skip
 # parameters that the first runs did not have yet
 _LATER = {"capture": True, "centered": False, "compile": False, "lanes": 1}
@@ -158,7 +179,7 @@ def _configuration(row: dict[str, Any]) -> str:
     return told + (f", server momentum {momentum:g}" if momentum else "")
 
 
-def accuracy_over_rounds(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
+def accuracy_over_rounds(runs: Mapping[str, Run]) -> Figure:
     """Linear probe over rounds of DeepFeCA, one panel per split, one line per run.
 
     Parameters
@@ -173,19 +194,19 @@ def accuracy_over_rounds(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Fig
     published = _published()
     figure = new_figure(3.4 * len(by_split), 3.2)
     panels = figure.subplots(1, len(by_split), sharey=True, squeeze=False)[0]
-    for axes, split in zip(panels, [s for s in TITLES if s in by_split], strict=True):
-        theirs = published["DeepFeCA"].get(split, published["Centralized"]["any"])
-        label = "the paper, after 150 rounds"
-        axes.axhline(theirs, color=INK, linewidth=0.8, linestyle=":", label=label)
+    order = [*TITLES, *by_split]
+    for axes, split in zip(panels, sorted(by_split, key=order.index), strict=True):
+        theirs = {**published["DeepFeCA"], "central": published["Centralized"]["any"]}
+        if split in theirs:
+            axes.axhline(theirs[split], color=INK, linewidth=0.8, linestyle=":", label="the paper")
         for rows in by_split[split]:
             color, label = METHODS[rows[-1]["method"]].color, fill(_configuration(rows[-1]), 36)
-            told = axes.get_legend_handles_labels()[1]
+            if label in axes.get_legend_handles_labels()[1]:
+                label = ""
             rounds = [row["rounds"] for row in rows]
             percent = [100 * row["linear_accuracy"] for row in rows]
-            axes.plot(
-                rounds, percent, marker="o", ms=3, color=color, label=label * (label not in told)
-            )
-        axes.set_title(TITLES[split])
+            axes.plot(rounds, percent, marker="o", ms=3, color=color, label=label)
+        axes.set_title(TITLES.get(split, split))
         axes.set_xlabel("rounds")
         axes.set_xlim(left=0)
         axes.grid(color=PALE, linewidth=0.5)

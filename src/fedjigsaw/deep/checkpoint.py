@@ -48,9 +48,10 @@ class Checkpoint:
         asked = {"method": method.method, **method.configuration(), **about}
         for name in asked:
             if name not in NOT_COMPARED and mine.get(name) != asked[name]:
-                advice = "Use the same options, or another --out."
+                allowed = f"as in {path}, {mine.get(name)!r}"
+                advice = "Use the same options and data, or another --out."
                 raise ParameterError(
-                    complaint(name, str(path), repr(asked[name]), repr(mine.get(name)), advice)
+                    complaint(name, "a run that goes on", allowed, repr(asked[name]), advice)
                 )
 
 

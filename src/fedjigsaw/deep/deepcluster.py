@@ -14,7 +14,6 @@ length one, of V random views of each image, minimize over the weights of the ne
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache
 from threading import Lock
 from typing import Any, NamedTuple, Self
 
@@ -31,10 +30,10 @@ from fedjigsaw.messages import Model
 
 ABSENT = -1e4  # the logit of a center that is not there
 FEATURE_BATCH = 1000  # images that are looked at together
-GPU_FEATURE_BATCH = 2500  # it computes faster than its host gives orders
+GPU_FEATURE_BATCH = 2500  # fewer orders from a host that is slower than the GPU
 CALIBRATION = (2, 1000)  # batches, images in each
 SMALL_CROP = (0.05, 0.2)
-_CAPTURING = Lock()  # one at a time
+_CAPTURING = Lock()  # torch can record one graph at a time
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,10 @@ def batch_loss(
     buffers: tuple[Tensor, ...],
     half: bool,
 ) -> Tensor:
-    """The loss of the batch in the buffers of a :class:`Trainer`, over all views of its images."""
+    """The loss of the batch in the buffers of a :class:`Trainer`, over all views of its images.
+
+    No method: so what is compiled for one trainer serves all others.
+    """
     images, labels, draws, centers, bias = buffers
     n_large = recipe.views * recipe.batch_size
     losses = []
@@ -147,29 +149,29 @@ def batch_loss(
     return torch.stack(losses).sum() / (recipe.views + recipe.small_crops)
 
 
-@cache
-def _compiled() -> Callable[..., Tensor]:
-    """As `batch_loss`, for all trainers: what one of them compiled serves the others."""
-    # its own graphs stay off: the whole step is captured, or nothing
-    return torch.compile(batch_loss, dynamic=False)
-
-
 def own_stream(device: torch.device) -> None:  # pragma: no cover - tests run without a GPU
     """Let the work of this thread on a GPU run beside that of others."""
     if device.type == "cuda":
         torch.cuda.set_stream(torch.cuda.Stream(device))  # type: ignore[no-untyped-call]
 
 
-def balance(z: Tensor, centers: Tensor, *, rounds: int = 3, softness: float = 0.05) -> Tensor:
+def balance(z: Tensor, centers: Tensor, *, rounds: int = 100, softness: float = 0.1) -> Tensor:
     """Labels that spread the images evenly over the centers, by Sinkhorn's iterations.
+
+    Parameters
+    ----------
+    softness : how much images are shared out among centers on the way, in units of the spread of
+        an image's cosines: all projections may lie close together.
 
     Examples
     --------
     >>> z = F.normalize(torch.tensor([[1.0, 0.0], [1.0, 0.1], [1.0, 0.2], [1.0, 0.3]]))
-    >>> nearest(z, torch.eye(2))[0].tolist(), balance(z, torch.eye(2), rounds=10).tolist()
+    >>> nearest(z, torch.eye(2))[0].tolist(), balance(z, torch.eye(2)).tolist()
     ([0, 0, 0, 0], [0, 0, 1, 1])
     """
-    table = torch.log_softmax(z @ centers.T / softness, dim=1)
+    cosines = z @ centers.T
+    spread = cosines.std(dim=1, unbiased=False).mean().clamp(min=1e-12)
+    table = torch.log_softmax(cosines / (softness * spread), dim=1)
     for _ in range(rounds):
         table = table - torch.logsumexp(table, dim=0, keepdim=True)
         table = table - torch.logsumexp(table, dim=1, keepdim=True)
@@ -229,7 +231,9 @@ class Trainer:
         self._loss = torch.zeros((), device=device)
         self._velocity = torch.zeros(self.weights.n_parameters, device=device)
         self._anchor = torch.zeros(self.weights.n_parameters if recipe.proximal else 0).to(device)
-        self._batch_loss = _compiled() if recipe.compile else batch_loss
+        self._batch_loss: Callable[..., Tensor] = batch_loss
+        if recipe.compile:  # its own graphs stay off: the whole step is captured, or nothing
+            self._batch_loss = torch.compile(batch_loss, dynamic=False)
         self._graph: torch.cuda.CUDAGraph | None = None
         self._model: Model | None = None
         self._vectors: dict[str, Tensor] = {}
@@ -396,8 +400,11 @@ class Trainer:
         """Record one step as a CUDA graph; weights and statistics are as before afterwards."""
         before = self.weights.vector.clone()
         self._rate.zero_()
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
+        usual = torch.cuda.current_stream(self.device)
+        stream = usual  # that of a lane; the default one cannot be captured
+        if usual == torch.cuda.default_stream(self.device):
+            stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        stream.wait_stream(usual)
         with torch.cuda.stream(stream):
             for _ in range(4):  # lets the libraries pick their kernels first
                 self._step()

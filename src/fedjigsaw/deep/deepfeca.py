@@ -32,7 +32,6 @@ from fedjigsaw.deep import heads, server
 from fedjigsaw.deep.deepcluster import Prototypes, Trainer, own_stream
 from fedjigsaw.deep.images import check_images
 from fedjigsaw.deep.lloyd import DeviceSearch
-from fedjigsaw.deep.network import as_tensor
 from fedjigsaw.deep.parameters import DeepParameters, Step
 from fedjigsaw.deep.state import State, describe
 from fedjigsaw.engine import Client, Engine, SerialEngine, ThreadEngine, run_rounds
@@ -93,7 +92,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         Cluster with a slow average of the global networks that keeps so much of itself per round.
     batch_norm : {"average", "recalibrate"}
         Average the clients' batch-norm statistics with their weights; or measure them anew under
-        the averaged weights, for one more exchange per round.
+        the averaged weights, for one more exchange per round (not with `ema`).
     min_cluster_size : int, default 1
         A client merges smaller clusters into their neighbors before it sends their centers.
     precision : {"auto", "float32"}
@@ -106,7 +105,8 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         Results differ by rounding.
     lanes : int, default 1
         Clients of this process that compute at the same time, each with a network of its own. They
-        keep a GPU busy whose batches are small; a CPU gains nothing. Results are the same.
+        keep a GPU busier, and each takes memory; a CPU gains nothing. Results are the same on a
+        CPU; on a GPU they differ by rounding, as any two runs do.
     device : str, default "auto"
         A torch device; "auto" is a GPU if there is one.
     random_state : int, RandomState, Generator or None
@@ -189,7 +189,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         seed = resolve_seed(self.random_state) if start is None else start.seed
         model, done = (None, 0) if start is None else (start.model, start.round)
         steps = self.plan()
-        self._trainers = self._trainers or local()
+        self._trainers = self._trainers or local()  # now: lanes would each make one
         tensors = {n: torch.from_numpy(s).to(self.torch_device) for n, s in shards.items()}
         holders = [Client(name, data, self) for name, data in tensors.items()]  # type: ignore[arg-type]
         n_views = self._count_views([len(s) for s in shards.values()])
@@ -408,8 +408,8 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
 
     def _prototypes(self, model: Model) -> list[Prototypes]:
         """Those of each head, on the device."""
-        centers = as_tensor(model.centers).to(self.torch_device, torch.float32)
-        owners = as_tensor(model.tensors["head"]).to(self.torch_device)
+        centers = torch.from_numpy(model.centers).to(self.torch_device, torch.float32)
+        owners = torch.from_numpy(model.tensors["head"]).to(self.torch_device)
         return [
             Prototypes.of(centers[owners == h], centered=self.centered)
             for h in range(len(self.sizes))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fedjigsaw.deep.augment import standardize
 from fedjigsaw.deep.checkpoint import Checkpoint
 from fedjigsaw.deep.heads import named
-from fedjigsaw.deep.network import Network, as_tensor, build
+from fedjigsaw.deep.network import Network, build
 from fedjigsaw.errors import ExtraError, ParameterError, complaint
 from fedjigsaw.formats import write_whole
 
@@ -43,7 +43,7 @@ def export(checkpoint: Checkpoint, path: Path, *, size: int) -> None:
         write_whole(path, safetensors.numpy.save(weights, metadata=about))
         return
     network = build(checkpoint.method.network, size, norm=checkpoint.method.norm)
-    state = {name: as_tensor(array.copy()) for name, array in weights.items()}
+    state = {name: torch.from_numpy(array.copy()) for name, array in weights.items()}
     network.load_state_dict(state, strict=False)  # counters of batches are not kept
     content = BytesIO()
     try:

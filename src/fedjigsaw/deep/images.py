@@ -55,7 +55,7 @@ def load(source: str | Path, *, size: int | None = None) -> ImageSet:
     if str(source) == "digits":
         return _digits()
     path = Path(source)
-    if path.suffix == ".npz":
+    if path.suffix == ".npz" and path.exists():
         return _npz(path)
     if not path.is_dir():
         allowed = "a folder, an NPZ file, or 'digits'"

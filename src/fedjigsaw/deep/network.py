@@ -171,18 +171,14 @@ class FlatWeights:
         vector = torch.zeros_like(self.vector)
         with torch.no_grad():
             for name, view in _views(vector, self.views).items():
-                view.copy_(as_tensor(arrays[name]))
+                view.copy_(torch.from_numpy(arrays[name]))
         return vector
 
 
-def as_tensor(array: np.ndarray) -> Tensor:
-    """An array as a tensor that is only read."""
-    return torch.from_numpy(array)
-
-
-with warnings.catch_warnings():  # torch tells once in a process that arrays may not be writable
+# what travels in messages cannot be written to; torch warns of that once in a process: now
+with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    as_tensor(np.frombuffer(bytes(8)))
+    torch.from_numpy(np.frombuffer(bytes(8)))
 
 
 def _padded(tensor: Tensor) -> int:

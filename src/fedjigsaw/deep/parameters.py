@@ -23,6 +23,8 @@ from fedjigsaw.deep.network import NETWORKS, NORMS
 from fedjigsaw.errors import ParameterError, complaint
 from fedjigsaw.methods import METHODS, make
 
+MAX_LANES = 32  # as many streams as torch has for a GPU
+
 
 class Step(NamedTuple):
     """What one round of communication is for: round of training, verb, and its how manieth turn."""
@@ -112,7 +114,10 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         "precision": one_of("auto", "float32"),
         "capture": boolean(),
         "compile": boolean(),
-        "lanes": integer(1),
+        "lanes": Rule(
+            f"an integer from 1 to {MAX_LANES}",
+            lambda value: integer(1).accepts(value) and int(value) <= MAX_LANES,  # type: ignore[call-overload]
+        ),
         "device": Rule("the name of a torch device, or 'auto'", _is_device),
         "random_state": seed_source(),
     }
@@ -208,13 +213,16 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
     def check(self) -> None:
         """Hold the parameters against `rules`, and those of the clusterer against its own."""
         check_parameters(type(self).__name__, self.rules, self.get_params(deep=False))
+        if self.ema and self.batch_norm == "recalibrate":  # it would not be for the slow average
+            owner, allowed = type(self).__name__, "'average' with ema"
+            raise ParameterError(complaint("batch_norm", owner, allowed, repr(self.batch_norm)))
         for head in range(len(self.sizes)):
             self.make_clusterer(head).check()
 
     def check_federated(self) -> None:
         """Say what does not work with several clients."""
         if self.make_clusterer(0).pools_data:
-            advice = "Use CentralDeepCluster to pool the images."
+            advice = "To pool the images, use CentralDeepCluster, or --split central."
             got = self.clusterer_name
             raise ParameterError(
                 complaint("clusterer", "several clients", "federated", got, advice)

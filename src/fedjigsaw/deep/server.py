@@ -13,7 +13,7 @@ import torch
 
 from fedjigsaw._inputs import Floats
 from fedjigsaw.deep.heads import named
-from fedjigsaw.deep.network import as_tensor, build
+from fedjigsaw.deep.network import build
 from fedjigsaw.errors import MessageError, complaint
 from fedjigsaw.matching import pairwise_distances
 from fedjigsaw.messages import Model, Summary, Tensors
@@ -103,7 +103,7 @@ def average(summaries: Sequence[Summary], device: torch.device) -> dict[str, np.
     sums: dict[str, torch.Tensor] = {}
     for summary in summaries:
         for name, array in _weights(summary.tensors).items():
-            part = as_tensor(array).to(device).double() * (summary.n_samples / total)
+            part = torch.from_numpy(array).to(device).double() * (summary.n_samples / total)
             sums[name] = sums[name] + part if name in sums else part
     return {name: value.float().cpu().numpy() for name, value in sums.items()}
 

@@ -4,7 +4,7 @@ One row per round: what ``fedjigsaw deep train`` prints and writes, and what pag
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -19,6 +19,7 @@ from fedjigsaw.deep.checkpoint import Checkpoint, save
 from fedjigsaw.deep.deepfeca import DeepFeCA
 from fedjigsaw.deep.evaluate import linear_probe, neighbors
 from fedjigsaw.deep.images import ImageSet
+from fedjigsaw.deep.state import State
 from fedjigsaw.formats import write_whole
 
 NMI_IMAGES = 10_000  # enough to follow a run by; evaluation is for the rest
@@ -48,35 +49,45 @@ class Session:
     eval_every: int = 10
     max_minutes: float | None = None
 
-    def run(self, start: Checkpoint | None = None) -> Iterator[dict[str, Any]]:
+    def run(self, start: Checkpoint | None = None) -> Generator[dict[str, Any], None, None]:
         """Train on from a checkpoint, or from nothing; yields the row of every round."""
         began = perf_counter()
         before = 0.0 if start is None else float(start.state.numbers["seconds"])
         self._begin_rows(None if start is None else start.state.round)
         evaluation = 0.0  # seconds of the last one
+        unsaved: State | None = None
         run = self.method.train(
             self.data.train, clients=self.clients, start=None if start is None else start.state
         )
-        for state in run:
-            self.method.model_ = state.model
-            row = {**self.about, "rounds": state.round, "seed": state.seed, **state.numbers}
-            row |= self._follow(state.model)
-            reserve = 1.2 * (state.numbers["round_seconds"] + 2 * evaluation) + 5
-            late = self._is_late(perf_counter() - began + reserve)
-            last = late or state.round == self.method.n_rounds
-            if last or (self.eval_every and state.round % self.eval_every == 0):
-                tick = perf_counter()
-                row |= evaluate(self.method, self.data)
-                row["config"] = self.method.configuration()
-                evaluation = perf_counter() - tick
-            row["seconds"] = before + perf_counter() - began
-            if last or state.round % self.save_every == 0:
-                kept = replace(state, numbers={**state.numbers, "seconds": row["seconds"]})
-                save(Checkpoint(self.method, kept, self.about), self.out)
-            self._write(row)
-            yield row
-            if late:
-                return
+        try:
+            for state in run:
+                self.method.model_ = state.model
+                row = {**self.about, "rounds": state.round, "seed": state.seed, **state.numbers}
+                row |= self._follow(state.model)
+                reserve = 1.2 * (state.numbers["round_seconds"] + 2 * evaluation) + 5
+                late = self._is_late(perf_counter() - began + reserve)
+                last = late or state.round == self.method.n_rounds
+                if last or (self.eval_every and state.round % self.eval_every == 0):
+                    tick = perf_counter()
+                    row |= evaluate(self.method, self.data)
+                    row["config"] = self.method.configuration()
+                    evaluation = perf_counter() - tick
+                row["seconds"] = before + perf_counter() - began
+                self._write(row)
+                unsaved = replace(state, numbers={**state.numbers, "seconds": row["seconds"]})
+                if last or state.round % self.save_every == 0:
+                    self._save(unsaved)
+                    unsaved = None
+                yield row
+                if late:
+                    return
+        except (KeyboardInterrupt, GeneratorExit):  # in a round, or between two of them
+            if unsaved is not None:
+                self._save(unsaved)
+            raise
+
+    def _save(self, state: State) -> None:
+        save(Checkpoint(self.method, state, self.about), self.out)
 
     def _is_late(self, seconds: float) -> bool:
         return self.max_minutes is not None and seconds > 60 * self.max_minutes
@@ -100,7 +111,7 @@ class Session:
         kept = []
         if done is not None and self.rows.is_file():
             for line in self.rows.read_text().splitlines():
-                row = _parse(line)
+                row = parse_row(line)
                 if row is not None and row.get("rounds", done + 1) <= done:
                     kept.append(line)
         write_whole(self.rows, "".join(line + "\n" for line in kept).encode())
@@ -131,7 +142,7 @@ def evaluate(method: DeepFeCA, data: ImageSet) -> dict[str, float]:
     }
 
 
-def _parse(line: str) -> dict[str, Any] | None:
+def parse_row(line: str) -> dict[str, Any] | None:
     """A row; None for the rest of a line that was being written when the run was ended."""
     try:
         row = json.loads(line)
