@@ -163,6 +163,7 @@ def other(data):
         (["--device", "cuda:77"], "device of DeepFeCA must be one that is here"),
         (["--method", "central"], "or --split central"),
         (["-s", "ema=0.9", "-s", "batch_norm=recalibrate"], "must be 'average' with ema"),
+        (["--max-minutes", "nan"], "--max-minutes of deep train must be a finite number >= 0"),
         (["-s", "lanes=33"], "lanes of DeepFeCA must be an integer from 1 to 32; got 33"),
     ],
 )

@@ -23,6 +23,7 @@ from fedjigsaw._console import (
     parse_params,
     print_json,
 )
+from fedjigsaw._inputs import real
 from fedjigsaw.bench.cells import SPLITS, Cell, deal, origin
 from fedjigsaw.errors import DataError, ParameterError, complaint
 from fedjigsaw.formats import fingerprint, write_whole
@@ -120,6 +121,8 @@ def train(
     going_on = resume and output.exists()
     check_outputs(output, rows_file, force=force or resume)
     check_device(device)
+    if max_minutes is not None:
+        real(0).check("--max-minutes", "deep train", max_minutes)
     estimator = (CentralDeepCluster if split == "central" else DeepFeCA).from_settings(
         {
             "n_clusters": k,
@@ -137,6 +140,7 @@ def train(
     found = images.load(data, size=size)
     found = _subset(found, subset, seed)
     about: dict[str, Any] = {"dataset": found.name, "split": split, "n_images": len(found.train)}
+    about["image_size"] = list(found.train.shape[2:])
     ids = None
     if split != "central":
         ids, dealt = _deal(found, split, alpha, clients, min_size, shards, seed, batch_size)
@@ -266,7 +270,10 @@ def export(
     output: Annotated[
         Path, typer.Option("--out", "-o", help="A name ending in .onnx or .safetensors.")
     ],
-    size: Annotated[int, typer.Option(min=8, help="onnx: height and width of its images.")] = 32,
+    size: Annotated[
+        int | None,
+        typer.Option(min=8, help="onnx: height and width of its images; else as in training."),
+    ] = None,
     force: ForceFlag = False,
 ) -> None:
     """The network of a checkpoint for other programs."""

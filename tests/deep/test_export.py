@@ -22,10 +22,14 @@ def test_onnx_gives_the_same_features(small, few, tmp_path):
     state = next(method.train(few[0], clients=few[1]))
     method.model_ = state.model
     path = tmp_path / "net.onnx"
-    export(Checkpoint(method, state, {}), path, size=8)
+    export(Checkpoint(method, state, {"image_size": [8, 8]}), path)
     onnx.checker.check_model(onnx.load(path))
     (features,) = ReferenceEvaluator(str(path)).run(None, {"images": few[0][:5]})
     np.testing.assert_allclose(features, method.transform(few[0][:5]), atol=1e-4)
+    for size, told, expected in ((16, [8, 8], [16, 16]), (None, [48, 40], [48, 40])):
+        export(Checkpoint(method, state, {"image_size": told}), path, size=size)
+        asked = onnx.load(path).graph.input[0].type.tensor_type.shape.dim
+        assert [dim.dim_value for dim in asked][2:] == expected
 
 
 class Toy(nn.Module):

@@ -29,12 +29,13 @@ class Backbone(nn.Module):
         return self.network.features(standardize(images))
 
 
-def export(checkpoint: Checkpoint, path: Path, *, size: int) -> None:
+def export(checkpoint: Checkpoint, path: Path, *, size: int | None = None) -> None:
     """Write the network of a checkpoint, in the format of the path's ending.
 
     Parameters
     ----------
-    size : height and width of the images that the ONNX network takes; any number of them.
+    size : height and width of the images that the ONNX network takes, any number of them; None: of
+        those that it was trained on, or 32 where the checkpoint does not tell.
     """
     check_ending(path)
     weights = named(checkpoint.state.model.tensors, "weights")
@@ -42,7 +43,8 @@ def export(checkpoint: Checkpoint, path: Path, *, size: int) -> None:
         about = {"network": checkpoint.method.network, "norm": checkpoint.method.norm}
         write_whole(path, safetensors.numpy.save(weights, metadata=about))
         return
-    network = build(checkpoint.method.network, size, norm=checkpoint.method.norm)
+    height, width = (size, size) if size else checkpoint.about.get("image_size", (32, 32))
+    network = build(checkpoint.method.network, height, norm=checkpoint.method.norm)
     state = {name: torch.from_numpy(array.copy()) for name, array in weights.items()}
     network.load_state_dict(state, strict=False)  # counters of batches are not kept
     content = BytesIO()
@@ -52,7 +54,7 @@ def export(checkpoint: Checkpoint, path: Path, *, size: int) -> None:
             warnings.simplefilter("ignore", DeprecationWarning)
             torch.onnx.export(
                 Backbone(network).eval(),
-                (torch.zeros(2, 3, size, size, dtype=torch.uint8),),
+                (torch.zeros(2, 3, height, width, dtype=torch.uint8),),
                 content,  # type: ignore[arg-type]  # a file in memory will do
                 input_names=["images"],
                 output_names=["features"],
