@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -116,7 +117,7 @@ def train(
     """
     from fedjigsaw.deep import CentralDeepCluster, DeepFeCA, checkpoint, images
     from fedjigsaw.deep.parameters import check_device
-    from fedjigsaw.deep.session import Session
+    from fedjigsaw.deep.session import Session, check_rows
 
     going_on = resume and output.exists()
     check_outputs(output, rows_file, force=force or resume)
@@ -148,11 +149,11 @@ def train(
     about |= {"method": estimator.clusterer_name}
     held = [found.train] if ids is None else [found.train, ids]
     about["fingerprint"] = fingerprint(b"".join(array.tobytes() for array in held))
-    if resume and not force:
-        _check_rows(rows_file, about)
     start = checkpoint.load(output) if going_on else None
     if start is not None:
         start.check_same(estimator, about, output)
+    if resume and not force:
+        check_rows(rows_file, about)
     told = {**about, **origin()}
     told |= {"backend": "torch"} if estimator.torch_device.type == "cuda" else {}
     session = Session(
@@ -163,19 +164,9 @@ def train(
     if start is not None:
         row = {**told, "rounds": done, "seed": start.state.seed, **start.state.numbers}
     try:
-        with (
-            closing(session.run(start)) as run,
-            Progress(console=err, transient=True, disable=not err.is_terminal) as progress,
-        ):
-            task = progress.add_task("Rounds", total=rounds, completed=done)
-            for row in run:
-                progress.update(task, completed=row["rounds"], description=_line(row, rounds))
-                if not err.is_terminal:
-                    err.print(_line(row, rounds))
-                if row["collapsed"]:
-                    err.print(
-                        "[yellow]Warning:[/] the clusters have collapsed; see docs/deepfeca.md."
-                    )
+        with closing(session.run(start)) as run:
+            for row in _tell(run, done, rounds):  # noqa: B007 - the last one is wanted
+                pass
     except KeyboardInterrupt:
         n = row["rounds"]
         err.print(f"Interrupted: {f'round {n} is kept; go on with --resume' if n else 'no round'}.")
@@ -311,23 +302,6 @@ def _others(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _check_rows(path: Path | None, about: dict[str, Any]) -> None:
-    """Rows that are there before a run goes on must be those of that run."""
-    from fedjigsaw.deep.session import parse_row
-
-    if path is None or not path.exists():
-        return
-    lines = path.read_text(errors="replace").splitlines()
-    for number, line in enumerate(lines, 1):
-        row = parse_row(line)
-        if row is None and number == len(lines):  # it was being written when the run was ended
-            continue
-        if row is None or any(row.get(name) != value for name, value in about.items()):
-            advice = "Name another file, or use --force."
-            owner = f"{path}, line {number}"
-            raise DataError(complaint("content", owner, "a row of this run", "another", advice))
-
-
 def _subset(found: ImageSet, n_images: int | None, seed: int) -> ImageSet:
     from dataclasses import replace
 
@@ -361,6 +335,19 @@ def _deal(
     told = cell.describe()
     names = ("n_clients", "alpha", "min_size", "shards")
     return deal(labels, cell), {name: told[name] for name in names if name in told}
+
+
+def _tell(run: Iterator[dict[str, Any]], done: int, rounds: int) -> Iterator[dict[str, Any]]:
+    """The rows of a run, each told as it comes: progress on a terminal, a line elsewhere."""
+    with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
+        task = progress.add_task("Rounds", total=rounds, completed=done)
+        for row in run:
+            progress.update(task, completed=row["rounds"], description=_line(row, rounds))
+            if not err.is_terminal:
+                err.print(_line(row, rounds))
+            if row["collapsed"]:
+                err.print("[yellow]Warning:[/] the clusters have collapsed; see docs/deepfeca.md.")
+            yield row
 
 
 def _line(row: dict[str, Any], rounds: int) -> str:

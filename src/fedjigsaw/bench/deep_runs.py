@@ -63,22 +63,12 @@ def quality_table(runs: dict[str, Run], dataset: str = "cifar10") -> str:
 def runs_table(runs: dict[str, Run]) -> str:
     """Every run with the options in which they differ: what was tried, and what came of it."""
     differ = _differing(runs)
-    head = [
-        "run",
-        "split",
-        "configuration",
-        "rounds",
-        *differ,
-        "linear",
-        "neighbors",
-        "views/s",
-        "minutes",
-    ]
+    head = ["run", "split", "configuration", "rounds", *differ]
+    head += ["linear", "neighbors", "views/s", "minutes"]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for name, run in runs.items():
         row = evaluated(run)[-1]
-        split = TITLES.get(_split(row), _split(row))
-        cells = [name, split, _configuration(row), str(run[-1]["rounds"])]
+        cells = [name, _title(row), _configuration(row), str(run[-1]["rounds"])]
         cells += [str(_config(row).get(option, "")) for option in differ]
         probes = [f"{100 * row[f'{kind}_accuracy']:.1f}" for kind in ("linear", "knn")]
         early = "" if row is run[-1] else f" (after {row['rounds']})"
@@ -93,10 +83,10 @@ def progress_table(runs: dict[str, Run]) -> str:
     head = ["run", "split", *(f"{n} epochs" for n in EPOCHS)]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for name, run in runs.items():
-        row = evaluated(run)[-1]
-        n_epochs = row["config"]["local_epochs"]
+        last = evaluated(run)[-1]
+        n_epochs = last["config"]["local_epochs"]
         after = {row["rounds"] * n_epochs: f"{row['nmi']:.3f}" for row in run if "nmi" in row}
-        cells = [name, TITLES.get(_split(row), _split(row))]
+        cells = [name, _title(last)]
         lines.append("| " + " | ".join([*cells, *(after.get(n, "-") for n in EPOCHS)]) + " |")
     return "\n" + "\n".join(lines) + "\n"
 
@@ -206,7 +196,7 @@ def accuracy_over_rounds(runs: Mapping[str, Run]) -> Figure:
             rounds = [row["rounds"] for row in rows]
             percent = [100 * row["linear_accuracy"] for row in rows]
             axes.plot(rounds, percent, marker="o", ms=3, color=color, label=label)
-        axes.set_title(TITLES.get(split, split))
+        axes.set_title(_title(by_split[split][0][-1]))
         axes.set_xlabel("rounds")
         axes.set_xlim(left=0)
         axes.grid(color=PALE, linewidth=0.5)
@@ -218,6 +208,10 @@ def accuracy_over_rounds(runs: Mapping[str, Run]) -> Figure:
 def _split(row: Mapping[str, Any]) -> str:
     """The split of a run, as the paper's tables name it."""
     return f"dirichlet({row['alpha']:g})" if "alpha" in row else str(row["split"])
+
+
+def _title(row: Mapping[str, Any]) -> str:
+    return TITLES.get(_split(row), _split(row))
 
 
 def _published() -> dict[str, Any]:

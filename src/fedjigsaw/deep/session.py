@@ -20,6 +20,7 @@ from fedjigsaw.deep.deepfeca import DeepFeCA
 from fedjigsaw.deep.evaluate import linear_probe, neighbors
 from fedjigsaw.deep.images import ImageSet
 from fedjigsaw.deep.state import State
+from fedjigsaw.errors import DataError, complaint
 from fedjigsaw.formats import write_whole
 
 NMI_IMAGES = 10_000  # enough to follow a run by; evaluation is for the rest
@@ -111,7 +112,7 @@ class Session:
         kept = []
         if done is not None and self.rows.is_file():
             for line in self.rows.read_text().splitlines():
-                row = parse_row(line)
+                row = _parse(line)
                 if row is not None and row.get("rounds", done + 1) <= done:
                     kept.append(line)
         write_whole(self.rows, "".join(line + "\n" for line in kept).encode())
@@ -142,7 +143,20 @@ def evaluate(method: DeepFeCA, data: ImageSet) -> dict[str, float]:
     }
 
 
-def parse_row(line: str) -> dict[str, Any] | None:
+def check_rows(path: Path | None, about: Mapping[str, Any]) -> None:
+    """Rows that are there before a run goes on must be those of that run."""
+    lines = path.read_text(errors="replace").splitlines() if path and path.exists() else []
+    for number, line in enumerate(lines, 1):
+        row = _parse(line)
+        if row is None and number == len(lines):  # it was being written when the run was ended
+            continue
+        if row is None or any(row.get(name) != value for name, value in about.items()):
+            advice = "Name another file, or use --force."
+            owner = f"{path}, line {number}"
+            raise DataError(complaint("content", owner, "a row of this run", "another", advice))
+
+
+def _parse(line: str) -> dict[str, Any] | None:
     """A row; None for the rest of a line that was being written when the run was ended."""
     try:
         row = json.loads(line)
