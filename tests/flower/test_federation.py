@@ -12,14 +12,23 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_public_key, load_ssh_private_key
-from flwr.app import Error, Message, RecordDict
+from flwr.app import ConfigRecord, Error, Message, RecordDict
+from flwr.common.constant import SubStatus
+from flwr.server.superlink.linkstate.in_memory_linkstate import InMemoryLinkState
+from flwr.supercore.constant import TaskType
 from flwr.supercore.fab import Fab
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
+from flwr.superlink.federation import NoOpFederationManager
+from flwr.supernode import start_client_internal
+from flwr.supernode.nodestate.in_memory_nodestate import InMemoryNodeState
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -34,7 +43,7 @@ from fedjigsaw.errors import (
 from fedjigsaw.flower import bundle, federation, jobs, processes, supernode
 from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.site import PunctualSite, Site, load_site
-from fedjigsaw.flower.superlink import MAX_REQUEST, Gate, take_over
+from fedjigsaw.flower.superlink import MAX_REQUEST, Gate, deliver_until_confirmed, take_over
 from fedjigsaw.messages import Broadcast
 from flower_doubles import LocalGrid, context
 
@@ -254,6 +263,28 @@ class TestGate:
         assert state.activate_node(7, 30.0) is True
         assert calls == [("off", 7), ("on", 7, 30.0)]
 
+    def test_a_question_is_delivered_until_it_is_confirmed(self):
+        """Flower's own in-memory state; a site confirms by having the server forget the content."""
+        state = InMemoryLinkState(NoOpFederationManager(), InMemoryObjectStore())
+        state._check_stored_messages = lambda numbers: None  # there is no run, nor a federation
+        questions = [numbered_question(node) for node in (7, 8)]
+        for question in questions:
+            state.message_ins_store[question.metadata.message_id] = question
+            state.object_store.preregister(1, get_object_tree(question))
+        deliver_until_confirmed(state)
+        assert state.get_message_ins(node_id=8, limit=None) == questions[1:]
+        for _ in range(2):
+            assert state.get_message_ins(node_id=7, limit=1) == questions[:1]
+        state.object_store.delete(questions[0].metadata.message_id)
+        assert state.get_message_ins(node_id=7, limit=1) == []
+        assert questions[1].metadata.delivered_at  # what one site does is nothing to another
+
+
+def numbered_question(node):
+    question = Message(RecordDict(), dst_node_id=node, message_type="query.summary")
+    question.metadata.__dict__["_message_id"] = question.object_id
+    return question
+
 
 class TestLeash:
     """What a SuperNode may fetch and send."""
@@ -290,6 +321,99 @@ class TestLeash:
         assert arrived[0].metadata.reply_to_message_id == "m"
         assert arrived[-1] is answer
         assert results[0] == (set(), "session")  # its content is already sent
+        # under another number, which Flower must not look for in its own memory
+        assert arrived[0].metadata.message_id != error.metadata.message_id == ""
+
+
+class TestPatience:
+    """A SuperNode's loop, over Flower's own memory of a node, with an app that may end any time."""
+
+    @pytest.fixture
+    def state(self):
+        state = InMemoryNodeState(InMemoryObjectStore())
+        self.question = numbered_question(7)
+        state.store_message(self.question)
+        self.task = state.create_task(TaskType.CLIENT_APP, run_id=1)
+        state.claim_task(self.task)
+        state.activate_task(self.task)
+        return state
+
+    @pytest.fixture
+    def loop(self, state):
+        """Flower's own module, but for what talks to the server."""
+        self.sent = []
+        loop = SimpleNamespace(
+            _insert_message=start_client_internal._insert_message,
+            _pull_and_store_message=lambda state: None,
+            _push_messages=lambda state: self.sent.extend(state.get_messages_legacy(is_reply=True)),
+        )
+        supernode.patient(loop)
+        return loop
+
+    def announce(self, state):
+        """As an app does: first that there is an answer, then its content."""
+        answer = Message(
+            RecordDict({"made": ConfigRecord({"of": "parts"})}), reply_to=self.question
+        )
+        answer.metadata.__dict__["_message_id"] = answer.object_id
+        session = state.start_session(1)
+        state.store_message_and_object_tree(answer, get_object_tree(answer), session)
+        return get_all_nested_objects(answer)
+
+    def end(self, state, how=SubStatus.COMPLETED):
+        assert state.finish_task(self.task, how, "")
+
+    def told(self):
+        return [m.error.code if m.has_error() else "an answer" for m in self.sent]
+
+    def test_an_answer_is_sent_when_it_is_whole(self, state, loop, monkeypatch):
+        slept = []
+
+        def meanwhile(seconds):
+            slept.append(seconds)
+            if len(slept) == 1:
+                self.parts = self.announce(state)
+            elif self.parts:
+                number, part = self.parts.popitem()
+                state.object_store.put(number, part.deflate())
+            assert not self.sent
+
+        monkeypatch.setattr(supernode, "sleep", meanwhile)
+        loop._push_messages(state=state)
+        assert self.told() == ["an answer"]
+        assert len(slept) == 4  # announced, then a message, a record and a record within it
+
+    @pytest.mark.parametrize("announced", [False, True])
+    def test_an_app_that_ended_without_one_is_told(self, state, loop, announced):
+        if announced:
+            self.announce(state)
+        self.end(state, SubStatus.FAILED)
+        loop._push_messages(state=state)
+        assert self.told() == [8]
+        assert self.sent[0].metadata.reply_to_message_id == self.question.metadata.message_id
+
+    def test_so_is_one_whose_heart_stopped(self, state, loop):
+        state.task_token_store[self.task].active_until = datetime.now(UTC)
+        loop._push_messages(state=state)
+        assert self.told() == [8]
+
+    def test_a_question_in_memory_is_not_forgotten(self, state, loop):
+        assert loop._pull_and_store_message(state=state) is not None
+        state.delete_messages()
+        assert loop._pull_and_store_message(state=state) is None
+
+    def test_without_what_starts_apps_the_process_ends(self, monkeypatch):
+        ended = threading.Event()
+        monkeypatch.setattr(supernode, "leave", ended.set)
+        process = supernode.watched(["sleep", "600"])
+        assert not ended.wait(0.2)
+        process.kill()
+        assert ended.wait(30)
+
+    def test_flower_has_what_is_replaced(self):
+        for name in ("_pull_and_store_message", "_push_messages", "_insert_message", "_verify_fab"):
+            assert callable(getattr(start_client_internal, name))
+        assert start_client_internal.subprocess.Popen
 
 
 class TestProcesses:

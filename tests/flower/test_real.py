@@ -112,7 +112,8 @@ class Clinic:
 
     def command(self, label, *words):
         """A run whose model goes to the file `label`."""
-        return ["run", self.home, "-k", 3, "-o", self.folder / label, "--wait", 60, *words]
+        patience = ["--wait", 60, "--timeout", PATIENCE]
+        return ["run", self.home, "-k", 3, "-o", self.folder / label, *patience, *words]
 
     def start_run(self, label, *words):
         return self.start(f"run {label}", *self.command(label, *words))
@@ -126,6 +127,14 @@ class Clinic:
 
     def output(self, name):
         return (self.folder / f"{name}.out").read_text()
+
+    def mode(self, name):
+        return (self.folder / f"{name}.mode").read_text()
+
+    def story(self, told):
+        """What a run told, and what all others have to say about it."""
+        logs = [self.home / name / "flower.log" for name in ("server", *NAMES)]
+        return "\n".join([told, *(f"--- {log}\n{log.read_text()[-3000:]}" for log in logs)])
 
     def wait_to_say(self, name, text):
         def said():
@@ -201,7 +210,7 @@ def test_two_runs_at_once_each_give_their_own_bits(clinic):
     first = clinic.start_run("one", "--seed", 7)
     options = ["--method", "fuzzy", "-p", "n_rounds=1", "--json"]
     code, told = clinic.run("several", *options)
-    assert code == 0, told
+    assert code == 0, clinic.story(told)
     assert '"number": 1' in told
     assert first.wait(PATIENCE) == 0, clinic.output("run one")
     assert "answered oslo" in clinic.output("run one")
@@ -279,14 +288,14 @@ def test_what_fails_at_a_site_stays_there(clinic):
     clinic.behave("lyon", "raise")
     clinic.behave("oslo", "raise outside")
     code, told = clinic.run("alone", "--min-sites", 1)
-    assert code == 0, told
+    assert code == 0, clinic.story(told)
     assert "failed: lyon (its own part of the work failed" in told
-    assert "failed: oslo (its half of the app failed)" in told
+    assert "failed: oslo (its half of the app failed)" in told, clinic.story(told)
     assert "Without lyon, oslo" in told
     assert formats.load(clinic.folder / "alone", ModelFile).clients == ("bern",)
     assert not clinic.in_server(SECRET)
     assert SECRET not in told
-    heard = (clinic.folder / "server.mode").read_text()
+    heard = clinic.mode("server")
     assert heard == "heard 2 None\n"  # the number of oslo's error, and not a word of its text
     for name, log in (("lyon", "site.log"), ("oslo", "flower.log")):
         path = clinic.home / name / log
@@ -312,13 +321,20 @@ def test_too_few_sites_is_an_error_and_no_model(clinic):
 
 
 def test_an_interrupted_run_leaves_nothing_and_the_next_one_works(clinic):
+    """Even where one site's app ends without a word, and what starts apps ends at another."""
+    clinic.behave("oslo", "mute")
     run = clinic.start_run("stopped")
     clinic.wait_to_say("run stopped", "asked bern")
+    wait_for(lambda: clinic.mode("oslo") == "was mute", "oslo to say nothing")
     assert clinic.interrupt("run stopped") == 130
     assert run.poll() is not None
     assert not (clinic.folder / "stopped").exists()
+    for number in members(clinic.home / "lyon"):
+        if b"flower-superexec" in Path(f"/proc/{number}/cmdline").read_bytes():
+            os.kill(number, signal.SIGKILL)
+    clinic.wait_to_say("lyon", "The connection has ended; trying again.")
     code, told = clinic.run("again", "--method", "jigsaw", "-k", "auto")
-    assert code == 0, told
+    assert code == 0, clinic.story(told)
     file = formats.load(clinic.folder / "again", ModelFile)
     assert file.model == in_process(Jigsaw("auto", random_state=0), clinic.shards)
 
@@ -380,7 +396,7 @@ def test_a_network_learns_from_images_at_the_sites(clinic):
     options = [word for name, value in params.items() for word in ("-p", f"{name}={value}")]
     options += ["--method", "deepfeca", "-p", "device=cpu", "--min-sites", 2, "-k", "6,4"]
     code, told = clinic.run("network", *options)
-    assert code == 0, told
+    assert code == 0, clinic.story(told)
     assert "or its data are of another kind" in told
     file = formats.load(clinic.folder / "network", ModelFile)
     inside = DeepFeCA([6, 4], **params, device="cpu", random_state=0).fit(digits, clients=clients)

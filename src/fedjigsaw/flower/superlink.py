@@ -74,6 +74,7 @@ def main(folder: Path, private_port: int, listen: str) -> None:
     app = create_app(config, command.SuperLinkLifespan)
     state = app.state.linkstate_factory.state()
     take_over(state)
+    deliver_until_confirmed(state)
     for name, key in settings.sites.items():
         state.create_node(
             NOOP_FLWR_AID,
@@ -107,6 +108,25 @@ def take_over(state: Any) -> None:
         return bool(activate(node, interval))
 
     state.activate_node = activate_anyway
+
+
+def deliver_until_confirmed(state: Any) -> None:
+    """Give a site its question again if it asks for another without having confirmed that one.
+
+    A site takes one question at a time, so it was lost on the way, or the site was started anew.
+    """
+    deliver = state.get_message_ins
+
+    def deliver_again(node_id: int, limit: int | None, **more: Any) -> Any:
+        with state.lock:
+            for question in state.message_ins_store.values():
+                sent = question.metadata
+                # what is confirmed is no longer in the store
+                if sent.dst_node_id == node_id and sent.message_id in state.object_store:
+                    sent.delivered_at = ""
+        return deliver(node_id=node_id, limit=limit, **more)
+
+    state.get_message_ins = deliver_again
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -17,10 +17,12 @@ def mode():
 
 def misbehave():
     from flwr.clientapp import ClientApp
+    from flwr.supernode.runtime import run_clientapp
 
     from fedjigsaw.flower import apps, records
 
     answer, pack, call = apps.Site.answer, records.pack_answer, ClientApp.__call__
+    pull = run_clientapp.pull_task_input
 
     def bad_answer(self, question):
         if mode() == "raise":
@@ -40,7 +42,15 @@ def misbehave():
             raise RuntimeError(SECRET)
         return call(self, message, context)
 
+    def bad_pull(client):
+        pulled = pull(client)
+        if mode() == "mute":
+            Path(os.environ["FEDJIGSAW_TEST_MODE"]).write_text("was mute")
+            raise RuntimeError(SECRET)  # before there is a question to reply to
+        return pulled
+
     apps.Site.answer, records.pack_answer, ClientApp.__call__ = bad_answer, bad_pack, bad_call
+    run_clientapp.pull_task_input = bad_pull
 
 
 def listen():
