@@ -410,6 +410,13 @@ class TestPatience:
         process.kill()
         assert ended.wait(30)
 
+    def test_nor_without_a_thread_that_failed(self, monkeypatch):
+        ended = threading.Event()
+        monkeypatch.setattr(supernode, "leave", ended.set)
+        monkeypatch.setattr(threading, "excepthook", supernode.give_up)
+        threading.Thread(target=lambda: 1 / 0).start()
+        assert ended.wait(30)
+
     def test_flower_has_what_is_replaced(self):
         for name in ("_pull_and_store_message", "_push_messages", "_insert_message", "_verify_fab"):
             assert callable(getattr(start_client_internal, name))

@@ -13,6 +13,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -20,7 +21,6 @@ from dataclasses import replace
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
-from threading import Thread
 from time import sleep
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -128,8 +128,14 @@ def watched(*args: Any, **kwargs: Any) -> "subprocess.Popen[bytes]":
         logger.error("what starts the apps has ended")
         leave()
 
-    Thread(target=watch, daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()
     return process
+
+
+def give_up(failed: Any) -> None:
+    """A thread of Flower's has failed, such as the one that tells the server that we live."""
+    logger.error("a part of the connection has failed", exc_info=failed.exc_value)
+    leave()
 
 
 def leave() -> NoReturn:
@@ -166,6 +172,7 @@ def main(folder: Path, port: int) -> None:
     loop._init_connection = lambda *args, **kwargs: leashed(connect, *args, **kwargs)
     loop.subprocess = SimpleNamespace(Popen=watched)
     patient(loop)
+    threading.excepthook = give_up
     try:
         command.flower_supernode()
     finally:
