@@ -19,6 +19,7 @@ from fedjigsaw._console import (
     ParamFlag,
     check_outputs,
     clusters_by_head,
+    count_rows,
     err,
     out,
     parse_params,
@@ -205,8 +206,8 @@ def evaluate(
     found = images.load(data, size=size)
     if found.train_labels is None:
         raise DataError(complaint("labels", data, "known for an evaluation", "none"))
-    with err.status("Looking at the images"):
-        numbers = sessions.evaluate(method, found)
+    with count_rows("Looking at the images", len(found.train) + len(found.test)) as tell:
+        numbers = sessions.evaluate(method, found, tell=tell)
     row = {**loaded.about, "rounds": loaded.state.round, "seed": loaded.state.seed, **numbers}
     row |= {"evaluated_on": found.name, "config": method.configuration(), **origin()}
     if as_json:
@@ -247,8 +248,8 @@ def embed(
     shown = found.train if part == "train" else found.test
     if not len(shown):
         raise DataError(complaint("images", data, f"some to {part} on", "none"))
-    with err.status("Looking at the images"):
-        features = backbones.embed(shown, model, weights=weights, device=device)
+    with count_rows("Looking at the images", len(shown)) as tell:
+        features = backbones.embed(shown, model, weights=weights, device=device, tell=tell)
     write_whole(output, _table(features, output.suffix))
     out.print(
         f"{features.shape[0]:,} images, {features.shape[1]} features -> {escape(str(output))}"

@@ -23,6 +23,7 @@ def test_deep_tables(tmp_path):
                 0.625,
                 split="dirichlet",
                 alpha=0.3,
+                probe_decay=0.01,
                 config={
                     "n_clusters": [300, 300],
                     "ema": 0.5,
@@ -46,8 +47,10 @@ def test_deep_tables(tmp_path):
     assert f"| ours, {told} | - | 62.5 (30 rounds) | - | - |" in quality
     assert any("81.2 (40 rounds) |" in line for line in quality)
     table = runs_of.runs_table(runs).splitlines()
-    assert table[1].startswith("| run | split | configuration | rounds | ema | linear |")
-    assert f"| deep-b | Dirichlet(0.3) | {told} | 30 | 0.5 | 62.5 | 25.0 | 50,000 | 1.5 |" in table
+    assert table[1].startswith("| run | split | configuration | rounds | ema | linear | penalty |")
+    cells = "30 | 0.5 | 62.5 | 0.01 | 25.0 | 50,000 | 1.5"
+    assert f"| deep-b | Dirichlet(0.3) | {told} | {cells} |" in table
+    assert "| 81.2 | 0.0001 | 25.0 |" in table[-1]  # before it was chosen
     assert len(table) == 6
     words = runs_of.commands(runs)
     start = "fedjigsaw deep train --data cifar --split"

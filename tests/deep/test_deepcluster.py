@@ -126,6 +126,14 @@ def train(trainer, images, **options):
     return trainer.train(images, labels, prototypes, **given)
 
 
+def test_features_are_the_same_where_training_is_in_half_precision(trainer, few):
+    images = torch.from_numpy(few[0])
+    features, projections = trainer.features(images), trainer.project(images, None)
+    trainer.half = True
+    assert torch.equal(trainer.features(images), features)
+    assert not torch.equal(trainer.project(images, None), projections)
+
+
 def test_training_lowers_the_loss_and_is_repeatable(trainer, few):
     images = torch.from_numpy(few[0])
     start = trainer.weights.vector.clone()

@@ -5,19 +5,44 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from fedjigsaw.deep.evaluate import DECAY, linear_probe, neighbors
+from fedjigsaw.deep.evaluate import DECAYS, choose_decay, linear_probe, neighbors
 from fedjigsaw.errors import DataError
 
 
-def test_the_probe_is_logistic_regression(rng):
+@pytest.mark.parametrize("decay", [DECAYS[0], DECAYS[-1]])
+def test_the_probe_is_logistic_regression(rng, decay):
     X = rng.normal(size=(400, 10))
     y = (X @ rng.normal(size=(10, 3)) + rng.normal(size=(400, 3))).argmax(1)
     train, test = slice(0, 300), slice(300, 400)
     scaler = StandardScaler().fit(X[train])
-    reference = LogisticRegression(C=1 / (300 * DECAY), max_iter=5000, tol=1e-8)
+    reference = LogisticRegression(C=1 / (300 * decay), max_iter=5000, tol=1e-8)
     reference.fit(scaler.transform(X[train]), y[train])
     expected = reference.score(scaler.transform(X[test]), y[test])
-    assert linear_probe(X[train], y[train], X[test], y[test]) == pytest.approx(expected, abs=0.011)
+    found = linear_probe(X[train], y[train], X[test], y[test], decay=decay)
+    assert found == pytest.approx(expected, abs=0.011)
+
+
+def test_the_penalty_suits_the_features(rng):
+    """What is clear wants little of it; four columns among very many of noise want a lot."""
+    y = np.arange(4000) % 4
+    clear = 10 * np.eye(4)[y] + rng.normal(size=(4000, 4))
+    assert choose_decay(clear, y) == DECAYS[0]
+    noisy = np.hstack(
+        [2 * np.eye(4)[y] + rng.normal(size=(4000, 4)), rng.normal(size=(4000, 1500))]
+    )
+    parts = noisy[:2000], y[:2000], noisy[2000:], y[2000:]
+    assert choose_decay(*parts[:2]) == DECAYS[-1]
+    assert linear_probe(*parts) == linear_probe(*parts, decay=DECAYS[-1])
+    assert linear_probe(*parts) > linear_probe(*parts, decay=DECAYS[0])
+
+
+def test_the_order_of_classes_does_not_matter_to_the_choice(rng):
+    """Rows that are sorted by class, or repeat the classes with a period of ten."""
+    y = np.arange(1000) % 10
+    X = np.eye(10)[y] + 0.1 * rng.normal(size=(1000, 10))
+    for order in (np.arange(1000), np.argsort(y, kind="stable")):
+        assert choose_decay(X[order], y[order]) in DECAYS
+        assert linear_probe(X[order], y[order], X, y) > 0.99
 
 
 def test_chance_for_labels_without_meaning(rng):

@@ -58,6 +58,16 @@ def torchvision(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchvision", made)
 
 
+def test_what_is_seen_part_by_part_is_what_is_seen_at_once():
+    images, told = np.arange(7 * 3 * 8 * 8).reshape(7, 3, 8, 8).astype(np.uint8), []
+
+    def see(part):
+        return part.reshape(len(part), -1).astype(np.float32)
+
+    np.testing.assert_array_equal(backbones.in_parts(see, images, 3, told.append), see(images))
+    assert told == [3, 3, 1]
+
+
 @pytest.mark.parametrize("ending", [".pt", ".safetensors"])
 def test_embed_with_weights_from_disk(torchvision, few, tmp_path, ending):
     from safetensors.torch import save_file

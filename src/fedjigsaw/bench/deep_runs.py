@@ -25,6 +25,7 @@ TITLES = {
     "dirichlet(0.1)": "Dirichlet(0.1)",
     "central": "centralized",
 }
+FIXED_PENALTY = 1e-4  # that of the probe before it was chosen for each network
 TRIAL = "deep-try"  # how files of short runs begin, which only compare options
 
 
@@ -64,15 +65,15 @@ def runs_table(runs: dict[str, Run]) -> str:
     """Every run with the options in which they differ: what was tried, and what came of it."""
     differ = _differing(runs)
     head = ["run", "split", "configuration", "rounds", *differ]
-    head += ["linear", "neighbors", "views/s", "minutes"]
+    head += ["linear", "penalty", "neighbors", "views/s", "minutes"]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for name, run in runs.items():
         row = evaluated(run)[-1]
         cells = [name, _title(row), _configuration(row), str(run[-1]["rounds"])]
         cells += [str(_config(row).get(option, "")) for option in differ]
-        probes = [f"{100 * row[f'{kind}_accuracy']:.1f}" for kind in ("linear", "knn")]
         early = "" if row is run[-1] else f" (after {row['rounds']})"
-        cells += [probe + early for probe in probes]
+        linear, near = (f"{100 * row[f'{kind}_accuracy']:.1f}{early}" for kind in ("linear", "knn"))
+        cells += [linear, f"{row.get('probe_decay', FIXED_PENALTY):g}", near]
         cells += [f"{run[-1]['views_per_second']:,.0f}", f"{run[-1]['seconds'] / 60:.1f}"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n" + "\n".join(lines) + "\n"

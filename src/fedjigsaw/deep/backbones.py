@@ -4,6 +4,7 @@ Nothing is downloaded. ``timm:NAME`` and ``torchvision:NAME`` build a network of
 fill it with weights from a file; its classifier is left out.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +21,49 @@ LIBRARIES = ("timm", "torchvision")
 IMAGENET_MEAN, IMAGENET_DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SIDE = 224  # of the images that ImageNet backbones have learned from
 BATCH = 100
+PART = 2500  # images of one of our own networks between two signs of life
 
 
-def embed(images: Bytes, model: str, *, weights: Path | None = None, device: str = "auto") -> Any:
+def quiet(n_images: int) -> None:
+    """The progress that nobody watches."""
+
+
+def embed(
+    images: Bytes,
+    model: str,
+    *,
+    weights: Path | None = None,
+    device: str = "auto",
+    tell: Callable[[int], object] = quiet,
+) -> np.ndarray:
     """Features of shape (n_images, n_features), float32.
 
     Parameters
     ----------
     model : path of a checkpoint, or ``timm:NAME`` or ``torchvision:NAME``.
     weights : file with the weights of such a network, safetensors or a plain state dictionary.
+    tell : called with the number of images that were looked at since the last time.
     """
     library, colon, name = model.partition(":")
     if colon and library in LIBRARIES:
-        return _embed_by(build(library, name, weights), images, device)
+        see = seer(build(library, name, weights), device)
+        return in_parts(see, images, BATCH, tell)
     if weights is not None:
         allowed = "given for a network of timm or torchvision"
         raise ParameterError(complaint("weights", "embed", allowed, f"for {model}"))
-    return checkpoint.load(Path(model)).method.set_params(device=device).transform(images)
+    method = checkpoint.load(Path(model)).method.set_params(device=device)
+    return in_parts(method.transform, images, PART, tell)
+
+
+def in_parts(
+    see: Callable[[Bytes], np.ndarray], images: Bytes, size: int, tell: Callable[[int], object]
+) -> np.ndarray:
+    """What is seen of all images, looked at part by part."""
+    found = []
+    for start in range(0, len(images), size):
+        found.append(see(images[start : start + size]))
+        tell(len(found[-1]))
+    return np.concatenate(found)
 
 
 def build(library: str, name: str, weights: Path | None) -> nn.Module:
@@ -102,8 +129,8 @@ def _read(path: Path) -> Any:
         raise MessageError(complaint("weights", str(path), allowed, "another")) from error
 
 
-@torch.no_grad()
-def _embed_by(network: nn.Module, images: Bytes, device: str) -> Any:
+def seer(network: nn.Module, device: str) -> Callable[[Bytes], np.ndarray]:
+    """What a network of ImageNet sees of images, as a function."""
     place = torch.device(
         device if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     )
@@ -111,10 +138,12 @@ def _embed_by(network: nn.Module, images: Bytes, device: str) -> Any:
     mean, deviation = (
         torch.tensor(v, device=place).view(1, 3, 1, 1) for v in (IMAGENET_MEAN, IMAGENET_DEVIATION)
     )
-    parts: list[np.ndarray] = []
-    for start in range(0, len(images), BATCH):
-        x = torch.from_numpy(images[start : start + BATCH]).to(place).float() / 255
+
+    @torch.no_grad()
+    def see(images: Bytes) -> np.ndarray:
+        x = torch.from_numpy(images).to(place).float() / 255
         x = F.interpolate(x, size=(SIDE, SIDE), mode="bilinear", antialias=True)
         seen: Tensor = network((x - mean) / deviation)
-        parts.append(seen.flatten(1).float().cpu().numpy())
-    return np.concatenate(parts)
+        return seen.flatten(1).float().cpu().numpy()
+
+    return see

@@ -271,15 +271,16 @@ class Trainer:
             return self._augment(part, draws)
 
         self.network.eval()
-        return F.normalize(self._in_batches(images, lambda x: self.network(view(x))), dim=1)
+        seen = self._in_batches(images, lambda x: self.network(view(x)), half=self.half)
+        return F.normalize(seen, dim=1)
 
     @torch.no_grad()
     def features(self, images: Tensor) -> Tensor:
-        """What the backbone sees of the plain images."""
+        """What the backbone sees of the plain images; not in half precision: it is what remains."""
         self.network.eval()
-        return self._in_batches(images, lambda x: self.network.features(standardize(x)))
+        return self._in_batches(images, lambda x: self.network.features(standardize(x)), half=False)
 
-    def _in_batches(self, images: Tensor, see) -> Tensor:  # type: ignore[no-untyped-def]
+    def _in_batches(self, images: Tensor, see: Callable[[Tensor], Tensor], *, half: bool) -> Tensor:
         parts = []
         size = GPU_FEATURE_BATCH if self.on_gpu else FEATURE_BATCH
         for start in range(0, len(images), size):
@@ -287,7 +288,7 @@ class Trainer:
             n = len(part)
             if n < size and self.on_gpu:  # fill up: its libraries plan anew for every shape
                 part = torch.cat([part, part[:1].expand(size - n, -1, -1, -1)])
-            with autocast(self.device.type, self.half):
+            with autocast(self.device.type, half):
                 seen = see(part)
             parts.append(seen[:n].float())
         return torch.cat(parts)

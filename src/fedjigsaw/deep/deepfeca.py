@@ -96,7 +96,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
     min_cluster_size : int, default 1
         A client merges smaller clusters into their neighbors before it sends their centers.
     precision : {"auto", "float32"}
-        "auto" computes in bfloat16 where there is a GPU.
+        "auto" trains in bfloat16 where there is a GPU; features are float32 in any case.
     capture : bool, default True
         On a GPU, record a step of training once and replay it: four times as fast. Off, for a look
         inside.

@@ -4,7 +4,7 @@ One row per round: what ``fedjigsaw deep train`` prints and writes, and what pag
 """
 
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -15,9 +15,10 @@ import torch
 
 from fedjigsaw import metrics
 from fedjigsaw._inputs import Ints
+from fedjigsaw.deep.backbones import PART, in_parts, quiet
 from fedjigsaw.deep.checkpoint import Checkpoint, save
 from fedjigsaw.deep.deepfeca import DeepFeCA
-from fedjigsaw.deep.evaluate import linear_probe, neighbors
+from fedjigsaw.deep.evaluate import choose_decay, linear_probe, neighbors
 from fedjigsaw.deep.images import ImageSet
 from fedjigsaw.deep.state import State
 from fedjigsaw.errors import DataError, complaint
@@ -123,10 +124,13 @@ class Session:
                 file.write(json.dumps(row) + "\n")
 
 
-def evaluate(method: DeepFeCA, data: ImageSet) -> dict[str, float]:
+def evaluate(
+    method: DeepFeCA, data: ImageSet, *, tell: Callable[[int], object] = quiet
+) -> dict[str, float]:
     """Linear probe and nearest neighbors on frozen features; nothing where there are no labels.
 
-    Without images to test on, every fifth is kept for that.
+    Without images to test on, every fifth is kept for that. `tell` is that of
+    :func:`fedjigsaw.deep.backbones.embed`.
     """
     if data.train_labels is None:
         return {}
@@ -134,11 +138,13 @@ def evaluate(method: DeepFeCA, data: ImageSet) -> dict[str, float]:
     if answers is None or not len(test):
         held = np.arange(len(train)) % 5 == 4
         test, answers, train, labels = train[held], labels[held], train[~held], labels[~held]
-    seen, shown = method.transform(train), method.transform(test)
+    seen, shown = (in_parts(method.transform, images, PART, tell) for images in (train, test))
     parts = (seen, labels, shown, answers)
     device = method.torch_device
+    decay = choose_decay(seen, labels, device=device)
     return {
-        "linear_accuracy": linear_probe(*parts, device=device),
+        "linear_accuracy": linear_probe(*parts, decay=decay, device=device),
+        "probe_decay": decay,
         "knn_accuracy": neighbors(*parts, device=device),
     }
 
