@@ -237,6 +237,17 @@ def test_evaluate(run, checkpoint, data):
     assert row["rounds"] == 1
 
 
+def test_evaluate_adds_a_row_to_those_of_the_run(run, checkpoint, data, tmp_path):
+    words = ["deep", "evaluate", checkpoint, "--data", data, "--device", "cpu", "--json"]
+    rows = tmp_path / "rows.jsonl"
+    first = json.loads(run(*words, "--rows", rows).stdout)
+    run(*words, "--rows", rows)
+    assert [json.loads(line) for line in rows.read_text().splitlines()] == [first, first]
+    rows.write_text(json.dumps(first | {"split": "another"}) + "\n")
+    with pytest.raises(DataError, match=r"rows.jsonl, line 1 must be a row of this run"):
+        run(*words, "--rows", rows)
+
+
 def test_embed_is_ready_for_summarize(run, checkpoint, data, tmp_path):
     for name in ("f.npy", "f.parquet"):
         result = run(

@@ -190,6 +190,9 @@ def evaluate(
     data: Data,
     size: Size = None,
     device: Device = "auto",
+    rows_file: Annotated[
+        Path | None, typer.Option("--rows", help="Add a JSON line to these rows of `deep train`.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Linear probe and nearest neighbors on the frozen features of labeled images.
@@ -201,15 +204,19 @@ def evaluate(
     from fedjigsaw.deep.parameters import check_device
 
     check_device(device)
-    loaded = checkpoint.load(file)
+    loaded, made_by = checkpoint.load(file), origin()
+    about = {name: value for name, value in loaded.about.items() if name not in made_by}
+    sessions.check_rows(rows_file, about)
     method = loaded.method.set_params(device=device)
     found = images.load(data, size=size)
     if found.train_labels is None:
         raise DataError(complaint("labels", data, "known for an evaluation", "none"))
     with count_rows("Looking at the images", len(found.train) + len(found.test)) as tell:
         numbers = sessions.evaluate(method, found, tell=tell)
-    row = {**loaded.about, "rounds": loaded.state.round, "seed": loaded.state.seed, **numbers}
-    row |= {"evaluated_on": found.name, "config": method.configuration(), **origin()}
+    row = {**about, "rounds": loaded.state.round, "seed": loaded.state.seed, **numbers}
+    row |= {"evaluated_on": found.name, "config": method.configuration(), **made_by}
+    if rows_file is not None:
+        sessions.add_row(rows_file, row)
     if as_json:
         print_json(row)
         return

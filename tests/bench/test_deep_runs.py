@@ -14,6 +14,17 @@ def deep_row(rounds, accuracy, **more):
     }  # fmt: skip
 
 
+def test_a_later_evaluation_counts_if_it_is_about_the_same_images():
+    last = deep_row(20, 0.5)
+    later = {n: v for n, v in deep_row(20, 0.625, probe_decay=0.01).items() if n != "seconds"}
+    again, others = later | {"evaluated_on": "cifar10"}, later | {"evaluated_on": "cifar100"}
+    for run, told in (([last, again, others], "62.5 | 0.01"), ([last, others], "50.0 | 0.0001")):
+        table = runs_of.runs_table({"deep-a": run}).splitlines()[-1]
+        assert f"| 20 | {told} |" in table
+        assert "| 50,000 | 1.5 |" in table
+        assert f"| {told[:4]} (20 rounds) |" in runs_of.quality_table({"deep-a": run})
+
+
 def test_deep_tables(tmp_path):
     files = {
         "deep-a.jsonl": [{"rounds": 1, "loss": 2.0}, deep_row(10, 0.5), deep_row(20, 0.575)],

@@ -1,6 +1,7 @@
 """The objective by hand, and one client's training."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,12 +12,14 @@ from torch.nn import functional as F
 
 from fedjigsaw.deep.deepcluster import (
     ABSENT,
+    OnDevice,
     Prototypes,
     Trainer,
     balance,
     batches,
     deepcluster_loss,
 )
+from fedjigsaw.deep.network import FlatWeights
 from fedjigsaw.deep.server import initial
 
 CPU = torch.device("cpu")
@@ -124,6 +127,27 @@ def train(trainer, images, **options):
     labels = torch.stack([p.label(z) for p in prototypes])
     given = {"epochs": 3, "rate": 0.05, "rng": np.random.default_rng(0), **options}
     return trainer.train(images, labels, prototypes, **given)
+
+
+def test_a_model_is_put_on_the_device_once_for_all(small, monkeypatch):
+    """Also where the next model has the same weights, as after a step of clustering."""
+    put, times = FlatWeights.flatten, []
+
+    def counted(self, arrays):
+        times.append(1)
+        return put(self, arrays)
+
+    monkeypatch.setattr(FlatWeights, "flatten", counted)
+    shared = OnDevice()
+    both = [Trainer(small([4, 3]).recipe, [4, 3], (3, 8, 8), CPU, shared) for _ in range(2)]
+    model, other = (initial("small", "batch", seed) for seed in (0, 1))
+    same = replace(model, centers=np.ones((3, model.centers.shape[1])))
+    for given, n_times in ((model, 1), (same, 1), (other, 2), (model, 3)):
+        for one in both:
+            one.use(given, "weights")
+            for name, array in one.weights.save().items():
+                np.testing.assert_array_equal(array, given.tensors[f"weights.{name}"])
+        assert len(times) == n_times
 
 
 def test_features_are_the_same_where_training_is_in_half_precision(trainer, few):

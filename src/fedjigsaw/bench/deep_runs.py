@@ -36,8 +36,17 @@ def deep_runs(results: Path) -> dict[str, Run]:
 
 
 def evaluated(run: Run) -> Run:
-    """Those rows of a run that tell how good the features are, and the configuration."""
-    return [row for row in run if "linear_accuracy" in row]
+    """Those rows of a run that tell how good the features are, and the configuration.
+
+    `deep evaluate` adds such rows, too; those that are about other images do not count.
+    """
+    own = (row for row in run if row.get("evaluated_on", row.get("dataset")) == row.get("dataset"))
+    return [row for row in own if "linear_accuracy" in row]
+
+
+def trained(run: Run) -> Run:
+    """Those rows of a run that a round of training wrote."""
+    return [row for row in run if "evaluated_on" not in row]
 
 
 def quality_table(runs: dict[str, Run], dataset: str = "cifar10") -> str:
@@ -68,13 +77,13 @@ def runs_table(runs: dict[str, Run]) -> str:
     head += ["linear", "penalty", "neighbors", "views/s", "minutes"]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for name, run in runs.items():
-        row = evaluated(run)[-1]
-        cells = [name, _title(row), _configuration(row), str(run[-1]["rounds"])]
+        row, last = evaluated(run)[-1], trained(run)[-1]
+        cells = [name, _title(row), _configuration(row), str(last["rounds"])]
         cells += [str(_config(row).get(option, "")) for option in differ]
-        early = "" if row is run[-1] else f" (after {row['rounds']})"
+        early = "" if row["rounds"] == last["rounds"] else f" (after {row['rounds']})"
         linear, near = (f"{100 * row[f'{kind}_accuracy']:.1f}{early}" for kind in ("linear", "knn"))
         cells += [linear, f"{row.get('probe_decay', FIXED_PENALTY):g}", near]
-        cells += [f"{run[-1]['views_per_second']:,.0f}", f"{run[-1]['seconds'] / 60:.1f}"]
+        cells += [f"{last['views_per_second']:,.0f}", f"{last['seconds'] / 60:.1f}"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n" + "\n".join(lines) + "\n"
 
@@ -194,9 +203,8 @@ def accuracy_over_rounds(runs: Mapping[str, Run]) -> Figure:
             color, label = METHODS[rows[-1]["method"]].color, fill(_configuration(rows[-1]), 36)
             if label in axes.get_legend_handles_labels()[1]:
                 label = ""
-            rounds = [row["rounds"] for row in rows]
-            percent = [100 * row["linear_accuracy"] for row in rows]
-            axes.plot(rounds, percent, marker="o", ms=3, color=color, label=label)
+            percent = {row["rounds"]: 100 * row["linear_accuracy"] for row in rows}  # the latest
+            axes.plot(*zip(*percent.items(), strict=True), "o-", ms=3, color=color, label=label)
         axes.set_title(_title(by_split[split][0][-1]))
         axes.set_xlabel("rounds")
         axes.set_xlim(left=0)

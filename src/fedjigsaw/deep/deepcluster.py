@@ -14,7 +14,7 @@ length one, of V random views of each image, minimize over the weights of the ne
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from threading import Lock
+from threading import Lock, local
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -192,6 +192,27 @@ def batches(n_images: int, size: int, epochs: int, rng: np.random.Generator) -> 
     return np.concatenate(tables)
 
 
+class OnDevice:
+    """The weights of the last model as vectors on the device: put there once, for all lanes."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._arrays: dict[str, dict[str, np.ndarray]] = {}
+        self._vectors: dict[str, Tensor] = {}
+
+    def vector(self, weights: FlatWeights, model: Model, prefix: str) -> Tensor:
+        """The weights that a model has under a name; models may share them."""
+        arrays = named(model.tensors, prefix)
+        with self._lock:
+            known = self._arrays.get(prefix, {})
+            if len(known) != len(arrays) or any(known.get(n) is not a for n, a in arrays.items()):
+                vector = weights.flatten(arrays)
+                if vector.is_cuda:  # other lanes will read it on streams of their own
+                    torch.cuda.current_stream(vector.device).synchronize()
+                self._arrays[prefix], self._vectors[prefix] = arrays, vector
+            return self._vectors[prefix]
+
+
 class Trainer:
     """The network on its device, with everything that a step of training reads or writes.
 
@@ -202,10 +223,16 @@ class Trainer:
     ----------
     sizes : number of centers of each head.
     shape : (3, height, width) of the images.
+    shared : where models are put on the device; one for all trainers of a run.
     """
 
     def __init__(
-        self, recipe: Recipe, sizes: Sequence[int], shape: tuple[int, ...], device: torch.device
+        self,
+        recipe: Recipe,
+        sizes: Sequence[int],
+        shape: tuple[int, ...],
+        device: torch.device,
+        shared: OnDevice | None = None,
     ) -> None:
         self.made_for = (recipe, tuple(sizes), tuple(shape), device)
         self.recipe, self.sizes, self.device = recipe, tuple(sizes), device
@@ -235,18 +262,13 @@ class Trainer:
         if recipe.compile:  # its own graphs stay off: the whole step is captured, or nothing
             self._batch_loss = torch.compile(batch_loss, dynamic=False)
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._model: Model | None = None
-        self._vectors: dict[str, Tensor] = {}
+        self._shared = shared or OnDevice()
         self._seen: dict[tuple[Any, ...], tuple[Tensor, Tensor]] = {}
         self._seen_by: Tensor | None = None
 
     def use(self, model: Model, prefix: str) -> None:
         """Put the weights that a model has under a name into the network."""
-        if model is not self._model:
-            self._model, self._vectors = model, {}
-        if prefix not in self._vectors:
-            self._vectors[prefix] = self.weights.flatten(named(model.tensors, prefix))
-        self.weights.load(self._vectors[prefix])
+        self.weights.load(self._shared.vector(self.weights, model, prefix))
 
     # ---------------------------------------------------------------------------------- looking
 
@@ -416,3 +438,11 @@ class Trainer:
             self._step()
         self._graph = graph
         self.weights.load(before)
+
+
+class Trainers(local):
+    """Each thread's own trainer; what they share is on the device once."""
+
+    def __init__(self, shared: OnDevice) -> None:  # called anew, with the same, for every thread
+        self.shared = shared
+        self.own: Trainer | None = None

@@ -17,7 +17,6 @@ after any round and go on from a file with the same result.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from threading import local
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -29,7 +28,7 @@ from torch import Tensor
 from fedjigsaw._inputs import Ints, resolve_seed, rows_by_client
 from fedjigsaw.base import EngineFactory
 from fedjigsaw.deep import heads, server
-from fedjigsaw.deep.deepcluster import Prototypes, Trainer, own_stream
+from fedjigsaw.deep.deepcluster import OnDevice, Prototypes, Trainer, Trainers, own_stream
 from fedjigsaw.deep.images import check_images
 from fedjigsaw.deep.lloyd import DeviceSearch
 from fedjigsaw.deep.parameters import DeepParameters, Step
@@ -140,7 +139,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
     model_: Model
     transcript_: Transcript
     states_: list[dict[str, Any]]
-    _trainers: local | None = None  # each thread has one
+    _trainers: Trainers | None = None
 
     # ---------------------------------------------------------------------------------- running
 
@@ -189,7 +188,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         seed = resolve_seed(self.random_state) if start is None else start.seed
         model, done = (None, 0) if start is None else (start.model, start.round)
         steps = self.plan()
-        self._trainers = self._trainers or local()  # now: lanes would each make one
+        self._trainers = self._trainers or Trainers(OnDevice())  # now: lanes would each make one
         tensors = {n: torch.from_numpy(s).to(self.torch_device) for n, s in shards.items()}
         holders = [Client(name, data, self) for name, data in tensors.items()]  # type: ignore[arg-type]
         n_views = self._count_views([len(s) for s in shards.values()])
@@ -429,12 +428,10 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
     def _prepare(self, shape: Sequence[int]) -> Trainer:
         """The network on its device, made once for each thread."""
         wanted = (self.recipe, tuple(self.sizes), tuple(shape), self.torch_device)
-        if self._trainers is None:
-            self._trainers = local()
-        made: Trainer | None = getattr(self._trainers, "own", None)
-        if made is None or made.made_for != wanted:
-            made = self._trainers.own = Trainer(*wanted)
-        return made
+        self._trainers = mine = self._trainers or Trainers(OnDevice())
+        if mine.own is None or mine.own.made_for != wanted:
+            mine.own = Trainer(*wanted, mine.shared)
+        return mine.own
 
     def _in_lanes(self, clients: Sequence[Client]) -> Engine:
         """The engine of this process: one client after the other, or several at a time."""

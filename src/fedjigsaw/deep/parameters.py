@@ -275,11 +275,11 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
 
     def plan(self) -> list[Step]:
         """What every round of communication is for, in order."""
-        has_statistics = self.norm == "batch"
+        has_statistics, turns = self.norm == "batch", range(self._turns)
         steps = [Step(0, "calibrate")] * has_statistics
         for t in range(self.n_rounds):
             if t % self.recluster_every == 0:
-                steps += [Step(t, "cluster", turn) for turn in range(self._turns)]
+                steps += [Step(t, "cluster", turn) for turn in turns]
             steps.append(Step(t, "train"))
             if has_statistics and self.batch_norm == "recalibrate":
                 steps.append(Step(t, "calibrate"))

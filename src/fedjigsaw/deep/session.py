@@ -120,8 +120,12 @@ class Session:
 
     def _write(self, row: Mapping[str, Any]) -> None:
         if self.rows is not None:
-            with self.rows.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+            add_row(self.rows, row)
+
+
+def add_row(path: Path, row: Mapping[str, Any]) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(row) + "\n")
 
 
 def evaluate(
