@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 import stat
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -414,8 +415,21 @@ class TestPatience:
         ended = threading.Event()
         monkeypatch.setattr(supernode, "leave", ended.set)
         monkeypatch.setattr(threading, "excepthook", supernode.give_up)
+        ending = threading.Thread(target=sys.exit)
+        ending.start()
+        ending.join()
+        assert not ended.is_set()  # it just ended
         threading.Thread(target=lambda: 1 / 0).start()
         assert ended.wait(30)
+
+    def test_a_port_that_is_taken_is_no_refusal(self, clinic):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            arguments = str(clinic / "bern"), str(taken.getsockname()[1])
+            with processes.running(
+                "fedjigsaw.flower.supernode", *arguments, folder=clinic / "bern"
+            ) as process:
+                assert process.wait(60) not in (None, processes.NEVER_CONNECTED)
+        assert "address already in use" in (clinic / "bern" / "flower.log").read_text()
 
     def test_flower_has_what_is_replaced(self):
         for name in ("_pull_and_store_message", "_push_messages", "_insert_message", "_verify_fab"):

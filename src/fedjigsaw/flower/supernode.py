@@ -134,14 +134,16 @@ def watched(*args: Any, **kwargs: Any) -> "subprocess.Popen[bytes]":
 
 def give_up(failed: Any) -> None:
     """A thread of Flower's has failed, such as the one that tells the server that we live."""
+    if failed.exc_type is SystemExit:  # it ended by itself
+        return
     logger.error("a part of the connection has failed", exc_info=failed.exc_value)
     leave()
 
 
-def leave() -> NoReturn:
+def leave(*, again: bool = False) -> NoReturn:
     """End this process, whatever threads Flower has left behind."""
     logging.shutdown()
-    os._exit(0 if connected else NEVER_CONNECTED)
+    os._exit(0 if connected or again else NEVER_CONNECTED)
 
 
 def main(folder: Path, port: int) -> None:
@@ -175,6 +177,9 @@ def main(folder: Path, port: int) -> None:
     threading.excepthook = give_up
     try:
         command.flower_supernode()
+    except RuntimeError:  # somebody took the port of this machine first; another may be free
+        logger.exception("could not start")
+        leave(again=True)
     finally:
         leave()
 
