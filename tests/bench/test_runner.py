@@ -146,11 +146,16 @@ def test_a_failing_job_stops_no_other(tmp_path):
     assert len(runner.read_rows(tmp_path / "toy.jsonl")) == 2
 
 
+def listen_to_interrupts():
+    """A shell may have switched them off for these tests, as for a job in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_interrupted_and_resumed_equals_a_run_in_one_go(tmp_path, load_or_skip):
     load_or_skip("s1")
-    command = [sys.executable, "-c", "from fedjigsaw.cli import main; main()", "reproduce", "varying-k", "--runs", "8"]  # fmt: skip
-    path = tmp_path / "one" / "varying-k.jsonl"  # many rows: a busy machine may be late by seconds
-    started = subprocess.Popen([*command, "--out", str(path.parent)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
+    command = [sys.executable, "-c", "from fedjigsaw.cli import main; main()", "reproduce", "varying-k", "--runs", "3"]  # fmt: skip
+    path = tmp_path / "one" / "varying-k.jsonl"
+    started = subprocess.Popen([*command, "--out", str(path.parent)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True, preexec_fn=listen_to_interrupts)  # fmt: skip
     try:
         deadline = time.monotonic() + 120
         while not (path.exists() and path.read_text().count("\n") >= 2):
@@ -163,7 +168,7 @@ def test_interrupted_and_resumed_equals_a_run_in_one_go(tmp_path, load_or_skip):
         if started.poll() is None:
             os.killpg(started.pid, signal.SIGKILL)
     kept = [json.dumps(row) for row in runner.read_rows(path)]
-    assert 2 <= len(kept) < 12 * 8
+    assert 2 <= len(kept) < 12 * 3
     subprocess.run([*command, "--out", str(path.parent)], check=True, capture_output=True)
     other = tmp_path / "two"
     subprocess.run([*command, "--out", str(other)], check=True, capture_output=True)
