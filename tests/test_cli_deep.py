@@ -244,8 +244,13 @@ def test_evaluate_adds_a_row_to_those_of_the_run(run, checkpoint, data, tmp_path
     run(*words, "--rows", rows)
     assert [json.loads(line) for line in rows.read_text().splitlines()] == [first, first]
     rows.write_text(json.dumps(first | {"split": "another"}) + "\n")
-    with pytest.raises(DataError, match=r"rows.jsonl, line 1 must be a row of this run"):
-        run(*words, "--rows", rows)
+    for broken in (rows.read_text(), '{"rounds": 1, "cut'):
+        rows.write_text(broken)
+        with pytest.raises(DataError, match=r"rows.jsonl, line 1 must be .* Name another file.$"):
+            run(*words, "--rows", rows)
+        assert rows.read_text() == broken
+    with pytest.raises(DataError, match="There is no folder"):
+        run(*words, "--rows", tmp_path / "nowhere" / "rows.jsonl")
 
 
 def test_embed_is_ready_for_summarize(run, checkpoint, data, tmp_path):

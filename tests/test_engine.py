@@ -139,7 +139,7 @@ class TestEnginesAgree:
         class Slow(FeCA):
             def summarize(self, X, broadcast, rng):
                 seen.append(len(X))
-                sleep(0.3)
+                sleep(1)
                 return super().summarize(X, broadcast, rng)
 
         people = clients(Slow(2), **{str(i): GOOD for i in range(8)})
@@ -150,7 +150,8 @@ class TestEnginesAgree:
 
         with TwoThreads(people) as engine:
             Thread(target=ask).start()
-            sleep(0.1)
+            while len(seen) < 2:
+                sleep(0.01)
         assert len(seen) == 2
 
     def test_a_thread_that_cannot_start(self):

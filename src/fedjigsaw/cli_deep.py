@@ -154,7 +154,7 @@ def train(
     if start is not None:
         start.check_same(estimator, about, output)
     if resume and not force:
-        check_rows(rows_file, about)
+        check_rows(rows_file, about, resuming=True)
     told = {**about, **origin()}
     told |= {"backend": "torch"} if estimator.torch_device.type == "cuda" else {}
     session = Session(
@@ -203,10 +203,11 @@ def evaluate(
     from fedjigsaw.deep import session as sessions
     from fedjigsaw.deep.parameters import check_device
 
+    check_outputs(rows_file, force=True, inputs=[file])
     check_device(device)
     loaded, made_by = checkpoint.load(file), origin()
     about = {name: value for name, value in loaded.about.items() if name not in made_by}
-    sessions.check_rows(rows_file, about)
+    sessions.check_rows(rows_file, about, resuming=False)
     method = loaded.method.set_params(device=device)
     found = images.load(data, size=size)
     if found.train_labels is None:

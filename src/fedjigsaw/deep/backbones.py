@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedjigsaw.deep import checkpoint
+from fedjigsaw.deep.deepcluster import GPU_FEATURE_BATCH
 from fedjigsaw.deep.images import Bytes
 from fedjigsaw.errors import ExtraError, MessageError, ParameterError, complaint
 
@@ -21,7 +22,6 @@ LIBRARIES = ("timm", "torchvision")
 IMAGENET_MEAN, IMAGENET_DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SIDE = 224  # of the images that ImageNet backbones have learned from
 BATCH = 100
-PART = 2500  # images of one of our own networks between two signs of life
 
 
 def quiet(n_images: int) -> None:
@@ -52,7 +52,7 @@ def embed(
         allowed = "given for a network of timm or torchvision"
         raise ParameterError(complaint("weights", "embed", allowed, f"for {model}"))
     method = checkpoint.load(Path(model)).method.set_params(device=device)
-    return in_parts(method.transform, images, PART, tell)
+    return in_parts(method.transform, images, GPU_FEATURE_BATCH, tell)
 
 
 def in_parts(

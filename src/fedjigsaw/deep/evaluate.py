@@ -58,13 +58,13 @@ def choose_decay(features: Any, labels: Any, *, device: Any = "cpu") -> float:
     >>> choose_decay([[0.0], [1.0]], [0, 1])  # too few to choose
     0.0001
     """
-    if len(features) < FEWEST_TO_CHOOSE:
+    x, y, _, _, n_classes = _check(features, labels, features, labels, device)
+    if len(x) < FEWEST_TO_CHOOSE:
         return DECAYS[0]
-    order = np.random.default_rng(0).permutation(len(features))  # they may be sorted by class
+    order = np.random.default_rng(0).permutation(len(x))  # they may be sorted by class
     held, rest = np.split(order, [len(order) // 10])
-    x, y = _tensor(features, np.float32, device), _tensor(labels, np.int64, device)
-    x, y, test, answers, n_classes = _check(x[rest], y[rest], x[held], y[held], device)
-    scores = [_accuracy(_classify(x, y, test, n_classes, decay), answers) for decay in DECAYS]
+    known, test = (x[rest], y[rest]), x[held]
+    scores = [_accuracy(_classify(*known, test, n_classes, d), y[held]) for d in DECAYS]
     return DECAYS[int(np.argmax(scores))]
 
 

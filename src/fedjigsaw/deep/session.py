@@ -15,8 +15,9 @@ import torch
 
 from fedjigsaw import metrics
 from fedjigsaw._inputs import Ints
-from fedjigsaw.deep.backbones import PART, in_parts, quiet
+from fedjigsaw.deep.backbones import in_parts, quiet
 from fedjigsaw.deep.checkpoint import Checkpoint, save
+from fedjigsaw.deep.deepcluster import GPU_FEATURE_BATCH
 from fedjigsaw.deep.deepfeca import DeepFeCA
 from fedjigsaw.deep.evaluate import choose_decay, linear_probe, neighbors
 from fedjigsaw.deep.images import ImageSet
@@ -142,7 +143,8 @@ def evaluate(
     if answers is None or not len(test):
         held = np.arange(len(train)) % 5 == 4
         test, answers, train, labels = train[held], labels[held], train[~held], labels[~held]
-    seen, shown = (in_parts(method.transform, images, PART, tell) for images in (train, test))
+    size = GPU_FEATURE_BATCH  # a GPU fills up what is less
+    seen, shown = (in_parts(method.transform, images, size, tell) for images in (train, test))
     parts = (seen, labels, shown, answers)
     device = method.torch_device
     decay = choose_decay(seen, labels, device=device)
@@ -153,15 +155,20 @@ def evaluate(
     }
 
 
-def check_rows(path: Path | None, about: Mapping[str, Any]) -> None:
-    """Rows that are there before a run goes on must be those of that run."""
+def check_rows(path: Path | None, about: Mapping[str, Any], *, resuming: bool) -> None:
+    """Rows that are there before more are added must be those of the same run.
+
+    Parameters
+    ----------
+    resuming : the run goes on, and cuts off the rest of a line that was being written at its end.
+    """
     lines = path.read_text(errors="replace").splitlines() if path and path.exists() else []
     for number, line in enumerate(lines, 1):
         row = _parse(line)
-        if row is None and number == len(lines):  # it was being written when the run was ended
+        if row is None and number == len(lines) and resuming:
             continue
         if row is None or any(row.get(name) != value for name, value in about.items()):
-            advice = "Name another file, or use --force."
+            advice = "Name another file" + (", or use --force." if resuming else ".")
             owner = f"{path}, line {number}"
             raise DataError(complaint("content", owner, "a row of this run", "another", advice))
 
