@@ -388,7 +388,7 @@ def coordinate_order(X: Floats) -> Ints:
 def squared_distances(X: Floats, centers: Floats, labels: Ints) -> Floats:
     """Squared distance of each row to the center of its label, from differences: exact anywhere."""
     squared = np.empty(len(X))
-    for part in blocks(len(X), X.shape[1]):
+    for part in blocks(len(X), 128 * X.shape[1]):  # small enough for the cache
         difference = X[part] - centers[labels[part]]
         np.einsum("ij,ij->i", difference, difference, out=squared[part])
     return squared

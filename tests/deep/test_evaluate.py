@@ -26,12 +26,12 @@ def test_the_penalty_suits_the_features(rng):
     """What is clear wants little of it; four columns among very many of noise want a lot."""
     y = np.arange(4000) % 4
     clear = 10 * np.eye(4)[y] + rng.normal(size=(4000, 4))
-    assert choose_decay(clear, y) == DECAYS[0]
+    assert choose_decay(clear, y) == (DECAYS[0], 1.0)
     noisy = np.hstack(
         [2 * np.eye(4)[y] + rng.normal(size=(4000, 4)), rng.normal(size=(4000, 1500))]
     )
     parts = noisy[:2000], y[:2000], noisy[2000:], y[2000:]
-    assert choose_decay(*parts[:2]) == DECAYS[-1]
+    assert choose_decay(*parts[:2]).decay == DECAYS[-1]
     assert linear_probe(*parts) == linear_probe(*parts, decay=DECAYS[-1])
     assert linear_probe(*parts) > linear_probe(*parts, decay=DECAYS[0])
 
@@ -42,7 +42,7 @@ def test_the_choice_is_made_on_all_classes(rng, by_class):
     y = np.arange(2000) % 10
     X = np.hstack([3 * np.eye(10)[y] + rng.normal(size=(2000, 10)), rng.normal(size=(2000, 1500))])
     order = np.argsort(y, kind="stable") if by_class else np.arange(2000)
-    assert choose_decay(X[order], y[order]) > DECAYS[0]
+    assert choose_decay(X[order], y[order]).decay > DECAYS[0]
 
 
 def test_chance_for_labels_without_meaning(rng):

@@ -1,7 +1,9 @@
 """Several heads in one message, and side by side."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Event
+from threading import Event, Lock, get_ident
+from time import sleep
 
 import numpy as np
 import pytest
@@ -95,6 +97,30 @@ def test_all_heads_search_with_what_is_brought():
 
     assert heads.for_each(work, 2, np.random.default_rng(0), search) == [1, 1]
     assert heads.for_each(work, 2, np.random.default_rng(0), None) == [2, 2]
+
+
+def test_where_a_search_is_brought_nothing_runs_side_by_side():
+    """Neither heads nor lanes: a GPU does what one thread orders sooner than what several do."""
+    inside, most, seen = Lock(), [], []
+
+    def work(head, rng):
+        most.append(inside.acquire(blocking=False))
+        sleep(0.002)
+        inside.release()
+        seen.append((get_ident(), int(rng.integers(2**60))))
+        return head
+
+    def lane(_):
+        return heads.for_each(work, 3, np.random.default_rng(0), lambda *_, **__: None)
+
+    with ThreadPoolExecutor(4) as lanes:
+        assert list(lanes.map(lane, range(4))) == [[0, 1, 2]] * 4
+    assert most == [True] * 12
+    by_lane = {thread: {d for t, d in seen if t == thread} for thread, _ in seen}
+    usual = heads.for_each(
+        lambda _, rng: int(rng.integers(2**60)), 3, np.random.default_rng(0), None
+    )
+    assert all(draws == set(usual) for draws in by_lane.values())
 
 
 def test_an_error_in_a_head_comes_through():

@@ -102,7 +102,8 @@ class DeviceSearch:
         return settled
 
     def _exact(self, array: Floats) -> Tensor:
-        return torch.tensor(array, dtype=torch.float64, device=self.device)
+        # a device makes its own copy of it; torch does not like what it may not write to
+        return torch.from_numpy(np.require(array, np.float64, "W")).to(self.device)
 
 
 def seed(

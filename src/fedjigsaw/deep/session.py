@@ -131,7 +131,7 @@ def add_row(path: Path, row: Mapping[str, Any]) -> None:
 
 def evaluate(
     method: DeepFeCA, data: ImageSet, *, tell: Callable[[int], object] = quiet
-) -> dict[str, float]:
+) -> dict[str, float | None]:
     """Linear probe and nearest neighbors on frozen features; nothing where there are no labels.
 
     Without images to test on, every fifth is kept for that. `tell` is that of
@@ -147,10 +147,11 @@ def evaluate(
     seen, shown = (in_parts(method.transform, images, size, tell) for images in (train, test))
     parts = (seen, labels, shown, answers)
     device = method.torch_device
-    decay = choose_decay(seen, labels, device=device)
+    chosen = choose_decay(seen, labels, device=device)
     return {
-        "linear_accuracy": linear_probe(*parts, decay=decay, device=device),
-        "probe_decay": decay,
+        "linear_accuracy": linear_probe(*parts, decay=chosen.decay, device=device),
+        "probe_decay": chosen.decay,
+        "held_out_accuracy": chosen.accuracy,
         "knn_accuracy": neighbors(*parts, device=device),
     }
 
