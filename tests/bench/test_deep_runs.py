@@ -18,7 +18,10 @@ def test_a_later_evaluation_counts_if_it_is_about_the_same_images():
     last = deep_row(20, 0.5)
     later = {n: v for n, v in deep_row(20, 0.625, probe_decay=0.01).items() if n != "seconds"}
     again, others = later | {"evaluated_on": "cifar10"}, later | {"evaluated_on": "cifar100"}
-    for run, told in (([last, again, others], "62.5 | 0.01"), ([last, others], "50.0 | 0.0001")):
+    for run, told in (
+        ([last, again, others], "62.5 | - | 0.01"),
+        ([last, others], "50.0 | - | 0.0001"),
+    ):
         table = runs_of.runs_table({"deep-a": run}).splitlines()[-1]
         assert f"| 20 | {told} |" in table
         assert "| 50,000 | 1.5 |" in table
@@ -35,6 +38,7 @@ def test_deep_tables(tmp_path):
                 split="dirichlet",
                 alpha=0.3,
                 probe_decay=0.01,
+                held_out_accuracy=0.6125,
                 config={
                     "n_clusters": [300, 300],
                     "ema": 0.5,
@@ -58,10 +62,10 @@ def test_deep_tables(tmp_path):
     assert f"| ours, {told} | - | 62.5 (30 rounds) | - | - |" in quality
     assert any("81.2 (40 rounds) |" in line for line in quality)
     table = runs_of.runs_table(runs).splitlines()
-    assert table[1].startswith("| run | split | configuration | rounds | ema | linear | penalty |")
-    cells = "30 | 0.5 | 62.5 | 0.01 | 25.0 | 50,000 | 1.5"
+    assert table[1].startswith("| run | split | configuration | rounds | ema | linear | held out |")
+    cells = "30 | 0.5 | 62.5 | 61.3 | 0.01 | 25.0 | 50,000 | 1.5"
     assert f"| deep-b | Dirichlet(0.3) | {told} | {cells} |" in table
-    assert "| 81.2 | 0.0001 | 25.0 |" in table[-1]  # before it was chosen
+    assert "| 81.2 | - | 0.0001 | 25.0 |" in table[-1]  # before it was chosen
     assert len(table) == 6
     words = runs_of.commands(runs)
     start = "fedjigsaw deep train --data cifar --split"
@@ -75,6 +79,33 @@ def test_deep_tables(tmp_path):
         in words
     )
     assert "-s ema=0.5 -p version=2 -o deep-b.st --rows results/deep-b.jsonl\n" in words
+
+
+def test_methods_side_by_side():
+    """Only runs of equal length count; what a method had not run on is left open."""
+    skewed = {"split": "dirichlet", "alpha": 0.3}
+    first = {"clusterer_params": {"version": 1, "n_rounds": 1}}
+    runs = {
+        "deep-long": [deep_row(90, 0.75)],
+        "deep-table-a": [deep_row(9, 0.25), deep_row(10, 0.5)],
+        "deep-table-b": [deep_row(10, 0.375, **skewed)],
+        "deep-table-c": [deep_row(10, 0.4375, method="fuzzy", config=first)],
+    }
+    assert runs_of.methods_table(runs).strip().splitlines() == [
+        "| clustering step | IID | Dirichlet(0.3) | Dirichlet(0.1) |",
+        "|---|---|---|---|",
+        "| FFCMv1(Rd=1) | 43.8 (44.6) | - | - |",
+        "| FeCA | 50.0 (55.3) | 37.5 (63.7) | - |",
+    ]
+    assert "ours, FFCM" not in runs_of.quality_table(runs)
+    assert "75.0 (90 rounds) | -" in runs_of.quality_table(runs)
+
+
+def test_runs_are_in_the_order_of_their_numbers(tmp_path):
+    for name in ("deep-try10-b", "deep-try9-a", "deep-table-a2-b", "deep-iid", "deep-table-a2-a"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(deep_row(1, 0.5)) + "\n")
+    wanted = ["deep-iid", "deep-table-a2-a", "deep-table-a2-b", "deep-try9-a", "deep-try10-b"]
+    assert list(runs_of.deep_runs(tmp_path)) == wanted
 
 
 def test_progress_and_speed():
@@ -92,7 +123,7 @@ def test_progress_and_speed():
     row |= {"train_seconds": 2.0, "cluster_seconds": 0.25, "prepare_seconds": 9.0}
     row |= {"local_epochs": 2, "peak_gigabytes": 7.5}
     table = runs_of.speed_table([row, {"variant": "1x1", "error": "not done after 9 s"}])
-    assert "| 32x10, compile | 2 | 1,234 | 2.0 | 0.2 | 9.0 | 7.5 |" in table
+    assert "| 32x10, compile | 2 | 1,234 | 2.0 | 0.2 | 11% | 9.0 | 7.5 |" in table
     assert "1x1" not in table
 
 

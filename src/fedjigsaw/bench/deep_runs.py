@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedjigsaw.bench.pictures import INK, PALE, new_figure
 from fedjigsaw.bench.runner import read_rows
+from fedjigsaw.bench.studies import METHODS as PUBLISHED
 from fedjigsaw.bench.studies import THREE, paper_tables
 from fedjigsaw.methods import METHODS
 
@@ -27,12 +29,19 @@ TITLES = {
 }
 FIXED_PENALTY = 1e-4  # that of the probe before it was chosen for each network
 TRIAL = "deep-try"  # how files of short runs begin, which only compare options
+EQUAL = "deep-table"  # and of those that only compare methods
 
 
 def deep_runs(results: Path) -> dict[str, Run]:
     """The rows of every DeepFeCA run, by the name of its file; one file is one run."""
-    found = {path.stem: read_rows(path) for path in sorted(results.glob("deep*.jsonl"))}
+    paths = sorted(results.glob("deep*.jsonl"), key=lambda path: _by_number(path.stem))
+    found = {path.stem: read_rows(path) for path in paths}
     return {name: rows for name, rows in found.items() if evaluated(rows)}
+
+
+def _by_number(name: str) -> list[tuple[str, int]]:
+    """A key to sort by: the ninth before the tenth."""
+    return [(text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d*)", name)]
 
 
 def evaluated(run: Run) -> Run:
@@ -61,7 +70,7 @@ def quality_table(runs: dict[str, Run], dataset: str = "cifar10") -> str:
     ours: dict[str, dict[str, list[str]]] = {}
     for file, run in runs.items():
         row = evaluated(run)[-1]
-        if row["dataset"] == dataset and not file.startswith(TRIAL):
+        if row["dataset"] == dataset and not file.startswith((TRIAL, EQUAL)):
             value = f"{100 * row['linear_accuracy']:.1f} ({row['rounds']} rounds)"
             ours.setdefault(_configuration(row), {}).setdefault(_split(row), []).append(value)
     for name, found in ours.items():
@@ -70,11 +79,29 @@ def quality_table(runs: dict[str, Run], dataset: str = "cifar10") -> str:
     return "\n" + "\n".join(lines) + "\n"
 
 
+def methods_table(runs: dict[str, Run]) -> str:
+    """Linear probe with each method as the clustering step, and what the paper's came to."""
+    published = _published()
+    lines = ["| clustering step | " + " | ".join(TITLES[split] for split in THREE) + " |"]
+    lines += ["|---" * (1 + len(THREE)) + "|"]
+    last = {name: evaluated(run)[-1] for name, run in runs.items() if name.startswith(EQUAL)}
+    for name, (method, params) in PUBLISHED.items():
+        same = {
+            _split(row): 100 * row["linear_accuracy"]
+            for row in last.values()
+            if row["method"] == method and (row["config"].get("clusterer_params") or {}) == params
+        }
+        theirs = published["DeepFeCA" if name == "FeCA" else name] if same else {}
+        cells = [f"{same[s]:.1f} ({theirs[s]:.1f})" if s in same else "-" for s in THREE]
+        lines += ["| " + " | ".join([name, *cells]) + " |"] if same else []
+    return "\n" + "\n".join(lines) + "\n"
+
+
 def runs_table(runs: dict[str, Run]) -> str:
     """Every run with the options in which they differ: what was tried, and what came of it."""
     differ = _differing(runs)
     head = ["run", "split", "configuration", "rounds", *differ]
-    head += ["linear", "penalty", "neighbors", "views/s", "minutes"]
+    head += ["linear", "held out", "penalty", "neighbors", "views/s", "minutes"]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for name, run in runs.items():
         row, last = evaluated(run)[-1], trained(run)[-1]
@@ -82,7 +109,9 @@ def runs_table(runs: dict[str, Run]) -> str:
         cells += [str(_config(row).get(option, "")) for option in differ]
         early = "" if row["rounds"] == last["rounds"] else f" (after {row['rounds']})"
         linear, near = (f"{100 * row[f'{kind}_accuracy']:.1f}{early}" for kind in ("linear", "knn"))
-        cells += [linear, f"{row.get('probe_decay', FIXED_PENALTY):g}", near]
+        held = row.get("held_out_accuracy")
+        cells += [linear, "-" if held is None else f"{100 * held:.1f}"]
+        cells += [f"{row.get('probe_decay', FIXED_PENALTY):g}", near]
         cells += [f"{last['views_per_second']:,.0f}", f"{last['seconds'] / 60:.1f}"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n" + "\n".join(lines) + "\n"
@@ -93,6 +122,8 @@ def progress_table(runs: dict[str, Run]) -> str:
     head = ["run", "split", *(f"{n} epochs" for n in EPOCHS)]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for name, run in runs.items():
+        if name.startswith(EQUAL):  # too short to tell
+            continue
         last = evaluated(run)[-1]
         n_epochs = last["config"]["local_epochs"]
         after = {row["rounds"] * n_epochs: f"{row['nmi']:.3f}" for row in run if "nmi" in row}
@@ -104,15 +135,16 @@ def progress_table(runs: dict[str, Run]) -> str:
 def speed_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """What benchmarks/deep_speed.py found."""
     head = ["batch x lanes", "epochs a round", "views/s"]
-    head += ["training, s", "clustering, s", "to get ready, s", "memory, GB"]
+    head += ["training, s", "clustering, s", "of the round", "to get ready, s", "memory, GB"]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for row in rows:
         if "error" in row:
             continue
         cells = [row["variant"].replace("+", ", "), str(row["local_epochs"])]
-        numbers = [row[f"{part}_seconds"] for part in ("train", "cluster", "prepare")]
-        cells += [f"{row['views_per_second']:,.0f}"]
-        cells += [f"{number:.1f}" for number in (*numbers, row.get("peak_gigabytes", 0))]
+        train, cluster, ready = (row[f"{part}_seconds"] for part in ("train", "cluster", "prepare"))
+        cells += [f"{row['views_per_second']:,.0f}", f"{train:.1f}", f"{cluster:.1f}"]
+        cells += [f"{cluster / (train + cluster):.0%}"]
+        cells += [f"{ready:.1f}", f"{row.get('peak_gigabytes', 0):.1f}"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n" + "\n".join(lines) + "\n"
 
@@ -188,17 +220,23 @@ def accuracy_over_rounds(runs: Mapping[str, Run]) -> Figure:
     """
     by_split: dict[str, list[Run]] = {}
     for name, run in runs.items():
-        if not name.startswith(TRIAL):
+        if not name.startswith((TRIAL, EQUAL)):
             rows = evaluated(run)
             by_split.setdefault(_split(rows[-1]), []).append(rows)
     published = _published()
-    figure = new_figure(3.4 * len(by_split), 3.2)
+    figure = new_figure(3.4 * len(by_split), 3.8)
     panels = figure.subplots(1, len(by_split), sharey=True, squeeze=False)[0]
     order = [*TITLES, *by_split]
     for axes, split in zip(panels, sorted(by_split, key=order.index), strict=True):
         theirs = {**published["DeepFeCA"], "central": published["Centralized"]["any"]}
         if split in theirs:
-            axes.axhline(theirs[split], color=INK, linewidth=0.8, linestyle=":", label="the paper")
+            axes.axhline(
+                theirs[split],
+                color=INK,
+                linewidth=0.8,
+                linestyle=":",
+                label="the paper, 150 rounds",
+            )
         for rows in by_split[split]:
             color, label = METHODS[rows[-1]["method"]].color, fill(_configuration(rows[-1]), 36)
             if label in axes.get_legend_handles_labels()[1]:
@@ -209,7 +247,7 @@ def accuracy_over_rounds(runs: Mapping[str, Run]) -> Figure:
         axes.set_xlabel("rounds")
         axes.set_xlim(left=0)
         axes.grid(color=PALE, linewidth=0.5)
-        axes.legend(fontsize=6, frameon=False, loc="lower right")
+        axes.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.18))
     panels[0].set_ylabel("linear probe, %")
     return figure
 

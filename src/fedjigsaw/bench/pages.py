@@ -13,6 +13,7 @@ from fedjigsaw.bench.deep_runs import (
     accuracy_over_rounds,
     commands,
     deep_runs,
+    methods_table,
     progress_table,
     quality_table,
     runs_table,
@@ -161,6 +162,7 @@ def reproduction(text: str, results: Path) -> str:
 def deepfeca(text: str, runs: dict[str, Run], speed: Run) -> str:
     """The page on DeepFeCA with all its numbers from the rows."""
     text = fill(text, "quality", quality_table(runs))
+    text = fill(text, "methods", methods_table(runs))
     text = fill(text, "runs", runs_table(runs))
     text = fill(text, "progress", progress_table(runs))
     text = fill(text, "speed", speed_table(speed))
