@@ -106,12 +106,12 @@ def test_stop_and_go_on(run, data, tmp_path):
 
 
 def test_an_interrupted_run_keeps_its_last_round(run, data, tmp_path, monkeypatch):
-    from fedjigsaw.deep import checkpoint, deepcluster
+    from fedjigsaw.deep import checkpoint, trainer
 
     words = [*TRAIN, "--data", data, "-k", 6, "--rounds", 3]
     whole, parts, rows = (tmp_path / name for name in ("whole.st", "parts.st", "parts.jsonl"))
     run(*words, "-o", whole)
-    train, calls = deepcluster.Trainer.train, []
+    train, calls = trainer.Trainer.train, []
 
     def interrupted(*given, **more):
         calls.append(1)
@@ -119,7 +119,7 @@ def test_an_interrupted_run_keeps_its_last_round(run, data, tmp_path, monkeypatc
             raise KeyboardInterrupt
         return train(*given, **more)
 
-    monkeypatch.setattr(deepcluster.Trainer, "train", interrupted)
+    monkeypatch.setattr(trainer.Trainer, "train", interrupted)
     for kept in ("no round", "round 1 is kept; go on with --resume"):
         result = CliRunner().invoke(
             cli.app, [str(w) for w in (*words, "-o", parts, "--rows", rows, "--resume")]

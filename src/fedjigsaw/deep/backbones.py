@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedjigsaw.deep import checkpoint
-from fedjigsaw.deep.deepcluster import GPU_FEATURE_BATCH
 from fedjigsaw.deep.images import Bytes
+from fedjigsaw.deep.trainer import GPU_FEATURE_BATCH
 from fedjigsaw.errors import ExtraError, MessageError, ParameterError, complaint
 
 LIBRARIES = ("timm", "torchvision")

@@ -17,11 +17,11 @@ from fedjigsaw import metrics
 from fedjigsaw._inputs import Ints
 from fedjigsaw.deep.backbones import in_parts, quiet
 from fedjigsaw.deep.checkpoint import Checkpoint, save
-from fedjigsaw.deep.deepcluster import GPU_FEATURE_BATCH
 from fedjigsaw.deep.deepfeca import DeepFeCA
 from fedjigsaw.deep.evaluate import choose_decay, linear_probe, neighbors
 from fedjigsaw.deep.images import ImageSet
 from fedjigsaw.deep.state import State
+from fedjigsaw.deep.trainer import GPU_FEATURE_BATCH
 from fedjigsaw.errors import DataError, complaint
 from fedjigsaw.formats import write_whole
 
