@@ -135,7 +135,7 @@ class TestSimulate:
         [
             (["--dataset", "s9"], "name of a data set must be one of"),
             (["--method", "kmeens"], "name of a method must be one of feca"),
-            (["-p", "refine"], "--param of a method must be name=value; got 'refine'"),
+            (["-p", "refine"], "--param of a command must be name=value; got 'refine'"),
             (["-p", "refine=perhaps", "--method", "feca"], "refine of FeCA must be True or False"),
             (
                 ["-p", "speed=3"],

@@ -52,12 +52,21 @@ CLUSTERS = typer.Option(
 )
 
 
-def clusters_by_head(words: str) -> Any:
+def head_sizes(text: str) -> int | list[int]:
+    """Where a network alone is meant, which wants to be told: two clusters or more in each head."""
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() and int(part) > 1 for part in parts):
+        raise typer.BadParameter(f"{text!r} is neither a number >= 2 nor several, as 300,300.")
+    sizes = [int(part) for part in parts]
+    return sizes if len(sizes) > 1 else sizes[0]
+
+
+def clusters_by_head(words: str, parser: Callable[[str], Any] = cluster_counts) -> Any:
     """The same option where each head of a network may have a number of its own."""
     return typer.Option(
         "-k",
         "--n-clusters",
-        parser=cluster_counts,
+        parser=parser,
         metavar="K",
         help=f"{words}; several heads: 300,300,300.",
     )
@@ -79,7 +88,7 @@ def parse_params(texts: Sequence[str] | None, flag: str = "--param") -> dict[str
 def _parse_param(text: str, flag: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise ParameterError(complaint(flag, "a method", "name=value", repr(text)))
+        raise ParameterError(complaint(flag, "a command", "name=value", repr(text)))
     spelled = {"True": "true", "False": "false", "None": "null"}
     try:
         return name, json.loads(spelled.get(value, value))

@@ -21,6 +21,7 @@ from fedjigsaw._console import (
     clusters_by_head,
     count_rows,
     err,
+    head_sizes,
     out,
     parse_params,
     print_json,
@@ -70,9 +71,12 @@ def train(
     ] = None,
     shards: Annotated[int, typer.Option(min=1, help="shards: how many each client gets.")] = 2,
     method: Annotated[
-        str, typer.Option(help="The method that clusters; `fedjigsaw methods` lists them.")
-    ] = "feca",
-    k: Annotated[Any, clusters_by_head("Clusters")] = "10",
+        str | None,
+        typer.Option(
+            help="The method that clusters; `fedjigsaw methods` lists them.", show_default="feca"
+        ),
+    ] = None,
+    k: Annotated[Any, clusters_by_head("Clusters", head_sizes)] = "10",
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of training.")] = 150,
     local_epochs: Annotated[int, typer.Option(min=1, help="Epochs of a client per round.")] = 5,
     batch_size: Annotated[int, typer.Option(min=2, help="Images in a batch.")] = 128,
@@ -123,12 +127,15 @@ def train(
     going_on = resume and output.exists()
     check_outputs(output, rows_file, force=force or resume)
     check_device(device)
+    if split == "central" and method is not None:
+        allowed = "left out: k-means clusters what one place has"
+        raise ParameterError(complaint("--method", "--split central", allowed, method))
     if max_minutes is not None:
         real(0).check("--max-minutes", "deep train", max_minutes)
     estimator = (CentralDeepCluster if split == "central" else DeepFeCA).from_settings(
         {
             "n_clusters": k,
-            "clusterer": method,
+            "clusterer": method or "feca",
             "clusterer_params": parse_params(param),
             "n_rounds": rounds,
             "local_epochs": local_epochs,

@@ -26,6 +26,8 @@ def test_a_later_evaluation_counts_if_it_is_about_the_same_images():
         assert f"| 20 | {told} |" in table
         assert "| 50,000 | 1.5 |" in table
         assert f"| {told[:4]} (20 rounds) |" in runs_of.quality_table({"deep-a": run})
+        words = "fedjigsaw deep evaluate deep-a.st --data cifar --rows deep-a.jsonl\n"
+        assert (words in runs_of.commands({"deep-a": run})) is (again in run)
 
 
 def test_deep_tables(tmp_path):
@@ -78,7 +80,7 @@ def test_deep_tables(tmp_path):
         f"{start} central -k 10 --rounds 150 --local-epochs 5 --batch-size 128 -s ema=0.0 -o deep-c.st"
         in words
     )
-    assert "-s ema=0.5 -p version=2 -o deep-b.st --rows results/deep-b.jsonl\n" in words
+    assert "-s ema=0.5 -p version=2 -o deep-b.st --rows deep-b.jsonl\n" in words
 
 
 def test_methods_side_by_side():

@@ -59,9 +59,10 @@ def test_a_truncated_batch(cifar10, content):
         load(cifar10)
 
 
-def test_a_missing_batch(cifar10):
-    (cifar10 / "cifar-10-batches-bin" / "data_batch_3.bin").unlink()
-    with pytest.raises(DataError, match="data_batch_3.bin must be readable"):
+@pytest.mark.parametrize("name", ["data_batch_1.bin", "data_batch_3.bin", "test_batch.bin"])
+def test_a_missing_batch(cifar10, name):
+    (cifar10 / "cifar-10-batches-bin" / name).unlink()
+    with pytest.raises(DataError, match=f"{name} must be readable"):
         load(cifar10)
 
 

@@ -168,8 +168,10 @@ def commands(runs: dict[str, Run]) -> str:
         ]
         inner = config.get("clusterer_params") or {}
         words += [f"-p {option}={json.dumps(value)}" for option, value in inner.items()]
-        words += [f"-o {name}.st --rows results/{name}.jsonl"]
+        words += [f"-o {name}.st --rows {name}.jsonl"]
         lines.append(" ".join(words))
+        if "evaluated_on" in row:
+            lines.append(f"fedjigsaw deep evaluate {name}.st --data cifar --rows {name}.jsonl")
     return "\n```sh\n" + "\n".join(lines) + "\n```\n"
 
 

@@ -89,7 +89,7 @@ def load(path: Path) -> Checkpoint:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         return _restore(header, arrays)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
-        reason = str(error) if isinstance(error, FedJigsawError) else "another"
+        reason = str(error) if isinstance(error, FedJigsawError) else "another, or a part of one"
         allowed = "a checkpoint made by `fedjigsaw deep train`"
         raise MessageError(complaint("content", str(path), allowed, reason[:300])) from error
 

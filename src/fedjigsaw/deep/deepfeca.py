@@ -65,7 +65,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         Rounds between two clusterings; images find their nearest center anew in every round.
     cluster_view : {"augmented", "plain"}
         Cluster projections of a random view of each image, or of the image itself. With plain
-        images the pseudo-labels confirm themselves, and training stalls.
+        images the pseudo-labels tend to confirm themselves.
     centered : bool, default False
         Use the centers less their mean as prototypes. Early in training all projections, and so all
         centers, may point the same way; their differences are what there is to learn from.

@@ -108,16 +108,16 @@ class Session:
         return found
 
     def _begin_rows(self, done: int | None) -> None:
-        """An empty file, or the rows up to the checkpoint."""
+        """No file yet, or the rows up to the checkpoint."""
         if self.rows is None:
             return
-        kept = []
-        if done is not None and self.rows.is_file():
-            for line in self.rows.read_text().splitlines():
-                row = _parse(line)
-                if row is not None and row.get("rounds", done + 1) <= done:
-                    kept.append(line)
-        write_whole(self.rows, "".join(line + "\n" for line in kept).encode())
+        if done is None:  # nor one without rows, which the next try would not write over
+            self.rows.unlink(missing_ok=True)
+        elif self.rows.is_file():
+            lines = self.rows.read_text().splitlines()
+            kept = [(line, row) for line in lines if (row := _parse(line)) is not None]
+            kept = [(line, row) for line, row in kept if row.get("rounds", done + 1) <= done]
+            write_whole(self.rows, "".join(f"{line}\n" for line, _ in kept).encode())
 
     def _write(self, row: Mapping[str, Any]) -> None:
         if self.rows is not None:

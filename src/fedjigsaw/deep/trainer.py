@@ -177,7 +177,7 @@ class Trainer:
         ]
         usual = [m.momentum for m in norms]
         n_batches, size = CALIBRATION
-        size = min(size, len(images))
+        size = max(2, min(size, len(images)))  # of a single image, two views: one has no variance
         self.network.train()
         for i in range(max(1, min(n_batches, len(images) // size))):
             chosen = torch.randint(len(images), (size,), device=self.device, generator=generator)
