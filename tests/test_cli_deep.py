@@ -72,6 +72,7 @@ def test_train_writes_a_row_per_round(run, data, tmp_path):
         assert row["views_per_second"] > 0
         assert {"version", "commit", "backend", "seconds", "loss", "clusters_used"} <= set(row)
     assert rows[-1]["config"]["n_clusters"] == [6, 4]
+    assert 0 < rows[-1]["held_out_accuracy"] < 1
     assert rows[0]["seconds"] < rows[1]["seconds"] < rows[2]["seconds"]
 
 
@@ -142,6 +143,19 @@ def test_what_is_not_of_this_run_is_kept(run, data, tmp_path):
     assert notes.read_text().startswith("my notes")
     with pytest.raises(ParameterError, match="fingerprint of a run that goes on"):
         run(*words, "--resume", "--data", other(data))
+
+
+def test_a_forced_run_forgets_rows_once_it_has_its_own(run, data, tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    words = [*TRAIN, "--data", data, "--rounds", 2, "-o", tmp_path / "a.st", "--rows", rows]
+    run(*words, "-k", 6)
+    before = rows.read_text()
+    with pytest.raises(ParameterError, match="n_clusters of DeepFeCA must be at most"):
+        run(*words, "-k", 9999, "--force")
+    assert rows.read_text() == before
+    run(*words, "-k", 5, "--force")
+    assert [row["rounds"] for row in pages.read_rows(rows)] == [1, 2]
+    assert pages.read_rows(rows)[-1]["config"]["n_clusters"] == 5
 
 
 def other(data):
@@ -255,7 +269,9 @@ def test_evaluate_adds_a_row_to_those_of_the_run(run, checkpoint, data, tmp_path
     run(*words, "--rows", rows)
     assert [json.loads(line) for line in rows.read_text().splitlines()] == [first, first]
     rows.write_text(json.dumps(first | {"split": "another"}) + "\n")
-    for broken in (rows.read_text(), '{"rounds": 1, "cut'):
+    config = {**first["config"], "temperature": 9.0}
+    others = (json.dumps(first | {"config": config}) + "\n", json.dumps(first))
+    for broken in (rows.read_text(), '{"rounds": 1, "cut', *others):
         rows.write_text(broken)
         with pytest.raises(DataError, match=r"rows.jsonl, line 1 must be .* Name another file.$"):
             run(*words, "--rows", rows)

@@ -43,6 +43,15 @@ def cluster_counts(text: str) -> int | str | list[int | str]:
     return counts if len(counts) > 1 else counts[0]
 
 
+def head_sizes(text: str) -> int | list[int]:
+    """Numbers of clusters >= 2, one for each head of a network; no `auto`."""
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() and int(part) > 1 for part in parts):
+        raise typer.BadParameter(f"{text!r} is neither a number >= 2 nor several, as 300,300.")
+    sizes = [int(part) for part in parts]
+    return sizes if len(sizes) > 1 else sizes[0]
+
+
 CLUSTERS = typer.Option(
     "-k",
     "--n-clusters",
@@ -50,15 +59,6 @@ CLUSTERS = typer.Option(
     metavar="K",
     help="Clusters in all data; `auto` where the method finds their number (jigsaw).",
 )
-
-
-def head_sizes(text: str) -> int | list[int]:
-    """Where a network alone is meant, which wants to be told: two clusters or more in each head."""
-    parts = text.split(",")
-    if not all(part.strip().isdecimal() and int(part) > 1 for part in parts):
-        raise typer.BadParameter(f"{text!r} is neither a number >= 2 nor several, as 300,300.")
-    sizes = [int(part) for part in parts]
-    return sizes if len(sizes) > 1 else sizes[0]
 
 
 def clusters_by_head(words: str, parser: Callable[[str], Any] = cluster_counts) -> Any:

@@ -161,7 +161,7 @@ def train(
     if start is not None:
         start.check_same(estimator, about, output)
     if resume and not force:
-        check_rows(rows_file, about, resuming=True)
+        check_rows(rows_file, about, estimator, resuming=True)
     told = {**about, **origin()}
     told |= {"backend": "torch"} if estimator.torch_device.type == "cuda" else {}
     session = Session(
@@ -214,8 +214,8 @@ def evaluate(
     check_device(device)
     loaded, made_by = checkpoint.load(file), origin()
     about = {name: value for name, value in loaded.about.items() if name not in made_by}
-    sessions.check_rows(rows_file, about, resuming=False)
     method = loaded.method.set_params(device=device)
+    sessions.check_rows(rows_file, about, method, resuming=False)
     found = images.load(data, size=size)
     if found.train_labels is None:
         raise DataError(complaint("labels", data, "known for an evaluation", "none"))

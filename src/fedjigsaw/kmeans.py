@@ -388,15 +388,15 @@ def coordinate_order(X: Floats) -> Ints:
 def squared_distances(X: Floats, centers: Floats, labels: Ints) -> Floats:
     """Squared distance of each row to the center of its label, from differences: exact anywhere."""
     squared = np.empty(len(X))
-    for part in blocks(len(X), 128 * X.shape[1]):  # small enough for the cache
+    for part in blocks(len(X), X.shape[1], 2**15):  # small enough for the cache
         difference = X[part] - centers[labels[part]]
         np.einsum("ij,ij->i", difference, difference, out=squared[part])
     return squared
 
 
-def blocks(n_rows: int, width: int) -> Iterator[slice]:
-    """Cut rows into blocks of at most 32 MB when each needs `width` floats."""
-    step = max(1, 2**22 // width)
+def blocks(n_rows: int, width: int, most: int = 2**22) -> Iterator[slice]:
+    """Cut rows into blocks of at most so many floats, when each needs `width`; usually 32 MB."""
+    step = max(1, most // width)
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
 

@@ -84,7 +84,7 @@ def test_deep_tables(tmp_path):
 
 
 def test_methods_side_by_side():
-    """Only runs of equal length count; what a method had not run on is left open."""
+    """Only runs named for it count, of one data set; what a method did not run on is left open."""
     skewed = {"split": "dirichlet", "alpha": 0.3}
     first = {"clusterer_params": {"version": 1, "n_rounds": 1}}
     runs = {
@@ -92,15 +92,20 @@ def test_methods_side_by_side():
         "deep-table-a": [deep_row(9, 0.25), deep_row(10, 0.5)],
         "deep-table-b": [deep_row(10, 0.375, **skewed)],
         "deep-table-c": [deep_row(10, 0.4375, method="fuzzy", config=first)],
+        "deep-table-d": [deep_row(10, 0.5625, method="jigsaw")],  # not in the paper
+        "deep-table-e": [deep_row(10, 0.125, dataset="cifar100")],
     }
     assert runs_of.methods_table(runs).strip().splitlines() == [
         "| clustering step | IID | Dirichlet(0.3) | Dirichlet(0.1) |",
         "|---|---|---|---|",
         "| FFCMv1(Rd=1) | 43.8 (44.6) | - | - |",
         "| FeCA | 50.0 (55.3) | 37.5 (63.7) | - |",
+        "| Jigsaw | 56.2 | - | - |",
     ]
     assert "ours, FFCM" not in runs_of.quality_table(runs)
     assert "75.0 (90 rounds) | -" in runs_of.quality_table(runs)
+    assert "deep-table" not in runs_of.progress_table(runs)
+    assert len(runs_of.accuracy_over_rounds(runs).axes[0].get_lines()) == 2  # one, and the paper's
 
 
 def test_runs_are_in_the_order_of_their_numbers(tmp_path):

@@ -104,6 +104,7 @@ def test_where_a_search_is_brought_nothing_runs_side_by_side():
     inside, most, seen = Lock(), [], []
 
     def work(head, rng):
+        assert {pool["num_threads"] for pool in threadpool_info()} == {1}
         most.append(inside.acquire(blocking=False))
         sleep(0.002)
         inside.release()

@@ -66,6 +66,13 @@ def test_a_missing_batch(cifar10, name):
         load(cifar10)
 
 
+def test_a_file_of_another_kind_makes_no_cifar(tmp_path):
+    for number in range(2):
+        paint(tmp_path / "cat" / f"{number}.png", "red")
+    (tmp_path / "test.bin").write_bytes(b"mine")
+    assert load(tmp_path).train.shape == (2, 3, 10, 10)
+
+
 def paint(path, color, size=(10, 10)):
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", size, color).save(path)

@@ -23,6 +23,15 @@ def test_two_pairs():
     assert labels[0] == labels[1] != labels[2] == labels[3]
 
 
+@pytest.mark.filterwarnings("error")
+def test_what_may_not_be_written_to():
+    X, w = np.array([[0], [1], [10], [11]]), np.ones(4, dtype=np.int64)
+    for array in (X, w):
+        array.setflags(write=False)
+    labels = SEARCH(X, 2, w, 5, 50, 1e-4, np.random.default_rng(0), None, spherical=False)
+    assert labels[0] == labels[1] != labels[2] == labels[3]
+
+
 def test_far_from_the_origin():
     labels = look([[1e6], [1e6 + 1], [1e6 + 10], [1e6 + 11]], 2)
     assert labels[0] == labels[1] != labels[2] == labels[3]

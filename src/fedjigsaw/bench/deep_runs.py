@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedjigsaw.bench.pictures import INK, PALE, new_figure
 from fedjigsaw.bench.runner import read_rows
-from fedjigsaw.bench.studies import METHODS as PUBLISHED
+from fedjigsaw.bench.studies import METHODS as NAMED
 from fedjigsaw.bench.studies import THREE, paper_tables
 from fedjigsaw.methods import METHODS
 
@@ -79,20 +79,22 @@ def quality_table(runs: dict[str, Run], dataset: str = "cifar10") -> str:
     return "\n" + "\n".join(lines) + "\n"
 
 
-def methods_table(runs: dict[str, Run]) -> str:
+def methods_table(runs: dict[str, Run], dataset: str = "cifar10") -> str:
     """Linear probe with each method as the clustering step, and what the paper's came to."""
     published = _published()
     lines = ["| clustering step | " + " | ".join(TITLES[split] for split in THREE) + " |"]
     lines += ["|---" * (1 + len(THREE)) + "|"]
-    last = {name: evaluated(run)[-1] for name, run in runs.items() if name.startswith(EQUAL)}
-    for name, (method, params) in PUBLISHED.items():
+    last = [evaluated(run)[-1] for name, run in runs.items() if name.startswith(EQUAL)]
+    last = [row for row in last if row["dataset"] == dataset]
+    for name, (method, params) in NAMED.items():
         same = {
             _split(row): 100 * row["linear_accuracy"]
-            for row in last.values()
+            for row in last
             if row["method"] == method and (row["config"].get("clusterer_params") or {}) == params
         }
-        theirs = published["DeepFeCA" if name == "FeCA" else name] if same else {}
-        cells = [f"{same[s]:.1f} ({theirs[s]:.1f})" if s in same else "-" for s in THREE]
+        theirs = published.get("DeepFeCA" if name == "FeCA" else name, {})
+        told = {s: f" ({theirs[s]:.1f})" if s in theirs else "" for s in THREE}
+        cells = [f"{same[s]:.1f}{told[s]}" if s in same else "-" for s in THREE]
         lines += ["| " + " | ".join([name, *cells]) + " |"] if same else []
     return "\n" + "\n".join(lines) + "\n"
 
@@ -122,7 +124,7 @@ def progress_table(runs: dict[str, Run]) -> str:
     head = ["run", "split", *(f"{n} epochs" for n in EPOCHS)]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for name, run in runs.items():
-        if name.startswith(EQUAL):  # too short to tell
+        if name.startswith(EQUAL):  # methods have a table of their own
             continue
         last = evaluated(run)[-1]
         n_epochs = last["config"]["local_epochs"]

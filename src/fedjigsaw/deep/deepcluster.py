@@ -115,7 +115,7 @@ def batch_loss(
     buffers: tuple[Tensor, ...],
     half: bool,
 ) -> Tensor:
-    """The loss of the batch in the buffers of a :class:`Trainer`, over all views of its images.
+    """The loss of the batch in the buffers of a trainer, over all views of its images.
 
     No method: so what is compiled for one trainer serves all others.
     """

@@ -104,7 +104,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         Let torch.compile fuse the operations of a step of training; the first one waits for that.
         Results differ by rounding.
     lanes : int, default 1
-        Clients of this process that compute at the same time, each with a network of its own. They
+        Clients of this process that train at the same time, each with a network of its own. They
         keep a GPU busier, and each takes memory; a CPU gains nothing. Results are the same on a
         CPU; on a GPU they differ by rounding, as any two runs do.
     device : str, default "auto"

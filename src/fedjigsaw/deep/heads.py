@@ -1,4 +1,4 @@
-"""Several heads in one message, and side by side.
+"""Several heads in one message, and at work.
 
 Centers of all heads follow one another; the tensor ``head`` tells whose each is, and tensors named
 ``inner.0.*`` are those of the clusterer of head 0.
@@ -19,7 +19,7 @@ from fedjigsaw.messages import Broadcast, Model, Summary, Tensors
 from fedjigsaw.threads import one_thread, one_thread_inside
 
 OPTIONAL = ("radii", "counts", "sse")
-_ORDERING = Lock()  # held by whoever orders work of the GPU
+_ORDERING = Lock()  # held while heads are clustered with a search that was brought
 T = TypeVar("T")
 
 

@@ -62,7 +62,9 @@ def load(source: str | Path, *, size: int | None = None) -> ImageSet:
         raise DataError(complaint("images", str(path), allowed, "none"))
     for name, layout in {"cifar10": CIFAR10, "cifar100": CIFAR100}.items():
         for folder in (path, path / f"cifar-{name[5:]}-batches-bin", path / "cifar-100-binary"):
-            if any((folder / file).is_file() for file in (layout[0][0], layout[1][0])):
+            here = [(folder / file).is_file() for file in (layout[0][0], layout[1][0])]
+            # train.bin alone may be anybody's
+            if all(here) or (any(here) and (folder != path or name == "cifar10")):
                 return _cifar(folder, name, *layout)
     if (path / "val" / "val_annotations.txt").is_file():
         return _tiny_imagenet(path, size or TINY_SIZE)

@@ -102,7 +102,7 @@ class DeviceSearch:
         return settled
 
     def _exact(self, array: Floats) -> Tensor:
-        # a device makes its own copy of it; torch does not like what it may not write to
+        # torch does not like what may not be written to; nothing here writes to it
         return torch.from_numpy(np.require(array, np.float64, "W")).to(self.device)
 
 

@@ -16,7 +16,7 @@ import torch
 from fedjigsaw import metrics
 from fedjigsaw._inputs import Ints
 from fedjigsaw.deep.backbones import in_parts, quiet
-from fedjigsaw.deep.checkpoint import Checkpoint, save
+from fedjigsaw.deep.checkpoint import NOT_COMPARED, Checkpoint, save
 from fedjigsaw.deep.deepfeca import DeepFeCA
 from fedjigsaw.deep.evaluate import choose_decay, linear_probe, neighbors
 from fedjigsaw.deep.images import ImageSet
@@ -56,7 +56,8 @@ class Session:
         """Train on from a checkpoint, or from nothing; yields the row of every round."""
         began = perf_counter()
         before = 0.0 if start is None else float(start.state.numbers["seconds"])
-        self._begin_rows(None if start is None else start.state.round)
+        if start is not None:
+            self._cut_rows(start.state.round)
         evaluation = 0.0  # seconds of the last one
         unsaved: State | None = None
         run = self.method.train(
@@ -76,7 +77,7 @@ class Session:
                     row["config"] = self.method.configuration()
                     evaluation = perf_counter() - tick
                 row["seconds"] = before + perf_counter() - began
-                self._write(row)
+                self._write(row, first=start is None and state.round == 1)
                 unsaved = replace(state, numbers={**state.numbers, "seconds": row["seconds"]})
                 if last or state.round % self.save_every == 0:
                     self._save(unsaved)
@@ -107,26 +108,29 @@ class Session:
             found["peak_gigabytes"] = torch.cuda.max_memory_allocated() / 2**30
         return found
 
-    def _begin_rows(self, done: int | None) -> None:
-        """No file yet, or the rows up to the checkpoint."""
-        if self.rows is None:
-            return
-        if done is None:  # nor one without rows, which the next try would not write over
-            self.rows.unlink(missing_ok=True)
-        elif self.rows.is_file():
+    def _cut_rows(self, done: int) -> None:
+        """Keep the rows up to the checkpoint."""
+        if self.rows is not None and self.rows.is_file():
             lines = self.rows.read_text().splitlines()
             kept = [(line, row) for line in lines if (row := _parse(line)) is not None]
             kept = [(line, row) for line, row in kept if row.get("rounds", done + 1) <= done]
             write_whole(self.rows, "".join(f"{line}\n" for line, _ in kept).encode())
 
-    def _write(self, row: Mapping[str, Any]) -> None:
-        if self.rows is not None:
+    def _write(self, row: Mapping[str, Any], *, first: bool) -> None:
+        if self.rows is not None and first:  # only now: what was there stays until there is more
+            write_whole(self.rows, f"{json.dumps(row)}\n".encode())
+        elif self.rows is not None:
             add_row(self.rows, row)
 
 
 def add_row(path: Path, row: Mapping[str, Any]) -> None:
-    with path.open("a") as file:
-        file.write(json.dumps(row) + "\n")
+    """Add a line to a file of rows."""
+    try:
+        with path.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise DataError(complaint("file", str(path), "one that can be written", reason)) from error
 
 
 def evaluate(
@@ -156,22 +160,34 @@ def evaluate(
     }
 
 
-def check_rows(path: Path | None, about: Mapping[str, Any], *, resuming: bool) -> None:
+def check_rows(
+    path: Path | None, about: Mapping[str, Any], method: DeepFeCA, *, resuming: bool
+) -> None:
     """Rows that are there before more are added must be those of the same run.
 
     Parameters
     ----------
     resuming : the run goes on, and cuts off the rest of a line that was being written at its end.
     """
-    lines = path.read_text(errors="replace").splitlines() if path and path.exists() else []
+    text = path.read_text(errors="replace") if path and path.exists() else ""
+    lines = text.splitlines(keepends=True)
+    config = {n: v for n, v in method.configuration().items() if n not in NOT_COMPARED}
     for number, line in enumerate(lines, 1):
-        row = _parse(line)
+        row = _parse(line) if line.endswith("\n") else None
         if row is None and number == len(lines) and resuming:
             continue
-        if row is None or any(row.get(name) != value for name, value in about.items()):
+        same = row is not None and all(row.get(n) == value for n, value in about.items())
+        if not same or not _agree(config, (row or {}).get("config")):
             advice = "Name another file" + (", or use --force." if resuming else ".")
             owner = f"{path}, line {number}"
             raise DataError(complaint("content", owner, "a row of this run", "another", advice))
+
+
+def _agree(wanted: Mapping[str, Any], found: Any) -> bool:
+    """Whether two tables say the same where both say something; no table says nothing."""
+    return not isinstance(found, Mapping) or all(
+        found.get(name, value) == value for name, value in wanted.items()
+    )
 
 
 def _parse(line: str) -> dict[str, Any] | None:

@@ -1,6 +1,7 @@
 """The network on its device, and what is done with it there: look at images, train.
 
-All that is minimized is in :mod:`fedjigsaw.deep.deepcluster`; here is how it becomes quick.
+The loss is in :mod:`fedjigsaw.deep.deepcluster`; the pull back to the global weights and the decay
+of weights are parts of the step here. All of it is arranged so that a GPU need not wait.
 """
 
 from collections.abc import Callable, Sequence
