@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedjigsaw import FeCA, FederatedClusterer, Model, Summary, datasets, metrics, partition
 from fedjigsaw._inputs import Floats, Rule, integer, seed_source
+from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.kmeans import kmeans
-from fedjigsaw.messages import Broadcast
+from fedjigsaw.messages import Broadcast, Model, Summary
 
 
 class KMeansOfCenters(FederatedClusterer):
@@ -48,7 +48,9 @@ class KMeansOfCenters(FederatedClusterer):
         return self.make_model(kmeans(received, self.n_clusters, rng=rng).centers)
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # this part stays behind
+    from fedjigsaw import FeCA, datasets, metrics, partition
+
     data = datasets.load("gaussian-grid")
     clients = partition.dirichlet(data.y, 10, alpha=0.3, rng=0, min_size=15)
     for method in (KMeansOfCenters(15, random_state=0), FeCA(15, random_state=0)):

@@ -1,5 +1,6 @@
 """The examples run, and the example of a new method passes what the package's own methods pass."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,13 @@ def test_house(rule, grid):
         [KMeansOfCenters, grid] if "grid" in check.__code__.co_varnames else [KMeansOfCenters]
     )
     check(*arguments)  # its own assertions; a failure raises
+
+
+def test_a_copy_of_the_method_can_live_in_the_package():
+    """There it is imported while the package still is: it may ask for rooms, not for the house."""
+    method, _main = (EXAMPLES / "new_method.py").read_text().split("if __name__ ==")
+    assert "from fedjigsaw.base import" in method
+    assert not re.search(r"^\s*(from fedjigsaw import|import fedjigsaw)", method, re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)

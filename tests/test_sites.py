@@ -344,6 +344,45 @@ class TestDescribe:
         ):
             assert words in "\n".join(describe(content, 1))
 
+    def test_every_number_that_leaves_is_shown(self, grid_sites):
+        path = paths(grid_sites[0])[0]
+        file = sites.summarize(path, 30, scaler=scaling.merge([sites.measure(path)]))
+        few, every = (describe(file, 1, **most) for most in ({}, {"most": 99}))
+        assert sum("; sse " in line for line in few) == 20
+        assert f"  ... and {len(file.summary.centers) - 20} more; --all shows them" in few
+        shown = [line for line in every if "; sse " in line]
+        assert len(shown) == len(file.summary.centers)
+        for line, n, sse in zip(shown, file.summary.counts, file.summary.sse, strict=True):
+            assert line.endswith(f"; {n} rows; sse {sse:.6g}")
+        mean, deviation = file.scaler.mean[1], file.scaler.deviation[1]
+        assert f"  y: less {mean:.6g}, divided by {deviation:.6g}" in every
+        score = Score("a", "m", np.array([2, 3]), np.array([0.25, 8.0]))
+        assert "  1: 3 rows, summed squared distance 8" in describe(score, 1)
+        assert "  ... and 1 more" in describe(score, 1, most=1)
+        other = replace(file.summary, tensors={"support": np.array([0.5, 2.0, 3.0])})
+        file = replace(file, summary=other)
+        assert "  support: 0.5, 2, 3" in describe(file, 1)
+        assert "  support: 0.5, 2, ... and 1 more" in describe(file, 1, most=2)
+
+    def test_equal_rows_are_told_of(self, tmp_path):
+        np.save(tmp_path / "a.npy", np.array([[1.0], [2.0], [3.0], [4.0], [5.0], *[[91.0]] * 6]))
+        told = describe(sites.summarize(tmp_path / "a.npy", 2), 1)
+        exactly = "several equal rows with exactly these values."
+        assert f"- 1 center(s) with an sse of 0: {exactly}" in told
+
+    def test_a_model_without_counts_calls_its_rows_guesses(self, grid_sites):
+        for counts, guessed in (("exact", False), ("none", True)):
+            files = {
+                str(path): sites.summarize(path, 3, guard=Guard(5, counts))
+                for path in paths(grid_sites[0])
+            }
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CountsWarning)
+                model = sites.aggregate(files, 3)
+            told = "\n".join(describe(formats.decode(formats.encode(model)), 1))
+            assert ("rows are guesses" in told) is guessed
+            assert ("bits about its cluster" in told) is not guessed
+
 
 def unsigned(line):
     """Without fingerprints: other processors may round the last digit otherwise."""
@@ -526,6 +565,12 @@ class TestCommands:
         run("summarize a.parquet -k 3 -o a.summary")
         assert "A summary of client 'a'" in run("inspect a.summary").stdout
         assert json.loads(run("inspect a.summary --json").stdout)["lines"]
+        run("summarize a.parquet -k 25 -o many --min-cluster-size 1")
+        assert "more; --all shows them" in run("inspect many").stdout
+        for words in ("--all", "--json"):
+            whole = run(f"inspect many {words}").stdout
+            assert "--all shows them" not in whole
+            assert "  24: " in whole
         with pytest.raises(MessageError, match="what fedjigsaw writes"):
             run("inspect b.csv")
 

@@ -77,6 +77,7 @@ def demo(
         print_json({"rows": rows, "support": support, "picture": str(picture)})
         return
     _print_table([[row] for row in rows], "15 Gaussians, 10 clients, Dirichlet(0.3)")
+    out.print(f"{METHODS[DEFAULT].label}:")
     for line in describe_support(model):
         out.print(line)
     out.print(f"The whole way from data to centers, as a picture: {escape(str(picture))}")

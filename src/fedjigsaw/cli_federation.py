@@ -314,7 +314,7 @@ def report(
         print_json({**numbers, **people, "transcript": transcript})
         return
     rounds = transcript["rounds"]
-    table = Table("round", "site", "bytes up", "")
+    table = Table("round", "site", "bytes up", "notes")
     if len(rounds) > MAX_ROUNDS_SHOWN:
         for name in model.clients:
             sent = [r["bytes_up"][name] for r in rounds if name in r["bytes_up"]]

@@ -1,5 +1,6 @@
 """Commands of one round by file: stats, scaler, summarize, aggregate, assign, score, inspect."""
 
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from fedjigsaw._console import (
     print_json,
     split_names,
 )
-from fedjigsaw.describe import describe
+from fedjigsaw.describe import MAX_SHOWN, describe
 from fedjigsaw.errors import (
     CountsWarning,
     DataError,
@@ -279,6 +280,9 @@ def inspect(
         Path | None,
         typer.Option(help="Of a model made with -k auto: how k was chosen, as a picture."),
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every center and column; --json has them in any case.")
+    ] = False,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -288,7 +292,8 @@ def inspect(
     content = formats.load_scaler(file) if formats.is_json(file) else formats.load_any(file)
     if picture is not None:
         _draw_k_curve(content, file, picture)
-    lines = describe(content, file.stat().st_size)
+    most = sys.maxsize if everything or as_json else MAX_SHOWN
+    lines = describe(content, file.stat().st_size, most=most)
     if as_json:
         print_json({"file": str(file), "lines": lines})
         return

@@ -293,6 +293,7 @@ class Jigsaw(FederatedClusterer):
             support_margin=margins(centers, spread),
             objective=np.array([sse.sum()]),
             skew=np.array([shared_information(table)]),
+            **({} if received.has_counts else {"guessed_counts": np.ones(1)}),
             **({} if k_curve is None else {"k_curve": k_curve}),
         )
 
@@ -375,6 +376,11 @@ def support_of(model: Model) -> dict[str, np.ndarray] | None:
         allowed = f"{', '.join(SUPPORT)}, one number per cluster each"
         raise MessageError(complaint("support", "a model", allowed, sorted(found)))
     return found
+
+
+def knows_no_counts(model: Model) -> bool:
+    """Whether some client sent no counts, so that a model's numbers of rows are guesses."""
+    return "guessed_counts" in model.tensors
 
 
 def k_curve_of(model: Model) -> dict[str, np.ndarray] | None:

@@ -242,11 +242,12 @@ def accuracy_over_rounds(runs: Mapping[str, Run]) -> Figure:
                 label="the paper, 150 rounds",
             )
         for rows in by_split[split]:
-            color, label = METHODS[rows[-1]["method"]].color, fill(_configuration(rows[-1]), 36)
-            if label in axes.get_legend_handles_labels()[1]:
-                label = ""
+            color, told = METHODS[rows[-1]["method"]].color, fill(_configuration(rows[-1]), 36)
+            again = any(told in label for label in axes.get_legend_handles_labels()[1])
+            label = f"the same, {rows[-1]['rounds']} rounds" if again else told
+            line = "o--" if again else "o-"
             percent = {row["rounds"]: 100 * row["linear_accuracy"] for row in rows}  # the latest
-            axes.plot(*zip(*percent.items(), strict=True), "o-", ms=3, color=color, label=label)
+            axes.plot(*zip(*percent.items(), strict=True), line, ms=3, color=color, label=label)
         axes.set_title(_title(by_split[split][0][-1]))
         axes.set_xlabel("rounds")
         axes.set_xlim(left=0)
