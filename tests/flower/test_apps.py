@@ -47,6 +47,24 @@ def site(name, rows, **options):
     return client_app(lambda context: Site(name, from_array(rows, columns), **options))
 
 
+def test_what_leaves_is_kept_first(shards):
+    kept = []
+    bern = client_app(lambda context: Site("bern", from_array(shards["bern"])), keep=kept.append)
+    engine = engine_of(grid_of(shards, bern=bern), FeCA(3, random_state=5), timeout=60)
+    federate(engine)
+    assert kept == [engine.files["bern"]]
+
+
+def test_nothing_leaves_that_cannot_be_kept(shards):
+    def full(file):
+        raise OSError("No space left on device")
+
+    bern = client_app(lambda context: Site("bern", from_array(shards["bern"])), keep=full)
+    engine = engine_of(grid_of(shards, bern=bern), FeCA(3, random_state=5), timeout=60)
+    federate(engine, min_sites=2)
+    assert set(engine.files) == {"lyon", "oslo"}
+
+
 def grid_of(shards, **replaced):
     return LocalGrid({name: site(name, rows) for name, rows in shards.items()} | replaced)
 

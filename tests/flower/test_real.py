@@ -223,6 +223,8 @@ def test_two_runs_at_once_each_give_their_own_bits(clinic):
         file = formats.load(clinic.folder / label, ModelFile)
         assert file.model == in_process(clusterer, clinic.shards)
         assert (file.clients, file.n_samples) == (NAMES, 360)
+    last = CliRunner().invoke(cli.app, ["inspect", str(clinic.home / "bern" / "last.summary")])
+    assert "A summary of client 'bern'" in last.stdout
 
 
 def test_intruders_get_nowhere(clinic, tmp_path):

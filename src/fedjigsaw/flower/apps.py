@@ -61,12 +61,17 @@ FLOWER_SAYS = {
 # --------------------------------------------------------------------------------------- at a site
 
 
-def client_app(load: Callable[[Context], Site | ImageSite | PunctualSite]) -> ClientApp:
+def client_app(
+    load: Callable[[Context], Site | ImageSite | PunctualSite],
+    *,
+    keep: Callable[[SummaryFile], object] = lambda file: None,
+) -> ClientApp:
     """The half of the app that runs at a site.
 
     Parameters
     ----------
     load : finds the site's data, from Flower's context; called once per question.
+    keep : called with what is about to leave; if it fails, nothing does.
 
     Whatever goes wrong is told to the server in one word; the whole story goes to the log here.
     """
@@ -78,6 +83,7 @@ def client_app(load: Callable[[Context], Site | ImageSite | PunctualSite]) -> Cl
             told = f"round {question.broadcast.round} of {question.method}"
             logger.info("asked for %s", told)
             file = load(context).answer(question)
+            keep(file)
             sent = file.summary
             logger.info(
                 "%s: %d centers leave, %d bytes in all", told, len(sent.centers), sent.nbytes

@@ -25,6 +25,7 @@ from fedjigsaw.flower.site import load_site
 
 logger = logging.getLogger(__name__)
 
+LAST_SENT = "last.summary"  # in a site's folder: what left it last
 PROJECT = """\
 [project]
 name = "fedjigsaw-app"
@@ -70,8 +71,12 @@ def build() -> bytes:
 
 def make_client_app() -> ClientApp:
     """A site's half: it is at home in the folder that `federation site` was started with."""
-    log_to(Path(os.environ[FOLDER]) / "site.log")
-    return client_app(lambda context: load_site(json.loads(os.environ[OPTIONS])))
+    home = Path(os.environ[FOLDER])
+    log_to(home / "site.log")
+    return client_app(
+        lambda context: load_site(json.loads(os.environ[OPTIONS])),
+        keep=lambda file: formats.save(file, home / LAST_SENT),
+    )
 
 
 # ----------------------------------------------------------------------------------- at the server
