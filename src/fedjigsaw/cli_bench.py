@@ -32,7 +32,7 @@ from fedjigsaw.bench.runner import write_rows
 from fedjigsaw.bench.studies import Job, Study, find, jobs_of, studies
 from fedjigsaw.describe import describe_support
 from fedjigsaw.errors import ParameterError, complaint
-from fedjigsaw.formats import write_whole
+from fedjigsaw.files import write_whole
 from fedjigsaw.jigsaw import support_of
 from fedjigsaw.methods import DEFAULT, METHODS, make
 

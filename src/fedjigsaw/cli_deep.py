@@ -29,7 +29,8 @@ from fedjigsaw._console import (
 from fedjigsaw._inputs import real
 from fedjigsaw.bench.cells import SPLITS, Cell, deal, origin
 from fedjigsaw.errors import DataError, ParameterError, complaint
-from fedjigsaw.formats import fingerprint, write_whole
+from fedjigsaw.files import write_whole
+from fedjigsaw.formats import fingerprint
 
 if TYPE_CHECKING:
     from fedjigsaw.deep.images import ImageSet
@@ -146,17 +147,9 @@ def train(
             **_others(parse_params(setting, "--set")),
         }
     )
-    found = images.load(data, size=size)
-    found = _subset(found, subset, seed)
-    about: dict[str, Any] = {"dataset": found.name, "split": split, "n_images": len(found.train)}
-    about["image_size"] = list(found.train.shape[2:])
-    ids = None
-    if split != "central":
-        ids, dealt = _deal(found, split, alpha, clients, min_size, shards, seed, batch_size)
-        about |= dealt
-    about |= {"method": estimator.clusterer_name}
-    held = [found.train] if ids is None else [found.train, ids]
-    about["fingerprint"] = fingerprint(b"".join(array.tobytes() for array in held))
+    found = _subset(images.load(data, size=size), subset, seed)
+    ids, dealt = _deal(found, split, alpha, clients, min_size, shards, seed, batch_size)
+    about = _about(found, ids, split=split, **dealt, method=estimator.clusterer_name)
     start = checkpoint.load(output) if going_on else None
     if start is not None:
         start.check_same(estimator, about, output)
@@ -182,12 +175,7 @@ def train(
     if as_json:
         print_json(row)
         return
-    if done == rounds:
-        out.print(f"Nothing was left to do: all {rounds} rounds are done.")
-    elif row["rounds"] < rounds:
-        out.print(f"Stopped after round {row['rounds']} of {rounds}; go on with --resume.")
-    if "linear_accuracy" in row:
-        out.print(_accuracies(row))
+    _tell_end(row, done, rounds)
     out.print(f"Checkpoint of round {row['rounds']} -> {escape(str(output))}")
 
 
@@ -338,7 +326,9 @@ def _deal(
     seed: int,
     batch_size: int,
 ) -> tuple[Any, dict[str, Any]]:
-    """Who holds each image, and what a row says of that."""
+    """Who holds each image, and what a row says of that; None if all are in one place."""
+    if split == "central":
+        return None, {}
     labels = found.train_labels
     if labels is None:
         if split != "iid":
@@ -353,6 +343,18 @@ def _deal(
     return deal(labels, cell), {name: told[name] for name in names if name in told}
 
 
+def _about(found: ImageSet, ids: Any, **more: Any) -> dict[str, Any]:
+    """What a run is on: the start of its rows, and what it must be on when it goes on."""
+    held = [found.train] if ids is None else [found.train, ids]
+    return {
+        "dataset": found.name,
+        "n_images": len(found.train),
+        "image_size": list(found.train.shape[2:]),
+        **more,
+        "fingerprint": fingerprint(b"".join(array.tobytes() for array in held)),
+    }
+
+
 def _tell(run: Iterator[dict[str, Any]], done: int, rounds: int) -> Iterator[dict[str, Any]]:
     """The rows of a run, each told as it comes: progress on a terminal, a line elsewhere."""
     with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
@@ -364,6 +366,16 @@ def _tell(run: Iterator[dict[str, Any]], done: int, rounds: int) -> Iterator[dic
             if row["collapsed"]:
                 err.print("[yellow]Warning:[/] the clusters have collapsed; see docs/deepfeca.md.")
             yield row
+
+
+def _tell_end(row: dict[str, Any], done: int, rounds: int) -> None:
+    """How a run ended that began with so many rounds done."""
+    if done == rounds:
+        out.print(f"Nothing was left to do: all {rounds} rounds are done.")
+    elif row["rounds"] < rounds:
+        out.print(f"Stopped after round {row['rounds']} of {rounds}; go on with --resume.")
+    if "linear_accuracy" in row:
+        out.print(_accuracies(row))
 
 
 def _line(row: dict[str, Any], rounds: int) -> str:

@@ -37,6 +37,7 @@ from fedjigsaw.errors import (
     ParameterError,
     complaint,
 )
+from fedjigsaw.files import write_whole
 from fedjigsaw.formats import ModelFile
 from fedjigsaw.guards import COUNTS
 from fedjigsaw.methods import DEFAULT
@@ -107,9 +108,7 @@ def server(
                 )
                 if not up:
                     raise FederationError(f"The server did not start; see {home}/flower.log.")
-                formats.write_whole(
-                    home / folders.RUNNING, json.dumps({"control_port": private}).encode()
-                )
+                write_whole(home / folders.RUNNING, json.dumps({"control_port": private}).encode())
                 names = ", ".join(settings.sites)
                 say(f"Server for {names} at {settings.host}:{settings.port}. Ctrl-C ends it.")
                 process.wait()
@@ -269,7 +268,7 @@ def run(
         error = FedJigsawError(result["error"])
         error.exit_code = result["exit_code"]
         raise error
-    formats.write_whole(output, (place / "model").read_bytes())
+    write_whole(output, (place / "model").read_bytes())
     report(formats.load(output, ModelFile), result["transcript"], settings.sites, output, as_json)
 
 

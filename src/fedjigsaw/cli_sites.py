@@ -39,6 +39,7 @@ from fedjigsaw.errors import (
     ParameterError,
     complaint,
 )
+from fedjigsaw.files import write_whole
 from fedjigsaw.formats import ModelFile, Score, SummaryFile
 from fedjigsaw.guards import COUNTS, Guard
 from fedjigsaw.messages import Model
@@ -335,7 +336,7 @@ def _draw_k_curve(content: formats.Content | Scaler, file: Path, picture: Path) 
         raise ParameterError(f"--picture shows how a model's k was chosen; {file} is no model.")
     pictures.check_format(picture.suffix)
     figure = pictures.k_curve(content.model)
-    formats.write_whole(picture, pictures.render(figure, picture.suffix))
+    write_whole(picture, pictures.render(figure, picture.suffix))
 
 
 def _tell_loss(data: Path, file: SummaryFile, drop_missing: bool) -> None:

@@ -9,12 +9,10 @@ reason.
 """
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,7 +20,8 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from fedjigsaw._inputs import Floats, Ints, check_name
-from fedjigsaw.errors import DataError, FedJigsawError, MessageError, complaint
+from fedjigsaw.errors import FedJigsawError, MessageError, complaint
+from fedjigsaw.files import write_whole
 from fedjigsaw.messages import MAX_COUNT, Model, Summary
 from fedjigsaw.scaling import Scaler, Stats
 
@@ -450,34 +449,3 @@ def _numbers(header: Mapping[str, Any], name: str) -> Floats:
         return np.array(values, dtype=np.float64)
     except OverflowError as error:
         raise MessageError(complaint(name, "the file", "finite", "too large a number")) from error
-
-
-# ---------------------------------------------------------------------------------- whole or not
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file beside its place, then move it there in one step.
-
-    A reader sees the old file or the new one, never a part; an interrupted write leaves the old.
-    """
-    temporary: Path | None = None
-    try:
-        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())  # as if it had been opened in the usual way
-        temporary.replace(path)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise DataError(complaint("file", str(path), "one that can be written", reason)) from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

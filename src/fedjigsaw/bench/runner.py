@@ -18,7 +18,7 @@ from fedjigsaw.bench.cells import run
 from fedjigsaw.bench.generated import GENERATED
 from fedjigsaw.bench.studies import Job
 from fedjigsaw.errors import DataError, complaint
-from fedjigsaw.formats import write_whole
+from fedjigsaw.files import write_whole
 from fedjigsaw.locks import locked
 from fedjigsaw.threads import one_thread
 

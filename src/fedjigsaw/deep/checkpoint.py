@@ -18,7 +18,8 @@ from fedjigsaw._inputs import integer
 from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
 from fedjigsaw.deep.state import State
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, complaint
-from fedjigsaw.formats import ModelFile, write_whole
+from fedjigsaw.files import write_whole
+from fedjigsaw.formats import ModelFile
 from fedjigsaw.messages import Model
 
 FORMAT = 1

@@ -23,7 +23,7 @@ from fedjigsaw.deep.images import ImageSet
 from fedjigsaw.deep.state import State
 from fedjigsaw.deep.trainer import GPU_FEATURE_BATCH
 from fedjigsaw.errors import DataError, complaint
-from fedjigsaw.formats import write_whole
+from fedjigsaw.files import write_whole
 
 NMI_IMAGES = 10_000  # enough to follow a run by; evaluation is for the rest
 

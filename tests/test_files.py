@@ -4,7 +4,7 @@ import stat
 import pytest
 
 from fedjigsaw.errors import DataError
-from fedjigsaw.formats import write_whole
+from fedjigsaw.files import write_whole
 
 
 def test_writes_and_replaces(tmp_path):

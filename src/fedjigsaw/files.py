@@ -1,0 +1,35 @@
+"""Files are written whole or not at all."""
+
+import os
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from fedjigsaw.errors import DataError, complaint
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file beside its place, then move it there in one step.
+
+    A reader sees the old file or the new one, never a part; an interrupted write leaves the old.
+    """
+    temporary: Path | None = None
+    try:
+        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            temporary = Path(file.name)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o666 & ~_umask())  # as if it had been opened in the usual way
+        temporary.replace(path)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise DataError(complaint("file", str(path), "one that can be written", reason)) from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
