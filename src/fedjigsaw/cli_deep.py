@@ -29,7 +29,7 @@ from fedjigsaw._console import (
 from fedjigsaw._inputs import real
 from fedjigsaw.bench.cells import SPLITS, Cell, deal, origin
 from fedjigsaw.errors import DataError, ParameterError, complaint
-from fedjigsaw.files import write_whole
+from fedjigsaw.files import add_row, write_whole
 from fedjigsaw.formats import fingerprint
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def evaluate(
     row = {**about, "rounds": loaded.state.round, "seed": loaded.state.seed, **numbers}
     row |= {"evaluated_on": found.name, "config": method.configuration(), **made_by}
     if rows_file is not None:
-        sessions.add_row(rows_file, row)
+        add_row(rows_file, row)
     if as_json:
         print_json(row)
         return

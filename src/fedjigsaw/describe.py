@@ -79,14 +79,11 @@ def _exposed(file: SummaryFile) -> Iterator[str]:
     alone = 0 if summary.counts is None else int((summary.counts == 1).sum())
     if alone:
         yield f"- {alone} center(s) with a count of 1: a cluster of one row IS that row."
-    points = 0 if summary.radii is None else int((summary.radii == 0).sum())
-    if points:
-        rows = "several equal rows" if guarded else "one row, or several equal ones,"
-        yield f"- {points} center(s) with a radius of 0: {rows} with exactly these values."
-    equal = 0 if summary.sse is None else int((summary.sse == 0).sum())
-    if equal:
-        rows = "several equal rows" if guarded else "one row, or several equal ones,"
-        yield f"- {equal} center(s) with an sse of 0: {rows} with exactly these values."
+    rows = "several equal rows" if guarded else "one row, or several equal ones,"
+    for what, values in (("a radius", summary.radii), ("an sse", summary.sse)):
+        points = 0 if values is None else int((values == 0).sum())
+        if points:
+            yield f"- {points} center(s) with {what} of 0: {rows} with exactly these values."
 
 
 def _is_sent(values: object) -> bool:

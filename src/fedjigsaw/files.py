@@ -1,8 +1,11 @@
-"""Files are written whole or not at all."""
+"""Files are written whole or not at all; rows are added line by line."""
 
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import Any
 
 from fedjigsaw.errors import DataError, complaint
 
@@ -22,11 +25,24 @@ def write_whole(path: Path, content: bytes) -> None:
         temporary.chmod(0o666 & ~_umask())  # as if it had been opened in the usual way
         temporary.replace(path)
     except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise DataError(complaint("file", str(path), "one that can be written", reason)) from error
+        raise _refused(path, error) from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def add_row(path: Path, row: Mapping[str, Any]) -> None:
+    """Add a line of JSON to a file; one that was cut off is for its reader to pass over."""
+    try:
+        with path.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+    except OSError as error:
+        raise _refused(path, error) from error
+
+
+def _refused(path: Path, error: OSError) -> DataError:
+    reason = error.strerror or type(error).__name__
+    return DataError(complaint("file", str(path), "one that can be written", reason))
 
 
 def _umask() -> int:

@@ -101,11 +101,11 @@ def test_all_heads_search_with_what_is_brought():
 
 def test_where_a_search_is_brought_nothing_runs_side_by_side():
     """Neither heads nor lanes: a GPU does what one thread orders sooner than what several do."""
-    inside, most, seen = Lock(), [], []
+    inside, alone, seen = Lock(), [], []
 
     def work(head, rng):
         assert {pool["num_threads"] for pool in threadpool_info()} == {1}
-        most.append(inside.acquire(blocking=False))
+        alone.append(inside.acquire(blocking=False))
         sleep(0.002)
         inside.release()
         seen.append((get_ident(), int(rng.integers(2**60))))
@@ -116,7 +116,7 @@ def test_where_a_search_is_brought_nothing_runs_side_by_side():
 
     with ThreadPoolExecutor(4) as lanes:
         assert list(lanes.map(lane, range(4))) == [[0, 1, 2]] * 4
-    assert most == [True] * 12
+    assert alone == [True] * 12
     by_lane = {thread: {d for t, d in seen if t == thread} for thread, _ in seen}
     usual = heads.for_each(
         lambda _, rng: int(rng.integers(2**60)), 3, np.random.default_rng(0), None

@@ -18,7 +18,7 @@ from fedjigsaw.bench.cells import run
 from fedjigsaw.bench.generated import GENERATED
 from fedjigsaw.bench.studies import Job
 from fedjigsaw.errors import DataError, complaint
-from fedjigsaw.files import write_whole
+from fedjigsaw.files import add_row, write_whole
 from fedjigsaw.locks import locked
 from fedjigsaw.threads import one_thread
 
@@ -113,7 +113,7 @@ def run_jobs(
             for future in as_completed(futures):
                 job = futures[future]
                 try:
-                    _append(result_file(folder, job.study), future.result())
+                    add_row(result_file(folder, job.study), future.result())
                 except Exception as error:  # whatever it was, the other cells are not to blame
                     failures.append(f"{job.key}: {error}")
                 progress()
@@ -159,11 +159,6 @@ def _alone(names: Iterable[str], folder: Path) -> Iterator[None]:
             except OSError as error:
                 raise DataError(f"No rows can be written to {folder}: {error.strerror}.") from error
         yield
-
-
-def _append(path: Path, row: Row) -> None:
-    with path.open("a") as file:
-        file.write(json.dumps(row) + "\n")
 
 
 def _put_in_order(path: Path, jobs: Sequence[Job]) -> None:

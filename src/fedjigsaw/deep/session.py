@@ -23,7 +23,7 @@ from fedjigsaw.deep.images import ImageSet
 from fedjigsaw.deep.state import State
 from fedjigsaw.deep.trainer import GPU_FEATURE_BATCH
 from fedjigsaw.errors import DataError, complaint
-from fedjigsaw.files import write_whole
+from fedjigsaw.files import add_row, write_whole
 
 NMI_IMAGES = 10_000  # enough to follow a run by; evaluation is for the rest
 
@@ -121,16 +121,6 @@ class Session:
             write_whole(self.rows, f"{json.dumps(row)}\n".encode())
         elif self.rows is not None:
             add_row(self.rows, row)
-
-
-def add_row(path: Path, row: Mapping[str, Any]) -> None:
-    """Add a line to a file of rows."""
-    try:
-        with path.open("a") as file:
-            file.write(json.dumps(row) + "\n")
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise DataError(complaint("file", str(path), "one that can be written", reason)) from error
 
 
 def evaluate(

@@ -31,7 +31,7 @@ from flwr.supercore.fab import Fab
 from fedjigsaw._inputs import integer, real
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.errors import FederationError, ParameterError, complaint
-from fedjigsaw.files import write_whole
+from fedjigsaw.files import add_row, write_whole
 from fedjigsaw.flower.apps import check_federated
 from fedjigsaw.flower.federation import APP, CA, RUNNING, ServerSettings
 from fedjigsaw.flower.site import DEEP
@@ -108,8 +108,7 @@ def job_folder(home: Path, name: str) -> Path:
 
 def append_event(folder: Path, event: str, site: str, detail: str) -> None:
     line = {"time": time(), "event": event, "site": site, "detail": detail}
-    with (folder / "events.jsonl").open("a") as file:
-        file.write(json.dumps(line) + "\n")
+    add_row(folder / "events.jsonl", line)
 
 
 def write_result(folder: Path, **result: Any) -> None:
