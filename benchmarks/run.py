@@ -23,15 +23,15 @@ import pyarrow.parquet
 
 from fedjigsaw import FeCA, Jigsaw
 from fedjigsaw._inputs import Floats, Ints, stream
+from fedjigsaw._threads import one_thread
 from fedjigsaw.bench.cells import origin
 from fedjigsaw.bench.runner import compute, read_rows, write_rows
 from fedjigsaw.bench.studies import Job, studies
 from fedjigsaw.datasets import SOURCES, gaussian_grid
-from fedjigsaw.formats import ModelFile, save
-from fedjigsaw.kmeans import _labels, assign
+from fedjigsaw.io.formats import ModelFile, save
+from fedjigsaw.kernels.kmeans import _labels, assign
+from fedjigsaw.kernels.structure import empirical_radii, group_by_radius
 from fedjigsaw.messages import Broadcast, Model, Summary
-from fedjigsaw.structure import empirical_radii, group_by_radius
-from fedjigsaw.threads import one_thread
 
 RESULTS = Path(__file__).parent.parent / "results" / "benchmarks.jsonl"
 Row = dict[str, Any]
@@ -256,7 +256,7 @@ def federation(n_rows: int = 5000, k: int = 15, turns: int = 3) -> Iterator[Row]
     :class:`FeCA` alone.
     """
     from fedjigsaw.flower import bundle, jobs, processes
-    from fedjigsaw.flower import federation as folders
+    from fedjigsaw.flower import folders as folders
 
     data = gaussian_grid(3 * n_rows)
     shards = {name: data.X[m::3] for m, name in enumerate(("bern", "lyon", "oslo"))}

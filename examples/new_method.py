@@ -11,7 +11,7 @@ import numpy as np
 
 from fedjigsaw._inputs import Floats, Rule, integer, seed_source
 from fedjigsaw.base import FederatedClusterer
-from fedjigsaw.kmeans import kmeans
+from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.messages import Broadcast, Model, Summary
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from fedjigsaw import datasets, metrics
 from fedjigsaw.errors import DatasetError, ParameterError
-from fedjigsaw.kmeans import assign
+from fedjigsaw.kernels.kmeans import assign
 
 
 class TestGaussianGrid:

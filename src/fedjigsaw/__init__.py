@@ -10,15 +10,15 @@
 
 from fedjigsaw import datasets, metrics, partition
 from fedjigsaw.base import FederatedClusterer
-from fedjigsaw.central import CentralKMeans
 from fedjigsaw.engine import Client, Engine, ProcessEngine, SerialEngine, run_rounds
 from fedjigsaw.errors import CountsWarning, FedJigsawError, FewerClustersWarning
-from fedjigsaw.feca import FeCA
-from fedjigsaw.fuzzy import FuzzyCMeans
-from fedjigsaw.jigsaw import Jigsaw
-from fedjigsaw.kfed import KFed
-from fedjigsaw.match_averaging import MatchAveraging
 from fedjigsaw.messages import Broadcast, Failure, Model, Summary, Transcript
+from fedjigsaw.methods.central import CentralKMeans
+from fedjigsaw.methods.feca import FeCA
+from fedjigsaw.methods.fuzzy import FuzzyCMeans
+from fedjigsaw.methods.jigsaw import Jigsaw
+from fedjigsaw.methods.kfed import KFed
+from fedjigsaw.methods.match_averaging import MatchAveraging
 
 __version__ = "0.1.0"
 

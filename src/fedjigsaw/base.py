@@ -31,9 +31,9 @@ from fedjigsaw._inputs import (
 )
 from fedjigsaw.engine import Client, Engine, SerialEngine, run_rounds
 from fedjigsaw.errors import DataError, FewerClustersWarning, ParameterError, complaint
-from fedjigsaw.kmeans import assign as nearest
-from fedjigsaw.kmeans import count_distinct
-from fedjigsaw.matching import pairwise_distances
+from fedjigsaw.kernels.kmeans import assign as nearest
+from fedjigsaw.kernels.kmeans import count_distinct
+from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary, Transcript
 
 ASSIGN = one_of("nearest", "local")  # the rule for the parameter `assign`

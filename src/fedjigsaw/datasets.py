@@ -19,7 +19,7 @@ import numpy as np
 
 from fedjigsaw._inputs import Floats, Ints, generator, integer, real
 from fedjigsaw.errors import DatasetError, ParameterError, complaint
-from fedjigsaw.kmeans import assign
+from fedjigsaw.kernels.kmeans import assign
 
 SSETS_HOME = "https://cs.uef.fi/sipu/datasets/"
 SSETS_FILES = ("s1.txt", "s2.txt", "s3.txt", "s4.txt", "s-originals.zip")

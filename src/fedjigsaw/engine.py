@@ -20,8 +20,8 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 
 from fedjigsaw._inputs import Floats, integer, stream
+from fedjigsaw._threads import one_thread
 from fedjigsaw.errors import MessageError, ParameterError, QuorumError, complaint
-from fedjigsaw.guards import Guard
 from fedjigsaw.messages import (
     Broadcast,
     Failure,
@@ -31,7 +31,7 @@ from fedjigsaw.messages import (
     Transcript,
     check_same_width,
 )
-from fedjigsaw.threads import one_thread
+from fedjigsaw.privacy.guard import Guard
 
 logger = logging.getLogger(__name__)
 

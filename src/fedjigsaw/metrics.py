@@ -11,8 +11,8 @@ import numpy as np
 
 from fedjigsaw._inputs import Floats
 from fedjigsaw.errors import DataError, complaint
-from fedjigsaw.kmeans import assign
-from fedjigsaw.matching import match
+from fedjigsaw.kernels.kmeans import assign
+from fedjigsaw.kernels.matching import match
 
 
 def center_mse(found: Any, true: Any) -> float:

@@ -5,7 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedjigsaw import formats, scaling, sites
+from fedjigsaw import sites
+from fedjigsaw.io import formats
+from fedjigsaw.kernels import scaling
 
 OLD = Path(__file__).parents[1] / "data" / "format-1"
 

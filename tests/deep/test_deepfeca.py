@@ -14,9 +14,9 @@ from fedjigsaw.deep.parameters import Step
 from fedjigsaw.deep.session import evaluate
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import DataError, ParameterError
-from fedjigsaw.guards import Guard
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import METHODS
+from fedjigsaw.privacy.guard import Guard
 
 FEDERATED = [name for name, entry in METHODS.items() if not entry.cls.pools_data]
 
@@ -295,7 +295,7 @@ def test_bad_images(small, bad):
 
 def test_clustering_on_the_device_leads_to_the_same_kind_of_run(small, few, monkeypatch):
     """What a GPU does, here on the CPU: k-means by torch at clients and server."""
-    from fedjigsaw.deep.lloyd import DeviceSearch
+    from fedjigsaw.deep.device_kmeans import DeviceSearch
 
     images, clients = few
     own = small([6, 4]).fit(images, clients=clients)

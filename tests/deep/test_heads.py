@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info
 
 from fedjigsaw.deep import heads
 from fedjigsaw.errors import DataError, MessageError
-from fedjigsaw.kmeans import kmeans
+from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.messages import Broadcast, Model, Summary
 
 

@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 from flwr.app import RecordDict
 
-from fedjigsaw import CentralKMeans, FeCA, FuzzyCMeans, Jigsaw, formats
-from fedjigsaw.describe import describe
+from fedjigsaw import CentralKMeans, FeCA, FuzzyCMeans, Jigsaw
 from fedjigsaw.errors import DataError, ParameterError, QuorumError
 from fedjigsaw.flower import apps, records
 from fedjigsaw.flower.apps import FlowerEngine, client_app, federate, server_app
 from fedjigsaw.flower.site import Site
-from fedjigsaw.formats import ModelFile
-from fedjigsaw.guards import Guard
+from fedjigsaw.io import formats
+from fedjigsaw.io.formats import ModelFile
+from fedjigsaw.io.tables import from_array
+from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.methods import METHODS
-from fedjigsaw.scaling import Scaler
-from fedjigsaw.tables import from_array
+from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.report.inspection import describe
 from flower_doubles import LocalGrid, context
 
 OFF = Guard(min_cluster_size=1)

@@ -9,16 +9,17 @@ pytest.importorskip("torch")
 from dataclasses import replace
 from types import SimpleNamespace
 
-from fedjigsaw import cli, formats
+from fedjigsaw import cli
 from fedjigsaw.deep import DeepFeCA, checkpoint, images
-from fedjigsaw.describe import describe
 from fedjigsaw.errors import DataError, MessageError, ParameterError, QuorumError
 from fedjigsaw.flower import apps, jobs, records
 from fedjigsaw.flower.apps import FlowerEngine, client_app, federate
 from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.site import DEEP, ImageSite, Site, load_site
+from fedjigsaw.io import formats
+from fedjigsaw.io.tables import from_array
 from fedjigsaw.messages import Broadcast, Model
-from fedjigsaw.tables import from_array
+from fedjigsaw.report.inspection import describe
 from flower_doubles import LocalGrid
 
 NAMES = ("bern", "lyon")

@@ -33,7 +33,8 @@ from flwr.supernode.nodestate.in_memory_nodestate import InMemoryNodeState
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from fedjigsaw import cli, cli_federation, formats
+from fedjigsaw import cli
+from fedjigsaw.cli import federation as cli_federation
 from fedjigsaw.errors import (
     DataError,
     ExtraError,
@@ -41,10 +42,11 @@ from fedjigsaw.errors import (
     FedJigsawError,
     ParameterError,
 )
-from fedjigsaw.flower import bundle, federation, jobs, processes, supernode
+from fedjigsaw.flower import bundle, folders, jobs, processes, supernode
 from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.site import PunctualSite, Site, load_site
 from fedjigsaw.flower.superlink import MAX_REQUEST, Gate, deliver_until_confirmed, take_over
+from fedjigsaw.io import formats
 from fedjigsaw.messages import Broadcast
 from flower_doubles import LocalGrid, context
 
@@ -52,13 +54,13 @@ from flower_doubles import LocalGrid, context
 @pytest.fixture
 def clinic(tmp_path):
     folder = tmp_path / "clinic"
-    federation.init(folder, ["bern", "lyon"], "127.0.0.1", 9092, b"an app")
+    folders.init(folder, ["bern", "lyon"], "127.0.0.1", 9092, b"an app")
     return folder
 
 
 class TestInit:
     def test_every_site_gets_its_own_key_and_the_server_knows_it(self, clinic):
-        settings = federation.ServerSettings.load(clinic / "server")
+        settings = folders.ServerSettings.load(clinic / "server")
         assert list(settings.sites) == ["bern", "lyon"]
         privates = [
             load_ssh_private_key((clinic / name / "site.key").read_bytes(), None)
@@ -75,7 +77,7 @@ class TestInit:
         assert not list((clinic / "bern").glob("server*"))
 
     def test_sites_pin_the_app(self, clinic):
-        settings = federation.SiteSettings.load(clinic / "bern")
+        settings = folders.SiteSettings.load(clinic / "bern")
         assert settings.app == sha256(b"an app").hexdigest()
         assert (settings.name, settings.host, settings.port) == ("bern", "127.0.0.1", 9092)
 
@@ -105,25 +107,25 @@ class TestInit:
     )
     def test_bad_parameters_make_nothing(self, sites, host, port, tmp_path):
         with pytest.raises(ParameterError):
-            federation.init(tmp_path / "new", sites, host, port, b"")
+            folders.init(tmp_path / "new", sites, host, port, b"")
         assert not list(tmp_path.iterdir())
 
     def test_a_site_without_its_key_is_told_so(self, clinic):
         (clinic / "bern" / "site.key").unlink()
         with pytest.raises(FederationError, match="must be the key of the site"):
-            federation.SiteSettings.load(clinic / "bern")
+            folders.SiteSettings.load(clinic / "bern")
 
     def test_what_is_there_is_kept(self, clinic, tmp_path):
         with pytest.raises(DataError, match="is kept"):
-            federation.init(clinic, ["a"], "a.org", 1, b"")
+            folders.init(clinic, ["a"], "a.org", 1, b"")
         assert (clinic / "bern").is_dir()
         (tmp_path / "file").write_text("x")
         with pytest.raises(DataError, match="is kept"):
-            federation.init(tmp_path / "file", ["a"], "a.org", 1, b"")
+            folders.init(tmp_path / "file", ["a"], "a.org", 1, b"")
         with pytest.raises(DataError, match="no folder"):
-            federation.init(tmp_path / "no" / "new", ["a"], "a.org", 1, b"")
+            folders.init(tmp_path / "no" / "new", ["a"], "a.org", 1, b"")
         (tmp_path / "empty").mkdir()
-        federation.init(tmp_path / "empty", ["a"], "::1", 1, b"")
+        folders.init(tmp_path / "empty", ["a"], "::1", 1, b"")
         assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
     @pytest.mark.parametrize(
@@ -134,9 +136,9 @@ class TestInit:
     def test_settings_of_others_are_refused(self, clinic, text):
         (clinic / "bern" / "settings.json").write_text(text)
         with pytest.raises(FederationError, match="settings.json"):
-            federation.SiteSettings.load(clinic / "bern")
+            folders.SiteSettings.load(clinic / "bern")
         with pytest.raises(FederationError, match="federation init"):
-            federation.ServerSettings.load(clinic / "lyon")
+            folders.ServerSettings.load(clinic / "lyon")
 
 
 @pytest.fixture
@@ -181,7 +183,7 @@ class TestCertificates:
             processes.answers("127.0.0.2", port, clinic / "bern" / "ca.crt")
 
     def test_another_authority_is_refused(self, clinic, tls_server, tmp_path):
-        federation.init(tmp_path / "other", ["bern"], "127.0.0.1", 9092, b"")
+        folders.init(tmp_path / "other", ["bern"], "127.0.0.1", 9092, b"")
         port = tls_server(tmp_path / "other" / "server")
         with pytest.raises(FederationError, match="not the one that this folder was made for"):
             processes.answers("127.0.0.1", port, clinic / "bern" / "ca.crt")
@@ -577,7 +579,7 @@ class TestCommands:
         done = self.run("init", tmp_path / "new", "--sites", "a,b", "--host", "10.1.2.3")
         assert done.exit_code == 0, done.output
         assert "goes to b" in done.output
-        settings = federation.ServerSettings.load(tmp_path / "new" / "server")
+        settings = folders.ServerSettings.load(tmp_path / "new" / "server")
         assert (settings.host, settings.port) == ("10.1.2.3", 9092)
 
     @pytest.mark.parametrize("verb", ["run", "status"])

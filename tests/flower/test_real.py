@@ -30,12 +30,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from flwr.cli.build import build_fab_from_files
 from typer.testing import CliRunner
 
-from fedjigsaw import FuzzyCMeans, Jigsaw, cli, formats
+from fedjigsaw import FuzzyCMeans, Jigsaw, cli
 from fedjigsaw.errors import FedJigsawError
-from fedjigsaw.flower import bundle, federation, jobs
+from fedjigsaw.flower import bundle, folders, jobs
 from fedjigsaw.flower.processes import environment, free_port
 from fedjigsaw.flower.superlink import MAX_REQUEST
-from fedjigsaw.formats import ModelFile
+from fedjigsaw.io import formats
+from fedjigsaw.io.formats import ModelFile
 
 COMMAND = str(Path(sys.executable).parent / "fedjigsaw")
 SECRET = "patient 4711"
@@ -74,7 +75,7 @@ class Clinic:
         self.shards = shards
         self.parts = {}
         self.home = folder / "clinic"
-        federation.init(self.home, NAMES, "127.0.0.1", free_port(), bundle.build())
+        folders.init(self.home, NAMES, "127.0.0.1", free_port(), bundle.build())
         for name, rows in shards.items():
             table = pa.table({"age": rows[:, 0], "dose": rows[:, 1]})
             if name == "lyon":
@@ -146,7 +147,7 @@ class Clinic:
     def connected(self):
         home = self.home / "server"
         with jobs.control(home) as client:
-            sites = jobs.connected_sites(client, federation.ServerSettings.load(home))
+            sites = jobs.connected_sites(client, folders.ServerSettings.load(home))
         return [name for name, there in sites.items() if there]
 
     def in_server(self, text):
@@ -228,7 +229,7 @@ def test_two_runs_at_once_each_give_their_own_bits(clinic):
 
 
 def test_intruders_get_nowhere(clinic, tmp_path):
-    port = federation.SiteSettings.load(clinic.home / "bern").port
+    port = folders.SiteSettings.load(clinic.home / "bern").port
     # one who knows the authority, and has no key
     no_key = subprocess.Popen(
         [Path(sys.executable).parent / "flower-supernode", "--superlink", f"127.0.0.1:{port}",
@@ -251,7 +252,7 @@ def test_intruders_get_nowhere(clinic, tmp_path):
     )
     clinic.start_site("unknown", unknown, clinic.folder / "bern.csv")
     # one who was made for a server of another authority
-    federation.init(clinic.folder / "other", ["foreign"], "127.0.0.1", port, bundle.build())
+    folders.init(clinic.folder / "other", ["foreign"], "127.0.0.1", port, bundle.build())
     clinic.start_site("foreign", clinic.folder / "other" / "foreign", clinic.folder / "bern.csv")
     assert clinic.parts.pop("foreign").wait(PATIENCE) == 8
     assert "not the one that this folder was made for" in clinic.output("foreign")
@@ -264,7 +265,7 @@ def test_intruders_get_nowhere(clinic, tmp_path):
 
 
 def test_the_port_of_the_sites_serves_sites_alone(clinic):
-    settings = federation.SiteSettings.load(clinic.home / "bern")
+    settings = folders.SiteSettings.load(clinic.home / "bern")
     trust = ssl.create_default_context(cafile=clinic.home / "bern" / "ca.crt")
     control = json.loads((clinic.home / "server" / "running.json").read_text())["control_port"]
     with httpx.Client(verify=trust, trust_env=False) as client:

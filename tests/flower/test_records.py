@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
-from fedjigsaw import Summary, formats, sites
+from fedjigsaw import Summary, sites
 from fedjigsaw.errors import (
     DataError,
     DataTypeError,
@@ -18,9 +18,10 @@ from fedjigsaw.errors import (
 )
 from fedjigsaw.flower import records
 from fedjigsaw.flower.records import Question
-from fedjigsaw.guards import Guard
+from fedjigsaw.io import formats
+from fedjigsaw.io.tables import from_array
 from fedjigsaw.messages import Broadcast, Model
-from fedjigsaw.tables import from_array
+from fedjigsaw.privacy.guard import Guard
 
 MODEL = Model([[1.0, 2.0]], "feca", {"n_clusters": 1}, ("x0", "x1"), {"t": np.arange(3.0)})
 ROWS = np.random.default_rng(0).normal(size=(40, 2))

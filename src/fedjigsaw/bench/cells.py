@@ -20,11 +20,11 @@ from fedjigsaw import datasets, metrics, partition
 from fedjigsaw._inputs import Ints, one_of, stream
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.errors import FewerClustersWarning, ParameterError, complaint
-from fedjigsaw.jigsaw import k_curve_of
-from fedjigsaw.kmeans import assign, backend, cluster_means
-from fedjigsaw.matching import pairwise_distances
+from fedjigsaw.io.tables import open_table
+from fedjigsaw.kernels.kmeans import assign, backend, cluster_means
+from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.methods import make
-from fedjigsaw.tables import open_table
+from fedjigsaw.methods.jigsaw import k_curve_of
 
 SPLITS = ("iid", "dirichlet", "shards")
 MEASURED = (

@@ -32,7 +32,7 @@ from fedjigsaw.bench.pictures import render
 from fedjigsaw.bench.runner import read_rows, result_file
 from fedjigsaw.bench.studies import SSETS, THREE, paper_tables, studies
 from fedjigsaw.errors import DataError, complaint
-from fedjigsaw.files import write_whole
+from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.methods import METHODS
 
 

@@ -16,9 +16,9 @@ from fedjigsaw._inputs import Floats, Ints, rows_by_client
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import ExtraError, ParameterError, complaint
-from fedjigsaw.jigsaw import Jigsaw, k_curve_of, runner_up
 from fedjigsaw.messages import Model, Summary
 from fedjigsaw.methods import DEFAULT, METHODS
+from fedjigsaw.methods.jigsaw import Jigsaw, k_curve_of, runner_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

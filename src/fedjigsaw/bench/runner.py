@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from fedjigsaw import datasets
+from fedjigsaw._threads import one_thread
 from fedjigsaw.bench.cells import run
 from fedjigsaw.bench.generated import GENERATED
 from fedjigsaw.bench.studies import Job
 from fedjigsaw.errors import DataError, complaint
-from fedjigsaw.files import add_row, write_whole
-from fedjigsaw.locks import locked
-from fedjigsaw.threads import one_thread
+from fedjigsaw.io.atomic import add_row, write_whole
+from fedjigsaw.io.locks import locked
 
 Row = dict[str, Any]
 

@@ -11,11 +11,11 @@ except ImportError as error:
     advice = "Install it with `pip install 'fedjigsaw[deep]'`."
     raise ExtraError(complaint("torch", "fedjigsaw.deep", "installed", "none", advice)) from error
 
+from fedjigsaw._threads import find_libraries_again
 from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
 from fedjigsaw.deep.images import ImageSet
 from fedjigsaw.deep.parameters import check_device
 from fedjigsaw.deep.state import State
-from fedjigsaw.threads import find_libraries_again
 
 find_libraries_again()  # torch has brought its own
 

@@ -13,13 +13,13 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError, safe_open
 
-from fedjigsaw import formats
 from fedjigsaw._inputs import integer
 from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
 from fedjigsaw.deep.state import State
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, complaint
-from fedjigsaw.files import write_whole
-from fedjigsaw.formats import ModelFile
+from fedjigsaw.io import formats
+from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.messages import Model
 
 FORMAT = 1

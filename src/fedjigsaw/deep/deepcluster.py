@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedjigsaw.deep.augment import Augment, Strength
-from fedjigsaw.deep.lloyd import nearest
+from fedjigsaw.deep.device_kmeans import nearest
 
 ABSENT = -1e4  # the logit of a center that is not there
 

@@ -29,15 +29,15 @@ from fedjigsaw._inputs import Ints, resolve_seed, rows_by_client
 from fedjigsaw.base import EngineFactory
 from fedjigsaw.deep import heads, server
 from fedjigsaw.deep.deepcluster import Prototypes
+from fedjigsaw.deep.device_kmeans import DeviceSearch
 from fedjigsaw.deep.images import check_images
-from fedjigsaw.deep.lloyd import DeviceSearch
 from fedjigsaw.deep.parameters import DeepParameters, Step
 from fedjigsaw.deep.state import State, describe
 from fedjigsaw.deep.trainer import OnDevice, Trainer, Trainers, own_stream
 from fedjigsaw.engine import Client, Engine, SerialEngine, ThreadEngine, run_rounds
 from fedjigsaw.errors import DataError, DivergedError, ParameterError, complaint
-from fedjigsaw.guards import merge_small
 from fedjigsaw.messages import Broadcast, Model, Round, Summary, Transcript
+from fedjigsaw.privacy.guard import merge_small
 
 
 class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]

@@ -13,7 +13,7 @@ from fedjigsaw.deep.checkpoint import Checkpoint
 from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.network import Network, build
 from fedjigsaw.errors import ExtraError, ParameterError, complaint
-from fedjigsaw.files import write_whole
+from fedjigsaw.io.atomic import write_whole
 
 ENDINGS = (".onnx", ".safetensors")
 

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedjigsaw._inputs import Floats
+from fedjigsaw._threads import one_thread, one_thread_inside
 from fedjigsaw.errors import MessageError, complaint
-from fedjigsaw.kmeans import Search, searching_with
+from fedjigsaw.kernels.kmeans import Search, searching_with
 from fedjigsaw.messages import Broadcast, Model, Summary, Tensors
-from fedjigsaw.threads import one_thread, one_thread_inside
 
 OPTIONAL = ("radii", "counts", "sse")
 _ORDERING = Lock()  # held while heads are clustered with a search that was brought

@@ -15,7 +15,7 @@ from fedjigsaw._inputs import Floats
 from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.network import build
 from fedjigsaw.errors import MessageError, complaint
-from fedjigsaw.matching import pairwise_distances
+from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Model, Summary, Tensors
 
 STATISTICS = ("running_mean", "running_var")  # how the names of batch-norm statistics end

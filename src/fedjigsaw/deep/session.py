@@ -23,7 +23,7 @@ from fedjigsaw.deep.images import ImageSet
 from fedjigsaw.deep.state import State
 from fedjigsaw.deep.trainer import GPU_FEATURE_BATCH
 from fedjigsaw.errors import DataError, complaint
-from fedjigsaw.files import add_row, write_whole
+from fedjigsaw.io.atomic import add_row, write_whole
 
 NMI_IMAGES = 10_000  # enough to follow a run by; evaluation is for the rest
 

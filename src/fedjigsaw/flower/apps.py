@@ -23,7 +23,6 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedjigsaw import formats
 from fedjigsaw._inputs import real, resolve_seed
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.engine import Reply, run_rounds
@@ -31,7 +30,8 @@ from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, compl
 from fedjigsaw.flower import records
 from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.site import DEEP, ImageSite, PunctualSite, Site
-from fedjigsaw.formats import MAX_BYTES, ModelFile, SummaryFile
+from fedjigsaw.io import formats
+from fedjigsaw.io.formats import MAX_BYTES, ModelFile, SummaryFile
 from fedjigsaw.messages import MAX_COUNT, Broadcast, Failure, Model, Transcript
 from fedjigsaw.methods import METHODS
 

@@ -15,13 +15,13 @@ from flwr.cli.build import build_fab_from_files
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedjigsaw import formats
 from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.flower.apps import FlowerEngine, client_app, federate
-from fedjigsaw.flower.federation import ServerSettings
+from fedjigsaw.flower.folders import ServerSettings
 from fedjigsaw.flower.jobs import Job, append_event, job_folder, write_result
 from fedjigsaw.flower.processes import FOLDER, OPTIONS, log_to
 from fedjigsaw.flower.site import load_site
+from fedjigsaw.io import formats
 
 logger = logging.getLogger(__name__)
 

@@ -31,10 +31,10 @@ from flwr.supercore.fab import Fab
 from fedjigsaw._inputs import integer, real
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.errors import FederationError, ParameterError, complaint
-from fedjigsaw.files import add_row, write_whole
 from fedjigsaw.flower.apps import check_federated
-from fedjigsaw.flower.federation import APP, CA, RUNNING, ServerSettings
+from fedjigsaw.flower.folders import APP, CA, RUNNING, ServerSettings
 from fedjigsaw.flower.site import DEEP
+from fedjigsaw.io.atomic import add_row, write_whole
 from fedjigsaw.messages import MAX_COUNT
 from fedjigsaw.methods import make
 

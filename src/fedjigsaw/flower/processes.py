@@ -14,7 +14,7 @@ from threading import Thread
 from time import monotonic, sleep
 
 from fedjigsaw.errors import FederationError, complaint
-from fedjigsaw.locks import locked
+from fedjigsaw.io.locks import locked
 
 GRACE_SECONDS = 6.0
 NEVER_CONNECTED = 3  # how a site's process ends that the server did not let in

@@ -1,7 +1,7 @@
 """Questions and answers as Flower's records: the only file that knows what those look like.
 
 A record holds one small JSON text and, where there are numbers, the bytes of a file of
-:mod:`fedjigsaw.formats`. So what comes over the network is checked by the very code that checks
+:mod:`fedjigsaw.io.formats`. So what comes over the network is checked by the very code that checks
 files: format version, size, every field. What fails at a site leaves it as one word out of
 :data:`REASONS`, never as the text of an error, which may hold a path or a value.
 """
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from flwr.app import ConfigRecord, RecordDict
 
-from fedjigsaw import formats
 from fedjigsaw._inputs import real
 from fedjigsaw.errors import (
     DataError,
@@ -24,7 +23,8 @@ from fedjigsaw.errors import (
     ParameterError,
     complaint,
 )
-from fedjigsaw.formats import FORMAT, MAX_BYTES, ModelFile, SummaryFile
+from fedjigsaw.io import formats
+from fedjigsaw.io.formats import FORMAT, MAX_BYTES, ModelFile, SummaryFile
 from fedjigsaw.messages import Broadcast, Model
 
 KEY = "fedjigsaw"

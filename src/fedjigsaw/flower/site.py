@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedjigsaw import formats, sites
+from fedjigsaw import sites
 from fedjigsaw._inputs import check_name, integer
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import DataError, MessageError, ParameterError, complaint
-from fedjigsaw.formats import SummaryFile
-from fedjigsaw.guards import Guard
-from fedjigsaw.scaling import Scaler
-from fedjigsaw.tables import Table, open_table
+from fedjigsaw.io import formats
+from fedjigsaw.io.formats import SummaryFile
+from fedjigsaw.io.tables import Table, open_table
+from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.privacy.guard import Guard
 
 if TYPE_CHECKING:
     from fedjigsaw.flower.records import Question
@@ -32,7 +33,7 @@ class Site:
     Parameters
     ----------
     name : what the transcript shows and what the site's random stream hangs on.
-    data : a CSV, Parquet, NPY or NPZ file, or :func:`fedjigsaw.tables.from_array` of rows.
+    data : a CSV, Parquet, NPY or NPZ file, or :func:`fedjigsaw.io.tables.from_array` of rows.
     columns, scaler, guard, max_rows, drop_missing : as in :func:`fedjigsaw.sites.summarize`.
     """
 

@@ -19,9 +19,9 @@ import uvicorn
 from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL, NOOP_ACCOUNT_NAME, NOOP_FLWR_AID
 from flwr.superlink.main import create_app
 
-from fedjigsaw.flower.federation import CA, CERTIFICATE, KEY, ServerSettings
+from fedjigsaw.flower.folders import CA, CERTIFICATE, KEY, ServerSettings
 from fedjigsaw.flower.processes import end_with_parent
-from fedjigsaw.formats import MAX_BYTES
+from fedjigsaw.io.formats import MAX_BYTES
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

@@ -34,7 +34,7 @@ from flwr.supercore.inflatable.inflatable_object import (
     no_object_id_recompute,
 )
 
-from fedjigsaw.flower.federation import CA, SITE_KEY, SiteSettings
+from fedjigsaw.flower.folders import CA, SITE_KEY, SiteSettings
 from fedjigsaw.flower.processes import NEVER_CONNECTED, end_with_parent, log_to
 
 POLL_SECONDS = 1.0  # Flower looks for questions every three

@@ -1,0 +1,190 @@
+"""k-means on the device: Lloyd's iterations as products of matrices.
+
+It plugs into :func:`fedjigsaw.kernels.kmeans.searching_with`, so that every method of the
+package clusters on the GPU without knowing of it. A GPU is waited for as rarely as can be: while it
+computes, the next operations are lined up, so a question such as "has it settled?" is asked every
+few iterations.
+"""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedjigsaw._inputs import Floats, Ints
+from fedjigsaw.kernels.clouds import TOL
+
+CAREFUL_SEEDS = 64  # up to so many centers are seeded by k-means++, one after the other
+LOOK_EVERY = 5  # iterations between two looks at whether they may end
+_BLOCK = 2**26  # numbers of a block of the table rows x centers
+
+
+class DeviceSearch:
+    """A search for clusters that runs on `device` in single precision."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def __call__(
+        self,
+        X: Floats,
+        k: int,
+        w: Floats | None,
+        n_init: int,
+        max_iter: int,
+        tol: float,
+        rng: np.random.Generator,
+        init: Floats | None,
+        /,
+        *,
+        spherical: bool,
+    ) -> Ints:
+        """The label of each row in the best of `n_init` restarts."""
+        generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**63)))
+        exact = self._exact(X)
+        middle = exact.mean(dim=0) * (not spherical)
+        rows = (exact - middle).float()
+        weights = torch.ones(len(X), device=self.device) if w is None else self._exact(w).float()
+        # weighted rows are centers that others found, one of a kind from each: chance misses kinds
+        careful = k <= CAREFUL_SEEDS or w is not None
+        stop = tol * rows.var(dim=0, unbiased=False).mean()
+        best, least = torch.zeros(len(X), dtype=torch.long, device=self.device), math.inf
+        for _ in range(n_init if init is None else 1):
+            if init is None:
+                centers = seed(rows, k, weights, generator, careful=careful)
+            else:
+                centers = (self._exact(init) - middle).float()
+            centers = _lloyd(rows, centers, weights, max_iter, stop, spherical)
+            labels, distances = nearest(rows, centers)
+            inertia = float(distances @ weights)
+            if inertia < least:
+                best, least = labels, inertia
+        found: Ints = best.cpu().numpy()
+        return found
+
+    def settle_clouds(
+        self, centers: Floats, counts: Floats, sse: Floats, start: Floats, *, max_iter: int
+    ) -> Floats:
+        """As :func:`fedjigsaw.kernels.clouds.settle_clouds`, for two or more
+        centers, in double precision.
+
+        There every line has its reason; here the two shares of a cloud are two entries in its line
+        of a table clouds x centers.
+        """
+        X, n, spread, found = map(self._exact, (centers, counts, sse, start))
+        widths, norms = (spread / (n * X.shape[1])).sqrt(), X.square().sum(1)
+        sides = self._exact(np.array([[-1.0, 1.0]]))
+        step = max(1, _BLOCK // len(found))
+        parts = [slice(i, i + step) for i in range(0, len(X), step)]
+        for i in range(max_iter):
+            mass, sums = found.new_zeros(len(found)), torch.zeros_like(found)
+            objective = spread.sum()
+            for p in parts:
+                pair, values, table = _nearest_two(X[p], found)
+                normal = found[pair[:, 1]] - found[pair[:, 0]]
+                apart = normal.norm(dim=1).clamp(min=1e-300)
+                z = (values[:, 1] - values[:, 0]) / (2 * apart * widths[p])
+                z = z.nan_to_num(nan=math.inf, posinf=math.inf)  # a point is not cut
+                given = n[p] * torch.special.ndtr(-z)
+                cut = n[p] * widths[p] * (-z.square() / 2).exp() / math.sqrt(2 * math.pi)
+                table.zero_().scatter_(1, pair, torch.stack([n[p] - given, given], dim=1))
+                mass += table.sum(dim=0)
+                sums.addmm_(table.T, X[p])
+                table.scatter_(1, pair, sides.expand(len(pair), 2))
+                sums.addmm_(table.T, normal * (cut / apart)[:, None])
+                objective += n[p] @ (values[:, 0] + norms[p]).clamp(min=0)
+            means = torch.where((mass > 0)[:, None], sums / mass.clamp(min=1e-300)[:, None], found)
+            gain = mass @ (means - found).square().sum(1)
+            found = means
+            if (i + 1) % LOOK_EVERY == 0 and bool(gain <= TOL * objective):
+                break
+        settled: Floats = found.cpu().numpy()
+        return settled
+
+    def _exact(self, array: Floats) -> Tensor:
+        # torch does not like what may not be written to; nothing here writes to it
+        return torch.from_numpy(np.require(array, np.float64, "W")).to(self.device)
+
+
+def seed(
+    rows: Tensor, k: int, weights: Tensor, generator: torch.Generator, *, careful: bool = True
+) -> Tensor:
+    """Rows to start from: spread out by greedy k-means++, or just different ones."""
+    if not careful:
+        return rows[torch.multinomial(weights, k, generator=generator)]
+    norms, one = rows.square().sum(1, keepdim=True), torch.ones_like(rows[:, :1])
+    left, right = torch.cat([rows, norms, one], dim=1), torch.cat([-2 * rows, one, norms], dim=1)
+    found = [torch.multinomial(weights, 1, generator=generator)]
+    distances = (left @ right[found[0]].T)[:, 0].clamp(min=0)
+    race = torch.empty_like(weights)
+    n_trials = min(len(rows), 2 + int(math.log(k)))
+    for _ in range(1, k):
+        # who comes first in this race was drawn with a chance of weights * distances
+        race.exponential_(generator=generator)
+        drawn = (weights * distances / race).topk(n_trials).indices
+        after = torch.minimum(distances[:, None], left @ right[drawn].T).clamp_(min=0)
+        best = (weights @ after).argmin(dim=0, keepdim=True)
+        distances = after.index_select(1, best)[:, 0]
+        found.append(drawn[best])
+    return rows[torch.cat(found)]
+
+
+def nearest(rows: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
+    """Nearest center of each row, and the squared distance to it; memory stays bounded."""
+    step = max(1, _BLOCK // len(centers))
+    parts = [_scores(rows[i : i + step], centers).min(dim=1) for i in range(0, len(rows), step)]
+    squared = torch.cat([p.values for p in parts]) + rows.square().sum(1)
+    return torch.cat([p.indices for p in parts]), squared.clamp_(min=0)
+
+
+def _lloyd(
+    rows: Tensor, centers: Tensor, weights: Tensor, max_iter: int, stop: Tensor, spherical: bool
+) -> Tensor:
+    for i in range(max_iter):
+        before = centers
+        sums, counts = _sums(rows, before, weights)
+        means = F.normalize(sums) if spherical else sums / counts.clamp(min=1e-30)[:, None]
+        empty = counts <= 0
+        centers = torch.where(empty[:, None], before, means)
+        if (i + 1) % LOOK_EVERY and i + 1 < max_iter:
+            continue
+        settled = (centers - before).square().sum() <= stop
+        is_settled, n_empty = torch.stack([settled.long(), empty.sum()]).tolist()
+        if n_empty:  # each moves to one of the rows that are worst off
+            n_empty = min(n_empty, len(rows))
+            worst = (nearest(rows, centers)[1] * weights).topk(n_empty).indices
+            centers[empty.nonzero()[:n_empty, 0]] = rows[worst]
+        elif is_settled:
+            break
+    return centers
+
+
+def _sums(rows: Tensor, centers: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Weighted sum and weight of each center's rows: a product with a table of ones, no atomics."""
+    sums, counts = torch.zeros_like(centers), centers.new_zeros(len(centers))
+    step = max(1, _BLOCK // len(centers))
+    for i in range(0, len(rows), step):
+        part = slice(i, i + step)
+        scores = _scores(rows[part], centers)
+        labels = scores.argmin(dim=1, keepdim=True)
+        table = scores.zero_().scatter_(1, labels, weights[part, None])
+        sums.addmm_(table.T, rows[part])
+        counts += table.sum(dim=0)
+    return sums, counts
+
+
+def _scores(rows: Tensor, centers: Tensor) -> Tensor:
+    """Squared distances, less the rows' own norms."""
+    return torch.addmm(centers.square().sum(1), rows, centers.T, alpha=-2)
+
+
+def _nearest_two(rows: Tensor, centers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The nearest center of each row and the next one, their scores, and a table to write over."""
+    scores = _scores(rows, centers)
+    first = scores.min(dim=1, keepdim=True)
+    scores.scatter_(1, first.indices, math.inf)
+    second = scores.min(dim=1, keepdim=True)
+    pair = torch.cat([first.indices, second.indices], dim=1)
+    return pair, torch.cat([first.values, second.values], dim=1), scores

@@ -1,0 +1,1 @@
+"""Files: formats, tables, atomic writes, locks. Internal."""

@@ -1,0 +1,1 @@
+"""Numerical kernels: NumPy in, NumPy out, nothing about federation. Internal."""

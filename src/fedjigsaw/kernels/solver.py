@@ -1,0 +1,374 @@
+r"""Weighted k-means that leaves bad local optima: the server's solver.
+
+The problem is that of :mod:`fedjigsaw.kernels.kmeans`: rows :math:`x_n` with weights :math:`w_n`,
+at most k centers, least :math:`\sum_n w_n \min_j \|x_n - c_j\|^2`. Lloyd's iterations stop in
+solutions of a known shape (Qian, Zhang and Chen, 2021): one center sits amid several clusters while several share
+another. So the search takes a center from where it is missed least and puts it where it gains most,
+lets Lloyd settle, and keeps the result if the objective fell:
+
+- to cut cluster i into parts a, b gains exactly
+  :math:`\frac{n_a n_b}{n_a + n_b} \|c_a - c_b\|^2`;
+- to give up center j loses at most what its rows pay at their next nearest centers, and at most
+  :math:`\min_q \frac{n_j n_q}{n_j + n_q} \|c_j - c_q\|^2`, the price of a merger.
+
+As many such moves as promise a gain are made at once, then half as many, down to one; when none of
+them helps, the next best and some random ones are tried one at a time. What all of this may cost
+is bounded by the work of the first solution.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedjigsaw._inputs import Floats, Ints
+from fedjigsaw.kernels.kmeans import (
+    Solution,
+    blocks,
+    brought_search,
+    label_sums,
+    partition_of,
+    squared_distances,
+)
+from fedjigsaw.kernels.matching import pairwise_distances
+
+Flags = npt.NDArray[np.bool_]
+
+LEAST_GAIN = 1e-6  # a move must lower the objective by this share of it to be kept
+HORIZON = 10  # a try is given up if at its pace so many steps would not get below the best
+WORK = 3.0  # how much may be computed, in units of what the first solution took
+
+
+def solve(
+    X: Floats,
+    weights: Floats,
+    n_clusters: int,
+    *,
+    rng: np.random.Generator,
+    max_iter: int = 300,
+    tol: float = 1e-4,
+    n_tries: int | None = None,
+) -> Solution:
+    """Cluster weighted rows around at most `n_clusters` centers, better than restarts do.
+
+    The result depends on the rows and their weights, not on their order, and equal rows act as one
+    of their summed weight.
+
+    Parameters
+    ----------
+    weights : shape (n,), > 0.
+    max_iter, tol : when Lloyd's iterations end. `tol` is the share of the objective that moving
+        all centers to their means could still gain.
+    n_tries : how many moves are tried in vain before the search ends; None goes by the number of
+        clusters, 0 makes no moves.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [1.0], [10.0], [11.0]])
+    >>> solution = solve(X, np.array([1.0, 3.0, 1.0, 1.0]), 2, rng=np.random.default_rng(0))
+    >>> solution.centers.ravel().tolist(), solution.counts.tolist(), solution.inertia
+    ([0.75, 10.5], [4.0, 2.0], 1.25)
+    """
+    rows, w, inverse = distinct_rows(X, weights)
+    k, brought = min(n_clusters, len(rows)), brought_search()
+    if brought is not None and n_tries == 0:  # Lloyd's iterations are all that is asked for
+        labels = brought(_scaled(rows), k, w, 1, max_iter, tol, rng, None, spherical=False)
+        return partition_of(X, labels[inverse], weights)
+    search = _Search(_scaled(rows), w, rng, max_iter, tol)
+    state = search.start(k)
+    n_tries = patience(n_clusters) if n_tries is None else n_tries
+    if n_tries:
+        state = search.improve(state, n_tries)
+    return partition_of(X, state.labels[inverse], weights)
+
+
+def solve_each(
+    X: Floats,
+    weights: Floats,
+    most_clusters: int,
+    *,
+    rng: np.random.Generator,
+    max_iter: int = 300,
+    tol: float = 1e-4,
+) -> Iterator[Solution]:
+    """Solutions for every number of clusters, from `most_clusters` (or what there is) down to 1.
+
+    Each starts from the one before, less the center that is missed least.
+    """
+    rows, w, inverse = distinct_rows(X, weights)
+    search = _Search(_scaled(rows), w, rng, max_iter, tol)
+    state = search.start(min(most_clusters, len(rows)))
+    first = search.work
+    state = search.improve(state, patience(most_clusters))
+    while True:
+        yield partition_of(X, state.labels[inverse], weights)
+        if len(state.centers) == 1:
+            return
+        search.limit = search.work + first / 2  # it is close to its end already
+        state = search.improve(search.give_up_one(state), patience(len(state.centers)) // 4)
+
+
+def patience(n_clusters: int) -> int:
+    """How many moves are tried in vain before the search gives up."""
+    return 10 + n_clusters // 2
+
+
+def distinct_rows(X: Floats, weights: Floats) -> tuple[Floats, Floats, Ints]:
+    """Different rows in the order of their coordinates, their summed weights, and who is where."""
+    order = np.lexsort(X.T[3::-1])
+    if not (np.diff(X[order, :4], axis=0) != 0).any(axis=1).all():  # a tie: look at all columns
+        order = np.lexsort((weights, *X.T[::-1]))
+    new = np.append(True, (np.diff(X[order], axis=0) != 0).any(axis=1))
+    inverse = np.empty(len(X), dtype=np.int64)
+    inverse[order] = np.cumsum(new) - 1
+    return X[order[new]], np.add.reduceat(weights[order], np.flatnonzero(new)), inverse
+
+
+def _scaled(X: Floats) -> Floats:
+    """Around zero, and at most 1 in size: squares and their products stay in range."""
+    middle = X - X.mean(axis=0)
+    scaled: Floats = middle / (np.abs(middle).max() or 1.0)
+    return scaled
+
+
+@dataclass(frozen=True)
+class _State:
+    """A clustering at which Lloyd has settled."""
+
+    centers: Floats
+    labels: Ints
+    squared: Floats  # squared distance of each row to its center
+    objective: float
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """What could be done to a state: the gain of each cut with its two parts, the loss of each
+    center with the center that would take most of its rows."""
+
+    gains: Floats
+    parts: Floats
+    losses: Floats
+    heirs: Ints
+
+
+class _Search:
+    """The rows, and the moves on states. `work` counts distances, in units of rows x centers."""
+
+    def __init__(
+        self, X: Floats, w: Floats, rng: np.random.Generator, max_iter: int, tol: float
+    ) -> None:
+        self.rng, self.max_iter, self.tol = rng, max_iter, tol
+        self.w = w
+        self.X = X - np.average(X, axis=0, weights=w)  # rounding is least around the mean
+        self.norms = np.einsum("ij,ij->i", self.X, self.X)
+        self.work, self.limit = 0.0, np.inf
+
+    # ------------------------------------------------------------------------------- Lloyd
+
+    def start(self, k: int) -> _State:
+        """k-means++ and Lloyd; sets what the rest of the search may cost."""
+        from sklearn.cluster import kmeans_plusplus  # here: `import fedjigsaw` stays quick
+
+        centers, _ = kmeans_plusplus(
+            self.X, k, sample_weight=self.w, random_state=int(self.rng.integers(2**31))
+        )
+        self.work = len(self.X) * k * (2 + np.log(k))
+        state = self.settle(centers)
+        self.limit = WORK * self.work
+        return state
+
+    def settle(self, centers: Floats, before: _State | None = None) -> _State:
+        """Lloyd from these centers; from `before`, only what has changed since is computed."""
+        k = len(centers)
+        if before is None:
+            labels = np.zeros(len(self.X), dtype=np.int64)
+            squared = np.full(len(self.X), np.inf)
+            moved = np.ones(k, dtype=bool)
+        else:
+            labels, squared = before.labels.copy(), before.squared.copy()
+            moved = (centers != before.centers).any(axis=1)
+        goal, objective = before.objective if before else np.inf, np.inf
+        for _ in range(self.max_iter):
+            self._reassign(centers, labels, squared, moved)
+            means, counts = self._means(labels, k)
+            means[counts == 0] = centers[counts == 0]
+            last, objective = objective, float(self.w @ squared)
+            gains = counts * ((means - centers) ** 2).sum(axis=1)
+            moved = gains > self.tol * objective / k
+            if not moved.any() or objective - goal > HORIZON * (last - objective):
+                break
+            centers = np.where(moved[:, None], means, centers)
+        centers, squared = means, squared_distances(self.X, means, labels)
+        return _State(centers, labels, squared, float(self.w @ squared))
+
+    def _reassign(self, centers: Floats, labels: Ints, squared: Floats, moved: Flags) -> None:
+        """Nearest centers, in place. Where a row's own center stayed, only moved ones compete."""
+        among = np.flatnonzero(moved)
+        if not len(among):  # rows too close to tell apart: a cut led to where it began
+            return
+        if 2 * len(among) >= len(centers):
+            labels[:], squared[:] = self._nearest(slice(None), centers)
+            return
+        stale = np.flatnonzero(moved[labels])
+        rivals, distances = self._nearest(slice(None), centers[among])
+        better = distances < squared
+        better[stale] = False
+        labels[better], squared[better] = among[rivals[better]], distances[better]
+        labels[stale], squared[stale] = self._nearest(stale, centers)
+
+    def _nearest(self, which: slice | Ints, centers: Floats) -> tuple[Ints, Floats]:
+        X, norms = self.X[which], self.norms[which]
+        labels, squared = np.empty(len(X), dtype=np.int64), np.empty(len(X))
+        for part, scores in self._scores(X, centers):
+            labels[part] = scores.argmin(axis=1)
+            squared[part] = scores[np.arange(len(scores)), labels[part]]
+        squared += norms
+        return labels, np.maximum(squared, 0, out=squared)
+
+    def _scores(self, X: Floats, centers: Floats) -> Iterator[tuple[slice, Floats]]:
+        """Squared distances less the rows' norms, in blocks."""
+        self.work += len(X) * len(centers)
+        norms = np.einsum("ij,ij->i", centers, centers)
+        twice = -2 * centers.T
+        for part in blocks(len(X), 16 * len(centers)):  # small enough for the cache
+            scores = X[part] @ twice
+            scores += norms
+            yield part, scores
+
+    def _means(self, labels: Ints, k: int) -> tuple[Floats, Floats]:
+        counts: Floats = np.bincount(labels, self.w, minlength=k).astype(np.float64)
+        sums = label_sums(self.X, labels, self.w, k)
+        return sums / np.where(counts > 0, counts, 1)[:, None], counts
+
+    # ------------------------------------------------------------------------------- moves
+
+    def improve(self, state: _State, n_tries: int) -> _State:
+        """Cut and merge until so many tries in a row did not help."""
+        while len(state.centers) > 1 and self.work < self.limit:
+            better = self._step(state, n_tries)
+            if better is None:
+                break
+            state = better
+        return state
+
+    def give_up_one(self, state: _State) -> _State:
+        """One center less."""
+        losses, _ = self._losses(state)
+        rest = np.delete(np.arange(len(losses)), int(losses.argmin()))
+        return self.settle(state.centers[rest])
+
+    def _step(self, state: _State, n_tries: int) -> _State | None:
+        moves = self._moves(state)
+        pairs = _pairs(moves)
+        n_good = sum(moves.gains[i] > moves.losses[j] for i, j in pairs)
+        tried = 0
+        while n_good:
+            after = self._try(state, moves, pairs[:n_good])
+            if after is not None:
+                return after
+            tried += 1
+            n_good //= 2
+        for pair in self._candidates(moves, max(0, n_tries - tried)):
+            if self.work >= self.limit:
+                break
+            after = self._try(state, moves, [pair])
+            if after is not None:
+                return after
+        return None
+
+    def _try(self, state: _State, moves: _Moves, pairs: list[tuple[int, int]]) -> _State | None:
+        centers = state.centers.copy()
+        for i, j in pairs:
+            centers[i], centers[j] = moves.parts[i]
+        after = self.settle(centers, state)
+        return after if after.objective < state.objective * (1 - LEAST_GAIN) else None
+
+    def _candidates(self, moves: _Moves, n: int) -> list[tuple[int, int]]:
+        """Single moves: those that promise most, then as many at random, good ones more likely."""
+        net = moves.gains[:, None] - moves.losses
+        np.fill_diagonal(net, -np.inf)
+        net[moves.heirs, np.arange(len(net))] = -np.inf
+        best = np.argsort(net, axis=None, kind="stable")[::-1][1 : 1 + (n + 1) // 2]
+        pairs = [divmod(int(place), len(net)) for place in best if np.isfinite(net.flat[place])]
+        share = moves.gains / moves.gains.sum() if moves.gains.any() else None
+        cheap = np.argsort(moves.losses, kind="stable")
+        for _ in range(n // 2):
+            i = int(self.rng.choice(len(net), p=share))
+            j = int(cheap[int(len(net) * self.rng.random() ** 2)])
+            if i != j:
+                pairs.append((i, j))
+        return pairs
+
+    def _moves(self, state: _State) -> _Moves:
+        gains, parts = self._cuts(state)
+        losses, heirs = self._losses(state)
+        return _Moves(gains, parts, losses, heirs)
+
+    def _losses(self, state: _State) -> tuple[Floats, Ints]:
+        k, n = len(state.centers), len(self.X)
+        second, heirs = np.empty(n), np.empty(n, dtype=np.int64)
+        for part, scores in self._scores(self.X, state.centers):
+            at = np.arange(len(scores))
+            scores[at, state.labels[part]] = np.inf
+            heirs[part] = scores.argmin(axis=1)
+            second[part] = scores[at, heirs[part]]
+        extra = self.w * np.maximum(second + self.norms - state.squared, 0)
+        leaving = np.bincount(state.labels, extra, minlength=k)
+        counts = np.bincount(state.labels, self.w, minlength=k)
+        merging = pairwise_distances(state.centers, state.centers) ** 2
+        total = np.add.outer(counts, counts)
+        merging *= np.multiply.outer(counts, counts) / np.where(total > 0, total, 1)
+        np.fill_diagonal(merging, np.inf)
+        return np.minimum(leaving, merging.min(axis=1)), merging.argmin(axis=1)
+
+    def _cuts(self, state: _State) -> tuple[Floats, Floats]:
+        """Cut every cluster in two, along its longest axis and then by steps of 2-means."""
+        k, labels = len(state.centers), state.labels
+        offset = self.X - state.centers[labels]
+        mass = self.w * state.squared
+        far = np.lexsort((mass, labels))[np.cumsum(np.bincount(labels, minlength=k)) - 1]
+        axis = offset[far]
+        for _ in range(3):
+            axis /= np.maximum(np.linalg.norm(axis, axis=1, keepdims=True), 1e-300)
+            along = np.einsum("ij,ij->i", offset, axis[labels])
+            axis = label_sums(offset, labels, self.w * along, k)
+        side = along > 0
+        for _ in range(4):
+            means, counts = self._halves(offset, labels, side, k)
+            difference = means[:, 1] - means[:, 0]
+            middle = (means[:, 1] + means[:, 0]) / 2
+            threshold = np.einsum("ij,ij->i", difference, middle)
+            side = np.einsum("ij,ij->i", offset, difference[labels]) > threshold[labels]
+        means, counts = self._halves(offset, labels, side, k)
+        total = counts.sum(axis=1)
+        gains = counts.prod(axis=1) / np.where(total > 0, total, 1)
+        gains = gains * ((means[:, 1] - means[:, 0]) ** 2).sum(axis=1)
+        return gains, state.centers[:, None] + means
+
+    def _halves(self, offset: Floats, labels: Ints, side: Flags, k: int) -> tuple[Floats, Floats]:
+        half = 2 * labels + side
+        counts: Floats = np.bincount(half, self.w, minlength=2 * k).astype(np.float64)
+        sums = label_sums(offset, half, self.w, 2 * k)
+        means = sums / np.where(counts > 0, counts, 1)[:, None]
+        return means.reshape(k, 2, -1), counts.reshape(k, 2)
+
+
+def _pairs(moves: _Moves) -> list[tuple[int, int]]:
+    """Cut the cluster of most gain, give up the center of least loss, and so on, each used once.
+
+    A center is not given up for a cut of the cluster that would take its rows.
+    """
+    used = np.zeros(len(moves.gains), dtype=bool)
+    losers = np.argsort(moves.losses, kind="stable")
+    pairs = []
+    for i in np.argsort(-moves.gains, kind="stable"):
+        if used[i]:
+            continue
+        j = next((j for j in losers if not used[j] and j != i and moves.heirs[j] != i), None)
+        if j is None:
+            break
+        used[[i, j, moves.heirs[j]]] = True
+        pairs.append((int(i), int(j)))
+    return pairs

@@ -1,0 +1,80 @@
+"""k-means on pooled data: what a federation gives up, and what it is measured against."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedjigsaw._inputs import Floats, Rule, integer, real, seed_source
+from fedjigsaw.base import FederatedClusterer
+from fedjigsaw.kernels.kmeans import kmeans
+from fedjigsaw.messages import Broadcast, Model, Summary
+
+
+class CentralKMeans(FederatedClusterer):
+    r"""The benchmark: k-means with all rows in one place.
+
+    The problem: :math:`\min_C \sum_{x \in D} \min_{c \in C} \|x - c\|^2` over sets C of k centers.
+
+    It has the API of a federated method but ignores who holds which row: *raw data leave the
+    clients*, so it shows what could be reached and is no federation. The paper's row
+    "centralized" is ``n_init=1``.
+
+    Parameters
+    ----------
+    n_clusters : int, default 8
+        Number of clusters k.
+    n_init : int, default 10
+        Restarts.
+    max_iter, tol : int, float
+        When a restart ends, as in :class:`sklearn.cluster.KMeans`.
+    random_state : int, RandomState, Generator or None
+        Seed of the run.
+
+    Examples
+    --------
+    >>> from fedjigsaw import CentralKMeans
+    >>> central = CentralKMeans(n_clusters=2, random_state=0).fit([[0.0], [1.0], [9.0]])
+    >>> sorted(central.cluster_centers_.ravel().tolist())
+    [0.5, 9.0]
+    """
+
+    method: ClassVar[str] = "central"
+    sends: ClassVar[tuple[str, ...]] = ()
+    pools_data: ClassVar[bool] = True
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "n_clusters": integer(1),
+        "n_init": integer(1),
+        "max_iter": integer(1),
+        "tol": real(0),
+        "random_state": seed_source(),
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_init: int = 10,
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
+        """Cluster the pooled rows."""
+        solution = kmeans(
+            X, self.n_clusters, rng=rng, n_init=self.n_init, max_iter=self.max_iter, tol=self.tol
+        )
+        counts = solution.counts.astype(np.int64)
+        return Summary(n_samples=len(X), centers=solution.centers, counts=counts)
+
+    def aggregate(
+        self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
+    ) -> Model:
+        """Nothing is left to do."""
+        return self.make_model(summaries[0].centers)

@@ -1,0 +1,145 @@
+"""FeCA, the method of the paper "Jigsaw Game: Federated Clustering" (Xu et al., 2024)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedjigsaw._inputs import Floats, Rule, boolean, integer, one_of, real, seed_source
+from fedjigsaw.base import ASSIGN, FederatedClusterer
+from fedjigsaw.errors import MessageError, complaint
+from fedjigsaw.kernels.kmeans import kmeans
+from fedjigsaw.kernels.structure import (
+    drop_one_fit_many,
+    empirical_radii,
+    group_by_radius,
+    theoretical_radii,
+)
+from fedjigsaw.messages import Broadcast, Model, Summary
+
+RADII = {"empirical": empirical_radii, "theoretical": theoretical_radii}
+
+
+class FeCA(FederatedClusterer):
+    r"""Federated centroid aggregation: one message per client, centers and radii.
+
+    The problem: rows :math:`D = \cup_m D_m` lie with M clients and may not leave; find k centers C
+    that minimize :math:`G(C) = \sum_{x \in D} \min_{c \in C} \|x - c\|^2`.
+
+    Each client m runs k-means on :math:`D_m`, drops the centers that sit between several true
+    clusters (:func:`~fedjigsaw.kernels.structure.drop_one_fit_many`), gives each of the
+    others a radius, and sends both. The server groups all received centers by those radii
+    (:func:`~fedjigsaw.kernels.structure.group_by_radius`) and returns the means of the
+    k largest groups; of two groups of one size, the one with the larger radius goes first.
+
+    Parameters
+    ----------
+    n_clusters : int, default 8
+        Number of clusters k in all the data.
+    n_local_clusters : int or None, default None
+        Number of clusters k' that each client looks for; None is k. A client with fewer distinct
+        rows looks for as many as it has.
+    n_init : int, default 10
+        Restarts of each client's k-means.
+    refine : bool, default True
+        Drop one-fit-many centers. False is the paper's ablation.
+    radius : {"empirical", "theoretical"}, default "empirical"
+        One radius per center, for data as they are; or one per client, for which the paper proves
+        its theorem on separated balls.
+    max_iter, tol : int, float
+        When a restart of k-means ends, as in :class:`sklearn.cluster.KMeans`.
+    assign : {"nearest", "local"}, default "nearest"
+        Whether `labels_` go by the nearest center of all, or by the nearest center that the row's
+        own client sent: better on skewed data, worse on even ones.
+    random_state : int, RandomState, Generator or None
+        Seed of the run; with an integer, every run gives the same bits.
+
+    References
+    ----------
+    J. Xu, H.-Y. Chen, W.-L. Chao, Y. Zhang: Jigsaw Game: Federated Clustering. Transactions on
+    Machine Learning Research, 2024.
+
+    Examples
+    --------
+    Three clients see two of the three clusters each; together they find all three.
+
+    >>> from fedjigsaw import FeCA
+    >>> a, b, c = ([[x - 1.0], [x + 1.0]] for x in (0, 50, 100))
+    >>> feca = FeCA(n_clusters=3, n_local_clusters=2, random_state=0)
+    >>> feca = feca.fit_clients({"Bern": a + b, "Lyon": b + c, "Oslo": a + c})
+    >>> sorted(feca.cluster_centers_.ravel().tolist())
+    [0.0, 50.0, 100.0]
+    >>> feca.transcript_.bytes_up
+    144
+    """
+
+    method: ClassVar[str] = "feca"
+    sends: ClassVar[tuple[str, ...]] = ("radii",)
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "n_clusters": integer(1),
+        "n_local_clusters": integer(1, or_none=True),
+        "n_init": integer(1),
+        "refine": boolean(),
+        "radius": one_of(*RADII),
+        "max_iter": integer(1),
+        "tol": real(0),
+        "assign": ASSIGN,
+        "random_state": seed_source(),
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_local_clusters: int | None = None,
+        n_init: int = 10,
+        refine: bool = True,
+        radius: str = "empirical",
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        assign: str = "nearest",
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_local_clusters = n_local_clusters
+        self.n_init = n_init
+        self.refine = refine
+        self.radius = radius
+        self.max_iter = max_iter
+        self.tol = tol
+        self.assign = assign
+        self.random_state = random_state
+
+    def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
+        """Centers that survive refinement, and their radii (ClientUpdate and RadiusAssign)."""
+        local = kmeans(
+            X,
+            self.n_local_clusters or self.n_clusters,
+            rng=rng,
+            n_init=self.n_init,
+            max_iter=self.max_iter,
+            tol=self.tol,
+        )
+        keep = np.arange(len(local.centers))
+        if self.refine:
+            keep = drop_one_fit_many(local.centers, local.counts, local.sse)
+        centers = local.centers[keep]
+        radii = RADII[self.radius](centers, local.extents[keep])
+        counts, sse = local.counts[keep].astype(np.int64), local.sse[keep]
+        return Summary(n_samples=len(X), centers=centers, radii=radii, counts=counts, sse=sse)
+
+    def aggregate(
+        self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
+    ) -> Model:
+        """Means of the largest groups of centers (ServerAggregation)."""
+        radii = []
+        for summary in summaries:
+            if summary.radii is None:
+                raise MessageError(complaint("radii", f"client {summary.client!r}", "sent", None))
+            radii.append(summary.radii)
+        centers = np.concatenate([summary.centers for summary in summaries])
+        groups = group_by_radius(centers, np.concatenate(radii))
+        # a stable sort: groups come by radius, and stay so where they are of one size
+        largest = sorted(groups, key=len, reverse=True)[: self.n_clusters]
+        means = np.stack([centers[group].mean(axis=0) for group in largest])
+        return self.make_model(means)

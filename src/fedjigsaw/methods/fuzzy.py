@@ -1,0 +1,218 @@
+"""Federated fuzzy c-means (Stallmann and Wilbik, 2022), in several rounds."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedjigsaw._inputs import Floats, Rule, integer, is_integer, real, seed_source
+from fedjigsaw.base import ASSIGN, FederatedClusterer
+from fedjigsaw.errors import MessageError, complaint
+from fedjigsaw.kernels.kmeans import assign, blocks, kmeans
+from fedjigsaw.kernels.matching import match
+from fedjigsaw.kernels.scaling import Stats, merge
+from fedjigsaw.messages import Broadcast, Model, Summary
+
+
+class FuzzyCMeans(FederatedClusterer):
+    r"""Fuzzy c-means at every client from common centers, put together at the server, repeatedly.
+
+    The problem of client l, with memberships :math:`u_{nj} \ge 0`, :math:`\sum_j u_{nj} = 1`:
+
+    .. math:: \min_{c, u} \; \sum_n \sum_j u_{nj}^m \|x_n - c_j\|^2 .
+
+    In each round the server sends its centers, every client runs fuzzy c-means from there and
+    sends its centers with their support :math:`s_j = \sum_n u_{nj}^m`. Version 1 averages center
+    j over clients, weighted by its support (all started from the same center j, so they belong
+    together); version 2 runs k-means over all received centers.
+
+    The first centers are drawn from statistics, never from rows: before the first round, one more
+    message per client brings the mean and the sum of squares of each column, and the server draws
+    uniformly with the mean and spread of all the data.
+
+    Parameters
+    ----------
+    n_clusters : int, default 8
+        Number of clusters k.
+    version : {1, 2}, default 1
+        How the server puts centers together: support-weighted means, or k-means over all.
+    n_rounds : int, default 10
+        Rounds of clustering; the message with the statistics comes on top.
+    m : float, default 2.0
+        Fuzziness, above 1. Close to 1 a row belongs to its nearest center alone, as in k-means; in
+        many dimensions large values let all centers fall together at the mean of the data.
+    max_iter, tol : int, float
+        A client stops when its centers move, in sum of squares, by at most `tol` times the mean
+        variance of its columns.
+    assign : {"nearest", "local"}, default "nearest"
+        Whether `labels_` go by the nearest center of all, or by the nearest center that the row's
+        own client sent.
+    random_state : int, RandomState, Generator or None
+        Seed of the run.
+
+    References
+    ----------
+    M. Stallmann, A. Wilbik: Towards Federated Clustering: A Federated Fuzzy c-Means Algorithm
+    (FFCM). 2022.
+
+    Examples
+    --------
+    >>> from fedjigsaw import FuzzyCMeans
+    >>> shards = [[[0.0], [1.0], [10.0]], [[0.5], [9.0], [11.0]]]
+    >>> fuzzy = FuzzyCMeans(n_clusters=2, random_state=0).fit_clients(shards)
+    >>> sorted(fuzzy.cluster_centers_.ravel().round(1).tolist()), fuzzy.n_iter_
+    ([0.5, 10.0], 11)
+    """
+
+    method: ClassVar[str] = "fuzzy"
+    sends: ClassVar[tuple[str, ...]] = ("tensors",)
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "n_clusters": integer(1),
+        "version": Rule("1 or 2", lambda value: is_integer(value) and value in (1, 2)),
+        "n_rounds": integer(1),
+        "m": real(1, inclusive=False),
+        "max_iter": integer(1),
+        "tol": real(0),
+        "assign": ASSIGN,
+        "random_state": seed_source(),
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        version: int = 1,
+        n_rounds: int = 10,
+        m: float = 2.0,
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        assign: str = "nearest",
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.version = version
+        self.n_rounds = n_rounds
+        self.m = m
+        self.max_iter = max_iter
+        self.tol = tol
+        self.assign = assign
+        self.random_state = random_state
+
+    @property
+    def total_rounds(self) -> int:
+        """One for the statistics, then those of clustering."""
+        return 1 + self.n_rounds
+
+    def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
+        """Statistics of the columns when there is no model yet, then centers and their support."""
+        if broadcast.model is None:
+            mean = X.mean(axis=0, keepdims=True)
+            squares = {"sum_of_squares": ((X - mean) ** 2).sum(axis=0)}
+            counts = np.array([len(X)])
+            return Summary(n_samples=len(X), centers=mean, counts=counts, tensors=squares)
+        centers, support = fuzzy_cmeans(
+            X, broadcast.model.centers, m=self.m, max_iter=self.max_iter, tol=self.tol
+        )
+        labels, _ = assign(X, centers)
+        counts = np.bincount(labels, minlength=len(centers))  # for the guard; the server gets none
+        return Summary(
+            n_samples=len(X), centers=centers, counts=counts, tensors={"support": support}
+        )
+
+    def aggregate(
+        self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
+    ) -> Model:
+        """Centers to start from, or what the clients made of the last ones."""
+        if broadcast.model is None:
+            return self.make_model(self._draw(summaries, rng))
+        if self.version == 2:
+            received = np.concatenate([summary.centers for summary in summaries])
+            return self.make_model(kmeans(received, self.n_clusters, rng=rng).centers)
+        return self.make_model(average_by_support(summaries, broadcast.model.centers))
+
+    def _draw(self, summaries: Sequence[Summary], rng: np.random.Generator) -> Floats:
+        """Random centers with the mean and the variance of all the data, in every column."""
+        columns = tuple(map(str, range(summaries[0].centers.shape[1])))
+        scaler = merge(
+            [
+                Stats(s.client, columns, s.n_samples, s.centers[0], _sent(s, "sum_of_squares"))
+                for s in summaries
+            ]
+        )
+        reach = np.sqrt(3)  # a uniform draw from [-a, a] has the variance a^2 / 3
+        return scaler.unscale(rng.uniform(-reach, reach, (self.n_clusters, len(columns))))
+
+
+def average_by_support(summaries: Sequence[Summary], before: Floats) -> Floats:
+    """Mean of each center over clients, weighted by support; without any, it stays where it was.
+
+    A guard may have merged some of a client's centers. Those that are left are then paired with
+    the centers `before` one to one.
+    """
+    sums, weights = np.zeros_like(before), np.zeros(len(before))
+    for summary in summaries:
+        centers, support = summary.centers, _sent(summary, "support")
+        if len(centers) > len(before) or support.shape != (len(centers),) or (support < 0).any():
+            allowed = f"at most {len(before)}, with a support >= 0 of each"
+            got = f"{len(centers)}, with a support of shape {support.shape}"
+            raise MessageError(complaint("centers", f"client {summary.client!r}", allowed, got))
+        where = np.arange(len(before))
+        if len(centers) < len(before):
+            rows, where = match(centers, before)
+            centers, support = centers[rows], support[rows]
+        sums[where] += support[:, None] * centers
+        weights[where] += support
+    alone = weights == 0
+    means: Floats = np.where(alone[:, None], before, sums / np.where(alone, 1.0, weights)[:, None])
+    return means
+
+
+def _sent(summary: Summary, name: str) -> np.ndarray:
+    """A tensor that a client must have sent."""
+    if name not in summary.tensors:
+        raise MessageError(complaint(name, f"client {summary.client!r}", "sent", None))
+    return summary.tensors[name]
+
+
+def fuzzy_cmeans(
+    X: Floats, centers: Floats, *, m: float = 2.0, max_iter: int = 300, tol: float = 1e-4
+) -> tuple[Floats, Floats]:
+    r"""Fuzzy c-means from given centers: the centers, and their support :math:`\sum_n u_{nj}^m`.
+
+    It alternates :math:`u_{nj} = 1 / \sum_i (\|x_n - c_j\| / \|x_n - c_i\|)^{2 / (m - 1)}` and
+    :math:`c_j = \sum_n u_{nj}^m x_n / \sum_n u_{nj}^m`. A center without support stays.
+
+    Examples
+    --------
+    >>> centers, support = fuzzy_cmeans(np.array([[0.0], [10.0]]), np.array([[1.0], [9.0]]))
+    >>> centers.round(3).ravel().tolist(), support.round(3).tolist()
+    ([0.0, 10.0], [1.0, 1.0])
+    """
+    middle = X.mean(axis=0)
+    rows, centers = X - middle, centers - middle
+    enough = tol * rows.var(axis=0).mean()
+    support = np.zeros(len(centers))
+    for _ in range(max_iter):
+        before = centers
+        sums, support = np.zeros_like(centers), np.zeros(len(centers))
+        for part in blocks(len(rows), 3 * len(centers)):
+            weights = _memberships(rows[part], centers, m) ** m
+            sums += weights.T @ rows[part]
+            support += weights.sum(axis=0)
+        alone = support == 0
+        centers = np.where(alone[:, None], before, sums / np.where(alone, 1.0, support)[:, None])
+        if ((centers - before) ** 2).sum() <= enough:
+            break
+    return centers + middle, support
+
+
+def _memberships(rows: Floats, centers: Floats, m: float) -> Floats:
+    """How much each row belongs to each center; rows sum to one."""
+    squared = np.einsum("ij,ij->i", rows, rows)[:, None] - 2 * (rows @ centers.T)
+    squared += np.einsum("ij,ij->i", centers, centers)
+    np.maximum(squared, 1e-300, out=squared)  # a row on a center belongs to it alone
+    with np.errstate(over="ignore"):
+        squared /= squared.min(axis=1, keepdims=True)  # at least one: no power overflows
+        closeness: Floats = squared ** (-1 / (m - 1))
+    closeness /= closeness.sum(axis=1, keepdims=True)
+    return closeness

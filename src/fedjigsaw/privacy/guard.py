@@ -1,0 +1,116 @@
+"""What may leave a client.
+
+A center is a mean of rows. The mean of one row *is* that row, the mean of two is close to both. A
+guard makes sure that no center stands for fewer than a chosen number of rows, and that counts say
+no more than they must. It is no differential privacy: who knows all rows of a cluster but one can
+still work out the last one.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fedjigsaw._inputs import integer, one_of
+from fedjigsaw.errors import DataError, ParameterError, complaint
+from fedjigsaw.kernels.matching import pairwise_distances
+from fedjigsaw.kernels.structure import merged_sse
+from fedjigsaw.messages import Summary
+
+COUNTS = ("exact", "rounded", "none")
+SUPPORT = "support"
+
+
+@dataclass(frozen=True)
+class Guard:
+    """The rule that a client applies to its summary before it leaves.
+
+    Parameters
+    ----------
+    min_cluster_size : fewest rows that a center may stand for; 1 switches this off.
+    counts : "exact", "rounded" to multiples of `min_cluster_size`, "none", or None
+        None sends them exactly if the method's server needs them, and else not at all.
+    """
+
+    min_cluster_size: int = 5
+    counts: str | None = None
+
+    def __post_init__(self) -> None:
+        integer(1).check("min_cluster_size", "a guard", self.min_cluster_size)
+        if self.counts is not None:
+            one_of(*COUNTS).check("counts", "a guard", self.counts)
+        if self.counts == "rounded" and self.min_cluster_size == 1:
+            allowed = "greater than 1 for rounded counts"
+            raise ParameterError(complaint("min_cluster_size", "a guard", allowed, 1))
+
+    def apply(self, summary: Summary, *, client: str, needed: Collection[str]) -> Summary:
+        """What may leave: large enough clusters, only the fields that are needed, signed."""
+        if self.min_cluster_size > 1:
+            summary = merge_small(replace(summary, client=client), self.min_cluster_size)
+        counts = summary.counts
+        if self.counts == "rounded" and counts is not None:
+            size = self.min_cluster_size
+            counts = np.maximum(size, np.rint(counts / size) * size)
+        elif self.counts == "none" or (self.counts is None and "counts" not in needed):
+            counts = None
+        return replace(
+            summary,
+            client=client,
+            counts=counts,
+            radii=summary.radii if "radii" in needed else None,
+            sse=summary.sse if "sse" in needed else None,
+            tensors=summary.tensors if "tensors" in needed else {},
+        )
+
+
+def merge_small(summary: Summary, size: int) -> Summary:
+    """Merge every center of fewer than `size` rows into its nearest neighbor, smallest first.
+
+    The merged center is the mean of both clusters' rows. It keeps the larger of the two radii. The
+    tensor ``support``, one number per center as fuzzy methods send it, adds up as counts do.
+    """
+    if summary.counts is None:
+        advice = "Its method sends no counts: use a minimum cluster size of 1, or another method."
+        owner = f"client {summary.client!r}"
+        raise DataError(complaint("counts", owner, "known to the guard", None, advice))
+    parts: dict[str, Any] = {
+        name: np.array(getattr(summary, name), dtype=np.float64)
+        for name in ("centers", "counts", "radii", "sse")
+        if getattr(summary, name) is not None
+    }
+    if summary.tensors.get(SUPPORT, np.zeros(0)).shape == (len(summary.centers),):
+        parts[SUPPORT] = np.array(summary.tensors[SUPPORT], dtype=np.float64)
+    while parts["counts"].min() < size:
+        i = int(parts["counts"].argmin())
+        if len(parts["counts"]) == 1:
+            raise DataError(
+                complaint(
+                    "rows",
+                    f"client {summary.client!r}",
+                    f"at least min_cluster_size, {size}",
+                    int(parts["counts"][0]),
+                    "Nothing may leave this site under its guard.",
+                )
+            )
+        distances = pairwise_distances(parts["centers"][i : i + 1], parts["centers"])[0]
+        distances[i] = np.inf
+        _merge_into(parts, i, int(distances.argmin()), float(distances.min()))
+    merged = len(summary.centers) - len(parts["centers"])
+    tensors = {n: parts.pop(n, t) if n == SUPPORT else t for n, t in summary.tensors.items()}
+    return replace(summary, **parts, tensors=tensors, merged=merged)
+
+
+def _merge_into(parts: dict[str, Any], i: int, j: int, distance: float) -> None:
+    n_i, n_j = parts["counts"][i], parts["counts"][j]
+    share = n_i / max(n_i + n_j, 1)  # a center may have no rows at all: fuzzy ones do
+    parts["centers"][j] += share * (parts["centers"][i] - parts["centers"][j])
+    parts["counts"][j] += n_i
+    if SUPPORT in parts:
+        parts[SUPPORT][j] += parts[SUPPORT][i]
+    if "sse" in parts:
+        parts["sse"][j] = merged_sse(n_i, n_j, parts["sse"][i], parts["sse"][j], distance)
+    if "radii" in parts:
+        parts["radii"][j] = max(parts["radii"][i], parts["radii"][j])
+    for name in parts:
+        parts[name] = np.delete(parts[name], i, axis=0)

@@ -1,0 +1,1 @@
+"""What people look at: inspection of files, pictures, reports."""

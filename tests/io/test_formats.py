@@ -1,0 +1,244 @@
+"""Summaries, models, statistics and scores as files: round trip, limits, and 10,000 broken ones."""
+
+import json
+import random
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from fedjigsaw.errors import FedJigsawError, MessageError
+from fedjigsaw.io import formats
+from fedjigsaw.io.formats import ModelFile, Score, SummaryFile, decode, encode, load, load_any, save
+from fedjigsaw.kernels.scaling import Scaler, Stats
+from fedjigsaw.messages import Model, Summary
+
+COLUMNS = ("age", "dose")
+SCALER = Scaler(COLUMNS, np.array([40.0, 2.0]), np.array([10.0, 0.5]))
+
+
+def summary_file(**changes):
+    summary = Summary(
+        9,
+        [[0.0, 1.0], [2.0, 3.0]],
+        [1.0, 2.0],
+        [4, 5],
+        [0.5, 0.25],
+        {"w": np.arange(3.0)},
+        "bern",
+        1,
+    )
+    fields = {
+        "summary": summary,
+        "method": "feca",
+        "params": {"n_init": 10, "refine": True},
+        "columns": COLUMNS,
+        "scaler": SCALER,
+        "guard": {"min_cluster_size": 5, "counts": "none"},
+        "seed": 3,
+        "n_used": 9,
+    }
+    return SummaryFile(**{**fields, **changes})
+
+
+MODEL = ModelFile(Model([[0.0, 1.0]], "feca", {"n_init": 10}, COLUMNS), None, ("bern", "lyon"), 20)
+STATS = Stats("bern", COLUMNS, 4, np.array([1.0, 2.0]), np.array([3.0, 0.0]))
+SCORE = Score("bern", "0123456789abcdef", np.array([3, 0]), np.array([1.5, 0.0]))
+WEIGHTS = {"weights.a": np.array([[0.1, 0.2]], np.float32), "loss": np.array(0.5)}
+ALL = {
+    "summary": summary_file(),
+    "plain": summary_file(scaler=None),
+    "model": MODEL,
+    "stats": STATS,
+    "score": SCORE,
+    "weights": ModelFile(Model([[1.0]], "deepfeca", {}, ("p",), WEIGHTS), None, ("bern",), 2),
+}
+each = pytest.mark.parametrize("content", ALL.values(), ids=ALL.keys())
+
+
+@each
+class TestRoundTrip:
+    def test_content(self, content, tmp_path):
+        save(content, tmp_path / "file")
+        again = load(tmp_path / "file", type(content))
+        assert encode(again) == encode(content)
+
+    def test_the_same_content_gives_the_same_bytes(self, content):
+        assert len({encode(content) for _ in range(20)}) == 1
+
+    def test_any_safetensors_reader_can_open_it(self, content):
+        assert all(
+            array.dtype in (np.float64, np.int64) or name == "tensor.weights.a"
+            for name, array in safetensors.numpy.load(encode(content)).items()
+        )
+
+
+def test_summary_survives_to_the_last_bit():
+    again = decode(encode(summary_file()))
+    assert again.summary == summary_file().summary
+    assert again.scaler.fingerprint == SCALER.fingerprint
+    assert (again.method, again.columns, again.seed, again.n_used) == ("feca", COLUMNS, 3, 9)
+    assert again.guard == {"min_cluster_size": 5, "counts": "none"}
+
+
+def test_weights_survive_to_the_last_bit():
+    """Half as many bytes as other numbers, and a number alone stays one."""
+    assert decode(encode(ALL["weights"])).model == ALL["weights"].model
+
+
+def test_scaler_survives_to_the_last_bit(tmp_path, rng):
+    scaler = Scaler(COLUMNS, rng.normal(size=2), rng.random(2) + 0.1)
+    formats.save_scaler(scaler, tmp_path / "s.json")
+    assert formats.load_scaler(tmp_path / "s.json").fingerprint == scaler.fingerprint
+
+
+def with_header(content, **changes):
+    """The bytes of a file whose header was changed."""
+    data = encode(content)
+    length = int.from_bytes(data[:8], "little")
+    outer = json.loads(data[8 : 8 + length])
+    header = {**json.loads(outer["__metadata__"]["fedjigsaw"]), **changes}
+    arrays = safetensors.numpy.load(data)
+    return safetensors.numpy.save(arrays, metadata={"fedjigsaw": json.dumps(header)})
+
+
+def with_arrays(content, **changes):
+    """The bytes of a file whose arrays were changed; None takes one out."""
+    data = encode(content)
+    length = int.from_bytes(data[:8], "little")
+    metadata = json.loads(data[8 : 8 + length])["__metadata__"]
+    arrays = {**safetensors.numpy.load(data), **changes}
+    return safetensors.numpy.save(
+        {k: v for k, v in arrays.items() if v is not None}, metadata=metadata
+    )
+
+
+SUMMARY = summary_file()
+BROKEN = {
+    "empty": (b"", "of another kind"),
+    "random": (b"\x07" * 100, "of another kind"),
+    "truncated": (encode(SUMMARY)[:-5], "arrays of the file must be as its header says"),
+    "half a header": (encode(SUMMARY)[:60], "of another kind"),
+    "declares too much": ((2**40).to_bytes(8, "little") + encode(SUMMARY)[8:], "of another kind"),
+    "no metadata": (safetensors.numpy.save({"a": np.zeros(1)}), "of another program"),
+    "int8": (with_arrays(SUMMARY, **{"tensor.w": np.zeros(3, np.int8)}), "F32"),
+    "float32": (with_arrays(SUMMARY, centers=np.zeros((2, 2), np.float32)), "F64 or I64"),
+    "future": (with_header(SUMMARY, format=2), "A newer fedjigsaw made it"),
+    "past": (with_header(SUMMARY, format=0), "format of the file must be 1; got 0"),
+    "true format": (with_header(SUMMARY, format=True), "format"),
+    "other kind": (with_header(SUMMARY, kind="poem"), "kind of the file must be one of summary"),
+    "no client": (with_header(SUMMARY, client=None), "header field 'client'"),
+    "empty client": (with_header(SUMMARY, client=""), "name of a client"),
+    "bad rows": (with_header(SUMMARY, n_samples=-3), "n_samples"),
+    "huge rows": (with_header(SUMMARY, n_samples="9"), "header field 'n_samples'"),
+    "columns": (with_header(SUMMARY, columns=["age"]), "columns"),
+    "twice": (with_header(SUMMARY, columns=["age", "age"]), "columns"),
+    "no names": (with_header(SUMMARY, columns=[1, 2]), "list of short printable strings"),
+    "surrogate": (with_header(SUMMARY, columns=["age", "\ud800"]), "printable"),
+    "spoof": (with_header(SUMMARY, columns=["age", "q\x1b[2K\nAll is well."]), "printable"),
+    "guard": (with_header(SUMMARY, guard={"min_cluster_size": "x", "counts": "none"}), "guard"),
+    "no guard": (with_header(SUMMARY, guard={}), "guard"),
+    "n_used": (
+        with_header(SUMMARY, n_used=10),
+        "n_used of client 'bern' must be from 1 to its rows, 9",
+    ),
+    "beyond": (with_header(STATS, n_samples=10**400), "header field 'n_samples'"),
+    "seed": (with_header(SUMMARY, seed=-1), "header field 'seed'"),
+    "two of one": (with_header(MODEL, clients=["a", "a"]), "clients of a model"),
+    "scaler": (with_header(SUMMARY, scaler="beef"), "scaler of the file"),
+    "no centers": (with_arrays(SUMMARY, centers=None), "with 'centers'"),
+    "NaN": (with_arrays(SUMMARY, centers=np.full((2, 2), np.nan)), "NaN"),
+    "infinity": (with_arrays(SUMMARY, radii=np.array([1.0, np.inf])), "radii"),
+    "negative radius": (with_arrays(SUMMARY, radii=np.array([-1.0, 1.0])), "radii"),
+    "negative count": (with_arrays(SUMMARY, counts=np.array([-1, 1])), "counts"),
+    "shapes": (with_arrays(SUMMARY, radii=np.zeros(3)), "radii"),
+    "one-dimensional": (with_arrays(SUMMARY, centers=np.zeros(4)), "centers"),
+    "bad score": (with_arrays(SCORE, counts=np.array([-3, 0])), "counts"),
+    "empty score": (with_arrays(SCORE, counts=np.array([0, 0])), "of at least one row"),
+    "no clients": (with_header(MODEL, clients="bern"), "header field 'clients'"),
+    "bad stats": (with_arrays(STATS, sum_of_squares=np.array([-1.0, 0.0])), "sum_of_squares"),
+}
+
+
+@pytest.mark.parametrize(("content", "words"), BROKEN.values(), ids=BROKEN.keys())
+def test_a_file_that_is_not_in_order_is_refused_by_name(content, words, tmp_path):
+    (tmp_path / "a.summary").write_bytes(content)
+    with pytest.raises(MessageError, match=words) as caught:
+        load_any(tmp_path / "a.summary")
+    assert "a.summary" in str(caught.value)
+
+
+def test_kinds_are_not_mixed_up(tmp_path):
+    save(MODEL, tmp_path / "m")
+    with pytest.raises(MessageError, match="kind of .*m must be a summary; got a model"):
+        load(tmp_path / "m", SummaryFile)
+
+
+def test_a_file_that_is_too_large_is_not_even_read_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "MAX_BYTES", 100)
+    (tmp_path / "a.summary").write_bytes(b"0" * 101)
+    with pytest.raises(MessageError, match="size of .*a.summary must be at most 100 bytes"):
+        load_any(tmp_path / "a.summary")
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(MessageError, match="no.summary must be readable; got No such file"):
+        load_any(tmp_path / "no.summary")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{", '{"kind": "scaler"}', "[" * 100_000, '{"kind": "scaler", "format": 1, "columns": ["a"], "mean": [1e999], "deviation": [1]}',
+     '{"kind": "scaler", "format": 1, "columns": ["a"], "mean": ["x"], "deviation": [1]}', '{"kind": "scaler", "format": 9}',
+     '{"kind": "scaler", "format": 1, "columns": ["a"], "mean": [1], "deviation": [1], "fingerprint": "x"}'],
+)  # fmt: skip
+def test_broken_scalers(tmp_path, text):
+    (tmp_path / "s.json").write_text(text)
+    with pytest.raises(MessageError, match=r"s.json cannot be used"):
+        formats.load_scaler(tmp_path / "s.json")
+
+
+def mutate(data, dice):
+    """One to four small accidents: bits, bytes, cuts, repeats, numbers in the header."""
+    data = bytearray(data)
+    for _ in range(dice.randint(1, 4)):
+        if not data:
+            break
+        kind, at = dice.randrange(7), dice.randrange(len(data))
+        if kind == 0:
+            data[at] ^= 1 << dice.randrange(8)
+        elif kind == 1:
+            data[at] = dice.randrange(256)
+        elif kind == 2:
+            del data[at : at + dice.randint(1, 40)]
+        elif kind == 3:
+            data[at:at] = bytes(dice.randrange(256) for _ in range(dice.randint(1, 20)))
+        elif kind == 4:
+            data[at:at] = data[at : at + dice.randint(1, 60)]
+        elif kind == 5:
+            data[at : at + 8] = dice.choice([b"\xff" * 8, b"\x00" * 8, b"\x00" * 6 + b"\xf0\x7f"])
+        else:
+            digits = [i for i, byte in enumerate(data[:600]) if chr(byte).isdigit()]
+            if digits:
+                data[dice.choice(digits)] = dice.choice(b"0123456789-e.")
+    return bytes(data)
+
+
+def test_ten_thousand_broken_files():
+    """Only errors of our own, bounded memory, no hang; and most of them are noticed."""
+    originals = [encode(content) for content in ALL.values()]
+    dice = random.Random(0)
+    refused, started = 0, time.monotonic()
+    tracemalloc.start()
+    for i in range(10_000):
+        try:
+            decode(mutate(originals[i % len(originals)], dice))
+        except FedJigsawError:
+            refused += 1
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert refused > 6_000  # a flipped bit inside a number is still a number
+    assert peak < 50e6
+    assert time.monotonic() - started < 120

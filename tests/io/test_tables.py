@@ -1,0 +1,202 @@
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from fedjigsaw.errors import DataError
+from fedjigsaw.io import tables
+from fedjigsaw.io.tables import open_table
+
+ROWS = np.array([[1.0, 2.5], [3.0, -4.0], [5.5, 6.0]])
+CSV = "id,a,b\nx,1,2.5\ny,3,-4\nz,5.5,6\n"
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The same three rows in every format."""
+    (tmp_path / "t.csv").write_text(CSV)
+    (tmp_path / "semi.csv").write_text(CSV.replace(",", ";"))
+    (tmp_path / "tab.csv").write_text(CSV.replace(",", "\t").replace("-4", " -4 "))
+    pa.parquet.write_table(
+        pa.table({"b": ROWS[:, 1], "id": ["x", "y", "z"], "a": ROWS[:, 0]}), tmp_path / "t.parquet"
+    )
+    np.save(tmp_path / "t.npy", ROWS)
+    np.savez(tmp_path / "t.npz", X=ROWS, columns=["a", "b"], other=np.zeros(3))
+    return tmp_path
+
+
+def read(path, **options):
+    rows, _ = open_table(path, **options).read(max_rows=100, rng=np.random.default_rng(0))
+    return rows
+
+
+@pytest.mark.parametrize("name", ["t.csv", "semi.csv", "tab.csv", "t.parquet", "t.npz"])
+def test_every_format_gives_the_same_rows(files, name):
+    assert read(files / name, columns=["a", "b"]).tolist() == ROWS.tolist()
+    assert read(files / name, columns=["b", "a"]).tolist() == ROWS[:, ::-1].tolist()
+
+
+def test_arrays_have_default_names(files):
+    assert open_table(files / "t.npy").columns == ("x0", "x1")
+    assert read(files / "t.npy", columns=["x1"]).tolist() == ROWS[:, 1:].tolist()
+
+
+def test_ids_are_carried_along(files):
+    (batch,) = open_table(files / "t.csv", id_column="id").batches()
+    assert batch.ids.to_pylist() == ["x", "y", "z"]
+    assert batch.rows.tolist() == ROWS.tolist()
+
+
+def test_ids_stay_as_they_are(tmp_path):
+    (tmp_path / "t.csv").write_text("id,a\nNA,1\n007,2\n")
+    (batch,) = open_table(tmp_path / "t.csv", id_column="id").batches()
+    assert batch.ids.to_pylist() == ["NA", "007"]
+
+
+def test_signs_inside_quotes_do_not_separate(tmp_path):
+    (tmp_path / "t.csv").write_text('"a;b;c;d",q\n1,2\n')
+    assert open_table(tmp_path / "t.csv").columns == ("a;b;c;d", "q")
+
+
+def test_dictionaries_of_numbers(tmp_path):
+    table = pa.table({"a": pa.array(["1", "2", "1"]).dictionary_encode()})
+    pa.parquet.write_table(table, tmp_path / "t.parquet")
+    assert read(tmp_path / "t.parquet").tolist() == [[1], [2], [1]]
+
+
+def test_other_number_types_are_fine(tmp_path):
+    table = pa.table(
+        {"i": pa.array([1, 2], pa.int8()), "t": [True, False], "f": pa.array([1, 2], pa.float32())}
+    )
+    pa.parquet.write_table(table, tmp_path / "t.parquet")
+    assert read(tmp_path / "t.parquet").tolist() == [[1, 1, 1], [2, 0, 2]]
+
+
+@pytest.mark.parametrize("batch_rows", [1, 2, 1000])
+def test_batches_add_up(files, monkeypatch, batch_rows):
+    monkeypatch.setattr(tables, "BATCH_ROWS", batch_rows)
+    for name, columns in (("t.parquet", ["a", "b"]), ("t.npy", None)):
+        table = open_table(files / name, columns=columns)
+        assert table.n_rows == 3
+        blocks = [batch.rows for batch in table.batches()]
+        assert max(map(len, blocks)) <= batch_rows
+        assert np.concatenate(blocks).tolist() == ROWS.tolist()
+
+
+class TestMissing:
+    TEXT = "a,b\n1,2\n,3\nNA,\n4,5\n"
+
+    def test_are_counted_per_column(self, tmp_path):
+        (tmp_path / "t.csv").write_text(self.TEXT)
+        with pytest.raises(
+            DataError, match=r"t.csv .* missing ones: 2 in 'a', 1 in 'b'. .*--drop-missing"
+        ):
+            read(tmp_path / "t.csv")
+
+    def test_can_be_dropped(self, tmp_path):
+        (tmp_path / "t.csv").write_text(self.TEXT)
+        (batch,) = open_table(tmp_path / "t.csv", drop_missing=True).batches()
+        assert batch.rows.tolist() == [[1, 2], [4, 5]]
+        assert batch.kept.tolist() == [True, False, False, True]
+
+    def test_in_every_format(self, tmp_path):
+        pa.parquet.write_table(pa.table({"a": [1.0, None, float("nan")]}), tmp_path / "t.parquet")
+        np.save(tmp_path / "t.npy", np.array([[1.0], [np.nan], [np.nan]]))
+        for name in ("t.parquet", "t.npy"):
+            with pytest.raises(DataError, match="missing ones: 2 in"):
+                read(tmp_path / name)
+            assert read(tmp_path / name, drop_missing=True).tolist() == [[1.0]]
+
+    def test_all_rows(self, tmp_path):
+        (tmp_path / "t.csv").write_text("a,b\n,1\n,2\n")
+        with pytest.raises(DataError, match="complete, at least one"):
+            read(tmp_path / "t.csv", drop_missing=True)
+
+
+class TestSample:
+    def test_is_uniform_and_bounded(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(tables, "BATCH_ROWS", 100)
+        np.save(tmp_path / "t.npy", np.arange(5000.0)[:, None])
+        table = open_table(tmp_path / "t.npy")
+        draws = [table.read(max_rows=500, rng=np.random.default_rng(s)) for s in range(20)]
+        for rows, n_seen in draws:
+            assert (len(rows), n_seen) == (500, 5000)
+            assert len(np.unique(rows)) == 500
+        assert np.mean([rows.mean() for rows, _ in draws]) == pytest.approx(2499.5, rel=0.03)
+
+    def test_small_files_come_whole_and_in_order(self, files):
+        rows, n_seen = open_table(files / "t.npy").read(max_rows=3, rng=np.random.default_rng(0))
+        assert rows.tolist() == ROWS.tolist()
+        assert n_seen == 3
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("name", "content", "words"),
+        [
+            ("t.csv", "", "t.csv is empty"),
+            ("t.csv", "a,b\n", "t.csv has no rows"),
+            ("t.csv", "a,a\n1,2\n", r"named differently; got twice \['a'\]"),
+            ("t.csv", "a,b\n1,2\n3\n", "cannot be read as CSV"),
+            (
+                "t.csv",
+                "a,b\n1,2\n3,four\n",
+                "column 'b' of .*t.csv must be finite numbers; got 'four' in row 2",
+            ),
+            ("t.csv", "a\n1\ninf\n", "column 'a' .* got inf in row 2"),
+            ("t.csv", "a\n1\n2\n1_000\n", "column 'a' .* got '1_000' in row 3"),
+            ("t.csv", "a\n1\n1e200\n", "column 'a' .* got 1e.200 in row 2"),
+            ("t.csv", "a\n1\n\n3\n", "missing ones: 1 in 'a'"),
+            ("t.csv", '"a\nb",c\n1,2\n', "printable letters|cannot be read as CSV"),
+            ("t.csv", b"a\n\xff\xfe\n", "t.csv"),
+            ("t.parquet", b"not parquet at all", "cannot be read as PARQUET"),
+            ("t.npy", b"\x93NUMPY junk", "cannot be read as NPY"),
+            ("t.npz", b"PK junk", "cannot be read as NPZ"),
+            ("t.txt", "a", "ending of .*t.txt must be one of .csv"),
+        ],
+    )
+    def test_files(self, tmp_path, name, content, words):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        with pytest.raises(DataError, match=words):
+            read(path)
+
+    def test_missing_file_and_folder(self, tmp_path):
+        with pytest.raises(DataError, match="There is no file"):
+            open_table(tmp_path / "no.csv")
+        (tmp_path / "d.csv").mkdir()
+        with pytest.raises(DataError, match="is a folder; name a file"):
+            open_table(tmp_path / "d.csv")
+
+    def test_columns(self, files):
+        with pytest.raises(DataError, match="among 'id', 'a', 'b'; got 'c', 'd'"):
+            open_table(files / "t.csv", columns=["a", "c", "d"])
+        with pytest.raises(DataError, match="at least one, each once"):
+            open_table(files / "t.csv", columns=["a", "a"])
+        with pytest.raises(DataError, match="column 'id' .* got 'x' in row 1.*--columns"):
+            read(files / "t.csv")
+        with pytest.raises(DataError, match="among .*; got 'nr'"):
+            open_table(files / "t.csv", id_column="nr")
+
+    def test_a_text_column_in_parquet(self, files):
+        with pytest.raises(DataError, match="column 'id' .* got 'x' in row 1"):
+            read(files / "t.parquet")
+
+    def test_no_pickle(self, tmp_path):
+        np.save(tmp_path / "t.npy", np.array([[object()]], dtype=object), allow_pickle=True)
+        with pytest.raises(DataError, match="cannot be read as NPY"):
+            open_table(tmp_path / "t.npy")
+
+    @pytest.mark.parametrize("array", [np.zeros(3), np.zeros((2, 2, 2)), np.array([["a"]])])
+    def test_arrays_of_another_shape(self, tmp_path, array):
+        np.save(tmp_path / "t.npy", array)
+        with pytest.raises(DataError, match="2-D array of numbers is needed"):
+            open_table(tmp_path / "t.npy")
+
+    def test_ambiguous_npz(self, tmp_path):
+        np.savez(tmp_path / "t.npz", p=np.zeros((1, 1)), q=np.zeros((1, 1)))
+        with pytest.raises(DataError, match="an array named X is needed"):
+            open_table(tmp_path / "t.npz")
+        np.savez(tmp_path / "t.npz", X=np.zeros((1, 2)), columns=["a"])
+        with pytest.raises(DataError, match="2 column names are needed"):
+            open_table(tmp_path / "t.npz")

@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+
+from fedjigsaw.kernels.clouds import _bisectors, settle_clouds
+from fedjigsaw.kernels.kmeans import kmeans
+from fedjigsaw.metrics import inertia
+
+
+def test_points_are_k_means(rng):
+    """Without any spread these are Lloyd's iterations."""
+    X, counts = rng.normal(size=(200, 3)), rng.integers(1, 9, 200).astype(float)
+    solution = kmeans(X, 6, weights=counts, rng=rng, tol=0)
+    found = settle_clouds(X, counts, np.zeros(200), solution.centers)
+    assert found == pytest.approx(solution.centers)
+
+
+def test_a_cut_cloud_is_a_truncated_gaussian():
+    """One step, against many rows drawn from the cloud and cut by the same plane."""
+    rng = np.random.default_rng(0)
+    start = np.array([[-1.0, 0.0], [2.0, 1.0]])
+    center, width = np.array([[0.3, -0.2]]), 1.3
+    rows = center + width * rng.normal(size=(2_000_000, 2))
+    nearer = ((rows - start[0]) ** 2).sum(axis=1) < ((rows - start[1]) ** 2).sum(axis=1)
+    expected = np.stack([rows[nearer].mean(axis=0), rows[~nearer].mean(axis=0)])
+    n = np.array([7.0])
+    found = settle_clouds(center, n, 2 * n * width**2, start, max_iter=1)
+    assert found == pytest.approx(expected, abs=0.005)
+
+
+def test_mass_and_mean_are_kept(rng):
+    """Whatever is cut off goes elsewhere: the mean of all rows stays the mean of all centers."""
+    X, counts = rng.normal(size=(40, 2)), np.full(40, 2.0)
+    sse = rng.uniform(0.1, 3, 40)
+    found = settle_clouds(X, counts, sse, X[:1].repeat(1, axis=0))
+    assert found == pytest.approx(X.mean(axis=0, keepdims=True))
+
+
+def test_nearer_to_the_objective_of_the_rows(rng):
+    """What it is for: local clusters that the final boundaries cut."""
+    plain, soft = [], []
+    for _ in range(8):
+        X = rng.uniform(size=(3000, 2))
+        parts = [kmeans(part, 8, rng=rng) for part in np.split(X, 6)]
+        centers, counts, sse = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("centers", "counts", "sse")
+        )
+        start = kmeans(centers, 8, weights=counts, rng=rng).centers
+        plain.append(inertia(X, start))
+        soft.append(inertia(X, settle_clouds(centers, counts, sse, start)))
+    assert np.mean(soft) < np.mean(plain) * 0.998
+
+
+def test_scale_and_place(rng):
+    X, counts, sse = rng.normal(size=(60, 2)), np.ones(60), rng.uniform(0, 1, 60)
+    found = settle_clouds(X, counts, sse, X[:5])
+    moved = settle_clouds(1e6 + 8 * X, counts, 64 * sse, 1e6 + 8 * X[:5])
+    assert moved == pytest.approx(1e6 + 8 * found)
+
+
+def test_equal_centers_stay_finite():
+    X = np.array([[0.0], [1.0]])
+    found = settle_clouds(X, np.ones(2), np.ones(2), np.array([[0.5], [0.5], [9.0]]))
+    assert np.isfinite(found).all()
+
+
+def test_distance_to_the_plane():
+    own, other, squared, h = _bisectors(np.array([[1.0, 5.0]]), np.array([[0.0, 5.0], [4.0, 5.0]]))
+    assert (own[0], other[0], squared[0], h[0]) == (0, 1, 1.0, 1.0)

@@ -1,0 +1,240 @@
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_info
+
+from fedjigsaw._threads import one_thread
+from fedjigsaw.errors import DataError, ExtraError, ParameterError
+from fedjigsaw.kernels.kmeans import assign, backend, coordinate_order, kmeans
+
+
+def blobs(rng, k=4, n=200, d=3, spread=0.05):
+    centers = rng.uniform(size=(k, d))
+    return centers[rng.integers(k, size=n)] + spread * rng.normal(size=(n, d))
+
+
+def sort_rows(a):
+    return a[np.lexsort(a.T[::-1])]
+
+
+@pytest.mark.usefixtures("backend")
+class TestLaws:
+    def test_agrees_with_scikit_learn(self, rng):
+        X = blobs(rng, spread=0.01)
+        ours = kmeans(X, 4, rng=rng, n_init=20, tol=0)
+        theirs = KMeans(4, n_init=20, tol=0, random_state=0).fit(X)
+        assert sort_rows(ours.centers) == pytest.approx(sort_rows(theirs.cluster_centers_))
+        assert ours.inertia == pytest.approx(theirs.inertia_)
+
+    def test_a_solution_is_consistent(self, rng):
+        X = blobs(rng, spread=0.5)
+        found = kmeans(X, 6, rng=rng, n_init=2, max_iter=3)
+        for i, center in enumerate(found.centers):
+            rows = X[found.labels == i]
+            distances = np.linalg.norm(rows - center, axis=1)
+            assert len(rows) == found.counts[i] > 0
+            assert center == pytest.approx(rows.mean(axis=0))
+            assert found.sse[i] == pytest.approx((distances**2).sum())
+            assert found.extents[i] == pytest.approx(distances.max())
+        assert found.inertia == pytest.approx(found.sse.sum())
+
+    def test_same_stream_same_bits(self, rng):
+        X = blobs(rng, spread=0.5)
+        first, second = (kmeans(X, 5, rng=np.random.default_rng(4), n_init=1) for _ in range(2))
+        assert first.centers.tobytes() == second.centers.tobytes()
+
+    def test_a_weight_is_a_repetition(self, rng):
+        X = blobs(rng, spread=0.01)
+        weights = rng.integers(0, 4, size=len(X)).astype(float)
+        weighted = kmeans(X, 4, rng=rng, weights=weights, n_init=10)
+        repeated = kmeans(np.repeat(X, weights.astype(int), axis=0), 4, rng=rng, n_init=10)
+        assert sort_rows(weighted.centers) == pytest.approx(sort_rows(repeated.centers))
+        assert weighted.inertia == pytest.approx(repeated.inertia)
+        assert (weighted.labels[weights == 0] == -1).all()
+        assert weighted.counts.sum() == weights.sum()
+
+    @pytest.mark.parametrize("distinct", [1, 2, 5])
+    def test_never_more_centers_than_distinct_rows(self, rng, distinct):
+        X = np.repeat(rng.normal(size=(distinct, 2)), 7, axis=0)
+        found = kmeans(X, 8, rng=rng)
+        assert sort_rows(found.centers) == pytest.approx(sort_rows(np.unique(X, axis=0)))
+        assert found.inertia == pytest.approx(0, abs=1e-20)
+
+    def test_distinct_rows_that_agree_in_the_first_column(self, rng):
+        X = np.column_stack([np.zeros(6), np.arange(6.0)])
+        assert len(kmeans(X, 6, rng=rng).centers) == 6
+
+    @pytest.mark.parametrize("k", [1, 3])
+    def test_one_row(self, rng, k):
+        found = kmeans(np.array([[3.0, 4.0]]), k, rng=rng)
+        assert found.centers.tolist() == [[3.0, 4.0]]
+        assert (found.counts, found.sse, found.extents) == ([1], [0], [0])
+
+    @pytest.mark.parametrize("offset", [0.0, 1e6, 1e9])
+    def test_translation_moves_the_centers_along(self, rng, offset):
+        X = blobs(rng, spread=0.01)
+        here = kmeans(X, 4, rng=np.random.default_rng(1), n_init=20)
+        there = kmeans(X + offset, 4, rng=np.random.default_rng(1), n_init=20)
+        assert sort_rows(there.centers) - offset == pytest.approx(sort_rows(here.centers), abs=1e-5)
+        assert there.inertia == pytest.approx(here.inertia, rel=1e-3)
+
+    def test_parameters_reach_the_search(self, rng):
+        X = rng.uniform(size=(400, 2))
+
+        def inertia(**options):
+            found = [
+                kmeans(X, 30, rng=np.random.default_rng(s), **{"n_init": 1, **options}).inertia
+                for s in range(5)
+            ]
+            return np.mean(found)
+
+        assert inertia(n_init=20) < inertia()
+        assert inertia() < inertia(max_iter=1)
+        assert inertia(tol=0) < inertia(tol=10)
+
+    def test_weights_change_the_partition(self, rng):
+        X = np.array([[0.0], [4.0], [10.0], [14.0], [20.0]])
+        heavy = kmeans(X, 2, rng=rng, weights=np.array([100.0, 100, 1, 1, 1]), n_init=20)
+        light = kmeans(X, 2, rng=rng, n_init=20)
+        assert heavy.labels.tolist() == [0, 1, 1, 1, 1]
+        assert light.labels.tolist() == [0, 0, 1, 1, 1]
+
+    def test_centers_come_in_the_order_of_their_coordinates(self, rng):
+        centers = kmeans(blobs(rng, k=6), 6, rng=rng).centers
+        assert (centers == sort_rows(centers)).all()
+
+
+class TestSpherical:
+    def test_by_hand(self, rng):
+        X = np.array([[1.0, 0.1], [20.0, -2.0], [0.1, 3.0], [-0.2, 6.0]])
+        found = kmeans(X, 2, rng=rng, spherical=True)
+        assert found.labels[0] == found.labels[1] != found.labels[2] == found.labels[3]
+        assert np.linalg.norm(found.centers, axis=1) == pytest.approx(1)
+
+    def test_length_of_rows_does_not_matter(self, rng):
+        X = blobs(rng) - 0.5
+        longer = X * rng.uniform(0.1, 10, size=(len(X), 1))
+        a, b = (kmeans(Y, 4, rng=np.random.default_rng(0), spherical=True) for Y in (X, longer))
+        assert a.centers == pytest.approx(b.centers)
+
+    def test_weights_count(self):
+        X = np.array([[1.0, 0.0], [0.0, 1.0]])
+        found = kmeans(
+            X, 1, rng=np.random.default_rng(0), weights=np.array([3.0, 4.0]), spherical=True
+        )
+        assert found.centers[0] == pytest.approx([0.6, 0.8])
+
+    def test_a_center_is_the_direction_of_its_rows(self, rng):
+        X = rng.normal(size=(300, 5))
+        found = kmeans(X, 6, rng=rng, spherical=True, n_init=3, tol=0)
+        unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+        for i, center in enumerate(found.centers):
+            direction = unit[found.labels == i].sum(axis=0)
+            assert center == pytest.approx(direction / np.linalg.norm(direction))
+        assert (found.labels == (unit @ found.centers.T).argmax(axis=1)).all()
+
+    def test_restarts_pay(self, rng):
+        X = rng.normal(size=(300, 4))
+        one, many = (
+            np.mean(
+                [
+                    kmeans(X, 12, rng=np.random.default_rng(s), spherical=True, n_init=n).inertia
+                    for s in range(8)
+                ]
+            )
+            for n in (1, 15)
+        )
+        assert many < one
+
+    def test_opposite_rows_have_a_center_all_the_same(self, rng):
+        found = kmeans(np.array([[1.0, 0.0], [-1.0, 0.0]]), 1, rng=rng, spherical=True)
+        assert np.linalg.norm(found.centers) == pytest.approx(1)
+
+    def test_a_zero_row_has_no_direction(self, rng):
+        with pytest.raises(DataError, match="different from zero; got a zero row 1"):
+            kmeans(np.array([[1.0], [0.0]]), 1, rng=rng, spherical=True)
+
+
+@pytest.mark.parametrize("weights", [[-1.0, 1.0], [0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0], [1.0]])
+def test_bad_weights(rng, weights):
+    with pytest.raises(DataError, match="weights of k-means"):
+        kmeans(np.zeros((2, 1)), 1, rng=rng, weights=np.array(weights))
+
+
+def test_assign_agrees_with_all_distances(rng):
+    X, centers = rng.normal(size=(500, 7)), rng.normal(size=(9, 7))
+    labels, distances = assign(X, centers)
+    every = np.linalg.norm(X[:, None] - centers, axis=2)
+    assert (labels == every.argmin(axis=1)).all()
+    assert distances == pytest.approx(every.min(axis=1))
+
+
+def test_assign_is_exact_far_from_the_origin():
+    X = np.array([[1e9], [1e9 + 3]])
+    labels, distances = assign(X, X + 1)
+    assert labels.tolist() == [0, 1]
+    assert distances.tolist() == [1.0, 1.0]
+
+
+def test_assign_is_exact_for_centers_of_very_different_size():
+    X = np.array([[0.0], [1e-3], [1e9]])
+    assert assign(X, X)[0].tolist() == [0, 1, 2]
+
+
+def test_assign_works_in_blocks(rng, monkeypatch):
+    X, centers = rng.normal(size=(1000, 3)), rng.normal(size=(4, 3))
+    whole = assign(X, centers)
+    monkeypatch.setattr(
+        "fedjigsaw.kernels.kmeans.blocks", lambda n, *_: (slice(i, i + 7) for i in range(0, n, 7))
+    )
+    parts = assign(X, centers)
+    assert (whole[0] == parts[0]).all()
+    assert (whole[1] == parts[1]).all()
+
+
+class TestBackend:
+    def test_is_chosen_by_the_environment(self, monkeypatch):
+        monkeypatch.setenv("FEDJIGSAW_BACKEND", "sklearn")
+        assert backend() == "sklearn"
+        monkeypatch.setenv("FEDJIGSAW_BACKEND", "fastest")
+        with pytest.raises(ParameterError, match="FEDJIGSAW_BACKEND of the environment"):
+            backend()
+
+    def test_auto_takes_what_is_there(self, monkeypatch):
+        def missing():
+            raise ImportError
+
+        monkeypatch.delenv("FEDJIGSAW_BACKEND", raising=False)
+        monkeypatch.setattr("fedjigsaw.kernels.kmeans._intelex_kmeans", missing)
+        assert backend() == "sklearn"
+        monkeypatch.setenv("FEDJIGSAW_BACKEND", "intelex")
+        with pytest.raises(ExtraError, match=r"pip install 'fedjigsaw\[fast\]'"):
+            backend()
+        monkeypatch.delenv("FEDJIGSAW_BACKEND")
+        monkeypatch.setattr("fedjigsaw.kernels.kmeans._intelex_kmeans", lambda: KMeans)
+        assert backend() == "intelex"
+
+    def test_one_thread_and_back(self):
+        before = [library["num_threads"] for library in threadpool_info()]
+        with one_thread():
+            assert all(library["num_threads"] == 1 for library in threadpool_info())
+        assert [library["num_threads"] for library in threadpool_info()] == before
+
+
+@pytest.mark.usefixtures("backend")
+def test_start_from_given_centers():
+    """From these two, Lloyd's iterations end at a poor solution, far from the origin or not."""
+    X = np.array([[0.0], [1.0], [10.0], [11.0], [20.0], [21.0]])
+    for shift in (0.0, 1e7):
+        start = np.array([[0.5], [10.5], [20.5]]) + shift
+        found = kmeans(X + shift, 3, rng=np.random.default_rng(0), init=start)
+        assert np.allclose(found.centers, start)
+        stuck = np.array([[0.0], [1.0], [15.5]]) + shift
+        found = kmeans(X + shift, 3, rng=np.random.default_rng(0), init=stuck)
+        assert np.allclose(found.centers, stuck)
+
+
+@pytest.mark.parametrize("n_values", [1, 3, 10**9])
+def test_rows_in_the_order_of_their_coordinates(rng, n_values):
+    X = rng.integers(n_values, size=(30, 3)).astype(float)
+    assert X[coordinate_order(X)].tolist() == sorted(X.tolist())

@@ -1,0 +1,233 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans
+
+from fedjigsaw.kernels import solver
+from fedjigsaw.kernels.solver import _Moves, _Search, distinct_rows, solve, solve_each
+
+TIGHT = np.array([-0.2, -0.1, 0.0, 0.1, 0.2])
+
+
+def line(*places):
+    """Five points around each place on a line."""
+    return np.concatenate([place + TIGHT for place in places])[:, None]
+
+
+def weighted(rng, n=300, k=12, d=3):
+    true = rng.uniform(0, 100, (k, d))
+    X = true[rng.integers(k, size=n)] + rng.normal(0, 5, (n, d))
+    return X, rng.integers(1, 30, n).astype(float)
+
+
+def objective(X, w, k, seed=0, **options):
+    return solve(X, w, k, rng=np.random.default_rng(seed), **options).inertia
+
+
+class TestToys:
+    """Bad solutions at which plain Lloyd stands still."""
+
+    @pytest.mark.parametrize(
+        "start",
+        [
+            [-0.15, 0.1, 15],  # two share the cluster at 0, one sits between those at 10 and 20
+            [5, 19.85, 20.1],
+            [-0.05, 0.15, 15],
+        ],
+    )
+    def test_one_fit_many_is_cut_and_many_fit_one_merged(self, start):
+        X = line(0, 10, 20)
+        search = _Search(X, np.ones(15), np.random.default_rng(0), 300, 1e-4)
+        stuck = search.settle(np.array(start, dtype=float)[:, None] - X.mean())
+        again = KMeans(3, init=np.array(start, dtype=float)[:, None], n_init=1).fit(X)
+        assert stuck.objective == pytest.approx(again.inertia_)  # Lloyd's own fixed point
+        assert stuck.objective > 50
+        found = search.improve(stuck, 20)
+        assert found.objective == pytest.approx(3 * (TIGHT**2).sum())
+
+    def test_several_at_once(self):
+        """Six clusters; two centers sit between pairs, two clusters have two centers each."""
+        X = line(0, 10, 20, 100, 110, 120)
+        search = _Search(X, np.ones(30), np.random.default_rng(0), 300, 1e-4)
+        start = np.array([[-0.15], [0.1], [15], [99.85], [100.1], [115]]) - X.mean()
+        tried = []
+        keep = search._try
+        search._try = lambda state, moves, pairs: (
+            tried.append(len(pairs)) or keep(state, moves, pairs)
+        )
+        found = search.improve(search.settle(start), 20)
+        assert found.objective == pytest.approx(6 * (TIGHT**2).sum())
+        assert tried[0] == 2
+
+    def test_gain_of_a_cut_and_loss_of_a_center_by_hand(self):
+        """Points -1, 1 | 10 | 12: a cut of the first gains 2, a merger of the others costs 2."""
+        X = np.array([[-1.0], [1.0], [10.0], [12.0]])
+        search = _Search(X, np.ones(4), np.random.default_rng(0), 300, 1e-4)
+        moves = search._moves(search.settle(np.array([[0.0], [10.0], [12.0]]) - X.mean()))
+        assert moves.gains == pytest.approx([2, 0, 0])
+        # to give up 0: its rows go to 10, (11^2 - 1) + (9^2 - 1); merged with 10 it costs 2/3 * 100
+        assert moves.losses == pytest.approx([200 / 3, 2, 2])
+        assert moves.heirs.tolist() == [1, 2, 1]
+
+    def test_weights_decide(self):
+        """One heavy pair, two light ones far apart: three centers go where the weight is."""
+        X = np.array([[0.0], [1.0], [50.0], [51.0], [100.0]])
+        heavy = solve(X, np.array([1e6, 1e6, 1, 1, 1]), 3, rng=np.random.default_rng(0))
+        assert heavy.centers[:2].ravel().tolist() == [0.0, 1.0]
+        light = solve(X, np.ones(5), 3, rng=np.random.default_rng(0))
+        assert light.centers.ravel().tolist() == [0.5, 50.5, 100.0]
+
+    def test_an_empty_cluster_is_put_to_use(self):
+        X = line(0, 10, 20)
+        search = _Search(X, np.ones(15), np.random.default_rng(0), 300, 1e-4)
+        state = search.settle(np.array([[0.0], [15.0], [1e6]]) - X.mean())
+        assert np.bincount(state.labels, minlength=3).min() == 0
+        found = search.improve(state, 20)
+        assert found.objective == pytest.approx(3 * (TIGHT**2).sum())
+
+    @pytest.mark.parametrize(("n", "k"), [(1, 1), (1, 5), (4, 4), (4, 9), (5, 1)])
+    def test_few_rows(self, n, k):
+        X = np.arange(n, dtype=float)[:, None] ** 2
+        found = solve(X, np.ones(n), k, rng=np.random.default_rng(0))
+        assert len(found.centers) == min(n, k)
+        if k >= n:
+            assert found.centers.tolist() == X.tolist()
+
+    def test_all_rows_equal(self):
+        found = solve(np.ones((6, 2)), np.ones(6), 3, rng=np.random.default_rng(0))
+        assert found.centers.tolist() == [[1.0, 1.0]]
+        assert found.counts.tolist() == [6.0]
+
+
+class TestLaws:
+    @given(seed=st.integers(0, 10**6))
+    @settings(max_examples=15, deadline=None)
+    def test_order_does_not_matter_to_the_last_bit(self, seed):
+        rng = np.random.default_rng(seed)
+        X, w = weighted(rng)
+        order = rng.permutation(len(X))
+        first = solve(X, w, 12, rng=np.random.default_rng(1))
+        other = solve(X[order], w[order], 12, rng=np.random.default_rng(1))
+        assert (other.labels == first.labels[order]).all()
+        assert other.centers == pytest.approx(first.centers, rel=1e-12)
+
+    @given(seed=st.integers(0, 10**6))
+    @settings(max_examples=15, deadline=None)
+    def test_a_weight_is_a_repetition(self, seed):
+        rng = np.random.default_rng(seed)
+        X, _ = weighted(rng, n=80, k=5)
+        w = rng.integers(1, 5, len(X))
+        once = solve(X, w.astype(float), 5, rng=np.random.default_rng(1))
+        copies = np.repeat(X, w, axis=0)
+        often = solve(copies, np.ones(len(copies)), 5, rng=np.random.default_rng(1))
+        assert often.centers == pytest.approx(once.centers)
+        assert often.counts == pytest.approx(once.counts)
+
+    @given(seed=st.integers(0, 10**6), power=st.integers(-20, 20), shift=st.floats(-1e4, 1e4))
+    @settings(max_examples=15, deadline=None)
+    def test_scale_and_place_do_not_matter(self, seed, power, shift):
+        X, w = weighted(np.random.default_rng(seed))
+        moved = 2.0**power * (X + shift)
+        assert objective(moved, w, 12) == pytest.approx(4.0**power * objective(X, w, 12), rel=1e-3)
+
+    @pytest.mark.parametrize("scale", [1e-99, 1e99])
+    def test_very_small_and_very_large_numbers(self, rng, scale):
+        X, w = weighted(rng, n=100, k=5)
+        first, other = (solve(x, w, 5, rng=np.random.default_rng(0)) for x in (X, scale * X / 100))
+        assert (other.labels == first.labels).all()
+
+    def test_weights_may_be_multiplied(self, rng):
+        X, w = weighted(rng)
+        assert objective(X, 8 * w, 12) == pytest.approx(8 * objective(X, w, 12))
+
+    @pytest.mark.parametrize(
+        ("k", "d", "n"), [(15, 2, 150), (40, 2, 800), (30, 16, 900), (20, 64, 400)]
+    )
+    def test_not_worse_than_ten_restarts(self, k, d, n):
+        """On the mean over seeds, and by little on any."""
+        ratios = []
+        for seed in range(6):
+            X, w = weighted(np.random.default_rng(seed), n, k, d)
+            ten = KMeans(k, n_init=10, random_state=seed).fit(X, sample_weight=w).inertia_
+            ratios.append(objective(X, w, k, seed) / ten)
+        assert np.mean(ratios) <= 1 + 1e-9
+        assert max(ratios) <= 1.05
+
+    def test_looking_at_what_moved_is_enough(self, rng):
+        """Nearest centers after some have moved: the short way finds what the long way finds."""
+        X, w = weighted(rng, n=500, k=20)
+        search = _Search(X, w, rng, 300, 0.0)
+        state = search.start(20)
+        centers = state.centers + np.where(np.arange(20) % 7 == 3, 4.0, 0.0)[:, None]
+        labels, squared = state.labels.copy(), state.squared.copy()
+        search._reassign(centers, labels, squared, np.arange(20) % 7 == 3)
+        distances = ((search.X[:, None] - centers) ** 2).sum(axis=2)
+        assert (labels == distances.argmin(axis=1)).all()
+        assert squared == pytest.approx(distances.min(axis=1))
+        assert (labels != state.labels).any()
+
+    def test_bounded_work(self, rng, monkeypatch):
+        X, w = rng.uniform(size=(2000, 4)), np.ones(2000)
+        monkeypatch.setattr(solver, "WORK", 1.0)
+        search = _Search(X, w, rng, 300, 1e-4)
+        state = search.start(50)
+        assert search.improve(state, 100) is state
+
+
+class TestEach:
+    def test_every_number_down_to_one(self, rng):
+        X, w = weighted(rng)
+        found = list(solve_each(X, w, 15, rng=rng))
+        assert [len(solution.centers) for solution in found] == list(range(15, 0, -1))
+        objectives = [solution.inertia for solution in found]
+        assert (np.diff(objectives) > 0).all()
+        assert objectives[-1] == pytest.approx(
+            w @ ((X - np.average(X, axis=0, weights=w)) ** 2).sum(axis=1)
+        )
+
+    def test_as_good_as_each_alone(self, rng):
+        X, w = weighted(rng, k=9)
+        for solution in solve_each(X, w, 12, rng=rng):
+            alone = objective(X, w, len(solution.centers))
+            assert solution.inertia <= alone * 1.02
+
+    def test_never_more_than_there_are(self):
+        found = list(
+            solve_each(np.array([[0.0], [0.0], [3.0]]), np.ones(3), 9, rng=np.random.default_rng(0))
+        )
+        assert [len(solution.centers) for solution in found] == [2, 1]
+
+
+@pytest.mark.parametrize("power", [11, 13, 15, 150, 160])
+def test_rows_too_close_to_tell_apart_beside_a_far_one(power, rng):
+    near = np.arange(1, 12)[:, None] * 10.0**-power
+    found = solve(np.concatenate([[[1.0]], near]), np.ones(12), 4, rng=rng)
+    assert found.labels[0] not in found.labels[1:]
+
+
+def test_without_moves_it_ends_where_lloyd_does(rng):
+    X, weights = rng.normal(size=(400, 3)), np.ones(400)
+    plain = solve(X, weights, 20, rng=np.random.default_rng(0), n_tries=0)
+    found = solve(X, weights, 20, rng=np.random.default_rng(0))
+    again = KMeans(20, init=plain.centers, n_init=1, tol=0).fit(X)
+    assert again.inertia_ == pytest.approx(plain.inertia, rel=1e-2)
+    assert found.inertia < plain.inertia
+
+
+def test_distinct_rows():
+    X = np.array([[2.0, 0, 0, 0, 1], [1, 9, 9, 9, 9], [2, 0, 0, 0, 0], [2, 0, 0, 0, 1]])
+    rows, w, inverse = distinct_rows(X, np.array([1.0, 2, 4, 8]))
+    assert rows.tolist() == [[1, 9, 9, 9, 9], [2, 0, 0, 0, 0], [2, 0, 0, 0, 1]]
+    assert w.tolist() == [2, 4, 9]
+    assert (rows[inverse] == X).all()
+
+
+def test_a_center_is_not_moved_into_the_cluster_that_inherits_its_rows(rng):
+    """Net gains: (1, 0) 8, tried before; (0, 1) 5, but 0 inherits from 1; then (0, 2), 1."""
+    gains, losses = np.array([10.0, 8.0, 0.0]), np.array([0.0, 5.0, 9.0])
+    moves = _Moves(gains, np.zeros((3, 2, 1)), losses, heirs=np.array([2, 0, 1]))
+    search = _Search(np.arange(3.0)[:, None], np.ones(3), rng, 300, 1e-4)
+    assert search._candidates(moves, 1) == [(0, 2)]
+    free = _Moves(gains, moves.parts, losses, heirs=np.array([2, 2, 1]))
+    assert search._candidates(free, 1) == [(0, 1)]

@@ -1,0 +1,221 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedjigsaw.kernels import structure
+from fedjigsaw.kernels.structure import (
+    drop_one_fit_many,
+    empirical_radii,
+    group_by_radius,
+    merged_sse,
+    theoretical_radii,
+)
+from strategies import centers_and_radii, clusters
+
+
+def describe(parts):
+    """Centers, counts, sse and extents of clusters given as arrays of points."""
+    centers = np.array([part.mean(axis=0) for part in parts])
+    distances = [np.linalg.norm(p - c, axis=1) for p, c in zip(parts, centers, strict=True)]
+    counts = np.array([float(len(part)) for part in parts])
+    sse = np.array([(d**2).sum() for d in distances])
+    return centers, counts, sse, np.array([d.max() for d in distances])
+
+
+@given(clusters())
+def test_merge_formula_is_the_direct_sum(parts):
+    centers, counts, sse, _ = describe(parts)
+    both = np.concatenate(parts)
+    direct = ((both - both.mean(axis=0)) ** 2).sum()
+    distance = np.linalg.norm(centers[0] - centers[1])
+    assert merged_sse(*counts, *sse, distance) == pytest.approx(direct, rel=1e-9, abs=1e-9)
+
+
+class TestDropOneFitMany:
+    def line(self, *groups):
+        centers, counts, sse, _ = describe([np.array(g, dtype=float)[:, None] for g in groups])
+        return drop_one_fit_many(centers, counts, sse).tolist()
+
+    def test_the_center_between_two_clusters_goes(self):
+        # true clusters at 0, 10 and 20; the first is cut in two, the others share a center
+        assert self.line([-1, 0], [0.5, 1], [9, 10, 11, 19, 20, 21]) == [0, 1]
+
+    def test_a_right_solution_stays(self):
+        assert self.line([-1, 0, 1], [9, 10, 11], [19, 20, 21]) == [0, 1, 2]
+
+    def test_two_at_once(self):
+        split = ([-1, 0], [0.5, 1]), ([99, 100], [100.5, 101])
+        between = [19, 20, 21, 29, 30, 31], [59, 60, 61, 69, 70, 71]
+        assert self.line(*split[0], between[0], *split[1], between[1]) == [0, 1, 3, 4]
+
+    def test_the_widest_is_by_spread_not_by_sum(self):
+        # cluster 3 is widest, and its sum (32) is below that of the merged pair (145): all stay;
+        # by sum, cluster 2 (400) would have been the candidate, and would have gone
+        pair = np.repeat([0, 1], 20), np.repeat([2.5, 3.5], 20)
+        assert self.line(*pair, np.repeat([30, 31, 32, 33, 34], 40), [60, 68]) == [0, 1, 2, 3]
+
+    @pytest.mark.parametrize("groups", [[[3]], [[0, 50], [200]], [[0], [1]]])
+    def test_one_or_two_centers_always_stay(self, groups):
+        assert self.line(*groups) == list(range(len(groups)))
+
+    def test_a_tie_goes_against_the_candidate(self):
+        # the widest has sse 8, the merged pair 8: "at least" drops it
+        assert self.line([0], [4], [20, 24]) == [0, 1]
+
+    def test_single_points_stay(self):
+        assert self.line([0], [1], [5], [9]) == [0, 1, 2, 3]
+
+    @given(st.floats(-1e3, 1e3), st.sampled_from([0.25, 1.0, 8.0]), st.permutations(range(6)))
+    def test_place_scale_and_order_do_not_matter(self, shift, scale, order):
+        groups = [[-1, 0], [0.5, 1], [19, 20, 21, 29, 30, 31], [60, 61], [62, 64], [80, 95]]
+        expected = set(self.line(*groups))
+        moved = [[shift + scale * x for x in groups[i]] for i in order]
+        assert {order[i] for i in self.line(*moved)} == expected
+
+    def test_agrees_with_a_literal_reading_of_the_paper(self, rng):
+        """Algorithm 2, with every objective summed over the points themselves."""
+        dropped = 0
+        for _ in range(200):
+            true = rng.uniform(0, 20, size=(5, 2))
+            X = true[rng.integers(5, size=60)] + 0.3 * rng.normal(size=(60, 2))
+            seeds = X[rng.choice(60, size=5, replace=False)]
+            labels = np.linalg.norm(X[:, None] - seeds, axis=2).argmin(axis=1)
+            parts = [X[labels == i] for i in range(5) if (labels == i).any()]
+            centers, counts, sse, _ = describe(parts)
+            found = drop_one_fit_many(centers, counts, sse).tolist()
+            assert found == literal_client_update(parts)
+            dropped += len(parts) - len(found)
+        assert dropped > 50
+
+
+def literal_client_update(parts):
+    def objective(points):
+        return ((points - points.mean(axis=0)) ** 2).sum()
+
+    keep = list(range(len(parts)))
+    while len(keep) > 1:
+        i = max(keep, key=lambda j: np.sqrt(objective(parts[j]) / len(parts[j])))
+        pairs = [(a, b) for a in keep for b in keep if a < b]
+        means = [part.mean(axis=0) for part in parts]
+        p, q = min(pairs, key=lambda ab: np.linalg.norm(means[ab[0]] - means[ab[1]]))
+        if objective(parts[i]) < objective(np.concatenate([parts[p], parts[q]])):
+            break
+        keep.remove(i)
+    return keep
+
+
+class TestRadii:
+    def test_empirical_by_hand(self):
+        centers = np.array([[0.0, 0.0], [6.0, 8.0], [6.0, 9.0]])
+        assert empirical_radii(centers, np.array([3.0, 3.0, 0.2])).tolist() == [3.0, 0.5, 0.2]
+
+    @pytest.mark.parametrize("radii", [empirical_radii, theoretical_radii])
+    def test_a_single_center_keeps_its_extent(self, radii):
+        assert radii(np.array([[1.0, 2.0]]), np.array([4.0])).tolist() == [4.0]
+
+    def test_theoretical_is_half_the_smallest_distance_of_those_that_do_not_touch(self):
+        centers = np.array([[0.0], [1.0], [50.0], [90.0]])
+        assert theoretical_radii(centers, np.full(4, 2.0)).tolist() == [20.0] * 4
+
+    def test_theoretical_looks_for_neighbors_among_those_left(self):
+        # 0 and 1 touch and go; then 3, whose neighbor was 1, is measured against 10
+        centers = np.array([[0.0], [1.0], [3.0], [10.0], [30.0]])
+        extents = np.array([1.0, 1.0, 1.5, 1.0, 1.0])
+        assert theoretical_radii(centers, extents).tolist() == [3.5] * 5
+
+    def test_theoretical_does_not_depend_on_order_under_ties(self):
+        centers, extents = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.2, 0.2, 1.0, 0.2])
+        swapped = theoretical_radii(centers[[0, 1, 3, 2]], extents[[0, 1, 3, 2]])
+        assert swapped[[0, 1, 3, 2]].tolist() == theoretical_radii(centers, extents).tolist()
+
+    def test_theoretical_without_two_separate_centers_is_empirical(self):
+        centers, extents = np.array([[0.0], [1.0], [2.0]]), np.array([5.0, 0.4, 5.0])
+        assert theoretical_radii(centers, extents).tolist() == [0.5, 0.4, 0.5]
+
+    @given(centers_and_radii(max_centers=8), st.randoms(use_true_random=False))
+    def test_order_of_centers_does_not_matter(self, sent, random):
+        centers = sent[0] + np.arange(len(sent[0]))[:, None] * np.sqrt(2)  # no ties
+        order = random.sample(range(len(centers)), len(centers))
+        for radii in (empirical_radii, theoretical_radii):
+            moved = radii(centers[order], sent[1][order])
+            assert moved == pytest.approx(radii(centers, sent[1])[order])
+
+
+def double_loop(centers, radii):
+    """Algorithm 5 as it stands, one distance at a time."""
+    order = sorted(range(len(centers)), key=lambda i: (-radii[i], centers[i].tolist()))
+    groups = []
+    while order:
+        first = order[0]
+        group = [
+            j for j in order if np.sqrt(((centers[j] - centers[first]) ** 2).sum()) <= radii[first]
+        ]
+        order = [j for j in order if j not in group]
+        groups.append(group)
+    return groups
+
+
+def as_points(groups, centers):
+    return [sorted(centers[group].tolist()) for group in groups]
+
+
+class TestGroupByRadius:
+    @given(centers_and_radii())
+    @settings(max_examples=300)
+    def test_agrees_with_the_double_loop(self, sent):
+        centers, radii = sent
+        expected = [centers[group].tolist() for group in double_loop(centers, radii)]
+        assert [centers[group].tolist() for group in group_by_radius(centers, radii)] == expected
+
+    @pytest.mark.parametrize("offset", [0.0, 1e8])
+    @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+    def test_agrees_on_many_centers_at_any_place_and_scale(self, rng, scale, offset, monkeypatch):
+        monkeypatch.setattr(structure, "_LOOK_AHEAD", 2000)  # several rounds of looking ahead
+        centers = (
+            rng.integers(0, 12, size=(700, 2)) + rng.normal(0, 0.1, (700, 2)) + offset
+        ) * scale
+        radii = rng.uniform(0, 1.2, 700) * scale
+        found = group_by_radius(centers, radii)
+        assert [group.tolist() for group in found] == double_loop(centers, radii)
+        assert 50 < len(found) < 500
+
+    @given(centers_and_radii(), st.randoms(use_true_random=False))
+    def test_order_of_arrival_does_not_matter(self, sent, random):
+        centers, radii = sent
+        order = random.sample(range(len(centers)), len(centers))
+        moved = group_by_radius(centers[order], radii[order])
+        assert as_points(moved, centers[order]) == as_points(
+            group_by_radius(centers, radii), centers
+        )
+
+    @given(centers_and_radii())
+    def test_every_center_is_in_one_group(self, sent):
+        groups = group_by_radius(*sent)
+        assert sorted(np.concatenate(groups).tolist()) == list(range(len(sent[0])))
+
+    def test_tight_clusters_far_apart(self, rng):
+        """Single precision cannot tell these apart; the exact distances do."""
+        centers = np.concatenate([rng.normal(0, 1e-6, (50, 3)), rng.normal(0, 1e-6, (50, 3)) + 1e3])
+        radii = np.full(100, 1e-6)
+        found = [group.tolist() for group in group_by_radius(centers, radii)]
+        assert found == double_loop(centers, radii)
+        assert len(found) > 20
+
+    @pytest.mark.parametrize(
+        "centers", [[[-1.0], [6.09e-23], [1.0]], [[1e99], [1e99], [3.0]], [[0.0], [1e-160], [1.0]]]
+    )
+    def test_extreme_numbers_end_and_agree(self, centers):
+        centers, radii = np.array(centers), np.array([0.0, 1e-22, 1e-30])
+        assert [g.tolist() for g in group_by_radius(centers, radii)] == double_loop(centers, radii)
+
+    def test_memory_is_bounded(self, rng):
+        import tracemalloc
+
+        centers, radii = rng.normal(size=(20_000, 8)), np.full(20_000, 100.0)
+        tracemalloc.start()
+        groups = group_by_radius(centers, radii)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert len(groups) == 1
+        assert peak < 300e6  # all pairs would be 3.2 GB
