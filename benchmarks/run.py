@@ -22,15 +22,17 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from fedjigsaw import FeCA, Jigsaw
-from fedjigsaw._inputs import Floats, Ints, stream
+from fedjigsaw._random import stream
 from fedjigsaw._threads import one_thread
+from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.bench.cells import origin
 from fedjigsaw.bench.runner import compute, read_rows, write_rows
 from fedjigsaw.bench.studies import Job, studies
 from fedjigsaw.datasets import SOURCES, gaussian_grid
 from fedjigsaw.io.formats import ModelFile, save
+from fedjigsaw.kernels.grouping import group_by_radius
 from fedjigsaw.kernels.kmeans import _labels, assign
-from fedjigsaw.kernels.structure import empirical_radii, group_by_radius
+from fedjigsaw.kernels.local_solutions import empirical_radii
 from fedjigsaw.messages import Broadcast, Model, Summary
 
 RESULTS = Path(__file__).parent.parent / "results" / "benchmarks.jsonl"

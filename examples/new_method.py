@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedjigsaw._inputs import Floats, Rule, integer, seed_source
+from fedjigsaw._typing import Floats
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.parameters import Rule, integer, seed_source
 
 
 class KMeansOfCenters(FederatedClusterer):

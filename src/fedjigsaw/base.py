@@ -17,24 +17,16 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from fedjigsaw._inputs import (
-    Floats,
-    Ints,
-    Rows,
-    Rule,
-    check_data,
-    check_parameters,
-    name_clients,
-    one_of,
-    resolve_seed,
-    rows_by_client,
-)
+from fedjigsaw._random import resolve_seed
+from fedjigsaw._typing import Floats, Ints, Rows
+from fedjigsaw._validation import check_data, name_clients, rows_by_client
 from fedjigsaw.engine import Client, Engine, SerialEngine, run_rounds
 from fedjigsaw.errors import DataError, FewerClustersWarning, ParameterError, complaint
 from fedjigsaw.kernels.kmeans import assign as nearest
 from fedjigsaw.kernels.kmeans import count_distinct
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary, Transcript
+from fedjigsaw.parameters import Rule, check_parameters, one_of
 
 ASSIGN = one_of("nearest", "local")  # the rule for the parameter `assign`
 EngineFactory = Callable[[Sequence[Client]], Engine]

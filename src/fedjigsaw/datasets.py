@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw._inputs import Floats, Ints, generator, integer, real
+from fedjigsaw._random import generator
+from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import DatasetError, ParameterError, complaint
 from fedjigsaw.kernels.kmeans import assign
+from fedjigsaw.parameters import integer, real
 
 SSETS_HOME = "https://cs.uef.fi/sipu/datasets/"
 SSETS_FILES = ("s1.txt", "s2.txt", "s3.txt", "s4.txt", "s-originals.zip")

@@ -19,8 +19,9 @@ from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
-from fedjigsaw._inputs import Floats, integer, stream
+from fedjigsaw._random import stream
 from fedjigsaw._threads import one_thread
+from fedjigsaw._typing import Floats
 from fedjigsaw.errors import MessageError, ParameterError, QuorumError, complaint
 from fedjigsaw.messages import (
     Broadcast,
@@ -31,6 +32,7 @@ from fedjigsaw.messages import (
     Transcript,
     check_same_width,
 )
+from fedjigsaw.parameters import integer
 from fedjigsaw.privacy.guard import Guard
 
 logger = logging.getLogger(__name__)

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw._inputs import MAX_MAGNITUDE, Floats, Ints, check_name, is_integer
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw._validation import MAX_MAGNITUDE, check_name
 from fedjigsaw.errors import MessageError, complaint
+from fedjigsaw.parameters import is_integer
 
 Tensors = Mapping[str, np.ndarray]
 MAX_COUNT = 2**53  # whole numbers up to here are exact in every format

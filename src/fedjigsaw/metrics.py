@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw._inputs import Floats
+from fedjigsaw._typing import Floats
 from fedjigsaw.errors import DataError, complaint
 from fedjigsaw.kernels.kmeans import assign
 from fedjigsaw.kernels.matching import match

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw._inputs import Ints, generator, integer, real
+from fedjigsaw._random import generator
+from fedjigsaw._typing import Ints
 from fedjigsaw.errors import DataError, ParameterError, complaint
+from fedjigsaw.parameters import integer, real
 
 MAX_REDRAWS = 10_000
 

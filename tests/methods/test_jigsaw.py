@@ -19,9 +19,9 @@ from fedjigsaw import (
 from fedjigsaw.engine import run_rounds
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.kernels.clouds import settle_clouds
+from fedjigsaw.kernels.indices import calinski_harabasz, margins, shared_information
 from fedjigsaw.kernels.kmeans import assign as nearest
 from fedjigsaw.kernels.kmeans import kmeans
-from fedjigsaw.kernels.structure import calinski_harabasz, margins, shared_information
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.methods import jigsaw
 from fedjigsaw.methods._received import receive

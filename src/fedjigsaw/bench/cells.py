@@ -17,7 +17,8 @@ import numpy as np
 
 import fedjigsaw
 from fedjigsaw import datasets, metrics, partition
-from fedjigsaw._inputs import Ints, one_of, stream
+from fedjigsaw._random import stream
+from fedjigsaw._typing import Ints
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.errors import FewerClustersWarning, ParameterError, complaint
 from fedjigsaw.io.tables import open_table
@@ -25,6 +26,7 @@ from fedjigsaw.kernels.kmeans import assign, backend, cluster_means
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.methods import make
 from fedjigsaw.methods.jigsaw import k_curve_of
+from fedjigsaw.parameters import one_of
 
 SPLITS = ("iid", "dirichlet", "shards")
 MEASURED = (

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from fedjigsaw._inputs import Floats
+from fedjigsaw._typing import Floats
 from fedjigsaw.datasets import Dataset
 
 

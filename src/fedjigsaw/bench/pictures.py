@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedjigsaw._inputs import Floats, Ints, rows_by_client
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw._validation import rows_by_client
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import ExtraError, ParameterError, complaint

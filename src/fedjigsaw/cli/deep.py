@@ -13,7 +13,6 @@ import typer
 from rich.markup import escape
 from rich.progress import Progress
 
-from fedjigsaw._inputs import real
 from fedjigsaw.bench.cells import SPLITS, Cell, deal, origin
 from fedjigsaw.cli._shared import (
     ForceFlag,
@@ -31,6 +30,7 @@ from fedjigsaw.cli._shared import (
 from fedjigsaw.errors import DataError, ParameterError, complaint
 from fedjigsaw.io.atomic import add_row, write_whole
 from fedjigsaw.io.formats import fingerprint
+from fedjigsaw.parameters import real
 
 if TYPE_CHECKING:
     from fedjigsaw.deep.images import ImageSet

@@ -13,7 +13,6 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError, safe_open
 
-from fedjigsaw._inputs import integer
 from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
 from fedjigsaw.deep.state import State
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, complaint
@@ -21,6 +20,7 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.messages import Model
+from fedjigsaw.parameters import integer
 
 FORMAT = 1
 MAX_BYTES = 2**31

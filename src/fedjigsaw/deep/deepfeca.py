@@ -25,7 +25,9 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from fedjigsaw._inputs import Ints, resolve_seed, rows_by_client
+from fedjigsaw._random import resolve_seed
+from fedjigsaw._typing import Ints
+from fedjigsaw._validation import rows_by_client
 from fedjigsaw.base import EngineFactory
 from fedjigsaw.deep import heads, server
 from fedjigsaw.deep.deepcluster import Prototypes

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedjigsaw._inputs import Floats, Ints
+from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.clouds import TOL
 
 CAREFUL_SEEDS = 64  # up to so many centers are seeded by k-means++, one after the other

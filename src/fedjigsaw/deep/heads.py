@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedjigsaw._inputs import Floats
 from fedjigsaw._threads import one_thread, one_thread_inside
+from fedjigsaw._typing import Floats
 from fedjigsaw.errors import MessageError, complaint
 from fedjigsaw.kernels.kmeans import Search, searching_with
 from fedjigsaw.messages import Broadcast, Model, Summary, Tensors

@@ -13,7 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from fedjigsaw._inputs import Ints
+from fedjigsaw._typing import Ints
 from fedjigsaw.errors import DataError, ExtraError, complaint
 
 Bytes = npt.NDArray[np.uint8]

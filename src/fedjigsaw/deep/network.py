@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedjigsaw._inputs import one_of
 from fedjigsaw.errors import MessageError, complaint
+from fedjigsaw.parameters import one_of
 
 NETWORKS = ("resnet18", "resnet18-half", "small")
 NORMS = ("batch", "group")

@@ -8,20 +8,12 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 
-from fedjigsaw._inputs import (
-    Rule,
-    boolean,
-    check_parameters,
-    integer,
-    one_of,
-    real,
-    seed_source,
-)
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.deep.deepcluster import Recipe
 from fedjigsaw.deep.network import NETWORKS, NORMS
 from fedjigsaw.errors import ParameterError, complaint
 from fedjigsaw.methods import METHODS, make
+from fedjigsaw.parameters import Rule, boolean, check_parameters, integer, one_of, real, seed_source
 
 MAX_LANES = 32  # as many streams as torch has for a GPU
 

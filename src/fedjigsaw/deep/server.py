@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 import torch
 
-from fedjigsaw._inputs import Floats
+from fedjigsaw._typing import Floats
 from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.network import build
 from fedjigsaw.errors import MessageError, complaint

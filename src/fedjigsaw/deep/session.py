@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from fedjigsaw import metrics
-from fedjigsaw._inputs import Ints
+from fedjigsaw._typing import Ints
 from fedjigsaw.deep.backbones import in_parts, quiet
 from fedjigsaw.deep.checkpoint import NOT_COMPARED, Checkpoint, save
 from fedjigsaw.deep.deepfeca import DeepFeCA

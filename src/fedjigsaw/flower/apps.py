@@ -23,7 +23,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedjigsaw._inputs import real, resolve_seed
+from fedjigsaw._random import resolve_seed
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.engine import Reply, run_rounds
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, complaint
@@ -34,6 +34,7 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.formats import MAX_BYTES, ModelFile, SummaryFile
 from fedjigsaw.messages import MAX_COUNT, Broadcast, Failure, Model, Transcript
 from fedjigsaw.methods import METHODS
+from fedjigsaw.parameters import real
 
 if TYPE_CHECKING:
     from fedjigsaw.deep import DeepFeCA

@@ -28,7 +28,6 @@ from flwr.proto.control_pb2 import (
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 
-from fedjigsaw._inputs import integer, real
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.errors import FederationError, ParameterError, complaint
 from fedjigsaw.flower.apps import check_federated
@@ -37,6 +36,7 @@ from fedjigsaw.flower.site import DEEP
 from fedjigsaw.io.atomic import add_row, write_whole
 from fedjigsaw.messages import MAX_COUNT
 from fedjigsaw.methods import make
+from fedjigsaw.parameters import integer, real
 
 if TYPE_CHECKING:
     from fedjigsaw.deep import DeepFeCA

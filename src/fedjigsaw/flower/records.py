@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from flwr.app import ConfigRecord, RecordDict
 
-from fedjigsaw._inputs import real
 from fedjigsaw.errors import (
     DataError,
     DivergedError,
@@ -26,6 +25,7 @@ from fedjigsaw.errors import (
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import FORMAT, MAX_BYTES, ModelFile, SummaryFile
 from fedjigsaw.messages import Broadcast, Model
+from fedjigsaw.parameters import real
 
 KEY = "fedjigsaw"
 

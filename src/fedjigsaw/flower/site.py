@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjigsaw import sites
-from fedjigsaw._inputs import check_name, integer
+from fedjigsaw._validation import check_name
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import DataError, MessageError, ParameterError, complaint
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.tables import Table, open_table
 from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.parameters import integer
 from fedjigsaw.privacy.guard import Guard
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from fedjigsaw._inputs import Floats, Ints, check_name
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw._validation import check_name
 from fedjigsaw.errors import FedJigsawError, MessageError, complaint
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.kernels.scaling import Scaler, Stats

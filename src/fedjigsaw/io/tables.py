@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from fedjigsaw._inputs import MAX_MAGNITUDE, Floats, Ints
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw._validation import MAX_MAGNITUDE
 from fedjigsaw.errors import DataError, complaint
 
 BATCH_ROWS = 65_536

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from scipy.special import ndtr
 
-from fedjigsaw._inputs import Floats, Ints
+from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.kmeans import blocks, brought_search, label_sums
 
 TOL = 1e-5  # ends when the means move by less than this share of the objective

@@ -24,9 +24,10 @@ import numpy as np
 from scipy.sparse import csc_array
 from sklearn.exceptions import ConvergenceWarning
 
-from fedjigsaw._inputs import Floats, Ints, one_of
+from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import DataError, ExtraError, complaint
 from fedjigsaw.kernels.matching import pairwise_distances
+from fedjigsaw.parameters import one_of
 
 
 @dataclass(frozen=True)

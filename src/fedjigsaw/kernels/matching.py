@@ -4,7 +4,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from fedjigsaw._inputs import Floats, Ints
+from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import DataError, complaint
 
 

@@ -14,7 +14,8 @@ from hashlib import sha256
 
 import numpy as np
 
-from fedjigsaw._inputs import Floats, check_name
+from fedjigsaw._typing import Floats
+from fedjigsaw._validation import check_name
 from fedjigsaw.errors import MessageError, complaint
 
 

@@ -2,9 +2,9 @@ r"""Weighted k-means that leaves bad local optima: the server's solver.
 
 The problem is that of :mod:`fedjigsaw.kernels.kmeans`: rows :math:`x_n` with weights :math:`w_n`,
 at most k centers, least :math:`\sum_n w_n \min_j \|x_n - c_j\|^2`. Lloyd's iterations stop in
-solutions of a known shape (Qian, Zhang and Chen, 2021): one center sits amid several clusters while several share
-another. So the search takes a center from where it is missed least and puts it where it gains most,
-lets Lloyd settle, and keeps the result if the objective fell:
+solutions of a known shape (Qian, Zhang and Chen, 2021): one center sits amid several
+clusters while several share another. So the search takes a center from where it is missed least
+and puts it where it gains most, lets Lloyd settle, and keeps the result if the objective fell:
 
 - to cut cluster i into parts a, b gains exactly
   :math:`\frac{n_a n_b}{n_a + n_b} \|c_a - c_b\|^2`;
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedjigsaw._inputs import Floats, Ints
+from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.kmeans import (
     Solution,
     blocks,

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedjigsaw._inputs import MAX_MAGNITUDE, Floats, Ints
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw._validation import MAX_MAGNITUDE
 from fedjigsaw.errors import CountsWarning, MessageError, complaint
 from fedjigsaw.messages import Summary
 

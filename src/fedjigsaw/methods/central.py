@@ -5,10 +5,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedjigsaw._inputs import Floats, Rule, integer, real, seed_source
+from fedjigsaw._typing import Floats
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.parameters import Rule, integer, real, seed_source
 
 
 class CentralKMeans(FederatedClusterer):

@@ -5,17 +5,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedjigsaw._inputs import Floats, Rule, boolean, integer, one_of, real, seed_source
+from fedjigsaw._typing import Floats
 from fedjigsaw.base import ASSIGN, FederatedClusterer
 from fedjigsaw.errors import MessageError, complaint
+from fedjigsaw.kernels.grouping import group_by_radius
 from fedjigsaw.kernels.kmeans import kmeans
-from fedjigsaw.kernels.structure import (
-    drop_one_fit_many,
-    empirical_radii,
-    group_by_radius,
-    theoretical_radii,
-)
+from fedjigsaw.kernels.local_solutions import drop_one_fit_many, empirical_radii, theoretical_radii
 from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_source
 
 RADII = {"empirical": empirical_radii, "theoretical": theoretical_radii}
 
@@ -27,9 +24,9 @@ class FeCA(FederatedClusterer):
     that minimize :math:`G(C) = \sum_{x \in D} \min_{c \in C} \|x - c\|^2`.
 
     Each client m runs k-means on :math:`D_m`, drops the centers that sit between several true
-    clusters (:func:`~fedjigsaw.kernels.structure.drop_one_fit_many`), gives each of the
+    clusters (:func:`~fedjigsaw.kernels.local_solutions.drop_one_fit_many`), gives each of the
     others a radius, and sends both. The server groups all received centers by those radii
-    (:func:`~fedjigsaw.kernels.structure.group_by_radius`) and returns the means of the
+    (:func:`~fedjigsaw.kernels.grouping.group_by_radius`) and returns the means of the
     k largest groups; of two groups of one size, the one with the larger radius goes first.
 
     Parameters

@@ -5,13 +5,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedjigsaw._inputs import Floats, Rule, integer, is_integer, real, seed_source
+from fedjigsaw._typing import Floats
 from fedjigsaw.base import ASSIGN, FederatedClusterer
 from fedjigsaw.errors import MessageError, complaint
 from fedjigsaw.kernels.kmeans import assign, blocks, kmeans
 from fedjigsaw.kernels.matching import match
 from fedjigsaw.kernels.scaling import Stats, merge
 from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.parameters import Rule, integer, is_integer, real, seed_source
 
 
 class FuzzyCMeans(FederatedClusterer):

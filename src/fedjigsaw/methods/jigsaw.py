@@ -6,21 +6,18 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from fedjigsaw._inputs import Floats, Ints, Rule, integer, one_of, real, seed_source
+from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.errors import MessageError, ParameterError, complaint
 from fedjigsaw.kernels.clouds import settle_clouds
+from fedjigsaw.kernels.grouping import group_by_radius
+from fedjigsaw.kernels.indices import calinski_harabasz, margins, shared_information
 from fedjigsaw.kernels.kmeans import assign as nearest
 from fedjigsaw.kernels.kmeans import coordinate_order, kmeans, partition_of
 from fedjigsaw.kernels.solver import solve, solve_each
-from fedjigsaw.kernels.structure import (
-    calinski_harabasz,
-    group_by_radius,
-    margins,
-    shared_information,
-)
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._received import Received, receive
+from fedjigsaw.parameters import Rule, integer, one_of, real, seed_source
 
 ROWS_PER_CENTER = 5  # beyond k centers, each must stand for so many rows: the guard's default
 SKEWED = 1.0  # bits; local labels from here: to know the client halves the clusters to choose from
@@ -42,7 +39,8 @@ class Jigsaw(FederatedClusterer):
     where a(i) is the cluster that i goes to. The first part is settled; the second is weighted
     k-means over the received centers, solved by :func:`~fedjigsaw.kernels.solver.solve`, which
     leaves the local optima that restarts end in. The final boundaries cut through some
-    local clusters, so a last step takes them for clouds of rows (:func:`~fedjigsaw.kernels.clouds.settle_clouds`).
+    local clusters, so a last step takes them for clouds of rows
+    (:func:`~fedjigsaw.kernels.clouds.settle_clouds`).
 
     Parameters
     ----------

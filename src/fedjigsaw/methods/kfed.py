@@ -7,12 +7,13 @@ import numpy as np
 from scipy.linalg import eigh
 from sklearn.base import clone
 
-from fedjigsaw._inputs import Floats, Ints, Rule, integer, is_integer, real, seed_source
+from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.base import ASSIGN, FederatedClusterer
 from fedjigsaw.errors import ParameterError, complaint
 from fedjigsaw.kernels.kmeans import Solution, assign, count_distinct, kmeans
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.parameters import Rule, integer, is_integer, real, seed_source
 
 
 class KFed(FederatedClusterer):

@@ -5,12 +5,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedjigsaw._inputs import Floats, Rule, integer, real, seed_source
+from fedjigsaw._typing import Floats
 from fedjigsaw.base import ASSIGN, FederatedClusterer
 from fedjigsaw.errors import MessageError, complaint
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.kernels.matching import match
 from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.parameters import Rule, integer, real, seed_source
 
 
 class MatchAveraging(FederatedClusterer):

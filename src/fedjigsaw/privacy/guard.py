@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw._inputs import integer, one_of
 from fedjigsaw.errors import DataError, ParameterError, complaint
+from fedjigsaw.kernels.local_solutions import merged_sse
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.kernels.structure import merged_sse
 from fedjigsaw.messages import Summary
+from fedjigsaw.parameters import integer, one_of
 
 COUNTS = ("exact", "rounded", "none")
 SUPPORT = "support"

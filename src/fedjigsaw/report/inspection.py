@@ -5,7 +5,7 @@ from itertools import islice
 
 import numpy as np
 
-from fedjigsaw._inputs import Floats
+from fedjigsaw._typing import Floats
 from fedjigsaw.io.formats import Content, ModelFile, Score, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Model, Summary, Tensors

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fedjigsaw._inputs import Floats, Ints, stream
+from fedjigsaw._random import stream
 from fedjigsaw._threads import one_thread
+from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import (
     DataError,

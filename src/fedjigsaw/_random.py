@@ -1,0 +1,46 @@
+"""Randomness: one integer per run, one stream per client and round."""
+
+from hashlib import blake2b
+
+import numpy as np
+
+from fedjigsaw._typing import RandomState
+from fedjigsaw.parameters import integer
+
+
+def generator(rng: object, owner: str) -> np.random.Generator:
+    """A random generator from a generator or an integer."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    integer(0).check("rng", owner, rng)
+    return np.random.default_rng(int(rng))  # type: ignore[call-overload]
+
+
+def resolve_seed(random_state: RandomState) -> int:
+    """One integer per run: everything random in it follows from this number."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(1))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63 - 1))
+    return int(random_state)
+
+
+def stream(seed: int, round_number: int, client: str | None = None) -> np.random.Generator:
+    """The random stream of one client (or, without a name, of the server) in one round.
+
+    It depends on the client's *name*, not on its place in a list, so that who else takes part,
+    and in which order, changes nothing.
+
+    Examples
+    --------
+    >>> a, b = (int(stream(0, 0, "berlin").integers(1000)) for _ in range(2))
+    >>> a == b != int(stream(0, 0, "paris").integers(1000))
+    True
+    """
+    key: tuple[int, ...] = (round_number,)
+    if client is not None:
+        digest = blake2b(client.encode(), digest_size=16).digest()
+        key += tuple(int(word) for word in np.frombuffer(digest, dtype="<u4"))
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

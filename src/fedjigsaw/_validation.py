@@ -1,0 +1,109 @@
+"""Checks of what comes in from outside: data, client ids."""
+
+from collections.abc import Hashable, Iterable
+from math import isfinite, isinf, isnan
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from fedjigsaw._typing import Floats, Rows
+from fedjigsaw.errors import DataError, DataTypeError, complaint
+from fedjigsaw.parameters import is_integer
+
+MAX_NAME_LENGTH = 200
+MAX_MAGNITUDE = 1e100  # squares, summed over rows, stay finite
+
+
+def check_data(estimator: Any, X: Any, *, owner: str, reset: bool) -> Floats:
+    """Return the rows as finite float64, or say whose data are wrong, where, and why.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator that learns (``reset``) or knows the number and names of
+        the columns.
+    owner : how an error names the data, for instance ``"client 'a'"``.
+    """
+    try:
+        rows: Floats = validate_data(
+            estimator, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False
+        )
+    except (TypeError, ValueError, OverflowError) as error:
+        allowed = "a table of numbers: rows, at least one, of the same columns everywhere"
+        reason = " ".join(str(error).split()).rstrip(".")
+        kind = DataTypeError if isinstance(error, TypeError) else DataError
+        raise kind(complaint("data", owner, allowed, f"this problem: {reason}")) from error
+    size = np.abs(rows)
+    if 0 < size.max(initial=0) < 1 / MAX_MAGNITUDE:
+        got, advice = f"{size.max():g} as the largest", "Rescale them first."
+        allowed = f"zero or at least {1 / MAX_MAGNITUDE:g} in size"
+        raise DataError(complaint("data", owner, allowed, got, advice))
+    bad = np.argwhere(~(size <= MAX_MAGNITUDE))
+    if len(bad):
+        row, column = (int(i) for i in bad[0])
+        value = float(rows[row, column])
+        shown = "NaN" if isnan(value) else "infinity (inf)" if isinf(value) else f"{value:g}"
+        got = f"{shown} in row {row}, column {column} ({len(bad)} such values in all)"
+        allowed = f"finite, at most {MAX_MAGNITUDE:g} in size"
+        advice = (
+            "Drop or fill in those rows first." if not isfinite(value) else "Rescale them first."
+        )
+        raise DataError(complaint("data", owner, allowed, got, advice))
+    return rows
+
+
+def check_name(name: str) -> str:
+    """A client's name is what the transcript shows and what its random stream hangs on."""
+    if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME_LENGTH or not name.isprintable():
+        allowed = f"printable and 1 to {MAX_NAME_LENGTH} characters long"
+        raise DataError(complaint("name", "a client", allowed, repr(name)))
+    return name
+
+
+def name_clients(ids: Iterable[Hashable], *, owner: str) -> list[str]:
+    """Turn integer or string ids into names; two ids must not share a name."""
+    names = []
+    for client in ids:
+        if not (isinstance(client, str) or is_integer(client)):
+            allowed = "integers or strings"
+            advice = "Convert whole numbers to integers first." if isinstance(client, float) else ""
+            raise DataTypeError(complaint("client ids", owner, allowed, repr(client), advice))
+        names.append(check_name(str(client)))
+    repeated = (
+        {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else None
+    )
+    if repeated:
+        raise DataError(
+            complaint("client ids", owner, "different from one another", sorted(repeated))
+        )
+    return names
+
+
+def rows_by_client(n_rows: int, clients: Any, *, owner: str) -> dict[str, Rows]:
+    """Which rows each client holds, in ascending order; None is a single client."""
+    if clients is None:
+        return {"0": slice(None)}
+    try:
+        mixed = (
+            isinstance(clients, (list, tuple)) and len({isinstance(c, str) for c in clients}) > 1
+        )
+        ids = np.asarray(clients, dtype=object if mixed else None)
+    except ValueError as error:
+        raise DataError(complaint("clients", owner, "one id per row", error)) from error
+    if ids.shape != (n_rows,):
+        allowed = f"one id per row, shape ({n_rows},)"
+        raise DataError(complaint("clients", owner, allowed, f"shape {ids.shape}"))
+    if ids.dtype.kind == "O":  # one by one: what is no id at all, and in which row
+        for row, client in enumerate(ids):
+            if not (isinstance(client, str) or is_integer(client)):
+                got = f"{client!r} in row {row}"
+                raise DataTypeError(complaint("client ids", owner, "integers or strings", got))
+        if len({isinstance(client, str) for client in ids}) > 1:
+            allowed = "all integers or all strings"
+            raise DataTypeError(complaint("client ids", owner, allowed, "both"))
+        ids = ids.astype(str)
+    different, block = np.unique(ids, return_inverse=True)
+    names = name_clients(different.tolist(), owner=owner)
+    order = np.argsort(block, kind="stable")
+    cuts = np.cumsum(np.bincount(block))[:-1]
+    return dict(zip(names, np.split(order, cuts), strict=True))

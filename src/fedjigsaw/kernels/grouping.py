@@ -1,0 +1,89 @@
+"""Put received centers into groups by their radii: the server of FeCA."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.kernels.matching import pairwise_distances
+
+Singles = npt.NDArray[np.float32]
+
+
+def group_by_radius(centers: Floats, radii: Floats) -> list[Ints]:
+    """Put received centers into groups: the loop of Algorithm 5 (ServerAggregation) of the paper.
+
+    Again and again, the free center with the largest radius takes all free centers within that
+    radius. Equal radii are taken in the order of their coordinates, so that the order in which
+    clients arrive does not matter.
+
+    The loop looks ahead: for the next few centers in line at once, a matrix product in single
+    precision finds who may be within reach, and only those few distances are then computed
+    exactly. Memory stays within some tens of megabytes beyond the input.
+
+    Returns
+    -------
+    groups in the order in which they were made; each holds row indices, ordered by radius.
+
+    Examples
+    --------
+    >>> centers = np.array([[0.0], [1.0], [9.0], [2.5]])
+    >>> groups = group_by_radius(centers, np.array([1.0, 2.0, 0.5, 0.1]))
+    >>> [group.tolist() for group in groups]
+    [[1, 0, 3], [2]]
+    """
+    rows = np.lexsort((*centers.T[::-1], -radii))  # who is still free, the next in line first
+    left, right = _factors(centers, radii)
+    groups: list[Ints] = []
+    while len(rows):
+        taken = np.zeros(len(rows), dtype=bool)
+        n_ahead = max(1, _LOOK_AHEAD // len(rows))
+        for i, near in enumerate(_maybe_within(left[rows[:n_ahead]], right[rows])):
+            if taken[i]:
+                continue
+            group = near[~taken[near]]
+            if len(group) > 1:
+                distances = pairwise_distances(centers[rows[i : i + 1]], centers[rows[group]])[0]
+                group = group[distances <= radii[rows[i]]]
+            taken[group] = True
+            taken[i] = True  # whatever happens, the loop ends
+            groups.append(rows[group])
+        rows = rows[~taken]
+    return groups
+
+
+_LOOK_AHEAD = 2**24  # pairs of centers looked at in one go
+
+
+def _factors(centers: Floats, radii: Floats) -> tuple[Singles, Singles]:
+    r"""Matrices L, R whose product has :math:`(LR^T)_{ij} \le 0` if :math:`\|c_i - c_j\| \le r_i`.
+
+    It is :math:`\|c_i\|^2 - 2 c_i \cdot c_j + \|c_j\|^2 - r_i^2`, with the norms lowered by a bound
+    on the rounding in single precision: a pair may pass wrongly, but never fail wrongly.
+    """
+    shifted = centers - centers.mean(axis=0)
+    scale = max(np.abs(shifted).max(), radii.max()) or 1.0  # keeps squares in range
+    shifted, reach = shifted / scale, radii / scale
+    slack = 2 * (centers.shape[1] + 8) * float(np.finfo(np.float32).eps)
+    norms = np.einsum("ij,ij->i", shifted, shifted) * (1 - slack)
+    ones = np.ones(len(centers))
+    # the last term covers squares that are too small for single precision
+    left = np.column_stack([-2 * shifted, norms - reach**2 * (1 + slack) - 1e-30, ones])
+    right = np.column_stack([shifted, ones, norms])
+    return left.astype(np.float32), right.astype(np.float32)
+
+
+def _maybe_within(left: Singles, right: Singles) -> Iterator[Ints]:
+    """For each row of `left`, the rows of `right` that it may reach, ascending."""
+    mask = np.empty((len(left), len(right)), dtype=bool)
+    width = max(256, 2**18 // len(left))  # a tile of the product stays in the cache
+    for start in range(0, len(right), width):
+        tile = slice(start, start + width)
+        np.less_equal(left @ right[tile].T, 0, out=mask[:, tile])
+    hits = np.flatnonzero(mask)
+    ends = np.searchsorted(hits, np.arange(1, len(left) + 1) * len(right))
+    start = 0
+    for i, end in enumerate(ends):
+        yield hits[start:end] - i * len(right)
+        start = end
