@@ -31,7 +31,7 @@ from fedjigsaw.bench.studies import Job, studies
 from fedjigsaw.datasets import SOURCES, gaussian_grid
 from fedjigsaw.io.formats import ModelFile, save
 from fedjigsaw.kernels.grouping import group_by_radius
-from fedjigsaw.kernels.kmeans import _labels, assign
+from fedjigsaw.kernels.kmeans import _labels, nearest_centers
 from fedjigsaw.kernels.local_solutions import empirical_radii
 from fedjigsaw.messages import Broadcast, Model, Summary
 
@@ -128,7 +128,7 @@ def solving(k: int = 100) -> Iterator[Row]:
                 started = perf_counter()
                 two = KMeans(k, n_init=2, random_state=0).fit(centers, sample_weight=counts)
                 ten = (perf_counter() - started) * 5
-            weighted = counts @ assign(centers, model.centers)[1] ** 2
+            weighted = counts @ nearest_centers(centers, model.centers)[1] ** 2
             yield {
                 "benchmark": "solving",
                 "input": kind,

@@ -25,5 +25,5 @@ def test_exit_codes_tell_errors_apart():
 
 
 def test_advice_comes_last():
-    message = errors.complaint("size", "a", "> 0", 0, "Make it larger.")
+    message = errors.invalid("size", "a", "> 0", 0, "Make it larger.")
     assert message == "size of a must be > 0; got 0. Make it larger."

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from fedjigsaw._typing import Floats, Rows
-from fedjigsaw.errors import DataError, DataTypeError, complaint
+from fedjigsaw.errors import DataError, DataTypeError, invalid
 from fedjigsaw.parameters import is_integer
 
 MAX_NAME_LENGTH = 200
@@ -32,12 +32,12 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool) -> Floats:
         allowed = "a table of numbers: rows, at least one, of the same columns everywhere"
         reason = " ".join(str(error).split()).rstrip(".")
         kind = DataTypeError if isinstance(error, TypeError) else DataError
-        raise kind(complaint("data", owner, allowed, f"this problem: {reason}")) from error
+        raise kind(invalid("data", owner, allowed, f"this problem: {reason}")) from error
     size = np.abs(rows)
     if 0 < size.max(initial=0) < 1 / MAX_MAGNITUDE:
         got, advice = f"{size.max():g} as the largest", "Rescale them first."
         allowed = f"zero or at least {1 / MAX_MAGNITUDE:g} in size"
-        raise DataError(complaint("data", owner, allowed, got, advice))
+        raise DataError(invalid("data", owner, allowed, got, advice))
     bad = np.argwhere(~(size <= MAX_MAGNITUDE))
     if len(bad):
         row, column = (int(i) for i in bad[0])
@@ -48,7 +48,7 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool) -> Floats:
         advice = (
             "Drop or fill in those rows first." if not isfinite(value) else "Rescale them first."
         )
-        raise DataError(complaint("data", owner, allowed, got, advice))
+        raise DataError(invalid("data", owner, allowed, got, advice))
     return rows
 
 
@@ -56,7 +56,7 @@ def check_name(name: str) -> str:
     """A client's name is what the transcript shows and what its random stream hangs on."""
     if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME_LENGTH or not name.isprintable():
         allowed = f"printable and 1 to {MAX_NAME_LENGTH} characters long"
-        raise DataError(complaint("name", "a client", allowed, repr(name)))
+        raise DataError(invalid("name", "a client", allowed, repr(name)))
     return name
 
 
@@ -67,14 +67,14 @@ def name_clients(ids: Iterable[Hashable], *, owner: str) -> list[str]:
         if not (isinstance(client, str) or is_integer(client)):
             allowed = "integers or strings"
             advice = "Convert whole numbers to integers first." if isinstance(client, float) else ""
-            raise DataTypeError(complaint("client ids", owner, allowed, repr(client), advice))
+            raise DataTypeError(invalid("client ids", owner, allowed, repr(client), advice))
         names.append(check_name(str(client)))
     repeated = (
         {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else None
     )
     if repeated:
         raise DataError(
-            complaint("client ids", owner, "different from one another", sorted(repeated))
+            invalid("client ids", owner, "different from one another", sorted(repeated))
         )
     return names
 
@@ -89,18 +89,18 @@ def rows_by_client(n_rows: int, clients: Any, *, owner: str) -> dict[str, Rows]:
         )
         ids = np.asarray(clients, dtype=object if mixed else None)
     except ValueError as error:
-        raise DataError(complaint("clients", owner, "one id per row", error)) from error
+        raise DataError(invalid("clients", owner, "one id per row", error)) from error
     if ids.shape != (n_rows,):
         allowed = f"one id per row, shape ({n_rows},)"
-        raise DataError(complaint("clients", owner, allowed, f"shape {ids.shape}"))
+        raise DataError(invalid("clients", owner, allowed, f"shape {ids.shape}"))
     if ids.dtype.kind == "O":  # one by one: what is no id at all, and in which row
         for row, client in enumerate(ids):
             if not (isinstance(client, str) or is_integer(client)):
                 got = f"{client!r} in row {row}"
-                raise DataTypeError(complaint("client ids", owner, "integers or strings", got))
+                raise DataTypeError(invalid("client ids", owner, "integers or strings", got))
         if len({isinstance(client, str) for client in ids}) > 1:
             allowed = "all integers or all strings"
-            raise DataTypeError(complaint("client ids", owner, allowed, "both"))
+            raise DataTypeError(invalid("client ids", owner, allowed, "both"))
         ids = ids.astype(str)
     different, block = np.unique(ids, return_inverse=True)
     names = name_clients(different.tolist(), owner=owner)

@@ -21,9 +21,8 @@ from fedjigsaw._random import resolve_seed
 from fedjigsaw._typing import Floats, Ints, Rows
 from fedjigsaw._validation import check_data, name_clients, rows_by_client
 from fedjigsaw.engine import Client, Engine, SerialEngine, run_rounds
-from fedjigsaw.errors import DataError, FewerClustersWarning, ParameterError, complaint
-from fedjigsaw.kernels.kmeans import assign as nearest
-from fedjigsaw.kernels.kmeans import count_distinct
+from fedjigsaw.errors import DataError, FewerClustersWarning, ParameterError, invalid
+from fedjigsaw.kernels.kmeans import count_distinct, nearest_centers
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary, Transcript
 from fedjigsaw.parameters import Rule, check_parameters, one_of
@@ -162,7 +161,7 @@ class FederatedClusterer(
                 if isinstance(shards, (Mapping, list, tuple))
                 else type(shards).__name__
             )
-            raise DataError(complaint("shards", owner, allowed, got))
+            raise DataError(invalid("shards", owner, allowed, got))
         if not isinstance(shards, Mapping):
             shards = dict(enumerate(shards))
         names = name_clients(shards, owner=owner)
@@ -188,7 +187,7 @@ class FederatedClusterer(
             Rows of clients that took no part in the fit get the nearest center.
         """
         rows = self._known(X, "predict")
-        labels, _ = nearest(rows, self.cluster_centers_)
+        labels, _ = nearest_centers(rows, self.cluster_centers_)
         if clients is not None:
             owner = f"{type(self).__name__}.predict"
             self._relabel(labels, rows, rows_by_client(len(rows), clients, owner=owner))
@@ -200,7 +199,7 @@ class FederatedClusterer(
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the summed squared distance of the rows to their nearest center."""
-        _, distances = nearest(self._known(X, "score"), self.cluster_centers_)
+        _, distances = nearest_centers(self._known(X, "score"), self.cluster_centers_)
         return -float(distances @ distances)
 
     def check(self) -> None:
@@ -210,7 +209,7 @@ class FederatedClusterer(
     @classmethod
     def label_centers(cls, model: Model, centers: Floats) -> Ints:
         """Cluster of each local center, and with ``assign="local"`` of the rows around it."""
-        return nearest(centers, model.centers)[0]
+        return nearest_centers(centers, model.centers)[0]
 
     @classmethod
     def label_locally(cls, model: Model, centers: Floats, rows: Floats) -> tuple[Ints, Ints]:
@@ -219,7 +218,7 @@ class FederatedClusterer(
         On skewed data this uses what the server cannot know: a client that holds few of the
         clusters has cut them apart without the others in the way.
         """
-        own = nearest(rows, centers)[0]
+        own = nearest_centers(rows, centers)[0]
         return cls.label_centers(model, centers)[own], own
 
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
@@ -275,11 +274,11 @@ class FederatedClusterer(
         if self._n_asked > len(rows):
             allowed = f"at most the number of rows (n_samples = {len(rows)})"
             raise ParameterError(
-                complaint("n_clusters", type(self).__name__, allowed, self.n_clusters)
+                invalid("n_clusters", type(self).__name__, allowed, self.n_clusters)
             )
         if not callable(engine):
             allowed = "a class or function that makes an engine of clients, such as ProcessEngine"
-            raise ParameterError(complaint("engine", type(self).__name__, allowed, repr(engine)))
+            raise ParameterError(invalid("engine", type(self).__name__, allowed, repr(engine)))
         if self.pools_data:
             members, min_clients = {"pooled": slice(None)}, None
         clients = [Client(name, rows[held], self.at_client(name)) for name, held in members.items()]
@@ -296,7 +295,7 @@ class FederatedClusterer(
         self.n_iter_ = len(self.transcript_.rounds)
         self.cluster_centers_ = np.array(self.model_.centers)
         self.n_clusters_ = len(self.cluster_centers_)
-        self.labels_, distances = nearest(rows, self.cluster_centers_)
+        self.labels_, distances = nearest_centers(rows, self.cluster_centers_)
         self.inertia_ = float(distances @ distances)
         self.assign_ = self.label_rule(self.model_)
         if self.assign_ == "local":

@@ -19,8 +19,8 @@ import numpy as np
 
 from fedjigsaw._random import generator
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.errors import DatasetError, ParameterError, complaint
-from fedjigsaw.kernels.kmeans import assign
+from fedjigsaw.errors import DatasetError, ParameterError, invalid
+from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.parameters import integer, real
 
 SSETS_HOME = "https://cs.uef.fi/sipu/datasets/"
@@ -76,7 +76,7 @@ def load(name: str) -> Dataset:
     """
     if name not in SOURCES:
         allowed = "one of " + ", ".join(SOURCES)
-        raise ParameterError(complaint("name", "a data set", allowed, repr(name)))
+        raise ParameterError(invalid("name", "a data set", allowed, repr(name)))
     return SOURCES[name].read()
 
 
@@ -105,7 +105,7 @@ def gaussian_grid(
     integer(15).check("n_samples", "gaussian_grid", n_samples)
     real(0).check("overlap", "gaussian_grid", overlap)
     if overlap > 0.5:
-        raise ParameterError(complaint("overlap", "gaussian_grid", "at most 0.5", overlap))
+        raise ParameterError(invalid("overlap", "gaussian_grid", "at most 0.5", overlap))
     rng = generator(rng, "gaussian_grid")
     places = rng.permutation(16)[:15]
     corners = np.column_stack([places % 4, places // 4]) * 250_000.0 + 125_000.0
@@ -116,7 +116,7 @@ def gaussian_grid(
     low, high = 0.0, 1_000_000.0
     for _ in range(50):
         width = (low + high) / 2
-        strays = np.mean(assign(centers[y] + width * noise, centers)[0] != y)
+        strays = np.mean(nearest_centers(centers[y] + width * noise, centers)[0] != y)
         low, high = (width, high) if strays <= overlap else (low, width)
     return Dataset(centers[y] + low * noise, y, centers, "gaussian-grid")
 
@@ -142,9 +142,7 @@ def fetch_ssets(*, home: str = SSETS_HOME, progress: bool = False) -> Path:
         reason = error.strerror or type(error).__name__
         advice = "Name another folder in FEDJIGSAW_CACHE."
         allowed = "one that can be written to"
-        raise DatasetError(
-            complaint("cache", str(place.parent), allowed, reason, advice)
-        ) from error
+        raise DatasetError(invalid("cache", str(place.parent), allowed, reason, advice)) from error
     with TemporaryDirectory(dir=place.parent, prefix="fetch-") as name:
         folder = Path(name)
         for file in SSETS_FILES:
@@ -200,7 +198,7 @@ def _read_sset(folder: Path, name: str) -> Dataset:
         y = np.loadtxt(folder / f"{name}-label.pa", dtype=np.int64, skiprows=5) - 1
     except (OSError, ValueError) as error:
         raise DatasetError(
-            complaint("files", f"data set {name!r}", "readable tables of integers", error)
+            invalid("files", f"data set {name!r}", "readable tables of integers", error)
         ) from error
     found = sha256(
         b"".join(np.ascontiguousarray(a, "<i8").tobytes() for a in (X, centers, y))
@@ -208,7 +206,7 @@ def _read_sset(folder: Path, name: str) -> Dataset:
     if found != SSETS_HASHES[name]:
         allowed = f"the published ones (hash {SSETS_HASHES[name][:12]}...)"
         got = f"others (hash {found[:12]}...)"
-        raise DatasetError(complaint("numbers", f"{folder / name}.txt and its truth", allowed, got))
+        raise DatasetError(invalid("numbers", f"{folder / name}.txt and its truth", allowed, got))
     return Dataset(X.astype(np.float64), y, centers.astype(np.float64), name)
 
 
@@ -247,7 +245,7 @@ def _unpack_truth(folder: Path) -> None:
             except (KeyError, zipfile.BadZipFile) as error:
                 allowed = f"a zip archive with {file}"
                 raise DatasetError(
-                    complaint("s-originals.zip", "the S-sets", allowed, error)
+                    invalid("s-originals.zip", "the S-sets", allowed, error)
                 ) from error
             (folder / file).write_bytes(content)
 
@@ -262,7 +260,7 @@ def _load_features(name: str) -> Dataset:
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         allowed = "an NPZ file with x_train and y_train"
         raise DatasetError(
-            complaint("file", f"data set {name!r}", allowed, f"{path}: {error}")
+            invalid("file", f"data set {name!r}", allowed, f"{path}: {error}")
         ) from error
     return Dataset(X.astype(np.float64), y.astype(np.int64), None, name)
 

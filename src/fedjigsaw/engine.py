@@ -22,7 +22,7 @@ import numpy as np
 from fedjigsaw._random import stream
 from fedjigsaw._threads import one_thread
 from fedjigsaw._typing import Floats
-from fedjigsaw.errors import MessageError, ParameterError, QuorumError, complaint
+from fedjigsaw.errors import MessageError, ParameterError, QuorumError, invalid
 from fedjigsaw.messages import (
     Broadcast,
     Failure,
@@ -275,18 +275,18 @@ def _quorum(replies: Sequence[Reply], min_clients: int | None) -> list[Summary]:
     needed = len(replies) if min_clients is None else min_clients
     if needed > len(replies) or not replies:
         allowed = f"at most the number of clients asked, {len(replies)}"
-        raise ParameterError(complaint("min_clients", "a run", allowed, needed))
+        raise ParameterError(invalid("min_clients", "a run", allowed, needed))
     names = [reply.client for reply in replies]
     for name, following in pairwise(names):
         if name == following:
-            raise MessageError(complaint("replies", f"client {name!r}", "one per round", "two"))
+            raise MessageError(invalid("replies", f"client {name!r}", "one per round", "two"))
     summaries = [reply for reply in replies if isinstance(reply, Summary)]
     failures = [reply for reply in replies if isinstance(reply, Failure)]
     if len(summaries) < needed or not summaries:
         who = "; ".join(f"client {f.client!r} failed: {f.reason}" for f in failures)
         allowed = f"at least {max(needed, 1)} of {len(replies)}"
         raise QuorumError(
-            complaint("number", "clients that answered", allowed, f"{len(summaries)} ({who})")
+            invalid("number", "clients that answered", allowed, f"{len(summaries)} ({who})")
         ) from failures[0].cause
     check_same_width(summaries)
     return summaries

@@ -11,7 +11,7 @@
     ├── DatasetError         6   a named data set is missing, or is not what it should be
     ├── ExtraError           7   an optional part of fedjigsaw is not installed
     ├── FederationError      8   a server or site of a federation is not there, or refuses
-    └── DivergedError        9   training ended in numbers that are none
+    └── DivergedError        9   training diverged: the loss or the weights are NaN or infinite
 
 Each class is also the built-in exception that scikit-learn's users expect (``ValueError`` for a bad
 parameter, and so on). A wrong value is told by one template: *what* of *whom* must be *allowed*;
@@ -34,7 +34,10 @@ __all__ = [
     "MessageError",
     "ParameterError",
     "QuorumError",
-    "complaint",
+    "invalid",
+    "requires_extra",
+    "unreadable",
+    "unwritable",
 ]
 
 
@@ -91,7 +94,7 @@ class FederationError(FedJigsawError, RuntimeError):
 
 
 class DivergedError(FedJigsawError, ArithmeticError):
-    """Training ended in numbers that are none."""
+    """Training diverged: the loss or the weights are NaN or infinite."""
 
     exit_code = 9
 
@@ -112,13 +115,54 @@ class ForeignSummaryWarning(UserWarning):
     """A summary that should be a site's own does not look like one of these rows."""
 
 
-def complaint(what: str, whom: str, allowed: str, got: object, advice: str = "") -> str:
-    """Fill in the template of error messages about a value.
+def invalid(what: str, whom: str, allowed: str, got: object, advice: str = "") -> str:
+    """Say that a value is not allowed, what is, and what to do.
+
+    For values alone. That a file cannot be read, or that something is missing, is a sentence of
+    its own.
 
     Examples
     --------
-    >>> complaint("n_clusters", "FeCA", "an integer >= 1", 0)
+    >>> invalid("n_clusters", "FeCA", "an integer >= 1", 0)
     'n_clusters of FeCA must be an integer >= 1; got 0.'
     """
     sentence = f"{what} of {whom} must be {allowed}; got {got}."
     return f"{sentence} {advice}" if advice else sentence
+
+
+def unreadable(path: object, error: OSError) -> str:
+    """Say that a file cannot be read, and why.
+
+    Examples
+    --------
+    >>> unreadable("site.csv", FileNotFoundError(2, "No such file or directory"))
+    'Cannot read site.csv: no such file or directory.'
+    """
+    return f"Cannot read {path}: {_reason(error)}."
+
+
+def unwritable(path: object, error: OSError) -> str:
+    """Say that a file cannot be written, and why.
+
+    Examples
+    --------
+    >>> unwritable("out.csv", PermissionError(13, "Permission denied"))
+    'Cannot write out.csv: permission denied.'
+    """
+    return f"Cannot write {path}: {_reason(error)}."
+
+
+def requires_extra(what: str, package: str, extra: str) -> str:
+    """Say that an optional package is missing, and how to install it.
+
+    Examples
+    --------
+    >>> requires_extra("fedjigsaw.deep", "torch", "deep")
+    "fedjigsaw.deep requires torch: pip install 'fedjigsaw[deep]'."
+    """
+    return f"{what} requires {package}: pip install 'fedjigsaw[{extra}]'."
+
+
+def _reason(error: OSError) -> str:
+    reason = error.strerror or type(error).__name__
+    return reason[:1].lower() + reason[1:]

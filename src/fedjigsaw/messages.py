@@ -13,7 +13,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE, check_name
-from fedjigsaw.errors import MessageError, complaint
+from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.parameters import is_integer
 
 Tensors = Mapping[str, np.ndarray]
@@ -78,9 +78,9 @@ class Summary(_Message):
             check_name(self.client)
         if not is_integer(self.n_samples) or not 1 <= self.n_samples <= MAX_COUNT:
             allowed = f"an integer >= 1, <= {MAX_COUNT}"
-            raise MessageError(complaint("n_samples", owner, allowed, self.n_samples))
+            raise MessageError(invalid("n_samples", owner, allowed, self.n_samples))
         if not is_integer(self.merged) or self.merged < 0:
-            raise MessageError(complaint("merged", owner, "an integer >= 0", self.merged))
+            raise MessageError(invalid("merged", owner, "an integer >= 0", self.merged))
         _set(self, "n_samples", int(self.n_samples))
         _set(self, "centers", _centers(self.centers, owner))
         for name in ("radii", "counts", "sse"):
@@ -116,7 +116,7 @@ class Model(_Message):
             names = tuple(self.feature_names)
             if len(names) != self.centers.shape[1]:
                 allowed = f"one per column, {self.centers.shape[1]}"
-                raise MessageError(complaint("feature_names", "a model", allowed, len(names)))
+                raise MessageError(invalid("feature_names", "a model", allowed, len(names)))
             _set(self, "feature_names", names)
         _set(self, "params", MappingProxyType(dict(self.params)))
         _set(self, "tensors", _tensors(self.tensors, "a model"))
@@ -134,9 +134,9 @@ class Broadcast(_Message):
         for name in ("round", "seed"):
             value = getattr(self, name)
             if not is_integer(value) or value < 0:
-                raise MessageError(complaint(name, "a broadcast", "an integer >= 0", repr(value)))
+                raise MessageError(invalid(name, "a broadcast", "an integer >= 0", repr(value)))
         if not isinstance(self.model, Model | None):
-            raise MessageError(complaint("model", "a broadcast", "a Model or None", self.model))
+            raise MessageError(invalid("model", "a broadcast", "a Model or None", self.model))
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def check_same_width(summaries: Sequence[Summary]) -> None:
     for summary in summaries[1:]:
         if summary.centers.shape[1] != first.centers.shape[1]:
             raise MessageError(
-                complaint(
+                invalid(
                     "number of features",
                     f"client {summary.client!r}",
                     f"that of client {first.client!r}, {first.centers.shape[1]}",
@@ -256,12 +256,12 @@ def _centers(values: Any, owner: str) -> Floats:
     try:
         array: Floats = _frozen(values, np.float64)
     except (TypeError, ValueError) as error:
-        raise MessageError(complaint("centers", owner, allowed, error)) from error
+        raise MessageError(invalid("centers", owner, allowed, error)) from error
     if array.ndim != 2 or 0 in array.shape:
-        raise MessageError(complaint("centers", owner, allowed, f"shape {array.shape}"))
+        raise MessageError(invalid("centers", owner, allowed, f"shape {array.shape}"))
     if not (np.abs(array) <= MAX_MAGNITUDE).all():
         got = f"NaN, infinity or a size above {MAX_MAGNITUDE:g}"
-        raise MessageError(complaint("centers", owner, allowed, got))
+        raise MessageError(invalid("centers", owner, allowed, got))
     return array
 
 
@@ -270,11 +270,11 @@ def _per_center(name: str, values: Any, n_centers: int, owner: str, dtype: type[
     allowed = f"{kind} >= 0, one per center, shape ({n_centers},)"
     array = _array(name, values, owner, allowed)
     if array.shape != (n_centers,):
-        raise MessageError(complaint(name, owner, allowed, f"shape {array.shape}"))
+        raise MessageError(invalid(name, owner, allowed, f"shape {array.shape}"))
     if array.dtype.kind not in "iuf" or not np.isfinite(array).all() or (array < 0).any():
-        raise MessageError(complaint(name, owner, allowed, array.tolist()))
+        raise MessageError(invalid(name, owner, allowed, array.tolist()))
     if dtype is np.int64 and ((array != np.floor(array)) | (array > MAX_COUNT)).any():
-        raise MessageError(complaint(name, owner, f"{allowed}, <= {MAX_COUNT}", array.tolist()))
+        raise MessageError(invalid(name, owner, f"{allowed}, <= {MAX_COUNT}", array.tolist()))
     return _frozen(array, dtype)
 
 
@@ -284,7 +284,7 @@ def _tensors(values: Tensors, owner: str) -> Tensors:
         allowed = "an array of numbers"
         array = _array(f"tensor {name!r}", value, owner, allowed)
         if array.dtype.kind not in "biuf":
-            raise MessageError(complaint(f"tensor {name!r}", owner, allowed, array.dtype))
+            raise MessageError(invalid(f"tensor {name!r}", owner, allowed, array.dtype))
         tensors[str(name)] = _frozen(array)
     return MappingProxyType(tensors)
 
@@ -293,7 +293,7 @@ def _array(name: str, values: Any, owner: str, allowed: str) -> np.ndarray:
     try:
         return np.asarray(values)
     except ValueError as error:
-        raise MessageError(complaint(name, owner, allowed, error)) from error
+        raise MessageError(invalid(name, owner, allowed, error)) from error
 
 
 def _same(a: object, b: object) -> bool:

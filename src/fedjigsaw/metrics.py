@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.errors import DataError, complaint
-from fedjigsaw.kernels.kmeans import assign
+from fedjigsaw.errors import DataError, invalid
+from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.matching import match
 
 
@@ -92,7 +92,7 @@ def inertia(X: Any, centers: Any) -> float:
     >>> inertia([[0.0], [3.0]], [[1.0]])
     5.0
     """
-    _, distances = assign(_rows(X), _rows(centers))
+    _, distances = nearest_centers(_rows(X), _rows(centers))
     return float(distances @ distances)
 
 
@@ -106,7 +106,7 @@ def inertia_ratio(X: Any, centers: Any, reference: Any) -> float:
     """
     best = inertia(X, reference)
     if best == 0:
-        raise DataError(complaint("inertia", "the reference centers", "> 0", 0))
+        raise DataError(invalid("inertia", "the reference centers", "> 0", 0))
     return inertia(X, centers) / best
 
 
@@ -117,4 +117,4 @@ def _rows(values: Any) -> Floats:
 def _check_same_length(labels: Any, classes: Any) -> None:
     if len(labels) != len(classes):
         allowed = f"one per true class, {len(classes)}"
-        raise DataError(complaint("labels", "a metric", allowed, len(labels)))
+        raise DataError(invalid("labels", "a metric", allowed, len(labels)))

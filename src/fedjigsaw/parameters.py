@@ -11,7 +11,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from fedjigsaw.errors import ParameterError, complaint
+from fedjigsaw.errors import ParameterError, invalid
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Rule:
 
     def check(self, name: str, owner: str, value: object) -> None:
         if not self.accepts(value):
-            raise ParameterError(complaint(name, owner, self.allowed, repr(value)))
+            raise ParameterError(invalid(name, owner, self.allowed, repr(value)))
 
 
 def is_integer(value: object) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedjigsaw._random import generator
 from fedjigsaw._typing import Ints
-from fedjigsaw.errors import DataError, ParameterError, complaint
+from fedjigsaw.errors import DataError, ParameterError, invalid
 from fedjigsaw.parameters import integer, real
 
 MAX_REDRAWS = 10_000
@@ -46,11 +46,11 @@ def dirichlet(
     _check_clients("dirichlet", len(classes), n_clients)
     real(1e-3).check("alpha", "dirichlet", alpha)
     if alpha > 1e6:
-        raise ParameterError(complaint("alpha", "dirichlet", "at most 1e6", alpha))
+        raise ParameterError(invalid("alpha", "dirichlet", "at most 1e6", alpha))
     integer(0).check("min_size", "dirichlet", min_size)
     if min_size * n_clients > len(classes):
         allowed = f"at most n_samples / n_clients = {len(classes) / n_clients:g}"
-        raise ParameterError(complaint("min_size", "dirichlet", allowed, min_size))
+        raise ParameterError(invalid("min_size", "dirichlet", allowed, min_size))
     for _ in range(MAX_REDRAWS):
         shares = rng.dirichlet(np.full(n_clients, float(alpha)), size=len(sizes))
         cuts = np.rint(np.cumsum(shares, axis=1) * sizes[:, None]).astype(np.int64)
@@ -59,7 +59,7 @@ def dirichlet(
         if counts.sum(axis=0).min() >= min_size:
             return _deal(classes, counts, rng)
     raise ParameterError(
-        complaint(
+        invalid(
             "min_size",
             "dirichlet",
             f"within reach for {n_clients} clients and alpha = {alpha:g}",
@@ -89,7 +89,7 @@ def shards(
     n_shards = n_clients * shards_per_client
     if n_shards > len(classes):
         allowed = f"at most n_samples / n_clients = {len(classes) / n_clients:g}"
-        raise ParameterError(complaint("shards_per_client", "shards", allowed, shards_per_client))
+        raise ParameterError(invalid("shards_per_client", "shards", allowed, shards_per_client))
     # rows of one class in random order, then classes one after the other
     order = np.lexsort((rng.random(len(classes)), classes))
     owners = rng.permutation(np.arange(n_shards) % n_clients)
@@ -111,11 +111,11 @@ def _check_labels(owner: str, labels: Any) -> tuple[Ints, Ints]:
     labels = np.asarray(labels)
     if labels.ndim != 1 or not len(labels):
         allowed = "1-D with at least one label"
-        raise DataError(complaint("labels", owner, allowed, f"shape {labels.shape}"))
+        raise DataError(invalid("labels", owner, allowed, f"shape {labels.shape}"))
     try:
         _, classes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     except TypeError as error:
-        raise DataError(complaint("labels", owner, "all numbers or all strings", error)) from error
+        raise DataError(invalid("labels", owner, "all numbers or all strings", error)) from error
     return classes, sizes
 
 
@@ -124,4 +124,4 @@ def _check_clients(owner: str, n_samples: int, n_clients: int) -> None:
     integer(1).check("n_clients", owner, n_clients)
     if n_clients > n_samples:
         allowed = f"at most the number of rows, {n_samples}"
-        raise ParameterError(complaint("n_clients", owner, allowed, n_clients))
+        raise ParameterError(invalid("n_clients", owner, allowed, n_clients))

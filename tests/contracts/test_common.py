@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fedjigsaw import ProcessEngine
-from fedjigsaw.kernels.kmeans import assign
+from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.methods import METHODS
 
 CLASSES = [entry.cls for entry in METHODS.values()]
@@ -75,5 +75,8 @@ class TestHouse:
             if summary.radii is not None:
                 centers = centers[summary.radii > 0]
             # a cluster of one row is that row: only a guard can prevent that
-            alone = np.bincount(assign(data.X[ids == m], centers)[0], minlength=len(centers)) == 1
+            alone = (
+                np.bincount(nearest_centers(data.X[ids == m], centers)[0], minlength=len(centers))
+                == 1
+            )
             assert not rows & {tuple(center) for center in centers[~alone]}

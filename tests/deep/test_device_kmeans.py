@@ -8,7 +8,7 @@ from fedjigsaw import FeCA, Jigsaw
 from fedjigsaw.deep import device_kmeans as lloyd
 from fedjigsaw.deep.device_kmeans import DeviceSearch, nearest, seed
 from fedjigsaw.kernels.clouds import settle_clouds
-from fedjigsaw.kernels.kmeans import assign, kmeans, searching_with
+from fedjigsaw.kernels.kmeans import kmeans, nearest_centers, searching_with
 
 SEARCH = DeviceSearch(torch.device("cpu"))
 
@@ -97,7 +97,7 @@ def test_the_search_ends_with_its_block():
 def test_nearest_agrees_with_assign(rng):
     X, centers = rng.normal(size=(50, 4)), rng.normal(size=(7, 4))
     labels, squared = nearest(torch.from_numpy(X).float(), torch.from_numpy(centers).float())
-    expected, distances = assign(X, centers)
+    expected, distances = nearest_centers(X, centers)
     np.testing.assert_array_equal(labels.numpy(), expected)
     np.testing.assert_allclose(squared.numpy(), distances**2, rtol=1e-4)
 

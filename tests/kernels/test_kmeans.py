@@ -5,7 +5,7 @@ from threadpoolctl import threadpool_info
 
 from fedjigsaw._threads import one_thread
 from fedjigsaw.errors import DataError, ExtraError, ParameterError
-from fedjigsaw.kernels.kmeans import assign, backend, coordinate_order, kmeans
+from fedjigsaw.kernels.kmeans import backend, coordinate_order, kmeans, nearest_centers
 
 
 def blobs(rng, k=4, n=200, d=3, spread=0.05):
@@ -163,7 +163,7 @@ def test_bad_weights(rng, weights):
 
 def test_assign_agrees_with_all_distances(rng):
     X, centers = rng.normal(size=(500, 7)), rng.normal(size=(9, 7))
-    labels, distances = assign(X, centers)
+    labels, distances = nearest_centers(X, centers)
     every = np.linalg.norm(X[:, None] - centers, axis=2)
     assert (labels == every.argmin(axis=1)).all()
     assert distances == pytest.approx(every.min(axis=1))
@@ -171,23 +171,23 @@ def test_assign_agrees_with_all_distances(rng):
 
 def test_assign_is_exact_far_from_the_origin():
     X = np.array([[1e9], [1e9 + 3]])
-    labels, distances = assign(X, X + 1)
+    labels, distances = nearest_centers(X, X + 1)
     assert labels.tolist() == [0, 1]
     assert distances.tolist() == [1.0, 1.0]
 
 
 def test_assign_is_exact_for_centers_of_very_different_size():
     X = np.array([[0.0], [1e-3], [1e9]])
-    assert assign(X, X)[0].tolist() == [0, 1, 2]
+    assert nearest_centers(X, X)[0].tolist() == [0, 1, 2]
 
 
 def test_assign_works_in_blocks(rng, monkeypatch):
     X, centers = rng.normal(size=(1000, 3)), rng.normal(size=(4, 3))
-    whole = assign(X, centers)
+    whole = nearest_centers(X, centers)
     monkeypatch.setattr(
         "fedjigsaw.kernels.kmeans.blocks", lambda n, *_: (slice(i, i + 7) for i in range(0, n, 7))
     )
-    parts = assign(X, centers)
+    parts = nearest_centers(X, centers)
     assert (whole[0] == parts[0]).all()
     assert (whole[1] == parts[1]).all()
 

@@ -20,8 +20,7 @@ from fedjigsaw.engine import run_rounds
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.kernels.clouds import settle_clouds
 from fedjigsaw.kernels.indices import calinski_harabasz, margins, shared_information
-from fedjigsaw.kernels.kmeans import assign as nearest
-from fedjigsaw.kernels.kmeans import kmeans
+from fedjigsaw.kernels.kmeans import kmeans, nearest_centers
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.methods import jigsaw
 from fedjigsaw.methods._received import receive
@@ -50,7 +49,7 @@ class TestByHand:
         sent = Summary(32, [[3.0], [5.0], [4.0]], counts=[18, 6, 8], sse=[1494.0, 18.0, 56.0])
         as_clouds = settle_clouds(sent.centers, sent.counts, sent.sse, [[3.0], [62 / 14]])
         assert as_clouds.ravel() == pytest.approx([-5.149, 6.642], abs=0.001)
-        assert np.unique(nearest(sent.centers, as_clouds)[0]).tolist() == [1]
+        assert np.unique(nearest_centers(sent.centers, as_clouds)[0]).tolist() == [1]
         found = aggregate(Jigsaw(2), sent).centers
         assert sorted(found.ravel()) == pytest.approx([3.0, 62 / 14])
 
@@ -202,7 +201,7 @@ class TestLaws:
         data, ids = grid
         before = Jigsaw(15, n_rounds=n_rounds - 1, random_state=4).fit(data.X, clients=ids)
         after = Jigsaw(15, n_rounds=n_rounds, random_state=4).fit(data.X, clients=ids)
-        labels = nearest(data.X, before.cluster_centers_)[0]
+        labels = nearest_centers(data.X, before.cluster_centers_)[0]
         means = np.stack([data.X[labels == j].mean(axis=0) for j in range(15)])
         assert after.cluster_centers_ == pytest.approx(means, rel=1e-12)
         assert after.inertia_ <= before.inertia_

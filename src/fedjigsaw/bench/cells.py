@@ -20,9 +20,9 @@ from fedjigsaw import datasets, metrics, partition
 from fedjigsaw._random import stream
 from fedjigsaw._typing import Ints
 from fedjigsaw.base import FederatedClusterer
-from fedjigsaw.errors import FewerClustersWarning, ParameterError, complaint
+from fedjigsaw.errors import FewerClustersWarning, ParameterError, invalid
 from fedjigsaw.io.tables import open_table
-from fedjigsaw.kernels.kmeans import assign, backend, cluster_means
+from fedjigsaw.kernels.kmeans import backend, cluster_means, nearest_centers
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.methods import make
 from fedjigsaw.methods.jigsaw import k_curve_of
@@ -59,7 +59,7 @@ class Cell:
         one_of(*SPLITS).check("split", "a simulation", self.split)
         if not 0 < self.share <= 1:
             allowed = "above 0 and at most 1"
-            raise ParameterError(complaint("share", "a simulation", allowed, self.share))
+            raise ParameterError(invalid("share", "a simulation", allowed, self.share))
 
     def describe(self) -> dict[str, Any]:
         """The fields that matter for this cell's split."""
@@ -202,7 +202,7 @@ def _label_rules(method: FederatedClusterer, data: datasets.Dataset, clients: In
 def _after_lloyd(method: FederatedClusterer, data: datasets.Dataset, clients: Ints) -> Any:
     """Purity and nmi after one step of Lloyd's algorithm on all rows."""
     means = cluster_means(data.X, method.predict(data.X))
-    labels, _ = assign(data.X, means)
+    labels, _ = nearest_centers(data.X, means)
     return {
         "purity_lloyd": metrics.purity(labels, data.y),
         "nmi_lloyd": metrics.nmi(labels, data.y),

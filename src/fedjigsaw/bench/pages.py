@@ -31,7 +31,7 @@ from fedjigsaw.bench.jigsaw_runs import ssets_table as jigsaw_ssets
 from fedjigsaw.bench.pictures import render
 from fedjigsaw.bench.runner import read_rows, result_file
 from fedjigsaw.bench.studies import SSETS, THREE, paper_tables, studies
-from fedjigsaw.errors import DataError, complaint
+from fedjigsaw.errors import DataError, invalid
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.methods import METHODS
 
@@ -63,7 +63,7 @@ def fill(text: str, name: str, content: str) -> str:
     """Replace what stands between ``<!-- name -->`` and ``<!-- /name -->``."""
     start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
     if text.count(start) != 1 or text.count(end) != 1:
-        raise DataError(complaint("marks", "a page", f"one {start} and one {end}", "others"))
+        raise DataError(invalid("marks", "a page", f"one {start} and one {end}", "others"))
     before, _, rest = text.partition(start)
     return before + start + content + end + rest.partition(end)[2]
 

@@ -16,7 +16,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import rows_by_client
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.datasets import Dataset
-from fedjigsaw.errors import ExtraError, ParameterError, complaint
+from fedjigsaw.errors import ExtraError, ParameterError, invalid
 from fedjigsaw.messages import Model, Summary
 from fedjigsaw.methods import DEFAULT, METHODS
 from fedjigsaw.methods.jigsaw import Jigsaw, k_curve_of, runner_up
@@ -44,9 +44,7 @@ def new_figure(width: float, height: float) -> Figure:
         from matplotlib.figure import Figure
     except ImportError as error:
         advice = "Install it with `pip install 'fedjigsaw[plots]'`."
-        raise ExtraError(
-            complaint("matplotlib", "pictures", "installed", "none", advice)
-        ) from error
+        raise ExtraError(invalid("matplotlib", "pictures", "installed", "none", advice)) from error
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
@@ -67,7 +65,7 @@ def check_format(suffix: str) -> None:
     """Say before any work whether a picture of this kind can be made."""
     if suffix not in FORMATS:
         allowed = "one of " + ", ".join(FORMATS)
-        raise ParameterError(complaint("ending", "a picture's name", allowed, repr(suffix)))
+        raise ParameterError(invalid("ending", "a picture's name", allowed, repr(suffix)))
     new_figure(1, 1)
 
 
@@ -167,7 +165,7 @@ def k_curve(model: Model) -> Figure:
     curve, found = k_curve_of(model), len(model.centers)
     if curve is None:
         advice = 'Only a Jigsaw with n_clusters="auto" keeps one.'
-        raise ParameterError(complaint("k_curve", "a model", "there", None, advice))
+        raise ParameterError(invalid("k_curve", "a model", "there", None, advice))
     second = runner_up(curve)
     color = METHODS[Jigsaw.method].color
     shown = np.isfinite(curve["index"])

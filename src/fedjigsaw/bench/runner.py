@@ -18,7 +18,7 @@ from fedjigsaw._threads import one_thread
 from fedjigsaw.bench.cells import run
 from fedjigsaw.bench.generated import GENERATED
 from fedjigsaw.bench.studies import Job
-from fedjigsaw.errors import DataError, complaint
+from fedjigsaw.errors import DataError, invalid
 from fedjigsaw.io.atomic import add_row, write_whole
 from fedjigsaw.io.locks import locked
 
@@ -39,7 +39,7 @@ def read_rows(path: Path) -> list[Row]:
             rows.append(json.loads(line))
         except ValueError as error:
             owner = f"{path}, line {number}"
-            raise DataError(complaint("row", owner, "one JSON object", line[:40])) from error
+            raise DataError(invalid("row", owner, "one JSON object", line[:40])) from error
     return rows
 
 

@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from fedjigsaw.bench.cells import MEASURES, Cell
-from fedjigsaw.errors import ParameterError, complaint
+from fedjigsaw.errors import ParameterError, invalid
 
 # (mean, standard deviation or None) for each measured number
 Published = Mapping[str, tuple[float, float | None]]
@@ -131,7 +131,7 @@ def find(names: list[str]) -> list[Study]:
     for name in names:
         if name not in known:
             allowed = "all or one of " + ", ".join(known)
-            raise ParameterError(complaint("table", "reproduce", allowed, repr(name)))
+            raise ParameterError(invalid("table", "reproduce", allowed, repr(name)))
     return [known[name] for name in dict.fromkeys(names)]
 
 

@@ -17,7 +17,7 @@ from fedjigsaw.cli import deep as cli_deep
 from fedjigsaw.cli import federation as cli_federation
 from fedjigsaw.cli import sites as cli_sites
 from fedjigsaw.cli._shared import JsonFlag, err, out, print_json
-from fedjigsaw.errors import FedJigsawError, ParameterError, complaint
+from fedjigsaw.errors import FedJigsawError, ParameterError, invalid
 from fedjigsaw.methods import METHODS
 
 app = typer.Typer(
@@ -120,7 +120,7 @@ def data_fetch(
     NAME is ssets: the files of s1 to s4, from their home page.
     """
     if name != "ssets":
-        raise ParameterError(complaint("name", "a download", "'ssets'", repr(name)))
+        raise ParameterError(invalid("name", "a download", "'ssets'", repr(name)))
     with err.status("Fetching five small files"):
         folder = datasets.fetch_ssets(home=home.rstrip("/") + "/")
     out.print(f"S1 to S4 are in {escape(str(folder))}")

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 
-from fedjigsaw.errors import DataError, ParameterError, complaint
+from fedjigsaw.errors import DataError, ParameterError, invalid
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ def parse_params(texts: Sequence[str] | None, flag: str = "--param") -> dict[str
 def _parse_param(text: str, flag: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise ParameterError(complaint(flag, "a command", "name=value", repr(text)))
+        raise ParameterError(invalid(flag, "a command", "name=value", repr(text)))
     spelled = {"True": "true", "False": "false", "None": "null"}
     try:
         return name, json.loads(spelled.get(value, value))

@@ -30,7 +30,7 @@ from fedjigsaw.cli._shared import (
     split_names,
     track,
 )
-from fedjigsaw.errors import ParameterError, complaint
+from fedjigsaw.errors import ParameterError, invalid
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.methods import DEFAULT, METHODS, make
 from fedjigsaw.methods.jigsaw import support_of
@@ -204,7 +204,7 @@ def compare_methods(
     pictures.check_format(picture.suffix)
     if bool(files) == bool(dataset):
         got = "both" if files else "neither"
-        raise ParameterError(complaint("data", "compare", "files or --dataset", got))
+        raise ParameterError(invalid("data", "compare", "files or --dataset", got))
     if files:
         if k is None:
             raise ParameterError(

@@ -27,7 +27,7 @@ from fedjigsaw.cli._shared import (
     parse_params,
     print_json,
 )
-from fedjigsaw.errors import DataError, ParameterError, complaint
+from fedjigsaw.errors import DataError, ParameterError, invalid
 from fedjigsaw.io.atomic import add_row, write_whole
 from fedjigsaw.io.formats import fingerprint
 from fedjigsaw.parameters import real
@@ -130,7 +130,7 @@ def train(
     check_device(device)
     if split == "central" and method is not None:
         allowed = "left out: k-means clusters what one place has"
-        raise ParameterError(complaint("--method", "--split central", allowed, method))
+        raise ParameterError(invalid("--method", "--split central", allowed, method))
     if max_minutes is not None:
         real(0).check("--max-minutes", "deep train", max_minutes)
     estimator = (CentralDeepCluster if split == "central" else DeepFeCA).from_settings(
@@ -206,7 +206,7 @@ def evaluate(
     sessions.check_rows(rows_file, about, method, resuming=False)
     found = images.load(data, size=size)
     if found.train_labels is None:
-        raise DataError(complaint("labels", data, "known for an evaluation", "none"))
+        raise DataError(invalid("labels", data, "known for an evaluation", "none"))
     with count_rows("Looking at the images", len(found.train) + len(found.test)) as tell:
         numbers = sessions.evaluate(method, found, tell=tell)
     row = {**about, "rounds": loaded.state.round, "seed": loaded.state.seed, **numbers}
@@ -246,11 +246,11 @@ def embed(
     check_device(device)
     if output.suffix not in (".npy", ".parquet"):
         allowed = ".npy or .parquet"
-        raise ParameterError(complaint("ending", str(output), allowed, repr(output.suffix)))
+        raise ParameterError(invalid("ending", str(output), allowed, repr(output.suffix)))
     found = images.load(data, size=size)
     shown = found.train if part == "train" else found.test
     if not len(shown):
-        raise DataError(complaint("images", data, f"some to {part} on", "none"))
+        raise DataError(invalid("images", data, f"some to {part} on", "none"))
     with count_rows("Looking at the images", len(shown)) as tell:
         features = backbones.embed(shown, model, weights=weights, device=device, tell=tell)
     write_whole(output, _table(features, output.suffix))
@@ -302,7 +302,7 @@ def _others(settings: dict[str, Any]) -> dict[str, Any]:
     for name in settings:
         if name in OPTIONS:
             allowed = f"a parameter without an option, for this one use {OPTIONS[name]}"
-            raise ParameterError(complaint("--set", "deep train", allowed, name))
+            raise ParameterError(invalid("--set", "deep train", allowed, name))
     return settings
 
 
@@ -333,7 +333,7 @@ def _deal(
     if labels is None:
         if split != "iid":
             advice = "Use --split iid."
-            raise DataError(complaint("labels", found.name, f"known for {split}", "none", advice))
+            raise DataError(invalid("labels", found.name, f"known for {split}", "none", advice))
         labels = np.zeros(len(found.train), dtype=np.int64)
     if min_size is None:  # a whole batch, but never hard to meet
         min_size = max(1, min(batch_size, len(labels) // (10 * clients)))

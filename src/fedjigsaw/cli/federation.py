@@ -34,7 +34,7 @@ from fedjigsaw.errors import (
     FederationError,
     FedJigsawError,
     ParameterError,
-    complaint,
+    invalid,
 )
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
@@ -162,7 +162,7 @@ def site(
     settings = folders.SiteSettings.load(folder)
     if (data is None) == (images is None):
         got = "neither" if data is None else "both"
-        raise ParameterError(complaint("data", "federation site", "--data or --images", got))
+        raise ParameterError(invalid("data", "federation site", "--data or --images", got))
     for name in ("size", "device") if images is None else OF_ROWS:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             kind = "images" if images is None else "rows"
@@ -246,7 +246,7 @@ def run(
     job.clusterer()
     if min_sites is not None and min_sites > len(settings.sites):
         allowed = f"at most the number of sites, {len(settings.sites)}"
-        raise ParameterError(complaint("--min-sites", "federation run", allowed, min_sites))
+        raise ParameterError(invalid("--min-sites", "federation run", allowed, min_sites))
     with processes.stopped_by_signals(), jobs.control(home) as client:
         place = jobs.new_job_folder(home)
         job.save(place)

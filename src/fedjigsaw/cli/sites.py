@@ -36,7 +36,7 @@ from fedjigsaw.errors import (
     FewerRowsWarning,
     ForeignSummaryWarning,
     ParameterError,
-    complaint,
+    invalid,
 )
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
@@ -206,7 +206,7 @@ def assign(
     check_outputs(output, force=force, inputs=[data, model, local])
     if id_column in ("label", "distance"):
         allowed = "different from the columns of the result, label and distance"
-        raise ParameterError(complaint("--id", "assign", allowed, repr(id_column)))
+        raise ParameterError(invalid("--id", "assign", allowed, repr(id_column)))
     file = formats.load(model, ModelFile)
     fields = [("label", pa.int64())] + [("distance", pa.float64())] * distances
     n_rows = open_table(data, columns=file.columns, id_column=id_column).n_rows
@@ -254,7 +254,7 @@ def score(
         found = sites.merge_scores({str(path): formats.load(path, Score) for path in data})
     elif model is None or len(data) != 1:
         got = f"{len(data)} files" if model else "no --model"
-        raise ParameterError(complaint("input", "score", "one data file and --model", got))
+        raise ParameterError(invalid("input", "score", "one data file and --model", got))
     else:
         file = formats.load(model, ModelFile)
         with count_rows("Rows", open_table(data[0], columns=file.columns).n_rows) as progress:
@@ -358,7 +358,7 @@ def _writer(path: Path, schema: pa.Schema) -> Iterator[Any]:
     """A Parquet or CSV writer beside the place of the result; moved there when all is written."""
     kinds = {".parquet": pa.parquet.ParquetWriter, ".csv": pa.csv.CSVWriter}
     if path.suffix not in kinds:
-        raise DataError(complaint("ending", str(path), "one of .parquet, .csv", repr(path.suffix)))
+        raise DataError(invalid("ending", str(path), "one of .parquet, .csv", repr(path.suffix)))
     try:
         with TemporaryDirectory(dir=path.parent, prefix=".fedjigsaw-") as folder:
             temporary = Path(folder) / path.name
@@ -367,7 +367,7 @@ def _writer(path: Path, schema: pa.Schema) -> Iterator[Any]:
             temporary.replace(path)
     except (OSError, pa.ArrowException) as error:
         reason = f"{type(error).__name__}: {error}"
-        raise DataError(complaint("file", str(path), "one that can be written", reason)) from error
+        raise DataError(invalid("file", str(path), "one that can be written", reason)) from error
 
 
 def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:

@@ -3,13 +3,13 @@
 Needs torch: ``pip install 'fedjigsaw[deep]'``. ``import fedjigsaw`` does not load this room.
 """
 
-from fedjigsaw.errors import ExtraError, complaint
+from fedjigsaw.errors import ExtraError, invalid
 
 try:
     import torch  # noqa: F401
 except ImportError as error:
     advice = "Install it with `pip install 'fedjigsaw[deep]'`."
-    raise ExtraError(complaint("torch", "fedjigsaw.deep", "installed", "none", advice)) from error
+    raise ExtraError(invalid("torch", "fedjigsaw.deep", "installed", "none", advice)) from error
 
 from fedjigsaw._threads import find_libraries_again
 from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from fedjigsaw.deep import checkpoint
 from fedjigsaw.deep.images import Bytes
 from fedjigsaw.deep.trainer import GPU_FEATURE_BATCH
-from fedjigsaw.errors import ExtraError, MessageError, ParameterError, complaint
+from fedjigsaw.errors import ExtraError, MessageError, ParameterError, invalid
 
 LIBRARIES = ("timm", "torchvision")
 IMAGENET_MEAN, IMAGENET_DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -50,7 +50,7 @@ def embed(
         return in_parts(see, images, BATCH, tell)
     if weights is not None:
         allowed = "given for a network of timm or torchvision"
-        raise ParameterError(complaint("weights", "embed", allowed, f"for {model}"))
+        raise ParameterError(invalid("weights", "embed", allowed, f"for {model}"))
     method = checkpoint.load(Path(model)).method.set_params(device=device)
     return in_parts(method.transform, images, GPU_FEATURE_BATCH, tell)
 
@@ -70,7 +70,7 @@ def build(library: str, name: str, weights: Path | None) -> nn.Module:
     """A network of another library without its classifier, with weights from a file."""
     if weights is None:
         advice = "Give it with --weights; nothing is downloaded."
-        raise ParameterError(complaint("weights", f"{library}:{name}", "a file", "none", advice))
+        raise ParameterError(invalid("weights", f"{library}:{name}", "a file", "none", advice))
     try:
         if library == "timm":
             import timm
@@ -82,17 +82,17 @@ def build(library: str, name: str, weights: Path | None) -> nn.Module:
             network = torchvision.models.get_model(name, weights=None)
     except ImportError as error:
         advice = f"Install it with `pip install {library}`."
-        raise ExtraError(complaint(library, "embed", "installed", "none", advice)) from error
+        raise ExtraError(invalid(library, "embed", "installed", "none", advice)) from error
     except (ValueError, RuntimeError) as error:
         raise ParameterError(
-            complaint("name", "a network", f"known to {library}", repr(name))
+            invalid("name", "a network", f"known to {library}", repr(name))
         ) from error
     try:
         network.load_state_dict(_read(weights))
     except (RuntimeError, TypeError, AttributeError) as error:
         reason = str(error).splitlines()[0][:200]
         raise MessageError(
-            complaint("weights", str(weights), f"those of {library}:{name}", reason)
+            invalid("weights", str(weights), f"those of {library}:{name}", reason)
         ) from error
     return without_classifier(network)
 
@@ -111,7 +111,7 @@ def without_classifier(network: nn.Module) -> nn.Module:
             last[-1] = nn.Identity()
             return network
     allowed = "one that ends in a linear classifier"
-    raise ParameterError(complaint("network", "embed", allowed, type(network).__name__))
+    raise ParameterError(invalid("network", "embed", allowed, type(network).__name__))
 
 
 def _read(path: Path) -> Any:
@@ -123,10 +123,10 @@ def _read(path: Path) -> Any:
             return load_file(path)
         return torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
-        raise MessageError(complaint("file", str(path), "there", "none")) from error
+        raise MessageError(invalid("file", str(path), "there", "none")) from error
     except Exception as error:  # the loaders raise what their formats make them raise
         allowed = "safetensors, or tensors by torch.save"
-        raise MessageError(complaint("weights", str(path), allowed, "another")) from error
+        raise MessageError(invalid("weights", str(path), allowed, "another")) from error
 
 
 def seer(network: nn.Module, device: str) -> Callable[[Bytes], np.ndarray]:

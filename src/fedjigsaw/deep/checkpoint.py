@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 
 from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
 from fedjigsaw.deep.state import State
-from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, complaint
+from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import ModelFile
@@ -52,7 +52,7 @@ class Checkpoint:
                 allowed = f"as in {path}, {mine.get(name)!r}"
                 advice = "Use the same options and data, or another --out."
                 raise ParameterError(
-                    complaint(name, "a run that goes on", allowed, repr(asked[name]), advice)
+                    invalid(name, "a run that goes on", allowed, repr(asked[name]), advice)
                 )
 
 
@@ -79,9 +79,9 @@ def load(path: Path) -> Checkpoint:
         size = path.stat().st_size
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise MessageError(complaint("file", str(path), "readable", reason)) from error
+        raise MessageError(invalid("file", str(path), "readable", reason)) from error
     if size > MAX_BYTES:
-        raise MessageError(complaint("size", str(path), f"at most {MAX_BYTES} bytes", size))
+        raise MessageError(invalid("size", str(path), f"at most {MAX_BYTES} bytes", size))
     try:
         with safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {})["fedjigsaw"])
@@ -92,7 +92,7 @@ def load(path: Path) -> Checkpoint:
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, FedJigsawError) else "another, or a part of one"
         allowed = "a checkpoint made by `fedjigsaw deep train`"
-        raise MessageError(complaint("content", str(path), allowed, reason[:300])) from error
+        raise MessageError(invalid("content", str(path), allowed, reason[:300])) from error
 
 
 def _of_federation(file: ModelFile) -> Checkpoint:
@@ -104,7 +104,7 @@ def _of_federation(file: ModelFile) -> Checkpoint:
 
 def _restore(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Checkpoint:
     if header["format"] != FORMAT:
-        raise MessageError(complaint("format", "the file", str(FORMAT), repr(header["format"])))
+        raise MessageError(invalid("format", "the file", str(FORMAT), repr(header["format"])))
     method = CLASSES[header["method"]].from_settings(header["params"])
     integer(0).check("round", "the file", header["round"])
     integer(0).check("seed", "the file", header["seed"])

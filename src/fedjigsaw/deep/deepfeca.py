@@ -37,7 +37,7 @@ from fedjigsaw.deep.parameters import DeepParameters, Step
 from fedjigsaw.deep.state import State, describe
 from fedjigsaw.deep.trainer import OnDevice, Trainer, Trainers, own_stream
 from fedjigsaw.engine import Client, Engine, SerialEngine, ThreadEngine, run_rounds
-from fedjigsaw.errors import DataError, DivergedError, ParameterError, complaint
+from fedjigsaw.errors import DataError, DivergedError, ParameterError, invalid
 from fedjigsaw.messages import Broadcast, Model, Round, Summary, Transcript
 from fedjigsaw.privacy.guard import merge_small
 
@@ -210,14 +210,14 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         if max(self.sizes) > n_images:
             allowed = f"at most the number of images, {n_images}"
             raise ParameterError(
-                complaint("n_clusters", type(self).__name__, allowed, max(self.sizes))
+                invalid("n_clusters", type(self).__name__, allowed, max(self.sizes))
             )
         if len(shards) > 1:
             self.check_federated()
         for name, shard in shards.items():
             if len(shard) < self.min_cluster_size:
                 allowed = f"at least min_cluster_size, {self.min_cluster_size}"
-                raise DataError(complaint("images", f"client {name!r}", allowed, len(shard)))
+                raise DataError(invalid("images", f"client {name!r}", allowed, len(shard)))
 
     def _count_views(self, sizes: Sequence[int]) -> int:
         n_steps = sum(max(1, n // self.batch_size) for n in sizes) * self.local_epochs
@@ -309,7 +309,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         )
         if not math.isfinite(loss) or not bool(trainer.weights.vector.isfinite().all()):
             advice = "Its training diverged: lower the learning rate."
-            raise DivergedError(complaint("weights", "a client", "finite", "others", advice))
+            raise DivergedError(invalid("weights", "a client", "finite", "others", advice))
         sizes = torch.cat(
             [
                 torch.bincount(own, minlength=len(p.directions))

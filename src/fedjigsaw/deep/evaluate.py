@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedjigsaw.errors import DataError, complaint
+from fedjigsaw.errors import DataError, invalid
 
 DECAYS = (1e-4, 1e-3, 1e-2, 1e-1)  # weights of the squared norm to choose from
 FEWEST_TO_CHOOSE = 100  # rows; with fewer, a tenth of them would tell nothing
@@ -146,9 +146,9 @@ def _check(
     if not len(x) or not len(test) or len(x) != len(y) or len(test) != len(answers):
         allowed = "one per row, and some in both parts"
         got = f"{len(y)} for {len(x)} and {len(answers)} for {len(test)} rows"
-        raise DataError(complaint("labels", "an evaluation", allowed, got))
+        raise DataError(invalid("labels", "an evaluation", allowed, got))
     if not torch.isfinite(x).all() or not torch.isfinite(test).all():
-        raise DataError(complaint("features", "an evaluation", "finite", "NaN or infinity"))
+        raise DataError(invalid("features", "an evaluation", "finite", "NaN or infinity"))
     return x, y, test, answers, int(max(y.max(), answers.max())) + 1
 
 

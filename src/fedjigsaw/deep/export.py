@@ -12,7 +12,7 @@ from fedjigsaw.deep.augment import standardize
 from fedjigsaw.deep.checkpoint import Checkpoint
 from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.network import Network, build
-from fedjigsaw.errors import ExtraError, ParameterError, complaint
+from fedjigsaw.errors import ExtraError, ParameterError, invalid
 from fedjigsaw.io.atomic import write_whole
 
 ENDINGS = (".onnx", ".safetensors")
@@ -63,7 +63,7 @@ def export(checkpoint: Checkpoint, path: Path, *, size: int | None = None) -> No
             )
     except (ImportError, torch.onnx.errors.OnnxExporterError) as error:
         advice = "Install it with `pip install 'fedjigsaw[onnx]'`."
-        raise ExtraError(complaint("onnx", "export", "installed", "none", advice)) from error
+        raise ExtraError(invalid("onnx", "export", "installed", "none", advice)) from error
     write_whole(path, content.getvalue())
 
 
@@ -71,4 +71,4 @@ def check_ending(path: Path) -> None:
     """Say before any work whether there is a format for a path."""
     if path.suffix not in ENDINGS:
         allowed = "one of " + ", ".join(ENDINGS)
-        raise ParameterError(complaint("ending", str(path), allowed, repr(path.suffix)))
+        raise ParameterError(invalid("ending", str(path), allowed, repr(path.suffix)))

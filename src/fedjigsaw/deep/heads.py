@@ -14,7 +14,7 @@ import numpy as np
 
 from fedjigsaw._threads import one_thread, one_thread_inside
 from fedjigsaw._typing import Floats
-from fedjigsaw.errors import MessageError, complaint
+from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.kernels.kmeans import Search, searching_with
 from fedjigsaw.messages import Broadcast, Model, Summary, Tensors
 
@@ -102,5 +102,5 @@ def _heads(tensors: Tensors, n_centers: int, n_heads: int, owner: str) -> np.nda
     if heads.shape != (n_centers,) or set(np.unique(heads)) != set(range(n_heads)):
         allowed = f"one number below {n_heads} per center, each in use"
         advice = "If a guard merged centers, use min_cluster_size of DeepFeCA instead."
-        raise MessageError(complaint("heads", owner, allowed, f"shape {heads.shape}", advice))
+        raise MessageError(invalid("heads", owner, allowed, f"shape {heads.shape}", advice))
     return heads

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedjigsaw._typing import Ints
-from fedjigsaw.errors import DataError, ExtraError, complaint
+from fedjigsaw.errors import DataError, ExtraError, invalid
 
 Bytes = npt.NDArray[np.uint8]
 ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm"}
@@ -59,7 +59,7 @@ def load(source: str | Path, *, size: int | None = None) -> ImageSet:
         return _npz(path)
     if not path.is_dir():
         allowed = "a folder, an NPZ file, or 'digits'"
-        raise DataError(complaint("images", str(path), allowed, "none"))
+        raise DataError(invalid("images", str(path), allowed, "none"))
     for name, layout in {"cifar10": CIFAR10, "cifar100": CIFAR100}.items():
         for folder in (path, path / f"cifar-{name[5:]}-batches-bin", path / "cifar-100-binary"):
             here = [(folder / file).is_file() for file in (layout[0][0], layout[1][0])]
@@ -76,9 +76,9 @@ def check_images(X: Any, *, owner: str) -> Bytes:
     array = np.asarray(X)
     allowed = "bytes (uint8) of shape (n >= 1, 3, height >= 8, width >= 8)"
     if array.dtype != np.uint8 or array.ndim != 4 or array.shape[1] != 3:
-        raise DataError(complaint("images", owner, allowed, f"{array.dtype} {array.shape}"))
+        raise DataError(invalid("images", owner, allowed, f"{array.dtype} {array.shape}"))
     if not len(array) or min(array.shape[2:]) < 8:
-        raise DataError(complaint("images", owner, allowed, f"shape {array.shape}"))
+        raise DataError(invalid("images", owner, allowed, f"shape {array.shape}"))
     return np.ascontiguousarray(array)
 
 
@@ -120,7 +120,7 @@ def _cifar(
             if not len(content) or len(content) % length:
                 allowed = f"records of {length} bytes each"
                 got = f"{len(content)} bytes"
-                raise DataError(complaint("size", str(folder / file), allowed, got))
+                raise DataError(invalid("size", str(folder / file), allowed, got))
             tables.append(content.reshape(-1, length))
         table = np.concatenate(tables)
         labels = table[:, n_labels - 1].astype(np.int64)
@@ -134,7 +134,7 @@ def _bytes(path: Path) -> Bytes:
         return np.fromfile(path, np.uint8)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise DataError(complaint("file", str(path), "readable", reason)) from error
+        raise DataError(invalid("file", str(path), "readable", reason)) from error
 
 
 def _npz(path: Path) -> ImageSet:
@@ -144,12 +144,12 @@ def _npz(path: Path) -> ImageSet:
             arrays = {name: file[name] for name in file.files}
     except (OSError, ValueError, BadZipFile, EOFError, KeyError) as error:
         raise DataError(
-            complaint("file", str(path), "an NPZ file of plain arrays", "another")
+            invalid("file", str(path), "an NPZ file of plain arrays", "another")
         ) from error
     images = arrays.get("x_train", arrays.get("images"))
     if images is None:
         allowed = "with x_train or images"
-        raise DataError(complaint("arrays", str(path), allowed, sorted(arrays)[:9]))
+        raise DataError(invalid("arrays", str(path), allowed, sorted(arrays)[:9]))
     train = with_channels(images, str(path))
     test = np.zeros((0, *train.shape[1:]), dtype=np.uint8)
     if len(arrays.get("x_test", ())):
@@ -170,7 +170,7 @@ def _labels(labels: Any, n_images: int, path: Path) -> Ints | None:
     labels = np.asarray(labels).reshape(-1)
     if len(labels) != n_images or labels.dtype.kind not in "iuUS":
         allowed = f"whole numbers or words, one per image, {n_images}"
-        raise DataError(complaint("labels", str(path), allowed, f"{labels.dtype} {labels.shape}"))
+        raise DataError(invalid("labels", str(path), allowed, f"{labels.dtype} {labels.shape}"))
     return np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
 
@@ -184,7 +184,7 @@ def _tiny_imagenet(path: Path, size: int) -> ImageSet:
         file, name = ([*line.split("\t"), ""])[:2]
         if name not in numbers:
             allowed = "a file and one of the classes of train"
-            raise DataError(complaint("line", "val_annotations.txt", allowed, repr(line[:80])))
+            raise DataError(invalid("line", "val_annotations.txt", allowed, repr(line[:80])))
         test.append((path / "val" / "images" / file, numbers[name]))
     return ImageSet("tiny-imagenet", *_read_all(train, size), *_read_all(test, size))
 
@@ -199,7 +199,7 @@ def _folder(path: Path, size: int | None) -> ImageSet:
     files = files or [(f, 0) for f in _pictures(train)]
     if not files:
         allowed = "with images: " + ", ".join(sorted(ENDINGS))
-        raise DataError(complaint("folder", str(path), allowed, "none"))
+        raise DataError(invalid("folder", str(path), allowed, "none"))
     images, labels = _read_all(files, size)
     shown = [
         (f, i) for folder in rest for i, c in enumerate(classes) for f in _pictures(folder / c)
@@ -220,7 +220,7 @@ def _read_all(files: list[tuple[Path, int]], size: int | None) -> tuple[Bytes, I
         from PIL import Image
     except ImportError as error:
         advice = "Install it with `pip install 'fedjigsaw[deep]'`."
-        raise ExtraError(complaint("pillow", "images", "installed", "none", advice)) from error
+        raise ExtraError(invalid("pillow", "images", "installed", "none", advice)) from error
     images = []
     for file, _ in files:
         try:
@@ -232,6 +232,6 @@ def _read_all(files: list[tuple[Path, int]], size: int | None) -> tuple[Bytes, I
                 images.append(np.asarray(picture, dtype=np.uint8))
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             reason = "one that is broken or cut off"
-            raise DataError(complaint("file", str(file), "a whole image", reason)) from error
+            raise DataError(invalid("file", str(file), "a whole image", reason)) from error
     labels = np.array([label for _, label in files], dtype=np.int64)
     return with_channels(np.stack(images), "a folder"), labels

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedjigsaw.errors import MessageError, complaint
+from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.parameters import one_of
 
 NETWORKS = ("resnet18", "resnet18-half", "small")
@@ -167,7 +167,7 @@ class FlatWeights:
         if got != shapes:
             wrong = sorted(set(got.items()) ^ set(shapes.items()), key=str)
             allowed = "those of the network"
-            raise MessageError(complaint("weights", "a model", allowed, f"{str(wrong[0])[:80]}"))
+            raise MessageError(invalid("weights", "a model", allowed, f"{str(wrong[0])[:80]}"))
         vector = torch.zeros_like(self.vector)
         with torch.no_grad():
             for name, view in _views(vector, self.views).items():

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.deep.deepcluster import Recipe
 from fedjigsaw.deep.network import NETWORKS, NORMS
-from fedjigsaw.errors import ParameterError, complaint
+from fedjigsaw.errors import ParameterError, invalid
 from fedjigsaw.methods import METHODS, make
 from fedjigsaw.parameters import Rule, boolean, check_parameters, integer, one_of, real, seed_source
 
@@ -54,7 +54,7 @@ def check_device(name: str) -> None:
     try:
         torch.zeros(1, device=None if name == "auto" else name)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ParameterError(complaint("device", "DeepFeCA", "one that is here", name)) from error
+        raise ParameterError(invalid("device", "DeepFeCA", "one that is here", name)) from error
 
 
 def _method_name(value: Any) -> Any:
@@ -197,7 +197,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         for name in settings:
             if name not in cls.rules:
                 allowed = "one of " + ", ".join(cls.rules)
-                raise ParameterError(complaint("parameter", cls.__name__, allowed, repr(name)))
+                raise ParameterError(invalid("parameter", cls.__name__, allowed, repr(name)))
         made = cls(**settings)
         made.check()
         return made
@@ -207,7 +207,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         check_parameters(type(self).__name__, self.rules, self.get_params(deep=False))
         if self.ema and self.batch_norm == "recalibrate":  # it would not be for the slow average
             owner, allowed = type(self).__name__, "'average' with ema"
-            raise ParameterError(complaint("batch_norm", owner, allowed, repr(self.batch_norm)))
+            raise ParameterError(invalid("batch_norm", owner, allowed, repr(self.batch_norm)))
         for head in range(len(self.sizes)):
             self.make_clusterer(head).check()
 
@@ -216,9 +216,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         if self.make_clusterer(0).pools_data:
             advice = "To pool the images, use CentralDeepCluster, or --split central."
             got = self.clusterer_name
-            raise ParameterError(
-                complaint("clusterer", "several clients", "federated", got, advice)
-            )
+            raise ParameterError(invalid("clusterer", "several clients", "federated", got, advice))
 
     def configuration(self) -> dict[str, Any]:
         """The parameters as JSON values; a `random_state` that is not an integer is left out."""

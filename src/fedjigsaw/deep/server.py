@@ -14,7 +14,7 @@ import torch
 from fedjigsaw._typing import Floats
 from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.network import build
-from fedjigsaw.errors import MessageError, complaint
+from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Model, Summary, Tensors
 
@@ -79,11 +79,11 @@ def check_weights(summary: Summary, model: Model, *, statistics_only: bool) -> N
     sent = _weights(summary.tensors)
     if {n: a.shape for n, a in sent.items()} != wanted:
         allowed = f"the {len(wanted)} of the model, by name and shape"
-        raise MessageError(complaint("weights", owner, allowed, f"{len(sent)} tensors"))
+        raise MessageError(invalid("weights", owner, allowed, f"{len(sent)} tensors"))
     for name, array in sent.items():
         if array.dtype != np.float32 or not np.isfinite(array).all():
             got = f"{array.dtype}, or no numbers"
-            raise MessageError(complaint(name, owner, "finite numbers of float32", got))
+            raise MessageError(invalid(name, owner, "finite numbers of float32", got))
 
 
 def check_report(summary: Summary, n_centers: int) -> None:
@@ -94,7 +94,7 @@ def check_report(summary: Summary, n_centers: int) -> None:
     if not good or sizes.shape != (n_centers,) or sizes.dtype.kind != "i" or (sizes < 0).any():
         allowed = f"a loss, and a size for each of {n_centers} centers"
         got = f"shapes {loss.shape} and {sizes.shape}"
-        raise MessageError(complaint("report", f"client {summary.client!r}", allowed, got))
+        raise MessageError(invalid("report", f"client {summary.client!r}", allowed, got))
 
 
 def average(summaries: Sequence[Summary], device: torch.device) -> dict[str, np.ndarray]:

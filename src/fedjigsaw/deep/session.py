@@ -22,7 +22,7 @@ from fedjigsaw.deep.evaluate import choose_decay, linear_probe, neighbors
 from fedjigsaw.deep.images import ImageSet
 from fedjigsaw.deep.state import State
 from fedjigsaw.deep.trainer import GPU_FEATURE_BATCH
-from fedjigsaw.errors import DataError, complaint
+from fedjigsaw.errors import DataError, invalid
 from fedjigsaw.io.atomic import add_row, write_whole
 
 NMI_IMAGES = 10_000  # enough to follow a run by; evaluation is for the rest
@@ -170,7 +170,7 @@ def check_rows(
         if not same or not _agree(config, (row or {}).get("config")):
             advice = "Name another file" + (", or use --force." if resuming else ".")
             owner = f"{path}, line {number}"
-            raise DataError(complaint("content", owner, "a row of this run", "another", advice))
+            raise DataError(invalid("content", owner, "a row of this run", "another", advice))
 
 
 def _agree(wanted: Mapping[str, Any], found: Any) -> bool:

@@ -26,7 +26,7 @@ from flwr.serverapp import Grid, ServerApp
 from fedjigsaw._random import resolve_seed
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.engine import Reply, run_rounds
-from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, complaint
+from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
 from fedjigsaw.flower import records
 from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.site import DEEP, ImageSite, PunctualSite, Site
@@ -139,7 +139,7 @@ class FlowerEngine:
             real(0, inclusive=what == "wait").check(what, "FlowerEngine", value)
         if clusterer.method not in (*METHODS, DEEP):
             allowed = "one of " + ", ".join((*METHODS, DEEP))
-            raise ParameterError(complaint("method", "FlowerEngine", allowed, clusterer.method))
+            raise ParameterError(invalid("method", "FlowerEngine", allowed, clusterer.method))
         self.grid = grid
         self.clusterer = clusterer
         self.names = None if names is None else tuple(names)
@@ -269,10 +269,10 @@ class FlowerEngine:
             return self._failure(name, answer)
         asked = self.clusterer.method, self.clusterer.configuration()
         if (answer.method, without_seed(answer.params)) != (asked[0], without_seed(asked[1])):
-            raise MessageError(complaint("method", f"client {name!r}", f"{asked}", "another"))
+            raise MessageError(invalid("method", f"client {name!r}", f"{asked}", "another"))
         # the name is the one that the server knows the sender's key by, whatever it signs with
         if answer.summary.client != name and self.names is not None:
-            raise MessageError(complaint("name", f"client {name!r}", "its own", "another"))
+            raise MessageError(invalid("name", f"client {name!r}", "its own", "another"))
         self.clusterer.check_answer(answer.summary, broadcast)
         return answer
 
@@ -327,14 +327,14 @@ def check_federated(clusterer: "FederatedClusterer | DeepFeCA") -> None:
     clusterer.check()
     if clusterer.pools_data:
         allowed = "one that keeps rows at the sites"
-        raise ParameterError(complaint("method", "a federation", allowed, repr(clusterer.method)))
+        raise ParameterError(invalid("method", "a federation", allowed, repr(clusterer.method)))
     if not isinstance(clusterer, FederatedClusterer):
         clusterer.check_federated()
         if clusterer.model_bytes > MAX_BYTES:
             allowed = f"at most {MAX_BYTES} bytes for a message"
             advice = "Use a smaller network, or neither ema nor server_momentum."
             got = clusterer.model_bytes
-            raise ParameterError(complaint("model", "a federation", allowed, got, advice))
+            raise ParameterError(invalid("model", "a federation", allowed, got, advice))
 
 
 def federate(

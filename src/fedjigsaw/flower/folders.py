@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fedjigsaw.errors import DataError, FederationError, ParameterError, complaint
+from fedjigsaw.errors import DataError, FederationError, ParameterError, invalid
 
 FORMAT = 1
 YEARS = 3
@@ -71,7 +71,7 @@ class SiteSettings:
         settings = cls(**_load(folder, "site", {"name": str, "host": str, "port": int, "app": str}))
         if not (folder / SITE_KEY).is_file():
             raise FederationError(
-                complaint("file", str(folder / SITE_KEY), "the key of the site", "none")
+                invalid("file", str(folder / SITE_KEY), "the key of the site", "none")
             )
         return settings
 
@@ -111,12 +111,12 @@ def _check(sites: Sequence[str], host: str, port: int) -> None:
         allowed = (
             "at least one, each once: letters, digits, '.', '_' and '-', at most 64, not 'server'"
         )
-        raise ParameterError(complaint("sites", "a federation", allowed, bad or list(sites)))
+        raise ParameterError(invalid("sites", "a federation", allowed, bad or list(sites)))
     if not _is_address(host) and not HOST_NAME.fullmatch(host):
         allowed = "a host name or an IP address, without a port"
-        raise ParameterError(complaint("host", "a federation", allowed, repr(host)))
+        raise ParameterError(invalid("host", "a federation", allowed, repr(host)))
     if not 1 <= port <= 65535:
-        raise ParameterError(complaint("port", "a federation", "from 1 to 65535", port))
+        raise ParameterError(invalid("port", "a federation", "from 1 to 65535", port))
 
 
 def _fill(folder: Path, sites: Sequence[str], host: str, port: int, app: bytes) -> None:
@@ -234,14 +234,14 @@ def _load(folder: Path, kind: str, fields: Mapping[str, type]) -> dict[str, Any]
     except (OSError, ValueError, RecursionError) as error:
         reason = type(error).__name__
         allowed = f"the settings of a {kind}"
-        raise FederationError(complaint("file", str(path), allowed, reason, advice)) from error
+        raise FederationError(invalid("file", str(path), allowed, reason, advice)) from error
     good = isinstance(content, dict) and content.get("kind") == kind
     if not good or content.get("format") != FORMAT:
         allowed = f"the settings of a {kind}, in format {FORMAT}"
-        raise FederationError(complaint("file", str(path), allowed, "others", advice))
+        raise FederationError(invalid("file", str(path), allowed, "others", advice))
     if not all(type(content.get(name)) is of for name, of in fields.items()):
         allowed = "with " + ", ".join(fields)
-        raise FederationError(complaint("file", str(path), allowed, sorted(content)))
+        raise FederationError(invalid("file", str(path), allowed, sorted(content)))
     return {name: content[name] for name in fields}
 
 

@@ -29,7 +29,7 @@ from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 
 from fedjigsaw.base import FederatedClusterer
-from fedjigsaw.errors import FederationError, ParameterError, complaint
+from fedjigsaw.errors import FederationError, ParameterError, invalid
 from fedjigsaw.flower.apps import check_federated
 from fedjigsaw.flower.folders import APP, CA, RUNNING, ServerSettings
 from fedjigsaw.flower.site import DEEP
@@ -59,7 +59,7 @@ class Job:
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed <= MAX_COUNT:
-            raise ParameterError(complaint("seed", "a run", f"from 0 to {MAX_COUNT}", self.seed))
+            raise ParameterError(invalid("seed", "a run", f"from 0 to {MAX_COUNT}", self.seed))
         integer(1, or_none=True).check("min_sites", "a run", self.min_sites)
         real(0, inclusive=False).check("timeout", "a run", self.timeout)
         real(0).check("wait", "a run", self.wait)
@@ -72,7 +72,7 @@ class Job:
             own = {"n_clusters": self.n_clusters, "random_state": self.seed}
             for name in own.keys() & self.params.keys():
                 allowed = "given by an option of its own, -k or --seed"
-                raise ParameterError(complaint(name, "a run", allowed, f"-p {name}"))
+                raise ParameterError(invalid(name, "a run", allowed, f"-p {name}"))
             made: FederatedClusterer | DeepFeCA
             made = DeepFeCA.from_settings({**self.params, **own})
         else:
@@ -99,7 +99,7 @@ def new_job_folder(home: Path) -> Path:
 def job_folder(home: Path, name: str) -> Path:
     """The folder of a job by its name, and of nothing else."""
     if not NAME.fullmatch(name):
-        raise ParameterError(complaint("name", "a job", "one that a run was given", repr(name)))
+        raise ParameterError(invalid("name", "a job", "one that a run was given", repr(name)))
     return home / "runs" / name
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
 
-from fedjigsaw.errors import FederationError, complaint
+from fedjigsaw.errors import FederationError, invalid
 from fedjigsaw.io.locks import locked
 
 GRACE_SECONDS = 6.0
@@ -133,7 +133,7 @@ def answers(host: str, port: int, authority: Path) -> bool:
         context = ssl.create_default_context(cafile=authority)
     except OSError as error:  # of a file that is not there, or not a certificate
         allowed, reason = "the certificate of an authority", type(error).__name__
-        raise FederationError(complaint("file", str(authority), allowed, reason)) from error
+        raise FederationError(invalid("file", str(authority), allowed, reason)) from error
     try:
         with (
             socket.create_connection((host, port), timeout=5) as plain,

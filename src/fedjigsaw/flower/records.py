@@ -20,7 +20,7 @@ from fedjigsaw.errors import (
     FedJigsawError,
     MessageError,
     ParameterError,
-    complaint,
+    invalid,
 )
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import FORMAT, MAX_BYTES, ModelFile, SummaryFile
@@ -100,7 +100,7 @@ def pack_question(question: Question) -> RecordDict:
     body = None if broadcast.model is None else pack_model(broadcast.model)
     if body is not None and len(body) > MAX_BYTES:
         allowed = f"at most {MAX_BYTES} bytes"
-        raise MessageError(complaint("size", "the model for the sites", allowed, len(body)))
+        raise MessageError(invalid("size", "the model for the sites", allowed, len(body)))
     return _pack(head, body)
 
 
@@ -136,7 +136,7 @@ def pack_model(model: Model) -> bytes:
 def unpack_model(content: bytes) -> Model:
     file = formats.decode(content)
     if not isinstance(file, ModelFile):
-        raise MessageError(complaint("kind", "a message", "a model", type(file).__name__))
+        raise MessageError(invalid("kind", "a message", "a model", type(file).__name__))
     return file.model
 
 
@@ -159,11 +159,11 @@ def unpack_answer(content: RecordDict) -> SummaryFile | str:
     if body is None:
         word = formats.take(head, "failure", str)
         if word not in REASONS:
-            raise MessageError(complaint("failure", "a message", "a known one", "another"))
+            raise MessageError(invalid("failure", "a message", "a known one", "another"))
         return REASONS[word] + SEE_LOG
     file = formats.decode(body)
     if not isinstance(file, SummaryFile):
-        raise MessageError(complaint("kind", "a message", "a summary", type(file).__name__))
+        raise MessageError(invalid("kind", "a message", "a summary", type(file).__name__))
     _check_plausible(file)
     return file
 
@@ -176,16 +176,16 @@ def _check_plausible(file: SummaryFile) -> None:
     most = n_heads * summary.n_samples
     if len(summary.centers) > most:
         allowed = f"at most {most}, one per row and head"
-        raise MessageError(complaint("centers", owner, allowed, len(summary.centers)))
+        raise MessageError(invalid("centers", owner, allowed, len(summary.centers)))
     if summary.counts is not None:
         # rounding may have added up to a guard's size to each
         room = len(summary.counts) * int(file.guard["min_cluster_size"])
         if summary.counts.sum() > most + room:
             allowed = f"in sum at most {most}, its rows in each head"
-            raise MessageError(complaint("counts", owner, allowed, int(summary.counts.sum())))
+            raise MessageError(invalid("counts", owner, allowed, int(summary.counts.sum())))
     for name, tensor in summary.tensors.items():
         if not np.isfinite(tensor).all():
-            raise MessageError(complaint(f"tensor {name!r}", owner, "finite", "another number"))
+            raise MessageError(invalid(f"tensor {name!r}", owner, "finite", "another number"))
 
 
 # ---------------------------------------------------------------------------------- the envelope
@@ -204,13 +204,13 @@ def _unpack(content: RecordDict) -> tuple[dict[str, Any], bytes | None]:
     text = record.get("head") if isinstance(record, ConfigRecord) else None
     body = record.get("body") if isinstance(record, ConfigRecord) else None
     if not isinstance(text, str) or not isinstance(body, bytes | None):
-        raise MessageError(complaint("content", "a message", "one of fedjigsaw's", "another"))
+        raise MessageError(invalid("content", "a message", "one of fedjigsaw's", "another"))
     if max(len(text), len(body or b"")) > MAX_BYTES:
-        raise MessageError(complaint("size", "a message", f"at most {MAX_BYTES} bytes", "more"))
+        raise MessageError(invalid("size", "a message", f"at most {MAX_BYTES} bytes", "more"))
     try:
         head = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise MessageError(complaint("head", "a message", "JSON", "another text")) from error
+        raise MessageError(invalid("head", "a message", "JSON", "another text")) from error
     if not isinstance(head, dict) or formats.take(head, "format", int) != FORMAT:
-        raise MessageError(complaint("format", "a message", str(FORMAT), "another"))
+        raise MessageError(invalid("format", "a message", str(FORMAT), "another"))
     return head, body

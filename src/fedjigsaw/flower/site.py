@@ -12,7 +12,7 @@ import numpy as np
 from fedjigsaw import sites
 from fedjigsaw._validation import check_name
 from fedjigsaw.engine import Client
-from fedjigsaw.errors import DataError, MessageError, ParameterError, complaint
+from fedjigsaw.errors import DataError, MessageError, ParameterError, invalid
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.tables import Table, open_table
@@ -58,7 +58,7 @@ class Site:
         """The one small thing that leaves the site in this round."""
         if question.method == DEEP:
             advice = "This site holds rows."
-            raise ParameterError(complaint("method", self.name, "one for rows", DEEP, advice))
+            raise ParameterError(invalid("method", self.name, "one for rows", DEEP, advice))
         params = dict(question.params)
         n_clusters = params.pop("n_clusters", None)
         params.pop("random_state", None)
@@ -116,7 +116,7 @@ class ImageSite:
 
         if question.method != DEEP:
             advice = "This site holds images."
-            raise ParameterError(complaint("method", self.name, DEEP, question.method, advice))
+            raise ParameterError(invalid("method", self.name, DEEP, question.method, advice))
         method = DeepFeCA.from_settings(question.params)
         method.check_federated()
         size = max(self.min_cluster_size, method.min_cluster_size)
@@ -144,7 +144,7 @@ class ImageSite:
         if len(found) < at_least:
             advice = "Nothing may leave this site under its guard."
             allowed = f"at least min_cluster_size, {at_least}"
-            raise DataError(complaint("images", self.data, allowed, len(found), advice))
+            raise DataError(invalid("images", self.data, allowed, len(found), advice))
         return found
 
 
@@ -153,7 +153,7 @@ def _check_finite(question: "Question") -> None:
     model = question.broadcast.model
     for name, tensor in () if model is None else model.tensors.items():
         if not np.isfinite(tensor).all():
-            raise MessageError(complaint(f"tensor {name!r}", "the question", "finite", "others"))
+            raise MessageError(invalid(f"tensor {name!r}", "the question", "finite", "others"))
 
 
 @dataclass(frozen=True)

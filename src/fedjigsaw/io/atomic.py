@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from fedjigsaw.errors import DataError, complaint
+from fedjigsaw.errors import DataError, invalid
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -42,7 +42,7 @@ def add_row(path: Path, row: Mapping[str, Any]) -> None:
 
 def _refused(path: Path, error: OSError) -> DataError:
     reason = error.strerror or type(error).__name__
-    return DataError(complaint("file", str(path), "one that can be written", reason))
+    return DataError(invalid("file", str(path), "one that can be written", reason))
 
 
 def _umask() -> int:

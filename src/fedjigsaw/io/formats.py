@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import check_name
-from fedjigsaw.errors import FedJigsawError, MessageError, complaint
+from fedjigsaw.errors import FedJigsawError, MessageError, invalid
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import MAX_COUNT, Model, Summary
@@ -57,11 +57,11 @@ class SummaryFile:
         owner = f"client {self.summary.client!r}"
         if not 1 <= self.n_used <= self.summary.n_samples:
             allowed = f"from 1 to its rows, {self.summary.n_samples}"
-            raise MessageError(complaint("n_used", owner, allowed, self.n_used))
+            raise MessageError(invalid("n_used", owner, allowed, self.n_used))
         known = {"min_cluster_size": int, "counts": str}
         if {name: type(value) for name, value in self.guard.items()} != known:
             allowed = "a min_cluster_size and a word on counts"
-            raise MessageError(complaint("guard", owner, allowed, repr(dict(self.guard))[:80]))
+            raise MessageError(invalid("guard", owner, allowed, repr(dict(self.guard))[:80]))
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,10 @@ class ModelFile:
 
     def __post_init__(self) -> None:
         if len(set(self.clients)) < len(self.clients):
-            raise MessageError(complaint("clients", "a model", "different", list(self.clients)[:9]))
+            raise MessageError(invalid("clients", "a model", "different", list(self.clients)[:9]))
         if not set(self.partly) <= set(self.clients):
             allowed = "some of its clients"
-            raise MessageError(complaint("partly", "a model", allowed, list(self.partly)[:9]))
+            raise MessageError(invalid("partly", "a model", allowed, list(self.partly)[:9]))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ class Score:
         )
         if not self.client or counts.counts is None or not counts.counts.sum():
             raise MessageError(
-                complaint("counts", f"client {self.client!r}", "of at least one row", 0)
+                invalid("counts", f"client {self.client!r}", "of at least one row", 0)
             )
 
 
@@ -123,7 +123,7 @@ def load(path: Path, kind: type[T]) -> T:
     if not isinstance(content, kind):
         names = {cls: name for name, (cls, _, _) in KINDS.items()}
         raise MessageError(
-            complaint("kind", str(path), f"a {names[kind]}", f"a {names[type(content)]}")
+            invalid("kind", str(path), f"a {names[kind]}", f"a {names[type(content)]}")
         )
     return content
 
@@ -148,10 +148,10 @@ def _read(path: Path) -> bytes:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise MessageError(complaint("file", str(path), "readable", reason)) from error
+        raise MessageError(invalid("file", str(path), "readable", reason)) from error
     if len(content) > MAX_BYTES:
         allowed = f"at most {MAX_BYTES} bytes"
-        raise MessageError(complaint("size", str(path), allowed, "more"))
+        raise MessageError(invalid("size", str(path), allowed, "more"))
     return content
 
 
@@ -180,15 +180,15 @@ def decode(content: bytes) -> Content:
     version = take(header, "format", int)
     if version != FORMAT:
         advice = "A newer fedjigsaw made it: install that one." if version > FORMAT else ""
-        raise MessageError(complaint("format", "the file", str(FORMAT), version, advice))
+        raise MessageError(invalid("format", "the file", str(FORMAT), version, advice))
     kind = take(header, "kind", str)
     if kind not in KINDS:
-        raise MessageError(complaint("kind", "the file", "one of " + ", ".join(KINDS), repr(kind)))
+        raise MessageError(invalid("kind", "the file", "one of " + ", ".join(KINDS), repr(kind)))
     try:
         result: Content = KINDS[kind][2](header, arrays)
     except KeyError as error:
         raise MessageError(
-            complaint("arrays", "the file", f"with {error}", sorted(arrays))
+            invalid("arrays", "the file", f"with {error}", sorted(arrays))
         ) from error
     return result
 
@@ -214,12 +214,12 @@ def _unpack(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         arrays = safetensors.numpy.load(content)
     except (SafetensorError, ValueError, TypeError, OverflowError, MemoryError) as error:
         reason = str(error)[:200]
-        raise MessageError(complaint("arrays", "the file", "as its header says", reason)) from error
+        raise MessageError(invalid("arrays", "the file", "as its header says", reason)) from error
     return header, arrays
 
 
 def _foreign(got: str) -> MessageError:
-    return MessageError(complaint("content", "the file", "what fedjigsaw writes", got))
+    return MessageError(invalid("content", "the file", "what fedjigsaw writes", got))
 
 
 def take(header: Mapping[str, Any], name: str, kind: type[T]) -> T:
@@ -233,9 +233,7 @@ def take(header: Mapping[str, Any], name: str, kind: type[T]) -> T:
     if not good:
         words = {"int": f"an integer from 0 to {MAX_COUNT}", "str": "a short printable string"}
         allowed = words.get(kind.__name__, f"a JSON {kind.__name__}")
-        raise MessageError(
-            complaint(f"header field {name!r}", "the file", allowed, repr(value)[:80])
-        )
+        raise MessageError(invalid(f"header field {name!r}", "the file", allowed, repr(value)[:80]))
     result: T = value
     return result
 
@@ -250,7 +248,7 @@ def take_names(header: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if not all(isinstance(value, str) and _is_plain(value) for value in values):
         allowed = "a list of short printable strings"
         raise MessageError(
-            complaint(f"header field {name!r}", "the file", allowed, repr(values)[:80])
+            invalid(f"header field {name!r}", "the file", allowed, repr(values)[:80])
         )
     return tuple(values)
 
@@ -381,21 +379,21 @@ def _scaler_from(
     scaler = Scaler(columns, _floats(arrays, "scaler.mean"), _floats(arrays, "scaler.deviation"))
     if scaler.fingerprint != header["scaler"]:
         allowed = f"{scaler.fingerprint}, that of its arrays"
-        raise MessageError(complaint("scaler", "the file", allowed, repr(header["scaler"])[:80]))
+        raise MessageError(invalid("scaler", "the file", allowed, repr(header["scaler"])[:80]))
     return scaler
 
 
 def _floats(arrays: dict[str, np.ndarray], name: str) -> Floats:
     array = arrays[name]
     if array.dtype != np.float64:
-        raise MessageError(complaint(name, "the file", "float64", array.dtype))
+        raise MessageError(invalid(name, "the file", "float64", array.dtype))
     return array
 
 
 def _check_width(centers: Floats, columns: tuple[str, ...]) -> None:
     if centers.ndim != 2 or centers.shape[1] != len(columns) or len(set(columns)) < len(columns):
         allowed = f"one column per center coordinate, shape {centers.shape}"
-        raise MessageError(complaint("columns", "the file", allowed, list(columns)[:20]))
+        raise MessageError(invalid("columns", "the file", allowed, list(columns)[:20]))
 
 
 KINDS: dict[str, tuple[type[Any], Callable[[Any], Parts], Callable[..., Any]]] = {
@@ -427,14 +425,14 @@ def load_scaler(path: Path) -> Scaler:
     try:
         header = json.loads(_read(path))
         if not isinstance(header, dict) or header.get("kind") != "scaler":
-            raise MessageError(complaint("kind", "the file", "a scaler", "another"))
+            raise MessageError(invalid("kind", "the file", "a scaler", "another"))
         if take(header, "format", int) != FORMAT:
-            raise MessageError(complaint("format", "the file", str(FORMAT), header["format"]))
+            raise MessageError(invalid("format", "the file", str(FORMAT), header["format"]))
         columns = take_names(header, "columns")
         mean, deviation = (_numbers(header, name) for name in ("mean", "deviation"))
         scaler = Scaler(columns, mean, deviation)
         if scaler.fingerprint != header.get("fingerprint"):
-            raise MessageError(complaint("fingerprint", "the file", scaler.fingerprint, "another"))
+            raise MessageError(invalid("fingerprint", "the file", scaler.fingerprint, "another"))
         return scaler
     except (ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, FedJigsawError) else "it is no JSON"
@@ -445,8 +443,8 @@ def _numbers(header: Mapping[str, Any], name: str) -> Floats:
     values = take(header, name, list)
     if not all(isinstance(value, (int, float)) for value in values):
         allowed = "a list of numbers"
-        raise MessageError(complaint(f"header field {name!r}", "the file", allowed, "others"))
+        raise MessageError(invalid(f"header field {name!r}", "the file", allowed, "others"))
     try:
         return np.array(values, dtype=np.float64)
     except OverflowError as error:
-        raise MessageError(complaint(name, "the file", "finite", "too large a number")) from error
+        raise MessageError(invalid(name, "the file", "finite", "too large a number")) from error

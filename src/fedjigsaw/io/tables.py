@@ -21,7 +21,7 @@ import pyarrow.parquet
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE
-from fedjigsaw.errors import DataError, complaint
+from fedjigsaw.errors import DataError, invalid
 
 BATCH_ROWS = 65_536
 
@@ -106,7 +106,7 @@ class Table:
         if n_seen > max_rows:
             blocks, keys = _smallest(blocks, keys, max_rows)
         if not n_seen:
-            raise DataError(complaint("rows", str(self.path), "complete, at least one", "none"))
+            raise DataError(invalid("rows", str(self.path), "complete, at least one", "none"))
         return np.concatenate(blocks), n_seen
 
     def _numbers(self, columns: Sequence[Any], start: int) -> Floats:
@@ -128,7 +128,7 @@ class Table:
 
     def _refused(self, name: str, row: int, value: str) -> str:
         where = f"column {name!r} of {self.path}"
-        return complaint(
+        return invalid(
             "values",
             where,
             "finite numbers",
@@ -148,7 +148,7 @@ class Table:
             f"{n} in {name!r}" for name, n in zip(self.columns, counts, strict=True) if n
         )
         advice = "Leave those rows out with --drop-missing, or fill them in first."
-        return complaint(
+        return invalid(
             "values", str(self.path), "there in every column", f"missing ones: {told}", advice
         )
 
@@ -171,7 +171,7 @@ def open_table(
     path = Path(path)
     if path.suffix not in READERS:
         allowed = "one of " + ", ".join(READERS)
-        raise DataError(complaint("ending", str(path), allowed, repr(path.suffix)))
+        raise DataError(invalid("ending", str(path), allowed, repr(path.suffix)))
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a file.")
     if not path.is_file():
@@ -193,18 +193,18 @@ def open_table(
     unprintable = [name for name in names if not name.isprintable()]
     if unprintable:
         raise DataError(
-            complaint("columns", str(path), "named in printable letters", unprintable[:5])
+            invalid("columns", str(path), "named in printable letters", unprintable[:5])
         )
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise DataError(complaint("columns", str(path), "named differently", f"twice {repeated}"))
+        raise DataError(invalid("columns", str(path), "named differently", f"twice {repeated}"))
     wanted = [name for name in names if name != id_column] if columns is None else list(columns)
     unknown = [name for name in [*wanted, *([id_column] if id_column else [])] if name not in names]
     if unknown:
         allowed = "among " + ", ".join(map(repr, names[:20]))
-        raise DataError(complaint("columns", str(path), allowed, ", ".join(map(repr, unknown))))
+        raise DataError(invalid("columns", str(path), allowed, ", ".join(map(repr, unknown))))
     if not wanted or len(set(wanted)) < len(wanted):
-        raise DataError(complaint("columns", str(path), "at least one, each once", wanted))
+        raise DataError(invalid("columns", str(path), "at least one, each once", wanted))
     return Table(path, tuple(wanted), reader, id_column, drop_missing)
 
 

@@ -25,7 +25,7 @@ from scipy.sparse import csc_array
 from sklearn.exceptions import ConvergenceWarning
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.errors import DataError, ExtraError, complaint
+from fedjigsaw.errors import DataError, ExtraError, invalid
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.parameters import one_of
 
@@ -104,12 +104,12 @@ def kmeans(
     return _solution(rows, found, w, spherical, len(X), used)
 
 
-def assign(X: Floats, centers: Floats) -> tuple[Ints, Floats]:
+def nearest_centers(X: Floats, centers: Floats) -> tuple[Ints, Floats]:
     """Nearest center of each row, and the distance to it; memory stays bounded for any n.
 
     Examples
     --------
-    >>> labels, distances = assign(np.array([[0.0], [4.0]]), np.array([[5.0], [1.0]]))
+    >>> labels, distances = nearest_centers(np.array([[0.0], [4.0]]), np.array([[5.0], [1.0]]))
     >>> labels.tolist(), distances.tolist()
     ([1, 0], [1.0, 1.0])
     """
@@ -155,7 +155,7 @@ def backend() -> str:
     except ImportError as error:
         if wanted == "intelex":
             advice = "Install it with `pip install 'fedjigsaw[fast]'`."
-            missing = complaint("backend", "k-means", "installed", "no intelex", advice)
+            missing = invalid("backend", "k-means", "installed", "no intelex", advice)
             raise ExtraError(missing) from error
         return "sklearn"
     return "intelex"
@@ -336,7 +336,7 @@ def _check_weights(weights: Floats, n_rows: int) -> None:
         or not weights.any()
     ):
         allowed = f"finite, >= 0, not all zero, shape ({n_rows},)"
-        raise DataError(complaint("weights", "k-means", allowed, f"others, shape {weights.shape}"))
+        raise DataError(invalid("weights", "k-means", allowed, f"others, shape {weights.shape}"))
 
 
 def cluster_means(X: Floats, labels: Ints) -> Floats:
@@ -406,7 +406,7 @@ def _unit(X: Floats) -> Floats:
     if not norms.all():
         row = int(np.flatnonzero(norms == 0)[0])
         raise DataError(
-            complaint("rows", "spherical k-means", "different from zero", f"a zero row {row}")
+            invalid("rows", "spherical k-means", "different from zero", f"a zero row {row}")
         )
     unit: Floats = X / norms
     return unit

@@ -5,7 +5,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.errors import DataError, complaint
+from fedjigsaw.errors import DataError, invalid
 
 
 def pairwise_distances(a: Floats, b: Floats) -> Floats:
@@ -22,7 +22,7 @@ def pairwise_distances(a: Floats, b: Floats) -> Floats:
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
         allowed = "2-D with the same number of columns"
         raise DataError(
-            complaint("shapes", "two sets of centers", allowed, f"{a.shape} and {b.shape}")
+            invalid("shapes", "two sets of centers", allowed, f"{a.shape} and {b.shape}")
         )
     distances: Floats = cdist(a, b)
     return distances

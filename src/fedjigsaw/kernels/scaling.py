@@ -16,7 +16,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import check_name
-from fedjigsaw.errors import MessageError, complaint
+from fedjigsaw.errors import MessageError, invalid
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +33,12 @@ class Stats:
         check_name(self.client)
         owner = f"client {self.client!r}"
         if self.n_samples < 1:
-            raise MessageError(complaint("n_samples", owner, "an integer >= 1", self.n_samples))
+            raise MessageError(invalid("n_samples", owner, "an integer >= 1", self.n_samples))
         check_columns(self.columns, owner)
         for name in ("mean", "sum_of_squares"):
             check_vector(name, getattr(self, name), len(self.columns), owner)
         if (self.sum_of_squares < 0).any():
-            raise MessageError(complaint("sum_of_squares", owner, ">= 0", "a negative number"))
+            raise MessageError(invalid("sum_of_squares", owner, ">= 0", "a negative number"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Scaler:
         for name in ("mean", "deviation"):
             check_vector(name, getattr(self, name), len(self.columns), "a scaler")
         if not (self.deviation > 0).all():
-            raise MessageError(complaint("deviation", "a scaler", "> 0", "another number"))
+            raise MessageError(invalid("deviation", "a scaler", "> 0", "another number"))
 
     @property
     def fingerprint(self) -> str:
@@ -97,7 +97,7 @@ def merge(stats: Sequence[Stats]) -> Scaler:
         if sorted(other.columns) != sorted(first.columns):
             allowed = f"those of client {first.client!r}, {first.columns}"
             raise MessageError(
-                complaint("columns", f"client {other.client!r}", allowed, other.columns)
+                invalid("columns", f"client {other.client!r}", allowed, other.columns)
             )
         where = [other.columns.index(name) for name in first.columns]
         theirs = other.mean[where], other.sum_of_squares[where]
@@ -125,10 +125,10 @@ def _merge(
 
 def check_columns(columns: Sequence[str], owner: str) -> None:
     if not columns or len(set(columns)) < len(columns):
-        raise MessageError(complaint("columns", owner, "at least one, each once", list(columns)))
+        raise MessageError(invalid("columns", owner, "at least one, each once", list(columns)))
 
 
 def check_vector(name: str, values: Floats, length: int, owner: str) -> None:
     if values.shape != (length,) or not np.isfinite(values).all():
         allowed = f"finite, one per column, shape ({length},)"
-        raise MessageError(complaint(name, owner, allowed, f"shape {values.shape}"))
+        raise MessageError(invalid(name, owner, allowed, f"shape {values.shape}"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedjigsaw.base import FederatedClusterer
-from fedjigsaw.errors import ParameterError, complaint
+from fedjigsaw.errors import ParameterError, invalid
 from fedjigsaw.methods.central import CentralKMeans
 from fedjigsaw.methods.feca import FeCA
 from fedjigsaw.methods.fuzzy import FuzzyCMeans
@@ -98,12 +98,12 @@ def make(
     """
     if name not in METHODS:
         raise ParameterError(
-            complaint("name", "a method", "one of " + ", ".join(METHODS), repr(name))
+            invalid("name", "a method", "one of " + ", ".join(METHODS), repr(name))
         )
     entry = METHODS[name]
     unknown = set(params) - set(entry.own_parameters)
     if unknown:
         allowed = "among " + ", ".join(entry.own_parameters)
         got = ", ".join(sorted(unknown))
-        raise ParameterError(complaint("parameters", entry.cls.__name__, allowed, got))
+        raise ParameterError(invalid("parameters", entry.cls.__name__, allowed, got))
     return entry.cls(n_clusters=n_clusters, random_state=random_state, **params)

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE
-from fedjigsaw.errors import CountsWarning, MessageError, complaint
+from fedjigsaw.errors import CountsWarning, MessageError, invalid
 from fedjigsaw.messages import Summary
 
 
@@ -68,11 +68,11 @@ def _counts(summary: Summary) -> Floats:
         return np.full(len(summary.centers), summary.n_samples / len(summary.centers))
     owner = f"client {summary.client!r}"
     if (summary.counts < 1).any():
-        raise MessageError(complaint("counts", owner, "at least 1", int(summary.counts.min())))
+        raise MessageError(invalid("counts", owner, "at least 1", int(summary.counts.min())))
     total = float(summary.counts.sum(dtype=np.float64))  # whole numbers could overflow
     if total > 2 * summary.n_samples:  # a guard's rounding adds at most a third
         allowed = f"those of its {summary.n_samples} rows"
-        raise MessageError(complaint("counts", owner, allowed, f"{total:.0f} in all"))
+        raise MessageError(invalid("counts", owner, allowed, f"{total:.0f} in all"))
     return summary.counts.astype(np.float64) * (summary.n_samples / total)
 
 
@@ -82,9 +82,7 @@ def _sse(summary: Summary, counts: Floats) -> Floats:
     most = summary.centers.shape[1] * (2 * MAX_MAGNITUDE) ** 2  # of one row
     if (summary.sse > most * counts.max()).any():
         allowed = "what rows of finite size can have"
-        raise MessageError(
-            complaint("sse", f"client {summary.client!r}", allowed, summary.sse.max())
-        )
+        raise MessageError(invalid("sse", f"client {summary.client!r}", allowed, summary.sse.max()))
     if summary.counts is None:
         return summary.sse
     return summary.sse * (counts / summary.counts)

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.base import ASSIGN, FederatedClusterer
-from fedjigsaw.errors import MessageError, complaint
+from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.kernels.grouping import group_by_radius
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.kernels.local_solutions import drop_one_fit_many, empirical_radii, theoretical_radii
@@ -132,7 +132,7 @@ class FeCA(FederatedClusterer):
         radii = []
         for summary in summaries:
             if summary.radii is None:
-                raise MessageError(complaint("radii", f"client {summary.client!r}", "sent", None))
+                raise MessageError(invalid("radii", f"client {summary.client!r}", "sent", None))
             radii.append(summary.radii)
         centers = np.concatenate([summary.centers for summary in summaries])
         groups = group_by_radius(centers, np.concatenate(radii))

@@ -7,8 +7,8 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.base import ASSIGN, FederatedClusterer
-from fedjigsaw.errors import MessageError, complaint
-from fedjigsaw.kernels.kmeans import assign, blocks, kmeans
+from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.kernels.kmeans import blocks, kmeans, nearest_centers
 from fedjigsaw.kernels.matching import match
 from fedjigsaw.kernels.scaling import Stats, merge
 from fedjigsaw.messages import Broadcast, Model, Summary
@@ -114,7 +114,7 @@ class FuzzyCMeans(FederatedClusterer):
         centers, support = fuzzy_cmeans(
             X, broadcast.model.centers, m=self.m, max_iter=self.max_iter, tol=self.tol
         )
-        labels, _ = assign(X, centers)
+        labels, _ = nearest_centers(X, centers)
         counts = np.bincount(labels, minlength=len(centers))  # for the guard; the server gets none
         return Summary(
             n_samples=len(X), centers=centers, counts=counts, tensors={"support": support}
@@ -156,7 +156,7 @@ def average_by_support(summaries: Sequence[Summary], before: Floats) -> Floats:
         if len(centers) > len(before) or support.shape != (len(centers),) or (support < 0).any():
             allowed = f"at most {len(before)}, with a support >= 0 of each"
             got = f"{len(centers)}, with a support of shape {support.shape}"
-            raise MessageError(complaint("centers", f"client {summary.client!r}", allowed, got))
+            raise MessageError(invalid("centers", f"client {summary.client!r}", allowed, got))
         where = np.arange(len(before))
         if len(centers) < len(before):
             rows, where = match(centers, before)
@@ -171,7 +171,7 @@ def average_by_support(summaries: Sequence[Summary], before: Floats) -> Floats:
 def _sent(summary: Summary, name: str) -> np.ndarray:
     """A tensor that a client must have sent."""
     if name not in summary.tensors:
-        raise MessageError(complaint(name, f"client {summary.client!r}", "sent", None))
+        raise MessageError(invalid(name, f"client {summary.client!r}", "sent", None))
     return summary.tensors[name]
 
 

@@ -8,12 +8,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.base import FederatedClusterer
-from fedjigsaw.errors import MessageError, ParameterError, complaint
+from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.kernels.clouds import settle_clouds
 from fedjigsaw.kernels.grouping import group_by_radius
 from fedjigsaw.kernels.indices import calinski_harabasz, margins, shared_information
-from fedjigsaw.kernels.kmeans import assign as nearest
-from fedjigsaw.kernels.kmeans import coordinate_order, kmeans, partition_of
+from fedjigsaw.kernels.kmeans import coordinate_order, kmeans, nearest_centers, partition_of
 from fedjigsaw.kernels.solver import solve, solve_each
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._received import Received, receive
@@ -161,7 +160,7 @@ class Jigsaw(FederatedClusterer):
         super().check()
         if self.assign == "local" and self.n_rounds > 1:
             allowed = "'nearest' or 'auto' with several rounds, whose last sends no local clusters"
-            raise ParameterError(complaint("assign", "Jigsaw", allowed, "'local'"))
+            raise ParameterError(invalid("assign", "Jigsaw", allowed, "'local'"))
 
     # ------------------------------------------------------------------------------ at a client
 
@@ -177,7 +176,7 @@ class Jigsaw(FederatedClusterer):
                 tol=self.tol,
             )
         else:
-            local = partition_of(X, nearest(X, broadcast.model.centers)[0], np.ones(len(X)))
+            local = partition_of(X, nearest_centers(X, broadcast.model.centers)[0], np.ones(len(X)))
         return Summary(len(X), local.centers, counts=local.counts.astype(np.int64), sse=local.sse)
 
     def n_local(self, n_rows: int) -> int:
@@ -225,14 +224,14 @@ class Jigsaw(FederatedClusterer):
             received.centers, received.counts, received.sse, centers, max_iter=self.max_iter
         )
         moved = moved[coordinate_order(moved)]
-        labels = nearest(received.centers, moved)[0]
+        labels = nearest_centers(received.centers, moved)[0]
         return (moved, labels) if len(np.unique(labels)) == len(moved) else (centers, None)
 
     def _choose(self, received: Received, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """k, objective and index of every candidate; and the centers of the best of them."""
         if not received.has_sse:
             advice = "Without it no objective is known: give the number of clusters."
-            raise MessageError(complaint("sse", "every client", "sent", None, advice))
+            raise MessageError(invalid("sse", "every client", "sent", None, advice))
         tried = list(
             solve_each(
                 received.centers,
@@ -257,8 +256,8 @@ class Jigsaw(FederatedClusterer):
         """
         if not received.has_counts:
             advice = "A round after the first is a step to the means of all rows."
-            raise MessageError(complaint("counts", "every client", "sent", None, advice))
-        labels, k = nearest(received.centers, model.centers)[0], len(model.centers)
+            raise MessageError(invalid("counts", "every client", "sent", None, advice))
+        labels, k = nearest_centers(received.centers, model.centers)[0], len(model.centers)
         counts = np.bincount(labels, received.counts, minlength=k)[:, None]
         sums = np.zeros_like(model.centers)
         np.add.at(sums, labels, received.counts[:, None] * received.centers)
@@ -275,7 +274,7 @@ class Jigsaw(FederatedClusterer):
         """The centers, and what speaks for each of them."""
         if labels is None:
             centers = centers[coordinate_order(centers)]
-            labels = nearest(received.centers, centers)[0]
+            labels = nearest_centers(received.centers, centers)[0]
         k = len(centers)
         table = np.zeros((received.owners.max() + 1, k))
         np.add.at(table, (received.owners, labels), received.counts)
@@ -372,7 +371,7 @@ def support_of(model: Model) -> dict[str, np.ndarray] | None:
     shapes = {tensor.shape for tensor in found.values()}
     if len(found) < len(SUPPORT) or shapes != {(len(model.centers),)}:
         allowed = f"{', '.join(SUPPORT)}, one number per cluster each"
-        raise MessageError(complaint("support", "a model", allowed, sorted(found)))
+        raise MessageError(invalid("support", "a model", allowed, sorted(found)))
     return found
 
 
@@ -387,7 +386,7 @@ def k_curve_of(model: Model) -> dict[str, np.ndarray] | None:
     if curve is None:
         return None
     if curve.ndim != 2 or curve.shape[1] != 3 or not len(curve):
-        raise MessageError(complaint("k_curve", "a model", "of shape (n, 3)", curve.shape))
+        raise MessageError(invalid("k_curve", "a model", "of shape (n, 3)", curve.shape))
     k, objective, index = curve.T
     return {"k": k.astype(np.int64), "objective": objective, "index": index}
 

@@ -9,8 +9,8 @@ from sklearn.base import clone
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.base import ASSIGN, FederatedClusterer
-from fedjigsaw.errors import ParameterError, complaint
-from fedjigsaw.kernels.kmeans import Solution, assign, count_distinct, kmeans
+from fedjigsaw.errors import ParameterError, invalid
+from fedjigsaw.kernels.kmeans import Solution, count_distinct, kmeans, nearest_centers
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.parameters import Rule, integer, is_integer, real, seed_source
@@ -106,7 +106,7 @@ class KFed(FederatedClusterer):
         if name not in self.n_local_clusters:
             allowed = "given for every client"
             got = f"none for client {name!r}"
-            raise ParameterError(complaint("n_local_clusters", "KFed", allowed, got))
+            raise ParameterError(invalid("n_local_clusters", "KFed", allowed, got))
         own: Self = clone(self).set_params(n_local_clusters=self.n_local_clusters[name])
         return own
 
@@ -127,14 +127,14 @@ class KFed(FederatedClusterer):
         first = summaries[int(rng.integers(len(summaries)))].centers
         received = np.concatenate([summary.centers for summary in summaries])
         chosen = farthest_first(received, first, self.n_clusters)
-        groups, _ = assign(received, chosen)
+        groups, _ = nearest_centers(received, chosen)
         means = np.stack([received[groups == j].mean(axis=0) for j in range(len(chosen))])
         return self.make_model(means, chosen=chosen)
 
     @classmethod
     def label_centers(cls, model: Model, centers: Floats) -> Ints:
         """The group into which the server put each local center."""
-        return assign(centers, model.tensors["chosen"])[0]
+        return nearest_centers(centers, model.tensors["chosen"])[0]
 
 
 def _is_count(value: object) -> bool:

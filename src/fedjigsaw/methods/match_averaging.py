@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.base import ASSIGN, FederatedClusterer
-from fedjigsaw.errors import MessageError, complaint
+from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.kernels.matching import match
 from fedjigsaw.messages import Broadcast, Model, Summary
@@ -100,7 +100,7 @@ class MatchAveraging(FederatedClusterer):
                 allowed = f"at most the number of clusters, {self.n_clusters}"
                 advice = "Summarize with the number of clusters that is wanted in the end."
                 owner, got = f"client {summary.client!r}", len(summary.centers)
-                raise MessageError(complaint("centers", owner, allowed, got, advice))
+                raise MessageError(invalid("centers", owner, allowed, got, advice))
         sets = [summary.centers for summary in summaries]
         first = max(summaries, key=lambda s: (len(s.centers), s.n_samples, s.centers.tolist()))
         means, error = np.array(first.centers), np.inf

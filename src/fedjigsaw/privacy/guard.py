@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw.errors import DataError, ParameterError, complaint
+from fedjigsaw.errors import DataError, ParameterError, invalid
 from fedjigsaw.kernels.local_solutions import merged_sse
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Summary
@@ -42,7 +42,7 @@ class Guard:
             one_of(*COUNTS).check("counts", "a guard", self.counts)
         if self.counts == "rounded" and self.min_cluster_size == 1:
             allowed = "greater than 1 for rounded counts"
-            raise ParameterError(complaint("min_cluster_size", "a guard", allowed, 1))
+            raise ParameterError(invalid("min_cluster_size", "a guard", allowed, 1))
 
     def apply(self, summary: Summary, *, client: str, needed: Collection[str]) -> Summary:
         """What may leave: large enough clusters, only the fields that are needed, signed."""
@@ -73,7 +73,7 @@ def merge_small(summary: Summary, size: int) -> Summary:
     if summary.counts is None:
         advice = "Its method sends no counts: use a minimum cluster size of 1, or another method."
         owner = f"client {summary.client!r}"
-        raise DataError(complaint("counts", owner, "known to the guard", None, advice))
+        raise DataError(invalid("counts", owner, "known to the guard", None, advice))
     parts: dict[str, Any] = {
         name: np.array(getattr(summary, name), dtype=np.float64)
         for name in ("centers", "counts", "radii", "sse")
@@ -85,7 +85,7 @@ def merge_small(summary: Summary, size: int) -> Summary:
         i = int(parts["counts"].argmin())
         if len(parts["counts"]) == 1:
             raise DataError(
-                complaint(
+                invalid(
                     "rows",
                     f"client {summary.client!r}",
                     f"at least min_cluster_size, {size}",

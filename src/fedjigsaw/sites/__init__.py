@@ -24,12 +24,12 @@ from fedjigsaw.errors import (
     ForeignSummaryWarning,
     MessageError,
     ParameterError,
-    complaint,
+    invalid,
 )
 from fedjigsaw.io.formats import ModelFile, Score, SummaryFile, encode, fingerprint
 from fedjigsaw.io.tables import Table, open_table
 from fedjigsaw.kernels import scaling
-from fedjigsaw.kernels.kmeans import assign as nearest
+from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.methods import DEFAULT, METHODS, make
@@ -56,7 +56,7 @@ def measure(
     stats = scaling.measure(client or path.stem, table.columns, _rows(table, None, progress))
     if stats.n_samples < min_rows:  # the mean of one row is that row, of two nearly both
         allowed = f"at least {min_rows}, the guard's size"
-        raise DataError(complaint("rows", str(path), allowed, stats.n_samples))
+        raise DataError(invalid("rows", str(path), allowed, stats.n_samples))
     return stats
 
 
@@ -94,17 +94,17 @@ def summarize(
     estimator.check()
     if estimator.pools_data:
         allowed = "one that keeps rows at the sites"
-        raise ParameterError(complaint("method", "summarize", allowed, repr(method)))
+        raise ParameterError(invalid("method", "summarize", allowed, repr(method)))
     if broadcast is None and estimator.total_rounds > 1:
         allowed = "one that needs a single round"
         got = f"{method!r}, which needs {estimator.total_rounds}"
         advice = "For several rounds there is `fedjigsaw federation`."
-        raise ParameterError(complaint("method", "summarize", allowed, got, advice))
+        raise ParameterError(invalid("method", "summarize", allowed, got, advice))
     if scaler is not None:
         columns = scaler.columns if columns is None else columns
         if set(columns) != set(scaler.columns):
             allowed = f"those of the scaler, {', '.join(scaler.columns)}"
-            raise ParameterError(complaint("columns", str(path), allowed, ", ".join(columns)))
+            raise ParameterError(invalid("columns", str(path), allowed, ", ".join(columns)))
         columns = scaler.columns
     table = _open(data, columns, drop_missing)
     if order is not None:
@@ -155,7 +155,7 @@ def aggregate(
     unknown = sorted(set(without) - clients)
     if unknown:
         allowed = "among " + ", ".join(map(repr, sorted(clients)))
-        raise ParameterError(complaint("--without", "aggregate", allowed, unknown))
+        raise ParameterError(invalid("--without", "aggregate", allowed, unknown))
     kept = {name: file for name, file in files.items() if file.summary.client not in without}
     if not kept:
         raise ParameterError(f"Without {', '.join(map(repr, without))}, no summary is left.")
@@ -204,7 +204,7 @@ def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
             ("parameters", _shared(first), _shared(file)),
         ):
             if theirs != ours:
-                raise MessageError(complaint(what, name, f"those of {first_name}, {theirs}", ours))
+                raise MessageError(invalid(what, name, f"those of {first_name}, {theirs}", ours))
 
 
 def check_different(clients: Mapping[str, str]) -> None:
@@ -213,7 +213,7 @@ def check_different(clients: Mapping[str, str]) -> None:
     for name, client in clients.items():
         if client in seen:
             allowed = f"different from that of {seen[client]}"
-            raise MessageError(complaint("client", name, allowed, repr(client)))
+            raise MessageError(invalid("client", name, allowed, repr(client)))
         seen[client] = name
 
 
@@ -270,7 +270,7 @@ def _own_summary(local: SummaryFile, file: ModelFile) -> SummaryFile:
     client = local.summary.client
     if client not in file.clients:
         allowed = "among those of the model, " + ", ".join(map(repr, file.clients))
-        raise MessageError(complaint("client", "a summary", allowed, repr(client)))
+        raise MessageError(invalid("client", "a summary", allowed, repr(client)))
     for what, theirs, ours in (
         ("columns", sorted(file.columns), sorted(local.columns)),
         ("scaler", _scaler_name(file), _scaler_name(local)),
@@ -278,7 +278,7 @@ def _own_summary(local: SummaryFile, file: ModelFile) -> SummaryFile:
     ):
         if ours != theirs:
             owner = f"the summary of client {client!r}"
-            raise MessageError(complaint(what, owner, f"that of the model, {theirs}", ours))
+            raise MessageError(invalid(what, owner, f"that of the model, {theirs}", ours))
     return reorder(local, file.columns)
 
 
@@ -287,7 +287,7 @@ def _label(
 ) -> tuple[Ints, Floats]:
     """Cluster of each row, and its distance to that cluster's center; counts local clusters."""
     if local is None:
-        return nearest(rows, model.centers)
+        return nearest_centers(rows, model.centers)
     method = METHODS[model.method].cls
     labels, own = method.label_locally(model, local.summary.centers, rows)
     counts += np.bincount(own, minlength=len(counts))
@@ -343,7 +343,7 @@ def score(
     counts: Ints = np.zeros(k, dtype=np.int64)
     sse: Floats = np.zeros(k)
     for rows in _rows(table, file.scaler, progress):
-        labels, distances = nearest(rows, file.model.centers)
+        labels, distances = nearest_centers(rows, file.model.centers)
         counts += np.bincount(labels, minlength=k)
         sse += np.bincount(labels, distances**2, minlength=k)
     return Score(client or path.stem, fingerprint(encode(file)), counts, sse)
@@ -356,7 +356,7 @@ def merge_scores(scores: Mapping[str, Score]) -> Score:
     for name, other in others:
         if other.model != first.model:
             allowed = f"that of {first_name}, {first.model}"
-            raise MessageError(complaint("model", name, allowed, other.model))
+            raise MessageError(invalid("model", name, allowed, other.model))
     ordered = sorted(scores.values(), key=lambda score: score.client)
     counts, sse = (sum(getattr(s, n) for s in ordered) for n in ("counts", "sse"))
     return Score(f"{len(ordered)} sites", first.model, np.asarray(counts), np.asarray(sse))
@@ -368,7 +368,7 @@ def _open(data: Path | Table, columns: Sequence[str] | None, drop_missing: bool)
     unknown = set(columns or ()) - set(data.columns)
     if unknown:
         allowed = "among " + ", ".join(map(repr, data.columns[:20]))
-        raise DataError(complaint("columns", str(data.path), allowed, sorted(unknown)))
+        raise DataError(invalid("columns", str(data.path), allowed, sorted(unknown)))
     return replace(data, columns=tuple(columns or data.columns), drop_missing=drop_missing)
 
 
@@ -376,7 +376,7 @@ def _in_order(table: Table, order: tuple[str, ...], scaler: Scaler | None) -> Ta
     """The same table with its columns in another order; a scaler has only one."""
     if sorted(order) != sorted(table.columns) or (scaler is not None and scaler.columns != order):
         allowed = f"those that the server wants, {', '.join(order)}"
-        raise DataError(complaint("columns", str(table.path), allowed, ", ".join(table.columns)))
+        raise DataError(invalid("columns", str(table.path), allowed, ", ".join(table.columns)))
     return replace(table, columns=order)
 
 
