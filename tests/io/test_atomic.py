@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from fedjigsaw.errors import DataError
-from fedjigsaw.io.atomic import add_row, write_whole
+from fedjigsaw.io.atomic import add_row, open_whole, write_whole
 
 
 def test_writes_and_replaces(tmp_path):
@@ -16,12 +16,26 @@ def test_writes_and_replaces(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_others_may_read_it_as_usual(tmp_path):
-    usual = tmp_path / "usual"
-    usual.touch()
-    write_whole(tmp_path / "ours", b"")
-    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("usual", "ours")]
-    assert modes[0] == modes[1]
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_the_mode_of_a_new_file_follows_the_umask(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        write_whole(tmp_path / "new", b"")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == mode
+
+
+def test_the_umask_is_never_touched(tmp_path, monkeypatch):
+    """It belongs to the process: another thread may be creating a file."""
+
+    def refuse(_):
+        raise AssertionError("os.umask was called")
+
+    monkeypatch.setattr(os, "umask", refuse)
+    write_whole(tmp_path / "new", b"")
+    with open_whole(tmp_path / "other") as file:
+        file.write(b"")
 
 
 def test_a_failure_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
@@ -32,15 +46,24 @@ def test_a_failure_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
         raise OSError(28, "disk full")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(DataError, match=r"a.txt must be one that can be written; got"):
+    with pytest.raises(DataError, match=r"Cannot write .*a.txt: disk full"):
         write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_while_writing_leaves_the_old_file_and_no_litter(tmp_path):
+    path = tmp_path / "a.txt"
+    write_whole(path, b"old")
+    with pytest.raises(TypeError), open_whole(path) as file:
+        file.writelines([b"half of it", None])
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("place", [".", "no/folder/a.txt"])
 def test_a_place_that_cannot_be_written(tmp_path, place):
-    with pytest.raises(DataError, match="one that can be written"):
+    with pytest.raises(DataError, match="Cannot write"):
         write_whole(tmp_path / place, b"new")
     assert not list(tmp_path.iterdir())
 
@@ -51,5 +74,5 @@ def test_rows_are_added_one_to_a_line(tmp_path):
     for row in rows:
         add_row(path, row)
     assert [json.loads(line) for line in path.read_text().splitlines()] == rows
-    with pytest.raises(DataError, match="file of .* must be one that can be written; got Is a dir"):
+    with pytest.raises(DataError, match="Cannot write .*: is a directory"):
         add_row(tmp_path, rows[0])

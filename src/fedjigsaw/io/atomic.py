@@ -1,34 +1,40 @@
-"""Files are written whole or not at all; rows are added line by line."""
+"""Write files whole or not at all; add rows line by line."""
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import NamedTemporaryFile
-from typing import Any
+from secrets import token_hex
+from typing import Any, BinaryIO
 
-from fedjigsaw.errors import DataError, invalid
+from fedjigsaw.errors import DataError, unwritable
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file beside its place, then move it there in one step.
+    """Write bytes to a file, or leave the old file as it was."""
+    with open_whole(path) as file:
+        file.write(content)
 
-    A reader sees the old file or the new one, never a part; an interrupted write leaves the old.
+
+@contextmanager
+def open_whole(path: Path) -> Iterator[BinaryIO]:
+    """Open a hidden file beside `path` for writing, and move it to `path` at the end of the block.
+
+    A reader sees the old file or the new one, never a part. If the block raises, the old file
+    stays. The mode of the new file follows the umask, as with any new file.
     """
-    temporary: Path | None = None
+    temporary = path.parent / f".{path.name}.{token_hex(4)}"
     try:
-        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(content)
+        with temporary.open("xb") as file:  # O_CREAT | O_EXCL with mode 0o666: needs no umask
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())  # as if it had been opened in the usual way
         temporary.replace(path)
     except OSError as error:
-        raise _refused(path, error) from error
+        raise DataError(unwritable(path, error)) from error
     finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def add_row(path: Path, row: Mapping[str, Any]) -> None:
@@ -37,15 +43,4 @@ def add_row(path: Path, row: Mapping[str, Any]) -> None:
         with path.open("a") as file:
             file.write(json.dumps(row) + "\n")
     except OSError as error:
-        raise _refused(path, error) from error
-
-
-def _refused(path: Path, error: OSError) -> DataError:
-    reason = error.strerror or type(error).__name__
-    return DataError(invalid("file", str(path), "one that can be written", reason))
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        raise DataError(unwritable(path, error)) from error
