@@ -26,10 +26,11 @@ from fedjigsaw._random import stream
 from fedjigsaw._threads import one_thread
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.bench.cells import origin
-from fedjigsaw.bench.runner import compute, read_rows, write_rows
+from fedjigsaw.bench.runner import compute
 from fedjigsaw.bench.studies import Job, studies
 from fedjigsaw.datasets import SOURCES, gaussian_grid
 from fedjigsaw.io.formats import ModelFile, save
+from fedjigsaw.io.rows import read_rows, write_rows
 from fedjigsaw.kernels.grouping import group_by_radius
 from fedjigsaw.kernels.kmeans import _labels, nearest_centers
 from fedjigsaw.kernels.local_solutions import empirical_radii

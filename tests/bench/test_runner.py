@@ -132,13 +132,6 @@ def test_a_torn_last_line_is_made_again(tmp_path):
     assert without_seconds(path) == whole
 
 
-def test_a_broken_line_inside_is_named(tmp_path):
-    path = tmp_path / "toy.jsonl"
-    path.write_text('{"a": 1}\n{"a": \n{"a": 3}\n')
-    with pytest.raises(DataError, match=r"toy.jsonl, line 2 must be one JSON object"):
-        runner.read_rows(path)
-
-
 def test_a_failing_job_stops_no_other(tmp_path):
     bad = Job("toy", "bad", replace(CELL, dataset="nowhere"), ())
     with pytest.raises(DataError, match=r"1 of 3 cells failed. The first: toy/bad/0: "):

@@ -10,9 +10,9 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from fedjigsaw.bench.pictures import INK, PALE, new_figure
-from fedjigsaw.bench.runner import read_rows
 from fedjigsaw.bench.studies import METHODS as NAMED
 from fedjigsaw.bench.studies import THREE, paper_tables
+from fedjigsaw.io.rows import read_rows
 from fedjigsaw.methods import METHODS
 
 if TYPE_CHECKING:

@@ -29,10 +29,11 @@ from fedjigsaw.bench.jigsaw_runs import (
 )
 from fedjigsaw.bench.jigsaw_runs import ssets_table as jigsaw_ssets
 from fedjigsaw.bench.pictures import render
-from fedjigsaw.bench.runner import read_rows, result_file
+from fedjigsaw.bench.runner import result_file
 from fedjigsaw.bench.studies import SSETS, THREE, paper_tables, studies
 from fedjigsaw.errors import DataError, invalid
 from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.rows import read_rows
 from fedjigsaw.methods import METHODS
 
 

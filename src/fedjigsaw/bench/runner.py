@@ -3,7 +3,6 @@
 An interrupted run loses nothing that was finished: the next one computes only what is missing.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -11,41 +10,15 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 from fedjigsaw import datasets
 from fedjigsaw._threads import one_thread
 from fedjigsaw.bench.cells import run
 from fedjigsaw.bench.generated import GENERATED
 from fedjigsaw.bench.studies import Job
-from fedjigsaw.errors import DataError, invalid
-from fedjigsaw.io.atomic import add_row, write_whole
+from fedjigsaw.errors import DataError
 from fedjigsaw.io.locks import locked
-
-Row = dict[str, Any]
-
-
-def read_rows(path: Path) -> list[Row]:
-    """The rows of a file of JSON lines; none if it is not there.
-
-    A last line without an end is what an interrupted writer left, and is passed over.
-    """
-    if not path.exists():
-        return []
-    *lines, _torn = path.read_text().split("\n")
-    rows = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            rows.append(json.loads(line))
-        except ValueError as error:
-            owner = f"{path}, line {number}"
-            raise DataError(invalid("row", owner, "one JSON object", line[:40])) from error
-    return rows
-
-
-def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Write a whole file of JSON lines."""
-    write_whole(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
+from fedjigsaw.io.rows import Row, append_row, read_rows, write_rows
 
 
 def key_of(row: Row) -> str:
@@ -113,7 +86,7 @@ def run_jobs(
             for future in as_completed(futures):
                 job = futures[future]
                 try:
-                    add_row(result_file(folder, job.study), future.result())
+                    append_row(result_file(folder, job.study), future.result())
                 except Exception as error:  # whatever it was, the other cells are not to blame
                     failures.append(f"{job.key}: {error}")
                 progress()

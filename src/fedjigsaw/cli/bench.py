@@ -13,7 +13,6 @@ from rich.table import Table
 from fedjigsaw import datasets, partition
 from fedjigsaw.bench import compare, runner
 from fedjigsaw.bench.cells import SPLITS, Cell, deal, fit, origin, over_seeds, own_files, run
-from fedjigsaw.bench.runner import write_rows
 from fedjigsaw.bench.studies import Job, Study, find, jobs_of, studies
 from fedjigsaw.cli._shared import (
     CLUSTERS,
@@ -32,6 +31,7 @@ from fedjigsaw.cli._shared import (
 )
 from fedjigsaw.errors import ParameterError, invalid
 from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.rows import Row, read_rows, write_rows
 from fedjigsaw.methods import DEFAULT, METHODS, make
 from fedjigsaw.methods.jigsaw import support_of
 from fedjigsaw.report.inspection import describe_support
@@ -389,7 +389,7 @@ def _tell_other_origins(folder: Path, chosen: list[Study]) -> None:
     others = {
         f"{row['commit']} ({row['backend']})"
         for study in chosen
-        for row in runner.read_rows(runner.result_file(folder, study.name))
+        for row in read_rows(runner.result_file(folder, study.name))
         if (row["commit"], row["backend"]) != here
     }
     if others:
@@ -400,7 +400,7 @@ def _tell_other_origins(folder: Path, chosen: list[Study]) -> None:
 def _tell_other_cells(folder: Path, todo: Sequence[Job]) -> None:
     """Rows that are there but hold something else: why a finished table is computed again."""
     files = {runner.result_file(folder, job.study) for job in todo}
-    there = {runner.key_of(row) for path in files for row in runner.read_rows(path)}
+    there = {runner.key_of(row) for path in files for row in read_rows(path)}
     others = [job.key for job in todo if job.key in there]
     if others:
         told = f"Rows with other parameters, replaced as these cells are made anew: {others[0]}"
@@ -408,7 +408,7 @@ def _tell_other_cells(folder: Path, todo: Sequence[Job]) -> None:
         err.print(f"{escape(told)}.")
 
 
-def _print_study(study: Study, rows: list[runner.Row]) -> None:
+def _print_study(study: Study, rows: list[Row]) -> None:
     out.print(f"[bold]{study.name}[/]: {study.about}")
     for title, table in compare.tables(study, rows).items():
         out.print(f"\n{title}")

@@ -1,0 +1,67 @@
+"""Rows of results and events: files of JSON lines, one object per line.
+
+A writer that is interrupted leaves at most one torn line, without its line end, at the end of the
+file. Readers skip it.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedjigsaw.errors import DataError, unreadable, unwritable
+from fedjigsaw.io.atomic import write_whole
+
+Row = dict[str, Any]
+
+
+def read_rows(path: Path, *, allow_torn: bool = True) -> list[Row]:
+    """Read the rows of a file; a file that does not exist has none.
+
+    Parameters
+    ----------
+    allow_torn : whether to skip a last line without a line end; otherwise it is an error.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise DataError(unreadable(path, error)) from error
+    *lines, rest = content.split(b"\n")
+    if rest and not allow_torn:
+        raise DataError(f"{path}, line {len(lines) + 1}, has no line end: it was cut off.")
+    return [_parse(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
+
+
+def append_row(path: Path, row: Mapping[str, Any]) -> None:
+    """Append one row to a file, in one write."""
+    try:
+        with path.open("ab") as file:
+            file.write(_line(row))
+    except OSError as error:
+        raise DataError(unwritable(path, error)) from error
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Replace a file by these rows; an interrupted write leaves the old file."""
+    write_whole(path, b"".join(map(_line, rows)))
+
+
+def _line(row: Mapping[str, Any]) -> bytes:
+    return json.dumps(row).encode() + b"\n"
+
+
+def _parse(line: bytes, where: str) -> Row:
+    try:
+        row = json.loads(line.decode())
+    except ValueError as error:
+        raise _not_a_row(line, where) from error
+    if not isinstance(row, dict):
+        raise _not_a_row(line, where)
+    return row
+
+
+def _not_a_row(line: bytes, where: str) -> DataError:
+    start = line.decode(errors="replace")[:40]
+    return DataError(f"{where}, is not a JSON object: it begins with {start!r}.")
