@@ -8,9 +8,9 @@ without the header.
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,11 @@ import pyarrow.parquet
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE
-from fedjigsaw.errors import DataError, invalid
+from fedjigsaw.errors import DataError, invalid, unreadable
 
 BATCH_ROWS = 65_536
+# what a reader raises if a file is not what the ending of its name says
+BROKEN = (OSError, ValueError, EOFError, MemoryError, pa.ArrowException, zipfile.BadZipFile)
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,32 @@ class Table:
     def n_rows(self) -> int | None:
         """Rows in the file, where the format says so without reading it all."""
         return self.reader.n_rows
+
+    def select(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        id_column: str | None = None,
+        drop_missing: bool = False,
+    ) -> Self:
+        """Return the same file with other columns, as :func:`open_table` would."""
+        id_column = id_column or self.id_column
+        drop_missing = drop_missing or self.drop_missing
+        if columns is None:
+            columns = [name for name in self.columns if name != id_column]
+        wanted = tuple(columns)
+        self._check_columns([*wanted, id_column] if id_column else wanted)
+        if not wanted or len(set(wanted)) < len(wanted):
+            raise DataError(invalid("columns", str(self.path), "at least one, each once", wanted))
+        return replace(self, columns=wanted, id_column=id_column, drop_missing=drop_missing)
+
+    def _check_columns(self, columns: Sequence[str]) -> None:
+        names = self.reader.names
+        unknown = [name for name in columns if name not in names]
+        if unknown:
+            allowed = "among " + ", ".join(map(repr, names[:20]))
+            got = ", ".join(map(repr, unknown))
+            raise DataError(invalid("columns", str(self.path), allowed, got))
 
     def batches(self) -> Iterator[Batch]:
         """All rows in the order of the file; an error at the first value that is no number."""
@@ -169,43 +197,10 @@ def open_table(
     drop_missing : leave rows with missing values out instead of refusing them.
     """
     path = Path(path)
-    if path.suffix not in READERS:
-        allowed = "one of " + ", ".join(READERS)
-        raise DataError(invalid("ending", str(path), allowed, repr(path.suffix)))
-    if path.is_dir():
-        raise DataError(f"{path} is a folder; name a file.")
-    if not path.is_file():
-        raise DataError(f"There is no file {path}.")
-    if not path.stat().st_size:
-        raise DataError(f"{path} is empty.")
-    try:
-        reader: Reader = READERS[path.suffix](path)
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-        MemoryError,
-        pa.ArrowException,
-        zipfile.BadZipFile,
-    ) as error:
-        raise DataError(_unreadable(path, error)) from error
-    names = reader.names
-    unprintable = [name for name in names if not name.isprintable()]
-    if unprintable:
-        raise DataError(
-            invalid("columns", str(path), "named in printable letters", unprintable[:5])
-        )
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise DataError(invalid("columns", str(path), "named differently", f"twice {repeated}"))
-    wanted = [name for name in names if name != id_column] if columns is None else list(columns)
-    unknown = [name for name in [*wanted, *([id_column] if id_column else [])] if name not in names]
-    if unknown:
-        allowed = "among " + ", ".join(map(repr, names[:20]))
-        raise DataError(invalid("columns", str(path), allowed, ", ".join(map(repr, unknown))))
-    if not wanted or len(set(wanted)) < len(wanted):
-        raise DataError(invalid("columns", str(path), "at least one, each once", wanted))
-    return Table(path, tuple(wanted), reader, id_column, drop_missing)
+    reader = _open_reader(path)
+    _check_names(path, reader.names)
+    table = Table(path, tuple(reader.names), reader)
+    return table.select(columns, id_column=id_column, drop_missing=drop_missing)
 
 
 def from_array(rows: Any, columns: Sequence[str] | None = None) -> Table:
@@ -258,7 +253,7 @@ class CsvReader:
                 for batch in stream:
                     yield batch.columns
         except pa.ArrowException as error:
-            raise DataError(_unreadable(self.path, error)) from error
+            raise DataError(_broken(self.path, error)) from error
 
 
 class ParquetReader:
@@ -277,7 +272,7 @@ class ParquetReader:
                 for batch in file.iter_batches(BATCH_ROWS, columns=list(dict.fromkeys(names))):
                     yield [batch.column(name) for name in names]
         except (OSError, pa.ArrowException) as error:
-            raise DataError(_unreadable(self.path, error)) from error
+            raise DataError(_broken(self.path, error)) from error
 
 
 class ArrayReader:
@@ -332,6 +327,33 @@ READERS: dict[str, Any] = {
 # ----------------------------------------------------------------------------------------- parts
 
 
+def _open_reader(path: Path) -> Reader:
+    if path.suffix not in READERS:
+        allowed = "one of " + ", ".join(READERS)
+        raise DataError(invalid("ending", str(path), allowed, repr(path.suffix)))
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name a file.")
+    try:
+        reader: Reader | None = READERS[path.suffix](path) if path.stat().st_size else None
+    except (FileNotFoundError, PermissionError) as error:
+        raise DataError(unreadable(path, error)) from error
+    except BROKEN as error:
+        raise DataError(_broken(path, error)) from error
+    if reader is None:
+        raise DataError(f"{path} is empty.")
+    return reader
+
+
+def _check_names(path: Path, names: Sequence[str]) -> None:
+    unprintable = [name for name in names if not name.isprintable()]
+    if unprintable:
+        allowed = "named in printable letters"
+        raise DataError(invalid("columns", str(path), allowed, unprintable[:5]))
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise DataError(invalid("columns", str(path), "named differently", f"twice {repeated}"))
+
+
 def _cast(values: pa.Array) -> Floats | None:
     """Numbers with NaN for missing, or None if some value is no number."""
     try:
@@ -375,7 +397,7 @@ def _smallest(
     return [rows[chosen]], [order[chosen]]
 
 
-def _unreadable(path: Path, error: Exception) -> str:
+def _broken(path: Path, error: Exception) -> str:
     reason = " ".join(str(error).split())[:200]
     kind = path.suffix[1:].upper()
     return f"{path} cannot be read as {kind}: {reason or type(error).__name__}"

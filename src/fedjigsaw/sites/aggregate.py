@@ -1,0 +1,63 @@
+"""At the coordinator: put the summaries of all sites together to a model."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from fedjigsaw._random import stream
+from fedjigsaw._threads import one_thread
+from fedjigsaw.errors import FewerClustersWarning, ParameterError, invalid
+from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.messages import Broadcast
+from fedjigsaw.methods import make
+from fedjigsaw.sites.compatibility import check_fit_together, reorder
+
+
+def aggregate(
+    files: Mapping[str, SummaryFile],
+    n_clusters: int | str,
+    *,
+    without: Sequence[str] = (),
+    seed: int = 0,
+) -> ModelFile:
+    """Put summaries together. Sites in `without` are forgotten, as if they had never sent one.
+
+    Parameters
+    ----------
+    files : file name -> its content; the names are for error messages.
+    """
+    kept = _forget(files, without)
+    check_fit_together(kept)
+    ordered = sorted(kept.values(), key=lambda file: file.summary.client)
+    first = ordered[0]
+    ordered = [reorder(file, first.columns) for file in ordered]
+    params = {k: v for k, v in first.params.items() if k not in ("n_clusters", "random_state")}
+    estimator = make(first.method, n_clusters, seed, **params)
+    estimator.check()
+    with one_thread():
+        summaries = [file.summary for file in ordered]
+        model = estimator.aggregate(summaries, Broadcast(0, seed), stream(seed, 0))
+    if n_clusters != "auto" and len(model.centers) < int(n_clusters):
+        warnings.warn(
+            f"{len(model.centers)} of {n_clusters} clusters: the summaries held no more groups.",
+            FewerClustersWarning,
+            stacklevel=2,
+        )
+    return ModelFile(
+        replace(model, feature_names=first.columns),
+        first.scaler,
+        tuple(file.summary.client for file in ordered),
+        sum(file.summary.n_samples for file in ordered),
+    )
+
+
+def _forget(files: Mapping[str, SummaryFile], without: Sequence[str]) -> dict[str, SummaryFile]:
+    clients = {file.summary.client for file in files.values()}
+    unknown = sorted(set(without) - clients)
+    if unknown:
+        allowed = "among " + ", ".join(map(repr, sorted(clients)))
+        raise ParameterError(invalid("--without", "aggregate", allowed, unknown))
+    kept = {name: file for name, file in files.items() if file.summary.client not in without}
+    if not kept:
+        raise ParameterError(f"Without {', '.join(map(repr, without))}, no summary is left.")
+    return kept

@@ -1,0 +1,114 @@
+"""At a site: label the rows by a model."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.errors import ForeignSummaryWarning, MessageError
+from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.io.tables import Table
+from fedjigsaw.kernels.kmeans import nearest_centers
+from fedjigsaw.messages import Model
+from fedjigsaw.methods import METHODS
+from fedjigsaw.sites.compatibility import check_own
+from fedjigsaw.sites.preparation import Progress, open_data, quiet, scale
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """Labels of some rows of a file, in its order; None stands for a row with missing values."""
+
+    labels: pa.Array
+    distances: pa.Array
+    ids: pa.Array | None
+
+
+def assign(
+    data: Path | Table,
+    file: ModelFile,
+    *,
+    local: SummaryFile | None = None,
+    id_column: str | None = None,
+    drop_missing: bool = False,
+    progress: Progress = quiet,
+) -> Iterator[Assigned]:
+    """Label every row, batch by batch: a file larger than memory is fine.
+
+    Parameters
+    ----------
+    local : the summary that this site had sent
+        Then a row goes where its nearest center in there goes, instead of to the nearest center of
+        the model.
+    """
+    if local is not None:
+        local = check_own(local, file)
+    counts: Ints = np.zeros(0 if local is None else len(local.summary.centers), dtype=np.int64)
+    table = open_data(data, file.columns, id_column=id_column, drop_missing=drop_missing)
+    for batch in table.batches():
+        labels = np.full(len(batch.kept), -1, dtype=np.int64)
+        distances = np.full(len(batch.kept), np.nan)
+        if len(batch.rows):
+            rows = scale(batch.rows, file.scaler)
+            labels[batch.kept], distances[batch.kept] = _label(rows, file.model, local, counts)
+        missing = ~batch.kept
+        ids = batch.ids
+        yield Assigned(
+            pa.array(labels, pa.int64(), mask=missing),
+            pa.array(distances, pa.float64(), mask=missing),
+            pa.array(ids) if isinstance(ids, np.ndarray) else ids,
+        )
+        progress(len(batch.kept))
+    if local is not None:
+        _check_rows(local, counts, table.path, file.clients)
+
+
+def _label(
+    rows: Floats, model: Model, local: SummaryFile | None, counts: Ints
+) -> tuple[Ints, Floats]:
+    """Label rows and measure their distance to the center; add up rows per local center."""
+    if local is None:
+        return nearest_centers(rows, model.centers)
+    method = METHODS[model.method].cls
+    labels, own = method.label_locally(model, local.summary.centers, rows)
+    counts += np.bincount(own, minlength=len(counts))
+    distances: Floats = np.linalg.norm(rows - model.centers[labels], axis=1)
+    return labels, distances
+
+
+def _check_rows(local: SummaryFile, counts: Ints, path: Path, clients: Sequence[str]) -> None:
+    """Check that these rows, counted by nearest local center, look like those summarized.
+
+    New rows of the same site are a good reason for another number of them, so this only warns;
+    unless the file also has the name of another site.
+    """
+    misfit = _misfit(local, counts)
+    if not misfit:
+        return
+    client = local.summary.client
+    text = f"The summary of {client!r} does not look like one of {path}: {misfit}."
+    if path.stem != client and path.stem in clients:
+        raise MessageError(f"{text} Give --local the summary of {path.stem!r}.")
+    advice = (
+        f"Unless these are rows of {client!r}, the labels are wrong: --local takes a site's own."
+    )
+    warnings.warn(f"{text} {advice}", ForeignSummaryWarning, stacklevel=3)
+
+
+def _misfit(local: SummaryFile, counts: Ints) -> str:
+    """Say what contradicts that these counts are of the rows summarized; "" if nothing does."""
+    summary, n_rows = local.summary, int(counts.sum())
+    if n_rows != summary.n_samples:
+        return f"it was made from {summary.n_samples:,} rows, and here are {n_rows:,}"
+    if not counts.all():
+        return f"{(counts == 0).sum()} of its {len(counts)} centers are nearest to no row"
+    if summary.counts is not None:
+        moved = np.abs(counts / n_rows - summary.counts / summary.counts.sum()).sum() / 2
+        # a guard's merging and rounding, or a sample, move some: on measured data half of this
+        if moved > 0.1 + np.sqrt(len(counts) / local.n_used):
+            return f"{moved:.0%} of the rows would belong to other centers than it says"
+    return ""

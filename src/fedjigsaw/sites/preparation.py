@@ -1,0 +1,77 @@
+"""Open a site's data for a round: which columns, in which order, and how they are scaled."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fedjigsaw._typing import Floats
+from fedjigsaw.errors import DataError, ParameterError, invalid
+from fedjigsaw.io.tables import Table, open_table
+from fedjigsaw.kernels.scaling import Scaler
+
+Progress = Callable[[int], object]
+
+
+def quiet(n_rows: int) -> None:
+    """Ignore the progress: the default of every function here."""
+
+
+def open_data(
+    data: Path | Table,
+    columns: Sequence[str] | None = None,
+    *,
+    id_column: str | None = None,
+    drop_missing: bool = False,
+) -> Table:
+    """Open a file, or take a table that is already open, with the columns that are wanted."""
+    if isinstance(data, Table):
+        return data.select(columns, id_column=id_column, drop_missing=drop_missing)
+    return open_table(data, columns=columns, id_column=id_column, drop_missing=drop_missing)
+
+
+def prepare(
+    data: Path | Table,
+    *,
+    scaler: Scaler | None = None,
+    columns: Sequence[str] | None = None,
+    order: Sequence[str] | None = None,
+    drop_missing: bool = False,
+) -> Table:
+    """Open data for clustering, with the columns that the scaler and the server ask for.
+
+    Parameters
+    ----------
+    columns : names of the columns to cluster
+        None takes those of the scaler, or without a scaler all of them. With a scaler, they must be
+        those of the scaler.
+    order : the same columns in the order that the server wants.
+    """
+    if scaler is None:
+        table = open_data(data, columns, drop_missing=drop_missing)
+    else:
+        if columns is not None and set(columns) != set(scaler.columns):
+            path = data.path if isinstance(data, Table) else data
+            allowed = f"those of the scaler, {', '.join(scaler.columns)}"
+            raise ParameterError(invalid("columns", str(path), allowed, ", ".join(columns)))
+        table = open_data(data, scaler.columns, drop_missing=drop_missing)
+    return table if order is None else _in_order(table, tuple(order), scaler)
+
+
+def scaled_rows(table: Table, scaler: Scaler | None, progress: Progress) -> Iterator[Floats]:
+    """Read a table batch by batch, without rows that have missing values."""
+    for batch in table.batches():
+        yield scale(batch.rows, scaler)
+        progress(len(batch.kept))
+
+
+def scale(rows: Floats, scaler: Scaler | None) -> Floats:
+    """Scale rows, where there is a scaler."""
+    return rows if scaler is None else scaler.scale(rows)
+
+
+def _in_order(table: Table, order: tuple[str, ...], scaler: Scaler | None) -> Table:
+    # a scaler has one order of columns, so with a scaler the table cannot be put into another
+    if sorted(order) != sorted(table.columns) or (scaler is not None and scaler.columns != order):
+        allowed = f"those that the server wants, {', '.join(order)}"
+        raise DataError(invalid("columns", str(table.path), allowed, ", ".join(table.columns)))
+    return replace(table, columns=order)

@@ -1,0 +1,77 @@
+"""How well a model fits the rows of one site, and of all sites together."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.io.formats import ModelFile, Score, SummaryFile, encode, fingerprint
+from fedjigsaw.io.tables import Table
+from fedjigsaw.kernels.kmeans import nearest_centers
+from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.sites.compatibility import check_different
+from fedjigsaw.sites.preparation import Progress, open_data, quiet, scaled_rows
+
+
+def score(
+    data: Path | Table,
+    file: ModelFile,
+    *,
+    client: str | None = None,
+    drop_missing: bool = False,
+    progress: Progress = quiet,
+) -> Score:
+    """Measure size and summed squared distance of every cluster on one site's rows."""
+    table = open_data(data, file.columns, drop_missing=drop_missing)
+    counts, sse = _per_cluster(table, file.model.centers, file.scaler, progress)
+    return Score(client or table.path.stem, fingerprint(encode(file)), counts, sse)
+
+
+def merge_scores(scores: Mapping[str, Score]) -> Score:
+    """Add up the scores of one model over all sites.
+
+    Parameters
+    ----------
+    scores : file name -> its content; the names are for error messages.
+    """
+    check_different({name: score.client for name, score in scores.items()})
+    (first_name, first), *others = scores.items()
+    for name, other in others:
+        if other.model != first.model:
+            allowed = f"that of {first_name}, {first.model}"
+            raise MessageError(invalid("model", name, allowed, other.model))
+    ordered = sorted(scores.values(), key=lambda score: score.client)
+    counts, sse = (sum(getattr(s, n) for s in ordered) for n in ("counts", "sse"))
+    return Score(f"{len(ordered)} sites", first.model, np.asarray(counts), np.asarray(sse))
+
+
+def mean_squared_distance(
+    data: Path | Table,
+    file: SummaryFile,
+    *,
+    drop_missing: bool = False,
+    progress: Progress = quiet,
+) -> float:
+    """Measure the mean squared distance of a site's rows to the nearest center of its summary.
+
+    Where only a sample was clustered, this tells what the sampling cost: it uses all rows.
+    """
+    table = open_data(data, file.columns, drop_missing=drop_missing)
+    counts, sse = _per_cluster(table, file.summary.centers, file.scaler, progress)
+    return float(sse.sum() / counts.sum())
+
+
+def _per_cluster(
+    table: Table, centers: Floats, scaler: Scaler | None, progress: Progress
+) -> tuple[Ints, Floats]:
+    """Count rows and sum their squared distances by nearest center."""
+    k = len(centers)
+    counts: Ints = np.zeros(k, dtype=np.int64)
+    sse: Floats = np.zeros(k)
+    for rows in scaled_rows(table, scaler, progress):
+        labels, distances = nearest_centers(rows, centers)
+        counts += np.bincount(labels, minlength=k)
+        sse += np.bincount(labels, distances**2, minlength=k)
+    return counts, sse

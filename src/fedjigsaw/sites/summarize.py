@@ -1,0 +1,98 @@
+"""At a site: cluster the rows and make the one summary that leaves."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fedjigsaw._random import stream
+from fedjigsaw.base import FederatedClusterer
+from fedjigsaw.engine import Client
+from fedjigsaw.errors import FewerRowsWarning, ParameterError, invalid
+from fedjigsaw.io.formats import SummaryFile
+from fedjigsaw.io.tables import Table
+from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.messages import Broadcast
+from fedjigsaw.methods import DEFAULT, make
+from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.sites.preparation import Progress, prepare, quiet, scale
+
+MAX_ROWS = 1_000_000
+
+
+def summarize(
+    data: Path | Table,
+    n_clusters: int | str,
+    *,
+    method: str = DEFAULT,
+    params: Mapping[str, Any] | None = None,
+    client: str | None = None,
+    scaler: Scaler | None = None,
+    guard: Guard | None = None,
+    seed: int = 0,
+    broadcast: Broadcast | None = None,
+    max_rows: int = MAX_ROWS,
+    columns: Sequence[str] | None = None,
+    order: Sequence[str] | None = None,
+    drop_missing: bool = False,
+    progress: Progress = quiet,
+) -> SummaryFile:
+    """Cluster a site's rows and make the one summary that leaves it.
+
+    Parameters
+    ----------
+    data : a file, or a table that is already open.
+    client : the site's name; by default that of the file, without its ending.
+    scaler : from :func:`~fedjigsaw.sites.common_scaler`; its columns are then the ones to read.
+    guard : what may leave; the default merges centers of fewer than five rows.
+    broadcast : what the server says in this round; by default there is only one.
+    max_rows : with more complete rows than this, a uniform random sample of so many is clustered.
+    order : the same columns in the order that the server wants.
+    """
+    estimator = make(method, n_clusters, seed, **(params or {}))
+    _check_method(estimator, several_rounds=broadcast is not None)
+    table = prepare(data, scaler=scaler, columns=columns, order=order, drop_missing=drop_missing)
+    name = client or table.path.stem
+    sampling = stream(seed, 0, f"sample of {name}")
+    rows, n_samples = table.read(max_rows=max_rows, rng=sampling, progress=progress)
+    if n_clusters != "auto" and len(rows) < int(n_clusters):
+        _warn_of_fewer_rows(table.path, len(rows), n_clusters)
+    guard = guard or Guard()
+    own = estimator.at_client(name)
+    asked = broadcast or Broadcast(0, seed)
+    summary = Client(name, scale(rows, scaler), own, guard).answer(asked)
+    return SummaryFile(
+        summary=replace(summary, n_samples=n_samples),
+        method=method,
+        params=estimator.configuration(),
+        columns=table.columns,
+        scaler=scaler,
+        guard={
+            "min_cluster_size": guard.min_cluster_size,
+            "counts": "none" if summary.counts is None else guard.counts or "exact",
+        },
+        seed=seed,
+        n_used=len(rows),
+    )
+
+
+def _check_method(estimator: FederatedClusterer, *, several_rounds: bool) -> None:
+    estimator.check()
+    if estimator.pools_data:
+        allowed = "one that keeps rows at the sites"
+        raise ParameterError(invalid("method", "summarize", allowed, repr(estimator.method)))
+    if not several_rounds and estimator.total_rounds > 1:
+        allowed = "one that needs a single round"
+        got = f"{estimator.method!r}, which needs {estimator.total_rounds}"
+        advice = "For several rounds there is `fedjigsaw federation`."
+        raise ParameterError(invalid("method", "summarize", allowed, got, advice))
+
+
+def _warn_of_fewer_rows(path: Path, n_rows: int, n_clusters: int | str) -> None:
+    warnings.warn(
+        f"{path} has {n_rows} rows to cluster, fewer than the {n_clusters} clusters asked "
+        f"for: it sends {n_rows} centers at most. That is in order for a small site.",
+        FewerRowsWarning,
+        stacklevel=3,
+    )
