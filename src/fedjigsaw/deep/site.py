@@ -1,0 +1,111 @@
+"""A site of a federation that holds images: it checks its data and answers the server's questions.
+
+Knows nothing of the transport: ``fedjigsaw.flower`` loads this class by name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from fedjigsaw._validation import check_name
+from fedjigsaw.deep import images
+from fedjigsaw.deep.deepfeca import DeepFeCA
+from fedjigsaw.deep.parameters import check_device
+from fedjigsaw.engine import Client
+from fedjigsaw.errors import DataError, MessageError, ParameterError
+from fedjigsaw.io.formats import SummaryFile
+from fedjigsaw.messages import Broadcast
+from fedjigsaw.parameters import integer
+
+
+class Question(Protocol):
+    """What the server asks: one step of a method, with its parameters and the model so far."""
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def params(self) -> Mapping[str, Any]: ...
+
+    @property
+    def broadcast(self) -> Broadcast: ...
+
+
+@dataclass(frozen=True)
+class ImageSite:
+    """A site that holds images, for DeepFeCA. Only centers of projections and weights leave it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the site in the transcript; the site's random stream depends on it.
+    data : str
+        Images, as for ``fedjigsaw deep train --data``.
+    size : int or None
+        Height and width to scale images to; see :func:`fedjigsaw.deep.images.load`.
+    device : str, default "auto"
+        The torch device of this site, whatever the server asks for.
+    min_cluster_size : int, default 5
+        Smallest number of images that a center may stand for; the server may ask for more, never
+        for fewer. A site with fewer images in all sends nothing.
+    """
+
+    name: str
+    data: str
+    size: int | None = None
+    device: str = "auto"
+    min_cluster_size: int = 5
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        integer(1).check("min_cluster_size", "a guard", self.min_cluster_size)
+
+    def check(self) -> None:
+        """Raise if the images or the device cannot be used, before the first question."""
+        check_device(self.device)
+        self._load(self.min_cluster_size)
+
+    def answer(self, question: Question) -> SummaryFile:
+        """Run one step of DeepFeCA on the images: statistics, centers or weights leave."""
+        if question.method != DeepFeCA.method:
+            raise ParameterError(
+                f"Site {self.name!r} holds images: it can run {DeepFeCA.method}, not "
+                f"{question.method}."
+            )
+        method = DeepFeCA.from_settings(question.params)
+        method.check_federated()
+        size = max(self.min_cluster_size, method.min_cluster_size)
+        held = self._load(size)
+        # The site decides where and how it computes. Each question may be a new process, in which
+        # compiling would take longer than training.
+        method.set_params(device=self.device, compile=False, min_cluster_size=size)
+        _check_finite(question.broadcast)
+        summary = Client(self.name, held, method).answer(question.broadcast)
+        return SummaryFile(
+            summary,
+            method.method,
+            question.params,
+            tuple(f"projection {i}" for i in range(summary.centers.shape[1])),
+            None,
+            {"min_cluster_size": size, "counts": "none" if summary.counts is None else "exact"},
+            question.broadcast.seed,
+            len(held),
+        )
+
+    def _load(self, at_least: int) -> Any:
+        found = images.load(self.data, size=self.size).train
+        if len(found) < at_least:
+            raise DataError(
+                f"{self.data} has {len(found)} images, fewer than min_cluster_size = {at_least}: "
+                f"nothing may leave this site."
+            )
+        return found
+
+
+def _check_finite(broadcast: Broadcast) -> None:
+    """Refuse NaN and infinity here; later they would be an obscure error of torch."""
+    for name, tensor in () if broadcast.model is None else broadcast.model.tensors.items():
+        if not np.isfinite(tensor).all():
+            raise MessageError(f"The server sent NaN or infinity in tensor {name!r}.")

@@ -1,0 +1,94 @@
+"""A site that holds images: what it sends, and what it refuses."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fedjigsaw.deep import DeepFeCA
+from fedjigsaw.deep.site import ImageSite
+from fedjigsaw.errors import DataError, MessageError, ParameterError
+from fedjigsaw.messages import Broadcast
+
+
+@pytest.fixture(scope="module")
+def data(digits, tmp_path_factory):
+    path = tmp_path_factory.mktemp("images") / "bern.npz"
+    np.savez(path, images=digits.train[:80])
+    return str(path)
+
+
+def question(deep, number=0, model=None):
+    return SimpleNamespace(
+        method=deep.method, params=deep.configuration(), broadcast=Broadcast(number, 0, model)
+    )
+
+
+def site(data, size=1):
+    return ImageSite("bern", data, device="cpu", min_cluster_size=size)
+
+
+def test_the_guard_of_a_site_holds_whatever_the_server_asks_for(small, data):
+    deep = small(20, clusterer="jigsaw")
+    model = deep._initial(0)
+    centers = site(data, 6).answer(question(deep, 1, model))
+    assert centers.summary.client == "bern"
+    assert centers.summary.counts.min() >= 6
+    assert len(centers.summary.centers) < 20
+    assert centers.guard == {"min_cluster_size": 6, "counts": "exact"}
+    stricter = small(20, clusterer="jigsaw", min_cluster_size=15)
+    assert site(data, 6).answer(question(stricter, 1, model)).summary.counts.min() >= 15
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_nothing_leaves_a_site_with_fewer_images_than_its_guard_asks_for(small, data, number):
+    deep, few = small(3), site(data, 81)
+    with pytest.raises(DataError, match="80 images, fewer than min_cluster_size = 81: nothing may"):
+        few.answer(question(deep, number, deep._initial(0)))
+    with pytest.raises(DataError, match="nothing may leave"):
+        few.check()
+
+
+def test_weights_that_are_not_finite_are_refused(small, data):
+    deep = small(5)
+    start = deep._initial(0)
+    bad = {**start.tensors, "weights.stem_norm.bias": np.full(16, np.nan, np.float32)}
+    with pytest.raises(MessageError, match="NaN or infinity in tensor 'weights.stem_norm.bias'"):
+        site(data).answer(question(deep, 1, replace(start, tensors=bad)))
+
+
+def test_the_site_decides_where_it_computes(small, data, monkeypatch):
+    used = []
+    summarize = DeepFeCA.summarize
+
+    def spy(self, *args):
+        config = self.configuration()
+        used.append((config["device"], config["compile"]))
+        return summarize(self, *args)
+
+    monkeypatch.setattr(DeepFeCA, "summarize", spy)
+    file = site(data).answer(question(small(5, device="cuda:7", compile=True)))
+    assert used == [("cpu", False)]
+    assert file.params["device"] == "cuda:7"  # as it was asked
+
+
+def test_other_methods_and_unknown_parameters_are_refused(small, data):
+    asked = question(small(5))
+    asked.method = "feca"
+    with pytest.raises(ParameterError, match="'bern' holds images: it can run deepfeca, not feca"):
+        site(data).answer(asked)
+    asked.method, asked.params = "deepfeca", {"colour": 3}
+    with pytest.raises(ParameterError, match="'colour'"):
+        site(data).answer(asked)
+
+
+def test_bad_images_and_devices_are_found_before_the_first_question(tmp_path, data):
+    (tmp_path / "a.npz").write_text("no images")
+    with pytest.raises(DataError, match=r"a\.npz"):
+        ImageSite("a", str(tmp_path / "a.npz"), device="cpu").check()
+    with pytest.raises(ParameterError, match="min_cluster_size"):
+        ImageSite("a", data, min_cluster_size=0)
+    for device in ("gpu7", "cuda:99"):
+        with pytest.raises(ParameterError, match="device of DeepFeCA"):
+            ImageSite("a", data, device=device).check()
