@@ -31,8 +31,9 @@ from fedjigsaw.bench.studies import Job, studies
 from fedjigsaw.datasets import SOURCES, gaussian_grid
 from fedjigsaw.io.formats import ModelFile, save
 from fedjigsaw.io.rows import read_rows, write_rows
+from fedjigsaw.kernels.backends import default_backend
 from fedjigsaw.kernels.grouping import group_by_radius
-from fedjigsaw.kernels.kmeans import _labels, nearest_centers
+from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.local_solutions import empirical_radii
 from fedjigsaw.messages import Broadcast, Model, Summary
 
@@ -51,7 +52,15 @@ def overhead(
     def bare() -> None:
         with one_thread():
             for name, rows in shards.items():
-                _labels(rows, k, None, 10, 300, 1e-4, stream(0, 0, name))
+                default_backend().labels(
+                    rows,
+                    k,
+                    weights=None,
+                    n_init=10,
+                    max_iter=300,
+                    tol=1e-4,
+                    rng=stream(0, 0, name),
+                )
 
     whole, kernel = [], []
     for _ in range(turns):

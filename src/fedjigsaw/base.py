@@ -22,6 +22,7 @@ from fedjigsaw._typing import Floats, Ints, Rows
 from fedjigsaw._validation import check_data, name_clients, rows_by_client
 from fedjigsaw.engine import Client, Engine, SerialEngine, run_rounds
 from fedjigsaw.errors import DataError, FewerClustersWarning, ParameterError, invalid
+from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import count_distinct, nearest_centers
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary, Transcript
@@ -76,6 +77,9 @@ class FederatedClusterer(
     sends: ClassVar[tuple[str, ...]] = ("radii", "counts", "sse", "tensors")
     # True where raw rows leave the clients: a benchmark, not a federation
     pools_data: ClassVar[bool] = False
+    # where k-means runs: not a parameter of the method, and not copied by `clone`; None is
+    # the default of this machine, see `fedjigsaw.kernels.backends`
+    backend: Backend | None = None
 
     n_clusters: Any
     random_state: Any

@@ -295,15 +295,15 @@ def test_bad_images(small, bad):
 
 def test_clustering_on_the_device_leads_to_the_same_kind_of_run(small, few, monkeypatch):
     """What a GPU does, here on the CPU: k-means by torch at clients and server."""
-    from fedjigsaw.deep.device_kmeans import DeviceSearch
+    from fedjigsaw.deep.device_kmeans import DeviceBackend
 
     images, clients = few
     own = small([6, 4]).fit(images, clients=clients)
-    monkeypatch.setattr(DeepFeCA, "_search", lambda self: DeviceSearch(self.torch_device))
-    brought = small([6, 4]).fit(images, clients=clients)
-    assert np.bincount(brought.model_.tensors["head"]).tolist() == [6, 4]
-    assert brought.states_[-1]["loss"] == pytest.approx(own.states_[-1]["loss"], rel=0.2)
-    assert not same(own, brought)
+    monkeypatch.setattr(DeepFeCA, "_backend", lambda self: DeviceBackend(self.torch_device))
+    on_device = small([6, 4]).fit(images, clients=clients)
+    assert np.bincount(on_device.model_.tensors["head"]).tolist() == [6, 4]
+    assert on_device.states_[-1]["loss"] == pytest.approx(own.states_[-1]["loss"], rel=0.2)
+    assert not same(own, on_device)
 
 
 def test_a_round_clusters_and_labels_by_one_view_and_the_next_by_another(small):

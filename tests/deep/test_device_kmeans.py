@@ -5,53 +5,56 @@ import pytest
 import torch
 
 from fedjigsaw import FeCA, Jigsaw
-from fedjigsaw.deep import device_kmeans as lloyd
-from fedjigsaw.deep.device_kmeans import DeviceSearch, nearest, seed
+from fedjigsaw.deep import device_kmeans
+from fedjigsaw.deep.device_kmeans import DeviceBackend, nearest, seed
 from fedjigsaw.kernels.clouds import settle_clouds
-from fedjigsaw.kernels.kmeans import kmeans, nearest_centers, searching_with
+from fedjigsaw.kernels.kmeans import kmeans, nearest_centers
 
-SEARCH = DeviceSearch(torch.device("cpu"))
+BACKEND = DeviceBackend(torch.device("cpu"))
 
 
-def look(X, k, *, w=None, n_init=5, init=None, spherical=False, rng=0):
-    rng = np.random.default_rng(rng)
-    return SEARCH(np.asarray(X, float), k, w, n_init, 50, 1e-4, rng, init, spherical=spherical)
+def find_labels(X, k, *, dtype=float, weights=None, n_init=5, init=None):
+    return BACKEND.labels(
+        np.asarray(X, dtype),
+        k,
+        weights=weights,
+        n_init=n_init,
+        max_iter=50,
+        tol=1e-4,
+        rng=np.random.default_rng(0),
+        init=init,
+    )
 
 
 def test_two_pairs():
-    labels = look([[0.0], [1.0], [10.0], [11.0]], 2)
+    labels = find_labels([[0.0], [1.0], [10.0], [11.0]], 2)
     assert labels[0] == labels[1] != labels[2] == labels[3]
 
 
 @pytest.mark.filterwarnings("error")
-def test_what_may_not_be_written_to():
+def test_read_only_arrays():
     X, w = np.array([[0], [1], [10], [11]]), np.ones(4, dtype=np.int64)
     for array in (X, w):
         array.setflags(write=False)
-    labels = SEARCH(X, 2, w, 5, 50, 1e-4, np.random.default_rng(0), None, spherical=False)
+    labels = find_labels(X, 2, dtype=None, weights=w)
     assert labels[0] == labels[1] != labels[2] == labels[3]
 
 
 def test_far_from_the_origin():
-    labels = look([[1e6], [1e6 + 1], [1e6 + 10], [1e6 + 11]], 2)
+    labels = find_labels([[1e6], [1e6 + 1], [1e6 + 10], [1e6 + 11]], 2)
     assert labels[0] == labels[1] != labels[2] == labels[3]
 
 
 def test_weights_count_as_repetitions():
     X = np.array([[0.0], [4.0], [6.0]])
-    light, heavy = (look(X, 2, w=np.array(w)) for w in ([1.0, 1, 1], [1.0, 10, 10]))
+    light, heavy = (find_labels(X, 2, weights=np.array(w)) for w in ([1.0, 1, 1], [1.0, 10, 10]))
     assert light[1] == light[2]  # 0.5 * 4 < 0.5 * 16
     assert heavy[0] == heavy[1]  # 10/11 * 16 < 5 * 4
 
 
-def test_spherical_goes_by_angle():
-    labels = look([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]], 2, spherical=True)
-    assert labels[0] == labels[1] != labels[2] == labels[3]
-
-
 def test_given_centers_are_where_it_starts():
     X = [[0.0], [1.0], [10.0], [11.0], [20.0]]
-    labels = look(X, 2, init=np.array([[0.0], [20.0]]))
+    labels = find_labels(X, 2, init=np.array([[0.0], [20.0]]))
     assert labels.tolist() == [0, 0, 1, 1, 1]
 
 
@@ -60,41 +63,27 @@ def test_as_good_as_the_packages_own(k):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(2000, 8)) + 6 * rng.integers(3, size=(2000, 8))
     own = kmeans(X, k, rng=np.random.default_rng(0), n_init=3).inertia
-    with searching_with(SEARCH):
-        brought = kmeans(X, k, rng=np.random.default_rng(0), n_init=3).inertia
-    assert brought < 1.05 * own
+    found = kmeans(X, k, rng=np.random.default_rng(0), n_init=3, backend=BACKEND).inertia
+    assert found < 1.05 * own
 
 
 def test_no_cluster_is_left_empty():
     rng = np.random.default_rng(2)
     X = np.concatenate([np.zeros((500, 2)), rng.normal(size=(80, 2)) + 50])
-    assert len(np.unique(look(X, 70, n_init=1))) >= 60  # 81 different rows
+    assert len(np.unique(find_labels(X, 70, n_init=1))) >= 60  # 81 different rows
 
 
-def test_a_method_clusters_with_the_search_it_is_given():
+def test_a_method_clusters_with_its_backend():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2)) + 50 * rng.integers(2, size=(300, 1))
-    with searching_with(SEARCH):
-        found = FeCA(2, random_state=0).fit(X, clients=np.arange(300) % 3)
+    found = FeCA(2, random_state=0)
+    found.backend = BACKEND
+    found.fit(X, clients=np.arange(300) % 3)
     own = FeCA(2, random_state=0).fit(X, clients=np.arange(300) % 3)
     np.testing.assert_allclose(found.cluster_centers_, own.cluster_centers_)
 
 
-def test_the_search_ends_with_its_block():
-    calls = []
-
-    def search(X, k, *_, spherical):
-        calls.append(k)
-        return np.zeros(len(X), dtype=np.int64)
-
-    X = np.array([[0.0], [1.0]])
-    with searching_with(search):
-        kmeans(X, 1, rng=np.random.default_rng(0))
-    kmeans(X, 1, rng=np.random.default_rng(0))
-    assert calls == [1]
-
-
-def test_nearest_agrees_with_assign(rng):
+def test_nearest_agrees_with_nearest_centers(rng):
     X, centers = rng.normal(size=(50, 4)), rng.normal(size=(7, 4))
     labels, squared = nearest(torch.from_numpy(X).float(), torch.from_numpy(centers).float())
     expected, distances = nearest_centers(X, centers)
@@ -120,40 +109,40 @@ def clouds(rng):
 
 @pytest.mark.parametrize("n_steps", [1, 4, 100])
 def test_clouds_settle_where_the_packages_own_do(rng, monkeypatch, n_steps):
-    monkeypatch.setattr(lloyd, "LOOK_EVERY", 1)
+    monkeypatch.setattr(device_kmeans, "LOOK_EVERY", 1)
     given = clouds(rng)
     own = settle_clouds(*given, max_iter=n_steps)
     for block in (2**26, 35):  # all at once, or seven clouds at a time
-        monkeypatch.setattr(lloyd, "_BLOCK", block)
-        with searching_with(SEARCH):
-            found = settle_clouds(*given, max_iter=n_steps)
+        monkeypatch.setattr(device_kmeans, "_BLOCK", block)
+        found = settle_clouds(*given, max_iter=n_steps, backend=BACKEND)
         np.testing.assert_allclose(found, own, rtol=0, atol=1e-9)
 
 
 def test_lloyd_in_blocks_is_the_same(rng, monkeypatch):
     X = rng.normal(size=(60, 2)) + 20 * rng.integers(3, size=(60, 1))
-    whole = look(X, 3)
-    monkeypatch.setattr(lloyd, "_BLOCK", 21)
-    np.testing.assert_array_equal(look(X, 3), whole)
+    whole = find_labels(X, 3)
+    monkeypatch.setattr(device_kmeans, "_BLOCK", 21)
+    np.testing.assert_array_equal(find_labels(X, 3), whole)
 
 
-def test_a_server_in_a_hurry_solves_with_the_search_it_is_given(rng):
+def test_a_server_without_patience_solves_with_its_backend(rng):
     X = rng.normal(size=(600, 8)) + 6 * rng.integers(3, size=(600, 8))
     calls = []
 
-    class Counting(DeviceSearch):
-        def __call__(self, X, k, w, *args, **kwargs):
-            calls.append(w is not None)
-            return super().__call__(X, k, w, *args, **kwargs)
+    class Counting(DeviceBackend):
+        def labels(self, X, n_clusters, *, weights, **options):
+            calls.append(weights is not None)
+            return super().labels(X, n_clusters, weights=weights, **options)
 
-    def fit(patience):
-        return Jigsaw(40, patience=patience, random_state=0).fit(X, clients=np.arange(600) % 3)
+    def fit(patience, backend=None):
+        jigsaw = Jigsaw(40, patience=patience, random_state=0)
+        jigsaw.backend = backend
+        return jigsaw.fit(X, clients=np.arange(600) % 3).objective_
 
-    own = fit(0).objective_
-    with searching_with(Counting(torch.device("cpu"))):
-        brought = fit(0).objective_
-        assert calls == [False] * 3 + [True]  # three clients, and the server's weighted centers
-        assert fit(0).objective_ == brought
-        fit(5)
-        assert sum(calls) == 2  # the server's own search leaves local optima; that one does not
-    assert brought < 1.02 * own
+    counting = Counting(torch.device("cpu"))
+    own, found = fit(0), fit(0, counting)
+    assert calls == [False] * 3 + [True]  # three clients, and the server's weighted centers
+    assert fit(0, counting) == found
+    fit(5, counting)
+    assert sum(calls) == 2  # only the server's own search leaves local optima
+    assert found < 1.02 * own

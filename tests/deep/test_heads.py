@@ -11,7 +11,6 @@ from threadpoolctl import threadpool_info
 
 from fedjigsaw.deep import heads
 from fedjigsaw.errors import DataError, MessageError
-from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.messages import Broadcast, Model, Summary
 
 
@@ -54,7 +53,9 @@ def test_heads_run_side_by_side_with_streams_of_their_own():
         assert {pool["num_threads"] for pool in threadpool_info()} == {1}
         return head, int(rng.integers(2**60))
 
-    first, again = (heads.for_each(work, 3, np.random.default_rng(0), None) for _ in range(2))
+    first, again = (
+        heads.for_each(work, 3, np.random.default_rng(0), sequential=False) for _ in range(2)
+    )
     assert first == again
     assert [head for head, _ in first] == [0, 1, 2]
     assert len({draw for _, draw in first}) == 3
@@ -83,24 +84,13 @@ def test_one_thread_for_all_heads_until_the_last_is_done():
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(heads, "one_thread_inside", noted)
-        found = heads.for_each(work, 2, np.random.default_rng(0), None)
+        found = heads.for_each(work, 2, np.random.default_rng(0), sequential=False)
     assert found == [None, {1}]
     assert threads() == before
 
 
-def test_all_heads_search_with_what_is_brought():
-    def search(X, k, *_, spherical):
-        return np.zeros(len(X), dtype=np.int64)
-
-    def work(head, rng):
-        return len(kmeans(np.array([[0.0], [1.0], [9.0]]), 2, rng=rng).centers)
-
-    assert heads.for_each(work, 2, np.random.default_rng(0), search) == [1, 1]
-    assert heads.for_each(work, 2, np.random.default_rng(0), None) == [2, 2]
-
-
-def test_where_a_search_is_brought_nothing_runs_side_by_side():
-    """Neither heads nor lanes: a GPU does what one thread orders sooner than what several do."""
+def test_sequential_heads_never_run_at_the_same_time():
+    """Neither do the heads of several lanes."""
     inside, alone, seen = Lock(), [], []
 
     def work(head, rng):
@@ -112,14 +102,14 @@ def test_where_a_search_is_brought_nothing_runs_side_by_side():
         return head
 
     def lane(_):
-        return heads.for_each(work, 3, np.random.default_rng(0), lambda *_, **__: None)
+        return heads.for_each(work, 3, np.random.default_rng(0), sequential=True)
 
     with ThreadPoolExecutor(4) as lanes:
         assert list(lanes.map(lane, range(4))) == [[0, 1, 2]] * 4
     assert alone == [True] * 12
     by_lane = {thread: {d for t, d in seen if t == thread} for thread, _ in seen}
     usual = heads.for_each(
-        lambda _, rng: int(rng.integers(2**60)), 3, np.random.default_rng(0), None
+        lambda _, rng: int(rng.integers(2**60)), 3, np.random.default_rng(0), sequential=False
     )
     assert all(draws == set(usual) for draws in by_lane.values())
 
@@ -129,4 +119,4 @@ def test_an_error_in_a_head_comes_through():
         raise DataError(f"head {head}")
 
     with pytest.raises(DataError, match="head 0"):
-        heads.for_each(work, 2, np.random.default_rng(0), None)
+        heads.for_each(work, 2, np.random.default_rng(0), sequential=False)

@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
-from threadpoolctl import threadpool_info
 
-from fedjigsaw._threads import one_thread
-from fedjigsaw.errors import DataError, ExtraError, ParameterError
-from fedjigsaw.kernels.kmeans import backend, coordinate_order, kmeans, nearest_centers
+from fedjigsaw.errors import DataError
+from fedjigsaw.kernels.kmeans import coordinate_order, kmeans, nearest_centers
 
 
 def blobs(rng, k=4, n=200, d=3, spread=0.05):
@@ -104,64 +102,13 @@ class TestLaws:
         assert (centers == sort_rows(centers)).all()
 
 
-class TestSpherical:
-    def test_by_hand(self, rng):
-        X = np.array([[1.0, 0.1], [20.0, -2.0], [0.1, 3.0], [-0.2, 6.0]])
-        found = kmeans(X, 2, rng=rng, spherical=True)
-        assert found.labels[0] == found.labels[1] != found.labels[2] == found.labels[3]
-        assert np.linalg.norm(found.centers, axis=1) == pytest.approx(1)
-
-    def test_length_of_rows_does_not_matter(self, rng):
-        X = blobs(rng) - 0.5
-        longer = X * rng.uniform(0.1, 10, size=(len(X), 1))
-        a, b = (kmeans(Y, 4, rng=np.random.default_rng(0), spherical=True) for Y in (X, longer))
-        assert a.centers == pytest.approx(b.centers)
-
-    def test_weights_count(self):
-        X = np.array([[1.0, 0.0], [0.0, 1.0]])
-        found = kmeans(
-            X, 1, rng=np.random.default_rng(0), weights=np.array([3.0, 4.0]), spherical=True
-        )
-        assert found.centers[0] == pytest.approx([0.6, 0.8])
-
-    def test_a_center_is_the_direction_of_its_rows(self, rng):
-        X = rng.normal(size=(300, 5))
-        found = kmeans(X, 6, rng=rng, spherical=True, n_init=3, tol=0)
-        unit = X / np.linalg.norm(X, axis=1, keepdims=True)
-        for i, center in enumerate(found.centers):
-            direction = unit[found.labels == i].sum(axis=0)
-            assert center == pytest.approx(direction / np.linalg.norm(direction))
-        assert (found.labels == (unit @ found.centers.T).argmax(axis=1)).all()
-
-    def test_restarts_pay(self, rng):
-        X = rng.normal(size=(300, 4))
-        one, many = (
-            np.mean(
-                [
-                    kmeans(X, 12, rng=np.random.default_rng(s), spherical=True, n_init=n).inertia
-                    for s in range(8)
-                ]
-            )
-            for n in (1, 15)
-        )
-        assert many < one
-
-    def test_opposite_rows_have_a_center_all_the_same(self, rng):
-        found = kmeans(np.array([[1.0, 0.0], [-1.0, 0.0]]), 1, rng=rng, spherical=True)
-        assert np.linalg.norm(found.centers) == pytest.approx(1)
-
-    def test_a_zero_row_has_no_direction(self, rng):
-        with pytest.raises(DataError, match="different from zero; got a zero row 1"):
-            kmeans(np.array([[1.0], [0.0]]), 1, rng=rng, spherical=True)
-
-
 @pytest.mark.parametrize("weights", [[-1.0, 1.0], [0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0], [1.0]])
 def test_bad_weights(rng, weights):
     with pytest.raises(DataError, match="weights of k-means"):
         kmeans(np.zeros((2, 1)), 1, rng=rng, weights=np.array(weights))
 
 
-def test_assign_agrees_with_all_distances(rng):
+def test_nearest_centers_agree_with_all_distances(rng):
     X, centers = rng.normal(size=(500, 7)), rng.normal(size=(9, 7))
     labels, distances = nearest_centers(X, centers)
     every = np.linalg.norm(X[:, None] - centers, axis=2)
@@ -169,19 +116,19 @@ def test_assign_agrees_with_all_distances(rng):
     assert distances == pytest.approx(every.min(axis=1))
 
 
-def test_assign_is_exact_far_from_the_origin():
+def test_nearest_centers_are_exact_far_from_the_origin():
     X = np.array([[1e9], [1e9 + 3]])
     labels, distances = nearest_centers(X, X + 1)
     assert labels.tolist() == [0, 1]
     assert distances.tolist() == [1.0, 1.0]
 
 
-def test_assign_is_exact_for_centers_of_very_different_size():
+def test_nearest_centers_are_exact_for_centers_of_very_different_size():
     X = np.array([[0.0], [1e-3], [1e9]])
     assert nearest_centers(X, X)[0].tolist() == [0, 1, 2]
 
 
-def test_assign_works_in_blocks(rng, monkeypatch):
+def test_nearest_centers_in_blocks(rng, monkeypatch):
     X, centers = rng.normal(size=(1000, 3)), rng.normal(size=(4, 3))
     whole = nearest_centers(X, centers)
     monkeypatch.setattr(
@@ -190,35 +137,6 @@ def test_assign_works_in_blocks(rng, monkeypatch):
     parts = nearest_centers(X, centers)
     assert (whole[0] == parts[0]).all()
     assert (whole[1] == parts[1]).all()
-
-
-class TestBackend:
-    def test_is_chosen_by_the_environment(self, monkeypatch):
-        monkeypatch.setenv("FEDJIGSAW_BACKEND", "sklearn")
-        assert backend() == "sklearn"
-        monkeypatch.setenv("FEDJIGSAW_BACKEND", "fastest")
-        with pytest.raises(ParameterError, match="FEDJIGSAW_BACKEND of the environment"):
-            backend()
-
-    def test_auto_takes_what_is_there(self, monkeypatch):
-        def missing():
-            raise ImportError
-
-        monkeypatch.delenv("FEDJIGSAW_BACKEND", raising=False)
-        monkeypatch.setattr("fedjigsaw.kernels.kmeans._intelex_kmeans", missing)
-        assert backend() == "sklearn"
-        monkeypatch.setenv("FEDJIGSAW_BACKEND", "intelex")
-        with pytest.raises(ExtraError, match=r"pip install 'fedjigsaw\[fast\]'"):
-            backend()
-        monkeypatch.delenv("FEDJIGSAW_BACKEND")
-        monkeypatch.setattr("fedjigsaw.kernels.kmeans._intelex_kmeans", lambda: KMeans)
-        assert backend() == "intelex"
-
-    def test_one_thread_and_back(self):
-        before = [library["num_threads"] for library in threadpool_info()]
-        with one_thread():
-            assert all(library["num_threads"] == 1 for library in threadpool_info())
-        assert [library["num_threads"] for library in threadpool_info()] == before
 
 
 @pytest.mark.usefixtures("backend")

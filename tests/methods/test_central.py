@@ -24,7 +24,7 @@ def test_parameters_reach_the_search(monkeypatch):
 
     monkeypatch.setattr(central, "kmeans", spy)
     CentralKMeans(2, n_init=3, max_iter=7, tol=0.5).fit([[0.0], [1.0], [9.0]])
-    del seen["rng"]
+    del seen["rng"], seen["backend"]
     assert seen == {"n_clusters": 2, "n_init": 3, "max_iter": 7, "tol": 0.5}
 
 

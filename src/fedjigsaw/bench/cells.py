@@ -22,7 +22,8 @@ from fedjigsaw._typing import Ints
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.errors import FewerClustersWarning, ParameterError, invalid
 from fedjigsaw.io.tables import open_table
-from fedjigsaw.kernels.kmeans import backend, cluster_means, nearest_centers
+from fedjigsaw.kernels.backends import default_backend
+from fedjigsaw.kernels.kmeans import cluster_means, nearest_centers
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.methods import make
 from fedjigsaw.methods.jigsaw import k_curve_of
@@ -264,7 +265,11 @@ MEASURES: dict[str, Callable[[FederatedClusterer, datasets.Dataset, Ints], dict[
 @cache
 def origin() -> dict[str, Any]:
     """Where a row comes from: version, commit (with a + if the code differs), k-means backend."""
-    return {"version": fedjigsaw.__version__, "commit": _commit(), "backend": backend()}
+    return {
+        "version": fedjigsaw.__version__,
+        "commit": _commit(),
+        "backend": default_backend().name,
+    }
 
 
 def _commit() -> str | None:

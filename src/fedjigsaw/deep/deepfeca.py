@@ -31,7 +31,7 @@ from fedjigsaw._validation import rows_by_client
 from fedjigsaw.base import EngineFactory
 from fedjigsaw.deep import heads, server
 from fedjigsaw.deep.deepcluster import Prototypes
-from fedjigsaw.deep.device_kmeans import DeviceSearch
+from fedjigsaw.deep.device_kmeans import DeviceBackend
 from fedjigsaw.deep.images import check_images
 from fedjigsaw.deep.parameters import DeepParameters, Step
 from fedjigsaw.deep.state import State, describe
@@ -278,13 +278,17 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
     ) -> Summary:
         """The clusterer's own summary of the projections, for every head."""
         rows = z.double().cpu().numpy()
+        backend = self._backend()
 
         def summarize(head: int, own: np.random.Generator) -> Summary:
             inner = heads.inner_broadcast(broadcast, step.turn, head)
-            part = self.make_clusterer(head).summarize(rows, inner, own)
+            clusterer = self.make_clusterer(head)
+            clusterer.backend = backend
+            part = clusterer.summarize(rows, inner, own)
             return merge_small(part, self.min_cluster_size) if self.min_cluster_size > 1 else part
 
-        return heads.pack(heads.for_each(summarize, len(self.sizes), rng, self._search()))
+        sequential = backend is not None
+        return heads.pack(heads.for_each(summarize, len(self.sizes), rng, sequential=sequential))
 
     def _train(
         self,
@@ -366,17 +370,20 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
     ) -> Model:
         """The clusterer's own aggregation, for every head."""
         by_client = [heads.unpack(summary, len(self.sizes)) for summary in summaries]
+        backend = self._backend()
 
         def aggregate(head: int, own: np.random.Generator) -> Model:
             parts = [one[head] for one in by_client]
             inner = heads.inner_broadcast(broadcast, step.turn, head)
-            found = self.make_clusterer(head).aggregate(parts, inner, own)
+            clusterer = self.make_clusterer(head)
+            clusterer.backend = backend
+            found = clusterer.aggregate(parts, inner, own)
             if not self.reseed or step.turn < self._turns - 1:
                 return found
             received = np.concatenate([part.centers for part in parts])
             return server.fill_up(found, received, self.sizes[head])
 
-        models = heads.for_each(aggregate, len(self.sizes), rng, self._search())
+        models = heads.for_each(aggregate, len(self.sizes), rng, sequential=backend is not None)
         centers, tensors = heads.pack_models(models)
         kept = {n: a for n, a in model.tensors.items() if not n.startswith(("inner.", "report."))}
         return self._model(centers, {**kept, **tensors})
@@ -443,10 +450,10 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         start = partial(own_stream, self.torch_device)
         return ThreadEngine(clients, n_threads=self.lanes, start=start)
 
-    def _search(self) -> DeviceSearch | None:
-        """k-means on the GPU; a CPU has the package's own."""
+    def _backend(self) -> DeviceBackend | None:
+        """The k-means backend of the clusterers: the GPU, or None for the default on a CPU."""
         device = self.torch_device
-        return DeviceSearch(device) if device.type == "cuda" else None
+        return DeviceBackend(device) if device.type == "cuda" else None
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()

@@ -1,9 +1,8 @@
 """k-means on the device: Lloyd's iterations as products of matrices.
 
-It plugs into :func:`fedjigsaw.kernels.kmeans.searching_with`, so that every method of the
-package clusters on the GPU without knowing of it. A GPU is waited for as rarely as can be: while it
-computes, the next operations are lined up, so a question such as "has it settled?" is asked every
-few iterations.
+A :class:`DeviceBackend` implements :class:`fedjigsaw.kernels.backends.CloudBackend`: a method whose
+attribute `backend` is set to one clusters on the GPU. Work is queued while the GPU computes, and
+reading a result back waits for the whole queue, so convergence is tested only every few iterations.
 """
 
 import math
@@ -11,7 +10,6 @@ import math
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.clouds import TOL
@@ -21,44 +19,47 @@ LOOK_EVERY = 5  # iterations between two looks at whether they may end
 _BLOCK = 2**26  # numbers of a block of the table rows x centers
 
 
-class DeviceSearch:
-    """A search for clusters that runs on `device` in single precision."""
+class DeviceBackend:
+    """k-means on `device`, in single precision."""
+
+    name = "device"
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
 
-    def __call__(
+    def labels(
         self,
         X: Floats,
-        k: int,
-        w: Floats | None,
+        n_clusters: int,
+        *,
+        weights: Floats | None,
         n_init: int,
         max_iter: int,
         tol: float,
         rng: np.random.Generator,
-        init: Floats | None,
-        /,
-        *,
-        spherical: bool,
+        init: Floats | None = None,
     ) -> Ints:
-        """The label of each row in the best of `n_init` restarts."""
+        """See :meth:`fedjigsaw.kernels.backends.Backend.labels`."""
         generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**63)))
         exact = self._exact(X)
-        middle = exact.mean(dim=0) * (not spherical)
+        middle = exact.mean(dim=0)
         rows = (exact - middle).float()
-        weights = torch.ones(len(X), device=self.device) if w is None else self._exact(w).float()
+        if weights is None:
+            w = torch.ones(len(X), device=self.device)
+        else:
+            w = self._exact(weights).float()
         # weighted rows are centers that others found, one of a kind from each: chance misses kinds
-        careful = k <= CAREFUL_SEEDS or w is not None
+        careful = n_clusters <= CAREFUL_SEEDS or weights is not None
         stop = tol * rows.var(dim=0, unbiased=False).mean()
         best, least = torch.zeros(len(X), dtype=torch.long, device=self.device), math.inf
         for _ in range(n_init if init is None else 1):
             if init is None:
-                centers = seed(rows, k, weights, generator, careful=careful)
+                centers = seed(rows, n_clusters, w, generator, careful=careful)
             else:
                 centers = (self._exact(init) - middle).float()
-            centers = _lloyd(rows, centers, weights, max_iter, stop, spherical)
+            centers = _lloyd(rows, centers, w, max_iter, stop)
             labels, distances = nearest(rows, centers)
-            inertia = float(distances @ weights)
+            inertia = float(distances @ w)
             if inertia < least:
                 best, least = labels, inertia
         found: Ints = best.cpu().numpy()
@@ -139,13 +140,11 @@ def nearest(rows: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat([p.indices for p in parts]), squared.clamp_(min=0)
 
 
-def _lloyd(
-    rows: Tensor, centers: Tensor, weights: Tensor, max_iter: int, stop: Tensor, spherical: bool
-) -> Tensor:
+def _lloyd(rows: Tensor, centers: Tensor, weights: Tensor, max_iter: int, stop: Tensor) -> Tensor:
     for i in range(max_iter):
         before = centers
         sums, counts = _sums(rows, before, weights)
-        means = F.normalize(sums) if spherical else sums / counts.clamp(min=1e-30)[:, None]
+        means = sums / counts.clamp(min=1e-30)[:, None]
         empty = counts <= 0
         centers = torch.where(empty[:, None], before, means)
         if (i + 1) % LOOK_EVERY and i + 1 < max_iter:

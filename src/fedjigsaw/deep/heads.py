@@ -15,11 +15,10 @@ import numpy as np
 from fedjigsaw._threads import one_thread, one_thread_inside
 from fedjigsaw._typing import Floats
 from fedjigsaw.errors import MessageError, invalid
-from fedjigsaw.kernels.kmeans import Search, searching_with
 from fedjigsaw.messages import Broadcast, Model, Summary, Tensors
 
 OPTIONAL = ("radii", "counts", "sse")
-_ORDERING = Lock()  # held while heads are clustered with a search that was brought
+_ORDERING = Lock()  # held while heads are clustered on a GPU
 T = TypeVar("T")
 
 
@@ -27,13 +26,13 @@ def for_each(
     work: Callable[[int, np.random.Generator], T],
     n_heads: int,
     rng: np.random.Generator,
-    search: Search | None,
+    *,
+    sequential: bool,
 ) -> list[T]:
     """Do the same for all heads, each with a random stream of its own.
 
-    On a CPU they run side by side. A GPU that was brought as `search` does what one thread orders
-    sooner than what several do: those spend more time waiting for each other. So there, heads go
-    one after the other, and so do the lanes that come here.
+    On a CPU, heads run in parallel. On a GPU, concurrent launches from several threads were slower:
+    with `sequential`, heads run one after the other, and so do the lanes that call this function.
     """
 
     def alone(head: int, own: np.random.Generator) -> T:
@@ -41,8 +40,8 @@ def for_each(
             return work(head, own)
 
     streams = list(enumerate(rng.spawn(n_heads)))
-    if search is not None:
-        with _ORDERING, one_thread(), searching_with(search):
+    if sequential:
+        with _ORDERING, one_thread():
             return [work(head, own) for head, own in streams]
     with one_thread(), ThreadPoolExecutor(n_heads) as pool:
         running = [pool.submit(alone, head, own) for head, own in streams]

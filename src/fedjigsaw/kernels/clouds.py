@@ -9,28 +9,24 @@ at a distance h from the plane halfway between its nearest center and the next o
 :math:`\sigma_i \phi(h / \sigma_i)` along the normal of the plane.
 """
 
-from typing import Protocol, runtime_checkable
-
 import numpy as np
 from scipy.special import ndtr
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.kernels.kmeans import blocks, brought_search, label_sums
+from fedjigsaw.kernels.backends import Backend, CloudBackend
+from fedjigsaw.kernels.kmeans import blocks, label_sums
 
 TOL = 1e-5  # ends when the means move by less than this share of the objective
 
 
-@runtime_checkable
-class CloudSearch(Protocol):
-    """A search that was brought to k-means, if it can settle clouds as well."""
-
-    def settle_clouds(
-        self, centers: Floats, counts: Floats, sse: Floats, start: Floats, *, max_iter: int
-    ) -> Floats: ...
-
-
 def settle_clouds(
-    centers: Floats, counts: Floats, sse: Floats, start: Floats, *, max_iter: int = 300
+    centers: Floats,
+    counts: Floats,
+    sse: Floats,
+    start: Floats,
+    *,
+    max_iter: int = 300,
+    backend: Backend | None = None,
 ) -> Floats:
     """Lloyd's iterations over clouds: each is shared by its nearest center and the next one.
 
@@ -38,6 +34,7 @@ def settle_clouds(
     ----------
     centers, counts, sse : the clouds.
     start : shape (k, d), the centers to start from.
+    backend : where to compute, if it can settle clouds; all others compute here.
 
     Returns
     -------
@@ -58,9 +55,8 @@ def settle_clouds(
     widths = np.sqrt(sse / (counts * X.shape[1]))
     if len(found) == 1:
         return np.zeros_like(found) + middle
-    brought = brought_search()
-    if isinstance(brought, CloudSearch):
-        return brought.settle_clouds(X, counts, sse, found, max_iter=max_iter) + middle
+    if isinstance(backend, CloudBackend):
+        return backend.settle_clouds(X, counts, sse, found, max_iter=max_iter) + middle
     one = np.ones(len(X))
     for _ in range(max_iter):
         own, other, squared, h = _bisectors(X, found)

@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import (
     Solution,
     blocks,
-    brought_search,
     label_sums,
     partition_of,
     squared_distances,
@@ -49,6 +49,7 @@ def solve(
     max_iter: int = 300,
     tol: float = 1e-4,
     n_tries: int | None = None,
+    backend: Backend | None = None,
 ) -> Solution:
     """Cluster weighted rows around at most `n_clusters` centers, better than restarts do.
 
@@ -62,6 +63,7 @@ def solve(
         all centers to their means could still gain.
     n_tries : how many moves are tried in vain before the search ends; None goes by the number of
         clusters, 0 makes no moves.
+    backend : where to run Lloyd's iterations if `n_tries` is 0; None runs them here.
 
     Examples
     --------
@@ -71,9 +73,11 @@ def solve(
     ([0.75, 10.5], [4.0, 2.0], 1.25)
     """
     rows, w, inverse = distinct_rows(X, weights)
-    k, brought = min(n_clusters, len(rows)), brought_search()
-    if brought is not None and n_tries == 0:  # Lloyd's iterations are all that is asked for
-        labels = brought(_scaled(rows), k, w, 1, max_iter, tol, rng, None, spherical=False)
+    k = min(n_clusters, len(rows))
+    if backend is not None and n_tries == 0:  # a backend makes no moves
+        labels = backend.labels(
+            _scaled(rows), k, weights=w, n_init=1, max_iter=max_iter, tol=tol, rng=rng
+        )
         return partition_of(X, labels[inverse], weights)
     search = _Search(_scaled(rows), w, rng, max_iter, tol)
     state = search.start(k)

@@ -69,7 +69,13 @@ class CentralKMeans(FederatedClusterer):
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
         """Cluster the pooled rows."""
         solution = kmeans(
-            X, self.n_clusters, rng=rng, n_init=self.n_init, max_iter=self.max_iter, tol=self.tol
+            X,
+            self.n_clusters,
+            rng=rng,
+            n_init=self.n_init,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            backend=self.backend,
         )
         counts = solution.counts.astype(np.int64)
         return Summary(n_samples=len(X), centers=solution.centers, counts=counts)

@@ -116,6 +116,7 @@ class FeCA(FederatedClusterer):
             n_init=self.n_init,
             max_iter=self.max_iter,
             tol=self.tol,
+            backend=self.backend,
         )
         keep = np.arange(len(local.centers))
         if self.refine:

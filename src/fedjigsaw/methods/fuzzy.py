@@ -128,7 +128,8 @@ class FuzzyCMeans(FederatedClusterer):
             return self.make_model(self._draw(summaries, rng))
         if self.version == 2:
             received = np.concatenate([summary.centers for summary in summaries])
-            return self.make_model(kmeans(received, self.n_clusters, rng=rng).centers)
+            found = kmeans(received, self.n_clusters, rng=rng, backend=self.backend)
+            return self.make_model(found.centers)
         return self.make_model(average_by_support(summaries, broadcast.model.centers))
 
     def _draw(self, summaries: Sequence[Summary], rng: np.random.Generator) -> Floats:

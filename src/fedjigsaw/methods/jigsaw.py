@@ -174,6 +174,7 @@ class Jigsaw(FederatedClusterer):
                 n_init=self.n_init,
                 max_iter=self.max_iter,
                 tol=self.tol,
+                backend=self.backend,
             )
         else:
             local = partition_of(X, nearest_centers(X, broadcast.model.centers)[0], np.ones(len(X)))
@@ -214,6 +215,7 @@ class Jigsaw(FederatedClusterer):
             rng=rng,
             max_iter=self.max_iter,
             n_tries=self.patience,
+            backend=self.backend,
         )
         return self._model(received, *self._softened(received, found.centers))
 
@@ -221,7 +223,12 @@ class Jigsaw(FederatedClusterer):
         """The centers where local clusters are clouds, and whose those are; unless that leaves
         one without any."""
         moved = settle_clouds(
-            received.centers, received.counts, received.sse, centers, max_iter=self.max_iter
+            received.centers,
+            received.counts,
+            received.sse,
+            centers,
+            max_iter=self.max_iter,
+            backend=self.backend,
         )
         moved = moved[coordinate_order(moved)]
         labels = nearest_centers(received.centers, moved)[0]

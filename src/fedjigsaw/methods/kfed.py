@@ -108,6 +108,7 @@ class KFed(FederatedClusterer):
             got = f"none for client {name!r}"
             raise ParameterError(invalid("n_local_clusters", "KFed", allowed, got))
         own: Self = clone(self).set_params(n_local_clusters=self.n_local_clusters[name])
+        own.backend = self.backend  # not a parameter: `clone` leaves it behind
         return own
 
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
@@ -115,7 +116,13 @@ class KFed(FederatedClusterer):
         k = self.n_clusters if self.n_local_clusters is None else self.n_local_clusters
         assert not isinstance(k, dict)  # `at_client` has put the client's own number there
         local = cluster_by_projection(
-            X, k, rng=rng, n_init=self.n_init, max_iter=self.max_iter, tol=self.tol
+            X,
+            k,
+            rng=rng,
+            n_init=self.n_init,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            backend=self.backend,
         )
         counts = local.counts.astype(np.int64)
         return Summary(n_samples=len(X), centers=local.centers, counts=counts, sse=local.sse)

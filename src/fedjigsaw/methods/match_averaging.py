@@ -86,7 +86,13 @@ class MatchAveraging(FederatedClusterer):
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
         """The centers of k-means."""
         local = kmeans(
-            X, self.n_clusters, rng=rng, n_init=self.n_init, max_iter=self.max_iter, tol=self.tol
+            X,
+            self.n_clusters,
+            rng=rng,
+            n_init=self.n_init,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            backend=self.backend,
         )
         counts = local.counts.astype(np.int64)
         return Summary(n_samples=len(X), centers=local.centers, counts=counts, sse=local.sse)

@@ -1,0 +1,166 @@
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from fedjigsaw import CentralKMeans, FeCA, FuzzyCMeans, Jigsaw, KFed, MatchAveraging
+from fedjigsaw.errors import ExtraError, ParameterError
+from fedjigsaw.kernels import backends
+from fedjigsaw.kernels.backends import CloudBackend, SklearnBackend, default_backend
+from fedjigsaw.kernels.clouds import settle_clouds
+from fedjigsaw.kernels.kmeans import kmeans
+from fedjigsaw.kernels.solver import solve
+
+X = np.array([[0.0], [1.0], [10.0], [11.0], [20.0]])
+OPTIONS = {"n_init": 3, "max_iter": 300, "tol": 1e-4}
+
+
+class OneCluster:
+    """Puts all rows into one cluster, and records how it was called."""
+
+    name = "one cluster"
+
+    def __init__(self):
+        self.calls = []
+
+    def labels(self, X, n_clusters, **options):
+        self.calls.append({"n_clusters": n_clusters, **options})
+        return np.zeros(len(X), dtype=np.int64)
+
+
+class OneCloud(OneCluster):
+    """Moves every center to the mean of the clouds."""
+
+    def settle_clouds(self, centers, counts, sse, start, *, max_iter):
+        self.calls.append({"max_iter": max_iter})
+        return np.zeros_like(start)
+
+
+class TestDefault:
+    def test_follows_the_environment(self, monkeypatch):
+        monkeypatch.setenv("FEDJIGSAW_BACKEND", "sklearn")
+        assert default_backend().name == "sklearn"
+        monkeypatch.setenv("FEDJIGSAW_BACKEND", "fastest")
+        with pytest.raises(ParameterError, match="FEDJIGSAW_BACKEND of the environment"):
+            default_backend()
+
+    def test_auto_takes_intelex_where_it_is_installed(self, monkeypatch):
+        def missing():
+            raise ImportError
+
+        monkeypatch.delenv("FEDJIGSAW_BACKEND", raising=False)
+        monkeypatch.setattr(backends, "_intelex_kmeans", missing)
+        assert default_backend().name == "sklearn"
+        monkeypatch.setenv("FEDJIGSAW_BACKEND", "intelex")
+        with pytest.raises(ExtraError, match=r"pip install 'fedjigsaw\[fast\]'"):
+            default_backend()
+        monkeypatch.delenv("FEDJIGSAW_BACKEND")
+        monkeypatch.setattr(backends, "_intelex_kmeans", lambda: KMeans)
+        assert default_backend().name == "intelex"
+
+
+@pytest.mark.usefixtures("backend")
+class TestLabels:
+    @pytest.mark.parametrize("weights", [None, np.array([1.0, 1, 1, 1, 2])])
+    def test_of_three_groups(self, rng, weights):
+        labels = default_backend().labels(X, 3, weights=weights, rng=rng, **OPTIONS)
+        assert labels.dtype == np.int64
+        assert labels[0] == labels[1] != labels[2] == labels[3] != labels[4] != labels[0]
+
+    def test_init_gives_the_order_of_the_labels(self, rng):
+        init = np.array([[20.0], [0.0], [10.0]])
+        labels = default_backend().labels(X, 3, weights=None, rng=rng, init=init, **OPTIONS)
+        assert labels.tolist() == [1, 1, 2, 2, 0]
+
+
+def test_intelex_leaves_weighted_rows_to_sklearn(monkeypatch):
+    used = []
+
+    def intelex(k, *, n_jobs, **options):
+        used.append(n_jobs)
+        return KMeans(k, **options)
+
+    monkeypatch.setattr(backends, "_intelex_kmeans", lambda: intelex)
+    for weights in (None, np.ones(5)):
+        rng = np.random.default_rng(0)
+        backends.IntelexBackend().labels(X, 3, weights=weights, rng=rng, **OPTIONS)
+    assert used == [1]
+
+
+class TestExplicit:
+    def test_kmeans_takes_labels_from_its_backend(self, rng):
+        backend = OneCluster()
+        found = kmeans(X, 9, rng=rng, n_init=2, max_iter=7, tol=0.5, backend=backend)
+        assert found.centers.tolist() == [[8.4]]
+        expected = {"n_clusters": 5, "weights": None, "n_init": 2, "max_iter": 7, "tol": 0.5}
+        assert backend.calls == [{**expected, "rng": rng, "init": None}]
+
+    def test_kmeans_without_one_takes_the_default(self, rng, monkeypatch):
+        backend = OneCluster()
+        monkeypatch.setattr("fedjigsaw.kernels.kmeans.default_backend", lambda: backend)
+        assert len(kmeans(X, 3, rng=rng).centers) == 1
+
+    @pytest.mark.parametrize(("n_tries", "n_calls"), [(0, 1), (None, 0), (5, 0)])
+    def test_solve_uses_it_only_without_moves(self, rng, n_tries, n_calls):
+        backend = OneCluster()
+        solve(X, np.ones(5), 2, rng=rng, n_tries=n_tries, backend=backend)
+        assert len(backend.calls) == n_calls
+
+    def test_clouds_settle_with_a_backend_that_can(self):
+        assert isinstance(OneCloud(), CloudBackend)
+        assert not isinstance(SklearnBackend(), CloudBackend)
+        clouds = X, np.ones(5), np.ones(5), X[[0, 4]]
+        moved = settle_clouds(*clouds, max_iter=3, backend=(backend := OneCloud()))
+        assert moved.tolist() == [[8.4], [8.4]]
+        assert backend.calls == [{"max_iter": 3}]
+        own = settle_clouds(*clouds)
+        assert settle_clouds(*clouds, backend=OneCluster()).tolist() == own.tolist()
+
+    @pytest.mark.parametrize(
+        "method",
+        [
+            CentralKMeans(3),
+            FeCA(3),
+            FuzzyCMeans(3, version=2),
+            Jigsaw(3),
+            KFed(3),
+            KFed(3, n_local_clusters={"a": 3}),
+            MatchAveraging(3),
+        ],
+        ids=str,
+    )
+    @pytest.mark.filterwarnings("ignore::fedjigsaw.errors.FewerClustersWarning")
+    def test_methods_pass_theirs_on(self, method):
+        method.backend = OneCluster()
+        method.fit_clients({"a": X})
+        assert method.backend.calls
+        assert "backend" not in method.get_params()
+
+
+def test_warnings_are_suppressed_until_the_last_thread_has_left():
+    """All threads enter before the first one leaves, and leave before the last one warns."""
+    n_threads = 3
+    all_inside, all_others_left = Barrier(n_threads), Barrier(n_threads)
+
+    def work(i):
+        with backends._QUIET:
+            all_inside.wait(10)
+            if i == 0:
+                all_others_left.wait(10)
+                warnings.warn("few distinct rows", ConvergenceWarning, stacklevel=1)
+        if i:
+            all_others_left.wait(10)
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        before = list(warnings.filters)
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(work, range(n_threads)))
+        assert not seen
+        assert warnings.filters == before
+        warnings.warn("few distinct rows", ConvergenceWarning, stacklevel=1)
+        assert len(seen) == 1
