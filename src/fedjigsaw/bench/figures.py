@@ -13,8 +13,8 @@ import numpy as np
 
 from fedjigsaw import methods
 from fedjigsaw.bench import studies
-from fedjigsaw.bench.compare import SPLITS
-from fedjigsaw.bench.pictures import INK, PALE, new_figure
+from fedjigsaw.bench.verdicts import SPLITS
+from fedjigsaw.report.pictures import INK, PALE, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

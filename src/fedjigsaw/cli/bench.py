@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedjigsaw import datasets, partition
-from fedjigsaw.bench import compare, runner
+from fedjigsaw.bench import runner, verdicts
 from fedjigsaw.bench.cells import SPLITS, Cell, deal, fit, origin, over_seeds, own_files, run
 from fedjigsaw.bench.studies import Job, Study, find, jobs_of, studies
 from fedjigsaw.cli._shared import (
@@ -56,7 +56,7 @@ def demo(
     15 Gaussians in the plane, 5000 rows, dealt out to ten clients by Dirichlet(0.3), so that each
     client sees only some of the clusters. No download, a few seconds.
     """
-    from fedjigsaw.bench import pictures
+    from fedjigsaw.report import pictures
 
     check_outputs(picture, rows_file, force=force)
     pictures.check_format(picture.suffix)
@@ -198,7 +198,7 @@ def compare_methods(
 
     Example: fedjigsaw compare bern.csv lyon.parquet oslo.csv --columns age,dose --scale -k 4
     """
-    from fedjigsaw.bench import pictures
+    from fedjigsaw.report import pictures
 
     check_outputs(picture, force=force, inputs=files or [])
     pictures.check_format(picture.suffix)
@@ -292,7 +292,7 @@ def reproduce(
                 study.name: [
                     {"cell": cell, "number": number, "mean": c.mean, "std": c.std, "runs": c.runs}
                     | {"paper": c.published, "verdict": c.verdict}
-                    for (cell, number), c in compare.compare(study, rows[study.name]).items()
+                    for (cell, number), c in verdicts.compare(study, rows[study.name]).items()
                 ]
                 for study in chosen
             }
@@ -410,15 +410,15 @@ def _tell_other_cells(folder: Path, todo: Sequence[Job]) -> None:
 
 def _print_study(study: Study, rows: list[Row]) -> None:
     out.print(f"[bold]{study.name}[/]: {study.about}")
-    for title, table in compare.tables(study, rows).items():
+    for title, table in verdicts.tables(study, rows).items():
         out.print(f"\n{title}")
         out.print(escape(table))
-    counts = compare.count_verdicts(study, rows)
+    counts = verdicts.count_verdicts(study, rows)
     if any(counts.values()):
         told = ", ".join(f"{n} {word}" for word, n in counts.items())
         out.print(
             f"\nOurs (the paper's): {told} "
-            f"({compare.BETTER} better, {compare.WITHIN} within one standard deviation, "
-            f"{compare.WORSE} worse)."
+            f"({verdicts.BETTER} better, {verdicts.WITHIN} within one standard deviation, "
+            f"{verdicts.WORSE} worse)."
         )
     out.print("")

@@ -332,7 +332,7 @@ def _check_once(files: Sequence[Path]) -> None:
 
 
 def _draw_k_curve(content: formats.Content | Scaler, file: Path, picture: Path) -> None:
-    from fedjigsaw.bench import pictures
+    from fedjigsaw.report import pictures
 
     if not isinstance(content, ModelFile):
         raise ParameterError(f"--picture shows how a model's k was chosen; {file} is no model.")

@@ -9,11 +9,11 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from fedjigsaw.bench.pictures import INK, PALE, new_figure
 from fedjigsaw.bench.studies import METHODS as NAMED
 from fedjigsaw.bench.studies import THREE, paper_tables
 from fedjigsaw.io.rows import read_rows
 from fedjigsaw.methods import METHODS
+from fedjigsaw.report.pictures import INK, PALE, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

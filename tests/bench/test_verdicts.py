@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from fedjigsaw.bench import compare
+from fedjigsaw.bench import verdicts
 from fedjigsaw.bench.cells import Cell
 from fedjigsaw.bench.studies import Plan, Study
 
@@ -40,11 +40,11 @@ ROWS = [
     ],
 )
 def test_verdict(number, mean, published, sign):
-    assert compare.verdict(number, mean, published) == sign
+    assert verdicts.verdict(number, mean, published) == sign
 
 
 def test_ours_beside_the_papers():
-    found = compare.compare(STUDY, ROWS)
+    found = verdicts.compare(STUDY, ROWS)
     iid = found["S1/iid/FeCA", "l2"]
     assert (iid.mean, iid.std, iid.runs) == (1.5, 0.5, 2)
     assert iid.text == "1.5 ± 0.5 (1.0 ± 0.5) ✓"
@@ -53,7 +53,7 @@ def test_ours_beside_the_papers():
 
 
 def test_tables():
-    tables = compare.tables(STUDY, ROWS)
+    tables = verdicts.tables(STUDY, ROWS)
     assert list(tables) == ["S1, center distance, l2 / 1e4", "S1, NMI"]
     assert tables["S1, center distance, l2 / 1e4"].splitlines() == [
         "| method      | IID                      | Dirichlet(0.3)          |",
@@ -64,14 +64,14 @@ def test_tables():
 
 
 def test_a_table_that_is_only_half_there():
-    tables = compare.tables(STUDY, ROWS[:2])
+    tables = verdicts.tables(STUDY, ROWS[:2])
     assert tables["S1, NMI"].splitlines()[2:] == ["| FeCA   | 0.96 (0.90) ▲ |"]
-    assert compare.tables(STUDY, []) == {}
+    assert verdicts.tables(STUDY, []) == {}
 
 
 def test_count_verdicts():
-    assert compare.count_verdicts(STUDY, ROWS) == {"better": 2, "within": 1, "worse": 1}
-    assert compare.count_verdicts(replace(STUDY, numbers=()), ROWS) == {
+    assert verdicts.count_verdicts(STUDY, ROWS) == {"better": 2, "within": 1, "worse": 1}
+    assert verdicts.count_verdicts(replace(STUDY, numbers=()), ROWS) == {
         "better": 0,
         "within": 0,
         "worse": 0,

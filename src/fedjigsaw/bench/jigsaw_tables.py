@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw.bench.compare import SPLITS
 from fedjigsaw.bench.studies import SSETS, THREE
+from fedjigsaw.bench.verdicts import SPLITS
 
 Row = Mapping[str, Any]
 OURS = ("FeCA", "Jigsaw", "Jigsaw (detail=4)")

@@ -3,9 +3,9 @@ import builtins
 import pytest
 
 from fedjigsaw import Jigsaw
-from fedjigsaw.bench import pictures
 from fedjigsaw.errors import ExtraError, ParameterError
 from fedjigsaw.methods import METHODS, make
+from fedjigsaw.report import pictures
 
 MAGIC = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 

@@ -1,8 +1,8 @@
 import json
 
-from fedjigsaw.bench import deep_runs as runs_of
-from fedjigsaw.bench.pictures import render
+from fedjigsaw.bench import deep_tables as runs_of
 from fedjigsaw.methods import METHODS
+from fedjigsaw.report.pictures import render
 
 
 def deep_row(rounds, accuracy, **more):
