@@ -13,13 +13,42 @@ SPLITS = {
 
 
 @pytest.mark.parametrize("split", SPLITS.values(), ids=SPLITS.keys())
-def test_every_row_has_one_owner_and_the_seed_decides_who(split):
+def test_every_row_has_one_client_which_depends_on_the_seed(split):
     ids = split(0)
     assert ids.shape == (500,)
     assert set(ids) == set(range(7))
     assert (ids == split(0)).all()
     assert (ids == split(np.random.default_rng(0))).all()
     assert (ids != split(1)).any()
+
+
+OPTIONS = {"alpha": 0.5, "min_size": 3, "shards_per_client": 4}
+
+
+class TestSplit:
+    @pytest.mark.parametrize("name", partition.SPLITS)
+    def test_is_the_function_of_that_name_with_its_options(self, name):
+        expected = {
+            "iid": partition.iid(500, 7, rng=1),
+            "dirichlet": partition.dirichlet(LABELS, 7, alpha=0.5, rng=1, min_size=3),
+            "shards": partition.shards(LABELS, 7, rng=1, shards_per_client=4),
+        }
+        found = partition.split(name, LABELS, 7, rng=1, **OPTIONS)
+        assert (found == expected[name]).all()
+
+    @pytest.mark.parametrize("name", partition.SPLITS)
+    def test_uses_exactly_the_options_that_are_listed(self, name):
+        def ids(**changed):
+            options = {**OPTIONS, **changed}
+            return partition.split(name, LABELS, 7, rng=1, **options).tolist()
+
+        changed = {"alpha": 5.0, "min_size": 50, "shards_per_client": 1}
+        used = {option for option, value in changed.items() if ids(**{option: value}) != ids()}
+        assert used == set(partition.SPLITS[name])
+
+    def test_unknown_name(self):
+        with pytest.raises(ParameterError, match="name of split must be one of 'iid'.*got 'even'"):
+            partition.split("even", LABELS, 7, rng=0)
 
 
 def test_iid_is_even_and_mixes_classes():
@@ -43,7 +72,7 @@ def test_small_alpha_means_few_classes_per_client():
     assert classes_seen(100.0) < 0.2 < classes_seen(0.3) < classes_seen(0.05)
 
 
-def test_dirichlet_proportions_follow_their_law():
+def test_dirichlet_proportions_have_the_right_mean_and_variance():
     """The share of a class that a client gets has mean 1/M and variance (1/M)(1-1/M)/(M alpha+1)."""
     labels = np.zeros(1000, dtype=int)
     shares = np.array(
@@ -57,8 +86,8 @@ def test_dirichlet_proportions_follow_their_law():
     assert shares.var(axis=0) == pytest.approx(0.25 * 0.75 / 3, abs=0.012)
 
 
-def test_rows_of_a_class_are_dealt_at_random():
-    """Not the first rows to the first client: position within a class says nothing."""
+def test_rows_of_a_class_are_assigned_at_random():
+    """The position of a row within its class does not determine its client."""
     labels = np.zeros(2000, dtype=int)
     for ids in (
         partition.dirichlet(labels, 2, alpha=100.0, rng=0),
@@ -108,7 +137,7 @@ def test_shards_are_even():
         (
             lambda: partition.dirichlet([0] * 100, 10, alpha=0.002, rng=0, min_size=10),
             ParameterError,
-            "not met in 10000 draws. Use fewer clients",
+            "not reached in 10000 draws. Use fewer clients",
         ),
         (
             lambda: partition.shards(LABELS, 2, rng=0, shards_per_client=0),

@@ -1,6 +1,7 @@
-"""Ways to deal rows out to clients, for simulations.
+"""Split rows among clients, for simulations.
 
-Each function returns client ids of shape (n_samples,), ready for ``fit(X, clients=ids)``.
+Each function returns client ids of shape (n_samples,), to be passed as ``fit(X, clients=ids)``.
+:func:`split` chooses one of the others by name.
 """
 
 from typing import Any
@@ -10,13 +11,54 @@ import numpy as np
 from fedjigsaw._random import generator
 from fedjigsaw._typing import Ints
 from fedjigsaw.errors import DataError, ParameterError, invalid
-from fedjigsaw.parameters import integer, real
+from fedjigsaw.parameters import integer, one_of, real
 
 MAX_REDRAWS = 10_000
+# names of the splits, and of the options of `split` that each of them uses
+SPLITS: dict[str, tuple[str, ...]] = {
+    "iid": (),
+    "dirichlet": ("alpha", "min_size"),
+    "shards": ("shards_per_client",),
+}
+
+
+def split(
+    name: str,
+    labels: Any,
+    n_clients: int,
+    *,
+    rng: np.random.Generator | int,
+    alpha: float = 0.3,
+    min_size: int = 1,
+    shards_per_client: int = 2,
+) -> Ints:
+    """Split rows among clients by the named split: one of the keys of ``SPLITS``.
+
+    For callers that get the name from elsewhere, such as benchmarks and commands. Options that the
+    split does not use are ignored.
+
+    Parameters
+    ----------
+    name : {"iid", "dirichlet", "shards"}
+    labels : array of shape (n_samples,), the class of each row. "iid" uses only their number.
+    alpha, min_size : options of :func:`dirichlet`.
+    shards_per_client : option of :func:`shards`.
+
+    Examples
+    --------
+    >>> split("iid", [0, 0, 1, 1], 2, rng=0).tolist() == iid(4, 2, rng=0).tolist()
+    True
+    """
+    one_of(*SPLITS).check("name", "split", name)
+    if name == "dirichlet":
+        return dirichlet(labels, n_clients, alpha=alpha, rng=rng, min_size=min_size)
+    if name == "shards":
+        return shards(labels, n_clients, rng=rng, shards_per_client=shards_per_client)
+    return iid(len(labels), n_clients, rng=rng)
 
 
 def iid(n_samples: int, n_clients: int, *, rng: np.random.Generator | int) -> Ints:
-    """Deal rows out at random, as evenly as possible.
+    """Split rows at random, as evenly as possible.
 
     Examples
     --------
@@ -30,9 +72,9 @@ def iid(n_samples: int, n_clients: int, *, rng: np.random.Generator | int) -> In
 def dirichlet(
     labels: Any, n_clients: int, *, alpha: float, rng: np.random.Generator | int, min_size: int = 1
 ) -> Ints:
-    r"""Deal each class out in random proportions :math:`p \sim \mathrm{Dir}(\alpha)` over clients.
+    r"""Split each class among clients in random proportions :math:`p \sim \mathrm{Dir}(\alpha)`.
 
-    The smaller `alpha`, the fewer classes a client sees. Proportions are redrawn until every
+    The smaller `alpha`, the fewer classes a client has. Proportions are redrawn until every
     client has at least `min_size` rows.
 
     Examples
@@ -57,13 +99,13 @@ def dirichlet(
         cuts[:, -1] = sizes
         counts = np.diff(cuts, axis=1, prepend=0)
         if counts.sum(axis=0).min() >= min_size:
-            return _deal(classes, counts, rng)
+            return _assign(classes, counts, rng)
     raise ParameterError(
         invalid(
             "min_size",
             "dirichlet",
-            f"within reach for {n_clients} clients and alpha = {alpha:g}",
-            f"{min_size}, not met in {MAX_REDRAWS} draws",
+            f"small enough for {n_clients} clients and alpha = {alpha:g}",
+            f"{min_size}, not reached in {MAX_REDRAWS} draws",
             "Use fewer clients, a larger alpha or a smaller min_size.",
         )
     )
@@ -72,9 +114,9 @@ def dirichlet(
 def shards(
     labels: Any, n_clients: int, *, rng: np.random.Generator | int, shards_per_client: int = 2
 ) -> Ints:
-    """Sort rows by class, cut them into equal shards, and give each client a few at random.
+    """Sort rows by class, cut them into equal shards, and give each client some shards at random.
 
-    A client then sees few classes, however large the data are (McMahan et al., 2017).
+    Each client has few classes, for data of any size (McMahan et al., 2017).
 
     Examples
     --------
@@ -98,8 +140,8 @@ def shards(
     return ids
 
 
-def _deal(classes: Ints, counts: Ints, rng: np.random.Generator) -> Ints:
-    """Give client m ``counts[c, m]`` random rows of each class c."""
+def _assign(classes: Ints, counts: Ints, rng: np.random.Generator) -> Ints:
+    """Return client ids that give client m ``counts[c, m]`` random rows of each class c."""
     ids = np.empty(len(classes), dtype=np.int64)
     for c, row in enumerate(counts):
         members = rng.permutation(np.flatnonzero(classes == c))
