@@ -428,5 +428,5 @@ def test_how_k_was_chosen_as_a_picture(run, tmp_path, monkeypatch):
     run("aggregate", "a.summary", "-k", "auto", "-o", "model")
     run("inspect", "model", "--picture", "k.png")
     assert (tmp_path / "k.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(FedJigsawError, match="is no model"):
+    with pytest.raises(FedJigsawError, match="is not a model"):
         run("inspect", "a.summary", "--picture", "k2.png")

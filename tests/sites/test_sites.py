@@ -541,10 +541,11 @@ class TestCommands:
     def test_ids(self, run, tmp_path):
         run("summarize a.parquet -k 3 -o a.summary")
         run("aggregate a.summary -k 3 -o model")
-        with pytest.raises(ParameterError, match="--id of assign must be different"):
-            run("assign a.parquet --model model -o l.parquet --id label")
         table = pa.parquet.read_table(tmp_path / "a.parquet")
         arrays = np.column_stack([table["x"], table["y"], np.arange(table.num_rows)])
+        np.savez(tmp_path / "b.npz", X=arrays, columns=["x", "y", "label"])
+        with pytest.raises(ParameterError, match="The id column cannot be 'label'"):
+            run("assign b.npz --model model -o l.parquet --id label")
         np.savez(tmp_path / "a.npz", X=arrays, columns=["x", "y", "nr"])
         run("assign a.npz --model model -o l.parquet --id nr")
         assert pa.parquet.read_table(tmp_path / "l.parquet")["nr"].to_pylist()[:3] == [0, 1, 2]

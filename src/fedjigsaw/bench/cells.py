@@ -28,6 +28,7 @@ from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.methods import make
 from fedjigsaw.methods.jigsaw import k_curve_of
 from fedjigsaw.parameters import one_of
+from fedjigsaw.sites import check_once
 
 SPLITS = ("iid", "dirichlet", "shards")
 MEASURED = (
@@ -149,12 +150,8 @@ def own_files(
 
 def _names(files: Sequence[Path]) -> list[str]:
     """What to call each file: its name, with as many folders before it as tell them apart."""
+    check_once(files)
     paths = [path.resolve() for path in files]
-    if len(set(paths)) < len(paths):
-        twice = next(
-            str(file) for file, path in zip(files, paths, strict=True) if paths.count(path) > 1
-        )
-        raise ParameterError(f"{twice} is given twice; every site counts once.")
     n_parts = 1
     while len({path.parts[-n_parts:] for path in paths}) < len(paths):
         n_parts += 1

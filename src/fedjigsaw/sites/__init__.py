@@ -24,6 +24,7 @@ from fedjigsaw.sites.compatibility import (
     check_own,
     reorder,
 )
+from fedjigsaw.sites.labels import write_labels
 from fedjigsaw.sites.preparation import Progress, open_data, prepare, quiet
 from fedjigsaw.sites.score import mean_squared_distance, merge_scores, score
 from fedjigsaw.sites.stats import common_scaler, measure
@@ -49,4 +50,5 @@ __all__ = [
     "reorder",
     "score",
     "summarize",
+    "write_labels",
 ]

@@ -1,0 +1,69 @@
+"""The command that shows what is in a file."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from fedjigsaw.cli._shared import ForceFlag, JsonFlag, check_outputs, out, print_json
+from fedjigsaw.errors import ParameterError
+from fedjigsaw.io import formats
+from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.formats import ModelFile
+from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.report.inspection import MAX_SHOWN, describe
+
+app = typer.Typer()
+
+
+@app.command()
+def inspect(
+    file: Annotated[
+        Path, typer.Argument(help="A file that one of these commands wrote: bern.summary, model.")
+    ],
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            help="For a model made with -k auto: draw how k was chosen. Default: no picture. "
+            "Example: --picture k.svg"
+        ),
+    ] = None,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all", help=f"Show every center and column. Default: the first {MAX_SHOWN}."
+        ),
+    ] = False,
+    force: ForceFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show what is in a file, and what could be inferred from it.
+
+    Example: fedjigsaw inspect bern.summary
+    """
+    check_outputs(picture, force=force, inputs=[file])
+    content: formats.Content | Scaler
+    content = formats.load_scaler(file) if formats.is_json(file) else formats.load_any(file)
+    if picture is not None:
+        _draw_k_curve(content, file, picture)
+    most = sys.maxsize if everything or as_json else MAX_SHOWN
+    lines = describe(content, file.stat().st_size, most=most)
+    if as_json:
+        print_json({"file": str(file), "lines": lines})
+        return
+    for line in lines:
+        out.print(escape(line))
+
+
+def _draw_k_curve(content: formats.Content | Scaler, file: Path, picture: Path) -> None:
+    from fedjigsaw.report import pictures
+
+    if not isinstance(content, ModelFile):
+        raise ParameterError(
+            f"--picture shows how k was chosen for a model; {file} is not a model."
+        )
+    pictures.check_format(picture.suffix)
+    figure = pictures.k_curve(content.model)
+    write_whole(picture, pictures.render(figure, picture.suffix))
