@@ -47,7 +47,7 @@ from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.site import PunctualSite, Site, load_site
 from fedjigsaw.flower.superlink import MAX_REQUEST, Gate, deliver_until_confirmed, take_over
 from fedjigsaw.io import formats
-from fedjigsaw.messages import Broadcast
+from fedjigsaw.messages import Broadcast, Model
 from flower_doubles import LocalGrid, context
 
 
@@ -644,7 +644,7 @@ class TestCommands:
 
 
 def test_a_report_says_who_is_missing(capsys, tmp_path):
-    model = formats.ModelFile(formats.Model([[1.0]], "feca", {}, ("x",)), None, ("bern", "lyon"), 5)
+    model = formats.ModelFile(Model([[1.0]], "feca", {}, ("x",)), None, ("bern", "lyon"), 5)
     round_ = {"number": 0, "bytes_up": {"bern": 8, "lyon": 8}, "failures": {"oslo": "it hung"}}
     transcript = {"rounds": [round_]}
     three = ("bern", "lyon", "oslo")

@@ -563,7 +563,7 @@ class TestCommands:
             whole = run(f"inspect many {words}").stdout
             assert "--all shows them" not in whole
             assert "  24: " in whole
-        with pytest.raises(MessageError, match="what fedjigsaw writes"):
+        with pytest.raises(MessageError, match="not a file of fedjigsaw"):
             run("inspect b.csv")
 
 

@@ -45,7 +45,7 @@ def inspect(
     """
     check_outputs(picture, force=force, inputs=[file])
     content: formats.Content | Scaler
-    content = formats.load_scaler(file) if formats.is_json(file) else formats.load_any(file)
+    content = formats.load_scaler(file) if formats.is_scaler(file) else formats.load_any(file)
     if picture is not None:
         _draw_k_curve(content, file, picture)
     most = sys.maxsize if everything or as_json else MAX_SHOWN

@@ -1,0 +1,133 @@
+"""Bytes of a file <-> a JSON header and plain arrays; limits and checks for files of others."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError
+
+from fedjigsaw._typing import Floats
+from fedjigsaw.errors import MessageError, invalid, unreadable
+from fedjigsaw.messages import MAX_COUNT
+
+FORMAT = 1
+MAX_BYTES = 64 * 2**20
+MAX_HEADER = 2**20
+DTYPES = {"F64", "I64"}
+TENSOR_DTYPES = {*DTYPES, "F32"}
+T = TypeVar("T")
+Header = Mapping[str, Any]
+Arrays = dict[str, np.ndarray]
+
+
+def read_bounded(path: Path) -> bytes:
+    """Read a file, if it is not too large."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise MessageError(unreadable(path, error)) from error
+    if len(content) > MAX_BYTES:
+        raise MessageError(f"{path} is larger than {MAX_BYTES} bytes, the most that is read.")
+    return content
+
+
+def pack(header: Header, arrays: Arrays) -> bytes:
+    """Make the bytes of a safetensors file; the same content gives the same bytes."""
+    # one single key of metadata: safetensors keeps no order among several
+    return safetensors.numpy.save(
+        {name: np.asarray(array, order="C") for name, array in arrays.items()},
+        metadata={"fedjigsaw": json.dumps({"format": FORMAT, **header}, sort_keys=True)},
+    )
+
+
+def unpack(content: bytes) -> tuple[Header, Arrays]:
+    """Split the bytes of a file into header and arrays, of the format that we read."""
+    header = _header(content)
+    check_format(header)
+    try:
+        arrays = safetensors.numpy.load(content)
+    except (SafetensorError, ValueError, TypeError, OverflowError, MemoryError) as error:
+        reason = str(error)[:200]
+        raise MessageError(f"The arrays of the file do not match its header: {reason}.") from error
+    return header, arrays
+
+
+def _header(content: bytes) -> Header:
+    """Read our header from a safetensors file, before any array is read."""
+    length = int.from_bytes(content[:8], "little")
+    if len(content) < 8 or length > min(MAX_HEADER, len(content) - 8):
+        raise MessageError("This is not a file of fedjigsaw, or only a part of one.")
+    try:
+        outer = json.loads(content[8 : 8 + length])
+        described = {name: entry for name, entry in outer.items() if name != "__metadata__"}
+        header = json.loads(outer["__metadata__"]["fedjigsaw"])
+        known = all(
+            entry["dtype"] in (TENSOR_DTYPES if name.startswith("tensor.") else DTYPES)
+            for name, entry in described.items()
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise MessageError("This is a safetensors file of another program.") from error
+    if not isinstance(header, dict) or not known:
+        raise MessageError("The file has arrays of types other than F64 and I64 (tensors: F32).")
+    return header
+
+
+def check_format(header: Header) -> None:
+    """Check the version of the file format."""
+    version = take(header, "format", int)
+    if version != FORMAT:
+        advice = " Install a newer version of fedjigsaw." if version > FORMAT else ""
+        raise MessageError(
+            f"The file has format {version}; this fedjigsaw reads only {FORMAT}.{advice}"
+        )
+
+
+def take(header: Header, name: str, kind: type[T]) -> T:
+    """Take a field of the header, of one JSON type; integers and strings within bounds."""
+    value: Any = header.get(name)
+    good = isinstance(value, kind)
+    if kind is int:
+        good = good and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
+    if kind is str:
+        good = good and _is_plain(value)
+    if not good:
+        words = {"int": f"an integer from 0 to {MAX_COUNT}", "str": "a short printable string"}
+        allowed = words.get(kind.__name__, f"a JSON {kind.__name__}")
+        raise MessageError(invalid(f"header field {name!r}", "the file", allowed, repr(value)[:80]))
+    result: T = value
+    return result
+
+
+def take_names(header: Header, name: str) -> tuple[str, ...]:
+    """Take a list of names from the header."""
+    values = take(header, name, list)
+    if not all(isinstance(value, str) and _is_plain(value) for value in values):
+        allowed = "a list of short printable strings"
+        raise MessageError(
+            invalid(f"header field {name!r}", "the file", allowed, repr(values)[:80])
+        )
+    return tuple(values)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text can neither write over other lines of a terminal nor fill it."""
+    return len(text) <= 1000 and text.isprintable()
+
+
+def take_array(arrays: Arrays, name: str) -> np.ndarray:
+    """Take an array that the file must have."""
+    if name not in arrays:
+        raise MessageError(f"The file has no array {name!r}; it has {', '.join(sorted(arrays))}.")
+    return arrays[name]
+
+
+def take_floats(arrays: Arrays, name: str) -> Floats:
+    """Take an array of float64 that the file must have."""
+    array = take_array(arrays, name)
+    if array.dtype != np.float64:
+        raise MessageError(invalid(name, "the file", "float64", array.dtype))
+    return array

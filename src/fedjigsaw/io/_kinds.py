@@ -1,0 +1,176 @@
+"""Summaries, models, statistics and scores <-> header and arrays: two functions for each kind."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjigsaw._typing import Floats
+from fedjigsaw._validation import check_name
+from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.io._codec import Arrays, Header, take, take_array, take_floats, take_names
+from fedjigsaw.io.contents import ModelFile, Score, SummaryFile
+from fedjigsaw.kernels.scaling import Scaler, Stats
+from fedjigsaw.messages import Model, Summary, Tensors
+
+Parts = tuple[Header, Arrays]
+
+
+def _summary_parts(file: SummaryFile) -> Parts:
+    summary = file.summary
+    header = {
+        "client": summary.client,
+        "n_samples": summary.n_samples,
+        "n_used": file.n_used,
+        "merged": summary.merged,
+        "method": file.method,
+        "params": dict(file.params),
+        "columns": list(file.columns),
+        "scaler": file.scaler and file.scaler.fingerprint,
+        "guard": dict(file.guard),
+        "seed": file.seed,
+    }
+    arrays = {name: getattr(summary, name) for name in ("centers", "radii", "counts", "sse")}
+    arrays = {name: array for name, array in arrays.items() if array is not None}
+    return header, arrays | _tensor_arrays(summary.tensors) | _scaler_arrays(file.scaler)
+
+
+def _summary_from(header: Header, arrays: Arrays) -> SummaryFile:
+    columns = take_names(header, "columns")
+    summary = Summary(
+        n_samples=take(header, "n_samples", int),
+        centers=take_floats(arrays, "centers"),
+        radii=arrays.get("radii"),
+        counts=arrays.get("counts"),
+        sse=arrays.get("sse"),
+        tensors=_tensors_from(arrays),
+        client=check_name(take(header, "client", str)),
+        merged=take(header, "merged", int),
+    )
+    _check_width(summary.centers, columns)
+    return SummaryFile(
+        summary,
+        take(header, "method", str),
+        take(header, "params", dict),
+        columns,
+        _scaler_from(header, columns, arrays),
+        take(header, "guard", dict),
+        take(header, "seed", int),
+        take(header, "n_used", int),
+    )
+
+
+def _model_parts(file: ModelFile) -> Parts:
+    header = {
+        "method": file.model.method,
+        "params": dict(file.model.params),
+        "columns": list(file.columns),
+        "scaler": file.scaler and file.scaler.fingerprint,
+        "clients": list(file.clients),
+        "n_samples": file.n_samples,
+    }
+    if file.partly:
+        header["partly"] = list(file.partly)
+    arrays = {"centers": file.model.centers}
+    return header, arrays | _tensor_arrays(file.model.tensors) | _scaler_arrays(file.scaler)
+
+
+def _model_from(header: Header, arrays: Arrays) -> ModelFile:
+    columns = take_names(header, "columns")
+    centers = take_floats(arrays, "centers")
+    _check_width(centers, columns)
+    method, params = take(header, "method", str), take(header, "params", dict)
+    return ModelFile(
+        Model(centers, method, params, columns, _tensors_from(arrays)),
+        _scaler_from(header, columns, arrays),
+        tuple(check_name(name) for name in take_names(header, "clients")),
+        take(header, "n_samples", int),
+        take_names(header, "partly") if "partly" in header else (),
+    )
+
+
+def _stats_parts(stats: Stats) -> Parts:
+    header = {"client": stats.client, "columns": list(stats.columns), "n_samples": stats.n_samples}
+    return header, {"mean": stats.mean, "sum_of_squares": stats.sum_of_squares}
+
+
+def _stats_from(header: Header, arrays: Arrays) -> Stats:
+    return Stats(
+        take(header, "client", str),
+        take_names(header, "columns"),
+        take(header, "n_samples", int),
+        take_floats(arrays, "mean"),
+        take_floats(arrays, "sum_of_squares"),
+    )
+
+
+def _score_parts(score: Score) -> Parts:
+    header = {"client": score.client, "model": score.model}
+    return header, {"counts": score.counts, "sse": score.sse}
+
+
+def _score_from(header: Header, arrays: Arrays) -> Score:
+    client, model = take(header, "client", str), take(header, "model", str)
+    return Score(client, model, take_array(arrays, "counts"), take_floats(arrays, "sse"))
+
+
+class Kind(NamedTuple):
+    """One kind of file: its class, and the functions that take it apart and put it together."""
+
+    cls: type[Any]
+    parts: Callable[[Any], Parts]
+    build: Callable[[Header, Arrays], Any]
+
+
+KINDS = {
+    "summary": Kind(SummaryFile, _summary_parts, _summary_from),
+    "model": Kind(ModelFile, _model_parts, _model_from),
+    "statistics": Kind(Stats, _stats_parts, _stats_from),
+    "score": Kind(Score, _score_parts, _score_from),
+}
+
+
+def kind_of(cls: type[Any]) -> str:
+    """Return the name of the kind of file that holds this class."""
+    for name, kind in KINDS.items():
+        if issubclass(cls, kind.cls):
+            return name
+    raise TypeError(f"no file format for {cls.__name__}")
+
+
+# ----------------------------------------------------------------------------------------- parts
+
+
+def _tensor_arrays(tensors: Tensors) -> Arrays:
+    return {f"tensor.{name}": array for name, array in tensors.items()}
+
+
+def _tensors_from(arrays: Arrays) -> dict[str, np.ndarray]:
+    return {
+        name.removeprefix("tensor."): array
+        for name, array in arrays.items()
+        if name.startswith("tensor.")
+    }
+
+
+def _scaler_arrays(scaler: Scaler | None) -> Arrays:
+    if scaler is None:
+        return {}
+    return {"scaler.mean": scaler.mean, "scaler.deviation": scaler.deviation}
+
+
+def _scaler_from(header: Header, columns: tuple[str, ...], arrays: Arrays) -> Scaler | None:
+    if header.get("scaler") is None:
+        return None
+    mean, deviation = (take_floats(arrays, f"scaler.{name}") for name in ("mean", "deviation"))
+    scaler = Scaler(columns, mean, deviation)
+    if scaler.fingerprint != header["scaler"]:
+        allowed = f"{scaler.fingerprint}, that of its arrays"
+        raise MessageError(invalid("scaler", "the file", allowed, repr(header["scaler"])[:80]))
+    return scaler
+
+
+def _check_width(centers: Floats, columns: tuple[str, ...]) -> None:
+    if centers.ndim != 2 or centers.shape[1] != len(columns) or len(set(columns)) < len(columns):
+        allowed = f"different names, one for each coordinate of centers of shape {centers.shape}"
+        raise MessageError(invalid("columns", "the file", allowed, list(columns)[:20]))

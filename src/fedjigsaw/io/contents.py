@@ -1,0 +1,96 @@
+"""What files hold besides scalers and statistics: summaries, models and scores."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.messages import Model, Summary
+
+
+@dataclass(frozen=True)
+class SummaryFile:
+    """A summary, and all that a coordinator must know to aggregate it with others.
+
+    Attributes
+    ----------
+    guard : the rule that the summary passed before it left: min_cluster_size and counts.
+    n_used : rows that were clustered; fewer than ``summary.n_samples`` if they were a sample.
+    """
+
+    summary: Summary
+    method: str
+    params: Mapping[str, Any]
+    columns: tuple[str, ...]
+    scaler: Scaler | None
+    guard: Mapping[str, Any]
+    seed: int
+    n_used: int
+
+    def __post_init__(self) -> None:
+        owner = f"client {self.summary.client!r}"
+        if not 1 <= self.n_used <= self.summary.n_samples:
+            allowed = f"from 1 to its rows, {self.summary.n_samples}"
+            raise MessageError(invalid("n_used", owner, allowed, self.n_used))
+        known = {"min_cluster_size": int, "counts": str}
+        if {name: type(value) for name, value in self.guard.items()} != known:
+            allowed = "an integer min_cluster_size and a string counts"
+            raise MessageError(invalid("guard", owner, allowed, repr(dict(self.guard))[:80]))
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A model, the clients that it was made from, and how to scale rows for it.
+
+    Attributes
+    ----------
+    clients : names of the clients that took part.
+    n_samples : their rows, all together.
+    partly : those of the clients that missed at least one round.
+    """
+
+    model: Model
+    scaler: Scaler | None
+    clients: tuple[str, ...]
+    n_samples: int
+    partly: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(set(self.clients)) < len(self.clients):
+            raise MessageError(invalid("clients", "a model", "different", list(self.clients)[:9]))
+        if not set(self.partly) <= set(self.clients):
+            allowed = "some of its clients"
+            raise MessageError(invalid("partly", "a model", allowed, list(self.partly)[:9]))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that the model was made from."""
+        return self.model.feature_names or ()
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """How well a model fits one site's rows: size and summed squared distance per cluster.
+
+    Attributes
+    ----------
+    model : fingerprint of the model's file.
+    """
+
+    client: str
+    model: str
+    counts: Ints
+    sse: Floats
+
+    def __post_init__(self) -> None:
+        # the checks of a summary are just those that are needed here
+        centers = np.zeros((max(1, len(self.counts)), 1))
+        checked = Summary(1, centers, None, self.counts, self.sse, {}, self.client)
+        if not self.client or checked.counts is None or not checked.counts.sum():
+            raise MessageError(
+                invalid("counts", f"client {self.client!r}", "of at least one row", 0)
+            )

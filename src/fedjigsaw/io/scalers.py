@@ -1,0 +1,64 @@
+"""A scaler as a JSON file, which people can read too."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from fedjigsaw._typing import Floats
+from fedjigsaw.errors import FedJigsawError, MessageError, invalid
+from fedjigsaw.io._codec import FORMAT, Header, check_format, read_bounded, take, take_names
+from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.kernels.scaling import Scaler
+
+
+def save_scaler(scaler: Scaler, path: Path) -> None:
+    """Write a scaler as JSON, with every digit."""
+    content = {
+        "format": FORMAT,
+        "kind": "scaler",
+        "fingerprint": scaler.fingerprint,
+        "columns": list(scaler.columns),
+        "mean": scaler.mean.tolist(),
+        "deviation": scaler.deviation.tolist(),
+    }
+    write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def load_scaler(path: Path) -> Scaler:
+    """Read a scaler, within the limits of all other files."""
+    content = read_bounded(path)
+    try:
+        return _decode(json.loads(content))
+    except FedJigsawError as error:
+        raise MessageError(f"{path} cannot be used: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise MessageError(f"{path} cannot be used: it is not JSON.") from error
+
+
+def is_scaler(path: Path) -> bool:
+    """Whether a file starts like a scaler."""
+    return read_bounded(path)[:1] == b"{"
+
+
+def _decode(header: object) -> Scaler:
+    if not isinstance(header, dict) or header.get("kind") != "scaler":
+        raise MessageError("This is not a scaler.")
+    check_format(header)
+    columns = take_names(header, "columns")
+    scaler = Scaler(columns, _numbers(header, "mean"), _numbers(header, "deviation"))
+    if scaler.fingerprint != header.get("fingerprint"):
+        raise MessageError("The fingerprint does not match the numbers: somebody changed the file.")
+    return scaler
+
+
+def _numbers(header: Header, name: str) -> Floats:
+    values = take(header, name, list)
+    strange = [value for value in values if not isinstance(value, (int, float))]
+    if strange:
+        got = repr(strange[0])[:80]
+        raise MessageError(invalid(f"header field {name!r}", "the file", "a list of numbers", got))
+    try:
+        return np.array(values, dtype=np.float64)
+    except OverflowError as error:
+        raise MessageError(invalid(name, "the file", "finite", "too large a number")) from error
