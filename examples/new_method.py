@@ -38,8 +38,10 @@ class KMeansOfCenters(FederatedClusterer):
         self.random_state = random_state
 
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
-        """Run at a client: local centers, and nothing else."""
-        return Summary(n_samples=len(X), centers=kmeans(X, self.n_clusters, rng=rng).centers)
+        """Run at a client: return local centers, with their counts for the client's guard."""
+        local = kmeans(X, self.n_clusters, rng=rng)
+        counts = local.counts.astype(np.int64)
+        return Summary(n_samples=len(X), centers=local.centers, counts=counts)
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator

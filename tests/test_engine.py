@@ -1,3 +1,4 @@
+import importlib.util
 import warnings
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -10,9 +11,9 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from doubles import CountsThreads, DiesOnNegative, FailsOnNegative, ShuffledEngine, TwiceEngine
-from fedjigsaw import Client, FeCA, ProcessEngine, SerialEngine, run_rounds
+from fedjigsaw import Client, FeCA, KFed, ProcessEngine, SerialEngine, run_rounds
 from fedjigsaw.engine import WORKER_DIED, ThreadEngine
-from fedjigsaw.errors import MessageError, ParameterError, QuorumError
+from fedjigsaw.errors import ExtraError, MessageError, ParameterError, QuorumError
 from fedjigsaw.messages import Broadcast, Failure, Model, Summary
 
 
@@ -185,10 +186,24 @@ class TestFailures:
     def test_by_default_all_must_answer(self):
         method = FailsOnNegative(2)
         engine = SerialEngine(clients(method, a=GOOD, b=BAD))
-        words = "at least 2 of 2; got 1 .client 'b' failed: RuntimeError: cannot take"
+        words = "Only 1 of 2 clients answered, .* 2 must .client 'b' failed: RuntimeError: cannot"
         with pytest.raises(QuorumError, match=words) as caught:
             run_rounds(method, engine, seed=0)
         assert isinstance(caught.value.__cause__, RuntimeError)
+
+    @pytest.mark.parametrize("engine", [SerialEngine, ProcessEngine])
+    def test_a_wrong_configuration_raises_as_itself(self, engine):
+        """Not as a quorum that was missed; even if the other client would be enough."""
+        method = KFed(2, n_local_clusters={"a": 1})
+        with pytest.raises(ParameterError, match="has no entry for client 'b'"):
+            method.fit_clients({"a": GOOD, "b": GOOD}, engine=engine, min_clients=1)
+
+    def test_a_missing_package_raises_as_itself(self, monkeypatch):
+        monkeypatch.setenv("FEDJIGSAW_BACKEND", "intelex")
+        if importlib.util.find_spec("sklearnex"):
+            pytest.skip("intelex is installed")
+        with pytest.raises(ExtraError, match="intelex"):
+            FeCA(2).fit(GOOD)
 
     def test_nobody_answers(self):
         method = FailsOnNegative(2)

@@ -32,7 +32,7 @@ def summary(**changes):
         ({"tensors": {"w": [[1.0], [1.0, 2.0]]}}, "tensor 'w'"),
         ({"centers": [[np.nan, 1.0]]}, "centers of client 'a' .* NaN, infinity or a size above"),
         ({"centers": [1.0, 2.0]}, r"got shape \(2,\)"),
-        ({"centers": np.empty((0, 2))}, r"got shape \(0, 2\)"),
+        ({"centers": np.empty((0, 2)), "radii": None}, "'a' has neither centers nor tensors"),
         ({"centers": np.empty((2, 0))}, r"got shape \(2, 0\)"),
         ({"centers": [[1.0], [1.0, 2.0]]}, "centers"),
         ({"centers": [["x"]]}, "centers"),
@@ -140,3 +140,15 @@ def test_transcript_adds_up():
     assert (transcript.bytes_up, transcript.bytes_down, transcript.seconds) == (35, 132, 0.75)
     assert transcript.failures == (failure,)
     assert transcript.to_dict()["rounds"][0]["failures"] == {"c": "gone"}
+
+
+def test_a_summary_of_tensors_alone_needs_no_center():
+    summary = Summary(5, np.empty((0, 2)), tensors={"weights": np.ones(3)})
+    assert summary.centers.shape == (0, 2)
+    assert summary.nbytes == 8 + 24 + 8
+
+
+def test_a_model_gets_names_for_its_columns():
+    model = Model([[1.0, 2.0]])
+    assert model.with_feature_names(None) is model
+    assert model.with_feature_names(["age", "dose"]).feature_names == ("age", "dose")

@@ -10,6 +10,7 @@
 
 from fedjigsaw import datasets, metrics, partition
 from fedjigsaw.base import FederatedClusterer
+from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import Client, Engine, ProcessEngine, SerialEngine, run_rounds
 from fedjigsaw.errors import CountsWarning, FedJigsawError, FewerClustersWarning
 from fedjigsaw.messages import Broadcast, Failure, Model, Summary, Transcript
@@ -19,6 +20,7 @@ from fedjigsaw.methods.fuzzy import FuzzyCMeans
 from fedjigsaw.methods.jigsaw import Jigsaw
 from fedjigsaw.methods.kfed import KFed
 from fedjigsaw.methods.match_averaging import MatchAveraging
+from fedjigsaw.privacy import Guard
 
 __version__ = "0.1.0"
 
@@ -32,8 +34,10 @@ __all__ = [
     "FeCA",
     "FedJigsawError",
     "FederatedClusterer",
+    "FederatedMethod",
     "FewerClustersWarning",
     "FuzzyCMeans",
+    "Guard",
     "Jigsaw",
     "KFed",
     "MatchAveraging",

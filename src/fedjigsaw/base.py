@@ -1,10 +1,8 @@
-"""The estimator that every method is: scikit-learn's API on top of two hooks."""
+"""scikit-learn's API on top of the two halves of a federated method."""
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -20,13 +18,21 @@ from sklearn.utils.validation import check_is_fitted
 from fedjigsaw._random import resolve_seed
 from fedjigsaw._typing import Floats, Ints, Rows
 from fedjigsaw._validation import check_data, name_clients, rows_by_client
-from fedjigsaw.engine import Client, Engine, SerialEngine, run_rounds
-from fedjigsaw.errors import DataError, FewerClustersWarning, ParameterError, invalid
+from fedjigsaw.engine import (
+    NO_GUARD,
+    Client,
+    Engine,
+    SerialEngine,
+    run_rounds,
+    warn_of_fewer_clusters,
+)
+from fedjigsaw.errors import DataError, MessageError, ParameterError, invalid
 from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import count_distinct, nearest_centers
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary, Transcript
-from fedjigsaw.parameters import Rule, check_parameters, one_of
+from fedjigsaw.parameters import Rule, check_parameters, is_integer, one_of
+from fedjigsaw.privacy.guard import Guard
 
 ASSIGN = one_of("nearest", "local")  # the rule for the parameter `assign`
 EngineFactory = Callable[[Sequence[Client]], Engine]
@@ -39,42 +45,45 @@ class FederatedClusterer(
     BaseEstimator,  # type: ignore[misc]
     ABC,
 ):
-    """Base of all methods: write `summarize` and `aggregate`, get `fit`, `predict` and the rest.
+    """Base class of methods that cluster rows.
 
-    A subclass names itself (`method`), lists its parameters in `rules`, and has `n_clusters` and
-    `random_state` among them.
+    A subclass writes `summarize` and `aggregate` and gets `fit`, `predict` and the rest. It sets
+    its name (`method`), lists its parameters in `rules`, and has `n_clusters` and `random_state`
+    among them. It implements :class:`~fedjigsaw.contract.FederatedMethod`.
 
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters_, n_features_in_)
     labels_ : array of shape (n_samples,)
-        Cluster of every row, in the order in which the rows came: that of its nearest center, or,
-        with ``assign="local"``, that of its client's nearest local center.
+        Cluster of every row, in the order of the rows: that of its nearest center or, with
+        ``assign="local"``, that of its client's nearest local center.
     n_clusters_ : int
-        Number of centers found; less than asked for where the summaries held no more.
+        Number of centers found. It is less than asked for if the summaries held no more groups.
     assign_ : str
-        By which of the two rules `labels_` came about.
+        Which of the two rules gave `labels_`, "nearest" or "local".
     inertia_ : float
         Summed squared distance of all rows to their nearest center.
     n_iter_ : int
-        Rounds of communication that the run took.
+        Number of rounds of the run.
     transcript_ : Transcript
-        Who sent how much, who failed and why, and the seed of the run.
+        Bytes sent by each client, failures, and the seed of the run.
     model_ : Model
         What the server made of the summaries.
     summaries_ : tuple of Summary
-        What the clients sent in the last round, in the order of their names: all that left them.
+        What the clients sent in the last round, in the order of their names.
     n_features_in_ : int
-    feature_names_in_ : array of str, where the data had column names.
+    feature_names_in_ : array of str
+        Names of the columns, if the data had names.
     """
 
     method: ClassVar[str]
     rules: ClassVar[Mapping[str, Rule]]
+    data_kind: ClassVar[str] = "rows"
     n_rounds: int = 1
-    # how `labels_` come about; a parameter of every method whose summaries hold local centers
+    # the rule for `labels_`; a parameter of every method whose summaries hold local centers
     assign: str = "nearest"
     # the fields of a summary, besides its centers, that `aggregate` needs: no others are sent
-    sends: ClassVar[tuple[str, ...]] = ("radii", "counts", "sse", "tensors")
+    sends: ClassVar[tuple[str, ...]] = ()
     # True where raw rows leave the clients: a benchmark, not a federation
     pools_data: ClassVar[bool] = False
     # where k-means runs: not a parameter of the method, and not copied by `clone`; None is
@@ -86,7 +95,6 @@ class FederatedClusterer(
 
     cluster_centers_: Floats
     labels_: Ints
-    assign_: str
     n_clusters_: int
     inertia_: float
     n_iter_: int
@@ -96,22 +104,28 @@ class FederatedClusterer(
 
     @property
     def total_rounds(self) -> int:
-        """How often the server asks every client."""
+        """Number of rounds: how often the server asks every client."""
         return self.n_rounds
+
+    @property
+    def assign_(self) -> str:
+        """The rule that gave `labels_`, "nearest" or "local"."""
+        check_is_fitted(self, "model_")
+        return self.assign
 
     @abstractmethod
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
-        """Run at a client: all that may leave it is in what this returns.
+        """Run at a client. Nothing leaves the client but the summary that this returns.
 
-        Give `counts` (and `sse`) along with the centers, so that a guard can merge small clusters;
-        what the server does not need (`sends`) is taken out before the summary leaves.
+        Return `counts` (and `sse`) along with the centers, so that a guard can merge small
+        clusters. What the server does not need (`sends`) is removed before the summary leaves.
         """
 
     @abstractmethod
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
     ) -> Model:
-        """Run at the server: all that it knows are the summaries."""
+        """Run at the server, which knows nothing but the summaries."""
 
     def fit(
         self,
@@ -119,42 +133,54 @@ class FederatedClusterer(
         y: Any = None,
         *,
         clients: Any = None,
+        guard: Guard = NO_GUARD,
         engine: EngineFactory = SerialEngine,
         min_clients: int | None = None,
     ) -> Self:
-        """Cluster rows that are held by several clients.
+        """Cluster rows that several clients hold.
 
         Parameters
         ----------
         X : array of shape (n_samples, n_features)
-        y : ignored; scikit-learn passes it.
-        clients : array of shape (n_samples,), who holds each row
-            Integers or strings; they become the clients' names. None is a single client.
-        engine : where the clients run: `SerialEngine`, `ProcessEngine`, or, for two workers,
+        y : ignored
+            Present for scikit-learn's API.
+        clients : array of shape (n_samples,) or None
+            The client of each row, as integers or strings, which become the clients' names. None
+            is a single client.
+        guard : Guard
+            What may leave a client. The default lets every summary pass; the file workflow and
+            federations use ``Guard()``, which merges centers of fewer than five rows.
+        engine : callable
+            Where the clients run: `SerialEngine`, `ProcessEngine`, or, for two workers,
             ``functools.partial(ProcessEngine, n_jobs=2)``.
-        min_clients : how many clients must answer; None means all.
+        min_clients : int or None
+            Number of clients that must answer. None is all of them.
         """
         self.check()
         owner = f"{type(self).__name__}.fit"
         with self._all_or_nothing():
             rows = check_data(self, X, owner=owner, reset=True)
             members = rows_by_client(len(rows), clients, owner=owner)
-            self._fit(rows, members, engine, min_clients)
-        if self.n_clusters_ < self._n_asked:
-            self._warn_of_fewer(rows)
+            self._fit(rows, members, guard, engine, min_clients)
+        self._warn_of_fewer(rows)
         return self
 
     def fit_clients(
         self,
         shards: Sequence[Any] | Mapping[Any, Any],
         *,
+        guard: Guard = NO_GUARD,
         engine: EngineFactory = SerialEngine,
         min_clients: int | None = None,
     ) -> Self:
-        """Cluster data that already come apart: a list of arrays, or a mapping of id to array.
+        """Cluster data that are already split by client.
 
-        A list is the same as a mapping with the ids "0", "1", and so on. `labels_` follows the
-        shards one after the other.
+        Parameters
+        ----------
+        shards : list of arrays or mapping of id to array
+            The rows of each client. A list is the same as a mapping with the ids "0", "1", and so
+            on. `labels_` follows the shards one after the other.
+        guard, engine, min_clients : as in `fit`
         """
         self.check()
         owner = f"{type(self).__name__}.fit_clients"
@@ -176,19 +202,21 @@ class FederatedClusterer(
             ends = np.cumsum([len(rows) for rows in checked]).tolist()
             blocks = (slice(start, end) for start, end in pairwise([0, *ends]))
             rows = np.concatenate(checked)
-            self._fit(rows, dict(zip(names, blocks, strict=True)), engine, min_clients)
-        if self.n_clusters_ < self._n_asked:
-            self._warn_of_fewer(rows)
+            members: dict[str, Rows] = dict(zip(names, blocks, strict=True))
+            self._fit(rows, members, guard, engine, min_clients)
+        self._warn_of_fewer(rows)
         return self
 
     def predict(self, X: Any, *, clients: Any = None) -> Ints:
-        """Nearest center of each row, or, for rows of known `clients`, as ``assign="local"`` does.
+        """Return the nearest center of each row, or its label by local centers.
 
         Parameters
         ----------
-        clients : array of shape (n_samples,), who holds each row, as in `fit`
-            A row then follows the nearest center that its client sent, to wherever that one went.
-            Rows of clients that took no part in the fit get the nearest center.
+        X : array of shape (n_samples, n_features)
+        clients : array of shape (n_samples,) or None
+            The client of each row, as in `fit`. A row then gets the label of the nearest center
+            that its client sent, as with ``assign="local"``. Rows of clients that took no part in
+            the fit get their nearest center.
         """
         rows = self._known(X, "predict")
         labels, _ = nearest_centers(rows, self.cluster_centers_)
@@ -198,54 +226,55 @@ class FederatedClusterer(
         return labels
 
     def transform(self, X: Any) -> Floats:
-        """Distance of each row to each center."""
+        """Return the distance of each row to each center."""
         return pairwise_distances(self._known(X, "transform"), self.cluster_centers_)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the summed squared distance of the rows to their nearest center."""
+        """Return minus the summed squared distance of the rows to their nearest center."""
         _, distances = nearest_centers(self._known(X, "score"), self.cluster_centers_)
         return -float(distances @ distances)
 
     def check(self) -> None:
-        """Hold the parameters against `rules`; `fit` does this first."""
+        """Check the parameters against `rules`; `fit` does this first."""
         check_parameters(type(self).__name__, self.rules, self.get_params(deep=False))
 
-    @classmethod
-    def label_centers(cls, model: Model, centers: Floats) -> Ints:
-        """Cluster of each local center, and with ``assign="local"`` of the rows around it."""
-        return nearest_centers(centers, model.centers)[0]
-
-    @classmethod
-    def label_locally(cls, model: Model, centers: Floats, rows: Floats) -> tuple[Ints, Ints]:
-        """Cluster of each row of a client, where its nearest local center goes, and which that is.
-
-        On skewed data this uses what the server cannot know: a client that holds few of the
-        clusters has cut them apart without the others in the way.
-        """
-        own = nearest_centers(rows, centers)[0]
-        return cls.label_centers(model, centers)[own], own
+    def check_federated(self) -> None:
+        """Check the parameters for a federation; a method that pools data cannot take part."""
+        self.check()
+        if self.pools_data:
+            allowed = "one that keeps rows at the clients"
+            raise ParameterError(invalid("method", "a federation", allowed, repr(self.method)))
 
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
-        """Refuse, by a MessageError, what a client sent and was not asked for.
+        """Check a summary from a client that is not trusted: it must have centers."""
+        if not len(summary.centers):
+            raise MessageError(
+                f"Client {summary.client!r} sent no centers, which {type(self).__name__} needs."
+            )
 
-        For a server whose clients are not to be trusted. That a summary is well formed, it knows;
-        a method may ask for more.
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        """Make an estimator from named parameters and check it.
+
+        Raise a ParameterError for a name that is not a parameter.
         """
-
-    def label_rule(self, model: Model) -> str:
-        """How `labels_` come about, "nearest" or "local", once the model is known."""
-        return self.assign
-
-    def at_client(self, name: str) -> Self:
-        """The method as this client runs it: the same everywhere, unless a method says else."""
-        return self
+        unknown = sorted(set(settings) - set(cls.rules))
+        if unknown:
+            own = (name for name in cls.rules if name not in ("n_clusters", "random_state"))
+            raise ParameterError(
+                f"{cls.__name__} has no parameter {', '.join(map(repr, unknown))}; "
+                f"it has {', '.join(own)}."
+            )
+        made = cls(**settings)
+        made.check()
+        return made
 
     def make_model(self, centers: Floats, **tensors: np.ndarray) -> Model:
-        """What `aggregate` returns: the centers, signed with this method and its parameters."""
+        """Make the model that `aggregate` returns, with the method's name and parameters."""
         return Model(centers, method=self.method, params=self.configuration(), tensors=tensors)
 
     def configuration(self) -> dict[str, Any]:
-        """The parameters as JSON values; a `random_state` that is not an integer is left out."""
+        """Return the parameters as JSON values, without a `random_state` that is no integer."""
         params = self.get_params(deep=False)
         return {
             name: value.item() if isinstance(value, np.generic) else value
@@ -259,7 +288,7 @@ class FederatedClusterer(
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """A fit that fails leaves the estimator as it was."""
+        """Leave the estimator as it was if the fit fails."""
         before = dict(self.__dict__)
         try:
             yield
@@ -272,20 +301,23 @@ class FederatedClusterer(
         self,
         rows: Floats,
         members: dict[str, Rows],
+        guard: Guard,
         engine: EngineFactory,
         min_clients: int | None,
     ) -> None:
-        if self._n_asked > len(rows):
+        if is_integer(self.n_clusters) and int(self.n_clusters) > len(rows):
             allowed = f"at most the number of rows (n_samples = {len(rows)})"
             raise ParameterError(
                 invalid("n_clusters", type(self).__name__, allowed, self.n_clusters)
             )
+        if not isinstance(guard, Guard):
+            raise ParameterError(invalid("guard", type(self).__name__, "a Guard", repr(guard)))
         if not callable(engine):
             allowed = "a class or function that makes an engine of clients, such as ProcessEngine"
             raise ParameterError(invalid("engine", type(self).__name__, allowed, repr(engine)))
         if self.pools_data:
             members, min_clients = {"pooled": slice(None)}, None
-        clients = [Client(name, rows[held], self.at_client(name)) for name, held in members.items()]
+        clients = [Client(name, rows[held], self, guard) for name, held in members.items()]
         with engine(clients) as running:
             self.model_, self.transcript_, self.summaries_ = run_rounds(
                 self,
@@ -294,40 +326,61 @@ class FederatedClusterer(
                 n_rounds=self.total_rounds,
                 min_clients=min_clients,
             )
-        if hasattr(self, "feature_names_in_"):
-            self.model_ = replace(self.model_, feature_names=tuple(self.feature_names_in_))
+        self.model_ = self.model_.with_feature_names(getattr(self, "feature_names_in_", None))
         self.n_iter_ = len(self.transcript_.rounds)
         self.cluster_centers_ = np.array(self.model_.centers)
         self.n_clusters_ = len(self.cluster_centers_)
         self.labels_, distances = nearest_centers(rows, self.cluster_centers_)
         self.inertia_ = float(distances @ distances)
-        self.assign_ = self.label_rule(self.model_)
         if self.assign_ == "local":
             self._relabel(self.labels_, rows, members)
 
     def _relabel(self, labels: Ints, rows: Floats, members: Mapping[str, Rows]) -> None:
-        """Give rows the labels of their clients' own centers; of others, they stay as they are."""
+        """Replace the labels of rows whose clients sent centers by those of these centers."""
         for summary in self.summaries_:
             if summary.client in members:
                 held = members[summary.client]
-                labels[held] = self.label_locally(self.model_, summary.centers, rows[held])[0]
+                labels[held], _ = local_labels(self.model_, summary.centers, rows[held])
 
     def _warn_of_fewer(self, rows: Floats) -> None:
+        if not is_integer(self.n_clusters) or self.n_clusters_ >= int(self.n_clusters):
+            return
         why = "the summaries held no more groups"
         distinct = count_distinct(rows, at_most=self.n_clusters)
         if distinct < self.n_clusters:
             why = f"the data have only {distinct} distinct row{'s' * (distinct > 1)}"
-        warnings.warn(
-            f"{type(self).__name__} found {self.n_clusters_} of {self.n_clusters} clusters: {why}.",
-            FewerClustersWarning,
-            stacklevel=3,
+        owner = type(self).__name__
+        warn_of_fewer_clusters(
+            self.n_clusters, self.n_clusters_, owner=owner, why=why, stacklevel=3
         )
-
-    @property
-    def _n_asked(self) -> int:
-        """How many clusters were asked for; 0 where the method finds that out itself."""
-        return 0 if self.n_clusters == "auto" else int(self.n_clusters)
 
     @property
     def _n_features_out(self) -> int:
         return self.n_clusters_
+
+
+def local_labels(model: Model, centers: Floats, rows: Floats) -> tuple[Ints, Ints]:
+    """Label a client's rows by its own local centers. Return the labels, and the local centers.
+
+    A row gets the label of its nearest local center. On skewed data this uses what the server
+    cannot know: a client that holds few of the clusters separates them without the others in the
+    way. A local center gets the label of the nearest center of the model or, if the model has a
+    tensor ``chosen`` (k-FED), that of the nearest chosen center.
+
+    Parameters
+    ----------
+    centers : array of shape (k_m, d)
+        Local centers that the client sent.
+    rows : array of shape (n, d)
+        The client's rows.
+
+    Examples
+    --------
+    >>> model = Model([[0.0], [10.0]])
+    >>> labels, own = local_labels(model, np.array([[1.0], [6.0]]), np.array([[2.0], [4.0]]))
+    >>> labels.tolist(), own.tolist()
+    ([0, 1], [0, 1])
+    """
+    own, _ = nearest_centers(rows, centers)
+    labels, _ = nearest_centers(centers, model.tensors.get("chosen", model.centers))
+    return labels[own], own

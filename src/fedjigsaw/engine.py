@@ -1,13 +1,14 @@
-"""Who computes what: clients at their data, a server that sees only summaries.
+"""Clients that hold data, engines that ask them, and the loop of rounds.
 
-The :class:`Engine` is the seam between methods and the world. It has one verb, ``gather``: tell all
-clients the same thing, collect one reply from each. The engines here keep all clients on this
-machine; a real federation offers the same verb over a network. A method cannot tell which of them
-it runs on, and all of them give the same bits.
+An :class:`Engine` is the seam between methods and the world. It has one method, ``gather``: send
+the same broadcast to all clients and collect one reply from each. The engines of this module keep
+all clients on one machine; a real federation does the same over a network
+(:mod:`fedjigsaw.flower`). All engines give the same bits.
 """
 
 import logging
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -15,14 +16,19 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from multiprocessing import get_context
 from time import perf_counter
-from typing import NamedTuple, Protocol, Self
-
-import numpy as np
+from typing import Any, NamedTuple, Protocol, Self
 
 from fedjigsaw._random import stream
 from fedjigsaw._threads import one_thread
-from fedjigsaw._typing import Floats
-from fedjigsaw.errors import MessageError, ParameterError, QuorumError, invalid
+from fedjigsaw.contract import FederatedMethod
+from fedjigsaw.errors import (
+    ExtraError,
+    FewerClustersWarning,
+    MessageError,
+    ParameterError,
+    QuorumError,
+    invalid,
+)
 from fedjigsaw.messages import (
     Broadcast,
     Failure,
@@ -32,12 +38,14 @@ from fedjigsaw.messages import (
     Transcript,
     check_same_width,
 )
-from fedjigsaw.parameters import integer
+from fedjigsaw.parameters import integer, is_integer
 from fedjigsaw.privacy.guard import Guard
 
 logger = logging.getLogger(__name__)
 
 Reply = Summary | Failure
+# errors that say that the run itself is wrong, not that a client failed
+CONFIGURATION_ERRORS = (ParameterError, ExtraError)
 NO_GUARD = Guard(min_cluster_size=1)
 
 WORKER_DIED = (
@@ -46,42 +54,44 @@ WORKER_DIED = (
 )
 
 
-class Method(Protocol):
-    """The two halves of a federated method, and what of a summary its server needs."""
-
-    sends: tuple[str, ...]
-
-    def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
-        """Run at a client: all that leaves it is what this returns."""
-
-    def aggregate(
-        self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
-    ) -> Model:
-        """Run at the server: all that it knows are the summaries."""
-
-
 @dataclass(frozen=True)
 class Client:
-    """One holder of data: in a federation, the only place that sees its rows."""
+    """A client: the only place that sees its own data.
+
+    Parameters
+    ----------
+    id : str
+        Name of the client. Its random stream depends on it.
+    data : array
+        The client's rows, or images.
+    method : FederatedMethod
+    guard : Guard
+        What may leave the client. The default lets every summary pass.
+    """
 
     id: str
-    data: Floats
-    method: Method
+    data: Any
+    method: FederatedMethod
     guard: Guard = NO_GUARD
 
     def answer(self, broadcast: Broadcast) -> Summary:
-        """Summarize the data with this client's own random stream; sign it; send what may leave."""
+        """Summarize the data. Return what the guard lets pass, with the client's name."""
         with one_thread():
             rng = stream(broadcast.seed, broadcast.round, self.id)
-            summary = self.method.summarize(self.data, broadcast, rng)
+            received = replace(broadcast, client=self.id)
+            summary = self.method.summarize(self.data, received, rng)
         return self.guard.apply(summary, client=self.id, needed=self.method.sends)
 
 
 class Engine(Protocol):
-    """The seam: anything that can ask all clients and bring back their replies."""
+    """Anything that can ask all clients and collect their replies."""
 
     def gather(self, broadcast: Broadcast) -> list[Reply]:
-        """Send the broadcast to every client; one reply from each, in any order."""
+        """Send the broadcast to every client. Return one reply from each, in any order.
+
+        An engine whose clients are not to be trusted calls the method's `check_answer` on each
+        summary, and returns a failure instead of a summary that does not pass.
+        """
 
     def __enter__(self) -> Self: ...
 
@@ -89,7 +99,7 @@ class Engine(Protocol):
 
 
 class SerialEngine:
-    """All clients in this process, one after the other."""
+    """Run all clients in this process, one after the other."""
 
     def __init__(self, clients: Sequence[Client]) -> None:
         self.clients = clients
@@ -105,7 +115,7 @@ class SerialEngine:
 
 
 class ProcessEngine:
-    """Clients spread over worker processes, one thread each.
+    """Run clients in worker processes, one thread each.
 
     Workers are spawned, not forked (a fork after threaded k-means can hang), so a script that uses
     this engine needs the usual ``if __name__ == "__main__":``. They live until the engine's
@@ -113,7 +123,9 @@ class ProcessEngine:
 
     Parameters
     ----------
-    n_jobs : number of workers; None takes one per core, and never more than there are clients.
+    clients : sequence of Client
+    n_jobs : int or None
+        Number of workers. None is one per core, and at most one per client.
     """
 
     def __init__(self, clients: Sequence[Client], *, n_jobs: int | None = None) -> None:
@@ -123,7 +135,7 @@ class ProcessEngine:
         self._pool: ProcessPoolExecutor | None = None
 
     def gather(self, broadcast: Broadcast) -> list[Reply]:
-        # a few blocks per worker: little traffic for many small clients, still evenly spread
+        # a few blocks per worker: few messages for many small clients, and still an even load
         size = max(1, len(self.clients) // (4 * self.n_jobs))
         blocks = [self.clients[i : i + size] for i in range(0, len(self.clients), size)]
         futures = [self._submit(block, broadcast) for block in blocks]
@@ -140,7 +152,7 @@ class ProcessEngine:
         return replies + [self._ask_alone(client, broadcast) for client in lost]
 
     def _ask_alone(self, client: Client, broadcast: Broadcast) -> Reply:
-        """Ask once more: a dying worker takes the answers of others down with its own."""
+        """Ask a client again, alone: a worker that died took the answers of others with it."""
         try:
             return self._submit([client], broadcast).result()[0]
         except BrokenProcessPool:
@@ -217,7 +229,7 @@ class ThreadEngine:
 
 
 class Outcome(NamedTuple):
-    """What a run leaves: the model, the record of the run, and the summaries of its last round."""
+    """Result of a run: the model, the transcript, and the summaries of the last round."""
 
     model: Model
     transcript: Transcript
@@ -225,7 +237,7 @@ class Outcome(NamedTuple):
 
 
 def run_rounds(
-    method: Method,
+    method: FederatedMethod,
     engine: Engine,
     *,
     seed: int,
@@ -237,12 +249,20 @@ def run_rounds(
     """Run a federated method: broadcast, gather, aggregate, `n_rounds` times.
 
     Replies are sorted by client name before they are aggregated, so their order of arrival does not
-    matter. A client that fails is recorded; the round goes on if enough others answered.
+    matter. A client that fails is recorded, and the round goes on if enough others answered. A
+    wrong configuration (ParameterError, ExtraError) ends the run with that error.
 
     Parameters
     ----------
-    min_clients : how many clients must answer in every round; None means all of them.
-    first, model : number of the first round and the model so far, to go on with a run that stopped.
+    method : FederatedMethod
+    engine : Engine
+    seed : int
+        Seed of the run.
+    n_rounds : int, default 1
+    min_clients : int or None
+        Number of clients that must answer in every round. None is all of them.
+    first, model : int, Model or None
+        Number of the first round and the model so far, to continue a run that stopped.
     """
     integer(1, or_none=True).check("min_clients", "a run", min_clients)
     integer(1).check("n_rounds", "a run", n_rounds)
@@ -253,8 +273,7 @@ def run_rounds(
         broadcast = Broadcast(number, seed, model)
         replies = sorted(engine.gather(broadcast), key=lambda reply: reply.client)
         summaries = _quorum(replies, min_clients)
-        with one_thread():
-            model = method.aggregate(summaries, broadcast, stream(seed, number))
+        model = aggregate_round(method, summaries, broadcast)
         rounds.append(
             Round(
                 number=number,
@@ -270,8 +289,31 @@ def run_rounds(
     return Outcome(model, Transcript(seed, tuple(rounds)), tuple(summaries))
 
 
+def aggregate_round(
+    method: FederatedMethod, summaries: Sequence[Summary], broadcast: Broadcast
+) -> Model:
+    """Run the server's half of a round. Summaries are aggregated in the order of client names."""
+    ordered = sorted(summaries, key=lambda summary: summary.client)
+    with one_thread():
+        return method.aggregate(ordered, broadcast, stream(broadcast.seed, broadcast.round))
+
+
+def warn_of_fewer_clusters(
+    asked: object,
+    found: int,
+    *,
+    owner: str = "The server",
+    why: str = "the summaries held no more groups",
+    stacklevel: int = 2,
+) -> None:
+    """Warn if a model has fewer clusters than were asked for; "auto" asks for no number."""
+    if is_integer(asked) and found < int(asked):  # type: ignore[call-overload]
+        message = f"{owner} found {found} of {asked} clusters: {why}."
+        warnings.warn(message, FewerClustersWarning, stacklevel=stacklevel + 1)
+
+
 def _quorum(replies: Sequence[Reply], min_clients: int | None) -> list[Summary]:
-    """The summaries, if there are enough of them and they fit together."""
+    """Return the summaries, if there are enough of them and they fit together."""
     needed = len(replies) if min_clients is None else min_clients
     if needed > len(replies) or not replies:
         allowed = f"at most the number of clients asked, {len(replies)}"
@@ -282,11 +324,14 @@ def _quorum(replies: Sequence[Reply], min_clients: int | None) -> list[Summary]:
             raise MessageError(invalid("replies", f"client {name!r}", "one per round", "two"))
     summaries = [reply for reply in replies if isinstance(reply, Summary)]
     failures = [reply for reply in replies if isinstance(reply, Failure)]
+    for failure in failures:
+        if isinstance(failure.cause, CONFIGURATION_ERRORS):
+            raise failure.cause
     if len(summaries) < needed or not summaries:
-        who = "; ".join(f"client {f.client!r} failed: {f.reason}" for f in failures)
-        allowed = f"at least {max(needed, 1)} of {len(replies)}"
+        reasons = "; ".join(f"client {f.client!r} failed: {f.reason}" for f in failures)
         raise QuorumError(
-            invalid("number", "clients that answered", allowed, f"{len(summaries)} ({who})")
+            f"Only {len(summaries)} of {len(replies)} clients answered, but at least "
+            f"{max(needed, 1)} must ({reasons})."
         ) from failures[0].cause
     check_same_width(summaries)
     return summaries
@@ -301,6 +346,12 @@ def _reply(client: Client, broadcast: Broadcast) -> Reply:
 
 
 def _replies(clients: Sequence[Client], broadcast: Broadcast) -> list[Reply]:
-    """Runs in a worker; the exception objects stay there, since not all of them can travel."""
-    replies = (_reply(client, broadcast) for client in clients)
-    return [replace(r, cause=None) if isinstance(r, Failure) else r for r in replies]
+    """Run clients in a worker process."""
+    return [_without_cause(_reply(client, broadcast)) for client in clients]
+
+
+def _without_cause(reply: Reply) -> Reply:
+    """Drop the exception object, which may not survive pickling, unless it is one of ours."""
+    if isinstance(reply, Failure) and not isinstance(reply.cause, CONFIGURATION_ERRORS):
+        return replace(reply, cause=None)
+    return reply

@@ -4,10 +4,10 @@ All messages are frozen and check themselves when made: a message that exists is
 wherever it came from. Arrays inside are private, read-only copies.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,7 +21,7 @@ MAX_COUNT = 2**53  # whole numbers up to here are exact in every format
 
 
 class _Message:
-    """Equality bit by bit, size in bytes, and a pickle that re-runs the checks."""
+    """Base of messages: equality bit by bit, size in bytes, checks again when unpickled."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and all(
@@ -37,25 +37,30 @@ class _Message:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the numbers inside (8 for a scalar), without a file's or network's envelope."""
+        """Bytes of the numbers inside (8 for a scalar), without headers of files or networks."""
         sizes: list[int] = [_size(getattr(self, f.name)) for f in fields(self)]  # type: ignore[arg-type]
         return sum(sizes)
 
 
 @dataclass(frozen=True, eq=False)
 class Summary(_Message):
-    """The one small thing that a client sends.
+    """The one small summary that a client sends in a round.
 
     Parameters
     ----------
-    n_samples : how many rows the client has.
-    centers : array of shape (k_m, d), the client's local centers.
-    radii, counts, sse : arrays of shape (k_m,) or None
-        How far each center reaches, how many rows are nearest to it, and their summed squared
-        distance. A method sends only what its server needs.
-    tensors : further named arrays, for methods that send more than centers.
-    client : the sender's name; ``Client.answer`` signs it.
-    merged : how many centers the client's guard merged into others before sending.
+    n_samples : int
+        Number of rows that the client has.
+    centers : array of shape (k_m, d)
+        Local centers. There may be none, shape (0, d), where a method sends tensors alone.
+    radii, counts, sse : array of shape (k_m,) or None
+        Radius of each local cluster, number of its rows, and their summed squared distance to the
+        center. A method sends only what its server needs.
+    tensors : mapping of str to array
+        Further named arrays, for methods that send more than centers.
+    client : str
+        Name of the sender; ``Client.answer`` sets it.
+    merged : int
+        Number of centers that the client's guard merged into others before sending.
 
     Examples
     --------
@@ -89,6 +94,7 @@ class Summary(_Message):
                 dtype = np.int64 if name == "counts" else np.float64
                 _set(self, name, _per_center(name, values, len(self.centers), owner, dtype))
         _set(self, "tensors", _tensors(self.tensors, owner))
+        _check_not_empty(self, owner)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,11 +103,16 @@ class Model(_Message):
 
     Parameters
     ----------
-    centers : array of shape (k, d), the recovered centers.
-    method : the method's name, as on the command line.
-    params : its parameters, all of them JSON values.
-    feature_names : names of the d columns, where the clients' data had any.
-    tensors : further named arrays.
+    centers : array of shape (k, d)
+        Recovered centers. There may be none, shape (0, d), while a method has only tensors.
+    method : str
+        Name of the method, as on the command line.
+    params : mapping
+        Parameters of the method, all of them JSON values.
+    feature_names : tuple of str or None
+        Names of the d columns, if the clients' data had names.
+    tensors : mapping of str to array
+        Further named arrays.
     """
 
     centers: Floats
@@ -120,15 +131,33 @@ class Model(_Message):
             _set(self, "feature_names", names)
         _set(self, "params", MappingProxyType(dict(self.params)))
         _set(self, "tensors", _tensors(self.tensors, "a model"))
+        _check_not_empty(self, "a model")
+
+    def with_feature_names(self, names: Iterable[str] | None) -> Self:
+        """Return the same model with names for its columns; None leaves it as it is."""
+        return self if names is None else replace(self, feature_names=tuple(names))
 
 
 @dataclass(frozen=True, eq=False)
 class Broadcast(_Message):
-    """What the server tells all clients at the start of a round."""
+    """What the server sends to all clients at the start of a round.
+
+    Parameters
+    ----------
+    round : int
+        Number of the round, counted from 0.
+    seed : int
+        Seed of the run.
+    model : Model or None
+        The model so far; None in the first round.
+    client : str
+        Name of the client that received it; ``Client.answer`` sets it. The server leaves it empty.
+    """
 
     round: int
     seed: int
     model: Model | None = None
+    client: str = ""
 
     def __post_init__(self) -> None:
         for name in ("round", "seed"):
@@ -141,7 +170,7 @@ class Broadcast(_Message):
 
 @dataclass(frozen=True)
 class Failure:
-    """A client's non-answer. `cause` is for the traceback of a failed run; no record keeps it."""
+    """A client that did not answer, and why. No transcript keeps the `cause`."""
 
     client: str
     reason: str
@@ -150,7 +179,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Round:
-    """The record of one round: who sent how many bytes, who failed and why."""
+    """Record of one round: bytes sent by each client, and failures."""
 
     number: int
     bytes_up: Mapping[str, int]
@@ -161,7 +190,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Transcript:
-    """The record of a run: all that crossed the line between clients and server.
+    """Record of a run: what was exchanged between clients and server.
 
     Examples
     --------
@@ -175,7 +204,7 @@ class Transcript:
 
     @property
     def clients(self) -> tuple[str, ...]:
-        """Names of all who answered in at least one round."""
+        """Names of the clients that answered in at least one round."""
         return tuple(sorted({name for r in self.rounds for name in r.bytes_up}))
 
     @property
@@ -212,7 +241,7 @@ class Transcript:
 
 
 def check_same_width(summaries: Sequence[Summary]) -> None:
-    """All clients must have measured the same columns."""
+    """Check that all clients have the same number of columns."""
     first = summaries[0]
     for summary in summaries[1:]:
         if summary.centers.shape[1] != first.centers.shape[1]:
@@ -234,7 +263,7 @@ def _set(message: object, name: str, value: object) -> None:
 
 
 def _frozen(values: Any, dtype: Any = None) -> np.ndarray:
-    """A private, read-only copy; what is one already is shared (weights of networks are large)."""
+    """Return a private, read-only copy. Share an array that is one already: weights are large."""
     if _is_frozen(values) and dtype in (None, values.dtype):
         return values  # type: ignore[no-any-return]
     array = np.array(values, dtype=dtype, order="C")
@@ -252,17 +281,22 @@ def _is_frozen(values: Any) -> bool:
 
 
 def _centers(values: Any, owner: str) -> Floats:
-    allowed = "finite numbers of shape (>= 1 center, >= 1 feature)"
+    allowed = "finite numbers of shape (n_centers, n_features >= 1)"
     try:
         array: Floats = _frozen(values, np.float64)
     except (TypeError, ValueError) as error:
         raise MessageError(invalid("centers", owner, allowed, error)) from error
-    if array.ndim != 2 or 0 in array.shape:
+    if array.ndim != 2 or array.shape[1] == 0:
         raise MessageError(invalid("centers", owner, allowed, f"shape {array.shape}"))
     if not (np.abs(array) <= MAX_MAGNITUDE).all():
         got = f"NaN, infinity or a size above {MAX_MAGNITUDE:g}"
         raise MessageError(invalid("centers", owner, allowed, got))
     return array
+
+
+def _check_not_empty(message: "Summary | Model", owner: str) -> None:
+    if not len(message.centers) and not message.tensors:
+        raise MessageError(f"{owner[:1].upper()}{owner[1:]} has neither centers nor tensors.")
 
 
 def _per_center(name: str, values: Any, n_centers: int, owner: str, dtype: type[Any]) -> np.ndarray:

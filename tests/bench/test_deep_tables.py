@@ -1,7 +1,7 @@
 import json
 
 from fedjigsaw.bench import deep_tables as runs_of
-from fedjigsaw.methods import METHODS
+from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.report.pictures import render
 
 
@@ -159,6 +159,6 @@ def test_accuracy_over_rounds():
     assert len(lines) == 3
     assert list(lines[0].get_ydata()) == [63.7, 63.7]  # the paper's
     assert lines[1].get_xydata().tolist() == [[5, 50.0], [10, 62.5]]
-    assert lines[1].get_color() == METHODS["feca"].color
+    assert lines[1].get_color() == CLUSTERERS["feca"].color
     again = runs_of.accuracy_over_rounds(runs)
     assert render(drawn, ".svg") == render(again, ".svg")

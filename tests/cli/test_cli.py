@@ -11,7 +11,7 @@ import pytest
 from fedjigsaw import __version__, datasets
 from fedjigsaw.cli._shared import parse_params
 from fedjigsaw.errors import FedJigsawError
-from fedjigsaw.methods import METHODS
+from fedjigsaw.methods import CLUSTERERS
 
 COMMAND = Path(sys.executable).parent / "fedjigsaw"
 FAST = ["--runs", "2", "-p", "n_init=1", "--clients", "4"]
@@ -40,7 +40,7 @@ class TestDemo:
     def test_json(self, run, tmp_path):
         words = ["--out", tmp_path / "demo.svg", "--rows", tmp_path / "rows.jsonl"]
         found = json.loads(run("demo", "--json", *words).stdout)
-        assert [row["method"] for row in found["rows"]] == list(METHODS)
+        assert [row["method"] for row in found["rows"]] == list(CLUSTERERS)
         assert found["rows"][0]["n_found"] == 15
         assert Path(found["picture"]).exists()
         lines = (tmp_path / "rows.jsonl").read_text().splitlines()
@@ -328,7 +328,7 @@ class TestCompare:
         words = ("compare", *files, "-k", "15", "-o", picture)
         found = json.loads(run(*words, "--label", "kind", "--json").stdout)
         by_method = {row["method"]: row for row in found["rows"]}
-        assert set(by_method) == set(METHODS)
+        assert set(by_method) == set(CLUSTERERS)
         assert by_method["jigsaw"]["purity"] > 0.99
         assert by_method["jigsaw"]["ratio"] < 1.001
         assert min(row["ratio"] for row in found["rows"]) == 1.0

@@ -1,17 +1,22 @@
-"""One suite over every method: what scikit-learn expects, and what this house promises."""
+"""One suite over every method, and over the example of a new one: what all of them promise."""
 
 import json
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fedjigsaw import ProcessEngine
+from fedjigsaw import Broadcast, Client, Guard, ProcessEngine
 from fedjigsaw.kernels.kmeans import nearest_centers
-from fedjigsaw.methods import METHODS
+from fedjigsaw.methods import CLUSTERERS
 
-CLASSES = [entry.cls for entry in METHODS.values()]
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+from new_method import KMeansOfCenters
+
+CLASSES = [*(entry.cls for entry in CLUSTERERS.values()), KMeansOfCenters]
 each_method = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 
 
@@ -22,7 +27,7 @@ def test_scikit_learn(estimator, check):
 
 
 @each_method
-class TestHouse:
+class TestEveryMethod:
     def test_configuration_is_json_and_rebuilds_the_method(self, cls):
         method = cls(7, random_state=3)
         again = cls(**json.loads(json.dumps(method.configuration())))
@@ -66,8 +71,6 @@ class TestHouse:
         data, ids = grid
         fitted = cls(15, random_state=0).fit(data.X, clients=ids)
         rows = {tuple(row) for row in data.X}
-        from fedjigsaw import Broadcast, Client
-
         for m in range(5):
             summary = Client(str(m), data.X[ids == m], fitted).answer(Broadcast(0, 0))
             assert summary.nbytes < data.X[ids == m].nbytes / 2
@@ -80,3 +83,14 @@ class TestHouse:
                 == 1
             )
             assert not rows & {tuple(center) for center in centers[~alone]}
+
+    def test_a_guard_of_fit_lets_no_small_cluster_leave(self, cls, grid):
+        if cls.pools_data:
+            pytest.skip("the benchmark pools data, and says so")
+        data, ids = grid
+        guard = Guard(min_cluster_size=12)
+        fitted = cls(15, random_state=0).fit(data.X, clients=ids, guard=guard)
+        for summary in fitted.summaries_:
+            rows = data.X[ids == int(summary.client)]
+            assert 1 <= len(summary.centers) <= len(rows) // 12
+        assert any(summary.merged for summary in fitted.summaries_)

@@ -6,7 +6,7 @@ import pytest
 
 import fedjigsaw
 from fedjigsaw.errors import ParameterError
-from fedjigsaw.methods import METHODS, make
+from fedjigsaw.methods import CLUSTERERS, METHODS, build, make
 
 
 def test_names_are_sorted_and_there():
@@ -15,7 +15,7 @@ def test_names_are_sorted_and_there():
 
 
 def test_every_method_is_public_and_has_a_color_of_its_own():
-    for entry in METHODS.values():
+    for entry in CLUSTERERS.values():
         assert getattr(fedjigsaw, entry.cls.__name__) is entry.cls
     assert len({entry.color for entry in METHODS.values()}) == len(METHODS)
 
@@ -37,5 +37,15 @@ def test_make():
     assert make("feca", 3, refine=False).refine is False
     with pytest.raises(ParameterError, match="name of a method must be one of feca, .*; got 'x'"):
         make("x", 3)
-    with pytest.raises(ParameterError, match="parameters of FeCA must be among .*; got color"):
+    with pytest.raises(ParameterError, match="FeCA has no parameter 'color'; it has n_local_clust"):
         make("feca", 3, color="red")
+    with pytest.raises(ParameterError, match="DeepFeCA learns from images, not from rows"):
+        make("deepfeca", 3)
+
+
+def test_build_makes_every_method_from_its_configuration():
+    for name in CLUSTERERS:
+        method = make(name, 3, 7)
+        assert build(name, method.configuration()).get_params() == method.get_params()
+    with pytest.raises(ParameterError, match="n_clusters of FeCA must be an integer >= 1; got 0"):
+        build("feca", {"n_clusters": 0})

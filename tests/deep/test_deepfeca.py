@@ -15,10 +15,10 @@ from fedjigsaw.deep.session import evaluate
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.messages import Broadcast
-from fedjigsaw.methods import METHODS
+from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.privacy.guard import Guard
 
-FEDERATED = [name for name, entry in METHODS.items() if not entry.cls.pools_data]
+FEDERATED = [name for name, entry in CLUSTERERS.items() if not entry.cls.pools_data]
 
 
 def same(a, b):

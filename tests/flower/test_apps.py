@@ -17,7 +17,7 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.kernels.scaling import Scaler
-from fedjigsaw.methods import METHODS
+from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.inspection import describe
 from flower_doubles import LocalGrid, context
@@ -82,7 +82,11 @@ def engine_of(grid, clusterer, **options):
         Jigsaw("auto", random_state=0),
         Jigsaw(3, n_rounds=3, random_state=0),
         FuzzyCMeans(3, version=2, n_rounds=2, random_state=0),
-        *(entry.cls(3, random_state=1) for entry in METHODS.values() if not entry.cls.pools_data),
+        *(
+            entry.cls(3, random_state=1)
+            for entry in CLUSTERERS.values()
+            if not entry.cls.pools_data
+        ),
     ],
     ids=repr,
 )

@@ -77,7 +77,7 @@ def test_too_few_rows_for_anything_to_leave():
 
 
 def test_without_counts_a_guard_cannot_work():
-    with pytest.raises(DataError, match="known to the guard"):
+    with pytest.raises(DataError, match="needs the size of each cluster"):
         merge_small(replace(summary(), counts=None), 5)
 
 
@@ -138,3 +138,18 @@ class TestNoRowLeaves:
 def test_bad_input(bad):
     with pytest.raises(ParameterError, match="of a guard must be"):
         Guard(**bad)
+
+
+class TestWithoutCenters:
+    """A summary of tensors alone, such as weights of a network, is about all rows of a client."""
+
+    def summary(self, n_samples):
+        return Summary(n_samples, np.empty((0, 2)), tensors={"weights": np.ones(3)})
+
+    def test_it_passes_if_it_is_about_enough_rows(self):
+        leaves = Guard(5).apply(self.summary(5), client="a", needed=("tensors",))
+        assert leaves.tensors["weights"].tolist() == [1.0, 1.0, 1.0]
+
+    def test_it_stays_if_it_is_about_fewer(self):
+        with pytest.raises(DataError, match="at least min_cluster_size, 5; got 4"):
+            Guard(5).apply(self.summary(4), client="a", needed=("tensors",))

@@ -4,7 +4,7 @@ import pytest
 
 from fedjigsaw import Jigsaw
 from fedjigsaw.errors import ExtraError, ParameterError
-from fedjigsaw.methods import METHODS, make
+from fedjigsaw.methods import CLUSTERERS, make
 from fedjigsaw.report import pictures
 
 MAGIC = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
@@ -35,7 +35,7 @@ def test_a_method_has_its_color(figure, place, name):
     from matplotlib.colors import to_hex
 
     rings = figure.axes[place].collections[-1]
-    assert to_hex(rings.get_edgecolor()[0]).upper() == METHODS[name].color
+    assert to_hex(rings.get_edgecolor()[0]).upper() == CLUSTERERS[name].color
     assert len(rings.get_offsets()) == 15
 
 
@@ -118,6 +118,6 @@ def test_comparison_shows_each_method_in_its_color():
     assert [bar.get_width() for bar in objective.patches] == [0.5, 0.0]
     assert [bar.get_width() for bar in sent.patches] == [100, 400]
     colors = [to_hex(bar.get_facecolor()).upper() for bar in sent.patches]
-    assert colors == [METHODS["feca"].color, METHODS["jigsaw"].color]
+    assert colors == [CLUSTERERS["feca"].color, CLUSTERERS["jigsaw"].color]
     known = [{**row, "purity": 0.5, "nmi": 0.4} for row in rows]
     assert len(pictures.comparison(known).axes) == 4

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fedjigsaw.bench.studies import METHODS as NAMED
 from fedjigsaw.bench.studies import THREE, paper_tables
 from fedjigsaw.io.rows import read_rows
-from fedjigsaw.methods import METHODS
+from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.report.pictures import INK, PALE, new_figure
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _configuration(row: dict[str, Any]) -> str:
     """A configuration in a few words: method, clusters, local epochs, batches."""
     sizes = _sizes(row)
     inner = row["config"].get("clusterer_params") or {}
-    told = ", ".join([METHODS[row["method"]].label, *(f"{n} = {v}" for n, v in inner.items())])
+    told = ", ".join([CLUSTERERS[row["method"]].label, *(f"{n} = {v}" for n, v in inner.items())])
     told += f", k = {sizes[0]}"
     told += f" in {len(sizes)} heads" if len(sizes) > 1 else ""
     n_epochs = row["config"]["local_epochs"]
@@ -242,7 +242,7 @@ def accuracy_over_rounds(runs: Mapping[str, Run]) -> Figure:
                 label="the paper, 150 rounds",
             )
         for rows in by_split[split]:
-            color, told = METHODS[rows[-1]["method"]].color, fill(_configuration(rows[-1]), 36)
+            color, told = CLUSTERERS[rows[-1]["method"]].color, fill(_configuration(rows[-1]), 36)
             again = any(told in label for label in axes.get_legend_handles_labels()[1])
             label = f"the same, {rows[-1]['rounds']} rounds" if again else told
             line = "o--" if again else "o-"

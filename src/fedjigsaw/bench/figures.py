@@ -38,7 +38,7 @@ PAPER: dict[str, Any] = {
 def color_of(label: str) -> str:
     """The color of a method by its name in the paper's tables."""
     name = "central" if label == "Centralized" else studies.METHODS[label][0]
-    return methods.METHODS[name].color
+    return methods.CLUSTERERS[name].color
 
 
 def over_seeds(results: Results) -> Figure:

@@ -34,7 +34,7 @@ from fedjigsaw.bench.verdicts import SPLITS, WORDS, count_verdicts, tables, verd
 from fedjigsaw.errors import DataError, invalid
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.rows import read_rows
-from fedjigsaw.methods import METHODS
+from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.report.pictures import render
 
 
@@ -92,7 +92,7 @@ def demo_table(rows: list[dict[str, Any]]) -> str:
     lines = [["method", "centers", "l2 / 1e4", "purity", "nmi", "bytes per client"]]
     lines += [
         [
-            METHODS[row["method"]].label,
+            CLUSTERERS[row["method"]].label,
             f"{row['n_found']}",
             f"{row['l2'] / 1e4:.2f}",
             f"{row['purity']:.3f}",

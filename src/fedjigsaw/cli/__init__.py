@@ -19,7 +19,7 @@ from fedjigsaw.cli import inspect as cli_inspect
 from fedjigsaw.cli import sites as cli_sites
 from fedjigsaw.cli._shared import JsonFlag, err, out, print_json
 from fedjigsaw.errors import FedJigsawError, ParameterError, invalid
-from fedjigsaw.methods import METHODS
+from fedjigsaw.methods import CLUSTERERS, METHODS
 
 app = typer.Typer(
     help="One-shot federated clustering: every client sends one small summary, once.",
@@ -76,16 +76,20 @@ def methods(as_json: JsonFlag = False) -> None:
                     "label": entry.label,
                     "about": entry.about,
                     "source": entry.source,
+                    "data": entry.data_kind,
                     "parameters": {p: rule.allowed for p, rule in entry.cls.rules.items()},
                 }
-                for name, entry in METHODS.items()
+                for name, entry in CLUSTERERS.items()
             }
         )
         return
     table = Table("name", "class", "what it does", "parameters, for -p name=value")
     for name, entry in METHODS.items():
         about = f"{entry.about} ({entry.source})"
-        table.add_row(name, entry.cls.__name__, about, ", ".join(entry.own_parameters))
+        parameters = "see docs/deepfeca.md"
+        if name in CLUSTERERS:  # the others need optional packages
+            parameters = ", ".join(entry.own_parameters)
+        table.add_row(name, entry.location.partition(":")[2], about, parameters)
     out.print(table)
 
 

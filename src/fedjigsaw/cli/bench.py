@@ -32,7 +32,7 @@ from fedjigsaw.cli._shared import (
 from fedjigsaw.errors import ParameterError, invalid
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.rows import Row, read_rows, write_rows
-from fedjigsaw.methods import DEFAULT, METHODS, make
+from fedjigsaw.methods import CLUSTERERS, DEFAULT, make
 from fedjigsaw.methods.jigsaw import support_of
 from fedjigsaw.report.inspection import describe_support
 
@@ -63,7 +63,7 @@ def demo(
     data = datasets.load("gaussian-grid")
     k = data.n_clusters
     main = Cell("gaussian-grid", DEFAULT, k, seed, 10, "dirichlet", alpha=0.3, min_size=k)
-    cells = [replace(main, method=name) for name in METHODS]
+    cells = [replace(main, method=name) for name in CLUSTERERS]
     fitted = {cell.method: run(cell, data) for cell in track(cells, "Methods")}
     rows = [row for _, row in fitted.values()]
     methods = {name: method for name, (method, _) in fitted.items()}
@@ -77,7 +77,7 @@ def demo(
         print_json({"rows": rows, "support": support, "picture": str(picture)})
         return
     _print_table([[row] for row in rows], "15 Gaussians, 10 clients, Dirichlet(0.3)")
-    out.print(f"{METHODS[DEFAULT].label}:")
+    out.print(f"{CLUSTERERS[DEFAULT].label}:")
     for line in describe_support(model):
         out.print(line)
     out.print(f"The whole way from data to centers, as a picture: {escape(str(picture))}")
@@ -334,7 +334,7 @@ def _print_table(groups: Sequence[Sequence[Mapping[str, Any]]], title: str) -> N
             _, form, factor = COLUMNS[name]
             parts = numbers[name] if len(group) > 1 else numbers[name][:1]
             values.append("±".join(form.format(part * factor) for part in parts))
-        table.add_row(METHODS[group[0]["method"]].label, *values)
+        table.add_row(CLUSTERERS[group[0]["method"]].label, *values)
     out.print(table)
 
 
@@ -343,9 +343,9 @@ def _params_by_method(
 ) -> dict[str, Any]:
     """Give every method the parameters that it has; each must be known to at least one of them."""
     chosen = {
-        name: {p: v for p, v in params.items() if p in METHODS[name].own_parameters}
+        name: {p: v for p, v in params.items() if p in CLUSTERERS[name].own_parameters}
         for name in names
-        if name in METHODS
+        if name in CLUSTERERS
     }
     unknown = {p: v for p, v in params.items() if not any(p in own for own in chosen.values())}
     if unknown and len(chosen) > 1:
@@ -358,7 +358,7 @@ def _params_by_method(
 
 def _able(names: list[str] | None, k: int | str) -> list[str]:
     """The methods that were asked for, or all that can take this number of clusters."""
-    able = [name for name, entry in METHODS.items() if entry.cls.rules["n_clusters"].accepts(k)]
+    able = [name for name, entry in CLUSTERERS.items() if entry.cls.rules["n_clusters"].accepts(k)]
     return list(dict.fromkeys(names or able))
 
 

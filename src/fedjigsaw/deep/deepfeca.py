@@ -137,6 +137,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
     """
 
     method: ClassVar[str] = "deepfeca"
+    data_kind: ClassVar[str] = "images"
     pools_data: ClassVar[bool] = False
 
     model_: Model
@@ -193,7 +194,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         steps = self.plan()
         self._trainers = self._trainers or Trainers(OnDevice())  # now: lanes would each make one
         tensors = {n: torch.from_numpy(s).to(self.torch_device) for n, s in shards.items()}
-        holders = [Client(name, data, self) for name, data in tensors.items()]  # type: ignore[arg-type]
+        holders = [Client(name, data, self) for name, data in tensors.items()]
         n_views = self._count_views([len(s) for s in shards.values()])
         with (engine or self._in_lanes)(holders) as running:
             for t in range(done, self.n_rounds):

@@ -12,7 +12,7 @@ from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.deep.deepcluster import Recipe
 from fedjigsaw.deep.network import NETWORKS, NORMS
 from fedjigsaw.errors import ParameterError, invalid
-from fedjigsaw.methods import METHODS, make
+from fedjigsaw.methods import CLUSTERERS, make
 from fedjigsaw.parameters import Rule, boolean, check_parameters, integer, one_of, real, seed_source
 
 MAX_LANES = 32  # as many streams as torch has for a GPU
@@ -70,8 +70,8 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
             lambda value: bool(_sizes(value)) and all(map(integer(2).accepts, _sizes(value))),
         ),
         "clusterer": Rule(
-            "one of " + ", ".join(METHODS) + ", or the class of one",
-            lambda value: _method_name(value) in METHODS,
+            "one of " + ", ".join(CLUSTERERS) + ", or the class of one",
+            lambda value: _method_name(value) in CLUSTERERS,
         ),
         "clusterer_params": Rule(
             "a dictionary or None", lambda value: isinstance(value, Mapping | None)
@@ -250,7 +250,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         """The method that clusters for one head, quick unless told otherwise."""
         name = self.clusterer_name
         params = {"n_init": 1, "max_iter": 20, "patience": 0}
-        params = {p: v for p, v in params.items() if p in METHODS[name].own_parameters}
+        params = {p: v for p, v in params.items() if p in CLUSTERERS[name].own_parameters}
         return make(name, self.sizes[head], 0, **{**params, **(self.clusterer_params or {})})
 
     @property

@@ -137,8 +137,8 @@ class FlowerEngine:
     ) -> None:
         for what, value in (("timeout", timeout), ("wait", wait)):
             real(0, inclusive=what == "wait").check(what, "FlowerEngine", value)
-        if clusterer.method not in (*METHODS, DEEP):
-            allowed = "one of " + ", ".join((*METHODS, DEEP))
+        if clusterer.method not in METHODS:
+            allowed = "one of " + ", ".join(METHODS)
             raise ParameterError(invalid("method", "FlowerEngine", allowed, clusterer.method))
         self.grid = grid
         self.clusterer = clusterer

@@ -303,11 +303,13 @@ class Jigsaw(FederatedClusterer):
 
     # --------------------------------------------------------------------------- what was found
 
-    def label_rule(self, model: Model) -> str:
-        """The rule for `labels_`: with "auto", local where clients hold different clusters."""
-        if self.assign != "auto":
-            return self.assign
-        skewed = self.n_rounds == 1 and model.tensors["skew"][0] >= SKEWED
+    @property
+    def assign_(self) -> str:
+        """The rule that gave `labels_`; "auto" is "local" if clients hold different clusters."""
+        rule = super().assign_
+        if rule != "auto":
+            return rule
+        skewed = self.n_rounds == 1 and self.model_.tensors["skew"][0] >= SKEWED
         return "local" if skewed else "nearest"
 
     @property

@@ -1,15 +1,14 @@
 """k-FED: few clusters per client, told apart by the farthest-first rule (Dennis et al., 2021)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import eigh
-from sklearn.base import clone
 
-from fedjigsaw._typing import Floats, Ints
+from fedjigsaw._typing import Floats
 from fedjigsaw.base import ASSIGN, FederatedClusterer
-from fedjigsaw.errors import ParameterError, invalid
+from fedjigsaw.errors import ParameterError
 from fedjigsaw.kernels.kmeans import Solution, count_distinct, kmeans, nearest_centers
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary
@@ -99,25 +98,11 @@ class KFed(FederatedClusterer):
         self.assign = assign
         self.random_state = random_state
 
-    def at_client(self, name: str) -> Self:
-        """The method with this client's own k'."""
-        if not isinstance(self.n_local_clusters, dict):
-            return self
-        if name not in self.n_local_clusters:
-            allowed = "given for every client"
-            got = f"none for client {name!r}"
-            raise ParameterError(invalid("n_local_clusters", "KFed", allowed, got))
-        own: Self = clone(self).set_params(n_local_clusters=self.n_local_clusters[name])
-        own.backend = self.backend  # not a parameter: `clone` leaves it behind
-        return own
-
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
-        """The centers of k' local clusters."""
-        k = self.n_clusters if self.n_local_clusters is None else self.n_local_clusters
-        assert not isinstance(k, dict)  # `at_client` has put the client's own number there
+        """Return the centers of k' local clusters."""
         local = cluster_by_projection(
             X,
-            k,
+            self._local_k(broadcast.client),
             rng=rng,
             n_init=self.n_init,
             max_iter=self.max_iter,
@@ -126,6 +111,17 @@ class KFed(FederatedClusterer):
         )
         counts = local.counts.astype(np.int64)
         return Summary(n_samples=len(X), centers=local.centers, counts=counts, sse=local.sse)
+
+    def _local_k(self, client: str) -> int:
+        """Return the number k' of local clusters of a client."""
+        if not isinstance(self.n_local_clusters, dict):
+            return self.n_local_clusters or self.n_clusters
+        if client not in self.n_local_clusters:
+            raise ParameterError(
+                f"n_local_clusters of KFed has no entry for client {client!r}. "
+                "Give one for every client."
+            )
+        return self.n_local_clusters[client]
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
@@ -137,11 +133,6 @@ class KFed(FederatedClusterer):
         groups, _ = nearest_centers(received, chosen)
         means = np.stack([received[groups == j].mean(axis=0) for j in range(len(chosen))])
         return self.make_model(means, chosen=chosen)
-
-    @classmethod
-    def label_centers(cls, model: Model, centers: Floats) -> Ints:
-        """The group into which the server put each local center."""
-        return nearest_centers(centers, model.tensors["chosen"])[0]
 
 
 def _is_count(value: object) -> bool:

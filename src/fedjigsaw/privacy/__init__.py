@@ -1,1 +1,5 @@
 """What may leave a client."""
+
+from fedjigsaw.privacy.guard import Guard
+
+__all__ = ["Guard"]

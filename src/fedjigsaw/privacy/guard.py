@@ -1,9 +1,9 @@
-"""What may leave a client.
+"""The guard: the rule that a summary passes before it leaves a client.
 
-A center is a mean of rows. The mean of one row *is* that row, the mean of two is close to both. A
-guard makes sure that no center stands for fewer than a chosen number of rows, and that counts say
-no more than they must. It is no differential privacy: who knows all rows of a cluster but one can
-still work out the last one.
+A center is a mean of rows. The mean of one row *is* that row, and the mean of two is close to both.
+A guard makes sure that no center stands for fewer than a chosen number of rows, and that counts
+tell no more than they must. It is not differential privacy: anyone who knows all rows of a cluster
+but one can still compute the last one.
 """
 
 from collections.abc import Collection
@@ -19,7 +19,7 @@ from fedjigsaw.messages import Summary
 from fedjigsaw.parameters import integer, one_of
 
 COUNTS = ("exact", "rounded", "none")
-SUPPORT = "support"
+SUPPORT = "support"  # tensor with one number per center that adds up as counts do
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,18 @@ class Guard:
 
     Parameters
     ----------
-    min_cluster_size : fewest rows that a center may stand for; 1 switches this off.
-    counts : "exact", "rounded" to multiples of `min_cluster_size`, "none", or None
-        None sends them exactly if the method's server needs them, and else not at all.
+    min_cluster_size : int, default 5
+        Smallest number of rows that a center may stand for. 1 lets every center pass.
+    counts : {"exact", "rounded", "none"} or None
+        How cluster sizes leave: exactly, rounded to multiples of `min_cluster_size`, or not at
+        all. None sends them exactly if the method's server needs them, and otherwise not at all.
+
+    Examples
+    --------
+    >>> summary = Summary(n_samples=6, centers=[[0.0], [1.0], [9.0]], counts=[1, 2, 3])
+    >>> leaves = Guard(min_cluster_size=3).apply(summary, client="berlin", needed=("counts",))
+    >>> leaves.counts.tolist(), leaves.merged
+    ([3, 3], 1)
     """
 
     min_cluster_size: int = 5
@@ -45,7 +54,7 @@ class Guard:
             raise ParameterError(invalid("min_cluster_size", "a guard", allowed, 1))
 
     def apply(self, summary: Summary, *, client: str, needed: Collection[str]) -> Summary:
-        """What may leave: large enough clusters, only the fields that are needed, signed."""
+        """Return what may leave: clusters that are large enough, and only the needed fields."""
         if self.min_cluster_size > 1:
             summary = merge_small(replace(summary, client=client), self.min_cluster_size)
         counts = summary.counts
@@ -68,12 +77,17 @@ def merge_small(summary: Summary, size: int) -> Summary:
     """Merge every center of fewer than `size` rows into its nearest neighbor, smallest first.
 
     The merged center is the mean of both clusters' rows. It keeps the larger of the two radii. The
-    tensor ``support``, one number per center as fuzzy methods send it, adds up as counts do.
+    tensor ``support``, one number per center as fuzzy methods send it, adds up as counts do. A
+    summary without centers passes if it is about enough rows.
     """
+    if not len(summary.centers):
+        _check_size(summary, summary.n_samples, size)
+        return summary
     if summary.counts is None:
-        advice = "Its method sends no counts: use a minimum cluster size of 1, or another method."
-        owner = f"client {summary.client!r}"
-        raise DataError(invalid("counts", owner, "known to the guard", None, advice))
+        raise DataError(
+            f"The guard of client {summary.client!r} needs the size of each cluster, which its "
+            "method does not tell. Use a minimum cluster size of 1, or another method."
+        )
     parts: dict[str, Any] = {
         name: np.array(getattr(summary, name), dtype=np.float64)
         for name in ("centers", "counts", "radii", "sse")
@@ -84,15 +98,7 @@ def merge_small(summary: Summary, size: int) -> Summary:
     while parts["counts"].min() < size:
         i = int(parts["counts"].argmin())
         if len(parts["counts"]) == 1:
-            raise DataError(
-                invalid(
-                    "rows",
-                    f"client {summary.client!r}",
-                    f"at least min_cluster_size, {size}",
-                    int(parts["counts"][0]),
-                    "Nothing may leave this site under its guard.",
-                )
-            )
+            _check_size(summary, int(parts["counts"][0]), size)
         distances = pairwise_distances(parts["centers"][i : i + 1], parts["centers"])[0]
         distances[i] = np.inf
         _merge_into(parts, i, int(distances.argmin()), float(distances.min()))
@@ -101,9 +107,15 @@ def merge_small(summary: Summary, size: int) -> Summary:
     return replace(summary, **parts, tensors=tensors, merged=merged)
 
 
+def _check_size(summary: Summary, n_rows: int, size: int) -> None:
+    if n_rows < size:
+        allowed, advice = f"at least min_cluster_size, {size}", "Its guard lets nothing leave."
+        raise DataError(invalid("rows", f"client {summary.client!r}", allowed, n_rows, advice))
+
+
 def _merge_into(parts: dict[str, Any], i: int, j: int, distance: float) -> None:
     n_i, n_j = parts["counts"][i], parts["counts"][j]
-    share = n_i / max(n_i + n_j, 1)  # a center may have no rows at all: fuzzy ones do
+    share = n_i / max(n_i + n_j, 1)  # a fuzzy center may have no rows at all
     parts["centers"][j] += share * (parts["centers"][i] - parts["centers"][j])
     parts["counts"][j] += n_i
     if SUPPORT in parts:

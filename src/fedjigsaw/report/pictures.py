@@ -18,7 +18,7 @@ from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import ExtraError, ParameterError, invalid
 from fedjigsaw.messages import Model, Summary
-from fedjigsaw.methods import DEFAULT, METHODS
+from fedjigsaw.methods import CLUSTERERS, DEFAULT
 from fedjigsaw.methods.jigsaw import Jigsaw, k_curve_of, runner_up
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def roadmap(fitted: Mapping[str, FederatedClusterer], data: Dataset, clients: In
     large[0].set_title("1  All the data; nobody sees this")
     small[0].set_title(f"2  {min(3, len(names))} of {len(names)} clients")
     large[1].set_title(f"3  All that the server gets: {n_sent} centers, sizes, spreads")
-    large[2].set_title(f"4  What {METHODS[DEFAULT].label} recovers: {main.n_clusters_} centers")
+    large[2].set_title(f"4  What {CLUSTERERS[DEFAULT].label} recovers: {main.n_clusters_} centers")
     small[2].set_xlabel("● sent", fontsize=8, color=INK)
     told = "● center, larger for more rows, in a disc of their spread"
     large[1].set_xlabel(f"{told}\none color per client (colors repeat)", fontsize=8, color=INK)
@@ -109,7 +109,7 @@ def roadmap(fitted: Mapping[str, FederatedClusterer], data: Dataset, clients: In
     panels = lower.subplots(1, len(others), squeeze=False)[0]
     for axes, (name, method) in zip(panels, others.items(), strict=True):
         _draw_recovered(axes, method, data)
-        axes.set_title(METHODS[name].label)
+        axes.set_title(CLUSTERERS[name].label)
     _frame(list(panels), data.X)
     return figure
 
@@ -126,7 +126,7 @@ def comparison(rows: Sequence[Mapping[str, Any]]) -> Figure:
         ("bytes per client (log)", "bytes_per_client"),
         *((name, name) for name in ("purity", "nmi") if name in rows[0]),
     ]
-    entries = [METHODS[row["method"]] for row in rows]
+    entries = [CLUSTERERS[row["method"]] for row in rows]
     figure = new_figure(3.2 * len(panels), 1.1 + 0.42 * len(rows))
     places = np.arange(len(rows))[::-1]
     for place, (title, number) in enumerate(panels):
@@ -167,7 +167,7 @@ def k_curve(model: Model) -> Figure:
         advice = 'Only a Jigsaw with n_clusters="auto" keeps one.'
         raise ParameterError(invalid("k_curve", "a model", "there", None, advice))
     second = runner_up(curve)
-    color = METHODS[Jigsaw.method].color
+    color = CLUSTERERS[Jigsaw.method].color
     shown = np.isfinite(curve["index"])
     figure = new_figure(8, 3.4)
     for axes, name, title in zip(
@@ -210,7 +210,7 @@ def _draw_recovered(axes: Axes, method: FederatedClusterer, data: Dataset) -> No
     _cloud(axes, data.X, s=1.5, c=PALE)
     if data.centers is not None:
         _points(axes, data.centers, s=90, marker="+", c=INK, zorder=3)
-    ring = {"facecolors": "none", "edgecolors": METHODS[method.method].color, "linewidths": 1.8}
+    ring = {"facecolors": "none", "edgecolors": CLUSTERERS[method.method].color, "linewidths": 1.8}
     _points(axes, method.cluster_centers_, s=60, zorder=4, **ring)
 
 

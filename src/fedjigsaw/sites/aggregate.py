@@ -1,12 +1,9 @@
 """At the coordinator: put the summaries of all sites together to a model."""
 
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from fedjigsaw._random import stream
-from fedjigsaw._threads import one_thread
-from fedjigsaw.errors import FewerClustersWarning, ParameterError, invalid
+from fedjigsaw.engine import aggregate_round, warn_of_fewer_clusters
+from fedjigsaw.errors import ParameterError, invalid
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import make
@@ -33,18 +30,13 @@ def aggregate(
     ordered = [reorder(file, first.columns) for file in ordered]
     params = {k: v for k, v in first.params.items() if k not in ("n_clusters", "random_state")}
     estimator = make(first.method, n_clusters, seed, **params)
-    estimator.check()
-    with one_thread():
-        summaries = [file.summary for file in ordered]
-        model = estimator.aggregate(summaries, Broadcast(0, seed), stream(seed, 0))
-    if n_clusters != "auto" and len(model.centers) < int(n_clusters):
-        warnings.warn(
-            f"{len(model.centers)} of {n_clusters} clusters: the summaries held no more groups.",
-            FewerClustersWarning,
-            stacklevel=2,
-        )
+    broadcast = Broadcast(0, seed)
+    for file in ordered:
+        estimator.check_answer(file.summary, broadcast)
+    model = aggregate_round(estimator, [file.summary for file in ordered], broadcast)
+    warn_of_fewer_clusters(n_clusters, len(model.centers))
     return ModelFile(
-        replace(model, feature_names=first.columns),
+        model.with_feature_names(first.columns),
         first.scaler,
         tuple(file.summary.client for file in ordered),
         sum(file.summary.n_samples for file in ordered),

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.base import local_labels
 from fedjigsaw.errors import ForeignSummaryWarning, MessageError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.messages import Model
-from fedjigsaw.methods import METHODS
-from fedjigsaw.sites.compatibility import check_own
+from fedjigsaw.sites.compatibility import check_has_centers, check_own
 from fedjigsaw.sites.preparation import Progress, open_data, quiet, scale
 
 
@@ -45,6 +45,7 @@ def assign(
         Then a row goes where its nearest center in there goes, instead of to the nearest center of
         the model.
     """
+    check_has_centers(file)
     if local is not None:
         local = check_own(local, file)
     counts: Ints = np.zeros(0 if local is None else len(local.summary.centers), dtype=np.int64)
@@ -73,8 +74,7 @@ def _label(
     """Label rows and measure their distance to the center; add up rows per local center."""
     if local is None:
         return nearest_centers(rows, model.centers)
-    method = METHODS[model.method].cls
-    labels, own = method.label_locally(model, local.summary.centers, rows)
+    labels, own = local_labels(model, local.summary.centers, rows)
     counts += np.bincount(own, minlength=len(counts))
     distances: Floats = np.linalg.norm(rows - model.centers[labels], axis=1)
     return labels, distances

@@ -83,3 +83,9 @@ def _shared(file: SummaryFile) -> dict[str, Any]:
     own = {"n_clusters", "n_local_clusters", "detail", "n_init", "max_iter", "tol", "patience"}
     own |= {"assign", "random_state"}
     return {name: value for name, value in file.params.items() if name not in own}
+
+
+def check_has_centers(file: ModelFile) -> None:
+    """Check that a model has centers: that of an unfinished deep run may have none."""
+    if not len(file.model.centers):
+        raise MessageError("The model has no centers, so it cannot label rows.")

@@ -11,7 +11,7 @@ from fedjigsaw.io.formats import ModelFile, Score, SummaryFile, encode, fingerpr
 from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.scaling import Scaler
-from fedjigsaw.sites.compatibility import check_different
+from fedjigsaw.sites.compatibility import check_different, check_has_centers
 from fedjigsaw.sites.preparation import Progress, open_data, quiet, scaled_rows
 
 
@@ -24,6 +24,7 @@ def score(
     progress: Progress = quiet,
 ) -> Score:
     """Measure size and summed squared distance of every cluster on one site's rows."""
+    check_has_centers(file)
     table = open_data(data, file.columns, drop_missing=drop_missing)
     counts, sse = _per_cluster(table, file.model.centers, file.scaler, progress)
     return Score(client or table.path.stem, fingerprint(encode(file)), counts, sse)

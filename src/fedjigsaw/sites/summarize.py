@@ -59,9 +59,8 @@ def summarize(
     if n_clusters != "auto" and len(rows) < int(n_clusters):
         _warn_of_fewer_rows(table.path, len(rows), n_clusters)
     guard = guard or Guard()
-    own = estimator.at_client(name)
     asked = broadcast or Broadcast(0, seed)
-    summary = Client(name, scale(rows, scaler), own, guard).answer(asked)
+    summary = Client(name, scale(rows, scaler), estimator, guard).answer(asked)
     return SummaryFile(
         summary=replace(summary, n_samples=n_samples),
         method=method,

@@ -1,0 +1,72 @@
+"""The contract between a federated method and everything that runs one.
+
+The engines of one machine, the file workflow, Flower and the benchmarks use these members of a
+method and no others. :class:`~fedjigsaw.FederatedClusterer` implements them for methods that
+cluster rows; :class:`fedjigsaw.deep.DeepFeCA` implements them for images.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from fedjigsaw.messages import Broadcast, Model, Summary
+
+
+class FederatedMethod(Protocol):
+    """A federated method: what a client computes, and what the server makes of it."""
+
+    random_state: Any
+    """Seed of a run: an integer, a NumPy generator or None."""
+
+    @property
+    def method(self) -> str:
+        """Name of the method, as on the command line."""
+
+    @property
+    def data_kind(self) -> str:
+        """What the method learns from: ``"rows"`` of a table or ``"images"``."""
+
+    @property
+    def pools_data(self) -> bool:
+        """Whether raw data leave the clients. True only for centralized benchmarks."""
+
+    @property
+    def sends(self) -> tuple[str, ...]:
+        """Fields of a summary, besides its centers, that the server needs. No others are sent."""
+
+    @property
+    def total_rounds(self) -> int:
+        """Number of rounds: how often the server asks every client."""
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        """Make a method from named parameters, such as those of `configuration`, and check it."""
+
+    def configuration(self) -> dict[str, Any]:
+        """Return all parameters as JSON values."""
+
+    def check(self) -> None:
+        """Check the parameters. Raise a ParameterError if one has a value that is not allowed."""
+
+    def check_federated(self) -> None:
+        """Check the parameters for a federation of sites that are really apart.
+
+        Raise a ParameterError if the method would pool data or exceed the size of a message.
+        """
+
+    def summarize(self, X: Any, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
+        """Run at a client. Nothing leaves the client but the summary that this returns."""
+
+    def aggregate(
+        self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
+    ) -> Model:
+        """Run at the server, which knows nothing but the summaries."""
+
+    def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
+        """Check a summary from a client that is not trusted, before it is aggregated.
+
+        Raise a MessageError if the summary is not an answer to the broadcast. A summary that
+        contradicts itself is never made (see :class:`~fedjigsaw.Summary`); a method may ask for
+        more. Whoever receives summaries from outside (files, Flower) calls this once for each.
+        """
