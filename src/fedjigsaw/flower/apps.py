@@ -29,7 +29,7 @@ from fedjigsaw.engine import Reply, run_rounds
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
 from fedjigsaw.flower import records
 from fedjigsaw.flower.records import Question
-from fedjigsaw.flower.site import DEEP, ImageSite, PunctualSite, Site
+from fedjigsaw.flower.site import ImageSite, PunctualSite, Site
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import MAX_BYTES, ModelFile, SummaryFile
 from fedjigsaw.messages import MAX_COUNT, Broadcast, Failure, Model, Transcript
