@@ -1,0 +1,45 @@
+"""Read Markdown pages as code: their blocks, their commands, their prose."""
+
+import re
+import shlex
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+GENERATED = re.compile(r"<!-- ([\w-]+) -->.*?<!-- /\1 -->", re.DOTALL)
+
+
+def page(name):
+    """The text of a page, by its path in the repository."""
+    return (ROOT / name).read_text()
+
+
+def section(text, title):
+    """The part of a page from a heading of the second level to the next."""
+    return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def blocks(text, language):
+    """The content of all blocks of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def commands(text):
+    """The commands of all shell blocks, as lists of words, without comments."""
+    script = "".join(blocks(text, "sh")).replace("\\\n", " ")
+    return [words for line in script.splitlines() if (words := shlex.split(line, comments=True))]
+
+
+def inline_commands(text):
+    """The commands of fedjigsaw between backticks."""
+    return [shlex.split(line) for line in re.findall(r"`(fedjigsaw [^`\n]+)`", text)]
+
+
+def hand_written(text):
+    """A page without the parts that are generated from rows."""
+    return GENERATED.sub("", text)
+
+
+def prose(text):
+    """The lines of a page that are neither code, nor table, nor generated."""
+    text = re.sub(r"^```.*?^```$", "", hand_written(text), flags=re.DOTALL | re.MULTILINE)
+    return [line for line in text.splitlines() if not line.startswith(("|", "    "))]
