@@ -14,6 +14,7 @@ from fedjigsaw.kernels.backends import CloudBackend, SklearnBackend, default_bac
 from fedjigsaw.kernels.clouds import settle_clouds
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.kernels.solver import solve
+from fedjigsaw.messages import Broadcast
 
 X = np.array([[0.0], [1.0], [10.0], [11.0], [20.0]])
 OPTIONS = {"n_init": 3, "max_iter": 300, "tol": 1e-4}
@@ -33,7 +34,10 @@ class OneCluster:
 
 
 class OneCloud(OneCluster):
-    """Moves every center to the mean of the clouds."""
+    """Fills all clusters, then moves every center to the mean of the clouds."""
+
+    def labels(self, X, n_clusters, **options):
+        return super().labels(X, n_clusters, **options) + np.arange(len(X)) % n_clusters
 
     def settle_clouds(self, centers, counts, sse, start, *, max_iter):
         self.calls.append({"max_iter": max_iter})
@@ -42,6 +46,7 @@ class OneCloud(OneCluster):
 
 class TestDefault:
     def test_follows_the_environment(self, monkeypatch):
+        monkeypatch.setattr(backends, "_intelex_kmeans", lambda: KMeans)
         monkeypatch.setenv("FEDJIGSAW_BACKEND", "sklearn")
         assert default_backend().name == "sklearn"
         monkeypatch.setenv("FEDJIGSAW_BACKEND", "fastest")
@@ -139,6 +144,15 @@ class TestExplicit:
         method.fit_clients({"a": X})
         assert method.backend.calls
         assert "backend" not in method.get_params()
+
+    def test_a_server_solves_and_settles_clouds_with_it(self):
+        jigsaw = Jigsaw(2, patience=0, random_state=0)
+        client = jigsaw.summarize(X, Broadcast(0, 0), np.random.default_rng(0))
+        jigsaw.backend = OneCloud()
+        jigsaw.aggregate([client], Broadcast(0, 0), np.random.default_rng(0))
+        solved, settled = jigsaw.backend.calls
+        assert solved["weights"] is not None
+        assert settled == {"max_iter": jigsaw.max_iter}
 
 
 def test_warnings_are_suppressed_until_the_last_thread_has_left():

@@ -1,6 +1,7 @@
-r"""Indices that judge a clustering: how many clusters, how far apart, how much clients tell."""
+"""Indices of a clustering: number of clusters, separation, dependence on the clients."""
 
 import numpy as np
+from scipy.special import rel_entr
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.matching import pairwise_distances
@@ -9,15 +10,20 @@ from fedjigsaw.kernels.matching import pairwise_distances
 def calinski_harabasz(
     n_clusters: Ints, objectives: Floats, n_points: float, n_features: int
 ) -> Floats:
-    r"""The index of clusterings of one data set, from their objectives alone; larger is better.
+    r"""Calinski-Harabasz index of clusterings of one data set, from their objectives alone.
+
+    The larger the index, the better the clustering:
 
     .. math:: \frac{(G_1 - G_k) / (k - 1)^e}{G_k / (n - k)}
 
-    for n points, with the objective :math:`G_k` of k clusters and e = 1. On a line (one feature, or
-    several of which one outweighs the others) e is 2: there :math:`G_k` falls with :math:`k^{-2}`
-    even where there are no clusters, and with e = 1 more would always seem better.
-    The first objective must be that of one cluster; its own index is minus infinity, since the
-    index compares clusterings with having none.
+    for n points, with the objective :math:`G_k` of k clusters and e = 1. For one feature (or
+    several, one of which dominates), e is 2: there :math:`G_k` falls as :math:`k^{-2}` even without
+    any clusters, and with e = 1 a larger k would always seem better.
+
+    Parameters
+    ----------
+    n_clusters, objectives : shape (n,), k and :math:`G_k` of each clustering. The first one must
+        have one cluster, with which the others are compared; its index is minus infinity.
 
     Examples
     --------
@@ -29,17 +35,17 @@ def calinski_harabasz(
     penalty = (n_clusters - 1.0) ** max(1, 2 / n_features)
     with np.errstate(divide="ignore", invalid="ignore"):
         index: Floats = (between / penalty) / (objectives / spare)
-    index[np.isnan(index)] = np.inf  # nothing is left within clusters
+    index[np.isnan(index)] = np.inf  # every row lies at its center
     index[0] = -np.inf
     return index
 
 
 def margins(centers: Floats, spread: Floats) -> Floats:
-    r"""How far clusters stand apart: :math:`1 - s / \sqrt{s^2 + D^2}`, between 0 and 1.
+    r"""Separation of each cluster from the nearest other one: :math:`1 - s / \sqrt{s^2 + D^2}`.
 
     s is the root mean square distance of a cluster's rows to their own center, and
-    :math:`\sqrt{s^2 + D^2}` that to the nearest other center, at a distance D. A single cluster has
-    a margin of 1.
+    :math:`\sqrt{s^2 + D^2}` their distance to the nearest other center, which is D away. Margins
+    lie between 0 and 1; that of a single cluster is 1.
 
     Examples
     --------
@@ -55,22 +61,18 @@ def margins(centers: Floats, spread: Floats) -> Floats:
     return np.where(apart, 1 - spread / np.where(apart, to_other, 1), 0.0)
 
 
-def shared_information(table: Floats) -> float:
-    """Mutual information of the rows and columns of a table of counts, in bits.
+def mutual_information(table: Floats) -> float:
+    r"""Mutual information of the rows and columns of a contingency table, in bits.
+
+    :math:`\sum_{ij} p_{ij} \log_2 \frac{p_{ij}}{p_i p_j}`, where p is the table divided by its sum.
+    The entries may be fractions, which :func:`sklearn.metrics.mutual_info_score` would truncate:
+    counts that a client did not send are estimated.
 
     Examples
     --------
-    >>> shared_information(np.array([[5.0, 5.0], [1.0, 1.0]]))
-    0.0
-    >>> shared_information(np.array([[5.0, 0.0], [0.0, 5.0]]))
+    >>> mutual_information(np.array([[5.0, 0.0], [0.0, 5.0]]))
     1.0
     """
     joint = table / table.sum()
-    parts = (joint.sum(axis=0), joint.sum(axis=1), -joint)
-    return max(0.0, sum(_entropy(shares) for shares in parts))
-
-
-def _entropy(shares: Floats) -> float:
-    """In bits; of negative shares, its negative."""
-    shares = shares[shares != 0]
-    return -float(shares @ np.log2(np.abs(shares)))
+    independent = np.outer(joint.sum(axis=1), joint.sum(axis=0))
+    return max(0.0, float(rel_entr(joint, independent).sum() / np.log(2)))

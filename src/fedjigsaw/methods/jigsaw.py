@@ -11,7 +11,7 @@ from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.kernels.clouds import settle_clouds
 from fedjigsaw.kernels.grouping import group_by_radius
-from fedjigsaw.kernels.indices import calinski_harabasz, margins, shared_information
+from fedjigsaw.kernels.indices import calinski_harabasz, margins, mutual_information
 from fedjigsaw.kernels.kmeans import coordinate_order, kmeans, nearest_centers, partition_of
 from fedjigsaw.kernels.solver import solve, solve_each
 from fedjigsaw.messages import Broadcast, Model, Summary
@@ -296,7 +296,7 @@ class Jigsaw(FederatedClusterer):
             support_spread=spread,
             support_margin=margins(centers, spread),
             objective=np.array([sse.sum()]),
-            skew=np.array([shared_information(table)]),
+            skew=np.array([mutual_information(table)]),
             **({} if received.has_counts else {"guessed_counts": np.ones(1)}),
             **({} if k_curve is None else {"k_curve": k_curve}),
         )
