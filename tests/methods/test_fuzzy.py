@@ -157,7 +157,7 @@ class TestFederation:
     @pytest.mark.parametrize(
         ("sent", "words"),
         [
-            ({"centers": [[0.0], [1.0]]}, "support of client 'a' must be sent; got None"),
+            ({"centers": [[0.0], [1.0]]}, "Client 'a' sent no support, which FuzzyCMeans needs."),
             ({"centers": [[0.0], [1.0]], "tensors": {"support": [1.0]}}, "got 2, with a support"),
             ({"centers": [[0.0], [1.0]], "tensors": {"support": [-1.0, 1]}}, "a support >= 0 of"),
             ({"centers": [[0.0]] * 3, "tensors": {"support": [1.0, 1, 1]}}, "at most 2, .*; got 3"),
@@ -171,7 +171,7 @@ class TestFederation:
             )
 
     def test_the_first_answer_must_hold_sums_of_squares(self):
-        with pytest.raises(MessageError, match="sum_of_squares of client 'a' must be sent"):
+        with pytest.raises(MessageError, match="Client 'a' sent no sum of squares"):
             FuzzyCMeans(2).aggregate(
                 [Summary(3, [[0.0]], client="a")], Broadcast(0, 0), np.random.default_rng(0)
             )

@@ -23,6 +23,7 @@ from fedjigsaw.kernels.kmeans import kmeans, nearest_centers
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.methods import jigsaw
 from fedjigsaw.methods._received import receive
+from fedjigsaw.methods._support import SUPPORT, k_curve_of, support_of
 from fedjigsaw.privacy.guard import Guard
 
 FIRST = Broadcast(0, 0)
@@ -317,7 +318,7 @@ class TestAutoK:
 
     def test_needs_sums(self):
         bare = Summary(10, [[0.0], [9.0]], counts=[5, 5], client="a")
-        with pytest.raises(MessageError, match="sse of every client must be sent.*give the number"):
+        with pytest.raises(MessageError, match="sent no summed squared distances.*Give the number"):
             aggregate(Jigsaw("auto"), bare)
 
 
@@ -411,7 +412,10 @@ class TestMissingCounts:
         answer = self.summaries(False)
         with (
             pytest.warns(CountsWarning),
-            pytest.raises(MessageError, match="counts of every client must be sent; got None"),
+            pytest.raises(
+                MessageError,
+                match="sent no counts, which every round of Jigsaw after the first needs",
+            ),
         ):
             Jigsaw(1).aggregate(answer, Broadcast(1, 0, Model([[0.0]])), np.random.default_rng(0))
 
@@ -477,16 +481,16 @@ class TestBadInput:
         "tensors",
         [
             {"support_clients": np.ones(2)},
-            {f"support_{name}": np.ones(3) for name in jigsaw.SUPPORT},
+            {f"support_{name}": np.ones(3) for name in SUPPORT},
         ],
     )
     def test_support_of_a_foreign_model(self, tensors):
         with pytest.raises(MessageError, match="support of a model must be clients, points"):
-            jigsaw.support_of(Model([[0.0], [1.0]], tensors=tensors))
+            support_of(Model([[0.0], [1.0]], tensors=tensors))
 
     def test_curve_of_a_foreign_model(self):
         with pytest.raises(MessageError, match="k_curve of a model must be of shape"):
-            jigsaw.k_curve_of(Model([[0.0]], tensors={"k_curve": np.ones(3)}))
+            k_curve_of(Model([[0.0]], tensors={"k_curve": np.ones(3)}))
 
 
 class TestEffectiveDimension:

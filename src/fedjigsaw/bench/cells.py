@@ -26,7 +26,7 @@ from fedjigsaw.kernels.backends import default_backend
 from fedjigsaw.kernels.kmeans import cluster_means, nearest_centers
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.methods import make
-from fedjigsaw.methods.jigsaw import k_curve_of
+from fedjigsaw.methods._support import k_curve_of
 from fedjigsaw.parameters import one_of
 from fedjigsaw.sites import check_once
 

@@ -33,7 +33,7 @@ from fedjigsaw.errors import ParameterError, invalid
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.rows import Row, read_rows, write_rows
 from fedjigsaw.methods import CLUSTERERS, DEFAULT, make
-from fedjigsaw.methods.jigsaw import support_of
+from fedjigsaw.methods._support import support_of
 from fedjigsaw.report.inspection import describe_support
 
 app = typer.Typer()

@@ -11,6 +11,23 @@ from fedjigsaw.kernels.matching import pairwise_distances
 Singles = npt.NDArray[np.float32]
 
 
+def means_of_groups(centers: Floats, radii: Floats, k: int) -> Floats:
+    """Return the means of the k largest groups of centers: Algorithm 5 (ServerAggregation).
+
+    Of two groups of the same size, the one with the larger radius comes first.
+
+    Examples
+    --------
+    >>> centers = np.array([[0.0], [1.0], [9.0], [2.0]])
+    >>> means_of_groups(centers, np.array([1.0, 2.0, 0.5, 0.1]), 1).tolist()
+    [[1.0]]
+    """
+    groups = group_by_radius(centers, radii)
+    # a stable sort: groups come in the order of their radii
+    largest = sorted(groups, key=len, reverse=True)[:k]
+    return np.stack([centers[group].mean(axis=0) for group in largest])
+
+
 def group_by_radius(centers: Floats, radii: Floats) -> list[Ints]:
     """Put received centers into groups: the loop of Algorithm 5 (ServerAggregation) of the paper.
 

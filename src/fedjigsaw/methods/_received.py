@@ -1,4 +1,4 @@
-"""All that a server received, put together; what contradicts itself is refused."""
+"""Put the summaries that a server received together, and refuse contradictions."""
 
 import warnings
 from collections.abc import Sequence
@@ -14,10 +14,18 @@ from fedjigsaw.messages import Summary
 
 @dataclass(frozen=True)
 class Received:
-    """All local clusters, one after the other; `owners` numbers the clients.
+    """All local clusters, one after the other.
 
-    `counts` and `sse` are filled in where a client sent none; `has_counts` and `has_sse` say
-    whether all did. `radii` are there only where they must do instead of counts.
+    Attributes
+    ----------
+    counts, sse : array
+        Number of rows and summed squared distance of each cluster, estimated if a client sent none.
+    owners : array of int
+        Number of the client of each cluster.
+    has_counts, has_sse : bool
+        Whether all clients sent them.
+    radii : array or None
+        Radii, only if they replace the counts.
     """
 
     centers: Floats
@@ -29,15 +37,16 @@ class Received:
     radii: Floats | None
 
 
-def receive(summaries: Sequence[Summary], *, radii_will_do: bool = False) -> Received:
-    """Put the summaries together, and warn of counts that are missing.
+def receive(summaries: Sequence[Summary], *, allow_radii: bool = False) -> Received:
+    """Put the summaries together, and warn if counts are missing.
 
-    Counts are scaled to the client's number of rows, where they are rounded or those of a sample.
-    The rows of a client without counts are spread evenly over its centers.
+    Counts that are rounded, or those of a sample, are scaled to the client's number of rows. The
+    rows of a client without counts are spread evenly over its centers.
 
     Parameters
     ----------
-    radii_will_do : whether radii, where all sent them, may do if nobody sent counts.
+    allow_radii : bool
+        Group by radius if no client sent counts and all sent radii.
 
     Examples
     --------
@@ -49,7 +58,7 @@ def receive(summaries: Sequence[Summary], *, radii_will_do: bool = False) -> Rec
     counts = [_counts(summary) for summary in summaries]
     without = [summary.client for summary in summaries if summary.counts is None]
     nobody = len(without) == len(summaries)
-    by_radius = radii_will_do and nobody and all(s.radii is not None for s in summaries)
+    by_radius = allow_radii and nobody and all(s.radii is not None for s in summaries)
     if without:
         _warn_of_missing(without, len(summaries), by_radius)
     return Received(

@@ -1,4 +1,4 @@
-"""k-means on pooled data: what a federation gives up, and what it is measured against."""
+"""k-means on pooled data: the benchmark for federated methods."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -17,9 +17,9 @@ class CentralKMeans(FederatedClusterer):
 
     The problem: :math:`\min_C \sum_{x \in D} \min_{c \in C} \|x - c\|^2` over sets C of k centers.
 
-    It has the API of a federated method but ignores who holds which row: *raw data leave the
-    clients*, so it shows what could be reached and is no federation. The paper's row
-    "centralized" is ``n_init=1``.
+    It has the API of a federated method but ignores which client holds a row: *raw data leave the
+    clients*. It shows what could be reached without federation. The paper's row "centralized" is
+    ``n_init=1``.
 
     Parameters
     ----------
@@ -83,5 +83,5 @@ class CentralKMeans(FederatedClusterer):
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
     ) -> Model:
-        """Nothing is left to do."""
+        """Return the centers of the pooled rows."""
         return self.make_model(summaries[0].centers)

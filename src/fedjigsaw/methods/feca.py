@@ -7,8 +7,8 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.base import ASSIGN, FederatedClusterer
-from fedjigsaw.errors import MessageError, invalid
-from fedjigsaw.kernels.grouping import group_by_radius
+from fedjigsaw.errors import MessageError
+from fedjigsaw.kernels.grouping import means_of_groups
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.kernels.local_solutions import drop_one_fit_many, empirical_radii, theoretical_radii
 from fedjigsaw.messages import Broadcast, Model, Summary
@@ -18,16 +18,16 @@ RADII = {"empirical": empirical_radii, "theoretical": theoretical_radii}
 
 
 class FeCA(FederatedClusterer):
-    r"""Federated centroid aggregation: one message per client, centers and radii.
+    r"""Federated centroid aggregation. One round: each client sends centers and radii.
 
-    The problem: rows :math:`D = \cup_m D_m` lie with M clients and may not leave; find k centers C
+    The problem: M clients hold rows :math:`D = \cup_m D_m`, which may not leave; find k centers C
     that minimize :math:`G(C) = \sum_{x \in D} \min_{c \in C} \|x - c\|^2`.
 
     Each client m runs k-means on :math:`D_m`, drops the centers that sit between several true
     clusters (:func:`~fedjigsaw.kernels.local_solutions.drop_one_fit_many`), gives each of the
     others a radius, and sends both. The server groups all received centers by those radii
-    (:func:`~fedjigsaw.kernels.grouping.group_by_radius`) and returns the means of the
-    k largest groups; of two groups of one size, the one with the larger radius goes first.
+    (:func:`~fedjigsaw.kernels.grouping.means_of_groups`) and returns the means of the
+    k largest groups. Of two groups of the same size, the one with the larger radius comes first.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ class FeCA(FederatedClusterer):
     max_iter, tol : int, float
         When a restart of k-means ends, as in :class:`sklearn.cluster.KMeans`.
     assign : {"nearest", "local"}, default "nearest"
-        Whether `labels_` go by the nearest center of all, or by the nearest center that the row's
-        own client sent: better on skewed data, worse on even ones.
+        Label rows by the nearest center of the model, or by the nearest center that the row's own
+        client sent. "local" is better on skewed data and worse on even splits.
     random_state : int, RandomState, Generator or None
         Seed of the run; with an integer, every run gives the same bits.
 
@@ -58,7 +58,7 @@ class FeCA(FederatedClusterer):
 
     Examples
     --------
-    Three clients see two of the three clusters each; together they find all three.
+    Each of three clients holds two of the three clusters. Together they find all three.
 
     >>> from fedjigsaw import FeCA
     >>> a, b, c = ([[x - 1.0], [x + 1.0]] for x in (0, 50, 100))
@@ -108,7 +108,7 @@ class FeCA(FederatedClusterer):
         self.random_state = random_state
 
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
-        """Centers that survive refinement, and their radii (ClientUpdate and RadiusAssign)."""
+        """Return refined centers and their radii (ClientUpdate and RadiusAssign)."""
         local = kmeans(
             X,
             self.n_local_clusters or self.n_clusters,
@@ -129,15 +129,11 @@ class FeCA(FederatedClusterer):
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
     ) -> Model:
-        """Means of the largest groups of centers (ServerAggregation)."""
+        """Return the means of the largest groups of centers (ServerAggregation)."""
         radii = []
         for summary in summaries:
             if summary.radii is None:
-                raise MessageError(invalid("radii", f"client {summary.client!r}", "sent", None))
+                raise MessageError(f"Client {summary.client!r} sent no radii, which FeCA needs.")
             radii.append(summary.radii)
         centers = np.concatenate([summary.centers for summary in summaries])
-        groups = group_by_radius(centers, np.concatenate(radii))
-        # a stable sort: groups come by radius, and stay so where they are of one size
-        largest = sorted(groups, key=len, reverse=True)[: self.n_clusters]
-        means = np.stack([centers[group].mean(axis=0) for group in largest])
-        return self.make_model(means)
+        return self.make_model(means_of_groups(centers, np.concatenate(radii), self.n_clusters))

@@ -16,7 +16,7 @@ from fedjigsaw.parameters import Rule, integer, is_integer, real, seed_source
 
 
 class FuzzyCMeans(FederatedClusterer):
-    r"""Fuzzy c-means at every client from common centers, put together at the server, repeatedly.
+    r"""Several rounds: fuzzy c-means at every client from common centers, merged at the server.
 
     The problem of client l, with memberships :math:`u_{nj} \ge 0`, :math:`\sum_j u_{nj} = 1`:
 
@@ -24,11 +24,11 @@ class FuzzyCMeans(FederatedClusterer):
 
     In each round the server sends its centers, every client runs fuzzy c-means from there and
     sends its centers with their support :math:`s_j = \sum_n u_{nj}^m`. Version 1 averages center
-    j over clients, weighted by its support (all started from the same center j, so they belong
-    together); version 2 runs k-means over all received centers.
+    j over clients, weighted by its support (all clients started from the same center j); version 2
+    runs k-means over all received centers.
 
-    The first centers are drawn from statistics, never from rows: before the first round, one more
-    message per client brings the mean and the sum of squares of each column, and the server draws
+    The first centers are drawn from statistics, never from rows. In a round of its own before the
+    others, each client sends the mean and the sum of squares of each column, and the server draws
     uniformly with the mean and spread of all the data.
 
     Parameters
@@ -36,18 +36,18 @@ class FuzzyCMeans(FederatedClusterer):
     n_clusters : int, default 8
         Number of clusters k.
     version : {1, 2}, default 1
-        How the server puts centers together: support-weighted means, or k-means over all.
+        How the server merges centers: support-weighted means, or k-means over all.
     n_rounds : int, default 10
-        Rounds of clustering; the message with the statistics comes on top.
+        Rounds of clustering; the round for the statistics comes on top.
     m : float, default 2.0
-        Fuzziness, above 1. Close to 1 a row belongs to its nearest center alone, as in k-means; in
-        many dimensions large values let all centers fall together at the mean of the data.
+        Fuzziness, above 1. Close to 1 a row belongs to its nearest center alone, as in k-means. In
+        many dimensions, large values make all centers coincide at the mean of the data.
     max_iter, tol : int, float
         A client stops when its centers move, in sum of squares, by at most `tol` times the mean
         variance of its columns.
     assign : {"nearest", "local"}, default "nearest"
-        Whether `labels_` go by the nearest center of all, or by the nearest center that the row's
-        own client sent.
+        Label rows by the nearest center of the model, or by the nearest center that the row's own
+        client sent.
     random_state : int, RandomState, Generator or None
         Seed of the run.
 
@@ -101,11 +101,11 @@ class FuzzyCMeans(FederatedClusterer):
 
     @property
     def total_rounds(self) -> int:
-        """One for the statistics, then those of clustering."""
+        """Number of rounds: one for the statistics, then those of clustering."""
         return 1 + self.n_rounds
 
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
-        """Statistics of the columns when there is no model yet, then centers and their support."""
+        """Return column statistics if there is no model yet, else centers and their support."""
         if broadcast.model is None:
             mean = X.mean(axis=0, keepdims=True)
             squares = {"sum_of_squares": ((X - mean) ** 2).sum(axis=0)}
@@ -123,7 +123,7 @@ class FuzzyCMeans(FederatedClusterer):
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
     ) -> Model:
-        """Centers to start from, or what the clients made of the last ones."""
+        """Draw centers to start from, or merge those of the clients."""
         if broadcast.model is None:
             return self.make_model(self._draw(summaries, rng))
         if self.version == 2:
@@ -133,7 +133,7 @@ class FuzzyCMeans(FederatedClusterer):
         return self.make_model(average_by_support(summaries, broadcast.model.centers))
 
     def _draw(self, summaries: Sequence[Summary], rng: np.random.Generator) -> Floats:
-        """Random centers with the mean and the variance of all the data, in every column."""
+        """Draw centers with the mean and the variance of all the data in every column."""
         columns = tuple(map(str, range(summaries[0].centers.shape[1])))
         scaler = merge(
             [
@@ -146,10 +146,10 @@ class FuzzyCMeans(FederatedClusterer):
 
 
 def average_by_support(summaries: Sequence[Summary], before: Floats) -> Floats:
-    """Mean of each center over clients, weighted by support; without any, it stays where it was.
+    """Average each center over clients, weighted by support; one without support stays.
 
-    A guard may have merged some of a client's centers. Those that are left are then paired with
-    the centers `before` one to one.
+    A guard may have merged some of a client's centers. The remaining ones are then paired with the
+    centers `before` one to one.
     """
     sums, weights = np.zeros_like(before), np.zeros(len(before))
     for summary in summaries:
@@ -170,16 +170,17 @@ def average_by_support(summaries: Sequence[Summary], before: Floats) -> Floats:
 
 
 def _sent(summary: Summary, name: str) -> np.ndarray:
-    """A tensor that a client must have sent."""
+    """Return a tensor that a client must have sent."""
     if name not in summary.tensors:
-        raise MessageError(invalid(name, f"client {summary.client!r}", "sent", None))
+        words = name.replace("_", " ")
+        raise MessageError(f"Client {summary.client!r} sent no {words}, which FuzzyCMeans needs.")
     return summary.tensors[name]
 
 
 def fuzzy_cmeans(
     X: Floats, centers: Floats, *, m: float = 2.0, max_iter: int = 300, tol: float = 1e-4
 ) -> tuple[Floats, Floats]:
-    r"""Fuzzy c-means from given centers: the centers, and their support :math:`\sum_n u_{nj}^m`.
+    r"""Run fuzzy c-means. Return the centers and their support :math:`\sum_n u_{nj}^m`.
 
     It alternates :math:`u_{nj} = 1 / \sum_i (\|x_n - c_j\| / \|x_n - c_i\|)^{2 / (m - 1)}` and
     :math:`c_j = \sum_n u_{nj}^m x_n / \sum_n u_{nj}^m`. A center without support stays.
@@ -209,7 +210,7 @@ def fuzzy_cmeans(
 
 
 def _memberships(rows: Floats, centers: Floats, m: float) -> Floats:
-    """How much each row belongs to each center; rows sum to one."""
+    """Return the membership of each row in each center; rows sum to one."""
     squared = np.einsum("ij,ij->i", rows, rows)[:, None] - 2 * (rows @ centers.T)
     squared += np.einsum("ij,ij->i", centers, centers)
     np.maximum(squared, 1e-300, out=squared)  # a row on a center belongs to it alone

@@ -1,4 +1,4 @@
-"""Jigsaw: centers with their counts from every client, one weighted solve at the server."""
+"""Jigsaw: each client sends centers and counts; the server solves weighted k-means."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -10,97 +10,93 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.kernels.clouds import settle_clouds
-from fedjigsaw.kernels.grouping import group_by_radius
+from fedjigsaw.kernels.grouping import means_of_groups
 from fedjigsaw.kernels.indices import calinski_harabasz, margins, mutual_information
 from fedjigsaw.kernels.kmeans import coordinate_order, kmeans, nearest_centers, partition_of
 from fedjigsaw.kernels.solver import solve, solve_each
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._received import Received, receive
+from fedjigsaw.methods._support import k_curve_of, runner_up, support_of
 from fedjigsaw.parameters import Rule, integer, one_of, real, seed_source
 
-ROWS_PER_CENTER = 5  # beyond k centers, each must stand for so many rows: the guard's default
-SKEWED = 1.0  # bits; local labels from here: to know the client halves the clusters to choose from
-SUPPORT = ("clients", "points", "spread", "margin")
+ROWS_PER_CENTER = 5  # rows that each center beyond k must stand for, as in the default guard
+SKEWED = 1.0  # bits; from here on knowing the client halves the clusters that a row may be in
 
 
 class Jigsaw(FederatedClusterer):
-    r"""One message per client, centers with their counts; a weighted solve at the server.
+    r"""One round: each client sends centers and counts; weighted k-means at the server.
 
-    The problem: rows :math:`D = \cup_m D_m` lie with M clients and may not leave; find k centers C
+    The problem: M clients hold rows :math:`D = \cup_m D_m`, which may not leave; find k centers C
     that minimize :math:`G(C) = \sum_{x \in D} \min_{c \in C} \|x - c\|^2`.
 
-    Each client m runs k-means on :math:`D_m` and sends its centers :math:`c_i`, how many rows
-    :math:`n_i` each stands for, and their summed squared distance :math:`s_i`. For any way to put
-    those local clusters together, the server then knows the objective exactly:
+    Each client m runs k-means on :math:`D_m` and sends its centers :math:`c_i`, the number of rows
+    :math:`n_i` of each, and their summed squared distance :math:`s_i`. For every way to merge these
+    local clusters, the server knows the objective exactly:
 
     .. math:: \sum_i s_i + n_i \|c_i - C_{a(i)}\|^2 ,
 
-    where a(i) is the cluster that i goes to. The first part is settled; the second is weighted
-    k-means over the received centers, solved by :func:`~fedjigsaw.kernels.solver.solve`, which
-    leaves the local optima that restarts end in. The final boundaries cut through some
-    local clusters, so a last step takes them for clouds of rows
-    (:func:`~fedjigsaw.kernels.clouds.settle_clouds`).
+    where a(i) is the cluster of i. The first term is constant. The second is weighted k-means over
+    the received centers, solved by :func:`~fedjigsaw.kernels.solver.solve`, which escapes the local
+    optima in which restarts end. Since the final boundaries cut through some local clusters, a
+    last step treats each of them as a Gaussian (:func:`~fedjigsaw.kernels.clouds.settle_clouds`).
 
     Parameters
     ----------
     n_clusters : int or "auto", default 8
-        Number of clusters k in all the data. "auto" chooses the k of the largest
-        Calinski-Harabasz index, which the server knows exactly from counts and sums; `k_curve_`
-        keeps the index of every k. It compares clusterings, so the least it chooses is 2; it tends
-        to overlook clusters that are far smaller than others, or blurred; and clients with few
-        rows send few centers, in which clusters are lost (give `n_local_clusters` then).
+        Number of clusters k in all the data. "auto" chooses the k with the largest
+        Calinski-Harabasz index, which the server computes exactly from counts and sums; `k_curve_`
+        holds the index of every k. It chooses at least 2, and it tends to miss clusters that are
+        blurred or far smaller than others. Clients with few rows send few centers, in which
+        clusters can get lost; set `n_local_clusters` then.
     n_local_clusters : int or None, default None
-        Number of clusters k' that each client looks for. None is `detail` times k; with "auto",
-        `detail` times `max_clusters`, but only one for every five rows, so that a summary stays
-        one.
+        Number of clusters k' that each client looks for. None is `detail` times k; with "auto" it
+        is `detail` times `max_clusters`, but at most one for every five rows.
     detail : int, default 1
-        How many times k centers a client may send: more tell the server more, of finer groups.
-        Beyond k, only one for every five rows.
+        A client sends up to `detail` times k centers; more centers describe finer groups. Beyond
+        k, it sends at most one for every five rows.
     max_clusters : int, default 50
         The largest number that ``n_clusters="auto"`` considers.
     n_init : int, default 10
         Restarts of each client's k-means.
     n_rounds : int, default 1
-        Every round after the first is one Lloyd step on all data, exactly: clients answer the
-        model with the mean and the count of their rows in each cluster.
+        Number of rounds. Every round after the first is an exact Lloyd step on all data: clients
+        return the mean and the count of their rows in each cluster of the model.
     max_iter, tol : int, float
         When a restart of k-means ends, as in :class:`sklearn.cluster.KMeans`.
     patience : int or None, default None
-        How many moves the server's search tries in vain before it ends; None is 10 + k / 2. 0 ends
-        where Lloyd's iterations do: several times quicker, and good enough where centers are
-        needed often rather than well.
+        Number of moves without success after which the server's search ends; None is 10 + k / 2.
+        With 0 it ends where Lloyd's iterations do, which is several times faster and less exact.
     assign : {"nearest", "local", "auto"}, default "nearest"
-        Whether `labels_` go by the nearest center of all, or by the nearest center that the row's
-        own client sent: better on skewed data, worse on even ones. "auto" decides by `skew_`;
-        `assign_` says what was chosen, `assign_reason_` why.
+        Label rows by the nearest center of the model, or by the nearest center that the row's own
+        client sent. "local" is better on skewed data and worse on even splits. "auto" decides by
+        `skew_`; `assign_` says what was chosen, and `assign_reason_` why.
     random_state : int, RandomState, Generator or None
         Seed of the run; with an integer, every run gives the same bits.
 
     Attributes
     ----------
     support_ : dict of arrays of shape (n_clusters_,)
-        What speaks for each cluster. `clients` and `points`: how many took part in it. `spread`:
-        root mean square distance s of its rows to its center. `margin`:
+        Support statistics of each cluster. `clients` and `points`: number of clients and rows in
+        it. `spread`: root mean square distance s of its rows to its center. `margin`:
         :math:`1 - s / \sqrt{s^2 + D^2}` with the distance D to the nearest other center, between 0
-        (they are one) and 1 (far apart).
+        (they coincide) and 1 (far apart).
     k_curve_ : dict of arrays, with ``n_clusters="auto"`` only
         `k`, `objective` and `index` of every k that was considered.
     k_runner_up_ : int or None
         The k of the second largest index.
     objective_ : float
-        Summed squared distance of all rows to the centers that their local clusters went to: what
-        the server knows without a look at the rows. Some rows are nearer to another center, so
-        `inertia_` is at most this.
+        Summed squared distance of all rows to the centers of their local clusters, which the
+        server computes without seeing rows. Some rows are nearer to another center, so `inertia_`
+        is at most this.
     skew_ : float
-        How many bits the client tells about a row's cluster (their mutual information). 0: all
-        clients hold the same mixture. From 1 on, "auto" labels go by local centers: to know the
-        client then halves the clusters that a row may be in, so that its client had two centers to
-        spend on each.
+        Mutual information of client and cluster, in bits. It is 0 if all clients hold the same
+        mixture. From 1 on, ``assign="auto"`` labels rows by local centers: knowing the client then
+        halves the clusters that a row may be in, so the client had two centers for each.
 
     Examples
     --------
-    Three clients see two of the three clusters each; together they find all three, and how many
-    there are.
+    Each of three clients holds two of the three clusters. Together they find all three, and their
+    number.
 
     >>> from fedjigsaw import Jigsaw
     >>> a, b, c = ([[x + i / 4] for i in range(-8, 9)] for x in (0, 50, 100))
@@ -156,7 +152,7 @@ class Jigsaw(FederatedClusterer):
         self.random_state = random_state
 
     def check(self) -> None:
-        """Hold the parameters against `rules` and against each other."""
+        """Check the parameters against `rules` and against each other."""
         super().check()
         if self.assign == "local" and self.n_rounds > 1:
             allowed = "'nearest' or 'auto' with several rounds, whose last sends no local clusters"
@@ -165,7 +161,7 @@ class Jigsaw(FederatedClusterer):
     # ------------------------------------------------------------------------------ at a client
 
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
-        """Local centers with counts and sums; in later rounds, of the model's clusters."""
+        """Return centers, counts and sums of local clusters; later, of the model's clusters."""
         if broadcast.model is None:
             local = kmeans(
                 X,
@@ -181,7 +177,7 @@ class Jigsaw(FederatedClusterer):
         return Summary(len(X), local.centers, counts=local.counts.astype(np.int64), sse=local.sse)
 
     def n_local(self, n_rows: int) -> int:
-        """How many clusters a client of so many rows looks for."""
+        """Return the number of clusters that a client with `n_rows` rows looks for."""
         if self.n_local_clusters is not None:
             return self.n_local_clusters
         enough = max(1, n_rows // ROWS_PER_CENTER)
@@ -195,18 +191,16 @@ class Jigsaw(FederatedClusterer):
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
     ) -> Model:
-        """Weighted k-means over all received centers; in later rounds, the step to the means."""
+        """Solve weighted k-means over all received centers; in later rounds, take a Lloyd step."""
         if broadcast.model is not None:
             return self._step(receive(summaries), broadcast.model)
         if self.n_clusters == "auto":
             received = receive(summaries)
             curve, centers = self._choose(received, rng)
-            return self._model(received, *self._softened(received, centers), k_curve=curve)
-        received = receive(summaries, radii_will_do=True)
+            return self._model(received, *self._refine(received, centers), k_curve=curve)
+        received = receive(summaries, allow_radii=True)
         if received.radii is not None:  # FeCA's rule
-            groups = group_by_radius(received.centers, received.radii)
-            largest = sorted(groups, key=len, reverse=True)[: self.n_clusters]
-            centers = np.stack([received.centers[group].mean(axis=0) for group in largest])
+            centers = means_of_groups(received.centers, received.radii, self.n_clusters)
             return self._model(received, centers)
         found = solve(
             received.centers,
@@ -217,11 +211,13 @@ class Jigsaw(FederatedClusterer):
             n_tries=self.patience,
             backend=self.backend,
         )
-        return self._model(received, *self._softened(received, found.centers))
+        return self._model(received, *self._refine(received, found.centers))
 
-    def _softened(self, received: Received, centers: Floats) -> tuple[Floats, Ints | None]:
-        """The centers where local clusters are clouds, and whose those are; unless that leaves
-        one without any."""
+    def _refine(self, received: Received, centers: Floats) -> tuple[Floats, Ints | None]:
+        """Refine the centers, treating each local cluster as a Gaussian.
+
+        Return centers and labels, or the input centers and None if a cluster would become empty.
+        """
         moved = settle_clouds(
             received.centers,
             received.counts,
@@ -235,10 +231,12 @@ class Jigsaw(FederatedClusterer):
         return (moved, labels) if len(np.unique(labels)) == len(moved) else (centers, None)
 
     def _choose(self, received: Received, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """k, objective and index of every candidate; and the centers of the best of them."""
+        """Return k, objective and index of every candidate, and the centers of the best one."""
         if not received.has_sse:
-            advice = "Without it no objective is known: give the number of clusters."
-            raise MessageError(invalid("sse", "every client", "sent", None, advice))
+            raise MessageError(
+                'Some clients sent no summed squared distances, which n_clusters="auto" needs. '
+                "Give the number of clusters."
+            )
         tried = list(
             solve_each(
                 received.centers,
@@ -256,14 +254,15 @@ class Jigsaw(FederatedClusterer):
         return np.column_stack([ks, objectives, index]), tried[int(index.argmax())].centers
 
     def _step(self, received: Received, model: Model) -> Model:
-        """The mean of all rows in each cluster; a cluster without rows keeps its center.
+        """Move each center to the mean of its rows; a center without rows stays.
 
         The mean of rows that are all nearest to one center is itself nearest to it, since cells are
-        convex: answers need not say which cluster they are of.
+        convex. So answers need not name their cluster.
         """
         if not received.has_counts:
-            advice = "A round after the first is a step to the means of all rows."
-            raise MessageError(invalid("counts", "every client", "sent", None, advice))
+            raise MessageError(
+                "Some clients sent no counts, which every round of Jigsaw after the first needs."
+            )
         labels, k = nearest_centers(received.centers, model.centers)[0], len(model.centers)
         counts = np.bincount(labels, received.counts, minlength=k)[:, None]
         sums = np.zeros_like(model.centers)
@@ -278,7 +277,7 @@ class Jigsaw(FederatedClusterer):
         labels: Ints | None = None,
         k_curve: np.ndarray | None = None,
     ) -> Model:
-        """The centers, and what speaks for each of them."""
+        """Make the model: the centers, and the support statistics of each."""
         if labels is None:
             centers = centers[coordinate_order(centers)]
             labels = nearest_centers(received.centers, centers)[0]
@@ -301,7 +300,7 @@ class Jigsaw(FederatedClusterer):
             **({} if k_curve is None else {"k_curve": k_curve}),
         )
 
-    # --------------------------------------------------------------------------- what was found
+    # ------------------------------------------------------------------------ fitted attributes
 
     @property
     def assign_(self) -> str:
@@ -320,8 +319,8 @@ class Jigsaw(FederatedClusterer):
         if self.n_rounds > 1:
             return "the last round sent no local clusters"
         relation = "at least" if self.skew_ >= SKEWED else "less than"
-        told = f"who holds a row tells {self.skew_:.2f} bits about its cluster"
-        return f"{told}, {relation} {SKEWED:g}"
+        information = f"mutual information of client and cluster is {self.skew_:.2f} bits"
+        return f"{information}, {relation} {SKEWED:g}"
 
     @property
     def support_(self) -> dict[str, np.ndarray]:
@@ -333,7 +332,7 @@ class Jigsaw(FederatedClusterer):
         check_is_fitted(self)
         curve = k_curve_of(self.model_)
         if curve is None:
-            raise AttributeError("k_curve_ is there after a fit with n_clusters='auto' only")
+            raise AttributeError("k_curve_ exists only after a fit with n_clusters='auto'")
         return curve
 
     @property
@@ -352,11 +351,11 @@ class Jigsaw(FederatedClusterer):
 
 
 def effective_dimension(received: Received) -> int:
-    r"""How many columns the data really fill: :math:`(\sum_j v_j)^2 / \sum_j v_j^2`, rounded.
+    r"""Return the effective dimension of the data: :math:`(\sum_j v_j)^2 / \sum_j v_j^2`, rounded.
 
-    :math:`v_j` are the variances along the main axes of all rows: those of the received centers,
-    and in each direction an equal share of what lies within local clusters. Columns on very
-    different scales count as one.
+    :math:`v_j` are the variances along the principal axes of all rows: those of the received
+    centers, plus in each direction an equal share of the variance within local clusters. Columns on
+    very different scales count as one.
     """
     n, d = received.counts.sum(), received.centers.shape[1]
     offset = received.centers - np.average(received.centers, axis=0, weights=received.counts)
@@ -366,41 +365,3 @@ def effective_dimension(received: Received) -> int:
     covariance += np.eye(d) * received.sse.sum() / scale**2 / (n * d)
     spread = (covariance**2).sum()
     return max(1, round(float(np.trace(covariance) ** 2 / spread))) if spread > 0 else d
-
-
-# ---------------------------------------------------------------------------- what a model tells
-
-
-def support_of(model: Model) -> dict[str, np.ndarray] | None:
-    """What speaks for each cluster of a model, or None if it does not say."""
-    tensors = {name: model.tensors.get(f"support_{name}") for name in SUPPORT}
-    found = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-    if not found:
-        return None
-    shapes = {tensor.shape for tensor in found.values()}
-    if len(found) < len(SUPPORT) or shapes != {(len(model.centers),)}:
-        allowed = f"{', '.join(SUPPORT)}, one number per cluster each"
-        raise MessageError(invalid("support", "a model", allowed, sorted(found)))
-    return found
-
-
-def knows_no_counts(model: Model) -> bool:
-    """Whether some client sent no counts, so that a model's numbers of rows are guesses."""
-    return "guessed_counts" in model.tensors
-
-
-def k_curve_of(model: Model) -> dict[str, np.ndarray] | None:
-    """k, objective and index of every k that was considered, or None if k was given."""
-    curve = model.tensors.get("k_curve")
-    if curve is None:
-        return None
-    if curve.ndim != 2 or curve.shape[1] != 3 or not len(curve):
-        raise MessageError(invalid("k_curve", "a model", "of shape (n, 3)", curve.shape))
-    k, objective, index = curve.T
-    return {"k": k.astype(np.int64), "objective": objective, "index": index}
-
-
-def runner_up(curve: Mapping[str, np.ndarray]) -> int | None:
-    """The k of the second largest index."""
-    order = np.argsort(-curve["index"], kind="stable")
-    return int(curve["k"][order[1]]) if len(order) > 1 else None

@@ -1,4 +1,4 @@
-"""k-FED: few clusters per client, told apart by the farthest-first rule (Dennis et al., 2021)."""
+"""k-FED: few clusters per client, separated by the farthest-first rule (Dennis et al., 2021)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -16,16 +16,16 @@ from fedjigsaw.parameters import Rule, integer, is_integer, real, seed_source
 
 
 class KFed(FederatedClusterer):
-    r"""One message per client, for data where each client sees only a few of the k clusters.
+    r"""One round, for data of which each client holds only a few of the k clusters.
 
     Client z clusters its rows into k' clusters by the method of Awasthi and Sheffet (2012),
     :func:`cluster_by_projection`, and sends their centers. The server takes all centers of one
     client, adds the received center that is farthest from those it has until it has k, and puts
     every received center into the group of the nearest of these k. The means of the groups are the
-    result. The theory asks for :math:`k' \le \sqrt k` and well separated clusters; with k' too
-    large, centers that share a cluster pass for different ones.
+    result. The theory needs :math:`k' \le \sqrt k` and well separated clusters; with k' too
+    large, centers that share a cluster are taken for different ones.
 
-    The original needs k' <= d; here the projection is left out where it has nothing to remove.
+    The original needs k' <= d; here the projection is skipped if it would remove nothing.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ class KFed(FederatedClusterer):
     max_iter, tol : int, float
         When a restart of k-means ends, as in :class:`sklearn.cluster.KMeans`.
     assign : {"local", "nearest"}, default "local"
-        Whether `labels_` go by the group of the row's local center, as in the paper on k-FED, or
-        by the nearest center of all. `predict` takes the nearest, unless it is told the clients.
+        Label rows by the group of their local center, as in the paper on k-FED, or by the nearest
+        center of the model. `predict` uses the nearest center unless `clients` are given.
     random_state : int, RandomState, Generator or None
         Seed of the run.
 
@@ -50,7 +50,7 @@ class KFed(FederatedClusterer):
 
     Examples
     --------
-    Three clients see two of the three clusters each.
+    Each of three clients holds two of the three clusters.
 
     >>> from fedjigsaw import KFed
     >>> a, b, c = ([[x - 1.0], [x + 1.0]] for x in (0, 50, 100))
@@ -126,7 +126,7 @@ class KFed(FederatedClusterer):
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
     ) -> Model:
-        """Farthest-first choice from one client's centers, then one assignment."""
+        """Choose centers farthest first, starting with those of one client; then assign once."""
         first = summaries[int(rng.integers(len(summaries)))].centers
         received = np.concatenate([summary.centers for summary in summaries])
         chosen = farthest_first(received, first, self.n_clusters)
@@ -140,10 +140,10 @@ def _is_count(value: object) -> bool:
 
 
 def farthest_first(candidates: Floats, start: Floats, n: int) -> Floats:
-    """Take the `start`, then the candidate farthest from all that is taken, until there are `n`.
+    """Take the `start`, then the candidate farthest from all taken ones, until there are `n`.
 
-    A start of more than `n` rows is thinned by the same rule, from its first row on. A candidate
-    that is taken already adds nothing, so fewer than `n` may be all there is.
+    A start of more than `n` rows is thinned by the same rule, from its first row on. There may be
+    fewer than `n`, since a candidate that is taken already is not taken again.
 
     Examples
     --------
@@ -162,9 +162,9 @@ def farthest_first(candidates: Floats, start: Floats, n: int) -> Floats:
 
 
 def project(X: Floats, k: int) -> Floats:
-    """The rows in the space of their first k right singular vectors, least one first.
+    """Project the rows onto their first k right singular vectors, the least one first.
 
-    From the eigenvectors of the smaller of the two Gram matrices: with 20,000 columns and 500 rows
+    Uses the eigenvectors of the smaller of the two Gram matrices: with 20,000 columns and 500 rows
     that is one of 500 x 500. The sign of a column of the result is arbitrary.
 
     Examples
@@ -184,7 +184,7 @@ def project(X: Floats, k: int) -> Floats:
 def cluster_by_projection(
     X: Floats, n_clusters: int, *, rng: np.random.Generator, **options: Any
 ) -> Solution:
-    """Local clustering of Awasthi and Sheffet (2012), which k-FED runs at every client.
+    """Cluster rows by the method of Awasthi and Sheffet (2012), as k-FED does at every client.
 
     Project the rows onto the space of their first k singular vectors; cluster the projections;
     start from the means of the rows that are three times closer to their center than to any other;

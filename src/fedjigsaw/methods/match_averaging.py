@@ -1,4 +1,4 @@
-"""Match averaging: the plain baseline, which pairs all clients' centers one to one."""
+"""Match averaging: the baseline that pairs all clients' centers one to one."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -15,17 +15,17 @@ from fedjigsaw.parameters import Rule, integer, real, seed_source
 
 
 class MatchAveraging(FederatedClusterer):
-    r"""Every client runs k-means; the server pairs their centers and returns means of pairs.
+    r"""One round: each client runs k-means; the server pairs the centers and averages them.
 
     The problem at the server: client m has sent centers :math:`c^{(m)}_1, \dots, c^{(m)}_k`; find
     centers :math:`c_j` and one-to-one pairings :math:`\pi_m` that minimize
 
     .. math:: \sum_m \sum_i \|c^{(m)}_i - c_{\pi_m(i)}\|^2 .
 
-    It starts at one client's centers and then, in turn, pairs all clients' centers with the means
-    (optimally, by the Hungarian method) and takes the means of the pairs, until nothing changes. A
-    pairing is right if every client sees every cluster. On skewed data it must pair centers of
-    different clusters, and their means lie in between: that is why it serves as the baseline.
+    It starts at one client's centers. Then it alternately pairs all clients' centers with the means
+    (optimally, by the Hungarian method) and averages the pairs, until nothing changes. The pairing
+    is right if every client holds every cluster. On skewed data it must pair centers of different
+    clusters, whose means lie in between; that is why it serves as the baseline.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ class MatchAveraging(FederatedClusterer):
     max_iter, tol : int, float
         When a restart of k-means ends, as in :class:`sklearn.cluster.KMeans`.
     assign : {"nearest", "local"}, default "nearest"
-        Whether `labels_` go by the nearest center of all, or by the nearest center that the row's
-        own client sent.
+        Label rows by the nearest center of the model, or by the nearest center that the row's own
+        client sent.
     random_state : int, RandomState, Generator or None
         Seed of the run.
 
@@ -84,7 +84,7 @@ class MatchAveraging(FederatedClusterer):
         self.random_state = random_state
 
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
-        """The centers of k-means."""
+        """Return the centers of k-means."""
         local = kmeans(
             X,
             self.n_clusters,
@@ -100,7 +100,7 @@ class MatchAveraging(FederatedClusterer):
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
     ) -> Model:
-        """Means of the pairs, from the client with the most centers (then: with the most rows)."""
+        """Average the pairs, starting at the client with the most centers (then: the most rows)."""
         for summary in summaries:
             if len(summary.centers) > self.n_clusters:
                 allowed = f"at most the number of clusters, {self.n_clusters}"

@@ -9,7 +9,8 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.io.formats import Content, ModelFile, Score, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Model, Summary, Tensors
-from fedjigsaw.methods.jigsaw import SKEWED, k_curve_of, knows_no_counts, runner_up, support_of
+from fedjigsaw.methods._support import k_curve_of, knows_no_counts, runner_up, support_of
+from fedjigsaw.methods.jigsaw import SKEWED
 
 MAX_SHOWN = 20
 

@@ -19,7 +19,8 @@ from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import ExtraError, ParameterError, invalid
 from fedjigsaw.messages import Model, Summary
 from fedjigsaw.methods import CLUSTERERS, DEFAULT
-from fedjigsaw.methods.jigsaw import Jigsaw, k_curve_of, runner_up
+from fedjigsaw.methods._support import k_curve_of, runner_up
+from fedjigsaw.methods.jigsaw import Jigsaw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,0 +1,45 @@
+"""Support statistics and the curve over k, as Jigsaw puts them into a model."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.messages import Model
+
+SUPPORT = ("clients", "points", "spread", "margin")
+
+
+def support_of(model: Model) -> dict[str, np.ndarray] | None:
+    """Return the support statistics of each cluster, or None if the model has none."""
+    tensors = {name: model.tensors.get(f"support_{name}") for name in SUPPORT}
+    found = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    if not found:
+        return None
+    shapes = {tensor.shape for tensor in found.values()}
+    if len(found) < len(SUPPORT) or shapes != {(len(model.centers),)}:
+        allowed = f"{', '.join(SUPPORT)}, one number per cluster each"
+        raise MessageError(invalid("support", "a model", allowed, sorted(found)))
+    return found
+
+
+def knows_no_counts(model: Model) -> bool:
+    """Tell whether the model's numbers of rows are guesses: some client sent no counts."""
+    return "guessed_counts" in model.tensors
+
+
+def k_curve_of(model: Model) -> dict[str, np.ndarray] | None:
+    """Return k, objective and index of every k considered, or None if k was given."""
+    curve = model.tensors.get("k_curve")
+    if curve is None:
+        return None
+    if curve.ndim != 2 or curve.shape[1] != 3 or not len(curve):
+        raise MessageError(invalid("k_curve", "a model", "of shape (n, 3)", curve.shape))
+    k, objective, index = curve.T
+    return {"k": k.astype(np.int64), "objective": objective, "index": index}
+
+
+def runner_up(curve: Mapping[str, np.ndarray]) -> int | None:
+    """Return the k of the second largest index."""
+    order = np.argsort(-curve["index"], kind="stable")
+    return int(curve["k"][order[1]]) if len(order) > 1 else None
