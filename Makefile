@@ -1,18 +1,22 @@
 # Two commands for a fresh machine; each does all of its own set-up in .venv.
 #   make demo   the core: cluster a generated data set over ten clients, write demo.png
 #   make test   ruff, mypy, import-linter, pytest with doctests and coverage
+#   make quick  the tests that are neither slow nor of the federation nor of DeepFeCA: under two minutes
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint bench results docs clean
+.PHONY: demo test quick lint bench results docs clean
 
 demo: $(VENV)/.core
 	$(BIN)/fedjigsaw demo --out demo.png --force
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
+
+quick: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 -q -m "not slow and not federation and not deep"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

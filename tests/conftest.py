@@ -9,6 +9,15 @@ from typer.testing import CliRunner
 from fedjigsaw import cli, datasets, partition
 from fedjigsaw.errors import FedJigsawError
 
+FOLDERS = {"deep": "deep", "flower": "federation"}  # folder of tests or of the package -> marker
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the tests of optional parts by their folder, so that none is forgotten."""
+    for item in items:
+        if item.path.parent.name in FOLDERS:
+            item.add_marker(FOLDERS[item.path.parent.name])
+
 
 @pytest.fixture
 def rng():

@@ -6,6 +6,8 @@ import pytest
 from fedjigsaw import FeCA, metrics, partition
 from fedjigsaw.bench.pages import paper_tables
 
+pytestmark = pytest.mark.slow
+
 IID_LIMITS = {"s1": 1.3, "s2": 2.2, "s3": 8.0, "s4": 5.5}
 PUBLISHED = paper_tables()["table1_ssets_l2_e4"]["cells"]
 
