@@ -72,6 +72,17 @@ def clusters_by_head(words: str, parser: Callable[[str], Any] = cluster_counts) 
     )
 
 
+def choice(names: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments of `typer.Option` for one of several names."""
+
+    def parse(text: str) -> str:
+        if text not in names:
+            raise typer.BadParameter(f"{text!r} is not one of {', '.join(names)}.")
+        return text
+
+    return {"parser": parse, "metavar": f"[{'|'.join(names)}]"}
+
+
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 ParamFlag = Annotated[

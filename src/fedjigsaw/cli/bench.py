@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -20,6 +19,7 @@ from fedjigsaw.cli._shared import (
     JsonFlag,
     ParamFlag,
     check_outputs,
+    choice,
     cluster_count,
     count_steps,
     err,
@@ -90,7 +90,7 @@ def simulate(
     ] = "gaussian-grid",
     clients: Annotated[int, typer.Option(min=1, help="Number of clients.")] = 10,
     split: Annotated[
-        str, typer.Option(click_type=click.Choice(SPLITS), help="How rows are dealt out.")
+        str, typer.Option(**choice(SPLITS), help="How rows are dealt out.")
     ] = "dirichlet",
     alpha: Annotated[float, typer.Option(help="dirichlet: the smaller, the more skewed.")] = 0.3,
     min_size: Annotated[

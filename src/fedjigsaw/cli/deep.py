@@ -7,7 +7,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import numpy as np
 import typer
 from rich.markup import escape
@@ -19,6 +18,7 @@ from fedjigsaw.cli._shared import (
     JsonFlag,
     ParamFlag,
     check_outputs,
+    choice,
     clusters_by_head,
     count_rows,
     err,
@@ -61,7 +61,7 @@ def train(
     split: Annotated[
         str,
         typer.Option(
-            click_type=click.Choice([*SPLITS, "central"]),
+            **choice([*SPLITS, "central"]),
             help="How images are dealt out; central: one place has all of them, no --method.",
         ),
     ] = "dirichlet",
@@ -231,9 +231,7 @@ def embed(
     weights: Annotated[
         Path | None, typer.Option(help="Weights of a network of timm or torchvision, on disk.")
     ] = None,
-    part: Annotated[
-        str, typer.Option(click_type=click.Choice(["train", "test"]), help="Which images.")
-    ] = "train",
+    part: Annotated[str, typer.Option(**choice(["train", "test"]), help="Which images.")] = "train",
     size: Size = None,
     device: Device = "auto",
     force: ForceFlag = False,

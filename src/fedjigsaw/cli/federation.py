@@ -10,9 +10,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Annotated, Any
 
-import click
 import typer
-from click.core import ParameterSource
 from rich.markup import escape
 from rich.table import Table
 
@@ -21,6 +19,7 @@ from fedjigsaw.cli._shared import (
     JsonFlag,
     ParamFlag,
     check_outputs,
+    choice,
     clusters_by_head,
     err,
     out,
@@ -138,7 +137,7 @@ def site(
     counts: Annotated[
         str | None,
         typer.Option(
-            click_type=click.Choice(COUNTS),
+            **choice(COUNTS),
             help="Guard: how cluster sizes leave. Default: as needed.",
         ),
     ] = None,
@@ -164,7 +163,8 @@ def site(
         got = "neither" if data is None else "both"
         raise ParameterError(invalid("data", "federation site", "--data or --images", got))
     for name in ("size", "device") if images is None else OF_ROWS:
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
             kind = "images" if images is None else "rows"
             raise ParameterError(f"--{name.replace('_', '-')} is for sites that hold {kind}.")
     options = {

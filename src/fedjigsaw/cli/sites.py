@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 from rich.markup import escape
 
@@ -17,6 +16,7 @@ from fedjigsaw.cli._shared import (
     JsonFlag,
     ParamFlag,
     check_outputs,
+    choice,
     count_rows,
     err,
     out,
@@ -158,7 +158,7 @@ def summarize(
     counts: Annotated[
         str | None,
         typer.Option(
-            click_type=click.Choice(COUNTS),
+            **choice(COUNTS),
             help="Guard: send cluster sizes exactly, rounded to multiples of --min-cluster-size, "
             "or not at all. Default: exactly if the method needs them, else not at all.",
         ),
