@@ -1,8 +1,8 @@
 """Named data sets, and a generator that needs no download.
 
-Files are looked for in the folder that ``FEDJIGSAW_DATA`` names, then in the user's cache, where
-``fedjigsaw data fetch`` puts them. The S-sets are checked against a hash of the parsed numbers, so
-line endings and spaces do not matter, but a single wrong value does.
+Files are searched in the folder ``FEDJIGSAW_DATA``, then in the user's cache, which
+``fedjigsaw data fetch`` fills. The S-sets are checked against a hash of the parsed numbers: line
+endings and spaces do not matter, a single wrong value does.
 """
 
 import os
@@ -19,7 +19,7 @@ import numpy as np
 
 from fedjigsaw._random import generator
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.errors import DatasetError, ParameterError, invalid
+from fedjigsaw.errors import DatasetError, ParameterError, invalid, unwritable
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.parameters import integer, real
 
@@ -40,7 +40,7 @@ FEATURES = {
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows, their true classes, the true centers where they are known, and a name."""
+    """Rows with their true classes, the true centers if known, and a name."""
 
     X: Floats
     y: Ints
@@ -54,7 +54,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a named data set comes from: a reader, and the file it needs, if any."""
+    """Source of a named data set: a reader, and the file that it needs, if any."""
 
     about: str
     read: Callable[[], Dataset]
@@ -62,6 +62,7 @@ class Source:
 
     @property
     def is_here(self) -> bool:
+        """Whether the data set can be loaded without a download."""
         return self.file is None or _find(self.file) is not None
 
 
@@ -86,15 +87,16 @@ def gaussian_grid(
     overlap: float = 0.01,
     rng: np.random.Generator | int = 0,
 ) -> Dataset:
-    """15 round Gaussian clusters in the plane, in the spirit of the S-sets.
+    """Generate 15 spherical Gaussian clusters in the plane, similar to the S-sets.
 
-    Centers sit on a shaken 4 x 4 grid with one place left empty, coordinates run to about a
-    million, and clusters are as wide as `overlap` lets them be.
+    Centers lie on a randomly perturbed 4 x 4 grid with one place left empty. Coordinates go up to
+    about a million, and clusters are as wide as `overlap` allows.
 
     Parameters
     ----------
-    overlap : share of the rows that may lie nearer to another center than to their own
-        0.007 is about S1, 0.03 about S2, 0.14 about S3 and 0.2 about S4.
+    overlap : float, default 0.01
+        Largest share of rows that are closer to another center than to their own: about 0.007 for
+        S1, 0.03 for S2, 0.14 for S3 and 0.2 for S4.
 
     Examples
     --------
@@ -112,75 +114,79 @@ def gaussian_grid(
     centers = corners + rng.uniform(-60_000, 60_000, size=(15, 2))
     y = rng.permutation(np.arange(n_samples) % 15)
     noise = rng.standard_normal((n_samples, 2))
-    # the share of strays grows with the width: bisect for the largest width that is allowed
+    # overlap grows with the width: bisect for the largest width that is allowed
     low, high = 0.0, 1_000_000.0
     for _ in range(50):
         width = (low + high) / 2
-        strays = np.mean(nearest_centers(centers[y] + width * noise, centers)[0] != y)
-        low, high = (width, high) if strays <= overlap else (low, width)
+        found = np.mean(nearest_centers(centers[y] + width * noise, centers)[0] != y)
+        low, high = (width, high) if found <= overlap else (low, width)
     return Dataset(centers[y] + low * noise, y, centers, "gaussian-grid")
 
 
-def fetch_ssets(*, home: str = SSETS_HOME, progress: bool = False) -> Path:
+def fetch_ssets(*, home: str = SSETS_HOME) -> Path:
     """Download the S-sets from their home page into the user's cache, and check them.
 
-    They arrive in a folder of their own and move to their place only when all of them are right.
+    They are downloaded to a temporary folder and moved to the cache only if all of them are right.
 
     Parameters
     ----------
-    home : address of a folder that holds the five files, for a mirror.
-    progress : show a progress bar for each file.
+    home : str
+        URL of a folder with the five files, ending in a slash, to download from a mirror.
 
     Returns
     -------
-    the folder they are in now.
+    the folder of the cache that now contains them.
     """
-    place = cache_folder() / "ssets"
+    target = cache_folder() / "ssets"
     try:
-        cache_folder().mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        reason = error.strerror or type(error).__name__
-        advice = "Name another folder in FEDJIGSAW_CACHE."
-        allowed = "one that can be written to"
-        raise DatasetError(invalid("cache", str(place.parent), allowed, reason, advice)) from error
-    with TemporaryDirectory(dir=place.parent, prefix="fetch-") as name:
+        advice = "Set FEDJIGSAW_CACHE to another folder."
+        raise DatasetError(f"{unwritable(target.parent, error)} {advice}") from error
+    with TemporaryDirectory(dir=target.parent, prefix="fetch-") as name:
         folder = Path(name)
         for file in SSETS_FILES:
-            _download(home + file, folder, progress)
+            _download(home + file, folder)
         _unpack_truth(folder)
         for sset in SSETS_HASHES:
             _read_sset(folder, sset)
-        place.mkdir(exist_ok=True)
+        target.mkdir(exist_ok=True)
         for path in folder.iterdir():
-            path.replace(place / path.name)
-    return place
+            path.replace(target / path.name)
+    return target
 
 
 def cache_folder() -> Path:
-    """Where downloads go: ``FEDJIGSAW_CACHE``, else ``fedjigsaw`` in the user's cache."""
+    """Return the folder for downloads: ``FEDJIGSAW_CACHE`` if set, else the user's cache folder.
+
+    The latter is ``fedjigsaw`` in ``$XDG_CACHE_HOME`` or ``~/.cache`` on Linux, and what is usual
+    on other systems.
+    """
     if chosen := os.environ.get("FEDJIGSAW_CACHE"):
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "fedjigsaw"
+    import pooch  # lazy: `import fedjigsaw` stays fast
+
+    return Path(pooch.os_cache("fedjigsaw"))
 
 
 # --------------------------------------------------------------------------------------- readers
 
 
 def _find(relative: str) -> Path | None:
-    """The file in ``FEDJIGSAW_DATA``, else in the cache, else None."""
+    """Return the path of a file in ``FEDJIGSAW_DATA``, else in the cache, else None."""
     data = os.environ.get("FEDJIGSAW_DATA")
-    for folder in ([Path(data)] if data else []) + [cache_folder()]:
-        if (folder / relative).is_file():
-            return folder / relative
-    return None
+    if data and (Path(data) / relative).is_file():
+        return Path(data) / relative
+    cached = cache_folder() / relative
+    return cached if cached.is_file() else None
 
 
 def _require(relative: str, name: str, advice: str) -> Path:
     path = _find(relative)
     if path is None:
         folder = os.environ.get("FEDJIGSAW_DATA", "not set")
-        places = f"FEDJIGSAW_DATA ({folder}) or in the cache ({cache_folder()})"
-        raise DatasetError(f"Data set {name!r} is not here: no {relative} in {places}. {advice}")
+        places = f"FEDJIGSAW_DATA ({folder}) or the cache ({cache_folder()})"
+        raise DatasetError(f"Data set {name!r} not found: no {relative} in {places}. {advice}")
     return path
 
 
@@ -198,42 +204,38 @@ def _read_sset(folder: Path, name: str) -> Dataset:
         y = np.loadtxt(folder / f"{name}-label.pa", dtype=np.int64, skiprows=5) - 1
     except (OSError, ValueError) as error:
         raise DatasetError(
-            invalid("files", f"data set {name!r}", "readable tables of integers", error)
+            f"Cannot read data set {name!r} in {folder} as tables of integers: {error}"
         ) from error
     found = sha256(
         b"".join(np.ascontiguousarray(a, "<i8").tobytes() for a in (X, centers, y))
     ).hexdigest()
     if found != SSETS_HASHES[name]:
-        allowed = f"the published ones (hash {SSETS_HASHES[name][:12]}...)"
-        got = f"others (hash {found[:12]}...)"
-        raise DatasetError(invalid("numbers", f"{folder / name}.txt and its truth", allowed, got))
+        raise DatasetError(
+            f"The numbers in {folder / name}.txt, {name}-cb.txt and {name}-label.pa are not the "
+            f"published ones: their hash is {found[:12]}..., not {SSETS_HASHES[name][:12]}... "
+            "Delete the files and run `fedjigsaw data fetch ssets`."
+        )
     return Dataset(X.astype(np.float64), y, centers.astype(np.float64), name)
 
 
-def _download(address: str, folder: Path, progress: bool) -> None:
-    import pooch  # only those who download need it
+def _download(url: str, folder: Path) -> None:
+    import pooch  # lazy: `import fedjigsaw` stays fast
 
     pooch.get_logger().setLevel("WARNING")  # printing is the command line's job
     try:
-        # no hash of the file: what is checked, later, is what it says
-        pooch.retrieve(
-            address,
-            known_hash=None,
-            fname=address.rpartition("/")[2],
-            path=folder,
-            progressbar=progress,
-        )
+        # no hash of the file: the numbers in it are checked later
+        pooch.retrieve(url, known_hash=None, fname=url.rpartition("/")[2], path=folder)
     except (OSError, ValueError) as error:
         advice = (
-            f"Get {', '.join(SSETS_FILES)} by another way, unpack the archive, put all files into "
-            f"{cache_folder() / 'ssets'}, or name another folder in FEDJIGSAW_DATA."
+            f"Download {', '.join(SSETS_FILES)} with another tool, unpack the archive, and move "
+            f"all files to {cache_folder() / 'ssets'}, or to the folder ssets in FEDJIGSAW_DATA."
         )
-        problem = f"Cannot download {address} ({type(error).__name__})."
+        problem = f"Cannot download {url} ({type(error).__name__})."
         raise DatasetError(f"{problem} {advice}") from error
 
 
 def _unpack_truth(folder: Path) -> None:
-    """Take the eight small files we know out of the archive, by name, and nothing else."""
+    """Extract the eight files of true centers and labels from the archive, and nothing else."""
     for name in SSETS_HASHES:
         for file in (f"{name}-cb.txt", f"{name}-label.pa"):
             try:
@@ -243,24 +245,21 @@ def _unpack_truth(folder: Path) -> None:
                 ):
                     content = part.read(1_000_000)
             except (KeyError, zipfile.BadZipFile) as error:
-                allowed = f"a zip archive with {file}"
-                raise DatasetError(
-                    invalid("s-originals.zip", "the S-sets", allowed, error)
-                ) from error
+                problem = f"Cannot extract {file} from the downloaded s-originals.zip: {error}"
+                raise DatasetError(problem) from error
             (folder / file).write_bytes(content)
 
 
 def _load_features(name: str) -> Dataset:
     path = _require(
-        FEATURES[name], name, "There is no download: set FEDJIGSAW_DATA to a folder that has it."
+        FEATURES[name], name, "It cannot be downloaded: set FEDJIGSAW_DATA to a folder with it."
     )
     try:
         with np.load(path, allow_pickle=False) as arrays:
             X, y = arrays["x_train"], arrays["y_train"]
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        allowed = "an NPZ file with x_train and y_train"
         raise DatasetError(
-            invalid("file", f"data set {name!r}", allowed, f"{path}: {error}")
+            f"Cannot read {path} as an NPZ file with x_train and y_train: {error}"
         ) from error
     return Dataset(X.astype(np.float64), y.astype(np.int64), None, name)
 

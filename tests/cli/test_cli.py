@@ -193,7 +193,7 @@ class TestAsAProcess:
         )
         assert done.returncode == 6
         assert done.stderr.startswith(
-            "Error: Data set 's1' is not here: no ssets/s1.txt in FEDJIGSAW_DATA"
+            "Error: Data set 's1' not found: no ssets/s1.txt in FEDJIGSAW_DATA"
         )
         assert done.stderr.count("\n") == 1
         assert done.stdout == ""
