@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from fedjigsaw.bench.cells import origin
-from fedjigsaw.deep import DeepFeCA
+from fedjigsaw.deep import DeepFeCA, Execution, Objective, Schedule
 
 VARIANTS = ("128x1", "128x1+compile", "128x10", "32x1", "32x10", "32x10+compile")
 TINY = {"images": 200, "clients": 2, "clusters": 5, "network": "small", "height": 8}
@@ -35,13 +35,11 @@ def measure(variant: str, options: argparse.Namespace) -> Row:
     deep = DeepFeCA(
         [options.clusters] * options.heads,
         clusterer="jigsaw",
-        network=options.network,
-        n_rounds=2,
-        local_epochs=options.epochs,
-        batch_size=int(found[1]),
-        lanes=int(found[2]),
-        compile=found[3] is not None,
-        device=options.device,
+        objective=Objective(network=options.network),
+        schedule=Schedule(n_rounds=2, local_epochs=options.epochs, batch_size=int(found[1])),
+        execution=Execution(
+            device=options.device, lanes=int(found[2]), compile=found[3] is not None
+        ),
         random_state=0,
     )
     images = patterns(options.images, options.height)
@@ -64,7 +62,7 @@ def measure(variant: str, options: argparse.Namespace) -> Row:
         "prepare_seconds": first["round_seconds"] - second["round_seconds"],
         **origin(),
     }
-    if deep.torch_device.type == "cuda":
+    if deep.execution.torch_device.type == "cuda":
         row |= {"device": torch.cuda.get_device_name(), "backend": "torch"}
         row["peak_gigabytes"] = torch.cuda.max_memory_allocated() / 2**30
     return row

@@ -54,6 +54,15 @@ def real(low: float, *, inclusive: bool = True) -> Rule:
     return Rule(f"a finite number {'>=' if inclusive else '>'} {low:g}", accepts)
 
 
+def fraction(*, zero: bool = True, one: bool = True) -> Rule:
+    """Accept numbers from 0 to 1, with or without the two ends."""
+    number = real(0, inclusive=zero)
+    return Rule(
+        f"a number {'>=' if zero else '>'} 0 and {'<=' if one else '<'} 1",
+        lambda v: number.accepts(v) and (float(v) <= 1 if one else float(v) < 1),  # type: ignore[arg-type]
+    )
+
+
 def one_of(*choices: str) -> Rule:
     return Rule(
         "one of " + ", ".join(map(repr, choices)),

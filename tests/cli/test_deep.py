@@ -215,7 +215,7 @@ def test_images_without_labels(run, data, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["-s", "x=1"], "parameter of DeepFeCA must be one of n_clusters, .*; got 'x'"),
+        (["-s", "x=1"], "DeepFeCA has no setting 'x'. It has: n_clusters, "),
         (["-s", "temperature=0"], "temperature of DeepFeCA must be"),
         (["-p", "x=1"], "parameters of FeCA must be among"),
         (["--method", "x"], "clusterer of DeepFeCA must be one of feca"),
@@ -223,7 +223,7 @@ def test_images_without_labels(run, data, tmp_path):
         (["-s", "n_rounds=1"], "--set of deep train must be .*use --rounds; got n_rounds"),
         (["-s", "clusterer=kfed"], "use --method"),
         (["-s", "ema"], "--set of a command must be name=value"),
-        (["--device", "cuda:77"], "device of DeepFeCA must be one that is here"),
+        (["--device", "cuda:77"], "This machine has no torch device 'cuda:77'"),
         (["--method", "central"], "or --split central"),
         (
             ["--method", "feca", "--split", "central"],
@@ -323,6 +323,6 @@ def test_a_missing_extra_is_named(run, monkeypatch, data, tmp_path):
     for name in [n for n in sys.modules if n.startswith("fedjigsaw.deep")]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(
-        ExtraError, match=r"torch of fedjigsaw.deep must be installed.*fedjigsaw\[deep\]"
+        ExtraError, match=r"fedjigsaw.deep requires torch: pip install 'fedjigsaw\[deep\]'"
     ):
         run(*TRAIN, "--data", data, "-o", tmp_path / "x.st")

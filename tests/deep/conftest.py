@@ -38,6 +38,6 @@ def small():
             "device": "cpu",
             "random_state": 0,
         }
-        return cls(n_clusters, **{**quick, **params})
+        return cls.from_settings({"n_clusters": n_clusters, **quick, **params})
 
     return make

@@ -9,8 +9,15 @@ import pytest
 from sklearn.base import clone
 
 from fedjigsaw import FeCA, ProcessEngine
-from fedjigsaw.deep import CentralDeepCluster, DeepFeCA, server
-from fedjigsaw.deep.parameters import Step
+from fedjigsaw.deep import (
+    Augmentation,
+    CentralDeepCluster,
+    DeepFeCA,
+    Execution,
+    Objective,
+    Schedule,
+)
+from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.session import evaluate
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import DataError, ParameterError
@@ -30,10 +37,14 @@ def test_it_learns(digits, seed):
     """The probe of the trained network beats that of the untrained one by 3 points and more."""
     clients = np.random.default_rng(seed).permutation(np.arange(len(digits.train)) % 3)
     deep = DeepFeCA(
-        [20, 20], network="small", n_rounds=6, local_epochs=2, batch_size=32, crop=0.5,
-        flip=0.0, color=0.4, device="cpu", random_state=seed,
-    )  # fmt: skip
-    deep.model_ = server.initial("small", "batch", seed)
+        [20, 20],
+        objective=Objective(network="small"),
+        augmentation=Augmentation(crop=0.5, flip=0.0, color=0.4),
+        schedule=Schedule(n_rounds=6, local_epochs=2, batch_size=32),
+        execution=Execution(device="cpu"),
+        random_state=seed,
+    )
+    deep.model_ = initial_model("small", "batch", seed)
     untrained = evaluate(deep, digits)["linear_accuracy"]
     deep.fit(digits.train, clients=clients)
     assert evaluate(deep, digits)["linear_accuracy"] > untrained + 0.03
@@ -60,7 +71,7 @@ def test_clients_in_any_order(small, few):
 def test_lanes_give_the_same_bits(small, few, lanes):
     images, clients = few
     a = small(n_rounds=2).fit(images, clients=clients)
-    server.initial.cache_clear()  # so that all lanes ask for the first weights at once
+    initial_model.cache_clear()  # so that all lanes ask for the first weights at once
     b = small(n_rounds=2, lanes=lanes)
     threads = set()
     prepare = b._prepare
@@ -132,28 +143,6 @@ def test_every_option_trains_and_matters(small, few, option):
     plain, changed = (small(**o).fit(images, clients=clients).model_ for o in ({}, option))
     assert all(np.isfinite(a).all() for a in changed.tensors.values())
     assert plain.tensors["report.loss"] != changed.tensors["report.loss"]
-
-
-def test_the_plan():
-    deep = DeepFeCA(2, n_rounds=2, clusterer="fuzzy", clusterer_params={"n_rounds": 1})
-    assert deep.plan() == [
-        Step(0, "calibrate"),
-        Step(0, "cluster", 0), Step(0, "cluster", 1), Step(0, "train"),
-        Step(1, "cluster", 0), Step(1, "cluster", 1), Step(1, "train"),
-    ]  # fmt: skip
-    verbs = [step.verb for step in DeepFeCA(2, n_rounds=2, batch_norm="recalibrate").plan()]
-    assert verbs == ["calibrate", *["cluster", "train", "calibrate"] * 2]
-    verbs = [s.verb for s in DeepFeCA(2, n_rounds=3, norm="group", recluster_every=2).plan()]
-    assert verbs == ["cluster", "train", "train", "cluster", "train"]
-
-
-def test_the_learning_rate_rises_then_falls():
-    deep = DeepFeCA(2, n_rounds=10, warmup_rounds=2, learning_rate=0.3, final_learning_rate=0.1)
-    rates = [deep._rate(t) for t in range(10)]
-    assert rates[:3] == pytest.approx([0.1, 0.2, 0.3])
-    assert rates[6] == pytest.approx(0.2)  # half the way
-    assert rates[2:] == sorted(rates[2:], reverse=True)
-    assert min(rates[2:]) > 0.1
 
 
 # ------------------------------------------------------------------------------------- collapse
@@ -255,15 +244,15 @@ def test_it_is_an_estimator(small, few):
         ({"clusterer_params": {"n_init": 0}}, "n_init of FeCA must be"),
         ({"clusterer_params": 3}, "clusterer_params of DeepFeCA must be a dictionary or None"),
         ({"network": "vgg"}, "network of DeepFeCA must be one of"),
-        ({"crop": 0}, "crop of DeepFeCA must be a number above 0 to 1"),
-        ({"ema": 1.0}, "ema of DeepFeCA must be a number from 0 to below 1"),
+        ({"crop": 0}, "crop of DeepFeCA must be a number > 0 and <= 1"),
+        ({"ema": 1.0}, "ema of DeepFeCA must be a number >= 0 and < 1"),
         ({"device": "toaster"}, "device of DeepFeCA must be"),
         ({"batch_size": 1}, "batch_size of DeepFeCA must be an integer >= 2"),
     ],
 )
 def test_bad_parameters(few, params, message):
     with pytest.raises(ParameterError, match=message):
-        DeepFeCA(**{"network": "small", **params}).fit(few[0])
+        DeepFeCA().set_params(**{"network": "small", **params}).fit(few[0])
 
 
 def test_too_few_images_for_k(small, few):
@@ -275,7 +264,9 @@ def test_too_few_images_for_k(small, few):
 
 
 def test_pooled_clustering_of_several_clients_is_no_federation(small, few):
-    with pytest.raises(ParameterError, match="clusterer of several clients must be federated"):
+    with pytest.raises(
+        ParameterError, match="'central' pools all images, so it cannot run over several clients"
+    ):
         small(clusterer="central").fit(few[0], clients=few[1])
 
 
@@ -299,15 +290,9 @@ def test_clustering_on_the_device_leads_to_the_same_kind_of_run(small, few, monk
 
     images, clients = few
     own = small([6, 4]).fit(images, clients=clients)
-    monkeypatch.setattr(DeepFeCA, "_backend", lambda self: DeviceBackend(self.torch_device))
+    backend = property(lambda self: DeviceBackend(self.torch_device))
+    monkeypatch.setattr(Execution, "kmeans_backend", backend)
     on_device = small([6, 4]).fit(images, clients=clients)
     assert np.bincount(on_device.model_.tensors["head"]).tolist() == [6, 4]
     assert on_device.states_[-1]["loss"] == pytest.approx(own.states_[-1]["loss"], rel=0.2)
     assert not same(own, on_device)
-
-
-def test_a_round_clusters_and_labels_by_one_view_and_the_next_by_another(small):
-    deep = small()
-    assert deep._view_seed(3, 0) == deep._view_seed(3, 0) != deep._view_seed(3, 1)
-    assert deep._view_seed(3, 0) != deep._view_seed(4, 0)
-    assert small(cluster_view="plain")._view_seed(3, 0) is None

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from fedjigsaw.deep import server
+from fedjigsaw.deep.network import initial_model
 from fedjigsaw.errors import MessageError
 from fedjigsaw.messages import Model, Summary
 
@@ -38,12 +39,18 @@ LARGE = replace(sent(1, "b"), tensors={**MODEL.tensors, "weights.w": np.array([1
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (sent(1, "b", v=[1.0]), "weights of client 'b' must be the 2 of the model"),
-        (sent(1, "b", w=[1.0, 2.0], **{"n.running_mean": [0.0]}), "weights of client 'b'"),
-        (sent(1, "b", w=[1.0]), "weights of client 'b'"),
-        (sent(1, "b"), "weights of client 'b'"),
-        (sent(1, "b", w=[np.nan], **{"n.running_mean": [0.0]}), "weights.w of client 'b'"),
-        (LARGE, "weights.w of client 'b' must be finite numbers of float32"),
+        (
+            sent(1, "b", v=[1.0]),
+            "Client 'b' sent 1 tensors that do not match the model's 2 weights",
+        ),
+        (sent(1, "b", w=[1.0, 2.0], **{"n.running_mean": [0.0]}), "Client 'b' sent"),
+        (sent(1, "b", w=[1.0]), "Client 'b' sent"),
+        (sent(1, "b"), "Client 'b' sent"),
+        (
+            sent(1, "b", w=[np.nan], **{"n.running_mean": [0.0]}),
+            "Client 'b' sent NaN or infinity in weights.w",
+        ),
+        (LARGE, "Client 'b' sent weights.w as float64, not float32"),
     ],
 )
 def test_weights_that_do_not_fit_are_refused(other, message):
@@ -57,7 +64,7 @@ def test_statistics_come_alone():
     alone, more = sent(1, **{"n.running_mean": [1.0]}), sent(1, w=[1.0])
     server.check_weights(alone, MODEL, statistics_only=True)
     for wrong in (more, replace(alone, tensors={**alone.tensors, **more.tensors})):
-        with pytest.raises(MessageError, match="the 1 of the model"):
+        with pytest.raises(MessageError, match="the model's 1 batch-norm statistics"):
             server.check_weights(wrong, MODEL, statistics_only=True)
 
 
@@ -76,7 +83,7 @@ def test_statistics_come_alone():
 def test_a_report_that_is_none(tensors):
     good = {"report.loss": np.array(1.0), "report.sizes": np.array([1, 2])}
     server.check_report(Summary(3, [[0.0]], tensors=good), 2)
-    with pytest.raises(MessageError, match="report of client 'a'"):
+    with pytest.raises(MessageError, match="Client 'a' must report"):
         server.check_report(Summary(3, [[0.0]], tensors=tensors, client="a"), 2)
 
 
@@ -106,12 +113,12 @@ def test_server_momentum_by_hand():
     assert second["weights.n.running_var"] == 5.0  # statistics have no momentum
 
 
-def test_slow_average_by_hand():
+def test_teacher_weights_by_hand():
     model = Model([[0.0]], tensors={"weights.w": np.float32([0.0])})
-    assert server.slow_average(model, {"weights.w": np.float32([1.0])}, 0.0) == {}
-    once = server.slow_average(model, {"weights.w": np.float32([1.0])}, 0.75)
+    assert server.teacher(model, {"weights.w": np.float32([1.0])}, 0.0) == {}
+    once = server.teacher(model, {"weights.w": np.float32([1.0])}, 0.75)
     assert once["teacher.w"] == 0.25
-    twice = server.slow_average(
+    twice = server.teacher(
         Model([[0.0]], tensors=once | {"weights.w": np.float32([1.0])}),
         {"weights.w": np.float32([1.0])},
         0.75,
@@ -120,10 +127,10 @@ def test_slow_average_by_hand():
 
 
 def test_the_first_model_follows_from_the_seed():
-    a = server.initial("small", "batch", 1)
-    server.initial.cache_clear()
-    assert server.initial("small", "batch", 1) == a
-    assert server.initial("small", "batch", 2) != a
+    a = initial_model("small", "batch", 1)
+    initial_model.cache_clear()
+    assert initial_model("small", "batch", 1) == a
+    assert initial_model("small", "batch", 2) != a
 
 
 def test_fill_up_adds_the_farthest_and_no_copies():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fedjigsaw.deep import DeepFeCA
+from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.site import ImageSite
 from fedjigsaw.errors import DataError, MessageError, ParameterError
 from fedjigsaw.messages import Broadcast
@@ -31,7 +32,7 @@ def site(data, size=1):
 
 def test_the_guard_of_a_site_holds_whatever_the_server_asks_for(small, data):
     deep = small(20, clusterer="jigsaw")
-    model = deep._initial(0)
+    model = initial_model("small", "batch", 0)
     centers = site(data, 6).answer(question(deep, 1, model))
     assert centers.summary.client == "bern"
     assert centers.summary.counts.min() >= 6
@@ -45,14 +46,14 @@ def test_the_guard_of_a_site_holds_whatever_the_server_asks_for(small, data):
 def test_nothing_leaves_a_site_with_fewer_images_than_its_guard_asks_for(small, data, number):
     deep, few = small(3), site(data, 81)
     with pytest.raises(DataError, match="80 images, fewer than min_cluster_size = 81: nothing may"):
-        few.answer(question(deep, number, deep._initial(0)))
+        few.answer(question(deep, number, initial_model("small", "batch", 0)))
     with pytest.raises(DataError, match="nothing may leave"):
         few.check()
 
 
 def test_weights_that_are_not_finite_are_refused(small, data):
     deep = small(5)
-    start = deep._initial(0)
+    start = initial_model("small", "batch", 0)
     bad = {**start.tensors, "weights.stem_norm.bias": np.full(16, np.nan, np.float32)}
     with pytest.raises(MessageError, match="NaN or infinity in tensor 'weights.stem_norm.bias'"):
         site(data).answer(question(deep, 1, replace(start, tensors=bad)))
@@ -90,5 +91,5 @@ def test_bad_images_and_devices_are_found_before_the_first_question(tmp_path, da
     with pytest.raises(ParameterError, match="min_cluster_size"):
         ImageSite("a", data, min_cluster_size=0)
     for device in ("gpu7", "cuda:99"):
-        with pytest.raises(ParameterError, match="device of DeepFeCA"):
+        with pytest.raises(ParameterError, match="torch device"):
             ImageSite("a", data, device=device).check()

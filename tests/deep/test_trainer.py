@@ -11,8 +11,7 @@ import torch._dynamo.testing
 from torch.nn import functional as F
 
 from fedjigsaw.deep.deepcluster import ABSENT, Prototypes
-from fedjigsaw.deep.network import FlatWeights
-from fedjigsaw.deep.server import initial
+from fedjigsaw.deep.network import FlatWeights, initial_model
 from fedjigsaw.deep.trainer import OnDevice, Trainer, batches
 
 CPU = torch.device("cpu")
@@ -34,7 +33,7 @@ def test_a_small_client_fills_its_batch_up(rng):
 @pytest.fixture
 def trainer(small):
     made = Trainer(small([4, 3]).recipe, [4, 3], (3, 8, 8), CPU)
-    made.use(initial("small", "batch", 0), "weights")
+    made.use(initial_model("small", "batch", 0), "weights")
     return made
 
 
@@ -57,7 +56,7 @@ def test_a_model_is_put_on_the_device_once_for_all(small, monkeypatch):
     monkeypatch.setattr(FlatWeights, "flatten", counted)
     shared = OnDevice()
     both = [Trainer(small([4, 3]).recipe, [4, 3], (3, 8, 8), CPU, shared) for _ in range(2)]
-    model, other = (initial("small", "batch", seed) for seed in (0, 1))
+    model, other = (initial_model("small", "batch", seed) for seed in (0, 1))
     same = replace(model, centers=np.ones((3, model.centers.shape[1])))
     for given, n_times in ((model, 1), (same, 1), (other, 2), (model, 3)):
         for one in both:
@@ -102,7 +101,7 @@ def test_a_step_is_that_of_torchs_sgd(small, few, momentum):
     ours, theirs = (Trainer(made.recipe, [4], (3, 8, 8), CPU) for _ in range(2))
     images = torch.from_numpy(few[0][:16])
     for trainer in (ours, theirs):
-        trainer.use(initial("small", "batch", 0), "weights")
+        trainer.use(initial_model("small", "batch", 0), "weights")
         trainer._set_centers(
             [F.normalize(torch.randn(4, 32, generator=torch.Generator().manual_seed(0)))]
         )
@@ -130,7 +129,7 @@ def test_compiled_training_is_the_same(small, few, monkeypatch, half):
     images, vectors = torch.from_numpy(few[0][:64]), []
     for compiled in (False, True):
         trainer = Trainer(small([4, 3], compile=compiled).recipe, [4, 3], (3, 8, 8), CPU)
-        trainer.use(initial("small", "batch", 0), "weights")
+        trainer.use(initial_model("small", "batch", 0), "weights")
         trainer.half = half
         start = trainer.weights.vector.clone()
         train(trainer, images, epochs=1, rate=0.01)
@@ -148,7 +147,7 @@ def test_what_one_trainer_compiled_serves_the_others(small, few, monkeypatch):
     images = torch.from_numpy(few[0][:64])
     for _ in range(3):
         trainer = Trainer(small([4, 3], compile=True).recipe, [4, 3], (3, 8, 8), CPU)
-        trainer.use(initial("small", "batch", 0), "weights")
+        trainer.use(initial_model("small", "batch", 0), "weights")
         train(trainer, images, epochs=1, rate=0.01)
     assert counted.frame_count == 1
 
@@ -158,7 +157,7 @@ def test_the_pull_back_keeps_weights_near(small, few):
     moved = []
     for proximal in (0.0, 1.0):
         trainer = Trainer(small([4, 3], proximal=proximal).recipe, [4, 3], (3, 8, 8), CPU)
-        trainer.use(initial("small", "batch", 0), "weights")
+        trainer.use(initial_model("small", "batch", 0), "weights")
         n = trainer.weights.n_parameters
         before = trainer.weights.vector[:n].clone()
         train(trainer, images)
@@ -169,7 +168,7 @@ def test_the_pull_back_keeps_weights_near(small, few):
 def test_small_crops_are_seen(small, few):
     images = torch.from_numpy(few[0])
     trainer = Trainer(small([4, 3], small_crops=2).recipe, [4, 3], (3, 8, 8), CPU)
-    trainer.use(initial("small", "batch", 0), "weights")
+    trainer.use(initial_model("small", "batch", 0), "weights")
     assert math.isfinite(train(trainer, images))
 
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 from fedjigsaw import cli
 from fedjigsaw.deep import DeepFeCA, checkpoint, images
+from fedjigsaw.deep.network import initial_model
 from fedjigsaw.errors import DataError, MessageError, ParameterError, QuorumError
 from fedjigsaw.flower import apps, jobs, records
 from fedjigsaw.flower.apps import FlowerEngine, client_app, federate
@@ -69,6 +70,10 @@ def run(folder, deep, min_sites=None, **spoiled):
     return federate(engine, min_sites=min_sites)
 
 
+def made(n_clusters, **settings):
+    return DeepFeCA.from_settings({"n_clusters": n_clusters, **QUICK, **settings})
+
+
 def question(deep, number=0, model=None):
     return Question(Broadcast(number, 0, model), deep.method, deep.configuration())
 
@@ -83,7 +88,7 @@ def question(deep, number=0, model=None):
     ids=str,
 )
 def test_same_bits_as_in_process(digits, folder, options):
-    deep = DeepFeCA(**{"n_clusters": 5} | QUICK | options, random_state=3)
+    deep = made(**{"n_clusters": 5, "random_state": 3} | options)
     file, transcript = run(folder, deep)
     inside = deep.fit(digits[0], clients=digits[1])
     assert file.model == replace(inside.model_, feature_names=file.columns)
@@ -95,14 +100,14 @@ def test_same_bits_as_in_process(digits, folder, options):
 
 
 def test_the_guard_of_a_site_holds_whatever_the_server_asks_for(folder):
-    deep = DeepFeCA(20, clusterer="jigsaw", **QUICK, random_state=0)
+    deep = made(20, clusterer="jigsaw", random_state=0)
     site = image_site(folder, "bern", size=6)
-    model = deep._initial(0)
+    model = initial_model("small", "batch", 0)
     centers = site.answer(question(deep, 1, model))
     assert centers.summary.counts.min() >= 6
     assert len(centers.summary.centers) < 20
     assert centers.guard == {"min_cluster_size": 6, "counts": "exact"}
-    stricter = DeepFeCA(20, clusterer="jigsaw", min_cluster_size=15, **QUICK, random_state=0)
+    stricter = made(20, clusterer="jigsaw", min_cluster_size=15, random_state=0)
     assert site.answer(question(stricter, 1, model)).summary.counts.min() >= 15
     clustered = deep.aggregate([centers.summary], Broadcast(1, 0, model), np.random.default_rng(0))
     sizes = site.answer(question(deep, 2, clustered)).summary.tensors["report.sizes"]
@@ -112,10 +117,10 @@ def test_the_guard_of_a_site_holds_whatever_the_server_asks_for(folder):
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_nothing_leaves_a_site_with_fewer_images_than_its_guard_asks_for(folder, number):
-    deep = DeepFeCA(3, **QUICK)
+    deep = made(3)
     site = image_site(folder, "bern", size=81)
     with pytest.raises(DataError, match="at least min_cluster_size, 81; got 80. Nothing may leave"):
-        site.answer(question(deep, number, deep._initial(0)))
+        site.answer(question(deep, number, initial_model("small", "batch", 0)))
     with pytest.raises(DataError, match="Nothing may leave"):
         site.check()
 
@@ -132,7 +137,7 @@ SPOILED = {
 @pytest.mark.parametrize("name", NAMES)
 def test_one_bad_site_does_not_end_the_run(folder, spoil, name):
     """Neither the first by name nor the last; the model is that of the other, and says so."""
-    deep = DeepFeCA(5, **QUICK | {"n_rounds": 1}, random_state=0)
+    deep = made(5, n_rounds=1, random_state=0)
     file, transcript = run(folder, deep, min_sites=1, **{name: spoil})
     assert {f.client: f.reason for f in transcript.failures} == {name: "its answer is not in order"}
     assert file.partly == (name,)
@@ -142,14 +147,14 @@ def test_one_bad_site_does_not_end_the_run(folder, spoil, name):
 
 
 def test_training_that_diverges_is_told_as_such(folder):
-    deep = DeepFeCA(5, **QUICK, learning_rate=1e30, random_state=0)
+    deep = made(5, learning_rate=1e30, random_state=0)
     with pytest.raises(QuorumError, match="'bern' failed: its training diverged: lower the lear"):
         run(folder, deep)
 
 
 def test_weights_that_are_no_numbers_are_refused_at_the_site(folder):
-    deep = DeepFeCA(5, **QUICK)
-    start = deep._initial(0)
+    deep = made(5)
+    start = initial_model("small", "batch", 0)
     bad = {**start.tensors, "weights.stem_norm.bias": np.full(16, np.nan, np.float32)}
     with pytest.raises(MessageError, match="weights.stem_norm.bias"):
         image_site(folder, "bern").answer(question(deep, 1, replace(start, tensors=bad)))
@@ -160,18 +165,18 @@ def test_how_a_site_computes_is_its_own_matter(folder, monkeypatch):
     summarize = DeepFeCA.summarize
 
     def spy(self, *args):
-        seen.append((self.device, self.compile))
+        seen.append((self.execution.device, self.execution.compile))
         return summarize(self, *args)
 
     monkeypatch.setattr(DeepFeCA, "summarize", spy)
-    deep = DeepFeCA(5, **QUICK | {"device": "cuda:7"}, compile=True)
+    deep = made(5, device="cuda:7", compile=True)
     file = image_site(folder, "bern").answer(question(deep))
     assert seen == [("cpu", False)]
     assert file.params["device"] == "cuda:7"  # as it was asked
 
 
 def test_rows_and_images_are_not_mixed_up(folder):
-    deep = DeepFeCA(3, **QUICK)
+    deep = made(3)
     rows = Site("oslo", from_array(np.zeros((9, 2))))
     with pytest.raises(ParameterError, match="This site holds rows"):
         rows.answer(question(deep))
@@ -190,7 +195,7 @@ def test_bad_images_are_told_before_anybody_asks(tmp_path):
     with pytest.raises(ParameterError, match="min_cluster_size"):
         load_site({**options, "min_cluster_size": 0})
     for device in ("gpu7", "cuda:99"):
-        with pytest.raises(ParameterError, match="device of DeepFeCA"):
+        with pytest.raises(ParameterError, match="torch device"):
             load_site({**options, "device": device, "min_cluster_size": 5}).check()
 
 
@@ -222,7 +227,9 @@ def test_its_name_is_the_same_everywhere():
 def test_what_a_run_of_it_may_be():
     job = jobs.Job("deepfeca", [6, 4], {"network": "small"}, 7)
     assert job.clusterer().configuration() == (
-        DeepFeCA([6, 4], network="small", random_state=7).configuration()
+        DeepFeCA.from_settings(
+            {"n_clusters": [6, 4], "network": "small", "random_state": 7}
+        ).configuration()
     )
     too_large = {"ema": 0.9}  # two networks in one message
     for bad in (
@@ -243,7 +250,7 @@ def test_a_model_that_is_too_large_is_told_at_the_server(monkeypatch):
 
 
 def test_the_model_is_for_all_commands_of_deep(folder, tmp_path):
-    deep = DeepFeCA(5, **QUICK, random_state=3)
+    deep = made(5, random_state=3)
     file, _ = run(folder, deep)
     path = tmp_path / "model"
     formats.save(file, path)

@@ -402,6 +402,7 @@ def test_a_network_learns_from_images_at_the_sites(clinic):
     assert code == 0, clinic.story(told)
     assert "or its data are of another kind" in told
     file = formats.load(clinic.folder / "network", ModelFile)
-    inside = DeepFeCA([6, 4], **params, device="cpu", random_state=0).fit(digits, clients=clients)
+    settings = {**params, "n_clusters": [6, 4], "device": "cpu", "random_state": 0}
+    inside = DeepFeCA.from_settings(settings).fit(digits, clients=clients)
     assert file.model == replace(inside.model_, feature_names=file.columns)
     assert (file.clients, file.n_samples) == (("bern", "lyon"), 160)

@@ -122,7 +122,7 @@ def train(
     Example: fedjigsaw deep train --data cifar --split dirichlet --alpha 0.3 -k 10 -o run.st
     """
     from fedjigsaw.deep import CentralDeepCluster, DeepFeCA, checkpoint, images
-    from fedjigsaw.deep.parameters import check_device
+    from fedjigsaw.deep.execution import check_device
     from fedjigsaw.deep.session import Session, check_rows
 
     going_on = resume and output.exists()
@@ -156,7 +156,7 @@ def train(
     if resume and not force:
         check_rows(rows_file, about, estimator, resuming=True)
     told = {**about, **origin()}
-    told |= {"backend": "torch"} if estimator.torch_device.type == "cuda" else {}
+    told |= {"backend": "torch"} if estimator.execution.torch_device.type == "cuda" else {}
     session = Session(
         estimator, found, ids, told, output, rows_file, save_every, eval_every, max_minutes
     )
@@ -196,7 +196,7 @@ def evaluate(
     """
     from fedjigsaw.deep import checkpoint, images
     from fedjigsaw.deep import session as sessions
-    from fedjigsaw.deep.parameters import check_device
+    from fedjigsaw.deep.execution import check_device
 
     check_outputs(rows_file, force=True, inputs=[file])
     check_device(device)
@@ -238,7 +238,7 @@ def embed(
 ) -> None:
     """Features of images, one row each, ready for `fedjigsaw summarize`."""
     from fedjigsaw.deep import backbones, images
-    from fedjigsaw.deep.parameters import check_device
+    from fedjigsaw.deep.execution import check_device
 
     check_outputs(output, force=force, inputs=[weights, Path(model), Path(data)])
     check_device(device)

@@ -1,22 +1,34 @@
-"""DeepFeCA: learn the features, too, from unlabeled images that stay where they are.
+"""DeepFeCA: learn features from unlabeled images that stay at their clients.
 
-Needs torch: ``pip install 'fedjigsaw[deep]'``. ``import fedjigsaw`` does not load this room.
+Requires torch: ``pip install 'fedjigsaw[deep]'``. ``import fedjigsaw`` does not load this package.
 """
 
-from fedjigsaw.errors import ExtraError, invalid
+from fedjigsaw.errors import ExtraError, requires_extra
 
 try:
     import torch  # noqa: F401
 except ImportError as error:
-    advice = "Install it with `pip install 'fedjigsaw[deep]'`."
-    raise ExtraError(invalid("torch", "fedjigsaw.deep", "installed", "none", advice)) from error
+    raise ExtraError(requires_extra("fedjigsaw.deep", "torch", "deep")) from error
 
 from fedjigsaw._threads import find_libraries_again
+from fedjigsaw.deep.augment import Augmentation
 from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
+from fedjigsaw.deep.execution import Execution, check_device
 from fedjigsaw.deep.images import ImageSet
-from fedjigsaw.deep.parameters import check_device
+from fedjigsaw.deep.objective import Objective
+from fedjigsaw.deep.schedule import Schedule
 from fedjigsaw.deep.state import State
 
-find_libraries_again()  # torch has brought its own
+find_libraries_again()  # torch comes with its own
 
-__all__ = ["CentralDeepCluster", "DeepFeCA", "ImageSet", "State", "check_device"]
+__all__ = [
+    "Augmentation",
+    "CentralDeepCluster",
+    "DeepFeCA",
+    "Execution",
+    "ImageSet",
+    "Objective",
+    "Schedule",
+    "State",
+    "check_device",
+]

@@ -6,12 +6,17 @@ or makes a constant, so that the whole of it can be part of a captured CUDA grap
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fedjigsaw.parameters import Rule, fraction, integer, real
+
+SMALL_CROP = (0.05, 0.2)  # share of the area that a small crop keeps
 N_DRAWS = 11  # uniform numbers that one view needs
 MEAN, DEVIATION = 0.5, 0.25  # the same for all data: clients need not agree on any of their own
 LUMA = (0.299, 0.587, 0.114)
@@ -20,12 +25,12 @@ YIQ = (LUMA, (0.596, -0.274, -0.321), (0.211, -0.523, 0.311))
 
 @dataclass(frozen=True)
 class Strength:
-    """How far a view may be from its image.
+    """How much a view may differ from its image.
 
     Parameters
     ----------
     crop : smallest and largest share of the image's area that is kept.
-    flip, grayscale : how often an image is mirrored, or loses its colors.
+    flip, grayscale : probability that an image is mirrored, or loses its colors.
     color : strength of the color jitter; 1 is that of SwAV and DeepCluster-v2, 0 is none.
     """
 
@@ -33,6 +38,58 @@ class Strength:
     flip: float = 0.5
     color: float = 1.0
     grayscale: float = 0.2
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """The random views of each image that a training step compares.
+
+    Parameters
+    ----------
+    views : int, default 2
+        Views of each image per step.
+    small_crops : int, default 0
+        Further views per step, of small parts of the image.
+    crop : float, default 0.2
+        Smallest share of the image's area that a view keeps.
+    flip : float, default 0.5
+        Probability that a view is mirrored.
+    color : float, default 1.0
+        Strength of the color jitter. 1 is that of SwAV and DeepCluster-v2, 0 is none.
+    grayscale : float, default 0.2
+        Probability that a view loses its colors.
+    """
+
+    views: int = 2
+    small_crops: int = 0
+    crop: float = 0.2
+    flip: float = 0.5
+    color: float = 1.0
+    grayscale: float = 0.2
+
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "views": integer(1),
+        "small_crops": integer(0),
+        "crop": fraction(zero=False),
+        "flip": fraction(),
+        "color": real(0),
+        "grayscale": fraction(),
+    }
+
+    @property
+    def n_views(self) -> int:
+        """Views of each image per step, of both kinds."""
+        return self.views + self.small_crops
+
+    @property
+    def large(self) -> Strength:
+        """Strength of the usual views."""
+        return Strength((self.crop, 1.0), self.flip, self.color, self.grayscale)
+
+    @property
+    def small(self) -> Strength:
+        """Strength of the small crops."""
+        return Strength(SMALL_CROP, self.flip, self.color, self.grayscale)
 
 
 def standardize(images: Tensor) -> Tensor:

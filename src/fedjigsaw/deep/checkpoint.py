@@ -14,6 +14,7 @@ import safetensors.numpy
 from safetensors import SafetensorError, safe_open
 
 from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
+from fedjigsaw.deep.execution import Execution
 from fedjigsaw.deep.state import State
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
 from fedjigsaw.io import formats
@@ -25,7 +26,7 @@ from fedjigsaw.parameters import integer
 FORMAT = 1
 MAX_BYTES = 2**31
 CLASSES = {cls.method: cls for cls in (DeepFeCA, CentralDeepCluster)}
-NOT_COMPARED = ("device", "precision", "capture", "compile", "lanes")  # a run may go on elsewhere
+NOT_COMPARED = tuple(Execution.rules)  # a run may go on with another device
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def load(path: Path) -> Checkpoint:
 def _of_federation(file: ModelFile) -> Checkpoint:
     method = CLASSES[file.model.method].from_settings(file.model.params)
     method.model_ = file.model
-    state = State(method.n_rounds, method.random_state or 0, file.model, {})
+    state = State(method.schedule.n_rounds, method.random_state or 0, file.model, {})
     return Checkpoint(method, state, {"clients": list(file.clients), "n_images": file.n_samples})
 
 

@@ -20,36 +20,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedjigsaw.deep.augment import Augment, Strength
+from fedjigsaw.deep.augment import Augment, Augmentation
 from fedjigsaw.deep.device_kmeans import nearest
+from fedjigsaw.deep.execution import Execution
+from fedjigsaw.deep.objective import Objective
+from fedjigsaw.deep.schedule import Schedule
 
 ABSENT = -1e4  # the logit of a center that is not there
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a client trains; the parameters are those of :class:`~fedjigsaw.deep.DeepFeCA`."""
+    """All settings that a trainer depends on."""
 
-    network: str
-    norm: str
-    batch_size: int
-    views: int
-    small_crops: int
-    temperature: float
-    momentum: float
-    weight_decay: float
-    proximal: float
-    crop: float
-    flip: float
-    color: float
-    grayscale: float
-    precision: str
-    capture: bool
-    compile: bool
-
-    @property
-    def strength(self) -> Strength:
-        return Strength((self.crop, 1.0), self.flip, self.color, self.grayscale)
+    objective: Objective
+    augmentation: Augmentation
+    schedule: Schedule
+    execution: Execution
 
 
 class Prototypes(NamedTuple):
@@ -120,11 +107,12 @@ def batch_loss(
     No method: so what is compiled for one trainer serves all others.
     """
     images, labels, draws, centers, bias = buffers
-    n_large = recipe.views * recipe.batch_size
-    losses = []
+    views, small_crops = recipe.augmentation.views, recipe.augmentation.small_crops
+    n_large = views * recipe.schedule.batch_size
+    temperature, losses = recipe.objective.temperature, []
     for augment, n_views, own in (
-        (augments[0], recipe.views, draws[:n_large]),
-        (augments[1], recipe.small_crops, draws[n_large:]),
+        (augments[0], views, draws[:n_large]),
+        (augments[1], small_crops, draws[n_large:]),
     ):
         if not n_views:
             continue
@@ -134,9 +122,9 @@ def batch_loss(
         with autocast(images.device.type, half):
             z = network(x)
         z = F.normalize(z.float(), dim=1)
-        loss = deepcluster_loss(z, centers, bias, repeated, sizes, recipe.temperature)
+        loss = deepcluster_loss(z, centers, bias, repeated, sizes, temperature)
         losses.append(n_views * loss)
-    return torch.stack(losses).sum() / (recipe.views + recipe.small_crops)
+    return torch.stack(losses).sum() / (views + small_crops)
 
 
 def balance(z: Tensor, centers: Tensor, *, rounds: int = 100, softness: float = 0.1) -> Tensor:

@@ -38,13 +38,14 @@ def export(checkpoint: Checkpoint, path: Path, *, size: int | None = None) -> No
         those that it was trained on, or 32 where the checkpoint does not tell.
     """
     check_ending(path)
+    objective = checkpoint.method.objective
     weights = named(checkpoint.state.model.tensors, "weights")
     if path.suffix == ".safetensors":
-        about = {"network": checkpoint.method.network, "norm": checkpoint.method.norm}
+        about = {"network": objective.network, "norm": objective.norm}
         write_whole(path, safetensors.numpy.save(weights, metadata=about))
         return
     height, width = (size, size) if size else checkpoint.about.get("image_size", (32, 32))
-    network = build(checkpoint.method.network, height, norm=checkpoint.method.norm)
+    network = build(objective.network, height, norm=objective.norm)
     state = {name: torch.from_numpy(array.copy()) for name, array in weights.items()}
     network.load_state_dict(state, strict=False)  # counters of batches are not kept
     content = BytesIO()

@@ -6,6 +6,7 @@ A network gives two things for each image: *features* (what the backbone sees, f
 
 import warnings
 from collections.abc import Mapping
+from functools import lru_cache
 from threading import Lock
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.messages import Model
 from fedjigsaw.parameters import one_of
 
 NETWORKS = ("resnet18", "resnet18-half", "small")
@@ -110,6 +112,15 @@ def build(name: str, height: int, *, norm: str = "batch", seed: int = 0) -> Netw
         width = 64 if name == "resnet18" else 32
         widths = tuple(width * factor for factor in (1, 2, 4, 8))
         return Network(widths, 2, 32 * width, 128, stride, norm)
+
+
+@lru_cache(maxsize=1)
+def initial_model(network: str, norm: str, seed: int) -> Model:
+    """Return the model before any training. It depends on the seed alone, so it is never sent."""
+    made = build(network, 32, norm=norm, seed=seed % 2**63)  # any height has the same weights
+    state = {n: t for n, t in made.state_dict().items() if t.is_floating_point()}
+    tensors = {f"weights.{name}": tensor.numpy() for name, tensor in state.items()}
+    return Model(np.zeros((1, made.n_projections)), tensors=tensors)
 
 
 class FlatWeights:

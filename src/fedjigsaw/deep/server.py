@@ -1,43 +1,106 @@
-"""What the server of DeepFeCA does with what clients send.
+"""The server's half of DeepFeCA: aggregating what clients send in each communication step.
 
-Weights travel as tensors named ``weights.*``; ``velocity.*`` and ``teacher.*`` are the server's own
-momentum and slow average.
+Weights are tensors named ``weights.*``. The server adds ``velocity.*`` (its momentum) and
+``teacher.*`` (the moving average of the weights).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 import torch
 
 from fedjigsaw._typing import Floats
+from fedjigsaw.deep import heads
 from fedjigsaw.deep.heads import named
-from fedjigsaw.deep.network import build
-from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.deep.network import initial_model
+from fedjigsaw.deep.parameters import DeepParameters
+from fedjigsaw.deep.schedule import Step
+from fedjigsaw.errors import MessageError
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.messages import Model, Summary, Tensors
+from fedjigsaw.messages import Broadcast, Model, Summary, Tensors
 
 STATISTICS = ("running_mean", "running_var")  # how the names of batch-norm statistics end
-SAME = 1e-6  # centers of length one that are closer than this are one
+SAME = 1e-6  # unit centers that are closer than this are duplicates
 
 
-@lru_cache(maxsize=1)
-def initial(network: str, norm: str, seed: int) -> Model:
-    """The model before any training; it follows from the seed alone, so nobody has to send it."""
-    made = build(network, 32, norm=norm, seed=seed % 2**63)  # the weights are those of any height
-    state = {n: t for n, t in made.state_dict().items() if t.is_floating_point()}
-    tensors = {f"weights.{name}": tensor.numpy() for name, tensor in state.items()}
-    return Model(np.zeros((1, made.n_projections)), tensors=tensors)
+# ------------------------------------------------------------------------------------------- steps
+
+
+def aggregate(
+    method: DeepParameters,
+    summaries: Sequence[Summary],
+    broadcast: Broadcast,
+    rng: np.random.Generator,
+) -> tuple[Floats, Tensors]:
+    """Do one communication step at the server: centers and tensors of the next model."""
+    step = method.plan()[broadcast.round]
+    model = _model_before(method, broadcast)
+    if step.kind == "cluster":
+        return new_centers(method, summaries, broadcast, model, step, rng)
+    if step.kind == "calibrate":
+        found = pooled_statistics(summaries)
+    else:
+        found = average(summaries, method.execution.torch_device)
+        found = with_momentum(model, found, method.schedule.server_momentum)
+        found |= teacher(model, found, method.schedule.ema)
+        found |= report(summaries)
+    return model.centers, {**model.tensors, **found}
+
+
+def check_answer(method: DeepParameters, summary: Summary, broadcast: Broadcast) -> None:
+    """Raise a MessageError if a client's summary is not what the step asked for."""
+    step = method.plan()[broadcast.round]
+    model = _model_before(method, broadcast)
+    if step.kind == "cluster":
+        heads.unpack(summary, len(method.sizes))
+        return
+    check_weights(summary, model, statistics_only=step.kind == "calibrate")
+    if step.kind == "train":
+        check_report(summary, len(model.centers))
+
+
+def new_centers(
+    method: DeepParameters,
+    summaries: Sequence[Summary],
+    broadcast: Broadcast,
+    model: Model,
+    step: Step,
+    rng: np.random.Generator,
+) -> tuple[Floats, Tensors]:
+    """Aggregate by the clusterer, for every head."""
+    by_client = [heads.unpack(summary, len(method.sizes)) for summary in summaries]
+
+    def aggregate_head(head: int, own: np.random.Generator) -> Model:
+        parts = [one[head] for one in by_client]
+        inner = heads.inner_broadcast(broadcast, step.inner_round, head)
+        clusterer = method.make_clusterer(head)
+        found = clusterer.aggregate(parts, inner, own)
+        if not method.objective.reseed or step.inner_round < clusterer.total_rounds - 1:
+            return found
+        received = np.concatenate([part.centers for part in parts])
+        return fill_up(found, received, method.sizes[head])
+
+    sequential = method.execution.kmeans_backend is not None
+    models = heads.for_each(aggregate_head, len(method.sizes), rng, sequential=sequential)
+    centers, tensors = heads.pack_models(models)
+    kept = {n: a for n, a in model.tensors.items() if not n.startswith(("inner.", "report."))}
+    return centers, {**kept, **tensors}
+
+
+def _model_before(method: DeepParameters, broadcast: Broadcast) -> Model:
+    objective = method.objective
+    return broadcast.model or initial_model(objective.network, objective.norm, broadcast.seed)
 
 
 # ----------------------------------------------------------------------------------------- centers
 
 
 def fill_up(model: Model, candidates: Floats, k: int) -> Model:
-    """A model with k different centers: the missing ones from the clients', farthest first.
+    """Replace duplicate centers and add missing ones, up to k, by the candidates farthest away.
 
-    Two centers of one direction are one. There may be fewer than k if the candidates hold no more.
+    Centers of the same direction are duplicates. There are fewer than k centers if there are not
+    enough different candidates.
 
     Examples
     --------
@@ -71,34 +134,40 @@ def _unit(rows: Floats) -> Floats:
 
 
 def check_weights(summary: Summary, model: Model, *, statistics_only: bool) -> None:
-    """A client must send those that the model has, by name and shape, and finite numbers."""
-    owner = f"client {summary.client!r}"
+    """Raise unless a client sent the model's weights: same names and shapes, finite, float32."""
     wanted = {n: a.shape for n, a in _weights(model.tensors).items()}
     if statistics_only:
         wanted = {n: shape for n, shape in wanted.items() if n.endswith(STATISTICS)}
     sent = _weights(summary.tensors)
     if {n: a.shape for n, a in sent.items()} != wanted:
-        allowed = f"the {len(wanted)} of the model, by name and shape"
-        raise MessageError(invalid("weights", owner, allowed, f"{len(sent)} tensors"))
+        what = "batch-norm statistics" if statistics_only else "weights"
+        raise MessageError(
+            f"Client {summary.client!r} sent {len(sent)} tensors that do not match the model's "
+            f"{len(wanted)} {what} by name and shape."
+        )
     for name, array in sent.items():
-        if array.dtype != np.float32 or not np.isfinite(array).all():
-            got = f"{array.dtype}, or no numbers"
-            raise MessageError(invalid(name, owner, "finite numbers of float32", got))
+        if array.dtype != np.float32:
+            raise MessageError(
+                f"Client {summary.client!r} sent {name} as {array.dtype}, not float32."
+            )
+        if not np.isfinite(array).all():
+            raise MessageError(f"Client {summary.client!r} sent NaN or infinity in {name}.")
 
 
 def check_report(summary: Summary, n_centers: int) -> None:
-    """A client must tell its loss, and the number of its images at each center."""
+    """Raise unless a client reported its loss and its number of images at each center."""
     loss = summary.tensors.get("report.loss", np.zeros(0))
     sizes = summary.tensors.get("report.sizes", np.zeros(0))
     good = loss.shape == () and np.isfinite(loss)
     if not good or sizes.shape != (n_centers,) or sizes.dtype.kind != "i" or (sizes < 0).any():
-        allowed = f"a loss, and a size for each of {n_centers} centers"
-        got = f"shapes {loss.shape} and {sizes.shape}"
-        raise MessageError(invalid("report", f"client {summary.client!r}", allowed, got))
+        raise MessageError(
+            f"Client {summary.client!r} must report a finite loss and a size for each of "
+            f"{n_centers} centers; got shapes {loss.shape} and {sizes.shape}."
+        )
 
 
 def average(summaries: Sequence[Summary], device: torch.device) -> dict[str, np.ndarray]:
-    """FedAvg: the mean of the clients' weights and statistics, weighted by their images."""
+    """Average the clients' weights and statistics, weighted by their numbers of images (FedAvg)."""
     total = sum(summary.n_samples for summary in summaries)
     sums: dict[str, torch.Tensor] = {}
     for summary in summaries:
@@ -109,10 +178,10 @@ def average(summaries: Sequence[Summary], device: torch.device) -> dict[str, np.
 
 
 def pooled_statistics(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
-    r"""Mean and variance over all images from those of the clients: exact, not just averaged.
+    r"""Compute mean and variance over all images from those of the clients, exactly.
 
-    :math:`\sigma^2 = \sum_m w_m (\sigma_m^2 + \mu_m^2) - \mu^2` with :math:`w_m` the share of the
-    images that client m has.
+    :math:`\sigma^2 = \sum_m w_m (\sigma_m^2 + \mu_m^2) - \mu^2`, where :math:`w_m` is client m's
+    share of the images.
     """
     total = sum(summary.n_samples for summary in summaries)
     pooled: dict[str, np.ndarray] = {}
@@ -131,7 +200,7 @@ def pooled_statistics(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
 def with_momentum(
     model: Model, averaged: Mapping[str, np.ndarray], momentum: float
 ) -> dict[str, np.ndarray]:
-    """FedAvgM: a step towards the average, and some of the last step; statistics are averaged."""
+    """Add server momentum to the averaged weights (FedAvgM); statistics are only averaged."""
     result = dict(averaged)
     for name, target in averaged.items() if momentum else ():
         if name.endswith(STATISTICS):
@@ -145,22 +214,20 @@ def with_momentum(
     return result
 
 
-def slow_average(
-    model: Model, found: Mapping[str, np.ndarray], keep: float
-) -> dict[str, np.ndarray]:
-    """The teacher: a part of what it was, the rest the new weights; none if `keep` is 0."""
+def teacher(model: Model, found: Mapping[str, np.ndarray], keep: float) -> dict[str, np.ndarray]:
+    """Update the teacher weights, an exponential moving average; no teacher if `keep` is 0."""
     if not keep:
         return {}
-    teacher = {}
+    updated = {}
     for name, new in named(found, "weights").items():
         old = model.tensors.get(f"teacher.{name}", model.tensors[f"weights.{name}"])
         mixed = np.float32(keep) * old + np.float32(1 - keep) * new
-        teacher[f"teacher.{name}"] = mixed
-    return teacher
+        updated[f"teacher.{name}"] = mixed
+    return updated
 
 
 def report(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
-    """Mean loss, images per center, and how far projections spread: 1 all over, 0 collapsed."""
+    """Compute mean loss, images per center, and the spread of projections (0 means collapsed)."""
     shares = np.array([summary.n_samples for summary in summaries], dtype=np.float64)
     shares /= shares.sum()
     losses = np.array([float(summary.tensors["report.loss"]) for summary in summaries])

@@ -70,7 +70,7 @@ class Session:
                 row |= self._follow(state.model)
                 reserve = 1.2 * (state.numbers["round_seconds"] + 2 * evaluation) + 5
                 late = self._is_late(perf_counter() - began + reserve)
-                last = late or state.round == self.method.n_rounds
+                last = late or state.round == self.method.schedule.n_rounds
                 if last or (self.eval_every and state.round % self.eval_every == 0):
                     tick = perf_counter()
                     row |= evaluate(self.method, self.data)
@@ -98,13 +98,13 @@ class Session:
 
     def _follow(self, model: Any) -> dict[str, Any]:
         """What can be said of a round in a moment."""
-        found: dict[str, Any] = {"device": str(self.method.torch_device)}
+        found: dict[str, Any] = {"device": str(self.method.execution.torch_device)}
         if self.data.train_labels is not None:
             some = np.linspace(0, len(self.data.train) - 1, NMI_IMAGES).astype(int)
             some = np.unique(some)
             labels = self.method.predict(self.data.train[some])
             found["nmi"] = metrics.nmi(labels, self.data.train_labels[some])
-        if self.method.torch_device.type == "cuda":
+        if self.method.execution.torch_device.type == "cuda":
             found["peak_gigabytes"] = torch.cuda.max_memory_allocated() / 2**30
         return found
 
@@ -140,7 +140,7 @@ def evaluate(
     size = GPU_FEATURE_BATCH  # a GPU fills up what is less
     seen, shown = (in_parts(method.transform, images, size, tell) for images in (train, test))
     parts = (seen, labels, shown, answers)
-    device = method.torch_device
+    device = method.execution.torch_device
     chosen = choose_decay(seen, labels, device=device)
     return {
         "linear_accuracy": linear_probe(*parts, decay=chosen.decay, device=device),

@@ -12,7 +12,7 @@ import numpy as np
 from fedjigsaw._validation import check_name
 from fedjigsaw.deep import images
 from fedjigsaw.deep.deepfeca import DeepFeCA
-from fedjigsaw.deep.parameters import check_device
+from fedjigsaw.deep.execution import check_device
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import DataError, MessageError, ParameterError
 from fedjigsaw.io.formats import SummaryFile
@@ -76,7 +76,7 @@ class ImageSite:
             )
         method = DeepFeCA.from_settings(question.params)
         method.check_federated()
-        size = max(self.min_cluster_size, method.min_cluster_size)
+        size = max(self.min_cluster_size, method.objective.min_cluster_size)
         held = self._load(size)
         # The site decides where and how it computes. Each question may be a new process, in which
         # compiling would take longer than training.

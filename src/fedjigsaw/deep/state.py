@@ -1,19 +1,31 @@
-"""Where a run stands after a round, and what the round was like."""
+"""The state of a run after a round of training."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedjigsaw.deep.parameters import Step
+from fedjigsaw.deep.schedule import Step
 from fedjigsaw.messages import Model, Round, Transcript
 
-COLLAPSED_SPREAD = 0.1  # below, nearly all projections are the same
-COLLAPSED_SHARE = 0.9  # above, nearly all images are in one cluster
+COLLAPSED_SPREAD = 0.1  # below this, nearly all projections are the same
+COLLAPSED_SHARE = 0.9  # above this, nearly all images are in one cluster
 
 
 @dataclass(frozen=True)
 class State:
-    """A run after some rounds: all that is needed to go on, and what the last round was like."""
+    """A run after some rounds of training: all that is needed to go on from there.
+
+    Attributes
+    ----------
+    round : int
+        Rounds of training that are done.
+    seed : int
+    model : Model
+    numbers : dict
+        Loss, cluster sizes, traffic and times of the last round, as JSON values.
+    exchanges : tuple of Round
+        Communication rounds of the last round of training.
+    """
 
     round: int
     seed: int
@@ -25,10 +37,10 @@ class State:
 def describe(
     model: Model, transcript: Transcript, steps: Sequence[Step], n_views: int
 ) -> dict[str, Any]:
-    """The numbers of a round of training, from its exchanges and their result, ready for JSON."""
+    """Compute the numbers of a round of training from its transcript and model, as JSON values."""
     seconds = dict.fromkeys(("calibrate", "cluster", "train"), 0.0)
     for r in transcript.rounds:
-        seconds[steps[r.number].verb] += r.seconds
+        seconds[steps[r.number].kind] += r.seconds
     sizes, owners = model.tensors["report.sizes"], model.tensors["head"]
     largest = max(sizes[owners == h].max() / sizes[owners == h].sum() for h in set(owners.tolist()))
     spread = float(model.tensors["report.spread"])

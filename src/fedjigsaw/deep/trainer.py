@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedjigsaw.deep.augment import N_DRAWS, Augment, Strength, standardize
+from fedjigsaw.deep.augment import N_DRAWS, Augment, standardize
 from fedjigsaw.deep.deepcluster import ABSENT, Prototypes, Recipe, autocast, batch_loss
 from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.network import FlatWeights, build
@@ -22,7 +22,6 @@ from fedjigsaw.messages import Model
 FEATURE_BATCH = 1000  # images that are looked at together
 GPU_FEATURE_BATCH = 2500  # fewer orders from a host that is slower than the GPU
 CALIBRATION = (2, 1000)  # batches, images in each
-SMALL_CROP = (0.05, 0.2)
 _CAPTURING = Lock()  # torch can record one graph at a time
 
 
@@ -91,18 +90,17 @@ class Trainer:
         self.made_for = (recipe, tuple(sizes), tuple(shape), device)
         self.recipe, self.sizes, self.device = recipe, tuple(sizes), device
         self.on_gpu = device.type == "cuda"
-        self.half = self.on_gpu and recipe.precision != "float32"
+        self.half = self.on_gpu and recipe.execution.precision != "float32"
         if self.on_gpu:
             torch.backends.cudnn.benchmark = True
-        network = build(recipe.network, shape[1], norm=recipe.norm)
+        network = build(recipe.objective.network, shape[1], norm=recipe.objective.norm)
         self.network = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.weights = FlatWeights(self.network, device)
-        self._augment = Augment(recipe.strength, (shape[1], shape[2]), device)
-        small = Strength(SMALL_CROP, recipe.flip, recipe.color, recipe.grayscale)
+        self._augment = Augment(recipe.augmentation.large, (shape[1], shape[2]), device)
         size = (max(8, shape[1] * 5 // 8), max(8, shape[2] * 5 // 8))
-        self._augment_small = Augment(small, size, device)
-        n, n_centers = recipe.batch_size, sum(sizes)
-        n_views = recipe.views + recipe.small_crops
+        self._augment_small = Augment(recipe.augmentation.small, size, device)
+        n, n_centers = recipe.schedule.batch_size, sum(sizes)
+        n_views = recipe.augmentation.n_views
         self._images = torch.zeros(n, *shape, dtype=torch.uint8, device=device)
         self._labels = torch.zeros(len(sizes), n, dtype=torch.long, device=device)
         self._draws = torch.zeros(n * n_views, N_DRAWS, device=device)
@@ -111,9 +109,10 @@ class Trainer:
         self._rate = torch.zeros((), device=device)
         self._loss = torch.zeros((), device=device)
         self._velocity = torch.zeros(self.weights.n_parameters, device=device)
-        self._anchor = torch.zeros(self.weights.n_parameters if recipe.proximal else 0).to(device)
+        self._anchor = torch.zeros(self.weights.n_parameters if recipe.objective.proximal else 0)
+        self._anchor = self._anchor.to(device)
         self._batch_loss: Callable[..., Tensor] = batch_loss
-        if recipe.compile:  # its own graphs stay off: the whole step is captured, or nothing
+        if recipe.execution.compile:  # without graphs of its own: the whole step is captured
             self._batch_loss = torch.compile(batch_loss, dynamic=False)
         self._graph: torch.cuda.CUDAGraph | None = None
         self._shared = shared or OnDevice()
@@ -208,14 +207,14 @@ class Trainer:
         ----------
         labels : shape (heads, n), the prototype of each image.
         """
-        table = batches(len(images), self.recipe.batch_size, epochs, rng)
+        table = batches(len(images), self.recipe.schedule.batch_size, epochs, rng)
         steps = torch.from_numpy(table).to(self.device)
         generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**63)))
         self._set_centers([p.directions for p in prototypes])
         if len(self._anchor):
             self._anchor.copy_(self.weights.vector[: self.weights.n_parameters])
         self.network.train()
-        if self.on_gpu and self.recipe.capture and self._graph is None:
+        if self.on_gpu and self.recipe.execution.capture and self._graph is None:
             with _CAPTURING:
                 self._capture()
         self._velocity.zero_()
@@ -242,19 +241,20 @@ class Trainer:
         """One step of SGD on the batch in the buffers."""
         loss = self.loss()
         gradients = torch.autograd.grad(loss, self.weights.parameters)
-        recipe, weights = self.recipe, self.weights
+        weights, proximal = self.weights, self.recipe.objective.proximal
+        momentum = self.recipe.schedule.momentum
         with torch.no_grad():
             torch._foreach_copy_(weights.gradients, list(gradients))
             parameters = weights.vector[: weights.n_parameters]
-            if recipe.proximal:
-                weights.gradient.add_(parameters - self._anchor, alpha=recipe.proximal)
+            if proximal:
+                weights.gradient.add_(parameters - self._anchor, alpha=proximal)
             torch._fused_sgd_(
                 [parameters],
                 [weights.gradient],
-                [self._velocity] if recipe.momentum else [],
+                [self._velocity] if momentum else [],
                 lr=self._rate,
-                momentum=recipe.momentum,
-                weight_decay=recipe.weight_decay,
+                momentum=momentum,
+                weight_decay=self.recipe.schedule.weight_decay,
                 dampening=0.0,
                 nesterov=False,
                 maximize=False,

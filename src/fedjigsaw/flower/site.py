@@ -119,7 +119,7 @@ class ImageSite:
             raise ParameterError(invalid("method", self.name, DEEP, question.method, advice))
         method = DeepFeCA.from_settings(question.params)
         method.check_federated()
-        size = max(self.min_cluster_size, method.min_cluster_size)
+        size = max(self.min_cluster_size, method.objective.min_cluster_size)
         images = self._images(size)
         # how and where it computes is the site's own matter; a question may be another process each
         # time, in which compiling would take longer than training

@@ -1,0 +1,140 @@
+"""The client's half of DeepFeCA: what a client does in each kind of communication step."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedjigsaw.deep import heads
+from fedjigsaw.deep.deepcluster import Prototypes
+from fedjigsaw.deep.network import initial_model
+from fedjigsaw.deep.parameters import DeepParameters
+from fedjigsaw.deep.schedule import Step
+from fedjigsaw.deep.trainer import Trainer
+from fedjigsaw.errors import DivergedError
+from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.privacy.guard import merge_small
+
+
+def answer(
+    method: DeepParameters,
+    trainer: Trainer,
+    images: Tensor,
+    broadcast: Broadcast,
+    rng: np.random.Generator,
+) -> Summary:
+    """Do one communication step on a client's images, which are on the device."""
+    objective = method.objective
+    step = method.plan()[broadcast.round]
+    model = broadcast.model or initial_model(objective.network, objective.norm, broadcast.seed)
+    if step.kind == "calibrate":
+        return calibrate(trainer, images, model, rng)
+    trainer.use(model, projecting_weights(model))
+    z = trainer.seen(images, objective.view_seed(broadcast.seed, step.round))
+    if step.kind == "cluster":
+        return cluster(method, z, broadcast, step, rng)
+    return train(method, trainer, images, z, model, step, rng)
+
+
+def calibrate(trainer: Trainer, images: Tensor, model: Model, rng: np.random.Generator) -> Summary:
+    """Measure the batch-norm statistics of the images under the global weights."""
+    trainer.use(model, "weights")
+    trainer.calibrate(images, int(rng.integers(2**31)))
+    arrays = trainer.weights.save()
+    tensors = {f"weights.{name}": arrays[name] for name in trainer.weights.statistics}
+    return _message(np.zeros((1, trainer.network.n_projections)), 0.0, len(images), tensors)
+
+
+def cluster(
+    method: DeepParameters,
+    z: Tensor,
+    broadcast: Broadcast,
+    step: Step,
+    rng: np.random.Generator,
+) -> Summary:
+    """Summarize the projections by the clusterer, for every head."""
+    rows = z.double().cpu().numpy()
+    min_size = method.objective.min_cluster_size
+
+    def summarize(head: int, own: np.random.Generator) -> Summary:
+        inner = heads.inner_broadcast(broadcast, step.inner_round, head)
+        part = method.make_clusterer(head).summarize(rows, inner, own)
+        return merge_small(part, min_size) if min_size > 1 else part
+
+    sequential = method.execution.kmeans_backend is not None
+    return heads.pack(heads.for_each(summarize, len(method.sizes), rng, sequential=sequential))
+
+
+def train(
+    method: DeepParameters,
+    trainer: Trainer,
+    images: Tensor,
+    z: Tensor,
+    model: Model,
+    step: Step,
+    rng: np.random.Generator,
+) -> Summary:
+    """Train the global weights on the images, with the nearest centers as labels."""
+    balanced = method.objective.assignment == "balanced"
+    by_head = prototypes(method, model)
+    labels = torch.stack([p.label(z, balanced=balanced) for p in by_head])
+    trainer.use(model, "weights")
+    loss = trainer.train(
+        images,
+        labels,
+        by_head,
+        epochs=method.schedule.local_epochs,
+        rate=method.schedule.learning_rate_at(step.round),
+        rng=rng,
+    )
+    if not math.isfinite(loss) or not bool(trainer.weights.vector.isfinite().all()):
+        raise DivergedError(
+            f"Training diverged in round {step.round + 1}: the loss or the weights are NaN or "
+            f"infinite. Lower the learning rate."
+        )
+    sizes = torch.cat(
+        [
+            torch.bincount(own, minlength=len(p.directions))
+            for own, p in zip(labels, by_head, strict=True)
+        ]
+    )
+    sizes[sizes < method.objective.min_cluster_size] = 0  # the guard covers reported sizes, too
+    tensors = {f"weights.{name}": array for name, array in trainer.weights.save().items()}
+    tensors["report.loss"] = np.array(loss)
+    tensors["report.sizes"] = sizes.cpu().numpy()
+    mean = z.double().mean(dim=0, keepdim=True)  # shows the server whether projections collapsed
+    sse = float((z.double() - mean).square().sum())
+    return _message(mean.cpu().numpy(), sse, len(images), tensors)
+
+
+def prototypes(method: DeepParameters, model: Model) -> list[Prototypes]:
+    """Return the prototypes of each head, on the device."""
+    device = method.execution.torch_device
+    centers = torch.from_numpy(model.centers).to(device, torch.float32)
+    owners = torch.from_numpy(model.tensors["head"]).to(device)
+    return [
+        Prototypes.of(centers[owners == h], centered=method.objective.centered)
+        for h in range(len(method.sizes))
+    ]
+
+
+def projecting_weights(model: Model) -> str:
+    """Name the weights that compute projections: "teacher" if the model has one, or "weights"."""
+    has_teacher = any(name.startswith("teacher.") for name in model.tensors)
+    return "teacher" if has_teacher else "weights"
+
+
+def _message(
+    center: np.ndarray, sse: float, n_samples: int, tensors: Mapping[str, np.ndarray]
+) -> Summary:
+    """Make a summary that carries tensors; its one center stands for all images."""
+    return Summary(
+        n_samples=n_samples,
+        centers=center,
+        radii=np.zeros(1),
+        counts=np.array([n_samples]),
+        sse=np.array([sse]),
+        tensors=tensors,
+    )
