@@ -29,9 +29,9 @@ def commands(text):
     return [words for line in script.splitlines() if (words := shlex.split(line, comments=True))]
 
 
-def inline_commands(text):
-    """The commands of fedjigsaw between backticks."""
-    return [shlex.split(line) for line in re.findall(r"`(fedjigsaw [^`\n]+)`", text)]
+def inline_commands(text, start):
+    """The commands between backticks that begin with certain words."""
+    return [shlex.split(line) for line in re.findall(rf"`({start} [^`\n]+)`", text)]
 
 
 def hand_written(text):
