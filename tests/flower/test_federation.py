@@ -620,7 +620,7 @@ class TestCommands:
         assert {line.split()[0] for line in lines} == set(verbs)
         for line in lines:
             verb, *words = shlex.split(line)
-            verbs[verb].make_context(verb, words, resilient_parsing=True)
+            verbs[verb].make_context(verb, words)
 
     def test_without_flower(self, clinic, monkeypatch):
         monkeypatch.setattr(cli_federation.importlib.util, "find_spec", lambda name: None)
