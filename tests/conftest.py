@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from builders import write_table
 from fedjigsaw import cli, datasets, partition
-from fedjigsaw.errors import FedJigsawError
 
 FOLDERS = {"deep": "deep", "flower": "federation"}  # folder of tests or of the package -> marker
 
@@ -26,11 +26,12 @@ def rng():
 
 @pytest.fixture
 def run():
-    """Run a command in this process; errors of our own come through as exceptions."""
+    """Run a command in this process: its words, or one line. Errors are raised, exits are not."""
 
     def invoke(*words):
-        result = CliRunner().invoke(cli.app, [str(word) for word in words])
-        if isinstance(result.exception, FedJigsawError):
+        words = words[0].split() if len(words) == 1 else [str(word) for word in words]
+        result = CliRunner().invoke(cli.app, words)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return result
 
@@ -66,3 +67,15 @@ def grid():
     """A small generated data set over five skewed clients: data, client ids."""
     data = datasets.gaussian_grid(900, overlap=0.0, rng=3)
     return data, partition.dirichlet(data.y, 5, alpha=1.0, rng=3, min_size=20)
+
+
+@pytest.fixture(scope="session")
+def grid_sites(tmp_path_factory):
+    """Five sites with CSV and Parquet files: the paths, the data, the client ids."""
+    folder = tmp_path_factory.mktemp("sites")
+    data = datasets.gaussian_grid(1500, rng=5)
+    ids = partition.dirichlet(data.y, 5, alpha=1.0, rng=5, min_size=40)
+    paths = [folder / f"{m}.{'csv' if m % 2 else 'parquet'}" for m in range(5)]
+    for m, path in enumerate(paths):
+        write_table(path, x=data.X[ids == m, 0], y=data.X[ids == m, 1])
+    return paths, data, ids

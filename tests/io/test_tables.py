@@ -89,7 +89,7 @@ class TestMissing:
     def test_are_counted_per_column(self, tmp_path):
         (tmp_path / "t.csv").write_text(self.TEXT)
         with pytest.raises(
-            DataError, match=r"t.csv .* missing ones: 2 in 'a', 1 in 'b'. .*--drop-missing"
+            DataError, match=r"t.csv .* missing values: 2 in 'a', 1 in 'b'. .*--drop-missing"
         ):
             read(tmp_path / "t.csv")
 
@@ -103,13 +103,13 @@ class TestMissing:
         pa.parquet.write_table(pa.table({"a": [1.0, None, float("nan")]}), tmp_path / "t.parquet")
         np.save(tmp_path / "t.npy", np.array([[1.0], [np.nan], [np.nan]]))
         for name in ("t.parquet", "t.npy"):
-            with pytest.raises(DataError, match="missing ones: 2 in"):
+            with pytest.raises(DataError, match="has missing values: 2 in"):
                 read(tmp_path / name)
             assert read(tmp_path / name, drop_missing=True).tolist() == [[1.0]]
 
     def test_all_rows(self, tmp_path):
         (tmp_path / "t.csv").write_text("a,b\n,1\n,2\n")
-        with pytest.raises(DataError, match="complete, at least one"):
+        with pytest.raises(DataError, match="has no row without missing values"):
             read(tmp_path / "t.csv", drop_missing=True)
 
 
@@ -136,7 +136,7 @@ class TestBadInput:
         [
             ("t.csv", "", "t.csv is empty"),
             ("t.csv", "a,b\n", "t.csv has no rows"),
-            ("t.csv", "a,a\n1,2\n", r"named differently; got twice \['a'\]"),
+            ("t.csv", "a,a\n1,2\n", "several columns named 'a'"),
             ("t.csv", "a,b\n1,2\n3\n", "cannot be read as CSV"),
             (
                 "t.csv",
@@ -146,8 +146,8 @@ class TestBadInput:
             ("t.csv", "a\n1\ninf\n", "column 'a' .* got inf in row 2"),
             ("t.csv", "a\n1\n2\n1_000\n", "column 'a' .* got '1_000' in row 3"),
             ("t.csv", "a\n1\n1e200\n", "column 'a' .* got 1e.200 in row 2"),
-            ("t.csv", "a\n1\n\n3\n", "missing ones: 1 in 'a'"),
-            ("t.csv", '"a\nb",c\n1,2\n', "printable letters|cannot be read as CSV"),
+            ("t.csv", "a\n1\n\n3\n", "missing values: 1 in 'a'"),
+            ("t.csv", '"a\nb",c\n1,2\n', "printable characters|cannot be read as CSV"),
             ("t.csv", b"a\n\xff\xfe\n", "t.csv"),
             ("t.parquet", b"not parquet at all", "cannot be read as PARQUET"),
             ("t.npy", b"\x93NUMPY junk", "cannot be read as NPY"),

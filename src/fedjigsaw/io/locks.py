@@ -1,4 +1,4 @@
-"""At most one at a time: a lock that goes with the process that holds it, however that ends."""
+"""Locks between processes; the system releases them when the process ends, however it ends."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,9 +7,10 @@ from pathlib import Path
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock file; a BlockingIOError if somebody else does, an OSError if it cannot be made.
+    """Hold a lock file while the block runs.
 
-    Only systems of the Unix family have such locks; on others nothing is locked.
+    Raises a BlockingIOError if another process holds it, and an OSError if it cannot be created.
+    Only Unix has such locks; on other systems nothing is locked.
     """
     with path.open("w") as file:
         try:

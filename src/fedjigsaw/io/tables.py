@@ -1,8 +1,8 @@
 """A site's own data: CSV, Parquet, NPY and NPZ files, read in batches of bounded memory.
 
-Columns are taken by name and come out in the order asked for, whatever their order in the file.
-What cannot be a finite number is refused with its column, row and value; rows are counted from 1,
-without the header.
+Columns are selected by name and returned in the order of the selection, whatever their order in the
+file. A value that is not a finite number is an error that names its column, row and value; rows are
+counted from 1, without the header.
 """
 
 import re
@@ -35,7 +35,7 @@ class Batch:
     Attributes
     ----------
     rows : shape (n_kept, d), the rows without missing values.
-    kept : shape (n,), which rows of the file these are.
+    kept : shape (n,), which of the n rows of the batch these are.
     ids : the id column of all n rows, or None.
     """
 
@@ -55,7 +55,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Table:
-    """A file of rows, opened with the columns that are wanted."""
+    """An open file of rows, with a selection of its columns."""
 
     path: Path
     columns: tuple[str, ...]
@@ -65,7 +65,7 @@ class Table:
 
     @property
     def n_rows(self) -> int | None:
-        """Rows in the file, where the format says so without reading it all."""
+        """Number of rows in the file, or None if the format does not tell without reading it."""
         return self.reader.n_rows
 
     def select(
@@ -95,7 +95,7 @@ class Table:
             raise DataError(invalid("columns", str(self.path), allowed, got))
 
     def batches(self) -> Iterator[Batch]:
-        """All rows in the order of the file; an error at the first value that is no number."""
+        """Yield all rows in the order of the file; a value that is not a number is an error."""
         wanted = [*self.columns, self.id_column] if self.id_column else list(self.columns)
         start = 0
         for values in self.reader.batches(wanted):
@@ -116,11 +116,11 @@ class Table:
         rng: np.random.Generator,
         progress: Callable[[int], object] = lambda n_rows: None,
     ) -> tuple[Floats, int]:
-        """All complete rows if there are at most `max_rows`, else a uniform random sample of them.
+        """Read all rows without missing values, or a uniform random sample of `max_rows` of them.
 
         Returns
         -------
-        rows, and the number of complete rows in the file.
+        The rows, and the number of rows without missing values in the file.
         """
         blocks, n_seen = [], 0
         keys: list[Floats] = []
@@ -134,7 +134,7 @@ class Table:
         if n_seen > max_rows:
             blocks, keys = _smallest(blocks, keys, max_rows)
         if not n_seen:
-            raise DataError(invalid("rows", str(self.path), "complete, at least one", "none"))
+            raise DataError(f"{self.path} has no row without missing values.")
         return np.concatenate(blocks), n_seen
 
     def _numbers(self, columns: Sequence[Any], start: int) -> Floats:
@@ -161,24 +161,22 @@ class Table:
             where,
             "finite numbers",
             f"{value} in row {row + 1}",
-            "Mend it, or name the columns to use with --columns.",
+            "Correct it, or choose the columns to use with --columns.",
         )
 
     def _missing(self) -> str:
-        """How many values each column lacks; this reads the file once more."""
+        """Count the missing values of each column for an error; this reads the file again."""
         counts = np.zeros(len(self.columns), dtype=np.int64)
         start = 0
         for values in self.reader.batches(self.columns):
             rows = self._numbers(values, start)
             counts += np.isnan(rows).sum(axis=0)
             start += len(rows)
-        told = ", ".join(
+        found = ", ".join(
             f"{n} in {name!r}" for name, n in zip(self.columns, counts, strict=True) if n
         )
-        advice = "Leave those rows out with --drop-missing, or fill them in first."
-        return invalid(
-            "values", str(self.path), "there in every column", f"missing ones: {told}", advice
-        )
+        advice = "Skip these rows with --drop-missing, or fill in the values first."
+        return f"{self.path} has missing values: {found}. {advice}"
 
 
 def open_table(
@@ -192,9 +190,9 @@ def open_table(
 
     Parameters
     ----------
-    columns : names of the columns to read, in this order; None takes all but the id column.
-    id_column : a column to carry along, not to cluster.
-    drop_missing : leave rows with missing values out instead of refusing them.
+    columns : names of the columns to read, in this order; None selects all but the id column.
+    id_column : a column to carry along unchanged; it need not be numeric.
+    drop_missing : skip rows with missing values instead of raising an error.
     """
     path = Path(path)
     reader = _open_reader(path)
@@ -204,7 +202,7 @@ def open_table(
 
 
 def from_array(rows: Any, columns: Sequence[str] | None = None) -> Table:
-    """Rows that are already in memory, as a table; columns are x0, x1, ... by default.
+    """Make a table from rows in memory; its columns are x0, x1, ... by default.
 
     Examples
     --------
@@ -219,7 +217,7 @@ def from_array(rows: Any, columns: Sequence[str] | None = None) -> Table:
 
 
 class CsvReader:
-    """Comma, semicolon or tab: whichever the header has most of."""
+    """CSV with commas, semicolons or tabs: whichever the header has most of."""
 
     n_rows = None
 
@@ -252,12 +250,12 @@ class CsvReader:
             with self._open(types, names) as stream:
                 for batch in stream:
                     yield batch.columns
-        except pa.ArrowException as error:
+        except (OSError, pa.ArrowException) as error:
             raise DataError(_broken(self.path, error)) from error
 
 
 class ParquetReader:
-    """Streamed by row group; only the columns that are wanted are read."""
+    """Parquet, streamed by row group; only the selected columns are read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -347,15 +345,15 @@ def _open_reader(path: Path) -> Reader:
 def _check_names(path: Path, names: Sequence[str]) -> None:
     unprintable = [name for name in names if not name.isprintable()]
     if unprintable:
-        allowed = "named in printable letters"
+        allowed = "named in printable characters"
         raise DataError(invalid("columns", str(path), allowed, unprintable[:5]))
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise DataError(invalid("columns", str(path), "named differently", f"twice {repeated}"))
+        raise DataError(f"{path} has several columns named {', '.join(map(repr, repeated))}.")
 
 
 def _cast(values: pa.Array) -> Floats | None:
-    """Numbers with NaN for missing, or None if some value is no number."""
+    """Cast to numbers, with NaN for missing values; None if a value is not a number."""
     try:
         values = _plain(values)
         if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
@@ -378,12 +376,12 @@ def _cast(values: pa.Array) -> Floats | None:
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    """Values as they are, not as indices into a dictionary of them."""
+    """Replace indices into a dictionary by their values."""
     return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
 
 
 def _first_text(values: pa.Array) -> tuple[int, object]:
-    """The first value that is no number, for the error message."""
+    """Find the first value that is not a number, for the error message."""
     row = next(i for i in range(len(values)) if _cast(values[i : i + 1]) is None)
     return row, _plain(values)[row].as_py()
 
@@ -391,7 +389,7 @@ def _first_text(values: pa.Array) -> tuple[int, object]:
 def _smallest(
     blocks: list[Floats], keys: list[Floats], n: int
 ) -> tuple[list[Floats], list[Floats]]:
-    """The n rows with the smallest keys, in the order of the file."""
+    """Keep the n rows with the smallest keys, in the order of the file."""
     rows, order = np.concatenate(blocks), np.concatenate(keys)
     chosen: Ints = np.sort(np.argpartition(order, n - 1)[:n])
     return [rows[chosen]], [order[chosen]]

@@ -1,9 +1,9 @@
-"""At the coordinator: put the summaries of all sites together to a model."""
+"""At the coordinator: aggregate the summaries of all sites into a model."""
 
 from collections.abc import Mapping, Sequence
 
 from fedjigsaw.engine import aggregate_round, warn_of_fewer_clusters
-from fedjigsaw.errors import ParameterError, invalid
+from fedjigsaw.errors import ParameterError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import make
@@ -17,11 +17,12 @@ def aggregate(
     without: Sequence[str] = (),
     seed: int = 0,
 ) -> ModelFile:
-    """Put summaries together. Sites in `without` are forgotten, as if they had never sent one.
+    """Aggregate summaries into a model.
 
     Parameters
     ----------
     files : file name -> its content; the names are for error messages.
+    without : sites to leave out, as if they had never sent a summary.
     """
     kept = _forget(files, without)
     check_fit_together(kept)
@@ -47,8 +48,8 @@ def _forget(files: Mapping[str, SummaryFile], without: Sequence[str]) -> dict[st
     clients = {file.summary.client for file in files.values()}
     unknown = sorted(set(without) - clients)
     if unknown:
-        allowed = "among " + ", ".join(map(repr, sorted(clients)))
-        raise ParameterError(invalid("--without", "aggregate", allowed, unknown))
+        names, known = (", ".join(map(repr, found)) for found in (unknown, sorted(clients)))
+        raise ParameterError(f"Cannot leave out {names}: the summaries are of {known}.")
     kept = {name: file for name, file in files.items() if file.summary.client not in without}
     if not kept:
         raise ParameterError(f"Without {', '.join(map(repr, without))}, no summary is left.")

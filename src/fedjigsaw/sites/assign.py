@@ -21,7 +21,7 @@ from fedjigsaw.sites.preparation import Progress, open_data, quiet, scale
 
 @dataclass(frozen=True)
 class Assigned:
-    """Labels of some rows of a file, in its order; None stands for a row with missing values."""
+    """Labels of some rows of a file, in its order; null for a row with missing values."""
 
     labels: pa.Array
     distances: pa.Array
@@ -37,13 +37,14 @@ def assign(
     drop_missing: bool = False,
     progress: Progress = quiet,
 ) -> Iterator[Assigned]:
-    """Label every row, batch by batch: a file larger than memory is fine.
+    """Label every row, batch by batch, so that a file may be larger than memory.
 
     Parameters
     ----------
-    local : the summary that this site had sent
-        Then a row goes where its nearest center in there goes, instead of to the nearest center of
-        the model.
+    local : the summary that this site sent
+        A row then gets the cluster of its nearest local center, instead of that of the nearest
+        center of the model.
+    id_column : a column to copy to the result.
     """
     check_has_centers(file)
     if local is not None:
@@ -90,11 +91,11 @@ def _check_rows(local: SummaryFile, counts: Ints, path: Path, clients: Sequence[
     if not misfit:
         return
     client = local.summary.client
-    text = f"The summary of {client!r} does not look like one of {path}: {misfit}."
+    text = f"The summary of {client!r} does not fit the rows of {path}: {misfit}."
     if path.stem != client and path.stem in clients:
-        raise MessageError(f"{text} Give --local the summary of {path.stem!r}.")
+        raise MessageError(f"{text} Use the summary of {path.stem!r}.")
     advice = (
-        f"Unless these are rows of {client!r}, the labels are wrong: --local takes a site's own."
+        f"If these are not rows of {client!r}, the labels are wrong: use the site's own summary."
     )
     warnings.warn(f"{text} {advice}", ForeignSummaryWarning, stacklevel=3)
 
@@ -103,12 +104,13 @@ def _misfit(local: SummaryFile, counts: Ints) -> str:
     """Say what contradicts that these counts are of the rows summarized; "" if nothing does."""
     summary, n_rows = local.summary, int(counts.sum())
     if n_rows != summary.n_samples:
-        return f"it was made from {summary.n_samples:,} rows, and here are {n_rows:,}"
+        return f"it was made from {summary.n_samples:,} rows, and the file has {n_rows:,}"
     if not counts.all():
         return f"{(counts == 0).sum()} of its {len(counts)} centers are nearest to no row"
     if summary.counts is not None:
         moved = np.abs(counts / n_rows - summary.counts / summary.counts.sum()).sum() / 2
-        # a guard's merging and rounding, or a sample, move some: on measured data half of this
+        # merging and rounding by a guard, or sampling, move some rows: up to half of this limit
+        # on the data that we measured
         if moved > 0.1 + np.sqrt(len(counts) / local.n_used):
             return f"{moved:.0%} of the rows would belong to other centers than it says"
     return ""

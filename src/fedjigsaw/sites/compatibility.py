@@ -21,7 +21,8 @@ def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
             ("parameters", _shared(first), _shared(file)),
         ):
             if theirs != ours:
-                raise MessageError(invalid(what, name, f"those of {first_name}, {theirs}", ours))
+                allowed = f"the same as in {first_name}, {theirs}"
+                raise MessageError(invalid(what, name, allowed, ours))
 
 
 def check_different(clients: Mapping[str, str]) -> None:
@@ -34,8 +35,9 @@ def check_different(clients: Mapping[str, str]) -> None:
     seen: dict[str, str] = {}
     for name, client in clients.items():
         if client in seen:
-            allowed = f"different from that of {seen[client]}"
-            raise MessageError(invalid("client", name, allowed, repr(client)))
+            raise MessageError(
+                f"{seen[client]} and {name} are both of client {client!r}; each counts once."
+            )
         seen[client] = name
 
 
@@ -51,8 +53,10 @@ def check_own(local: SummaryFile, file: ModelFile) -> SummaryFile:
     """Check that a model was made from this summary; return it with the model's columns."""
     client = local.summary.client
     if client not in file.clients:
-        allowed = "among those of the model, " + ", ".join(map(repr, file.clients))
-        raise MessageError(invalid("client", "a summary", allowed, repr(client)))
+        clients = ", ".join(map(repr, file.clients))
+        raise MessageError(
+            f"The model was not made from a summary of client {client!r}; it has {clients}."
+        )
     for what, theirs, ours in (
         ("columns", sorted(file.columns), sorted(local.columns)),
         ("scaler", scaler_name(file), scaler_name(local)),
@@ -60,7 +64,7 @@ def check_own(local: SummaryFile, file: ModelFile) -> SummaryFile:
     ):
         if ours != theirs:
             owner = f"the summary of client {client!r}"
-            raise MessageError(invalid(what, owner, f"that of the model, {theirs}", ours))
+            raise MessageError(invalid(what, owner, f"the same as in the model, {theirs}", ours))
     return reorder(local, file.columns)
 
 

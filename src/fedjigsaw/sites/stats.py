@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fedjigsaw.errors import DataError, invalid
+from fedjigsaw.errors import DataError
 from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels import scaling
 from fedjigsaw.kernels.scaling import Scaler, Stats
@@ -30,8 +30,10 @@ def measure(
     name = client or table.path.stem
     stats = scaling.measure(name, table.columns, scaled_rows(table, None, progress))
     if stats.n_samples < min_rows:  # the mean of one row is that row, of two nearly both
-        allowed = f"at least {min_rows}, the guard's size"
-        raise DataError(invalid("rows", str(table.path), allowed, stats.n_samples))
+        raise DataError(
+            f"{table.path} has {stats.n_samples} rows; statistics of fewer than {min_rows} rows "
+            "may not leave (--min-cluster-size)."
+        )
     return stats
 
 

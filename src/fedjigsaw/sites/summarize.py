@@ -9,7 +9,7 @@ from typing import Any
 from fedjigsaw._random import stream
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.engine import Client
-from fedjigsaw.errors import FewerRowsWarning, ParameterError, invalid
+from fedjigsaw.errors import FewerRowsWarning, ParameterError
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels.scaling import Scaler
@@ -43,12 +43,14 @@ def summarize(
     Parameters
     ----------
     data : a file, or a table that is already open.
+    n_clusters : number of clusters in the data of all sites together, or "auto".
     client : the site's name; by default that of the file, without its ending.
     scaler : from :func:`~fedjigsaw.sites.common_scaler`; its columns are then the ones to read.
-    guard : what may leave; the default merges centers of fewer than five rows.
-    broadcast : what the server says in this round; by default there is only one.
-    max_rows : with more complete rows than this, a uniform random sample of so many is clustered.
-    order : the same columns in the order that the server wants.
+    guard : the rule that the summary passes; the default merges centers of fewer than five rows.
+    broadcast : the message of the server for this round; None for the only round.
+    max_rows : if more rows than this have no missing values, cluster a uniform random sample.
+    columns, order, drop_missing : as in :func:`~fedjigsaw.sites.prepare`.
+    progress : called with the number of rows of each batch that was read.
     """
     estimator = make(method, n_clusters, seed, **(params or {}))
     _check_method(estimator, several_rounds=broadcast is not None)
@@ -79,19 +81,20 @@ def summarize(
 def _check_method(estimator: FederatedClusterer, *, several_rounds: bool) -> None:
     estimator.check()
     if estimator.pools_data:
-        allowed = "one that keeps rows at the sites"
-        raise ParameterError(invalid("method", "summarize", allowed, repr(estimator.method)))
+        raise ParameterError(
+            f"Method {estimator.method!r} pools the rows of all sites: it cannot run between sites."
+        )
     if not several_rounds and estimator.total_rounds > 1:
-        allowed = "one that needs a single round"
-        got = f"{estimator.method!r}, which needs {estimator.total_rounds}"
-        advice = "For several rounds there is `fedjigsaw federation`."
-        raise ParameterError(invalid("method", "summarize", allowed, got, advice))
+        raise ParameterError(
+            f"Method {estimator.method!r} needs {estimator.total_rounds} rounds, and files allow "
+            "one. Use `fedjigsaw federation` for several rounds."
+        )
 
 
 def _warn_of_fewer_rows(path: Path, n_rows: int, n_clusters: int | str) -> None:
     warnings.warn(
-        f"{path} has {n_rows} rows to cluster, fewer than the {n_clusters} clusters asked "
-        f"for: it sends {n_rows} centers at most. That is in order for a small site.",
+        f"{path} has {n_rows} rows to cluster, fewer than the {n_clusters} clusters requested: "
+        f"it sends at most {n_rows} centers. This is fine for a small site.",
         FewerRowsWarning,
         stacklevel=3,
     )

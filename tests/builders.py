@@ -1,0 +1,34 @@
+"""Small data, tables and summaries that several test modules use."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from fedjigsaw import Summary
+
+
+def blobs(rng, *, n_clients=4, k=5, d=2, per_cluster=20, width=1.0):
+    """Clusters far apart, all of them at every client: one array per client, the true centers."""
+    true = np.stack([np.arange(k) * 100.0, *rng.uniform(0, 50, (d - 1, k))], axis=1)
+    shards = [
+        np.concatenate([c + width * rng.normal(size=(per_cluster, d)) for c in true])
+        for _ in range(n_clients)
+    ]
+    return shards, true
+
+
+def summary(centers=((0.0, 1.0), (2.0, 3.0)), **fields):
+    """A summary of client "a", of five rows; other fields by name."""
+    return Summary(**{"n_samples": 5, "client": "a", "centers": centers, **fields})
+
+
+def write_table(path, **columns):
+    """Write columns as CSV, Parquet or NPZ, by the ending of the name."""
+    if path.suffix == ".npz":
+        np.savez(path, X=np.column_stack(list(columns.values())), columns=list(columns))
+    elif path.suffix == ".parquet":
+        pa.parquet.write_table(pa.table(columns), path)
+    else:
+        pa.csv.write_csv(pa.table(columns), path)
+    return path

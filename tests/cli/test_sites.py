@@ -1,0 +1,209 @@
+"""The commands of one round by file."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from fedjigsaw import sites
+from fedjigsaw.errors import DataError, MessageError, ParameterError
+from fedjigsaw.io import formats
+from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.privacy.guard import Guard
+
+
+@pytest.fixture
+def folder(grid_sites, tmp_path, monkeypatch):
+    """A working folder with the data of two sites."""
+    shutil.copy(grid_sites[0][0], tmp_path / "a.parquet")
+    shutil.copy(grid_sites[0][1], tmp_path / "b.csv")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+class TestCommands:
+    def test_results_are_kept_unless_forced(self, run, tmp_path):
+        run("summarize a.parquet -k 3 -o a.summary")
+        before = (tmp_path / "a.summary").read_bytes()
+        with pytest.raises(DataError, match="is kept. Use --force"):
+            run("summarize a.parquet -k 4 -o a.summary")
+        assert (tmp_path / "a.summary").read_bytes() == before
+        run("summarize a.parquet -k 4 -o a.summary --force")
+        assert (tmp_path / "a.summary").read_bytes() != before
+
+    def test_a_failure_leaves_nothing_behind(self, run, tmp_path):
+        run("summarize a.parquet -k 3 -o a.summary")
+        run("aggregate a.summary -k 3 -o model")
+        (tmp_path / "bad.csv").write_text("x,y\n1,2\n" * 1 + "3,oops\n")
+        before = sorted(path.name for path in tmp_path.iterdir())
+        with pytest.raises(DataError, match=r"column 'y' of bad.csv .* 'oops' in row 2"):
+            run("assign bad.csv --model model -o labels.parquet")
+        with pytest.raises(DataError, match="ending of labels.txt"):
+            run("assign a.parquet --model model -o labels.txt")
+        assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+    def test_missing_values_get_no_label(self, run, tmp_path):
+        run("summarize a.parquet -k 3 -o a.summary")
+        run("aggregate a.summary -k 3 -o model")
+        (tmp_path / "m.csv").write_text("y,x\n1,2\n,3\n4,5\n")
+        with pytest.raises(DataError, match="has missing values: 1 in 'y'"):
+            run("assign m.csv --model model -o labels.csv")
+        run("assign m.csv --model model -o labels.parquet --drop-missing --distances")
+        labels = pa.parquet.read_table(tmp_path / "labels.parquet")
+        assert [label is None for label in labels["label"].to_pylist()] == [False, True, False]
+
+    def test_score_as_json(self, run, tmp_path):
+        run("summarize a.parquet -k 3 -o a.summary")
+        run("aggregate a.summary -k 3 -o model")
+        found = json.loads(run("score a.parquet --model model --json").stdout)
+        assert found["rows"] == sum(found["cluster_sizes"])
+        with pytest.raises(ParameterError, match="one data file and --model"):
+            run("score a.parquet")
+
+    def test_counts_leave_as_asked(self, run):
+        run("summarize a.parquet -k 3 -o exact --counts exact")
+        run("summarize a.parquet -k 3 -o rounded --counts rounded")
+        run("summarize a.parquet -k 3 -o none --counts none")
+        exact, rounded, none = (
+            formats.load(Path(name), SummaryFile).summary.counts
+            for name in ("exact", "rounded", "none")
+        )
+        assert none is None
+        assert (rounded % 5 == 0).all()
+        assert np.abs(rounded - exact).max() <= 2.5
+
+    def test_sampling_states_its_loss(self, run):
+        text = run("summarize a.parquet -k 3 -o a.summary --max-rows 60").stdout
+        assert "60 of the rows, drawn at random" in text
+        assert "Mean squared distance of all rows" in text
+
+    @pytest.mark.parametrize("words", ["-k 7", "-k 5 --max-rows 4"])
+    def test_fewer_rows_than_clusters_are_reported(self, run, tmp_path, words):
+        (tmp_path / "six.csv").write_text("x,y\n" + "".join(f"{i},{i}\n" for i in range(6)))
+        done = run(f"summarize six.csv -o six --min-cluster-size 1 {words}")
+        n_rows, k = ("6", "7") if "7" in words else ("4", "5")
+        text = f"six.csv has {n_rows} rows to cluster, fewer than the {k} clusters requested: it sends at most {n_rows} centers"
+        assert text in " ".join(done.stderr.split())
+        assert f"6 rows -> {n_rows} centers" in done.stdout
+        for k in ("6", "auto"):
+            assert not run(f"summarize six.csv -o six --force --min-cluster-size 1 -k {k}").stderr
+
+    def test_labels_by_a_summary_of_another_site_are_reported(self, run):
+        run("summarize a.parquet -k 3 -o a.summary")
+        run("summarize b.csv -k 3 -o b.summary --client bern")
+        run("aggregate a.summary b.summary -k 3 -o model")
+        assert "If these are not rows of 'a'" in " ".join(
+            run("assign b.csv --model model -o l.csv --local a.summary").stderr.split()
+        )
+        assert not run("assign b.csv --model model -o l.csv --force --local b.summary").stderr
+
+    def test_a_refused_summary_leaves_no_labels(self, run, tmp_path):
+        run("summarize a.parquet -k 3 -o a.summary")
+        run("summarize b.csv -k 3 -o b.summary")
+        run("aggregate a.summary b.summary -k 3 -o model")
+        with pytest.raises(MessageError, match="Use the summary of 'b'"):
+            run("assign b.csv --model model -o l.csv --local a.summary")
+        assert not (tmp_path / "l.csv").exists()
+
+    def test_same_site_twice(self, run):
+        run("stats a.parquet -o a.stats --client s")
+        run("stats b.csv -o b.stats --client s")
+        with pytest.raises(MessageError, match="a.stats and b.stats are both of client 's'"):
+            run("scaler a.stats b.stats -o scaler.json")
+        run("summarize a.parquet -k 3 -o a.summary")
+        for words in ("aggregate a.summary a.summary -k 3 -o m", "scaler a.stats a.stats -o m"):
+            with pytest.raises(ParameterError, match=r"a.* is given twice; every site counts once"):
+                run(words)
+
+    def test_fewer_clusters_is_a_warning(self, run):
+        run("summarize a.parquet -k 3 -o a.summary")
+        result = run("aggregate a.summary -k 9 -o model")
+        assert "3 of 9 clusters" in result.stderr
+
+    def test_an_input_is_never_overwritten(self, run, tmp_path):
+        before = (tmp_path / "b.csv").read_bytes()
+        for words in ("stats b.csv -o b.csv --force", "summarize b.csv -k 2 -o b.csv --force"):
+            with pytest.raises(DataError, match="is an input"):
+                run(words)
+        assert (tmp_path / "b.csv").read_bytes() == before
+
+    def test_too_few_rows_for_statistics(self, run, tmp_path):
+        (tmp_path / "few.csv").write_text("x,y\n1,2\n3,4\n")
+        with pytest.raises(DataError, match="few.csv has 2 rows; statistics of fewer than 5"):
+            run("stats few.csv -o few.stats")
+        run("stats few.csv -o few.stats --min-cluster-size 1")
+
+    def test_ids(self, run, tmp_path):
+        run("summarize a.parquet -k 3 -o a.summary")
+        run("aggregate a.summary -k 3 -o model")
+        table = pa.parquet.read_table(tmp_path / "a.parquet")
+        arrays = np.column_stack([table["x"], table["y"], np.arange(table.num_rows)])
+        np.savez(tmp_path / "b.npz", X=arrays, columns=["x", "y", "label"])
+        with pytest.raises(ParameterError, match="The id column cannot be 'label'"):
+            run("assign b.npz --model model -o l.parquet --id label")
+        np.savez(tmp_path / "a.npz", X=arrays, columns=["x", "y", "nr"])
+        run("assign a.npz --model model -o l.parquet --id nr")
+        assert pa.parquet.read_table(tmp_path / "l.parquet")["nr"].to_pylist()[:3] == [0, 1, 2]
+
+    def test_inspect(self, run):
+        run("stats a.parquet -o a.stats")
+        run("scaler a.stats -o scaler")
+        assert "A scaler for 2 columns" in run("inspect scaler").stdout
+        run("summarize a.parquet -k 3 -o a.summary")
+        assert "A summary of client 'a'" in run("inspect a.summary").stdout
+        assert json.loads(run("inspect a.summary --json").stdout)["lines"]
+        run("summarize a.parquet -k 25 -o many --min-cluster-size 1")
+        assert "more; --all shows them" in run("inspect many").stdout
+        for words in ("--all", "--json"):
+            whole = run(f"inspect many {words}").stdout
+            assert "--all shows them" not in whole
+            assert "  24: " in whole
+        with pytest.raises(MessageError, match="not a file of fedjigsaw"):
+            run("inspect b.csv")
+
+
+class TestJigsaw:
+    """Counts, support and the choice of k survive in files."""
+
+    @pytest.fixture
+    def made(self, grid_sites, tmp_path, run):
+        """Summaries, as the command writes them."""
+        options = ["-k", "auto", "--method", "jigsaw", "-p", "max_clusters=25"]
+        for path in grid_sites[0]:
+            out = tmp_path / path.stem
+            run("summarize", path, "-o", out, *options, "--min-cluster-size", "3")
+        return [tmp_path / str(m) for m in range(5)]
+
+    def test_k_is_found_and_shown(self, made, run, tmp_path):
+        done = run("aggregate", *made, "-o", tmp_path / "model", "-k", "auto")
+        assert "-> 15 centers" in done.output
+        model = formats.load(tmp_path / "model", ModelFile)
+        assert model.model.tensors["support_points"].sum() == model.n_samples == 1500
+        text = run("inspect", tmp_path / "model").stdout
+        assert "Number of clusters: 15, with the largest index of all up to 25; runner-up:" in text
+        assert "Support of each cluster" in text
+        points, clients = (model.model.tensors[f"support_{n}"][0] for n in ("points", "clients"))
+        assert f"  0: {clients} clients, {points} rows, spread" in text
+        assert "15: " not in text.partition("Support")[2]
+        assert "margin" in text
+        bits = model.model.tensors["skew"].item()
+        assert f"Mutual information of client and cluster: {bits:.2f} bits." in text
+
+    def test_a_given_k_after_summaries_for_auto(self, made, run, tmp_path):
+        done = run("aggregate", *made, "-o", tmp_path / "model", "-k", "7")
+        assert "-> 7 centers" in done.output
+        assert "Number of clusters" not in run("inspect", tmp_path / "model").stdout
+
+    def test_withheld_counts_are_reported(self, grid_sites, run, tmp_path):
+        for m, path in enumerate(grid_sites[0]):
+            guard = Guard(5, "none" if m < 2 else None)
+            formats.save(sites.summarize(path, 15, guard=guard), tmp_path / str(m))
+        files = [tmp_path / str(m) for m in range(5)]
+        done = run("aggregate", *files, "-o", tmp_path / "model", "-k", "15")
+        assert done.exit_code == 0, done.output
+        assert "2 of 5 clients sent no counts" in " ".join(done.output.split())

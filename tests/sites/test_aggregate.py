@@ -1,0 +1,107 @@
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from fedjigsaw import FeCA, FewerClustersWarning, Jigsaw, metrics, sites
+from fedjigsaw.errors import MessageError, ParameterError
+from fedjigsaw.io import formats
+from fedjigsaw.io.formats import SummaryFile, encode
+from fedjigsaw.kernels import scaling
+from fedjigsaw.privacy.guard import Guard
+
+OFF = Guard(min_cluster_size=1)
+
+
+@pytest.mark.filterwarnings("ignore::fedjigsaw.FewerClustersWarning")
+def test_by_file_equals_in_memory_bit_for_bit(grid_sites, tmp_path):
+    paths, data, ids = grid_sites
+    files = {}
+    for path in paths:
+        out = tmp_path / f"{path.stem}.summary"
+        formats.save(sites.summarize(path, 15, method="feca", guard=OFF, seed=7), out)
+        files[str(out)] = formats.load(out, SummaryFile)
+    model = sites.aggregate(files, 15, seed=7)
+    memory = FeCA(15, random_state=7).fit_clients({str(m): data.X[ids == m] for m in range(5)})
+    assert model.model.centers.tobytes() == memory.cluster_centers_.tobytes()
+    assert model.clients == ("0", "1", "2", "3", "4")
+    assert model.n_samples == 1500
+
+
+def test_jigsaw_by_file_equals_in_memory_bit_for_bit(grid_sites):
+    paths, data, ids = grid_sites
+    summaries = {p.stem: sites.summarize(p, 15, method="jigsaw", guard=OFF, seed=7) for p in paths}
+    model = sites.aggregate(summaries, 15, seed=7)
+    shards = {str(m): data.X[ids == m] for m in range(5)}
+    memory = Jigsaw(15, random_state=7).fit_clients(shards)
+    assert model.model.centers.tobytes() == memory.cluster_centers_.tobytes()
+    assert memory.support_["points"].tolist() == model.model.tensors["support_points"].tolist()
+
+
+def test_forgetting_a_site_is_exact(grid_sites):
+    files = {p.name: sites.summarize(p, 15) for p in grid_sites[0]}
+    without = sites.aggregate(files, 15, without=["2", "4"])
+    never = sites.aggregate({n: f for n, f in files.items() if f.summary.client not in "24"}, 15)
+    assert encode(without) == encode(never)
+    assert without.clients == ("0", "1", "3")
+
+
+class TestFitTogether:
+    @pytest.fixture
+    def two(self, grid_sites):
+        a, b = grid_sites[0][:2]
+        return (
+            a,
+            b,
+            sites.summarize(a, 3, method="feca"),
+            partial(sites.summarize, b, 3, method="feca"),
+        )
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"columns": ["y"]}, "columns of B must be the same as in A"),
+            ({"params": {"radius": "theoretical"}}, "parameters of B"),
+            ({"client": "0"}, "A and B are both of client '0'"),
+            (
+                {"scaler": scaling.Scaler(("x", "y"), np.zeros(2), np.ones(2))},
+                "scaler of B",
+            ),
+        ],
+    )
+    def test_both_files_are_named(self, two, options, words):
+        _, _, first, second = two
+        with pytest.raises(MessageError, match=words):
+            sites.aggregate({"A": first, "B": second(**options)}, 3)
+
+    def test_columns_in_another_order_are_put_in_order(self, two):
+        _, _, first, second = two
+        swapped = second(columns=["y", "x"])
+        turned = sites.reorder(swapped, ("x", "y"))
+        assert (turned.summary.centers == swapped.summary.centers[:, ::-1]).all()
+        model = sites.aggregate({"A": first, "B": swapped}, 3)
+        assert model.columns == ("x", "y")
+        straight = sites.aggregate({"A": first, "B": second()}, 3)
+        assert metrics.center_l2(model.model.centers, straight.model.centers) < 1e-6
+
+    def test_other_methods(self, two):
+        other = replace(two[3](), method="jigsaw")
+        with pytest.raises(
+            MessageError, match="method of B must be the same as in A, feca; got jigsaw"
+        ):
+            sites.aggregate({"A": two[2], "B": other}, 3)
+
+    def test_how_hard_a_site_searches_is_its_own_affair(self, two):
+        _, _, first, second = two
+        assert sites.aggregate({"A": first, "B": second(params={"n_init": 2})}, 3)
+
+    def test_without(self, two):
+        with pytest.raises(ParameterError, match="Cannot leave out 'x': the summaries are of '0'"):
+            sites.aggregate({"A": two[2]}, 3, without=["x"])
+        with pytest.raises(ParameterError, match="Without '0', no summary is left"):
+            sites.aggregate({"A": two[2]}, 3, without=["0"])
+
+    def test_fewer_clusters(self, two):
+        with pytest.warns(FewerClustersWarning, match="3 of 9 clusters"):
+            sites.aggregate({"A": two[2]}, 9)

@@ -1,0 +1,36 @@
+import pytest
+from sklearn.preprocessing import StandardScaler
+
+from builders import write_table
+from fedjigsaw import sites
+from fedjigsaw.errors import DataError, MessageError
+from fedjigsaw.io.formats import encode
+from fedjigsaw.io.tables import open_table
+
+
+def test_the_common_scaler_equals_that_of_the_pooled_rows(grid_sites):
+    paths, data, _ = grid_sites
+    scaler = sites.common_scaler({path.name: sites.measure(path) for path in paths})
+    pooled = StandardScaler().fit(data.X)
+    assert scaler.mean == pytest.approx(pooled.mean_, rel=1e-9)
+    assert scaler.deviation == pytest.approx(pooled.scale_, rel=1e-9)
+
+
+def test_a_table_is_measured_as_its_file(grid_sites):
+    path = grid_sites[0][0]
+    table = open_table(path, columns=["y"])
+    stats, direct = sites.measure(table), sites.measure(path, columns=["y"])
+    assert encode(stats) == encode(direct)
+    assert stats.columns == ("y",)
+
+
+def test_statistics_of_one_site_twice(grid_sites):
+    stats = sites.measure(grid_sites[0][0])
+    with pytest.raises(MessageError, match="A and B are both of client '0'"):
+        sites.common_scaler({"A": stats, "B": stats})
+
+
+def test_too_few_rows(tmp_path):
+    path = write_table(tmp_path / "few.csv", x=[1, 2])
+    with pytest.raises(DataError, match="few.csv has 2 rows; statistics of fewer than 5"):
+        sites.measure(path, min_rows=5)

@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+
+from fedjigsaw import sites
+from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.io.formats import encode
+from fedjigsaw.io.tables import open_table
+from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.report.inspection import describe
+
+OFF = Guard(min_cluster_size=1)
+
+
+def test_every_site_takes_its_own_number_of_local_clusters(grid_sites):
+    params = {"n_local_clusters": {"0": 2, "1": 3}}
+    for path, n_local in zip(grid_sites[0][:2], (2, 3), strict=True):
+        file = sites.summarize(path, 15, method="kfed", params=params, guard=OFF)
+        assert len(file.summary.centers) == n_local
+    with pytest.raises(ParameterError, match="given for every client; got none for client '2'"):
+        sites.summarize(grid_sites[0][2], 15, method="kfed", params=params)
+
+
+def test_same_data_and_seed_give_the_same_bytes(grid_sites):
+    path = grid_sites[0][0]
+    assert encode(sites.summarize(path, 15)) == encode(sites.summarize(path, 15))
+    assert encode(sites.summarize(path, 15)) != encode(sites.summarize(path, 15, seed=1))
+
+
+def test_default_guard_lets_no_row_out(grid_sites):
+    paths, data, _ = grid_sites
+    rows = {tuple(row) for row in data.X}
+    guarded = [sites.summarize(path, 60) for path in paths]
+    bare = [sites.summarize(path, 60, guard=OFF) for path in paths]
+    leaked = [{tuple(c) for c in f.summary.centers} & rows for f in bare]
+    assert any(leaked)
+    assert not any({tuple(c) for c in f.summary.centers} & rows for f in guarded)
+    assert all(f.summary.merged > 0 for f in guarded)
+
+
+def test_a_large_file_is_sampled_and_says_so(grid_sites):
+    path = grid_sites[0][0]
+    file = sites.summarize(path, 15, max_rows=50)
+    assert file.n_used == 50 < file.summary.n_samples
+    assert any("random sample of 50" in line for line in describe(file, 0))
+
+
+def test_an_open_table_gives_the_same_bytes_as_its_file(grid_sites):
+    path = grid_sites[0][1]
+    options = {"columns": ["y", "x"], "max_rows": 50}
+    assert encode(sites.summarize(open_table(path), 3, **options)) == encode(
+        sites.summarize(path, 3, **options)
+    )
+
+
+def test_a_scaler_of_other_columns(grid_sites):
+    path = grid_sites[0][0]
+    other = Scaler(("x", "z"), np.zeros(2), np.ones(2))
+    with pytest.raises(DataError, match="among 'x', 'y'; got 'z'"):
+        sites.summarize(path, 3, scaler=other)
+    with pytest.raises(ParameterError, match="those of the scaler"):
+        sites.summarize(path, 3, scaler=other, columns=["x", "y"])
+
+
+def test_methods_that_cannot_run_by_file(grid_sites):
+    path = grid_sites[0][0]
+    with pytest.raises(ParameterError, match="'central' pools the rows of all sites"):
+        sites.summarize(path, 3, method="central")
+    with pytest.raises(ParameterError, match="'jigsaw' needs 2 rounds, and files allow one"):
+        sites.summarize(path, 15, method="jigsaw", params={"n_rounds": 2})
