@@ -79,11 +79,7 @@ def summarize(
 
 
 def _check_method(estimator: FederatedClusterer, *, several_rounds: bool) -> None:
-    estimator.check()
-    if estimator.pools_data:
-        raise ParameterError(
-            f"Method {estimator.method!r} pools the rows of all sites: it cannot run between sites."
-        )
+    estimator.check_federated()
     if not several_rounds and estimator.total_rounds > 1:
         raise ParameterError(
             f"Method {estimator.method!r} needs {estimator.total_rounds} rounds, and files allow "
