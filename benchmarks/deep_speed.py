@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedjigsaw.bench.cells import origin
+from fedjigsaw.bench.provenance import provenance
 from fedjigsaw.deep import DeepFeCA, Execution, Objective, Schedule
 
 VARIANTS = ("128x1", "128x1+compile", "128x10", "32x1", "32x10", "32x10+compile")
@@ -60,7 +60,7 @@ def measure(variant: str, options: argparse.Namespace) -> Row:
         **{name: second[name] for name in told},
         "cluster_share": second["cluster_seconds"] / second["round_seconds"],
         "prepare_seconds": first["round_seconds"] - second["round_seconds"],
-        **origin(),
+        **provenance(),
     }
     if deep.execution.torch_device.type == "cuda":
         row |= {"device": torch.cuda.get_device_name(), "backend": "torch"}

@@ -25,9 +25,10 @@ from fedjigsaw import FeCA, Jigsaw
 from fedjigsaw._random import stream
 from fedjigsaw._threads import one_thread
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.bench.cells import origin
+from fedjigsaw.bench.provenance import provenance
 from fedjigsaw.bench.runner import compute
-from fedjigsaw.bench.studies import Job, studies
+from fedjigsaw.bench.studies import studies
+from fedjigsaw.bench.study import Task
 from fedjigsaw.datasets import SOURCES, gaussian_grid
 from fedjigsaw.io.formats import ModelFile, save
 from fedjigsaw.io.rows import read_rows, write_rows
@@ -362,8 +363,7 @@ def methods() -> Iterator[Row]:
             print(f"no data for {name}: set FEDJIGSAW_DATA")
             continue
         seconds = {
-            plan.name: float(compute(Job(name, plan.name, plan.cell, ()))["seconds"])
-            for plan in plans
+            plan.name: float(compute(Task(name, plan.name, plan.cell))["seconds"]) for plan in plans
         }
         pooled = next(value for cell, value in seconds.items() if cell.endswith("Centralized"))
         for cell, value in seconds.items():
@@ -398,7 +398,7 @@ def main(names: list[str]) -> None:
                     f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items()
                 )
             )
-            rows.append({**row, **origin()})
+            rows.append({**row, **provenance()})
     write_rows(RESULTS, rows)
 
 

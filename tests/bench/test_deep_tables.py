@@ -1,6 +1,6 @@
 import json
 
-from fedjigsaw.bench import deep_tables as runs_of
+from fedjigsaw.bench import deep_tables
 from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.report.pictures import render
 
@@ -18,16 +18,16 @@ def test_a_later_evaluation_counts_if_it_is_about_the_same_images():
     last = deep_row(20, 0.5)
     later = {n: v for n, v in deep_row(20, 0.625, probe_decay=0.01).items() if n != "seconds"}
     again, others = later | {"evaluated_on": "cifar10"}, later | {"evaluated_on": "cifar100"}
-    for run, told in (
+    for run, text in (
         ([last, again, others], "62.5 | - | 0.01"),
         ([last, others], "50.0 | - | 0.0001"),
     ):
-        table = runs_of.runs_table({"deep-a": run}).splitlines()[-1]
-        assert f"| 20 | {told} |" in table
+        table = deep_tables.runs_table({"deep-a": run}).splitlines()[-1]
+        assert f"| 20 | {text} |" in table
         assert "| 50,000 | 1.5 |" in table
-        assert f"| {told[:4]} (20 rounds) |" in runs_of.quality_table({"deep-a": run})
+        assert f"| {text[:4]} (20 rounds) |" in deep_tables.quality_table({"deep-a": run})
         words = "fedjigsaw deep evaluate deep-a.st --data cifar --rows deep-a.jsonl\n"
-        assert (words in runs_of.commands({"deep-a": run})) is (again in run)
+        assert (words in deep_tables.commands({"deep-a": run})) is (again in run)
 
 
 def test_deep_tables(tmp_path):
@@ -55,21 +55,21 @@ def test_deep_tables(tmp_path):
     }
     for name, rows in files.items():
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    runs = runs_of.deep_runs(tmp_path)
+    runs = deep_tables.deep_runs(tmp_path)
     assert list(runs) == ["deep-a", "deep-b", "deep-c"]
-    quality = runs_of.quality_table(runs).splitlines()
+    quality = deep_tables.quality_table(runs).splitlines()
     assert "| the paper, DeepFeCA | 55.3 | 63.7 | 59.9 | 80.9 |" in quality
     assert "| ours, FeCA, k = 10, 5 epochs a round | 57.5 (20 rounds) | - | - | - |" in quality
-    told = "FeCA, version = 2, k = 300 in 2 heads, 5 epochs a round, batches of 32"
-    assert f"| ours, {told} | - | 62.5 (30 rounds) | - | - |" in quality
+    text = "FeCA, version = 2, k = 300 in 2 heads, 5 epochs a round, batches of 32"
+    assert f"| ours, {text} | - | 62.5 (30 rounds) | - | - |" in quality
     assert any("81.2 (40 rounds) |" in line for line in quality)
-    table = runs_of.runs_table(runs).splitlines()
-    assert table[1].startswith("| run | split | configuration | rounds | ema | linear | held out |")
+    table = deep_tables.runs_table(runs).splitlines()
+    assert table[0].startswith("| run | split | configuration | rounds | ema | linear | held out |")
     cells = "30 | 0.5 | 62.5 | 61.3 | 0.01 | 25.0 | 50,000 | 1.5"
-    assert f"| deep-b | Dirichlet(0.3) | {told} | {cells} |" in table
+    assert f"| deep-b | Dirichlet(0.3) | {text} | {cells} |" in table
     assert "| 81.2 | - | 0.0001 | 25.0 |" in table[-1]  # before it was chosen
-    assert len(table) == 6
-    words = runs_of.commands(runs)
+    assert len(table) == 5
+    words = deep_tables.commands(runs)
     start = "fedjigsaw deep train --data cifar --split"
     assert (
         f"{start} iid --method feca -k 10 --rounds 150 --local-epochs 5 --batch-size 128 -s ema=0.0 -o"
@@ -95,24 +95,26 @@ def test_methods_side_by_side():
         "deep-table-d": [deep_row(10, 0.5625, method="jigsaw")],  # not in the paper
         "deep-table-e": [deep_row(10, 0.125, dataset="cifar100")],
     }
-    assert runs_of.methods_table(runs).strip().splitlines() == [
+    assert deep_tables.methods_table(runs).strip().splitlines() == [
         "| clustering step | IID | Dirichlet(0.3) | Dirichlet(0.1) |",
         "|---|---|---|---|",
         "| FFCMv1(Rd=1) | 43.8 (44.6) | - | - |",
         "| FeCA | 50.0 (55.3) | 37.5 (63.7) | - |",
         "| Jigsaw | 56.2 | - | - |",
     ]
-    assert "ours, FFCM" not in runs_of.quality_table(runs)
-    assert "75.0 (90 rounds) | -" in runs_of.quality_table(runs)
-    assert "deep-table" not in runs_of.progress_table(runs)
-    assert len(runs_of.accuracy_over_rounds(runs).axes[0].get_lines()) == 2  # one, and the paper's
+    assert "ours, FFCM" not in deep_tables.quality_table(runs)
+    assert "75.0 (90 rounds) | -" in deep_tables.quality_table(runs)
+    assert "deep-table" not in deep_tables.progress_table(runs)
+    assert (
+        len(deep_tables.accuracy_over_rounds(runs).axes[0].get_lines()) == 2
+    )  # one, and the paper's
 
 
 def test_runs_are_in_the_order_of_their_numbers(tmp_path):
     for name in ("deep-try10-b", "deep-try9-a", "deep-table-a2-b", "deep-iid", "deep-table-a2-a"):
         (tmp_path / f"{name}.jsonl").write_text(json.dumps(deep_row(1, 0.5)) + "\n")
     wanted = ["deep-iid", "deep-table-a2-a", "deep-table-a2-b", "deep-try9-a", "deep-try10-b"]
-    assert list(runs_of.deep_runs(tmp_path)) == wanted
+    assert list(deep_tables.deep_runs(tmp_path)) == wanted
 
 
 def test_progress_and_speed():
@@ -120,16 +122,16 @@ def test_progress_and_speed():
         rows = [{"rounds": r, "nmi": n} for r, n in nmi]
         return [*rows, deep_row(99, 0.5, nmi=0.5, config={"local_epochs": local_epochs})]
 
-    lines = runs_of.progress_table(
+    lines = deep_tables.progress_table(
         {"a": run(5, (2, 0.1), (3, 0.2), (10, 0.3)), "b": run(1, (20, 0.25))}
     ).splitlines()
-    assert lines[1].startswith("| run | split | 10 epochs | 20 epochs | 50 epochs |")
-    assert lines[3].startswith("| a | IID | 0.100 | - | 0.300 | - |")
-    assert lines[4].startswith("| b | IID | - | 0.250 | - |")
+    assert lines[0].startswith("| run | split | 10 epochs | 20 epochs | 50 epochs |")
+    assert lines[2].startswith("| a | IID | 0.100 | - | 0.300 | - |")
+    assert lines[3].startswith("| b | IID | - | 0.250 | - |")
     row = {"variant": "32x10+compile", "views_per_second": 1234.5}
     row |= {"train_seconds": 2.0, "cluster_seconds": 0.25, "prepare_seconds": 9.0}
     row |= {"local_epochs": 2, "peak_gigabytes": 7.5}
-    table = runs_of.speed_table([row, {"variant": "1x1", "error": "not done after 9 s"}])
+    table = deep_tables.speed_table([row, {"variant": "1x1", "error": "not done after 9 s"}])
     assert "| 32x10, compile | 2 | 1,234 | 2.0 | 0.2 | 11% | 9.0 | 7.5 |" in table
     assert "1x1" not in table
 
@@ -153,12 +155,12 @@ def test_accuracy_over_rounds():
         "b": rows("central", "central"),
         "c": rows("dirichlet", "kfed", alpha=0.3),
     }
-    drawn = runs_of.accuracy_over_rounds(runs)
+    drawn = deep_tables.accuracy_over_rounds(runs)
     assert [axes.get_title() for axes in drawn.axes] == ["Dirichlet(0.3)", "centralized"]
     lines = drawn.axes[0].get_lines()
     assert len(lines) == 3
     assert list(lines[0].get_ydata()) == [63.7, 63.7]  # the paper's
     assert lines[1].get_xydata().tolist() == [[5, 50.0], [10, 62.5]]
     assert lines[1].get_color() == CLUSTERERS["feca"].color
-    again = runs_of.accuracy_over_rounds(runs)
+    again = deep_tables.accuracy_over_rounds(runs)
     assert render(drawn, ".svg") == render(again, ".svg")

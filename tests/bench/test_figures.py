@@ -4,15 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from fedjigsaw.bench import figures, runner
+from fedjigsaw.bench import figures
+from fedjigsaw.bench.runner import result_file
 from fedjigsaw.bench.studies import studies
+from fedjigsaw.io.rows import read_rows
 
 RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.fixture(scope="module")
 def rows():
-    return {name: runner.read_rows(runner.result_file(RESULTS, name)) for name in studies()}
+    return {name: read_rows(result_file(RESULTS, name)) for name in studies()}
 
 
 def explained(figure):

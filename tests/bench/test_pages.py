@@ -3,8 +3,9 @@ from pathlib import Path
 import pytest
 
 from fedjigsaw.bench import pages
-from fedjigsaw.bench.studies import paper_tables
+from fedjigsaw.bench.paper import paper_tables
 from fedjigsaw.errors import DataError
+from fedjigsaw.io.rows import read_rows
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -36,7 +37,7 @@ def test_a_picture_may_differ_by_rounding_and_nothing_else():
 
 def test_rows_say_where_they_come_from():
     for path in (ROOT / "results").rglob("*.jsonl"):
-        for row in pages.read_rows(path):
+        for row in read_rows(path):
             assert {"version", "commit", "backend"} <= set(row), path
             assert row["commit"]
             assert not row["commit"].endswith("+"), f"{path}: made with uncommitted changes"
@@ -45,7 +46,7 @@ def test_rows_say_where_they_come_from():
 def test_fill_replaces_what_is_between_the_marks():
     text = "a <!-- n -->old<!-- /n --> b"
     assert pages.fill(text, "n", "new") == "a <!-- n -->new<!-- /n --> b"
-    with pytest.raises(DataError, match="marks of a page"):
+    with pytest.raises(DataError, match="needs one <!-- m --> and one <!-- /m -->"):
         pages.fill(text, "m", "new")
 
 

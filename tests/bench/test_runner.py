@@ -1,4 +1,4 @@
-"""Jobs on real worker processes and real files, interrupted and resumed."""
+"""Tasks on real worker processes and real files, interrupted and resumed."""
 
 import fcntl
 import json
@@ -14,24 +14,26 @@ import pytest
 
 from fedjigsaw.bench import runner
 from fedjigsaw.bench.cells import Cell
-from fedjigsaw.bench.studies import Job, jobs_of, studies
+from fedjigsaw.bench.studies import studies
+from fedjigsaw.bench.study import Task, tasks_of
 from fedjigsaw.errors import DataError, FedJigsawError
+from fedjigsaw.io.rows import read_rows, write_rows
 
 CELL = Cell("gaussian-grid", "feca", 15, seed=0, n_clients=3, params={"n_init": 1})
-JOBS = [
-    Job("toy", f"a/{m}", replace(CELL, seed=s, n_clients=m), ()) for s in (0, 1) for m in (2, 3)
+TASKS = [
+    Task("toy", f"a/{m}", replace(CELL, seed=s, n_clients=m), ()) for s in (0, 1) for m in (2, 3)
 ]
 
 
 def without_seconds(path):
-    return [{k: v for k, v in row.items() if k != "seconds"} for row in runner.read_rows(path)]
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in read_rows(path)]
 
 
-def test_one_row_for_each_job_in_their_order(tmp_path):
+def test_one_row_for_each_task_in_their_order(tmp_path):
     done = []
-    runner.run_jobs(JOBS, tmp_path, n_jobs=2, progress=lambda: done.append(1))
-    rows = runner.read_rows(tmp_path / "toy.jsonl")
-    assert [runner.key_of(row) for row in rows] == [job.key for job in JOBS]
+    runner.run_tasks(TASKS, tmp_path, n_jobs=2, progress=lambda: done.append(1))
+    rows = read_rows(tmp_path / "toy.jsonl")
+    assert [runner.key_of(row) for row in rows] == [task.key for task in TASKS]
     assert len(done) == 4
     needed = {"table", "cell", "seed", "params", "l2", "bytes_per_client", "seconds", "version", "commit", "backend"}  # fmt: skip
     assert needed <= set(rows[0])
@@ -40,24 +42,26 @@ def test_one_row_for_each_job_in_their_order(tmp_path):
 
 
 def test_nothing_is_computed_twice(tmp_path):
-    runner.run_jobs(JOBS[1:3], tmp_path, n_jobs=1)
-    before = {runner.key_of(row): row for row in runner.read_rows(tmp_path / "toy.jsonl")}
-    assert [job.key for job in runner.missing(JOBS, tmp_path)] == [JOBS[0].key, JOBS[3].key]
-    runner.run_jobs(JOBS, tmp_path, n_jobs=1)
-    after = runner.read_rows(tmp_path / "toy.jsonl")
-    assert [runner.key_of(row) for row in after] == [job.key for job in JOBS]
-    assert [before[job.key] for job in JOBS[1:3]] == after[1:3]  # with their seconds: not made anew
+    runner.run_tasks(TASKS[1:3], tmp_path, n_jobs=1)
+    before = {runner.key_of(row): row for row in read_rows(tmp_path / "toy.jsonl")}
+    assert [task.key for task in runner.missing(TASKS, tmp_path)] == [TASKS[0].key, TASKS[3].key]
+    runner.run_tasks(TASKS, tmp_path, n_jobs=1)
+    after = read_rows(tmp_path / "toy.jsonl")
+    assert [runner.key_of(row) for row in after] == [task.key for task in TASKS]
+    assert [before[task.key] for task in TASKS[1:3]] == after[
+        1:3
+    ]  # with their seconds: not made anew
 
 
 @pytest.mark.parametrize("other", [{"params": {"n_init": 2}}, {"n_clusters": 14}, {"share": 0.5}])
 def test_a_row_of_another_cell_with_the_same_name_is_made_again(tmp_path, other):
     path = tmp_path / "toy.jsonl"
-    runner.run_jobs(JOBS[:2], tmp_path, n_jobs=1)
-    right, untouched = runner.read_rows(path)
-    runner.write_rows(path, [{**right, **other, "l2": -1}, untouched])
-    assert runner.missing(JOBS[:2], tmp_path) == JOBS[:1]
-    runner.run_jobs(JOBS[:2], tmp_path, n_jobs=1)
-    made, kept = runner.read_rows(path)
+    runner.run_tasks(TASKS[:2], tmp_path, n_jobs=1)
+    right, untouched = read_rows(path)
+    write_rows(path, [{**right, **other, "l2": -1}, untouched])
+    assert runner.missing(TASKS[:2], tmp_path) == TASKS[:1]
+    runner.run_tasks(TASKS[:2], tmp_path, n_jobs=1)
+    made, kept = read_rows(path)
     assert made == {**right, "seconds": made["seconds"]}
     assert kept == untouched
 
@@ -65,20 +69,20 @@ def test_a_row_of_another_cell_with_the_same_name_is_made_again(tmp_path, other)
 def test_every_committed_row_is_of_a_cell_as_it_is_today():
     results = Path(__file__).parents[2] / "results"
     for study in studies().values():
-        wanted = jobs_of(study)
+        wanted = tasks_of(study)
         assert len(runner.finished(wanted, results)) == len(wanted), study.name
 
 
 def test_two_runs_at_once_on_one_file(tmp_path):
     with (tmp_path / ".toy.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        for action in (runner.run_jobs, runner.forget):
+        for action in (runner.run_tasks, runner.delete_rows):
             with pytest.raises(DataError, match=r"Another run is writing .*toy.jsonl. Wait"):
-                action(JOBS[:1], tmp_path)
-        other = Job("other", "a", CELL, ())
-        runner.run_jobs([other], tmp_path, n_jobs=1)  # another table in the same folder goes on
-    runner.run_jobs(JOBS[:1], tmp_path, n_jobs=1)
-    assert len(runner.read_rows(tmp_path / "toy.jsonl")) == 1
+                action(TASKS[:1], tmp_path)
+        other = Task("other", "a", CELL, ())
+        runner.run_tasks([other], tmp_path, n_jobs=1)  # another table in the same folder goes on
+    runner.run_tasks(TASKS[:1], tmp_path, n_jobs=1)
+    assert len(read_rows(tmp_path / "toy.jsonl")) == 1
 
 
 def test_a_run_holds_its_lock_until_its_rows_are_in_order(tmp_path):
@@ -86,10 +90,10 @@ def test_a_run_holds_its_lock_until_its_rows_are_in_order(tmp_path):
 
     def start_another():
         with pytest.raises(DataError) as caught:
-            runner.run_jobs(JOBS, tmp_path, n_jobs=1)
+            runner.run_tasks(TASKS, tmp_path, n_jobs=1)
         refused.append(caught.value)
 
-    runner.run_jobs(JOBS[:2], tmp_path, n_jobs=1, progress=start_another)
+    runner.run_tasks(TASKS[:2], tmp_path, n_jobs=1, progress=start_another)
     assert len(refused) == 2
 
 
@@ -97,46 +101,46 @@ def test_rows_are_forgotten_only_if_new_ones_can_be_made(tmp_path):
     path = tmp_path / "toy.jsonl"
     path.write_text('{"table": "toy"}\n')
     with pytest.raises(FedJigsawError, match="got 'nowhere'"):
-        runner.forget([Job("toy", "bad", replace(CELL, dataset="nowhere"), ())], tmp_path)
+        runner.delete_rows([Task("toy", "bad", replace(CELL, dataset="nowhere"), ())], tmp_path)
     assert path.exists()
-    runner.forget(JOBS, tmp_path)
+    runner.delete_rows(TASKS, tmp_path)
     assert not path.exists()
 
 
 def test_finished_rows_need_no_folder_that_can_be_written_to(tmp_path):
-    runner.run_jobs(JOBS[:1], tmp_path, n_jobs=1)
+    runner.run_tasks(TASKS[:1], tmp_path, n_jobs=1)
     before = {path.name for path in tmp_path.iterdir()}
     assert before == {"toy.jsonl", ".toy.lock"}
     (tmp_path / ".toy.lock").unlink()
-    runner.run_jobs(JOBS[:1], tmp_path)
+    runner.run_tasks(TASKS[:1], tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"toy.jsonl"}
 
 
-def test_rows_in_the_order_of_the_jobs_whoever_was_first(tmp_path):
+def test_rows_in_the_order_of_the_tasks_whoever_was_first(tmp_path):
     path = tmp_path / "toy.jsonl"
-    rows = [{"table": "toy", "cell": job.name, "seed": job.cell.seed} for job in JOBS]
+    rows = [{"table": "toy", "cell": task.name, "seed": task.cell.seed} for task in TASKS]
     stranger = {"table": "toy", "cell": "a/9", "seed": 0}
     newer = {**rows[1], "l2": 1.0}
-    runner.write_rows(path, [stranger, rows[3], rows[1], rows[0], newer, rows[2]])
-    runner._put_in_order(path, JOBS)
-    assert runner.read_rows(path) == [rows[0], newer, rows[2], rows[3], stranger]
+    write_rows(path, [stranger, rows[3], rows[1], rows[0], newer, rows[2]])
+    runner._sort_rows(path, TASKS)
+    assert read_rows(path) == [rows[0], newer, rows[2], rows[3], stranger]
 
 
 def test_a_torn_last_line_is_made_again(tmp_path):
     path = tmp_path / "toy.jsonl"
-    runner.run_jobs(JOBS[:2], tmp_path, n_jobs=1)
+    runner.run_tasks(TASKS[:2], tmp_path, n_jobs=1)
     whole = without_seconds(path)
     path.write_text(path.read_text()[:-25])
-    assert len(runner.read_rows(path)) == 1
-    runner.run_jobs(JOBS[:2], tmp_path, n_jobs=1)
+    assert len(read_rows(path)) == 1
+    runner.run_tasks(TASKS[:2], tmp_path, n_jobs=1)
     assert without_seconds(path) == whole
 
 
-def test_a_failing_job_stops_no_other(tmp_path):
-    bad = Job("toy", "bad", replace(CELL, dataset="nowhere"), ())
+def test_a_failing_task_stops_no_other(tmp_path):
+    bad = Task("toy", "bad", replace(CELL, dataset="nowhere"), ())
     with pytest.raises(DataError, match=r"1 of 3 cells failed. The first: toy/bad/0: "):
-        runner.run_jobs([JOBS[0], bad, JOBS[1]], tmp_path, n_jobs=2)
-    assert len(runner.read_rows(tmp_path / "toy.jsonl")) == 2
+        runner.run_tasks([TASKS[0], bad, TASKS[1]], tmp_path, n_jobs=2)
+    assert len(read_rows(tmp_path / "toy.jsonl")) == 2
 
 
 def listen_to_interrupts():
@@ -160,7 +164,7 @@ def test_interrupted_and_resumed_equals_a_run_in_one_go(tmp_path, load_or_skip):
     finally:
         if started.poll() is None:
             os.killpg(started.pid, signal.SIGKILL)
-    kept = [json.dumps(row) for row in runner.read_rows(path)]
+    kept = [json.dumps(row) for row in read_rows(path)]
     assert 2 <= len(kept) < 12 * 3
     subprocess.run([*command, "--out", str(path.parent)], check=True, capture_output=True)
     other = tmp_path / "two"

@@ -2,7 +2,9 @@ from collections import Counter
 
 import pytest
 
-from fedjigsaw.bench.studies import find, jobs_of, paper_tables, studies
+from fedjigsaw.bench.paper import paper_tables
+from fedjigsaw.bench.studies import find, studies
+from fedjigsaw.bench.study import tasks_of
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.methods import make
 
@@ -66,11 +68,11 @@ def test_a_cell_is_what_its_name_says():
     assert (few.n_clients, few.share) == (7, 0.35)
 
 
-def test_jobs_come_seed_by_seed():
-    jobs = jobs_of(studies()["radius"], 2)
-    assert [job.cell.seed for job in jobs] == [0] * 6 + [1] * 6
-    assert jobs[0].key == "radius/iid/theoretical/0"
-    assert len(jobs_of(studies()["table2"])) == 3 * len(studies()["table2"].plans)
+def test_tasks_come_seed_by_seed():
+    tasks = tasks_of(studies()["radius"], 2)
+    assert [task.cell.seed for task in tasks] == [0] * 6 + [1] * 6
+    assert tasks[0].key == "radius/iid/theoretical/0"
+    assert len(tasks_of(studies()["table2"])) == 3 * len(studies()["table2"].plans)
 
 
 def test_find():
@@ -80,3 +82,10 @@ def test_find():
         ParameterError, match="table of reproduce must be all or one of table1, .*; got 'table9'"
     ):
         find(["table9"])
+
+
+def test_the_plain_study_takes_only_rows_of_its_backend():
+    task = tasks_of(studies()["ssets-sklearn"])[0]
+    row = {**task.cell.as_row(), "backend": "sklearn"}
+    assert task.made(row)
+    assert not task.made({**row, "backend": "intelex"})

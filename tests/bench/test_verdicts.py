@@ -4,7 +4,7 @@ import pytest
 
 from fedjigsaw.bench import verdicts
 from fedjigsaw.bench.cells import Cell
-from fedjigsaw.bench.studies import Plan, Study
+from fedjigsaw.bench.study import Plan, Study
 
 CELL = Cell("s1", "feca", 15, seed=0)
 STUDY = Study(
@@ -44,9 +44,13 @@ def test_verdict(number, mean, published, sign):
 
 
 def test_ours_beside_the_papers():
-    found = verdicts.compare(STUDY, ROWS)
+    found = verdicts.outcomes(STUDY, ROWS)
     iid = found["S1/iid/FeCA", "l2"]
     assert (iid.mean, iid.std, iid.runs) == (1.5, 0.5, 2)
+    assert iid.as_row() == {
+        "cell": "S1/iid/FeCA", "number": "l2", "mean": 1.5, "std": 0.5, "runs": 2,
+        "paper": (1.0, 0.5), "verdict": "✓",
+    }  # fmt: skip
     assert iid.text == "1.5 ± 0.5 (1.0 ± 0.5) ✓"
     assert found["S1/iid/FeCA", "nmi"].text == "0.96 (0.90) ▲"
     assert found["S1/dirichlet(0.3)/FeCA", "nmi"].text == "0.50 ± 0.00"  # nothing published

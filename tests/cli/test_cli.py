@@ -141,10 +141,13 @@ class TestSimulate:
                 ["-p", "speed=3"],
                 "None of feca, jigsaw, kfed, match, fuzzy, central has a parameter 'speed'. `fedjigsaw methods`",
             ),
-            (["-p", "speed=3", "--method", "feca"], "parameters of FeCA must be among"),
+            (
+                ["-p", "speed=3", "--method", "feca"],
+                "FeCA has no parameter 'speed'; it has n_local_clusters",
+            ),
             (
                 ["-p", "n_clusters=3", "--method", "feca"],
-                "parameters of FeCA must be among n_local_clusters",
+                "n_clusters is given twice: it has an argument of its own",
             ),
             (["--method", "feca", "--method", "x", "--runs", "9999"], "name of a method"),
             (["--rows", "."], "is a folder; name a file"),
@@ -222,7 +225,7 @@ class TestAsAProcess:
 class TestReproduce:
     def test_a_folder_that_cannot_be(self, run, tmp_path):
         (tmp_path / "file").write_text("")
-        with pytest.raises(FedJigsawError, match="No rows can be written to .*file: "):
+        with pytest.raises(FedJigsawError, match="Cannot read .*file.sigma.jsonl: not a directory"):
             run("reproduce", "sigma", "--out", tmp_path / "file")
 
     def test_lists_tables_and_what_is_done(self, run, tmp_path):
@@ -245,7 +248,7 @@ class TestReproduce:
         kept = (tmp_path / "radius.jsonl").read_text()
         assert kept.count("\n") == 6
         again = run(*words, "--json")
-        assert "6 of 6 cells are in" in again.stderr
+        assert "6 of 6 cells are already in" in again.stderr
         assert (tmp_path / "radius.jsonl").read_text() == kept
         (cell, *_) = json.loads(again.stdout)["radius"]
         assert (cell["cell"], cell["runs"], cell["paper"]) == ("iid/theoretical", 1, [1.1, 0.1])
@@ -256,7 +259,7 @@ class TestReproduce:
         load_or_skip("s1")
         words = ("reproduce", "sigma", "--runs", "1", "--out", tmp_path)
         shown = " ".join(run(*words).stdout.split())
-        assert "No table of its own; the rows are in" in shown
+        assert "It has no table; its rows are in" in shown
         path = tmp_path / "sigma.jsonl"
         lines = [json.loads(line) | {"commit": "abc"} for line in path.read_text().splitlines()]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -395,9 +398,9 @@ class TestCompare:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            ([], "data of compare must be files or --dataset; got neither"),
-            (["FILE", "--dataset", "s1", "-k", "3"], "got both"),
-            (["FILE"], "How many clusters\\? Say -k 4"),
+            ([], "Give either files, one per site, or --dataset NAME"),
+            (["FILE", "--dataset", "s1", "-k", "3"], "Give either files"),
+            (["FILE"], "How many clusters\\? Give -k 4"),
             (["FILE", "-k", "3", "--columns", "x,z"], "'z'"),
             (["FILE", "-k", "3", "--label", "nothing"], "nothing"),
             (["FILE", "-k", "3"], "kind"),  # a column of words

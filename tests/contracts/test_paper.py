@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjigsaw import FeCA, metrics, partition
-from fedjigsaw.bench.pages import paper_tables
+from fedjigsaw.bench.paper import paper_tables
 
 pytestmark = pytest.mark.slow
 

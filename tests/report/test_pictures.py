@@ -40,11 +40,11 @@ def test_a_method_has_its_color(figure, place, name):
 
 
 def test_every_mark_is_explained(figure):
-    told = [axes.get_xlabel() for axes in figure.axes]
-    assert "+ true center" in told[2]
-    assert "○ recovered center" in told[2]
-    assert "● sent" in told
-    assert "● center, larger for more rows, in a disc of their spread" in told[1]
+    labels = [axes.get_xlabel() for axes in figure.axes]
+    assert "+ true center" in labels[2]
+    assert "○ recovered center" in labels[2]
+    assert "● sent" in labels
+    assert "● center, larger for more rows, in a disc of their spread" in labels[1]
 
 
 @pytest.mark.parametrize("suffix", MAGIC)

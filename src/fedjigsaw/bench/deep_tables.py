@@ -1,4 +1,4 @@
-"""The runs of DeepFeCA, from their rows: a table beside the paper's, one of all runs, a picture."""
+"""Tables and the picture of docs/deepfeca.md, made from the rows of DeepFeCA's runs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from fedjigsaw.bench.studies import METHODS as NAMED
-from fedjigsaw.bench.studies import THREE, paper_tables
+from fedjigsaw.bench.markdown import markdown_table
+from fedjigsaw.bench.paper import MAIN_SPLITS, PAPER_METHODS, paper_tables
 from fedjigsaw.io.rows import read_rows
 from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.report.pictures import INK, PALE, new_figure
@@ -27,46 +27,46 @@ TITLES = {
     "dirichlet(0.1)": "Dirichlet(0.1)",
     "central": "centralized",
 }
-FIXED_PENALTY = 1e-4  # that of the probe before it was chosen for each network
-TRIAL = "deep-try"  # how files of short runs begin, which only compare options
-EQUAL = "deep-table"  # and of those that only compare methods
+FIXED_PENALTY = 1e-4  # of the linear probe, before it was chosen for each network
+TRIAL = "deep-try"  # prefix of files of short runs that compare options
+EQUAL = "deep-table"  # prefix of files of runs that compare methods
 
 
 def deep_runs(results: Path) -> dict[str, Run]:
-    """The rows of every DeepFeCA run, by the name of its file; one file is one run."""
+    """Read the rows of every DeepFeCA run, by the name of its file; one file is one run."""
     paths = sorted(results.glob("deep*.jsonl"), key=lambda path: _by_number(path.stem))
     found = {path.stem: read_rows(path) for path in paths}
     return {name: rows for name, rows in found.items() if evaluated(rows)}
 
 
 def _by_number(name: str) -> list[tuple[str, int]]:
-    """A key to sort by: the ninth before the tenth."""
+    """Return a key that sorts numbers inside a name by value: 9 before 10."""
     return [(text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d*)", name)]
 
 
 def evaluated(run: Run) -> Run:
-    """Those rows of a run that tell how good the features are, and the configuration.
+    """Return the rows of a run that have an evaluation of the features.
 
-    `deep evaluate` adds such rows, too; those that are about other images do not count.
+    `deep evaluate` adds such rows, too; those of other images do not count.
     """
     own = (row for row in run if row.get("evaluated_on", row.get("dataset")) == row.get("dataset"))
     return [row for row in own if "linear_accuracy" in row]
 
 
 def trained(run: Run) -> Run:
-    """Those rows of a run that a round of training wrote."""
+    """Return the rows of a run that a round of training wrote."""
     return [row for row in run if "evaluated_on" not in row]
 
 
-def quality_table(runs: dict[str, Run], dataset: str = "cifar10") -> str:
-    """Linear probe in percent, ours under the paper's, one line per configuration."""
+def quality_table(runs: Mapping[str, Run], dataset: str = "cifar10") -> str:
+    """Linear probe in percent: the paper's, then ours, one line per configuration."""
     published = _published()
-    lines = ["| | " + " | ".join(TITLES.values()) + " |", "|---" * (1 + len(TITLES)) + "|"]
+    lines = []
     for name, cells in published.items():
         if name != "Centralized":
-            values = [f"{cells[split]:.1f}" for split in THREE]
+            values = [f"{cells[split]:.1f}" for split in MAIN_SPLITS]
             last = f"{published['Centralized']['any']:.1f}" if name == "DeepFeCA" else ""
-            lines.append(" | ".join([f"| the paper, {name}", *values, last]) + " |")
+            lines.append([f"the paper, {name}", *values, last])
     ours: dict[str, dict[str, list[str]]] = {}
     for file, run in runs.items():
         row = evaluated(run)[-1]
@@ -75,36 +75,35 @@ def quality_table(runs: dict[str, Run], dataset: str = "cifar10") -> str:
             ours.setdefault(_configuration(row), {}).setdefault(_split(row), []).append(value)
     for name, found in ours.items():
         values = [", ".join(found.get(split, ["-"])) for split in TITLES]
-        lines.append(" | ".join([f"| ours, {name}", *values]) + " |")
-    return "\n" + "\n".join(lines) + "\n"
+        lines.append([f"ours, {name}", *values])
+    return markdown_table(["linear probe, %", *TITLES.values()], lines)
 
 
-def methods_table(runs: dict[str, Run], dataset: str = "cifar10") -> str:
-    """Linear probe with each method as the clustering step, and what the paper's came to."""
+def methods_table(runs: Mapping[str, Run], dataset: str = "cifar10") -> str:
+    """Linear probe in percent with each method as the clustering step, the paper's in brackets."""
     published = _published()
-    lines = ["| clustering step | " + " | ".join(TITLES[split] for split in THREE) + " |"]
-    lines += ["|---" * (1 + len(THREE)) + "|"]
+    lines = []
     last = [evaluated(run)[-1] for name, run in runs.items() if name.startswith(EQUAL)]
     last = [row for row in last if row["dataset"] == dataset]
-    for name, (method, params) in NAMED.items():
+    for name, (method, params) in PAPER_METHODS.items():
         same = {
             _split(row): 100 * row["linear_accuracy"]
             for row in last
             if row["method"] == method and (row["config"].get("clusterer_params") or {}) == params
         }
         theirs = published.get("DeepFeCA" if name == "FeCA" else name, {})
-        told = {s: f" ({theirs[s]:.1f})" if s in theirs else "" for s in THREE}
-        cells = [f"{same[s]:.1f}{told[s]}" if s in same else "-" for s in THREE]
-        lines += ["| " + " | ".join([name, *cells]) + " |"] if same else []
-    return "\n" + "\n".join(lines) + "\n"
+        paper = {s: f" ({theirs[s]:.1f})" if s in theirs else "" for s in MAIN_SPLITS}
+        cells = [f"{same[s]:.1f}{paper[s]}" if s in same else "-" for s in MAIN_SPLITS]
+        lines += [[name, *cells]] if same else []
+    return markdown_table(["clustering step", *(TITLES[s] for s in MAIN_SPLITS)], lines)
 
 
-def runs_table(runs: dict[str, Run]) -> str:
-    """Every run with the options in which they differ: what was tried, and what came of it."""
+def runs_table(runs: Mapping[str, Run]) -> str:
+    """Every run with the options in which runs differ, and its results."""
     differ = _differing(runs)
     head = ["run", "split", "configuration", "rounds", *differ]
     head += ["linear", "held out", "penalty", "neighbors", "views/s", "minutes"]
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    lines = []
     for name, run in runs.items():
         row, last = evaluated(run)[-1], trained(run)[-1]
         cells = [name, _title(row), _configuration(row), str(last["rounds"])]
@@ -115,30 +114,29 @@ def runs_table(runs: dict[str, Run]) -> str:
         cells += [linear, "-" if held is None else f"{100 * held:.1f}"]
         cells += [f"{row.get('probe_decay', FIXED_PENALTY):g}", near]
         cells += [f"{last['views_per_second']:,.0f}", f"{last['seconds'] / 60:.1f}"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n" + "\n".join(lines) + "\n"
+        lines.append(cells)
+    return markdown_table(head, lines)
 
 
-def progress_table(runs: dict[str, Run]) -> str:
-    """How fast runs learn: NMI of clusters and classes after so many epochs of each client."""
+def progress_table(runs: Mapping[str, Run]) -> str:
+    """NMI of clusters and classes after some numbers of epochs at each client."""
     head = ["run", "split", *(f"{n} epochs" for n in EPOCHS)]
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    lines = []
     for name, run in runs.items():
-        if name.startswith(EQUAL):  # methods have a table of their own
+        if name.startswith(EQUAL):  # they have a table of their own
             continue
         last = evaluated(run)[-1]
         n_epochs = last["config"]["local_epochs"]
         after = {row["rounds"] * n_epochs: f"{row['nmi']:.3f}" for row in run if "nmi" in row}
-        cells = [name, _title(last)]
-        lines.append("| " + " | ".join([*cells, *(after.get(n, "-") for n in EPOCHS)]) + " |")
-    return "\n" + "\n".join(lines) + "\n"
+        lines.append([name, _title(last), *(after.get(n, "-") for n in EPOCHS)])
+    return markdown_table(head, lines)
 
 
 def speed_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What benchmarks/deep_speed.py found."""
+    """Results of benchmarks/deep_speed.py."""
     head = ["batch x lanes", "epochs a round", "views/s"]
     head += ["training, s", "clustering, s", "of the round", "to get ready, s", "memory, GB"]
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    lines = []
     for row in rows:
         if "error" in row:
             continue
@@ -147,12 +145,12 @@ def speed_table(rows: Sequence[Mapping[str, Any]]) -> str:
         cells += [f"{row['views_per_second']:,.0f}", f"{train:.1f}", f"{cluster:.1f}"]
         cells += [f"{cluster / (train + cluster):.0%}"]
         cells += [f"{ready:.1f}", f"{row.get('peak_gigabytes', 0):.1f}"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n" + "\n".join(lines) + "\n"
+        lines.append(cells)
+    return markdown_table(head, lines)
 
 
-def commands(runs: dict[str, Run]) -> str:
-    """How to make the rows of each run again, with a GPU."""
+def commands(runs: Mapping[str, Run]) -> str:
+    """Commands that make the rows of each run again, on a GPU."""
     lines = []
     for name, run in runs.items():
         row = evaluated(run)[-1]
@@ -174,25 +172,25 @@ def commands(runs: dict[str, Run]) -> str:
         lines.append(" ".join(words))
         if "evaluated_on" in row:
             lines.append(f"fedjigsaw deep evaluate {name}.st --data cifar --rows {name}.jsonl")
-    return "\n```sh\n" + "\n".join(lines) + "\n```\n"
+    return "```sh\n" + "\n".join(lines) + "\n```"
 
 
-_SAID_ELSEWHERE = {
+_SHOWN_ELSEWHERE = {
     "clusterer", "clusterer_params", "n_clusters", "local_epochs", "n_rounds",
     "random_state", "device", "batch_size",
 }  # fmt: skip
-# parameters that the first runs did not have yet
-_LATER = {"capture": True, "centered": False, "compile": False, "lanes": 1}
+# parameters that the first runs did not have, with the values that describe those runs
+_ADDED_LATER = {"capture": True, "centered": False, "compile": False, "lanes": 1}
 
 
 def _config(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {**_LATER, **row["config"]}
+    return {**_ADDED_LATER, **row["config"]}
 
 
 def _differing(runs: Mapping[str, Run]) -> list[str]:
-    """The options in which runs differ, but for those that have a place of their own."""
+    """Return the options in which runs differ, except those shown in columns of their own."""
     configs = [_config(evaluated(run)[-1]) for run in runs.values()]
-    names = sorted({name for config in configs for name in config} - _SAID_ELSEWHERE)
+    names = sorted({name for config in configs for name in config} - _SHOWN_ELSEWHERE)
     return [n for n in names if len({json.dumps(c.get(n)) for c in configs}) > 1]
 
 
@@ -202,25 +200,25 @@ def _sizes(row: Mapping[str, Any]) -> list[int]:
 
 
 def _configuration(row: dict[str, Any]) -> str:
-    """A configuration in a few words: method, clusters, local epochs, batches."""
+    """Describe a configuration in a few words: method, clusters, local epochs, batches."""
     sizes = _sizes(row)
     inner = row["config"].get("clusterer_params") or {}
-    told = ", ".join([CLUSTERERS[row["method"]].label, *(f"{n} = {v}" for n, v in inner.items())])
-    told += f", k = {sizes[0]}"
-    told += f" in {len(sizes)} heads" if len(sizes) > 1 else ""
+    text = ", ".join([CLUSTERERS[row["method"]].label, *(f"{n} = {v}" for n, v in inner.items())])
+    text += f", k = {sizes[0]}"
+    text += f" in {len(sizes)} heads" if len(sizes) > 1 else ""
     n_epochs = row["config"]["local_epochs"]
-    told += f", {n_epochs} epoch{'s' * (n_epochs > 1)} a round"
+    text += f", {n_epochs} epoch{'s' * (n_epochs > 1)} a round"
     size, momentum = row["config"]["batch_size"], row["config"].get("server_momentum", 0)
-    told += "" if size == PAPER_BATCH else f", batches of {size}"
-    return told + (f", server momentum {momentum:g}" if momentum else "")
+    text += "" if size == PAPER_BATCH else f", batches of {size}"
+    return text + (f", server momentum {momentum:g}" if momentum else "")
 
 
 def accuracy_over_rounds(runs: Mapping[str, Run]) -> Figure:
-    """Linear probe over rounds of DeepFeCA, one panel per split, one line per run.
+    """Draw the linear probe over rounds of DeepFeCA, one panel per split, one line per run.
 
     Parameters
     ----------
-    runs : rows of each run, by its name.
+    runs : rows of each run by name.
     """
     by_split: dict[str, list[Run]] = {}
     for name, run in runs.items():
@@ -242,9 +240,10 @@ def accuracy_over_rounds(runs: Mapping[str, Run]) -> Figure:
                 label="the paper, 150 rounds",
             )
         for rows in by_split[split]:
-            color, told = CLUSTERERS[rows[-1]["method"]].color, fill(_configuration(rows[-1]), 36)
-            again = any(told in label for label in axes.get_legend_handles_labels()[1])
-            label = f"the same, {rows[-1]['rounds']} rounds" if again else told
+            color = CLUSTERERS[rows[-1]["method"]].color
+            text = fill(_configuration(rows[-1]), 36)
+            again = any(text in label for label in axes.get_legend_handles_labels()[1])
+            label = f"the same, {rows[-1]['rounds']} rounds" if again else text
             line = "o--" if again else "o-"
             percent = {row["rounds"]: 100 * row["linear_accuracy"] for row in rows}  # the latest
             axes.plot(*zip(*percent.items(), strict=True), line, ms=3, color=color, label=label)
@@ -258,7 +257,7 @@ def accuracy_over_rounds(runs: Mapping[str, Run]) -> Figure:
 
 
 def _split(row: Mapping[str, Any]) -> str:
-    """The split of a run, as the paper's tables name it."""
+    """Return the split of a run, as the paper's tables name it."""
     return f"dirichlet({row['alpha']:g})" if "alpha" in row else str(row["split"])
 
 

@@ -1,7 +1,7 @@
 """The paper's figures, drawn from rows alone: no data set is read here.
 
-Each function takes the rows of all studies by name and gives a figure. A method has its color of
-the table of methods everywhere; variants of one method differ by marker.
+Each function takes the rows of all studies by name and returns a figure. Every method has its color
+of the table of methods; variants of one method differ by marker.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjigsaw import methods
-from fedjigsaw.bench import studies
-from fedjigsaw.bench.verdicts import SPLITS
+from fedjigsaw.bench.paper import MAIN_SPLITS, PAPER_METHODS, SPLIT_TITLES, SSETS
+from fedjigsaw.bench.studies import studies
 from fedjigsaw.report.pictures import INK, PALE, new_figure
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ PAPER: dict[str, Any] = {
 
 
 def color_of(label: str) -> str:
-    """The color of a method by its name in the paper's tables."""
-    name = "central" if label == "Centralized" else studies.METHODS[label][0]
+    """Return the color of a method by its name in the paper's tables."""
+    name = "central" if label == "Centralized" else PAPER_METHODS[label][0]
     return methods.CLUSTERERS[name].color
 
 
@@ -46,9 +46,9 @@ def over_seeds(results: Results) -> Figure:
     figure = new_figure(13, 8)
     rows = results["table1"]
     labels = [label for label in MARKERS if any(r["cell"].endswith(f"/{label}") for r in rows)]
-    for place, name in enumerate(studies.SSETS):
+    for place, name in enumerate(SSETS):
         axes = figure.add_subplot(2, 2, place + 1)
-        for x, split in enumerate(studies.THREE):
+        for x, split in enumerate(MAIN_SPLITS):
             for i, label in enumerate(labels):
                 where = "any" if label == "Centralized" else split
                 values = [r["l2"] / 1e4 for r in rows if r["cell"] == f"{name}/{where}/{label}"]
@@ -58,7 +58,7 @@ def over_seeds(results: Results) -> Figure:
                     color=color_of(label), markersize=4, alpha=0.75, markeredgewidth=0.8,
                     label=label if x == 0 else None,
                 )  # fmt: skip
-        axes.set(xticks=range(3), xticklabels=[SPLITS[s] for s in studies.THREE])
+        axes.set(xticks=range(3), xticklabels=[SPLIT_TITLES[s] for s in MAIN_SPLITS])
         _log_scale(axes)
         _style(axes, name, ylabel="center distance, l2 / 1e4 (log)")
     figure.legend(
@@ -73,7 +73,7 @@ def recovered(results: Results) -> Figure:
     rows = {row["cell"]: row for row in results["table1"] if row["seed"] == 0}
     labels = [label for label in MARKERS if f"S1/dirichlet(0.3)/{label}" in rows] + ["Centralized"]
     figure = new_figure(1.75 * len(labels), 8)
-    for line, name in enumerate(studies.SSETS):
+    for line, name in enumerate(SSETS):
         for column, label in enumerate(labels):
             axes = figure.add_subplot(4, len(labels), line * len(labels) + column + 1)
             split = "any" if label == "Centralized" else "dirichlet(0.3)"
@@ -89,7 +89,7 @@ def recovered(results: Results) -> Figure:
 def ssets(results: Results) -> Figure:
     """The four data sets, from well separated to overlapping."""
     figure = new_figure(12, 3.2)
-    for place, name in enumerate(studies.SSETS):
+    for place, name in enumerate(SSETS):
         axes = figure.add_subplot(1, 4, place + 1)
         _draw_centers(axes, _truth(results, name), [], INK)
         axes.set_title(name, fontsize=10, color=INK)
@@ -99,7 +99,7 @@ def ssets(results: Results) -> Figure:
 
 def k_prime(results: Results) -> Figure:
     """k-FED on S1 at Dirichlet(0.3) for 2 to 15 clusters per client."""
-    study = studies.studies()["k-prime"]
+    study = studies()["k-prime"]
     figure = new_figure(12, 3.4)
     x = [int(plan.name) for plan in study.plans]
     for place, (number, title, factor) in enumerate(
@@ -116,7 +116,7 @@ def k_prime(results: Results) -> Figure:
 
 def clients(results: Results) -> Figure:
     """FeCA on S1 for 1 to 20 clients (one client: plain k-means, one start)."""
-    study = studies.studies()["clients"]
+    study = studies()["clients"]
     figure = new_figure(11, 3.6)
     for place, held in enumerate(dict.fromkeys(plan.name.split("/")[0] for plan in study.plans)):
         axes = figure.add_subplot(1, 2, place + 1)
@@ -137,7 +137,7 @@ def local_solutions(results: Results) -> Figure:
     rows = results["local-solutions"]
     figure = new_figure(13, 6.4)
     shades = {"50%": ("#56B4E9", "o"), "75%": ("#009E73", "s"), "100%": (INK, "D")}
-    for place, name in enumerate(studies.SSETS):
+    for place, name in enumerate(SSETS):
         axes = figure.add_subplot(2, 4, place + 1)
         for share, (color, marker) in shades.items():
             group = sorted(
@@ -164,9 +164,9 @@ def local_solutions(results: Results) -> Figure:
 
 
 def sigma(results: Results) -> Figure:
-    """Distance of each received center to its true center, in radii; half is enough to group."""
+    """Distance of received centers to their true centers, in radii; below 0.5 suffices to group."""
     figure = new_figure(13, 3.6)
-    for place, split in enumerate(studies.THREE):
+    for place, split in enumerate(MAIN_SPLITS):
         axes = figure.add_subplot(1, 3, place + 1)
         group = [row for row in results["sigma"] if row["cell"] == split]
         x = np.concatenate([row["true_center"] for row in group])
@@ -178,7 +178,7 @@ def sigma(results: Results) -> Figure:
         axes.axhline(0.5, color="#888888", ls="--", lw=1, label="0.5: enough to group")
         axes.set(xticks=[1, 5, 10, 15])
         share = (y < 0.5).mean()
-        title = f"{SPLITS[split]}: {share:.1%} below 0.5, largest {y.max():.2f}"
+        title = f"{SPLIT_TITLES[split]}: {share:.1%} below 0.5, largest {y.max():.2f}"
         _style(
             axes, title, xlabel="true center", ylabel="σ = distance / radius" if place == 0 else ""
         )
@@ -196,7 +196,7 @@ def varying_k(results: Results) -> Figure:
 
 
 def ablation(results: Results) -> Figure:
-    """What FeCA recovers on S1, IID, when it keeps one-fit-many centers and when not, seed 0."""
+    """What FeCA recovers on S1, IID, with and without one-fit-many centers, seed 0."""
     return _panels(results, "ablation", list(_cells(results["ablation"])), 4)
 
 
@@ -204,7 +204,7 @@ def k_curves(rows: Sequence[Row]) -> Figure:
     """Index of every k on S1 to S4 at Dirichlet(0.1), and the k that Jigsaw chose."""
     figure = new_figure(13, 3)
     color = color_of("Jigsaw")
-    for place, name in enumerate(studies.SSETS):
+    for place, name in enumerate(SSETS):
         axes = figure.add_subplot(1, 4, place + 1)
         row = next(row for row in rows if row["cell"] == name)
         known = [(k, i) for k, i in zip(row["k"], row["index"], strict=True) if i is not None]
@@ -247,14 +247,14 @@ def _truth(results: Results, name: str) -> Row:
 
 
 def _panels(results: Results, study: str, names: Sequence[str], columns: int) -> Figure:
-    """FeCA's centers of seed 0 on S1, one panel for each cell."""
+    """Draw FeCA's centers of seed 0 on S1, one panel for each cell."""
     lines = -(-len(names) // columns)
     figure = new_figure(3 * columns, 3.2 * lines)
     rows = {row["cell"]: row for row in results[study] if row["seed"] == 0}
     for place, name in enumerate(names):
         axes = figure.add_subplot(lines, columns, place + 1)
         _draw_centers(axes, _truth(results, "S1"), rows[name]["centers"], color_of("FeCA"))
-        words = ", ".join(SPLITS.get(word, word) for word in name.split("/"))
+        words = ", ".join(SPLIT_TITLES.get(word, word) for word in name.split("/"))
         axes.set_title(words, fontsize=8, color=INK)
         found = f"{rows[name]['n_found']} found, MSE / 1e6 = {rows[name]['mse'] / 1e6:.1f}"
         axes.set_xlabel(found, fontsize=8, color=INK)
@@ -263,7 +263,7 @@ def _panels(results: Results, study: str, names: Sequence[str], columns: int) ->
 
 
 def _draw_centers(axes: Axes, truth: Row, centers: Sequence[Any], color: str) -> None:
-    """Where the rows lie, in gray; true centers as crosses, recovered ones as rings."""
+    """Draw the density of the rows in gray, true centers as crosses, recovered ones as rings."""
     (left, right), (low, high) = truth["window"]
     axes.imshow(
         np.sqrt(np.array(truth["density"]).T), origin="lower", cmap="Greys", vmax=16,
@@ -281,7 +281,7 @@ def _draw_centers(axes: Axes, truth: Row, centers: Sequence[Any], color: str) ->
 
 
 def _explain_marks(figure: Figure, ring: str | None = None, lines: Sequence[Any] = ()) -> None:
-    """Below a figure: what its lines are, and its crosses, and its rings of this color."""
+    """Add a legend below a figure, for its lines, crosses, and rings of this color."""
     from matplotlib.lines import Line2D
 
     handles = [*lines, Line2D([], [], ls="", marker="+", ms=8, color="black", label="true center")]
@@ -294,7 +294,7 @@ def _explain_marks(figure: Figure, ring: str | None = None, lines: Sequence[Any]
 def _band(
     axes: Axes, x: Sequence[int], groups: Sequence[np.ndarray], color: str, label: str
 ) -> None:
-    """Means as a line, and one standard deviation to either side."""
+    """Draw means as a line, with one standard deviation to either side."""
     means = np.array([group.mean() for group in groups])
     stds = np.array([group.std() for group in groups])
     axes.plot(x, means, "o-", color=color, markersize=4, label=f"{label} (mean ± std)")
@@ -303,7 +303,7 @@ def _band(
 
 
 def _log_scale(axes: Axes) -> None:
-    """A log scale with plain numbers on it."""
+    """Set a log scale with plain numbers."""
     from matplotlib.ticker import FixedLocator, FormatStrFormatter, NullLocator
 
     axes.set_yscale("log")

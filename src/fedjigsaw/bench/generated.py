@@ -1,6 +1,6 @@
-"""Data sets that nobody tuned a method on: other shapes, sizes, dimensions and numbers of clusters.
+"""Generated data sets that no method was tuned on, of various shapes, sizes and dimensions.
 
-All of them are drawn from fixed seeds, so that a row can be made again.
+They are drawn from fixed seeds, so that rows can be computed again.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from fedjigsaw.datasets import Dataset
 
 
 def blobs(name: str, sizes: Sequence[int], n_features: int, gap: float, seed: int = 7) -> Dataset:
-    """Round Gaussian clusters of these sizes, on average `gap` standard deviations apart."""
+    """Draw Gaussian clusters of these sizes, on average `gap` standard deviations apart."""
     rng = np.random.default_rng(seed)
     spread = gap / np.sqrt(2 * n_features)
     centers = rng.normal(scale=spread, size=(len(sizes), n_features))
@@ -22,7 +22,7 @@ def blobs(name: str, sizes: Sequence[int], n_features: int, gap: float, seed: in
 
 
 def shape(name: str, draw: Callable[[np.random.Generator], Floats]) -> Dataset:
-    """Rows without round clusters; twelve stripes along the first axis serve as classes."""
+    """Draw rows without round clusters; twelve stripes along the first axis serve as classes."""
     X = draw(np.random.default_rng(7))
     order = np.argsort(X[:, 0], kind="stable")
     y = np.empty(len(X), dtype=np.int64)
@@ -31,14 +31,14 @@ def shape(name: str, draw: Callable[[np.random.Generator], Floats]) -> Dataset:
 
 
 def _rings(rng: np.random.Generator) -> Floats:
-    """Three rings around one middle."""
+    """Three rings around one center."""
     angle, radius = rng.uniform(0, 2 * np.pi, 4000), rng.choice([1.0, 2.0, 3.0], 4000)
     noise = rng.normal(scale=0.1, size=(4000, 2))
     return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)]) + noise
 
 
 def _heavy_tails(rng: np.random.Generator) -> Floats:
-    """Student's t with 3 degrees of freedom: a middle, and rows far out."""
+    """Student's t with 3 degrees of freedom: one cluster with outliers."""
     tails: Floats = rng.standard_t(3, size=(4000, 4))
     return tails
 

@@ -1,42 +1,44 @@
-"""What Jigsaw reaches: tables of docs/jigsaw.md, from rows."""
+"""Tables of docs/jigsaw.md, made from rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fedjigsaw.bench.studies import SSETS, THREE
-from fedjigsaw.bench.verdicts import SPLITS
+from fedjigsaw.bench.markdown import markdown_table
+from fedjigsaw.bench.paper import MAIN_SPLITS, SPLIT_TITLES, SSETS
 
 Row = Mapping[str, Any]
 OURS = ("FeCA", "Jigsaw", "Jigsaw (detail=4)")
 
 
 def mean(rows: Sequence[Row], cell: str, number: str) -> float:
-    """Mean over seeds of a number of one cell; NaN where there is no row yet."""
+    """Return the mean over seeds of a number of one cell; NaN if there is no row yet."""
     values = [row[number] for row in rows if row["cell"] == cell]
     return float(np.mean(values)) if values else float("nan")
 
 
 def ssets_table(table1: Sequence[Row], best: Sequence[Row]) -> str:
-    """Objective over the best known, and center distance, on S1 to S4."""
-    lines = [_head("data", [f"{m}, {SPLITS[s]}" for m in OURS for s in THREE])]
+    """Objective relative to the best known one, and center distance, on S1 to S4."""
+    head = ["data", *(f"{m}, {SPLIT_TITLES[s]}" for m in OURS for s in MAIN_SPLITS)]
+    lines = []
     for name in SSETS:
         least = min(row["inertia"] for row in best if row["cell"] == name)
         cells = [
             f"{mean(table1, f'{name}/{split}/{m}', 'inertia') / least:.4f}, "
             f"{mean(table1, f'{name}/{split}/{m}', 'l2') / 1e4:.2f}"
             for m in OURS
-            for split in THREE
+            for split in MAIN_SPLITS
         ]
-        lines.append(_line(name, cells))
-    return _table(lines)
+        lines.append([name, *cells])
+    return markdown_table(head, lines)
 
 
 def cifar_table(table2: Sequence[Row]) -> str:
     """Purity and NMI on CIFAR features by both label rules."""
     splits = ("iid", "dirichlet(1.0)", "dirichlet(0.3)", "dirichlet(0.1)")
-    lines = [_head("data, method, labels", [SPLITS[split] for split in splits])]
+    head = ["data, method, labels", *(SPLIT_TITLES[split] for split in splits)]
+    lines = []
     for name in ("CIFAR-10", "CIFAR-100"):
         for method in ("FeCA", "k-FED", "Jigsaw"):
             for rule in ("nearest", "local"):
@@ -47,29 +49,31 @@ def cifar_table(table2: Sequence[Row]) -> str:
                     )
                     for split in splits
                 ]
-                lines.append(_line(f"{name}, {method}, {rule}", cells))
-    return _table(lines)
+                lines.append([f"{name}, {method}, {rule}", *cells])
+    return markdown_table(head, lines)
 
 
 def auto_table(auto_k: Sequence[Row], true: int = 15) -> str:
-    """How often Jigsaw found the true number of clusters by itself."""
-    lines = [_head("data", [*(SPLITS[split] for split in THREE), "all"])]
+    """How often Jigsaw found the true number of clusters."""
+    head = ["data", *(SPLIT_TITLES[split] for split in MAIN_SPLITS), "all"]
+    lines = []
     for name in SSETS:
         counts = []
-        for split in THREE:
+        for split in MAIN_SPLITS:
             found = [row["n_found"] for row in auto_k if row["cell"] == f"{name}/{split}"]
             counts.append((sum(n == true for n in found), len(found)))
         counts.append((sum(a for a, _ in counts), sum(b for _, b in counts)))
-        lines.append(_line(name, [f"{a} of {b}" for a, b in counts]))
-    return _table(lines)
+        lines.append([name, *(f"{a} of {b}" for a, b in counts)])
+    return markdown_table(head, lines)
 
 
 def untuned_table(untuned: Sequence[Row]) -> str:
-    """Objective over the best of all methods on data that nobody tuned on."""
+    """Objective relative to the best of all methods, on data that no method was tuned on."""
     methods = (*OURS, "Centralized")
     splits = ("iid", "dirichlet(0.3)")
     names = list(dict.fromkeys(row["cell"].split("/")[0] for row in untuned))
-    lines = [_head("data", [f"{m}, {SPLITS[s]}" for s in splits for m in methods])]
+    head = ["data", *(f"{m}, {SPLIT_TITLES[s]}" for s in splits for m in methods)]
+    lines = []
     for name in names:
         mine = [row for row in untuned if row["cell"].startswith(f"{name}/")]
         least = min(row["inertia"] for row in mine)
@@ -78,27 +82,16 @@ def untuned_table(untuned: Sequence[Row]) -> str:
             for split in splits
             for method in methods
         ]
-        lines.append(_line(name, cells))
-    return _table(lines)
+        lines.append([name, *cells])
+    return markdown_table(head, lines)
 
 
 def cost_table(benchmarks: Sequence[Row]) -> str:
     """The server's seconds and memory by the number of received centers."""
     rows = [row for row in benchmarks if row["benchmark"] == "solving"]
-    lines = [_head("received centers", ["kind", "seconds", "peak MB", "of ten restarts' time"])]
+    head = ["received centers", "kind", "seconds", "peak MB", "of ten restarts' time"]
+    lines = []
     for row in rows:
         cells = [str(row["input"]), f"{row['seconds']:.1f}", f"{row['peak_megabytes']:.0f}"]
-        lines.append(_line(f"{row['n_centers']:,}", [*cells, f"{row['ratio']:.2f}"]))
-    return _table(lines)
-
-
-def _head(first: str, others: Sequence[str]) -> str:
-    return _line(first, others) + "\n" + "|---" * (len(others) + 1) + "|"
-
-
-def _line(first: str, others: Sequence[str]) -> str:
-    return "| " + " | ".join([first, *others]) + " |"
-
-
-def _table(lines: Sequence[str]) -> str:
-    return "\n" + "\n".join(lines) + "\n"
+        lines.append([f"{row['n_centers']:,}", *cells, f"{row['ratio']:.2f}"])
+    return markdown_table(head, lines)

@@ -1,78 +1,65 @@
-"""Rows -> pages: every number and picture of README and docs is made here, from rows in results/.
+"""Make every number and picture of README and docs from the rows in results/.
 
-``python -m fedjigsaw.bench.pages`` in a checkout writes them anew; a test compares.
+``python -m fedjigsaw.bench.pages`` in a checkout writes them; a test compares. In a page, made text
+lies between ``<!-- name -->`` and ``<!-- /name -->``; all else is written by hand.
 """
 
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
-from fedjigsaw.bench.cells import over_seeds
-from fedjigsaw.bench.deep_tables import (
-    Run,
-    accuracy_over_rounds,
-    commands,
-    deep_runs,
-    methods_table,
-    progress_table,
-    quality_table,
-    runs_table,
-    speed_table,
-)
+from fedjigsaw.bench import deep_tables, jigsaw_tables
 from fedjigsaw.bench.figures import FIGURES, k_curves
-from fedjigsaw.bench.jigsaw_tables import (
-    auto_table,
-    cifar_table,
-    cost_table,
-    mean,
-    untuned_table,
-)
-from fedjigsaw.bench.jigsaw_tables import ssets_table as jigsaw_ssets
-from fedjigsaw.bench.runner import result_file
-from fedjigsaw.bench.studies import SSETS, THREE, paper_tables, studies
-from fedjigsaw.bench.verdicts import SPLITS, WORDS, count_verdicts, tables, verdict
-from fedjigsaw.errors import DataError, invalid
+from fedjigsaw.bench.markdown import markdown_table
+from fedjigsaw.bench.measures import mean_and_std
+from fedjigsaw.bench.paper import SPLIT_TITLES, SSETS
+from fedjigsaw.bench.studies import studies
+from fedjigsaw.bench.verdicts import WORDS, count_verdicts, tables, verdict
+from fedjigsaw.errors import DataError
 from fedjigsaw.io.atomic import write_whole
-from fedjigsaw.io.rows import read_rows
+from fedjigsaw.io.rows import Row, read_rows
 from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.report.pictures import render
 
+Rows = Mapping[str, list[Row]]
+
 
 def build(root: Path) -> dict[Path, bytes]:
-    """The content of every page and picture that is made from rows."""
-    results = root / "results"
-    readme_file, page = root / "README.md", root / "docs" / "reproduction.md"
-    made = {
-        readme_file: readme(readme_file.read_text(), results).encode(),
-        page: reproduction(page.read_text(), results).encode(),
+    """Return the content of every page and picture that is made from rows."""
+    results, docs = root / "results", root / "docs"
+    rows = {path.stem: read_rows(path) for path in results.glob("*.jsonl")}
+    runs = deep_tables.deep_runs(results)
+    pages: dict[Path, Callable[[str, Rows], str]] = {
+        root / "README.md": readme,
+        docs / "reproduction.md": reproduction,
+        docs / "jigsaw.md": jigsaw,
+        docs / "deepfeca.md": lambda text, rows: deepfeca(text, runs, rows["deep-speed"]),
     }
-    page = root / "docs" / "jigsaw.md"
-    made[page] = jigsaw(page.read_text(), results).encode()
-    page = root / "docs" / "deepfeca.md"
-    runs = deep_runs(results)
-    speed = read_rows(results / "deep-speed.jsonl")
-    made[page] = deepfeca(page.read_text(), runs, speed).encode()
+    made = {path: make(path.read_text(), rows).encode() for path, make in pages.items()}
+    figures = {docs / "reproduction" / f"{name}.svg": draw(rows) for name, draw in FIGURES.items()}
+    figures[docs / "jigsaw-k.svg"] = k_curves(rows["k-curve"])
     if runs:
-        made[page.with_suffix(".svg")] = render(accuracy_over_rounds(runs), ".svg")
-    rows = {name: read_rows(result_file(results, name)) for name in studies()}
-    for name, draw in FIGURES.items():
-        made[root / "docs" / "reproduction" / f"{name}.svg"] = render(draw(rows), ".svg")
-    made[root / "docs" / "jigsaw-k.svg"] = render(k_curves(rows["k-curve"]), ".svg")
-    return made
+        figures[docs / "deepfeca.svg"] = deep_tables.accuracy_over_rounds(runs)
+    return made | {path: render(figure, ".svg") for path, figure in figures.items()}
 
 
 def fill(text: str, name: str, content: str) -> str:
-    """Replace what stands between ``<!-- name -->`` and ``<!-- /name -->``."""
+    """Replace the text between ``<!-- name -->`` and ``<!-- /name -->``."""
     start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
     if text.count(start) != 1 or text.count(end) != 1:
-        raise DataError(invalid("marks", "a page", f"one {start} and one {end}", "others"))
+        raise DataError(f"The page needs one {start} and one {end} to put its text between.")
     before, _, rest = text.partition(start)
     return before + start + content + end + rest.partition(end)[2]
 
 
-def readme(text: str, results: Path) -> str:
-    """The README with all its numbers from the rows."""
-    benchmarks = read_rows(results / "benchmarks.jsonl")
+def fill_block(text: str, name: str, content: str) -> str:
+    """Replace the lines between two marks."""
+    return fill(text, name, f"\n{content}\n")
+
+
+def readme(text: str, rows: Rows) -> str:
+    """Fill in all numbers of the README."""
+    benchmarks = rows["benchmarks"]
     (overhead,) = [row["ratio"] for row in benchmarks if row["benchmark"] == "overhead"]
     grouped = [row for row in benchmarks if row["benchmark"] == "aggregation"]
     times = [row["seconds"] for row in grouped if row["n_centers"] == 100_000]
@@ -80,15 +67,15 @@ def readme(text: str, results: Path) -> str:
     text = fill(text, "large", f"{max(memory):.0f}")
     text = fill(text, "overhead", f"{overhead:.2f}")
     text = fill(text, "aggregation", f"{min(times):.1f} to {max(times):.1f}")
-    text = fill(text, "demo", demo_table(read_rows(results / "demo.jsonl")))
-    plain = read_rows(results / "ssets" / "s1-dirichlet0.3-sklearn.jsonl")
-    ten, all_ = (over_seeds(part)["l2"][0] / 1e4 for part in (plain[:10], plain))
+    text = fill_block(text, "demo", demo_table(rows["demo"]))
+    plain = rows["ssets-sklearn"]
+    ten, all_ = (mean_and_std(part)["l2"][0] / 1e4 for part in (plain[:10], plain))
     text = fill(text, "plain", f"{ten:.1f} and {all_:.1f}")
-    return fill(text, "ssets", ssets_table(results / "ssets"))
+    return fill_block(text, "ssets", ssets_table(rows["ssets"]))
 
 
-def demo_table(rows: list[dict[str, Any]]) -> str:
-    """What `fedjigsaw demo` prints, without the seconds, which nobody else will see again."""
+def demo_table(rows: list[Row]) -> str:
+    """Write what `fedjigsaw demo` prints, without the seconds, which differ in every run."""
     lines = [["method", "centers", "l2 / 1e4", "purity", "nmi", "bytes per client"]]
     lines += [
         [
@@ -107,68 +94,70 @@ def demo_table(rows: list[dict[str, Any]]) -> str:
         + "".join(f"{cell:>{width + 3}}" for cell, width in zip(rest, widths[1:], strict=True))
         for first, *rest in lines
     ]
-    return "\n".join(["\n```", "15 Gaussians, 10 clients, Dirichlet(0.3)", *text, "```\n"])
+    return "\n".join(["```", "15 Gaussians, 10 clients, Dirichlet(0.3)", *text, "```"])
 
 
-def ssets_table(folder: Path) -> str:
-    """FeCA on the S-sets, the paper's numbers beside ours."""
-    published = paper_tables()["table1_ssets_l2_e4"]["cells"]
-    lines = ["| data | split | paper | ours, 10 seeds | verdict | ours, 100 seeds |"]
-    lines.append("|---|---|---|---|---|---|")
-    for name in SSETS:
-        for split in THREE:
-            theirs = published[name]["FeCA"][split]
-            stem = f"{name}-{split}".lower().replace("(", "").replace(")", "")
-            rows = read_rows(folder / f"{stem}.jsonl")
-            ten, all_ = (over_seeds(part)["l2"] for part in (rows[:10], rows))
-            cells = [
-                SPLITS[split],
-                f"{theirs['mean']:.1f} ± {theirs['std']:.1f}",
-                f"{ten[0] / 1e4:.2f} ± {ten[1] / 1e4:.2f}",
-                WORDS[verdict("l2", ten[0] / 1e4, (theirs["mean"], theirs["std"]))],
-                f"{all_[0] / 1e4:.2f} ± {all_[1] / 1e4:.2f}",
+def ssets_table(rows: list[Row]) -> str:
+    """Write FeCA's numbers on the S-sets beside the paper's, for its ten seeds and for all."""
+    lines = []
+    for plan in studies()["ssets"].plans:
+        name, split = plan.name.split("/")
+        theirs = plan.published["l2"]
+        group = [row for row in rows if row["cell"] == plan.name]
+        (mean, std), (mean_all, std_all) = (
+            [value / 1e4 for value in mean_and_std(part)["l2"]] for part in (group[:10], group)
+        )
+        lines.append(
+            [
+                name,
+                SPLIT_TITLES[split],
+                "{:.1f} ± {:.1f}".format(*theirs),
+                f"{mean:.2f} ± {std:.2f}",
+                WORDS[verdict("l2", mean, theirs)],
+                f"{mean_all:.2f} ± {std_all:.2f}",
             ]
-            lines.append(" | ".join([f"| {name}", *cells]) + " |")
-    return "\n" + "\n".join(lines) + "\n"
+        )
+    head = ["data", "split", "paper", "ours, 10 seeds", "verdict", "ours, 100 seeds"]
+    return markdown_table(head, lines)
 
 
-def jigsaw(text: str, results: Path) -> str:
-    """The page on Jigsaw with all its tables from the rows."""
-    names = ("table1", "table2", "table2-more", "best", "auto-k", "untuned", "benchmarks")
-    rows = {name: read_rows(result_file(results, name)) for name in names}
-    text = fill(text, "ssets", jigsaw_ssets(rows["table1"], rows["best"]))
-    floor = [f"{mean(rows['best'], name, 'l2') / 1e4:.2f}" for name in SSETS]
+def jigsaw(text: str, rows: Rows) -> str:
+    """Fill in all tables of the page on Jigsaw."""
+    best = rows["best"]
+    text = fill_block(text, "ssets", jigsaw_tables.ssets_table(rows["table1"], best))
+    floor = [f"{jigsaw_tables.mean(best, name, 'l2') / 1e4:.2f}" for name in SSETS]
     text = fill(text, "floor", ", ".join(floor))
-    text = fill(text, "cifar", cifar_table([*rows["table2"], *rows["table2-more"]]))
-    text = fill(text, "auto", auto_table(rows["auto-k"]))
-    text = fill(text, "untuned", untuned_table(rows["untuned"]))
-    return fill(text, "cost", cost_table(rows["benchmarks"]))
+    features = [*rows["table2"], *rows["table2-more"]]
+    text = fill_block(text, "cifar", jigsaw_tables.cifar_table(features))
+    text = fill_block(text, "auto", jigsaw_tables.auto_table(rows["auto-k"]))
+    text = fill_block(text, "untuned", jigsaw_tables.untuned_table(rows["untuned"]))
+    return fill_block(text, "cost", jigsaw_tables.cost_table(rows["benchmarks"]))
 
 
-def reproduction(text: str, results: Path) -> str:
-    """The page that shows every table of the paper, ours beside it."""
-    summary = ["| table | better | within | worse |", "|---|---|---|---|"]
+def reproduction(text: str, rows: Rows) -> str:
+    """Fill in every table of the paper, ours beside it, and a summary of the verdicts."""
+    summary = []
     for study in studies().values():
         if not study.numbers:
             continue
-        rows = read_rows(result_file(results, study.name))
-        parts = [f"**{title}**\n\n{table}" for title, table in tables(study, rows).items()]
-        text = fill(text, study.name, "\n" + "\n\n".join(parts) + "\n")
-        counts = count_verdicts(study, rows)
+        made = tables(study, rows[study.name])
+        parts = [f"**{title}**\n\n{table}" for title, table in made.items()]
+        text = fill_block(text, study.name, "\n\n".join(parts))
+        counts = count_verdicts(study, rows[study.name])
         if any(counts.values()):
-            anchor = f"[{study.name}](#{study.name})"
-            summary.append(" | ".join([f"| {anchor}", *map(str, counts.values())]) + " |")
-    return fill(text, "summary", "\n" + "\n".join(summary) + "\n")
+            summary.append([f"[{study.name}](#{study.name})", *map(str, counts.values())])
+    head = ["table", "better", "within", "worse"]
+    return fill_block(text, "summary", markdown_table(head, summary))
 
 
-def deepfeca(text: str, runs: dict[str, Run], speed: Run) -> str:
-    """The page on DeepFeCA with all its numbers from the rows."""
-    text = fill(text, "quality", quality_table(runs))
-    text = fill(text, "methods", methods_table(runs))
-    text = fill(text, "runs", runs_table(runs))
-    text = fill(text, "progress", progress_table(runs))
-    text = fill(text, "speed", speed_table(speed))
-    return fill(text, "commands", commands(runs))
+def deepfeca(text: str, runs: Mapping[str, deep_tables.Run], speed: list[Row]) -> str:
+    """Fill in all numbers of the page on DeepFeCA."""
+    text = fill_block(text, "quality", deep_tables.quality_table(runs))
+    text = fill_block(text, "methods", deep_tables.methods_table(runs))
+    text = fill_block(text, "runs", deep_tables.runs_table(runs))
+    text = fill_block(text, "progress", deep_tables.progress_table(runs))
+    text = fill_block(text, "speed", deep_tables.speed_table(speed))
+    return fill_block(text, "commands", deep_tables.commands(runs))
 
 
 # matplotlib names clip paths and markers by a hash of their coordinates

@@ -1,4 +1,4 @@
-"""Runs the jobs of a study on several cores, and keeps every finished one as a line of JSON.
+"""Run the tasks of studies on several cores, and keep each result as a JSON line.
 
 An interrupted run loses nothing that was finished: the next one computes only what is missing.
 """
@@ -13,96 +13,97 @@ from pathlib import Path
 
 from fedjigsaw import datasets
 from fedjigsaw._threads import one_thread
-from fedjigsaw.bench.cells import run
+from fedjigsaw.bench.cells import run_cell
 from fedjigsaw.bench.generated import GENERATED
-from fedjigsaw.bench.studies import Job
-from fedjigsaw.errors import DataError
+from fedjigsaw.bench.study import Task
+from fedjigsaw.errors import DataError, unwritable
 from fedjigsaw.io.locks import locked
 from fedjigsaw.io.rows import Row, append_row, read_rows, write_rows
 
 
 def key_of(row: Row) -> str:
-    """Which job a row belongs to."""
+    """Return the key of the task that a row belongs to."""
     return f"{row.get('table')}/{row.get('cell')}/{row.get('seed')}"
 
 
 def result_file(folder: Path, study: str) -> Path:
+    """Return the file of a study's rows."""
     return folder / f"{study}.jsonl"
 
 
-def finished(jobs: Sequence[Job], folder: Path) -> dict[str, Row]:
-    """Key -> row of the jobs that are done.
+def finished(tasks: Sequence[Task], folder: Path) -> dict[str, Row]:
+    """Return key -> row of the finished tasks.
 
-    A row that was made when a cell of this name meant something else does not count.
+    A row that was computed when a cell of this name meant something else does not count.
     """
-    by_key = {job.key: job for job in jobs}
-    rows = (row for name in _studies(jobs) for row in read_rows(result_file(folder, name)))
+    by_key = {task.key: task for task in tasks}
+    rows = (row for name in _studies(tasks) for row in read_rows(result_file(folder, name)))
     keyed = ((key_of(row), row) for row in rows)
     return {key: row for key, row in keyed if key in by_key and by_key[key].made(row)}
 
 
-def missing(jobs: Sequence[Job], folder: Path) -> list[Job]:
-    """The jobs that have no row yet."""
-    done = finished(jobs, folder)
-    return [job for job in jobs if job.key not in done]
+def missing(tasks: Sequence[Task], folder: Path) -> list[Task]:
+    """Return the tasks that have no row yet."""
+    done = finished(tasks, folder)
+    return [task for task in tasks if task.key not in done]
 
 
-def forget(jobs: Sequence[Job], folder: Path) -> None:
-    """Delete all rows of these jobs' studies, once it is sure that new ones can be made."""
-    for name in {job.cell.dataset for job in jobs}:
+def delete_rows(tasks: Sequence[Task], folder: Path) -> None:
+    """Delete all rows of these tasks' studies, after checking that their data can be loaded."""
+    for name in {task.cell.dataset for task in tasks}:
         _read(name)
-    with _alone(_studies(jobs), folder):
-        for study in _studies(jobs):
+    with _exclusive(_studies(tasks), folder):
+        for study in _studies(tasks):
             result_file(folder, study).unlink(missing_ok=True)
 
 
-def run_jobs(
-    jobs: Sequence[Job],
+def run_tasks(
+    tasks: Sequence[Task],
     folder: Path,
     *,
     n_jobs: int | None = None,
     progress: Callable[[], object] = lambda: None,
 ) -> None:
-    """Compute the jobs that have no row yet, and write each row as soon as it is done.
+    """Compute the tasks that have no row yet, and write each row as soon as it is done.
 
-    A job that fails does not stop the others; all failures are told at the end.
+    A task that fails does not stop the others; failures are raised at the end.
 
     Parameters
     ----------
-    n_jobs : worker processes; None is one per core.
-    progress : called after each job.
+    n_jobs : number of worker processes; None is one per core.
+    progress : called after each task.
     """
-    if not missing(jobs, folder):  # then a folder that cannot be written to will do
+    if not missing(tasks, folder):  # nothing to write: a read-only folder will do
         return
-    with _alone(_studies(jobs), folder):
-        todo = missing(jobs, folder)
-        for study in _studies(todo):  # a torn last line goes before anything is added
+    with _exclusive(_studies(tasks), folder):
+        todo = missing(tasks, folder)
+        for study in _studies(todo):  # remove a torn last line before appending
             path = result_file(folder, study)
             write_rows(path, read_rows(path))
         failures = []
         pool = ProcessPoolExecutor(n_jobs or os.cpu_count(), mp_context=get_context("spawn"))
         try:
-            futures = {pool.submit(compute, job): job for job in todo}
+            futures = {pool.submit(compute, task): task for task in todo}
             for future in as_completed(futures):
-                job = futures[future]
+                task = futures[future]
                 try:
-                    append_row(result_file(folder, job.study), future.result())
-                except Exception as error:  # whatever it was, the other cells are not to blame
-                    failures.append(f"{job.key}: {error}")
+                    append_row(result_file(folder, task.study), future.result())
+                except Exception as error:  # other cells may succeed
+                    failures.append(f"{task.key}: {error}")
                 progress()
         finally:
             pool.shutdown(cancel_futures=True)
         for study in _studies(todo):
-            _put_in_order(result_file(folder, study), [job for job in jobs if job.study == study])
+            _sort_rows(result_file(folder, study), [task for task in tasks if task.study == study])
     if failures:
         raise DataError(f"{len(failures)} of {len(todo)} cells failed. The first: {failures[0]}")
 
 
-def compute(job: Job) -> Row:
-    """One row; runs in a worker."""
-    with one_thread():  # more threads would only fight with the other workers for the cores
-        _, row = run(job.cell, _load(job.cell.dataset), job.extra)
-    return {"table": job.study, "cell": job.name, **row}
+def compute(task: Task) -> Row:
+    """Compute one row; runs in a worker."""
+    with one_thread():  # workers already use all cores
+        _, row = run_cell(task.cell, _load(task.cell.dataset), task.extra, task.backend)
+    return {"table": task.study, "cell": task.name, **row}
 
 
 def _read(name: str) -> datasets.Dataset:
@@ -112,13 +113,13 @@ def _read(name: str) -> datasets.Dataset:
 _load = cache(_read)
 
 
-def _studies(jobs: Iterable[Job]) -> list[str]:
-    return sorted({job.study for job in jobs})
+def _studies(tasks: Iterable[Task]) -> list[str]:
+    return sorted({task.study for task in tasks})
 
 
 @contextmanager
-def _alone(names: Iterable[str], folder: Path) -> Iterator[None]:
-    """Nobody else writes these studies' rows meanwhile: each would undo what the other wrote."""
+def _exclusive(names: Iterable[str], folder: Path) -> Iterator[None]:
+    """Lock the files of these studies: two runs would overwrite each other's rows."""
     with ExitStack() as stack:
         for name in names:
             try:
@@ -130,13 +131,13 @@ def _alone(names: Iterable[str], folder: Path) -> Iterator[None]:
                     "Wait until it has ended, or choose another folder."
                 ) from None
             except OSError as error:
-                raise DataError(f"No rows can be written to {folder}: {error.strerror}.") from error
+                raise DataError(unwritable(folder, error)) from error
         yield
 
 
-def _put_in_order(path: Path, jobs: Sequence[Job]) -> None:
-    """Rows in the order of the jobs, whichever worker was first; rows of other jobs at the end."""
-    place = {job.key: i for i, job in enumerate(jobs)}
+def _sort_rows(path: Path, tasks: Sequence[Task]) -> None:
+    """Sort rows in the order of the tasks, with rows of other tasks at the end."""
+    place = {task.key: i for i, task in enumerate(tasks)}
     rows = {key_of(row): row for row in read_rows(path)}
     ordered = sorted(rows.values(), key=lambda row: place.get(key_of(row), len(place)))
     write_rows(path, ordered)

@@ -1,4 +1,4 @@
-"""Ours beside the paper's: rows -> tables in Markdown, with a verdict in every cell."""
+"""Our numbers beside the paper's, with a verdict on each; tables of them in Markdown."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,18 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw.bench.studies import Plan, Study
+from fedjigsaw.bench.markdown import markdown_table
+from fedjigsaw.bench.paper import SPLIT_TITLES
+from fedjigsaw.bench.study import Plan, Study
+from fedjigsaw.io.rows import Row
 
 
 @dataclass(frozen=True)
 class Number:
-    """A measured number as the paper shows it."""
+    """How the paper shows a measured number.
+
+    Parameters
+    ----------
+    factor, digits : unit and precision of the paper's tables.
+    tolerance : how far a mean may lie from one that was published without standard deviation;
+        a share of that mean if `relative`.
+    """
 
     title: str
     factor: float = 1.0
     digits: int = 2
     smaller_is_better: bool = False
-    tolerance: float = 0.03  # for a mean that was published without a standard deviation
+    tolerance: float = 0.03
     relative: bool = False
 
 
@@ -34,15 +44,10 @@ NUMBERS = {
 }
 BETTER, WITHIN, WORSE = "▲", "✓", "▼"
 WORDS = {BETTER: "better", WITHIN: "within one std", WORSE: "worse"}
-SPLITS = {
-    "iid": "IID",
-    "any": "any split",
-    **{f"dirichlet({alpha})": f"Dirichlet({alpha})" for alpha in ("1.0", "0.3", "0.1")},
-}
 
 
 def verdict(number: str, mean: float, published: tuple[float, float | None]) -> str:
-    """Our mean beside the paper's: better, within one standard deviation, or worse.
+    """Judge our mean: better than the paper's, within one standard deviation, or worse.
 
     Examples
     --------
@@ -60,7 +65,7 @@ def verdict(number: str, mean: float, published: tuple[float, float | None]) -> 
 
 
 @dataclass(frozen=True)
-class Compared:
+class Outcome:
     """One number of one cell: ours over seeds, the paper's, and the verdict."""
 
     plan: Plan
@@ -79,8 +84,16 @@ class Compared:
             return None
         return verdict(self.number, self.mean, self.published)
 
+    def as_row(self) -> Row:
+        """Return the outcome as JSON values."""
+        return {
+            "cell": self.plan.name, "number": self.number, "mean": self.mean, "std": self.std,
+            "runs": self.runs, "paper": self.published, "verdict": self.verdict,
+        }  # fmt: skip
+
     @property
     def text(self) -> str:
+        """Ours, the paper's in brackets, and the verdict."""
         digits = NUMBERS[self.number].digits
         ours = f"{self.mean:.{digits}f}"
         if self.published is None or self.published[1] is not None:
@@ -92,8 +105,8 @@ class Compared:
         return f"{ours} ({theirs}) {self.verdict}"
 
 
-def compare(study: Study, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Compared]:
-    """(cell, number) -> our mean over the rows beside the paper's number."""
+def outcomes(study: Study, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Outcome]:
+    """Return (cell, number) -> our mean over the rows beside the paper's number."""
     by_cell: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_cell.setdefault(row["cell"], []).append(row)
@@ -103,13 +116,13 @@ def compare(study: Study, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, 
         for number in study.numbers if group else ():
             values = [row[number] * NUMBERS[number].factor for row in group]
             numbers = float(np.mean(values)), float(np.std(values)), len(values)
-            found[plan.name, number] = Compared(plan, number, *numbers)
+            found[plan.name, number] = Outcome(plan, number, *numbers)
     return found
 
 
 def tables(study: Study, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Markdown tables of a study by title: one for each number and, where it has any, data set."""
-    found = compare(study, rows)
+    """Return the Markdown tables of a study by title, one for each number and data set."""
+    found = outcomes(study, rows)
     made: dict[str, str] = {}
     for number in study.numbers:
         cells: dict[str, dict[str, dict[str, str]]] = {}  # title -> line -> column -> text
@@ -120,30 +133,24 @@ def tables(study: Study, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
                 column = where.get("column", "ours (paper)")
                 line = cells.setdefault(title, {}).setdefault(where["line"], {})
                 line[column] = found[plan.name, number].text
-        made |= {title: _markdown(study.corner, lines) for title, lines in cells.items()}
+        made |= {title: _table(study.corner, lines) for title, lines in cells.items()}
     return made
 
 
-def _markdown(corner: str, lines: Mapping[str, Mapping[str, str]]) -> str:
-    """An aligned table; a value that holds for any split stands in the first column."""
+def _table(corner: str, lines: Mapping[str, Mapping[str, str]]) -> str:
+    """Write an aligned table; a value for any split goes to the first column."""
     columns = list(dict.fromkeys(c for line in lines.values() for c in line if c != "any"))
-    grid = [[corner, *(SPLITS.get(column, column) for column in columns)]]
+    head = [corner, *(SPLIT_TITLES.get(column, column) for column in columns)]
+    grid = []
     for name, line in lines.items():
-        grid.append([name, *(line.get(column, "") for column in columns)])
-        if "any" in line:
-            grid[-1][1] = line["any"]
-    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
-    text = [
-        "| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |"
-        for line in grid
-    ]
-    text.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return "\n".join(text)
+        cells = [line.get(column, "") for column in columns]
+        grid.append([name, line.get("any", cells[0]), *cells[1:]])
+    return markdown_table(head, grid, aligned=True)
 
 
 def count_verdicts(study: Study, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """How many numbers came out better, within one standard deviation, or worse."""
-    verdicts = [found.verdict for found in compare(study, rows).values()]
+    """Count the numbers that are better, within one standard deviation, or worse."""
+    verdicts = [found.verdict for found in outcomes(study, rows).values()]
     return {
         word: verdicts.count(sign)
         for word, sign in (("better", BETTER), ("within", WITHIN), ("worse", WORSE))

@@ -16,6 +16,7 @@ from fedjigsaw.cli import bench as cli_bench
 from fedjigsaw.cli import deep as cli_deep
 from fedjigsaw.cli import federation as cli_federation
 from fedjigsaw.cli import inspect as cli_inspect
+from fedjigsaw.cli import reproduce as cli_reproduce
 from fedjigsaw.cli import sites as cli_sites
 from fedjigsaw.cli._shared import JsonFlag, err, out, print_json
 from fedjigsaw.errors import FedJigsawError, ParameterError, invalid
@@ -30,6 +31,7 @@ app = typer.Typer(
 data_app = typer.Typer(help="List the data sets, or fetch one.", invoke_without_command=True)
 app.add_typer(data_app, name="data")
 app.add_typer(cli_bench.app)
+app.add_typer(cli_reproduce.app)
 app.add_typer(cli_sites.app)
 app.add_typer(cli_inspect.app)
 app.add_typer(cli_deep.app, name="deep")

@@ -12,7 +12,8 @@ import typer
 from rich.markup import escape
 from rich.progress import Progress
 
-from fedjigsaw.bench.cells import SPLITS, Cell, deal, origin
+from fedjigsaw.bench.cells import Cell, split_rows
+from fedjigsaw.bench.provenance import provenance
 from fedjigsaw.cli._shared import (
     ForceFlag,
     JsonFlag,
@@ -31,6 +32,7 @@ from fedjigsaw.errors import DataError, ParameterError, invalid
 from fedjigsaw.io.atomic import add_row, write_whole
 from fedjigsaw.io.formats import fingerprint
 from fedjigsaw.parameters import real
+from fedjigsaw.partition import SPLITS
 
 if TYPE_CHECKING:
     from fedjigsaw.deep.images import ImageSet
@@ -155,7 +157,7 @@ def train(
         start.check_same(estimator, about, output)
     if resume and not force:
         check_rows(rows_file, about, estimator, resuming=True)
-    told = {**about, **origin()}
+    told = {**about, **provenance()}
     told |= {"backend": "torch"} if estimator.execution.torch_device.type == "cuda" else {}
     session = Session(
         estimator, found, ids, told, output, rows_file, save_every, eval_every, max_minutes
@@ -200,7 +202,7 @@ def evaluate(
 
     check_outputs(rows_file, force=True, inputs=[file])
     check_device(device)
-    loaded, made_by = checkpoint.load(file), origin()
+    loaded, made_by = checkpoint.load(file), provenance()
     about = {name: value for name, value in loaded.about.items() if name not in made_by}
     method = loaded.method.set_params(device=device)
     sessions.check_rows(rows_file, about, method, resuming=False)
@@ -336,9 +338,9 @@ def _deal(
     if min_size is None:  # a whole batch, but never hard to meet
         min_size = max(1, min(batch_size, len(labels) // (10 * clients)))
     cell = Cell(found.name, "", 1, seed, clients, split, alpha, min_size, shards)
-    told = cell.describe()
+    told = cell.as_row()
     names = ("n_clients", "alpha", "min_size", "shards")
-    return deal(labels, cell), {name: told[name] for name in names if name in told}
+    return split_rows(labels, cell), {name: told[name] for name in names if name in told}
 
 
 def _about(found: ImageSet, ids: Any, **more: Any) -> dict[str, Any]:

@@ -134,7 +134,13 @@ def make(
             f"{METHODS[name].label} learns from {METHODS[name].data_kind}, not from rows of a "
             f"table. For those, use one of {', '.join(CLUSTERERS)}."
         )
-    settings = {**params, "n_clusters": n_clusters, "random_state": random_state}
+    settings = {"n_clusters": n_clusters, "random_state": random_state}
+    for given in settings.keys() & params.keys():
+        raise ParameterError(
+            f"{given} is given twice: it has an argument of its own, on the command line "
+            "-k for n_clusters and --seed for random_state."
+        )
+    settings |= params
     made: FederatedClusterer = _find(name, CLUSTERERS).cls.from_settings(settings)
     return made
 

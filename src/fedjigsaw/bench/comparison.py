@@ -1,0 +1,144 @@
+"""Compare methods on the same data and the same clients.
+
+For data that may lie in one place, to find out which method suits data like these::
+
+    data, clients = pool_files([Path("bern.csv"), Path("lyon.csv")], columns=["age", "dose"])
+    rows = compare(data, clients, 4)
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedjigsaw._typing import Ints
+from fedjigsaw.bench.cells import fit_and_measure
+from fedjigsaw.bench.provenance import provenance
+from fedjigsaw.datasets import Dataset
+from fedjigsaw.errors import ParameterError
+from fedjigsaw.io.rows import Row
+from fedjigsaw.io.tables import open_table
+from fedjigsaw.methods import CLUSTERERS, make
+from fedjigsaw.sites import check_once
+
+# follows the progress over a list: what tqdm.tqdm does
+Track = Callable[[Sequence[Any]], Iterable[Any]]
+
+
+def compare(
+    data: Dataset,
+    clients: Ints,
+    n_clusters: int | str,
+    *,
+    methods: Sequence[str] | None = None,
+    params: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    track: Track = iter,
+) -> list[Row]:
+    """Fit several methods on the same data; return one row for each.
+
+    Parameters
+    ----------
+    n_clusters : number of clusters, or "auto" for methods that find it.
+    methods : names of methods; None is all that support this number of clusters.
+    params : parameters; each goes to all methods that have it.
+    track : wraps the list of methods to show progress, such as ``tqdm.tqdm``.
+
+    Returns
+    -------
+    rows : with `ratio`, the objective relative to the best one.
+    """
+    chosen = params_by_method(methods or supporting(n_clusters), params or {}, n_clusters)
+    rows: list[Row] = []
+    for name, own in track(list(chosen.items())):
+        numbers = fit_and_measure(make(name, n_clusters, seed, **own), data, clients)
+        rows.append({"method": name, "params": own, "seed": seed, **numbers, **provenance()})
+    best = min(row["inertia"] for row in rows)
+    return [{**row, "ratio": row["inertia"] / best if best else 1.0} for row in rows]
+
+
+def supporting(n_clusters: int | str) -> list[str]:
+    """Return the methods that support this number of clusters; "auto" is only for some."""
+    rules = {name: entry.cls.rules["n_clusters"] for name, entry in CLUSTERERS.items()}
+    return [name for name, rule in rules.items() if rule.accepts(n_clusters)]
+
+
+def params_by_method(
+    names: Sequence[str], params: Mapping[str, Any], n_clusters: int | str
+) -> dict[str, dict[str, Any]]:
+    """Give every method the parameters that it has, and check them.
+
+    Raises
+    ------
+    ParameterError
+        If none of the methods has one of the parameters, or a value is not allowed.
+    """
+    chosen = {
+        name: {p: v for p, v in params.items() if p in CLUSTERERS[name].own_parameters}
+        for name in dict.fromkeys(names)
+        if name in CLUSTERERS
+    }
+    unknown = {p: v for p, v in params.items() if not any(p in own for own in chosen.values())}
+    if unknown and len(chosen) > 1:
+        raise ParameterError(
+            f"None of {', '.join(chosen)} has a parameter {', '.join(map(repr, unknown))}. "
+            "`fedjigsaw methods` lists the parameters of each method."
+        )
+    for name in names:
+        make(name, n_clusters, 0, **chosen.get(name, {}), **unknown).check()
+    return chosen
+
+
+def pool_files(
+    files: Sequence[Path],
+    columns: Sequence[str] | None = None,
+    *,
+    label: str | None = None,
+    scale: bool = False,
+    drop_missing: bool = False,
+) -> tuple[Dataset, Ints]:
+    """Read the files of several sites into one data set; return it with the client of each row.
+
+    Parameters
+    ----------
+    files : one CSV, Parquet, NPY or NPZ file per site.
+    columns : columns to use; None is all columns of the first file, without `label`.
+    label : a column with true classes.
+    scale : whether to give every column mean 0 and standard deviation 1.
+    drop_missing : whether to leave out rows with missing values, which are an error otherwise.
+    """
+    names = _short_names(files)
+    rows, classes, owners = [], [], []
+    options: dict[str, Any] = {"id_column": label, "drop_missing": drop_missing}
+    if columns is None:
+        columns = [name for name in open_table(files[0], **options).columns if name != label]
+    for owner, path in enumerate(files):
+        for batch in open_table(path, columns=columns, **options).batches():
+            rows.append(batch.rows)
+            owners.append(np.full(len(batch.rows), owner))
+            if batch.ids is not None:
+                classes.append(np.asarray(batch.ids)[batch.kept].astype(str))
+    X = np.concatenate(rows)
+    if scale:
+        spread = X.std(axis=0)
+        X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    y = np.unique(np.concatenate(classes), return_inverse=True)[1] if classes else np.zeros(len(X))
+    name = ", ".join(names[:3]) + ", ..." * (len(files) > 3)
+    return Dataset(X, y.astype(np.int64), None, name), np.concatenate(owners)
+
+
+def without_classes(rows: Iterable[Row]) -> list[Row]:
+    """Drop the numbers that need true classes."""
+    known = ("purity", "nmi", "ari")
+    return [{name: v for name, v in row.items() if name not in known} for row in rows]
+
+
+def _short_names(files: Sequence[Path]) -> list[str]:
+    """Name each file, with as many folders before its name as it takes to tell them apart."""
+    check_once(files)
+    paths = [path.resolve() for path in files]
+    n_parts = 1
+    while len({path.parts[-n_parts:] for path in paths}) < len(paths):
+        n_parts += 1
+    return [str(Path(*path.parts[-n_parts:])) for path in paths]

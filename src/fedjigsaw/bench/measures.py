@@ -1,0 +1,117 @@
+"""What is measured about a fitted method, and its mean over seeds."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedjigsaw import metrics
+from fedjigsaw._typing import Ints
+from fedjigsaw.base import FederatedClusterer
+from fedjigsaw.datasets import Dataset
+from fedjigsaw.kernels.kmeans import cluster_means, nearest_centers
+from fedjigsaw.kernels.matching import pairwise_distances
+from fedjigsaw.methods._support import k_curve_of
+
+MEASURED = (
+    "n_found", "l2", "mse", "purity", "nmi", "ari", "inertia", "ratio", "bytes_per_client",
+    "seconds",
+)  # fmt: skip
+
+
+def standard_measures(method: FederatedClusterer, data: Dataset, n_clients: int) -> dict[str, Any]:
+    """Measure a fitted method; `l2` and `mse` only where the true centers are known."""
+    whole = len(method.labels_) == len(data.X)
+    labels = method.labels_ if whole else method.predict(data.X)
+    numbers: dict[str, Any] = {"n_found": method.n_clusters_}
+    if data.centers is not None:
+        numbers["l2"] = metrics.center_l2(method.cluster_centers_, data.centers)
+        numbers["mse"] = metrics.center_mse(method.cluster_centers_, data.centers)
+    numbers["purity"] = metrics.purity(labels, data.y)
+    numbers["nmi"] = metrics.nmi(labels, data.y)
+    numbers["ari"] = metrics.ari(labels, data.y)
+    numbers["inertia"] = method.inertia_
+    sent = data.X.nbytes if method.pools_data else method.transcript_.bytes_up
+    numbers["bytes_per_client"] = sent / n_clients
+    return numbers
+
+
+def mean_and_std(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
+    """Return mean and standard deviation of every measured number, over rows of several seeds."""
+    measured = [name for name in MEASURED if all(name in row for row in rows)]
+    columns = {name: [row[name] for row in rows] for name in measured}
+    return {name: (float(np.mean(v)), float(np.std(v))) for name, v in columns.items()}
+
+
+# ------------------------------------------------------------------- measures of single studies
+
+
+def _label_rules(method: FederatedClusterer, data: Dataset, clients: Ints) -> dict[str, Any]:
+    """Purity and NMI by the nearest center, and by each client's own centers."""
+    if method.pools_data:
+        return {}
+    rules = {"nearest": method.predict(data.X), "local": method.predict(data.X, clients=clients)}
+    return {
+        f"{number.__name__}_{rule}": number(labels, data.y)
+        for rule, labels in rules.items()
+        for number in (metrics.purity, metrics.nmi)
+    }
+
+
+def _after_lloyd(method: FederatedClusterer, data: Dataset, clients: Ints) -> dict[str, Any]:
+    """Purity and NMI after one step of Lloyd's algorithm on all rows."""
+    means = cluster_means(data.X, method.predict(data.X))
+    labels, _ = nearest_centers(data.X, means)
+    return {
+        "purity_lloyd": metrics.purity(labels, data.y),
+        "nmi_lloyd": metrics.nmi(labels, data.y),
+    }
+
+
+def _sigma(method: FederatedClusterer, data: Dataset, clients: Ints) -> dict[str, Any]:
+    r"""The paper's :math:`\sigma_i = \|c_i - \theta_s\| / r_s` of every received center.
+
+    :math:`\theta_s` is the true center nearest to :math:`c_i`, and :math:`r_s` the largest radius
+    among the received centers nearest to :math:`\theta_s`: the one that the server groups by.
+    """
+    centers = np.concatenate([summary.centers for summary in method.summaries_])
+    radii = np.concatenate([summary.radii for summary in method.summaries_])
+    assert data.centers is not None
+    distances = pairwise_distances(centers, data.centers)
+    nearest = distances.argmin(axis=1)
+    largest = np.zeros(len(data.centers))
+    np.maximum.at(largest, nearest, radii)
+    sigma = distances.min(axis=1) / largest[nearest]
+    return {"sigma": sigma.round(4).tolist(), "true_center": nearest.tolist()}
+
+
+def _centers(method: FederatedClusterer, data: Dataset, clients: Ints) -> dict[str, Any]:
+    """The recovered centers, for a picture."""
+    return {"centers": method.cluster_centers_.round(0).tolist()}
+
+
+def _truth(method: FederatedClusterer, data: Dataset, clients: Ints) -> dict[str, Any]:
+    """True centers, and the number of rows in each cell of a 40 x 40 grid over the data."""
+    assert data.centers is not None
+    counts, *edges = np.histogram2d(data.X[:, 0], data.X[:, 1], bins=40)
+    window = [[float(edge[0]), float(edge[-1])] for edge in edges]
+    density = counts.astype(int).tolist()
+    return {"true_centers": data.centers.tolist(), "window": window, "density": density}
+
+
+def _k_curve(method: FederatedClusterer, data: Dataset, clients: Ints) -> dict[str, Any]:
+    """Every k that was considered, its index (None for one cluster) and its objective."""
+    curve = k_curve_of(method.model_)
+    assert curve is not None
+    index = [None if not np.isfinite(value) else float(value) for value in curve["index"]]
+    return {"k": curve["k"].tolist(), "index": index, "objective": curve["objective"].tolist()}
+
+
+MEASURES: dict[str, Callable[[FederatedClusterer, Dataset, Ints], dict[str, Any]]] = {
+    "label_rules": _label_rules,
+    "after_lloyd": _after_lloyd,
+    "sigma": _sigma,
+    "centers": _centers,
+    "truth": _truth,
+    "k_curve": _k_curve,
+}

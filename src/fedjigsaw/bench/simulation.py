@@ -1,0 +1,101 @@
+"""Simulate a federation: split a named data set among clients, cluster it, measure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fedjigsaw import datasets, partition
+from fedjigsaw._typing import Ints
+from fedjigsaw.base import FederatedClusterer
+from fedjigsaw.bench.cells import Cell, run_cell, split_rows
+from fedjigsaw.bench.comparison import Track, params_by_method, supporting
+from fedjigsaw.io.rows import Row
+from fedjigsaw.methods import CLUSTERERS, DEFAULT
+
+
+def simulate(
+    dataset: str = "gaussian-grid",
+    n_clients: int = 10,
+    split: str = "dirichlet",
+    *,
+    alpha: float = 0.3,
+    min_size: int | None = None,
+    shards: int = 2,
+    methods: Sequence[str] | None = None,
+    n_clusters: int | str | None = None,
+    params: Mapping[str, Any] | None = None,
+    runs: int = 10,
+    seed: int = 0,
+    track: Track = iter,
+) -> list[Row]:
+    """Run several methods on a named data set, with several seeds; return one row for each run.
+
+    Parameters
+    ----------
+    split : {"iid", "dirichlet", "shards"}
+    alpha, min_size : options of "dirichlet"; see :func:`smallest_client` for None.
+    shards : option of "shards": how many each client gets.
+    methods : names of methods; None is all that support this number of clusters.
+    n_clusters : number of clusters; None is the true one, "auto" lets the method find it.
+    params : parameters; each goes to all methods that have it.
+    runs, seed : run r has the seed ``seed + r``, for the split and for everything else.
+    track : wraps the list of cells to show progress, such as ``tqdm.tqdm``.
+    """
+    data = datasets.load(dataset)
+    k = n_clusters or data.n_clusters
+    if min_size is None:
+        min_size = smallest_client(data, n_clients, k)
+    chosen = params_by_method(methods or supporting(k), params or {}, k)
+    cells = [
+        Cell(dataset, name, k, seed + r, n_clients, split, alpha, min_size, shards, own)
+        for name, own in chosen.items()
+        for r in range(runs)
+    ]
+    return [run_cell(cell, data)[1] for cell in track(cells)]
+
+
+def smallest_client(data: datasets.Dataset, n_clients: int, n_clusters: int | str = "auto") -> int:
+    """Return the default of a Dirichlet split's `min_size`.
+
+    It is k, as in the paper's splits, but at most a tenth of the rows of an average client: a split
+    that meets it is then easy to draw.
+    """
+    k = data.n_clusters if isinstance(n_clusters, str) else n_clusters
+    return min(k, len(data.X) // (10 * n_clients))
+
+
+def deal_dataset(
+    dataset: str, n_clients: int = 10, *, alpha: float = 0.3, seed: int = 0
+) -> tuple[datasets.Dataset, Ints]:
+    """Load a named data set and split it by Dirichlet(alpha); return it with the client ids."""
+    data = datasets.load(dataset)
+    least = smallest_client(data, n_clients)
+    ids = partition.dirichlet(data.y, n_clients, alpha=alpha, rng=seed, min_size=least)
+    return data, ids
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Every method fitted on the same ten clients.
+
+    Parameters
+    ----------
+    clients : client id of each row of `data`.
+    fitted : methods by name.
+    rows : what was measured, one row for each method.
+    """
+
+    data: datasets.Dataset
+    clients: Ints
+    fitted: Mapping[str, FederatedClusterer]
+    rows: Sequence[Row]
+
+
+def run_demo(seed: int = 0, *, track: Track = iter) -> Demo:
+    """Run all methods on 15 Gaussians in the plane, 5000 rows split by Dirichlet(0.3)."""
+    data = datasets.load("gaussian-grid")
+    k = data.n_clusters
+    cell = Cell(data.name, DEFAULT, k, seed, 10, "dirichlet", alpha=0.3, min_size=k)
+    made = {name: run_cell(replace(cell, method=name), data) for name in track(list(CLUSTERERS))}
+    fitted = {name: method for name, (method, _) in made.items()}
+    return Demo(data, split_rows(data.y, cell), fitted, [row for _, row in made.values()])

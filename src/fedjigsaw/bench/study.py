@@ -1,0 +1,86 @@
+"""A study: the cells of one table or figure, and the tasks that compute its rows."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from fedjigsaw.bench.cells import BACKENDS, Cell
+from fedjigsaw.bench.measures import MEASURES
+
+# measured number -> mean, and standard deviation if there is one
+Published = Mapping[str, tuple[float, float | None]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One cell of a table: what to run for each seed, and what the paper published for it."""
+
+    name: str
+    cell: Cell
+    published: Published = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Study:
+    """One table or figure.
+
+    Parameters
+    ----------
+    name : its name on the command line, and of its file of rows.
+    about : one line about it.
+    numbers : measured numbers that its tables show; none if it has no table of its own.
+    layout : what the parts of its cells' names, split at "/", are: "table", "column" or "line".
+    corner : head of the first column.
+    runs : number of seeds; as many as in the paper, where it is in the paper.
+    first_seed : first seed, if it continues another study.
+    extra : further measures in its rows, of :data:`fedjigsaw.bench.measures.MEASURES`.
+    backend : name of the k-means backend; None is the default of the machine.
+    """
+
+    name: str
+    about: str
+    plans: tuple[Plan, ...]
+    numbers: tuple[str, ...] = ("l2",)
+    layout: tuple[str, ...] = ("table", "column", "line")
+    corner: str = "method"
+    runs: int = 10
+    first_seed: int = 0
+    extra: tuple[str, ...] = ()
+    backend: str | None = None
+
+    def __post_init__(self) -> None:
+        assert all(name in MEASURES for name in self.extra)
+        assert self.backend is None or self.backend in BACKENDS
+
+
+@dataclass(frozen=True)
+class Task:
+    """One cell with one seed: what a worker computes into one row."""
+
+    study: str
+    name: str
+    cell: Cell
+    extra: tuple[str, ...] = ()
+    backend: str | None = None
+
+    @property
+    def key(self) -> str:
+        """Study, cell and seed: identifies the task and its row."""
+        return f"{self.study}/{self.name}/{self.cell.seed}"
+
+    def made(self, row: Mapping[str, Any]) -> bool:
+        """Tell whether a row with this task's key was computed from this very cell."""
+        wanted = json.dumps(self.cell.as_row(), sort_keys=True)
+        found = {f.name: row[f.name] for f in fields(Cell) if f.name in row}
+        same_backend = self.backend is None or row.get("backend") == self.backend
+        return same_backend and json.dumps(found, sort_keys=True) == wanted
+
+
+def tasks_of(study: Study, runs: int | None = None) -> list[Task]:
+    """Return all tasks of a study, seed by seed: an interrupted run has complete tables first."""
+    return [
+        Task(study.name, plan.name, replace(plan.cell, seed=seed), study.extra, study.backend)
+        for seed in range(study.first_seed, runs or study.runs)
+        for plan in study.plans
+    ]
