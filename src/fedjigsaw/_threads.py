@@ -1,19 +1,29 @@
-"""How many threads libraries may use: one, while clients compute."""
+"""Limit the threads that numerical libraries use: one per client."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
+_initializers: list[Callable[[], object]] = []
+
 
 @cache
 def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()  # a scan of all that is loaded: once is enough
+    return ThreadpoolController()  # scanning the loaded libraries is slow: once is enough
 
 
-def find_libraries_again() -> None:
-    """To be called by whoever has loaded a library with threads of its own, such as torch."""
+def register_library(initialize: Callable[[], object]) -> None:
+    """Register a library with threads of its own that has just been loaded, such as torch.
+
+    Parameters
+    ----------
+    initialize : callable
+        Called in each thread before its limit is set. torch sets the number of OpenMP threads when
+        a thread first uses it, which would undo a limit that was set before.
+    """
+    _initializers.append(initialize)
     _libraries.cache_clear()
 
 
@@ -21,20 +31,26 @@ def find_libraries_again() -> None:
 def one_thread() -> Iterator[None]:
     """Compute on one thread.
 
-    Clients run side by side, so more threads each would only fight for the cores; and sums over
-    threads add up in another order, so only one thread gives the same bits in every engine.
+    Clients run side by side, so more threads would only compete for the cores. And sums over
+    several threads add up in another order: only one thread gives the same bits in every engine.
     """
+    _initialize()
     with _libraries().limit(limits=1):
         yield
 
 
 @contextmanager
 def one_thread_inside() -> Iterator[None]:
-    """The same in a thread that was started inside of :func:`one_thread`.
+    """Compute on one thread, in a thread that was started inside :func:`one_thread`.
 
-    OpenMP has a number for each thread, a new thread's is the usual one. The libraries for products
-    of matrices have one for the process, which only whoever set it may give back: were each thread
-    to do that, the first one to end would take the limit from the others.
+    OpenMP limits are per thread and not inherited by new threads. BLAS limits are process-wide, so
+    only the thread that set them may restore them.
     """
+    _initialize()
     with _libraries().select(user_api="openmp").limit(limits=1):
         yield
+
+
+def _initialize() -> None:
+    for initialize in _initializers:
+        initialize()

@@ -6,11 +6,11 @@ Requires torch: ``pip install 'fedjigsaw[deep]'``. ``import fedjigsaw`` does not
 from fedjigsaw.errors import ExtraError, requires_extra
 
 try:
-    import torch  # noqa: F401
+    import torch
 except ImportError as error:
     raise ExtraError(requires_extra("fedjigsaw.deep", "torch", "deep")) from error
 
-from fedjigsaw._threads import find_libraries_again
+from fedjigsaw._threads import register_library
 from fedjigsaw.deep.augment import Augmentation
 from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
 from fedjigsaw.deep.execution import Execution, check_device
@@ -19,7 +19,7 @@ from fedjigsaw.deep.objective import Objective
 from fedjigsaw.deep.schedule import Schedule
 from fedjigsaw.deep.state import State
 
-find_libraries_again()  # torch comes with its own
+register_library(torch.get_num_threads)
 
 __all__ = [
     "Augmentation",
