@@ -84,6 +84,16 @@ class FederatedClusterer(
     assign: str = "nearest"
     # the fields of a summary, besides its centers, that `aggregate` needs: no others are sent
     sends: ClassVar[tuple[str, ...]] = ()
+    # the parameters that each client may choose for itself; on all others they must agree
+    client_parameters: ClassVar[tuple[str, ...]] = (
+        "n_clusters",
+        "n_local_clusters",
+        "n_init",
+        "max_iter",
+        "tol",
+        "assign",
+        "random_state",
+    )
     # True where raw rows leave the clients: a benchmark, not a federation
     pools_data: ClassVar[bool] = False
     # where k-means runs: not a parameter of the method, and not copied by `clone`; None is

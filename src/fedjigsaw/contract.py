@@ -36,6 +36,14 @@ class FederatedMethod(Protocol):
         """Fields of a summary, besides its centers, that the server needs. No others are sent."""
 
     @property
+    def client_parameters(self) -> tuple[str, ...]:
+        """Parameters that each client may choose for itself.
+
+        They change how hard a client searches, not what its summary means. Summaries can be
+        aggregated only if all other parameters agree.
+        """
+
+    @property
     def total_rounds(self) -> int:
         """Number of rounds: how often the server asks every client."""
 

@@ -22,6 +22,7 @@ def test_the_contract_has_the_members_that_engines_files_and_flower_use():
         "check",
         "check_answer",
         "check_federated",
+        "client_parameters",
         "configuration",
         "data_kind",
         "from_settings",

@@ -99,6 +99,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
     method: ClassVar[str] = "deepfeca"
     data_kind: ClassVar[str] = "images"
     pools_data: ClassVar[bool] = False
+    client_parameters: ClassVar[tuple[str, ...]] = ()
 
     model_: Model
     transcript_: Transcript

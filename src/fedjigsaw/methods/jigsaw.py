@@ -110,6 +110,11 @@ class Jigsaw(FederatedClusterer):
 
     method: ClassVar[str] = "jigsaw"
     sends: ClassVar[tuple[str, ...]] = ("counts", "sse")
+    client_parameters: ClassVar[tuple[str, ...]] = (
+        *FederatedClusterer.client_parameters,
+        "detail",
+        "patience",
+    )
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_clusters": integer(1, or_word="auto"),
         "n_local_clusters": integer(1, or_none=True),

@@ -7,6 +7,7 @@ from typing import Any
 
 from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.methods import METHODS
 
 
 def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
@@ -83,9 +84,8 @@ def scaler_name(file: SummaryFile | ModelFile) -> str | None:
 
 
 def _shared(file: SummaryFile) -> dict[str, Any]:
-    """Parameters that all sites must agree on; how hard each searches is its own affair."""
-    own = {"n_clusters", "n_local_clusters", "detail", "n_init", "max_iter", "tol", "patience"}
-    own |= {"assign", "random_state"}
+    """Return the parameters that all sites must agree on."""
+    own = METHODS[file.method].cls.client_parameters if file.method in METHODS else ()
     return {name: value for name, value in file.params.items() if name not in own}
 
 
