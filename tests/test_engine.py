@@ -1,10 +1,4 @@
 import importlib.util
-import warnings
-from concurrent.futures import CancelledError
-from contextlib import suppress
-from functools import partial
-from threading import Event, Thread, get_ident
-from time import sleep
 
 import numpy as np
 import pytest
@@ -12,7 +6,7 @@ from threadpoolctl import threadpool_info
 
 from doubles import CountsThreads, DiesOnNegative, FailsOnNegative, ShuffledEngine, TwiceEngine
 from fedjigsaw import Client, FeCA, KFed, ProcessEngine, SerialEngine, run_rounds
-from fedjigsaw.engine import WORKER_DIED, ThreadEngine
+from fedjigsaw.engine import WORKER_DIED
 from fedjigsaw.errors import ExtraError, MessageError, ParameterError, QuorumError
 from fedjigsaw.messages import Broadcast, Failure, Model, Summary
 
@@ -21,7 +15,6 @@ def clients(method, **shards):
     return [Client(name, np.asarray(rows, dtype=float), method) for name, rows in shards.items()]
 
 
-TwoThreads = partial(ThreadEngine, n_threads=2, start=int)
 GOOD = [[0.0], [1.0], [9.0]]
 BAD = [[0.0], [-1.0], [9.0]]
 
@@ -43,7 +36,7 @@ class TestClient:
         for other in (answer("b", 0, 0), answer("a", 1, 0), answer("a", 0, 1)):
             assert other.centers.tobytes() != base
 
-    @pytest.mark.parametrize("engine", [SerialEngine, ProcessEngine, TwoThreads])
+    @pytest.mark.parametrize("engine", [SerialEngine, ProcessEngine])
     def test_computes_on_one_thread(self, engine):
         with engine(clients(CountsThreads(2), a=GOOD, b=GOOD)) as running:
             for summary in running.gather(Broadcast(0, 0)):
@@ -57,7 +50,7 @@ class TestEnginesAgree:
         data, ids = grid
         fits = [
             FeCA(15, random_state=5).fit(data.X, clients=ids, engine=engine)
-            for engine in (SerialEngine, ProcessEngine, TwoThreads, ShuffledEngine)
+            for engine in (SerialEngine, ProcessEngine, ShuffledEngine)
         ]
         for other in fits[1:]:
             assert other.model_ == fits[0].model_
@@ -80,88 +73,6 @@ class TestEnginesAgree:
             assert engine._pool is pool
         assert engine._pool is None
 
-    def test_a_client_stays_on_its_thread(self):
-        """The largest alone, the three others together; in every round the same."""
-
-        class WhereAmI(FeCA):
-            def summarize(self, X, broadcast, rng):
-                seen.append((broadcast.round, len(X), get_ident()))
-                return super().summarize(X, broadcast, rng)
-
-        seen, started = [], []
-        sizes = {"a": 3, "b": 12, "c": 4, "d": 4}
-        people = clients(WhereAmI(2), **{n: np.arange(2.0 * s)[:, None] for n, s in sizes.items()})
-        with ThreadEngine(people, n_threads=2, start=lambda: started.append(get_ident())) as engine:
-            for number in range(3):
-                replies = engine.gather(Broadcast(number, 0))
-                assert [reply.client for reply in replies] == list("abcd")
-        places = {(rows, thread) for _, rows, thread in seen}
-        assert len(seen) == 12
-        assert len(places) == 3  # sizes 6 and 24, and 8 twice
-        by_thread = {t: sorted(r for r, own in places if own == t) for t in set(started)}
-        assert sorted(by_thread.values()) == [[6, 8], [24]]
-
-    def test_one_thread_until_the_last_is_done(self):
-        """The first thread to end must not give libraries their threads back."""
-        first_is_in, second_is_in, first_is_done = Event(), Event(), Event()
-
-        class Looks(CountsThreads):
-            def summarize(self, X, broadcast, rng):
-                if len(X) == 3:
-                    first_is_in.set()
-                    assert second_is_in.wait(60)
-                else:
-                    second_is_in.set()
-                    assert first_is_done.wait(60)
-                return super().summarize(X, broadcast, rng)
-
-        people = clients(Looks(2), a=GOOD, b=[*GOOD, [5.0]])
-        with TwoThreads(people) as engine:
-            first, second = (engine._threads[place] for place in engine._places)
-            second.submit(first_is_in.wait, 60)
-            replies = []
-            asked = Thread(target=lambda: replies.extend(engine.gather(Broadcast(0, 0))))
-            asked.start()
-            assert second_is_in.wait(60)
-            first.submit(first_is_done.set)  # it comes after the first client's answer
-            asked.join()
-        assert set(replies[1].tensors["threads"].tolist()) == {1}
-
-    def test_warnings_are_as_before(self, grid):
-        data, ids = grid
-        before = list(warnings.filters)
-        for _ in range(5):
-            FeCA(15, random_state=5).fit(data.X, clients=ids, engine=TwoThreads)
-        assert warnings.filters == before
-
-    def test_what_has_not_begun_is_not_begun_after_an_end(self):
-        seen = []
-
-        class Slow(FeCA):
-            def summarize(self, X, broadcast, rng):
-                seen.append(len(X))
-                sleep(1)
-                return super().summarize(X, broadcast, rng)
-
-        people = clients(Slow(2), **{str(i): GOOD for i in range(8)})
-
-        def ask():
-            with suppress(CancelledError):
-                engine.gather(Broadcast(0, 0))
-
-        with TwoThreads(people) as engine:
-            Thread(target=ask).start()
-            while len(seen) < 2:
-                sleep(0.01)
-        assert len(seen) == 2
-
-    def test_a_thread_that_cannot_start(self):
-        def fail():
-            raise MemoryError("no room")
-
-        with pytest.raises(MemoryError, match="no room"):
-            ThreadEngine(clients(FeCA(2), a=GOOD), n_threads=1, start=fail).__enter__()
-
     def test_a_new_client_changes_nothing_for_the_others(self, grid):
         data, ids = grid
         method = FeCA(15)
@@ -172,7 +83,7 @@ class TestEnginesAgree:
 
 
 class TestFailures:
-    @pytest.mark.parametrize("engine", [SerialEngine, ProcessEngine, TwoThreads])
+    @pytest.mark.parametrize("engine", [SerialEngine, ProcessEngine])
     def test_run_goes_on_with_enough_clients(self, engine):
         method = FailsOnNegative(2, random_state=0)
         people = clients(method, a=GOOD, b=BAD, c=GOOD)
@@ -273,8 +184,6 @@ class TestFailures:
     def test_bad_n_jobs(self):
         with pytest.raises(ParameterError, match="n_jobs of ProcessEngine"):
             ProcessEngine([], n_jobs=0)
-        with pytest.raises(ParameterError, match="n_threads of ThreadEngine"):
-            ThreadEngine([], n_threads=0, start=int)
 
 
 class Counter:

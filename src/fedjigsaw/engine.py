@@ -9,8 +9,8 @@ all clients on one machine; a real federation does the same over a network
 import logging
 import os
 import warnings
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -105,7 +105,7 @@ class SerialEngine:
         self.clients = clients
 
     def gather(self, broadcast: Broadcast) -> list[Reply]:
-        return [_reply(client, broadcast) for client in self.clients]
+        return [ask(client, broadcast) for client in self.clients]
 
     def __enter__(self) -> Self:
         return self
@@ -178,54 +178,6 @@ class ProcessEngine:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
-
-
-class ThreadEngine:
-    """Clients spread over threads of this process, each always on the same one.
-
-    For methods that leave their work to a GPU and wait for it (Python itself runs one thread at a
-    time), and that keep for each thread what they would otherwise have to make anew.
-
-    Parameters
-    ----------
-    n_threads : number of threads; clients that are fewer get one each.
-    start : called first in every thread.
-    """
-
-    def __init__(
-        self, clients: Sequence[Client], *, n_threads: int, start: Callable[[], None]
-    ) -> None:
-        integer(1).check("n_threads", "ThreadEngine", n_threads)
-        self.clients = clients
-        self.n_threads = min(n_threads, max(1, len(clients)))
-        self._start = start
-        self._threads: list[ThreadPoolExecutor] = []
-        # the largest first, each to the thread that has least to do so far
-        load = [0] * self.n_threads
-        self._places = [0] * len(clients)
-        for i in sorted(range(len(clients)), key=lambda i: -len(clients[i].data)):
-            self._places[i] = load.index(min(load))
-            load[self._places[i]] += len(clients[i].data)
-
-    def gather(self, broadcast: Broadcast) -> list[Reply]:
-        with one_thread():  # and so until the last of them is done, not the first
-            running = [
-                self._threads[place].submit(_reply, client, broadcast)
-                for place, client in zip(self._places, self.clients, strict=True)
-            ]
-            return [reply.result() for reply in running]
-
-    def __enter__(self) -> Self:
-        self._threads = [ThreadPoolExecutor(1) for _ in range(self.n_threads)]
-        for thread in self._threads:
-            thread.submit(self._start).result()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for thread in self._threads:  # nobody begins anything more, while others are waited for
-            thread.shutdown(wait=False, cancel_futures=True)
-        for thread in self._threads:
-            thread.shutdown()
 
 
 class Outcome(NamedTuple):
@@ -337,7 +289,8 @@ def _quorum(replies: Sequence[Reply], min_clients: int | None) -> list[Summary]:
     return summaries
 
 
-def _reply(client: Client, broadcast: Broadcast) -> Reply:
+def ask(client: Client, broadcast: Broadcast) -> Reply:
+    """Ask one client in this thread. Return its summary, or a failure if it raised an error."""
     try:
         return client.answer(broadcast)
     except Exception as error:
@@ -347,7 +300,7 @@ def _reply(client: Client, broadcast: Broadcast) -> Reply:
 
 def _replies(clients: Sequence[Client], broadcast: Broadcast) -> list[Reply]:
     """Run clients in a worker process."""
-    return [_without_cause(_reply(client, broadcast)) for client in clients]
+    return [_without_cause(ask(client, broadcast)) for client in clients]
 
 
 def _without_cause(reply: Reply) -> Reply:

@@ -217,7 +217,7 @@ def test_images_without_labels(run, data, tmp_path):
     [
         (["-s", "x=1"], "DeepFeCA has no setting 'x'. It has: n_clusters, "),
         (["-s", "temperature=0"], "temperature of DeepFeCA must be"),
-        (["-p", "x=1"], "parameters of FeCA must be among"),
+        (["-p", "x=1"], "FeCA has no parameter .x.; it has"),
         (["--method", "x"], "clusterer of DeepFeCA must be one of feca"),
         (["--data", "/nowhere"], "images of /nowhere must be a folder"),
         (["-s", "n_rounds=1"], "--set of deep train must be .*use --rounds; got n_rounds"),

@@ -35,7 +35,7 @@ def test_a_guard_that_merged_centers_is_told_of():
     packed = heads.pack(two())
     tensors = {**packed.tensors, "head": np.array([0, 1])}
     broken = Summary(9, packed.centers, tensors=tensors, client="a")
-    with pytest.raises(MessageError, match="heads of client 'a'.*min_cluster_size of DeepFeCA"):
+    with pytest.raises(MessageError, match="Client 'a' must say .*min_cluster_size of DeepFeCA"):
         heads.unpack(broken, 2)
 
 

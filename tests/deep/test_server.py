@@ -68,23 +68,36 @@ def test_statistics_come_alone():
             server.check_weights(wrong, MODEL, statistics_only=True)
 
 
+GOOD_REPORT = {
+    "report.loss": np.array(1.0),
+    "report.sizes": np.array([1, 2]),
+    "report.mean_projection": np.array([0.5]),
+}
+
+
 @pytest.mark.parametrize(
-    "tensors",
+    "change",
     [
-        {},
-        {"report.loss": np.array(1.0)},
-        {"report.loss": np.array([1.0]), "report.sizes": np.array([1, 2])},
-        {"report.loss": np.array(np.inf), "report.sizes": np.array([1, 2])},
-        {"report.loss": np.array(1.0), "report.sizes": np.array([1])},
-        {"report.loss": np.array(1.0), "report.sizes": np.array([1, -2])},
-        {"report.loss": np.array(1.0), "report.sizes": np.array([1.0, 2.0])},
+        {"report.loss": None},
+        {"report.sizes": None},
+        {"report.mean_projection": None},
+        {"report.loss": np.array([1.0])},
+        {"report.loss": np.array(np.inf)},
+        {"report.sizes": np.array([1])},
+        {"report.sizes": np.array([1, -2])},
+        {"report.sizes": np.array([1.0, 2.0])},
+        {"report.mean_projection": np.array([0.5, 0.5])},
+        {"report.mean_projection": np.array([np.nan])},
     ],
+    ids=str,
 )
-def test_a_report_that_is_none(tensors):
-    good = {"report.loss": np.array(1.0), "report.sizes": np.array([1, 2])}
-    server.check_report(Summary(3, [[0.0]], tensors=good), 2)
-    with pytest.raises(MessageError, match="Client 'a' must report"):
-        server.check_report(Summary(3, [[0.0]], tensors=tensors, client="a"), 2)
+def test_a_report_that_is_not_in_order(change):
+    model = Model([[0.0], [1.0]])
+    server.check_report(Summary(3, np.zeros((0, 1)), tensors=GOOD_REPORT), model)
+    tensors = {n: a for n, a in {**GOOD_REPORT, **change}.items() if a is not None}
+    tensors["report.more"] = np.zeros(1)  # a summary without centers must carry something
+    with pytest.raises(MessageError, match="Client 'a' (must report|reported)"):
+        server.check_report(Summary(3, np.zeros((0, 1)), tensors=tensors, client="a"), model)
 
 
 def test_statistics_are_those_of_all_images():
@@ -152,9 +165,15 @@ def test_fill_up_replaces_centers_that_coincide():
 def test_report():
     parts = [
         Summary(
-            n, [center], tensors={"report.loss": np.array(loss), "report.sizes": np.array(sizes)}
+            n,
+            np.zeros((0, 2)),
+            tensors={
+                "report.loss": np.array(loss),
+                "report.sizes": np.array(sizes),
+                "report.mean_projection": np.array(mean),
+            },
         )
-        for n, center, loss, sizes in ((1, [1.0, 0.0], 2.0, [1, 0]), (3, [1.0, 0.0], 6.0, [1, 2]))
+        for n, mean, loss, sizes in ((1, [1.0, 0.0], 2.0, [1, 0]), (3, [1.0, 0.0], 6.0, [1, 2]))
     ]
     found = server.report(parts)
     assert float(found["report.loss"]) == 5.0

@@ -44,7 +44,7 @@ def calibrate(trainer: Trainer, images: Tensor, model: Model, rng: np.random.Gen
     trainer.calibrate(images, int(rng.integers(2**31)))
     arrays = trainer.weights.save()
     tensors = {f"weights.{name}": arrays[name] for name in trainer.weights.statistics}
-    return _message(np.zeros((1, trainer.network.n_projections)), 0.0, len(images), tensors)
+    return _message(trainer.network.n_projections, len(images), tensors)
 
 
 def cluster(
@@ -104,9 +104,9 @@ def train(
     tensors = {f"weights.{name}": array for name, array in trainer.weights.save().items()}
     tensors["report.loss"] = np.array(loss)
     tensors["report.sizes"] = sizes.cpu().numpy()
-    mean = z.double().mean(dim=0, keepdim=True)  # shows the server whether projections collapsed
-    sse = float((z.double() - mean).square().sum())
-    return _message(mean.cpu().numpy(), sse, len(images), tensors)
+    # shows the server whether projections collapsed
+    tensors["report.mean_projection"] = z.double().mean(dim=0).cpu().numpy()
+    return _message(trainer.network.n_projections, len(images), tensors)
 
 
 def prototypes(method: DeepParameters, model: Model) -> list[Prototypes]:
@@ -126,15 +126,6 @@ def projecting_weights(model: Model) -> str:
     return "teacher" if has_teacher else "weights"
 
 
-def _message(
-    center: np.ndarray, sse: float, n_samples: int, tensors: Mapping[str, np.ndarray]
-) -> Summary:
-    """Make a summary that carries tensors; its one center stands for all images."""
-    return Summary(
-        n_samples=n_samples,
-        centers=center,
-        radii=np.zeros(1),
-        counts=np.array([n_samples]),
-        sse=np.array([sse]),
-        tensors=tensors,
-    )
+def _message(width: int, n_samples: int, tensors: Mapping[str, np.ndarray]) -> Summary:
+    """Make a summary of tensors, without centers."""
+    return Summary(n_samples, np.zeros((0, width)), tensors=tensors)

@@ -29,12 +29,14 @@ from fedjigsaw._validation import rows_by_client
 from fedjigsaw.base import EngineFactory
 from fedjigsaw.deep import client, server
 from fedjigsaw.deep.images import check_images
+from fedjigsaw.deep.lanes import ThreadEngine, own_stream
 from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.parameters import DeepParameters
 from fedjigsaw.deep.state import State, describe
-from fedjigsaw.deep.trainer import OnDevice, Trainer, Trainers, own_stream
-from fedjigsaw.engine import Client, Engine, SerialEngine, ThreadEngine, run_rounds
+from fedjigsaw.deep.trainer import OnDevice, Trainer, Trainers
+from fedjigsaw.engine import Client, Engine, SerialEngine, run_rounds
 from fedjigsaw.errors import DataError, ParameterError, invalid
+from fedjigsaw.io.formats import MAX_BYTES
 from fedjigsaw.messages import Broadcast, Model, Round, Summary, Transcript
 
 
@@ -204,8 +206,6 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
     ) -> Model:
         """Do one communication step at the server."""
-        for summary in summaries:
-            self.check_answer(summary, broadcast)
         centers, tensors = server.aggregate(self, summaries, broadcast, rng)
         return Model(centers, method=self.method, params=self.configuration(), tensors=tensors)
 
@@ -215,7 +215,15 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
 
     def check_federated(self) -> None:
         """Raise a ParameterError if this cannot run between sites that are apart."""
+        self.check()
+        if self.pools_data:
+            raise ParameterError(f"{type(self).__name__} pools all images: it is no federation.")
         self._check_several_clients()
+        if self.model_bytes > MAX_BYTES:
+            raise ParameterError(
+                f"A message with this model has {self.model_bytes} bytes, more than the limit of "
+                f"{MAX_BYTES}. Use a smaller network, or neither ema nor server_momentum."
+            )
 
     @property
     def model_bytes(self) -> int:

@@ -1,7 +1,7 @@
-"""Several heads in one message, and at work.
+"""Several heads in one message, and computing for all of them.
 
-Centers of all heads follow one another; the tensor ``head`` tells whose each is, and tensors named
-``inner.0.*`` are those of the clusterer of head 0.
+Centers of all heads follow one another. The tensor ``head`` has the head of each center, and
+tensors named ``inner.0.*`` belong to the clusterer of head 0.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ import numpy as np
 
 from fedjigsaw._threads import one_thread, one_thread_inside
 from fedjigsaw._typing import Floats
-from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.errors import MessageError
 from fedjigsaw.messages import Broadcast, Model, Summary, Tensors
 
 OPTIONAL = ("radii", "counts", "sse")
@@ -29,7 +29,7 @@ def for_each(
     *,
     sequential: bool,
 ) -> list[T]:
-    """Do the same for all heads, each with a random stream of its own.
+    """Call a function for every head, each with its own random stream.
 
     On a CPU, heads run in parallel. On a GPU, concurrent launches from several threads were slower:
     with `sequential`, heads run one after the other, and so do the lanes that call this function.
@@ -49,13 +49,13 @@ def for_each(
 
 
 def named(tensors: Tensors, prefix: str) -> dict[str, np.ndarray]:
-    """The tensors below a prefix, without it."""
+    """Return the tensors whose names begin with a prefix and a dot, without it."""
     start = prefix + "."
     return {n.removeprefix(start): a for n, a in tensors.items() if n.startswith(start)}
 
 
 def pack(parts: Sequence[Summary]) -> Summary:
-    """The summaries of all heads as one: centers one after the other, and whose each is."""
+    """Join the summaries of all heads: their centers in order, and the head of each."""
     fields: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in OPTIONAL
@@ -68,11 +68,11 @@ def pack(parts: Sequence[Summary]) -> Summary:
 
 
 def unpack(summary: Summary, n_heads: int) -> list[Summary]:
-    """The summary of each head."""
-    heads = _heads(summary.tensors, len(summary.centers), n_heads, f"client {summary.client!r}")
+    """Split a summary into those of the heads."""
+    check(summary, n_heads)
     parts = []
     for h in range(n_heads):
-        own = heads == h
+        own = summary.tensors["head"] == h
         fields = {n: getattr(summary, n) for n in OPTIONAL}
         fields = {n: None if v is None else v[own] for n, v in fields.items()}
         tensors = named(summary.tensors, f"inner.{h}")
@@ -80,26 +80,29 @@ def unpack(summary: Summary, n_heads: int) -> list[Summary]:
     return parts
 
 
+def check(summary: Summary, n_heads: int) -> None:
+    """Raise a MessageError unless every center belongs to a head, and every head has one."""
+    owners = summary.tensors.get("head", np.zeros(0))
+    if owners.shape != (len(summary.centers),) or set(np.unique(owners)) != set(range(n_heads)):
+        raise MessageError(
+            f"Client {summary.client!r} must say for each of its {len(summary.centers)} centers to "
+            f"which of {n_heads} heads it belongs; got an array of shape {owners.shape}. "
+            f"If a guard merged centers, use min_cluster_size of DeepFeCA instead."
+        )
+
+
 def pack_models(models: Sequence[Model]) -> tuple[Floats, dict[str, np.ndarray]]:
-    """The models of all heads as one array of centers, and tensors."""
+    """Join the models of all heads into one array of centers, and tensors."""
     tensors = {"head": np.repeat(np.arange(len(models)), [len(m.centers) for m in models])}
     tensors |= {f"inner.{h}.{n}": a for h, m in enumerate(models) for n, a in m.tensors.items()}
     return np.concatenate([model.centers for model in models]), tensors
 
 
-def inner_broadcast(broadcast: Broadcast, turn: int, head: int) -> Broadcast:
-    """What the clusterer of one head is told: its own round, and its own model so far."""
-    if turn == 0 or broadcast.model is None:
-        return Broadcast(turn, broadcast.seed)
+def inner_broadcast(broadcast: Broadcast, inner_round: int, head: int) -> Broadcast:
+    """Make the broadcast for the clusterer of one head: its own round, and its model so far."""
+    if inner_round == 0 or broadcast.model is None:
+        return replace(broadcast, round=inner_round, model=None)
     own = broadcast.model.tensors["head"] == head
     tensors = named(broadcast.model.tensors, f"inner.{head}")
-    return Broadcast(turn, broadcast.seed, Model(broadcast.model.centers[own], tensors=tensors))
-
-
-def _heads(tensors: Tensors, n_centers: int, n_heads: int, owner: str) -> np.ndarray:
-    heads = tensors.get("head", np.zeros(0))
-    if heads.shape != (n_centers,) or set(np.unique(heads)) != set(range(n_heads)):
-        allowed = f"one number below {n_heads} per center, each in use"
-        advice = "If a guard merged centers, use min_cluster_size of DeepFeCA instead."
-        raise MessageError(invalid("heads", owner, allowed, f"shape {heads.shape}", advice))
-    return heads
+    model = Model(broadcast.model.centers[own], tensors=tensors)
+    return replace(broadcast, round=inner_round, model=model)

@@ -120,7 +120,7 @@ def initial_model(network: str, norm: str, seed: int) -> Model:
     made = build(network, 32, norm=norm, seed=seed % 2**63)  # any height has the same weights
     state = {n: t for n, t in made.state_dict().items() if t.is_floating_point()}
     tensors = {f"weights.{name}": tensor.numpy() for name, tensor in state.items()}
-    return Model(np.zeros((1, made.n_projections)), tensors=tensors)
+    return Model(np.zeros((0, made.n_projections)), tensors=tensors)
 
 
 class FlatWeights:

@@ -53,11 +53,11 @@ def check_answer(method: DeepParameters, summary: Summary, broadcast: Broadcast)
     step = method.plan()[broadcast.round]
     model = _model_before(method, broadcast)
     if step.kind == "cluster":
-        heads.unpack(summary, len(method.sizes))
+        heads.check(summary, len(method.sizes))
         return
     check_weights(summary, model, statistics_only=step.kind == "calibrate")
     if step.kind == "train":
-        check_report(summary, len(model.centers))
+        check_report(summary, model)
 
 
 def new_centers(
@@ -154,16 +154,21 @@ def check_weights(summary: Summary, model: Model, *, statistics_only: bool) -> N
             raise MessageError(f"Client {summary.client!r} sent NaN or infinity in {name}.")
 
 
-def check_report(summary: Summary, n_centers: int) -> None:
-    """Raise unless a client reported its loss and its number of images at each center."""
-    loss = summary.tensors.get("report.loss", np.zeros(0))
-    sizes = summary.tensors.get("report.sizes", np.zeros(0))
-    good = loss.shape == () and np.isfinite(loss)
-    if not good or sizes.shape != (n_centers,) or sizes.dtype.kind != "i" or (sizes < 0).any():
-        raise MessageError(
-            f"Client {summary.client!r} must report a finite loss and a size for each of "
-            f"{n_centers} centers; got shapes {loss.shape} and {sizes.shape}."
-        )
+def check_report(summary: Summary, model: Model) -> None:
+    """Raise unless a client reported loss, images at each center and mean projection."""
+    n_centers, width = model.centers.shape
+    wanted = {"loss": ((), "f"), "sizes": ((n_centers,), "i"), "mean_projection": ((width,), "f")}
+    for name, (shape, kind) in wanted.items():
+        found = summary.tensors.get(f"report.{name}")
+        if found is None or found.shape != shape or found.dtype.kind != kind:
+            got = "nothing" if found is None else f"{found.dtype} of shape {found.shape}"
+            raise MessageError(
+                f"Client {summary.client!r} must report {name} of shape {shape}; got {got}."
+            )
+        if not np.isfinite(found).all() or (kind == "i" and (found < 0).any()):
+            raise MessageError(
+                f"Client {summary.client!r} reported {name} that is negative, NaN or infinite."
+            )
 
 
 def average(summaries: Sequence[Summary], device: torch.device) -> dict[str, np.ndarray]:
@@ -232,7 +237,7 @@ def report(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
     shares /= shares.sum()
     losses = np.array([float(summary.tensors["report.loss"]) for summary in summaries])
     sizes = np.stack([summary.tensors["report.sizes"] for summary in summaries]).sum(axis=0)
-    mean = shares @ np.concatenate([summary.centers for summary in summaries])
+    mean = shares @ np.stack([summary.tensors["report.mean_projection"] for summary in summaries])
     return {
         "report.loss": np.array(shares @ losses),
         "report.sizes": sizes,

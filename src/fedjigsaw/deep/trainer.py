@@ -25,12 +25,6 @@ CALIBRATION = (2, 1000)  # batches, images in each
 _CAPTURING = Lock()  # torch can record one graph at a time
 
 
-def own_stream(device: torch.device) -> None:  # pragma: no cover - tests run without a GPU
-    """Let the work of this thread on a GPU run beside that of others."""
-    if device.type == "cuda":
-        torch.cuda.set_stream(torch.cuda.Stream(device))  # type: ignore[no-untyped-call]
-
-
 def batches(n_images: int, size: int, epochs: int, rng: np.random.Generator) -> np.ndarray:
     """Image numbers of every step, shape (steps, size): each epoch a new order, its rest left out.
 
