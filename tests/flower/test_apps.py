@@ -366,5 +366,5 @@ def test_bad_parameters(shards, make, message):
 
 def test_a_method_that_pools_rows_is_refused_at_the_site_too(shards):
     question = records.Question(apps.Broadcast(0, 0), "central", {"n_clusters": 3})
-    with pytest.raises(ParameterError, match="keeps rows at the sites"):
+    with pytest.raises(ParameterError, match="keeps rows at the clients"):
         Site("bern", from_array(shards["bern"])).answer(question)

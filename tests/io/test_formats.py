@@ -192,7 +192,7 @@ def test_a_file_that_is_not_in_order_is_refused_by_name(content, words, tmp_path
 def test_kinds_are_not_mixed_up(tmp_path):
     save(MODEL, tmp_path / "m")
     with pytest.raises(
-        MessageError, match="m has the wrong kind: a summary is needed, this is a model"
+        MessageError, match="m is a file of kind 'model', but kind 'summary' is needed"
     ):
         load(tmp_path / "m", SummaryFile)
 

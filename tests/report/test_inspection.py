@@ -32,7 +32,7 @@ def test_every_kind(grid_sites):
     one = Score("a", "m", np.array([1]), np.array([4.0]))
     for content, words in (
         (file, "Columns (2): x, y"),
-        (model, "Made from 1 clients: 0"),
+        (model, "Made from 1 client: 0"),
         (stats, "Column statistics of client '0'"),
         (alone, "the mean of one row is that row"),
         (one, "the distance of that row to its center"),
@@ -67,7 +67,7 @@ def test_equal_rows_are_mentioned(tmp_path):
     np.save(tmp_path / "a.npy", np.array([[1.0], [2.0], [3.0], [4.0], [5.0], *[[91.0]] * 6]))
     text = describe(sites.summarize(tmp_path / "a.npy", 2), 1)
     exactly = "several equal rows with exactly these values."
-    assert f"- 1 center(s) with an sse of 0: {exactly}" in text
+    assert f"- 1 center with an sse of 0: {exactly}" in text
 
 
 def test_a_model_without_counts_calls_its_rows_guesses(grid_sites):

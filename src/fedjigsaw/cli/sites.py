@@ -30,7 +30,6 @@ from fedjigsaw.errors import (
     FewerRowsWarning,
     ForeignSummaryWarning,
     ParameterError,
-    invalid,
 )
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score, SummaryFile
@@ -338,8 +337,7 @@ def score(
     if merge:
         found = sites.merge_scores({str(path): formats.load(path, Score) for path in data})
     elif model is None or len(data) != 1:
-        got = f"{len(data)} files" if model else "no --model"
-        raise ParameterError(invalid("input", "score", "one data file and --model", got))
+        raise ParameterError("score needs one data file and --model, or --merge and score files.")
     else:
         file = formats.load(model, ModelFile)
         table = open_table(data[0], columns=file.columns, drop_missing=drop_missing)

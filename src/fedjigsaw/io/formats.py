@@ -61,7 +61,7 @@ def load(path: Path, kind: type[T]) -> T:
     content = load_any(path)
     if not isinstance(content, kind):
         wanted, found = kind_of(kind), kind_of(type(content))
-        raise MessageError(f"{path} has the wrong kind: a {wanted} is needed, this is a {found}.")
+        raise MessageError(f"{path} is a file of kind {found!r}, but kind {wanted!r} is needed.")
     return content
 
 

@@ -86,12 +86,13 @@ def _exposed(file: SummaryFile) -> Lines:
         yield "- without a guard, any center may be a single row of the data, to the last digit."
     alone = 0 if summary.counts is None else int((summary.counts == 1).sum())
     if alone:
-        yield f"- {alone} center(s) with a count of 1: the center of one row is that row."
+        yield f"- {_count(alone, 'center')} with a count of 1: the center of one row is that row."
     rows = "several equal rows" if guarded else "one row, or several equal ones,"
     for what, values in (("a radius", summary.radii), ("an sse", summary.sse)):
         points = 0 if values is None else int((values == 0).sum())
         if points:
-            yield f"- {points} center(s) with {what} of 0: {rows} with exactly these values."
+            centers = _count(points, "center")
+            yield f"- {centers} with {what} of 0: {rows} with exactly these values."
 
 
 def _is_sent(values: object) -> bool:
@@ -102,9 +103,9 @@ def _is_sent(values: object) -> bool:
 
 
 def _model(file: ModelFile, most: int) -> Lines:
-    yield f"A model of {len(file.model.centers)} clusters."
-    names = ", ".join(file.clients)
-    yield f"Made from {len(file.clients)} clients: {names}; {file.n_samples:,} rows in all."
+    yield f"A model of {_count(len(file.model.centers), 'cluster')}."
+    clients, names = _count(len(file.clients), "client"), ", ".join(file.clients)
+    yield f"Made from {clients}: {names}; {file.n_samples:,} rows in all."
     if file.partly:
         yield f"Not in every round: {', '.join(file.partly)}."
     yield from _origin(file.model.method, file.model.params, file.columns, file.scaler, most)
@@ -120,7 +121,10 @@ def _model(file: ModelFile, most: int) -> Lines:
     support = support_of(file.model)
     if support is not None and (support["clients"] == 1).any():
         alone = int((support["clients"] == 1).sum())
-        yield f"- {alone} cluster(s) of one client only: their size and center are that client's."
+        yield (
+            f"- {_count(alone, 'cluster')} with rows of one client only: size and center are those "
+            "of that client's rows."
+        )
 
 
 def _k_curve(model: Model) -> Lines:
@@ -149,10 +153,8 @@ def describe_support(model: Model, most: int = MAX_SHOWN) -> Lines:
         if i == most:
             yield f"  ... and {len(model.centers) - most} more"
             return
-        yield (
-            f"  {i}: {int(clients)} clients, {int(points):,} rows, spread {spread:.6g}, "
-            f"margin {margin:.2f}"
-        )
+        found = f"{_count(int(clients), 'client')}, {_count(int(points), 'row')}"
+        yield f"  {i}: {found}, spread {spread:.6g}, margin {margin:.2f}"
 
 
 def _label_rule(model: Model) -> Lines:
@@ -193,7 +195,7 @@ def _score(score: Score, most: int) -> Lines:
     yield f"A score of {score.client!r} for model {score.model}."
     yield f"Rows: {int(score.counts.sum()):,}; summed squared distance: {score.sse.sum():.6g}."
     for i, (n, sse) in enumerate(zip(score.counts[:most], score.sse, strict=False)):
-        yield f"  {i}: {int(n)} rows, summed squared distance {sse:.6g}"
+        yield f"  {i}: {_count(int(n), 'row')}, summed squared distance {sse:.6g}"
     if len(score.counts) > most:
         yield f"  ... and {len(score.counts) - most} more"
     yield "What could be inferred: how many rows of the client are in each cluster."
@@ -212,7 +214,7 @@ def _stats(stats: Stats) -> Lines:
 
 
 def _scaler(scaler: Scaler) -> Lines:
-    yield f"A scaler for {len(scaler.columns)} columns, fingerprint {scaler.fingerprint}."
+    yield f"A scaler for {_count(len(scaler.columns), 'column')}, fingerprint {scaler.fingerprint}."
     yield from _formulas(scaler, len(scaler.columns))
     yield "What could be inferred: mean and standard deviation of each column over all clients."
 
@@ -225,6 +227,10 @@ def _formulas(scaler: Scaler, most: int) -> Lines:
 
 
 # ----------------------------------------------------------------------------------------- parts
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def _origin(
@@ -268,5 +274,5 @@ def _centers(
 def _with_center(summary: Summary, i: int) -> str:
     """List what was sent with one center."""
     line = "" if summary.radii is None else f"; radius {summary.radii[i]:.6g}"
-    line += "" if summary.counts is None else f"; {int(summary.counts[i])} rows"
+    line += "" if summary.counts is None else f"; {_count(int(summary.counts[i]), 'row')}"
     return line + ("" if summary.sse is None else f"; sse {summary.sse[i]:.6g}")
