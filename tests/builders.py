@@ -18,9 +18,15 @@ def blobs(rng, *, n_clients=4, k=5, d=2, per_cluster=20, width=1.0):
     return shards, true
 
 
-def summary(centers=((0.0, 1.0), (2.0, 3.0)), **fields):
-    """A summary of client "a", of five rows; other fields by name."""
-    return Summary(**{"n_samples": 5, "client": "a", "centers": centers, **fields})
+def summary(**changes):
+    """Two centers with radii, of the five rows of client "a"; other fields by name."""
+    fields = {
+        "n_samples": 5,
+        "centers": [[0.0, 1.0], [2.0, 3.0]],
+        "radii": [1.0, 2.0],
+        "client": "a",
+    }
+    return Summary(**{**fields, **changes})
 
 
 def write_table(path, **columns):

@@ -4,16 +4,12 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pytest
 
+from builders import summary
 from fedjigsaw import Broadcast, Failure, Model, Summary, Transcript
 from fedjigsaw.errors import DataError, MessageError
 from fedjigsaw.messages import Round, check_same_width
 
 CENTERS = [[0.0, 1.0], [2.0, 3.0]]
-
-
-def summary(**changes):
-    fields = {"n_samples": 5, "centers": CENTERS, "radii": [1.0, 2.0], "client": "a"}
-    return Summary(**{**fields, **changes})
 
 
 @pytest.mark.parametrize(

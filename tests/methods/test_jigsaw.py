@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
+from builders import blobs
 from fedjigsaw import (
     Client,
     CountsWarning,
@@ -27,15 +28,6 @@ from fedjigsaw.methods._support import SUPPORT, k_curve_of, support_of
 from fedjigsaw.privacy.guard import Guard
 
 FIRST = Broadcast(0, 0)
-
-
-def blobs(rng, n_clients=4, k=5, d=2, per_cluster=20, width=1.0):
-    """Separated clusters: one array per client, and the true centers."""
-    true = np.stack([np.arange(k) * 100.0, *rng.uniform(0, 50, (d - 1, k))], axis=1)
-    return [
-        np.concatenate([c + width * rng.normal(size=(per_cluster, d)) for c in true])
-        for _ in range(n_clients)
-    ], true
 
 
 def aggregate(method, *summaries):
