@@ -102,7 +102,7 @@ def test_stop_and_go_on(run, data, tmp_path):
     assert (told["rounds"], told["split"]) == (3, "dirichlet")
     with pytest.raises(ParameterError, match="n_clusters of .* as in .*parts.st, 6; got 7"):
         run(*words, "-k", 7, "-o", parts, "--resume")
-    with pytest.raises(DataError, match="already there"):
+    with pytest.raises(DataError, match="already exists"):
         run(*words, "-o", parts)
 
 
@@ -276,7 +276,7 @@ def test_evaluate_adds_a_row_to_those_of_the_run(run, checkpoint, data, tmp_path
         with pytest.raises(DataError, match=r"rows.jsonl, line 1 must be .* Name another file.$"):
             run(*words, "--rows", rows)
         assert rows.read_text() == broken
-    with pytest.raises(DataError, match="There is no folder"):
+    with pytest.raises(DataError, match="there is no folder"):
         run(*words, "--rows", tmp_path / "nowhere" / "rows.jsonl")
 
 

@@ -30,7 +30,7 @@ class TestCommands:
     def test_results_are_kept_unless_forced(self, run, tmp_path):
         run("summarize a.parquet -k 3 -o a.summary")
         before = (tmp_path / "a.summary").read_bytes()
-        with pytest.raises(DataError, match="is kept. Use --force"):
+        with pytest.raises(DataError, match="already exists. Use --force"):
             run("summarize a.parquet -k 4 -o a.summary")
         assert (tmp_path / "a.summary").read_bytes() == before
         run("summarize a.parquet -k 4 -o a.summary --force")

@@ -1,6 +1,6 @@
-"""Every command. Printing, progress and exit codes live here and nowhere else.
+"""The command line: each command parses its options, calls a function, prints the result.
 
-Results go to standard output, all else (progress, errors) to standard error, so that
+Results go to standard output, everything else (progress, errors) to standard error, so that
 ``fedjigsaw simulate --json | jq`` works. Exit codes are those of :mod:`fedjigsaw.errors`.
 """
 
@@ -9,18 +9,11 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from fedjigsaw import __version__, datasets
-from fedjigsaw.cli import bench as cli_bench
-from fedjigsaw.cli import deep as cli_deep
-from fedjigsaw.cli import federation as cli_federation
-from fedjigsaw.cli import inspect as cli_inspect
-from fedjigsaw.cli import reproduce as cli_reproduce
-from fedjigsaw.cli import sites as cli_sites
-from fedjigsaw.cli._shared import JsonFlag, err, out, print_json
-from fedjigsaw.errors import FedJigsawError, ParameterError, invalid
-from fedjigsaw.methods import CLUSTERERS, METHODS
+from fedjigsaw import __version__
+from fedjigsaw.cli import bench, catalog, deep, federation, inspect, reproduce, sites
+from fedjigsaw.cli._shared import err, out
+from fedjigsaw.errors import FedJigsawError
 
 app = typer.Typer(
     help="One-shot federated clustering: every client sends one small summary, once.",
@@ -28,18 +21,32 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = typer.Typer(help="List the data sets, or fetch one.", invoke_without_command=True)
-app.add_typer(data_app, name="data")
-app.add_typer(cli_bench.app)
-app.add_typer(cli_reproduce.app)
-app.add_typer(cli_sites.app)
-app.add_typer(cli_inspect.app)
-app.add_typer(cli_deep.app, name="deep")
-app.add_typer(cli_federation.app, name="federation")
+START = "Start here"
+# commands -> their panel in `fedjigsaw --help`, in the order in which panels are shown
+PANELS = {
+    catalog.app: START,
+    bench.app: "Experiments on one machine",
+    reproduce.app: "Experiments on one machine",
+    sites.app: "One round, by files",
+    inspect.app: "One round, by files",
+}
+
+
+def _assemble() -> None:
+    for part, panel in PANELS.items():
+        for command in part.registered_commands:
+            command.rich_help_panel = START if command.callback is bench.demo else panel
+        app.add_typer(part)
+    app.add_typer(catalog.data_app, name="data", rich_help_panel=START)
+    app.add_typer(federation.app, name="federation", rich_help_panel="Federation over a network")
+    app.add_typer(deep.app, name="deep", rich_help_panel="Images")
+
+
+_assemble()
 
 
 def main() -> None:
-    """Run a command; turn an error of our own into one line and an exit code."""
+    """Run a command; print an error of fedjigsaw as one line and exit with its code."""
     try:
         app()
     except FedJigsawError as error:
@@ -58,81 +65,8 @@ def root(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:
     """Options that come before any command."""
-
-
-# -------------------------------------------------------------------------------------- commands
-
-
-@app.command()
-def methods(as_json: JsonFlag = False) -> None:
-    """List the methods and their parameters."""
-    if as_json:
-        print_json(
-            {
-                name: {
-                    "label": entry.label,
-                    "about": entry.about,
-                    "source": entry.source,
-                    "data": entry.data_kind,
-                    "parameters": {p: rule.allowed for p, rule in entry.cls.rules.items()},
-                }
-                for name, entry in CLUSTERERS.items()
-            }
-        )
-        return
-    table = Table("name", "class", "what it does", "parameters, for -p name=value")
-    for name, entry in METHODS.items():
-        about = f"{entry.about} ({entry.source})"
-        parameters = "see docs/deepfeca.md"
-        if name in CLUSTERERS:  # the others need optional packages
-            parameters = ", ".join(entry.own_parameters)
-        table.add_row(name, entry.location.partition(":")[2], about, parameters)
-    out.print(table)
-
-
-@data_app.callback()
-def data_list(context: typer.Context, as_json: JsonFlag = False) -> None:
-    """List the data sets, and whether each can be loaded now."""
-    if context.invoked_subcommand:
-        return
-    here = {name: source.is_here for name, source in datasets.SOURCES.items()}
-    if as_json:
-        about = {name: source.about for name, source in datasets.SOURCES.items()}
-        print_json({name: {"about": about[name], "here": here[name]} for name in here})
-        return
-    table = Table("name", "what it is", "here?")
-    for name, source in datasets.SOURCES.items():
-        table.add_row(name, source.about, "yes" if here[name] else "no")
-    out.print(table)
-    if not all(here.values()):
-        out.print(
-            "s1 to s4: `fedjigsaw data fetch ssets`, or put them where FEDJIGSAW_DATA points."
-        )
-        out.print("cifar features: no download; put them where FEDJIGSAW_DATA points.")
-
-
-@data_app.command("fetch")
-def data_fetch(
-    name: Annotated[str, typer.Argument(help="What to fetch: ssets.")],
-    home: Annotated[
-        str, typer.Option(help="Address of a folder with the files, for a mirror.")
-    ] = datasets.SSETS_HOME,
-) -> None:
-    """Download a data set into the user's cache, and check every number in it.
-
-    NAME is ssets: the files of s1 to s4, from their home page.
-    """
-    if name != "ssets":
-        raise ParameterError(invalid("name", "a download", "'ssets'", repr(name)))
-    with err.status("Fetching five small files"):
-        folder = datasets.fetch_ssets(home=home.rstrip("/") + "/")
-    out.print(f"S1 to S4 are in {escape(str(folder))}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""What all commands share: consoles, progress, JSON, and care with output files."""
+"""Parts that commands share: consoles, options and their parsers, progress, checks of outputs."""
 
 import csv
 import json
@@ -14,18 +14,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 
-from fedjigsaw.errors import DataError, ParameterError, invalid
+from fedjigsaw.errors import DataError, ParameterError
 
 T = TypeVar("T")
 
-# a pipe has no width of its own, and must not cut numbers
+# a pipe has no width, and numbers must not be cut
 PIPE_WIDTH = 140 if "COLUMNS" not in os.environ else None
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def cluster_count(text: str | int) -> int | str:
-    """A number of clusters, or "auto" where the method is to find it."""
+    """Parse a number of clusters, or "auto", which lets the method find it."""
     if text == "auto":
         return "auto"
     try:
@@ -38,18 +38,9 @@ def cluster_count(text: str | int) -> int | str:
 
 
 def cluster_counts(text: str) -> int | str | list[int | str]:
-    """The same, or several numbers separated by commas: one for each head of a network."""
+    """Parse one number of clusters, or one for each head of a network: "300,300"."""
     counts = [cluster_count(part) for part in text.split(",")]
     return counts if len(counts) > 1 else counts[0]
-
-
-def head_sizes(text: str) -> int | list[int]:
-    """Numbers of clusters >= 2, one for each head of a network; no `auto`."""
-    parts = text.split(",")
-    if not all(part.strip().isdecimal() and int(part) > 1 for part in parts):
-        raise typer.BadParameter(f"{text!r} is neither a number >= 2 nor several, as 300,300.")
-    sizes = [int(part) for part in parts]
-    return sizes if len(sizes) > 1 else sizes[0]
 
 
 CLUSTERS = typer.Option(
@@ -57,18 +48,18 @@ CLUSTERS = typer.Option(
     "--n-clusters",
     parser=cluster_count,
     metavar="K",
-    help="Clusters in all data; `auto` where the method finds their number (jigsaw).",
+    help="Number of clusters in all data; auto lets the method find it (jigsaw). Example: -k 4",
 )
 
 
 def clusters_by_head(words: str, parser: Callable[[str], Any] = cluster_counts) -> Any:
-    """The same option where each head of a network may have a number of its own."""
+    """Return the option -k for a network, where each head may have its own number of clusters."""
     return typer.Option(
         "-k",
         "--n-clusters",
         parser=parser,
         metavar="K",
-        help=f"{words}; several heads: 300,300,300.",
+        help=f"{words}; for several heads: 300,300,300.",
     )
 
 
@@ -83,23 +74,30 @@ def choice(names: Sequence[str]) -> dict[str, Any]:
     return {"parser": parse, "metavar": f"[{'|'.join(names)}]"}
 
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")]
-ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table or text.")]
+ForceFlag = Annotated[
+    bool, typer.Option("--force", help="Overwrite existing files. Default: keep them.")
+]
 ParamFlag = Annotated[
     list[str] | None,
-    typer.Option("-p", "--param", help="A parameter of the method, e.g. -p n_init=20; repeat."),
+    typer.Option(
+        "-p",
+        "--param",
+        help="Set a parameter of the method; repeat it for several. `fedjigsaw methods` lists "
+        "them. Example: -p n_init=20",
+    ),
 ]
 
 
 def parse_params(texts: Sequence[str] | None, flag: str = "--param") -> dict[str, Any]:
-    """Texts of the form name=value, with the value in JSON or Python spelling, else as text."""
+    """Parse texts of the form name=value; a value is JSON, True, False, None, or else text."""
     return dict(_parse_param(text, flag) for text in texts or [])
 
 
 def _parse_param(text: str, flag: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise ParameterError(invalid(flag, "a command", "name=value", repr(text)))
+        raise ParameterError(f"{flag} takes name=value, such as n_init=20; got {text!r}.")
     spelled = {"True": "true", "False": "false", "None": "null"}
     try:
         return name, json.loads(spelled.get(value, value))
@@ -108,24 +106,25 @@ def _parse_param(text: str, flag: str) -> tuple[str, Any]:
 
 
 def print_json(value: Any) -> None:
+    """Print a value as JSON."""
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
 
 
 def say(text: str) -> None:
-    """A line of a command that goes on: a pipe gets it now, not at the end."""
+    """Print a line at once, also into a pipe: for commands that run for long."""
     out.print(escape(text))
     out.file.flush()
 
 
 def track(items: Iterable[T], label: str) -> Iterator[T]:
-    """Progress over a list with the time left, on a terminal only."""
+    """Show progress over a list and the time left; only on a terminal."""
     with _progress() as progress:
         yield from progress.track(list(items), description=label)
 
 
 @contextmanager
 def count_steps(label: str, total: int) -> Iterator[Callable[[], object]]:
-    """Progress over steps that end in any order."""
+    """Show progress over steps that end in any order."""
     with _progress() as progress:
         task = progress.add_task(label, total=total)
         yield lambda: progress.advance(task)
@@ -133,7 +132,7 @@ def count_steps(label: str, total: int) -> Iterator[Callable[[], object]]:
 
 @contextmanager
 def count_rows(label: str, total: int | None) -> Iterator[Callable[[int], object]]:
-    """Progress over the rows of a file, with the time left where their number is known."""
+    """Show progress over the rows of a file, with the time left if their number is known."""
     with _progress() as progress:
         task = progress.add_task(label, total=total)
         yield lambda n_rows: progress.advance(task, n_rows)
@@ -144,22 +143,24 @@ def _progress() -> Progress:
 
 
 def split_names(names: str | None) -> list[str] | None:
-    """Names separated by commas; a name that holds a comma goes into double quotes."""
+    """Split names at commas; a name that contains a comma goes into double quotes."""
     return None if names is None else next(csv.reader([names], skipinitialspace=True))
 
 
 def check_outputs(*paths: Path | None, force: bool, inputs: Sequence[Path | None] = ()) -> None:
-    """Say what is wrong with the places for results before the work starts, not after."""
+    """Check before the work starts that these files can be written."""
     given = [path.resolve() for path in paths if path is not None]
     if len(set(given)) < len(given):
-        raise DataError(f"Two results cannot both go to {given[0]}.")
+        raise DataError(f"Two results cannot be written to one file, {given[0]}.")
     sources = {path.resolve() for path in inputs if path is not None}
     for path in given:
         if path in sources:
-            raise DataError(f"{path} is an input; its result must go elsewhere.")
+            raise DataError(f"{path} is an input; write the result to another file.")
         if path.is_dir():
             raise DataError(f"{path} is a folder; name a file.")
         if path.exists() and not force:
-            raise DataError(f"{path} is already there and is kept. Use --force to overwrite it.")
-        if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-            raise DataError(f"There is no folder {path.parent} that can be written to.")
+            raise DataError(f"{path} already exists. Use --force to overwrite it.")
+        if not path.parent.is_dir():
+            raise DataError(f"Cannot write {path}: there is no folder {path.parent}.")
+        if not os.access(path.parent, os.W_OK):
+            raise DataError(f"Cannot write {path}: permission denied in {path.parent}.")

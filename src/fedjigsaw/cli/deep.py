@@ -23,7 +23,6 @@ from fedjigsaw.cli._shared import (
     clusters_by_head,
     count_rows,
     err,
-    head_sizes,
     out,
     parse_params,
     print_json,
@@ -36,6 +35,16 @@ from fedjigsaw.partition import SPLITS
 
 if TYPE_CHECKING:
     from fedjigsaw.deep.images import ImageSet
+
+
+def head_sizes(text: str) -> int | list[int]:
+    """Parse one number of clusters >= 2, or one for each head of a network: "300,300"."""
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() and int(part) > 1 for part in parts):
+        raise typer.BadParameter(f"{text!r} is not a number >= 2, nor several as in 300,300.")
+    sizes = [int(part) for part in parts]
+    return sizes if len(sizes) > 1 else sizes[0]
+
 
 app = typer.Typer(
     help="Learn features from images that stay where they are (needs torch).", no_args_is_help=True

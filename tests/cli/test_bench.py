@@ -1,35 +1,19 @@
-"""The command line as a user sees it: output, files, exit codes."""
+"""The commands demo, simulate and compare as a user sees them: output, files, errors."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from fedjigsaw import __version__, datasets
-from fedjigsaw.cli._shared import parse_params
+from fedjigsaw import datasets
 from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.methods import CLUSTERERS
 
-COMMAND = Path(sys.executable).parent / "fedjigsaw"
 FAST = ["--runs", "2", "-p", "n_init=1", "--clients", "4"]
 
 
-def shell(*words, **environment):
-    """Run the installed command as its own process."""
-    return subprocess.run(
-        [COMMAND, *map(str, words)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "120", **environment},
-        timeout=120,
-    )
-
-
 class TestDemo:
-    def test_table_and_picture(self, tmp_path):
+    def test_table_and_picture(self, shell, tmp_path):
         done = shell("demo", "--out", tmp_path / "demo.png")
         assert done.returncode == 0, done.stderr
         assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
@@ -49,19 +33,27 @@ class TestDemo:
     def test_an_existing_picture_is_kept(self, run, tmp_path):
         picture = tmp_path / "demo.png"
         picture.write_text("mine")
-        with pytest.raises(FedJigsawError, match="already there and is kept. Use --force"):
+        with pytest.raises(FedJigsawError, match="already exists. Use --force"):
             run("demo", "--out", picture)
         assert picture.read_text() == "mine"
         assert run("demo", "--out", picture, "--force").exit_code == 0
         assert picture.read_bytes().startswith(b"\x89PNG")
 
     def test_bad_places_are_refused_before_the_work(self, run, tmp_path):
-        with pytest.raises(FedJigsawError, match="There is no folder"):
+        with pytest.raises(FedJigsawError, match="there is no folder"):
             run("demo", "--out", tmp_path / "no" / "demo.png")
         with pytest.raises(FedJigsawError, match="ending of a picture's name"):
             run("demo", "--out", tmp_path / "demo.bmp")
-        with pytest.raises(FedJigsawError, match="Two results cannot both go to"):
+        with pytest.raises(FedJigsawError, match="Two results cannot be written to one file"):
             run("demo", "--out", tmp_path / "x.png", "--rows", tmp_path / "x.png")
+
+
+def test_demo_shows_what_supports_each_cluster(run, tmp_path):
+    found = json.loads(run("demo", "--out", tmp_path / "d.png", "--json").stdout)
+    assert set(found["support"]) == {"clients", "points", "spread", "margin"}
+    assert sum(found["support"]["points"]) == 5000
+    shown = run("demo", "--out", tmp_path / "d.png", "--force").stdout
+    assert "Support of each cluster" in shown
 
 
 class TestSimulate:
@@ -107,13 +99,6 @@ class TestSimulate:
         rows = json.loads(run("simulate", *FAST, *words).stdout)["rows"]
         assert [row["split"] for row in rows] == [split, split]
 
-    @pytest.mark.parametrize(
-        ("text", "value"),
-        [("a=False", False), ("a=null", None), ("a=None", None), ("a=3", 3), ("a=b=c", "b=c")],
-    )
-    def test_spellings_of_a_parameter(self, text, value):
-        assert parse_params([text]) == {"a": value}
-
     def test_a_parameter_goes_to_the_methods_that_have_it(self, run):
         words = ["--method", "feca", "--method", "central", "-p", "refine=False", "--json"]
         rows = json.loads(run("simulate", *FAST, *words).stdout)["rows"]
@@ -122,7 +107,7 @@ class TestSimulate:
             {"n_init": 1},
         ]
 
-    def test_numbers_are_never_cut(self):
+    def test_numbers_are_never_cut(self, shell):
         done = shell("simulate", *FAST, "--method", "feca", COLUMNS="40")
         assert "…" not in done.stdout
 
@@ -135,7 +120,7 @@ class TestSimulate:
         [
             (["--dataset", "s9"], "name of a data set must be one of"),
             (["--method", "kmeens"], "name of a method must be one of feca"),
-            (["-p", "refine"], "--param of a command must be name=value; got 'refine'"),
+            (["-p", "refine"], "--param takes name=value, such as n_init=20; got 'refine'"),
             (["-p", "refine=perhaps", "--method", "feca"], "refine of FeCA must be True or False"),
             (
                 ["-p", "speed=3"],
@@ -151,7 +136,7 @@ class TestSimulate:
             ),
             (["--method", "feca", "--method", "x", "--runs", "9999"], "name of a method"),
             (["--rows", "."], "is a folder; name a file"),
-            (["--rows", "/nowhere/rows.jsonl"], "There is no folder /nowhere"),
+            (["--rows", "/nowhere/rows.jsonl"], "there is no folder /nowhere"),
             (["-k", "6000"], "n_clusters of FeCA must be at most the number of rows"),
             (["--alpha", "0"], "alpha of dirichlet"),
             (["--clients", "6000", "--split", "iid"], "n_clients of iid must be at most"),
@@ -161,130 +146,6 @@ class TestSimulate:
         with pytest.raises(FedJigsawError) as caught:
             run("simulate", "--runs", "1", *words)
         assert message in str(caught.value)
-
-
-class TestDataAndMethods:
-    def test_methods(self, run):
-        assert "CentralKMeans" in run("methods").stdout
-        listed = json.loads(run("methods", "--json").stdout)
-        assert listed["feca"]["parameters"]["refine"] == "True or False"
-
-    def test_data(self, run, monkeypatch, tmp_path):
-        monkeypatch.delenv("FEDJIGSAW_DATA", raising=False)
-        monkeypatch.setenv("FEDJIGSAW_CACHE", str(tmp_path))
-        assert "data fetch ssets" in run("data").stdout
-        listed = json.loads(run("data", "--json").stdout)
-        assert (listed["digits"]["here"], listed["s1"]["here"]) == (True, False)
-
-    def test_fetch(self, run, monkeypatch, tmp_path):
-        asked = []
-        monkeypatch.setattr(datasets, "fetch_ssets", lambda home: asked.append(home) or tmp_path)
-        result = run("data", "fetch", "ssets", "--home", "http://127.0.0.1/x")
-        assert str(tmp_path) in result.stdout.replace("\n", "")
-        assert asked == ["http://127.0.0.1/x/"]
-        with pytest.raises(FedJigsawError, match="name of a download must be 'ssets'; got 's1'"):
-            run("data", "fetch", "s1")
-
-
-class TestAsAProcess:
-    def test_version(self):
-        assert shell("--version").stdout.strip() == f"fedjigsaw {__version__}"
-
-    def test_our_errors_are_one_line_and_a_code(self, tmp_path):
-        done = shell(
-            "simulate", "--dataset", "s1", FEDJIGSAW_DATA="", FEDJIGSAW_CACHE=str(tmp_path)
-        )
-        assert done.returncode == 6
-        assert done.stderr.startswith(
-            "Error: Data set 's1' not found: no ssets/s1.txt in FEDJIGSAW_DATA"
-        )
-        assert done.stderr.count("\n") == 1
-        assert done.stdout == ""
-
-    @pytest.mark.parametrize(
-        ("words", "code"),
-        [
-            (["simulate", "-p", "x"], 2),
-            (["simulate", "--split", "none"], 2),
-            (["demo", "--out", "/nowhere/at/all.png"], 3),
-            (["nonsense"], 2),
-        ],
-    )
-    def test_exit_codes(self, words, code):
-        assert shell(*words).returncode == code
-
-    @pytest.mark.parametrize(
-        "command", [[], ["demo"], ["simulate"], ["methods"], ["data"], ["data", "fetch"]]
-    )
-    def test_help(self, command):
-        done = shell(*command, "--help")
-        assert done.returncode == 0
-        assert "Usage: fedjigsaw" in done.stdout
-
-
-class TestReproduce:
-    def test_a_folder_that_cannot_be(self, run, tmp_path):
-        (tmp_path / "file").write_text("")
-        with pytest.raises(FedJigsawError, match="Cannot read .*file.sigma.jsonl: not a directory"):
-            run("reproduce", "sigma", "--out", tmp_path / "file")
-
-    def test_lists_tables_and_what_is_done(self, run, tmp_path):
-        shown = run("reproduce", "--out", tmp_path).stdout
-        assert "table1" in shown
-        assert "0 of 1120" in shown
-        found = json.loads(run("reproduce", "--out", tmp_path, "--json").stdout)
-        assert found["sigma"] == {"about": found["sigma"]["about"], "done": 0, "cells": 9}
-
-    def test_unknown_table(self, run):
-        with pytest.raises(FedJigsawError, match="got 'table9'"):
-            run("reproduce", "table9")
-
-    def test_computes_shows_and_keeps(self, run, tmp_path, load_or_skip):
-        load_or_skip("s1")
-        words = ("reproduce", "radius", "--runs", "1", "--out", tmp_path)
-        first = run(*words, "--jobs", "2")
-        assert "| empirical" in first.stdout
-        assert "Ours (the paper's): " in first.stdout
-        kept = (tmp_path / "radius.jsonl").read_text()
-        assert kept.count("\n") == 6
-        again = run(*words, "--json")
-        assert "6 of 6 cells are already in" in again.stderr
-        assert (tmp_path / "radius.jsonl").read_text() == kept
-        (cell, *_) = json.loads(again.stdout)["radius"]
-        assert (cell["cell"], cell["runs"], cell["paper"]) == ("iid/theoretical", 1, [1.1, 0.1])
-        run(*words, "--fresh")
-        assert (tmp_path / "radius.jsonl").read_text() != kept  # other seconds
-
-    def test_rows_of_other_code_are_told(self, run, tmp_path, load_or_skip):
-        load_or_skip("s1")
-        words = ("reproduce", "sigma", "--runs", "1", "--out", tmp_path)
-        shown = " ".join(run(*words).stdout.split())
-        assert "It has no table; its rows are in" in shown
-        path = tmp_path / "sigma.jsonl"
-        lines = [json.loads(line) | {"commit": "abc"} for line in path.read_text().splitlines()]
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        assert "Some are of other commits or backends: abc (" in run(*words).stderr
-
-    def test_rows_of_other_parameters_are_told_and_replaced(self, run, tmp_path, load_or_skip):
-        load_or_skip("s1")
-        words = ("reproduce", "sigma", "--runs", "1", "--out", tmp_path)
-        run(*words)
-        path = tmp_path / "sigma.jsonl"
-        right = [json.loads(line) for line in path.read_text().splitlines()]
-        path.write_text("".join(json.dumps(row | {"n_clusters": 3}) + "\n" for row in right))
-        told = run(*words).stderr
-        assert "Rows with other parameters" in told
-        assert "sigma/iid/0 and 2 more." in told
-        again = [json.loads(line) for line in path.read_text().splitlines()]
-        assert [row["n_clusters"] for row in again] == [15, 15, 15]
-
-    def test_fresh_keeps_rows_when_the_data_are_not_there(self, run, tmp_path, monkeypatch):
-        (tmp_path / "sigma.jsonl").write_text("{}\n")
-        for name in ("FEDJIGSAW_DATA", "FEDJIGSAW_CACHE"):
-            monkeypatch.setenv(name, str(tmp_path / "nothing"))
-        with pytest.raises(FedJigsawError, match="fedjigsaw data fetch ssets"):
-            run("reproduce", "sigma", "--fresh", "--out", tmp_path)
-        assert (tmp_path / "sigma.jsonl").read_text() == "{}\n"
 
 
 class TestAutoK:
@@ -411,25 +272,3 @@ class TestCompare:
         monkeypatch.chdir(tmp_path)
         with pytest.raises(FedJigsawError, match=message):
             run("compare", *(str(files[0]) if word == "FILE" else word for word in words))
-
-
-def test_demo_shows_what_supports_each_cluster(run, tmp_path):
-    found = json.loads(run("demo", "--out", tmp_path / "d.png", "--json").stdout)
-    assert set(found["support"]) == {"clients", "points", "spread", "margin"}
-    assert sum(found["support"]["points"]) == 5000
-    shown = run("demo", "--out", tmp_path / "d.png", "--force").stdout
-    assert "Support of each cluster" in shown
-
-
-def test_how_k_was_chosen_as_a_picture(run, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    data = datasets.gaussian_grid(400, overlap=0.0, rng=3)
-    (tmp_path / "a.csv").write_text(
-        "x,y\n" + "\n".join(f"{x!r},{y!r}" for x, y in data.X.tolist()) + "\n"
-    )
-    run("summarize", "a.csv", "-k", "auto", "-o", "a.summary")
-    run("aggregate", "a.summary", "-k", "auto", "-o", "model")
-    run("inspect", "model", "--picture", "k.png")
-    assert (tmp_path / "k.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(FedJigsawError, match="is not a model"):
-        run("inspect", "a.summary", "--picture", "k2.png")

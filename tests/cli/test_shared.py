@@ -1,0 +1,37 @@
+"""Parsing of options and checks of outputs, as all commands share them."""
+
+import os
+
+import pytest
+
+from fedjigsaw.cli._shared import check_outputs, parse_params, split_names
+from fedjigsaw.errors import DataError
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("a=False", False), ("a=null", None), ("a=None", None), ("a=3", 3), ("a=b=c", "b=c")],
+)
+def test_spellings_of_a_parameter(text, value):
+    assert parse_params([text]) == {"a": value}
+
+
+def test_names_are_split_at_commas_outside_quotes():
+    assert split_names('"x,1", y') == ["x,1", "y"]
+    assert split_names(None) is None
+
+
+class TestOutputs:
+    def test_a_new_file_in_an_existing_folder_is_fine(self, tmp_path):
+        check_outputs(tmp_path / "a", None, tmp_path / "b", force=False, inputs=[tmp_path / "c"])
+
+    def test_an_input_is_never_overwritten(self, tmp_path):
+        (tmp_path / "a").write_text("")
+        with pytest.raises(DataError, match="a is an input; write the result to another file"):
+            check_outputs(tmp_path / "a", force=True, inputs=[tmp_path / "." / "a"])
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+    def test_a_folder_without_permission(self, tmp_path):
+        tmp_path.chmod(0o500)
+        with pytest.raises(DataError, match="permission denied"):
+            check_outputs(tmp_path / "a", force=False)
