@@ -11,7 +11,7 @@ import pytest
 
 from fedjigsaw import sites
 from fedjigsaw.errors import DataError, MessageError, ParameterError
-from fedjigsaw.io import formats
+from fedjigsaw.io import formats, tables
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.privacy.guard import Guard
 
@@ -35,6 +35,21 @@ class TestCommands:
         assert (tmp_path / "a.summary").read_bytes() == before
         run("summarize a.parquet -k 4 -o a.summary --force")
         assert (tmp_path / "a.summary").read_bytes() != before
+
+    def test_no_command_opens_its_table_twice(self, run, monkeypatch):
+        opened, open_reader = [], tables.open_reader
+
+        def count(path):
+            opened.append(path.name)
+            return open_reader(path)
+
+        monkeypatch.setattr(tables, "open_reader", count)
+        run("stats a.parquet -o a.stats")
+        run("summarize a.parquet -k 3 -o a.summary --max-rows 60")
+        run("aggregate a.summary -k 3 -o model")
+        run("assign a.parquet --model model -o labels.csv")
+        run("score a.parquet --model model")
+        assert opened == ["a.parquet"] * 4
 
     def test_a_failure_leaves_nothing_behind(self, run, tmp_path):
         run("summarize a.parquet -k 3 -o a.summary")

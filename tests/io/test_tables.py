@@ -4,7 +4,7 @@ import pyarrow.parquet
 import pytest
 
 from fedjigsaw.errors import DataError
-from fedjigsaw.io import tables
+from fedjigsaw.io import readers
 from fedjigsaw.io.tables import open_table
 
 ROWS = np.array([[1.0, 2.5], [3.0, -4.0], [5.5, 6.0]])
@@ -74,7 +74,7 @@ def test_other_number_types_are_fine(tmp_path):
 
 @pytest.mark.parametrize("batch_rows", [1, 2, 1000])
 def test_batches_add_up(files, monkeypatch, batch_rows):
-    monkeypatch.setattr(tables, "BATCH_ROWS", batch_rows)
+    monkeypatch.setattr(readers, "BATCH_ROWS", batch_rows)
     for name, columns in (("t.parquet", ["a", "b"]), ("t.npy", None)):
         table = open_table(files / name, columns=columns)
         assert table.n_rows == 3
@@ -115,7 +115,7 @@ class TestMissing:
 
 class TestSample:
     def test_is_uniform_and_bounded(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(tables, "BATCH_ROWS", 100)
+        monkeypatch.setattr(readers, "BATCH_ROWS", 100)
         np.save(tmp_path / "t.npy", np.arange(5000.0)[:, None])
         table = open_table(tmp_path / "t.npy")
         draws = [table.read(max_rows=500, rng=np.random.default_rng(s)) for s in range(20)]

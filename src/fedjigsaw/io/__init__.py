@@ -1,1 +1,1 @@
-"""Files: formats, tables, atomic writes, locks. Internal."""
+"""Files: formats, tables, rows of JSON lines, atomic writes, locks. Internal."""
