@@ -1,7 +1,7 @@
-"""Speed and memory of fedjigsaw itself: `make bench`, or `python benchmarks/run.py [NAME ...]`.
+"""Benchmarks of speed and memory: `make bench`, or `python benchmarks/run.py [NAME ...]`.
 
-Each benchmark compares two things in the same run and reports their ratio: the machine may be busy,
-the ratio is not. One JSON line per case goes to results/benchmarks.jsonl.
+Each benchmark measures two things in the same run and reports their ratio, which depends less on
+the load of the machine than seconds do. One JSON line per case goes to results/benchmarks.jsonl.
 """
 
 import subprocess
@@ -43,9 +43,9 @@ Row = dict[str, Any]
 
 
 def overhead(
-    n_clients: int = 1000, n_rows: int = 500, k: int = 15, turns: int = 7
+    n_clients: int = 1000, n_rows: int = 500, k: int = 15, repeats: int = 7
 ) -> Iterator[Row]:
-    """`FeCA.fit` on many small clients, against the bare k-means calls it makes. At most 1.3."""
+    """Measure `FeCA.fit` on many small clients against its k-means calls alone. Target: 1.3."""
     X = gaussian_grid(n_clients * n_rows).X
     clients = np.repeat(np.arange(n_clients), n_rows)
     shards = {str(m): X[clients == m] for m in range(n_clients)}
@@ -64,14 +64,14 @@ def overhead(
                 )
 
     whole, kernel = [], []
-    for _ in range(turns):
+    for _ in range(repeats):
         kernel.append(_seconds(bare))
         whole.append(_seconds(lambda: FeCA(k, random_state=0).fit(X, clients=clients)))
     yield {
         "benchmark": "overhead",
         "n_clients": n_clients,
         "n_rows": n_rows,
-        "seconds": min(whole),  # the least disturbed of several turns
+        "seconds": min(whole),  # the run that was disturbed least
         "bare_seconds": min(kernel),
         "ratio": min(whole) / min(kernel),
         "target": "<= 1.3",
@@ -79,12 +79,11 @@ def overhead(
 
 
 def aggregation() -> Iterator[Row]:
-    """Grouping of received centers in 16 dimensions, against the plain double loop.
+    """Measure the grouping of received centers in 16 dimensions against a plain double loop.
 
-    Three kinds of input, 100 centers a client: "separate", where 100 true clusters lie far apart;
-    "blurred", where they overlap; and "alone", where every center stays alone, which is the most
-    work there can be. Target for 1e5 centers: under 10 s and 1 GB, and at least 20 times less than
-    the double loop.
+    There are three kinds of input, with 100 centers per client: "separate" (100 true clusters lie
+    far apart), "blurred" (they overlap) and "alone" (every center is a group of its own, the worst
+    case). Target for 1e5 centers: below 10 s and 1 GB, and at least 20 times faster than the loop.
     """
     for kind, width in (("separate", 1.0), ("blurred", 20.0), ("alone", 100.0)):
         for n_clients in (10, 100, 1000):
@@ -116,11 +115,11 @@ def aggregation() -> Iterator[Row]:
 
 
 def solving(k: int = 100) -> Iterator[Row]:
-    """Jigsaw's server on received centers in 16 dimensions, against ten restarts of k-means.
+    """Measure the server of Jigsaw in 16 dimensions against ten restarts of k-means.
 
-    The same three kinds of input: "separate", "blurred" and "alone", where there is nothing to
-    find. Restarts are those of scikit-learn's weighted k-means++, on one thread as the server;
-    two are timed, and stand for ten. Target for 1e5 centers: under 30 s and 1 GB.
+    The input is as in :func:`aggregation`; "alone" has no clusters to find. The restarts are those
+    of scikit-learn's weighted k-means, on one thread like the server; two are timed and
+    extrapolated to ten. Target for 1e5 centers: below 30 s and 1 GB.
     """
     from sklearn.cluster import KMeans
 
@@ -170,7 +169,7 @@ def _summaries(n_clients: int, width: float, k: int) -> list[Summary]:
 
 
 def _received(n_clients: int, width: float, k: int = 100, d: int = 16) -> tuple[Floats, Floats]:
-    """What clients would send: each sees 100 true clusters, some twice, some not at all."""
+    """Simulate received centers: each client has some true clusters twice and others not at all."""
     rng = np.random.default_rng(1)
     true = rng.uniform(0, 100, (k, d))
     centers, radii = [], []
@@ -182,9 +181,9 @@ def _received(n_clients: int, width: float, k: int = 100, d: int = 16) -> tuple[
 
 
 def _double_loop_seconds(centers: Floats, groups: list[Ints], sample: int = 100_000) -> float:
-    """The plain double loop: for each group's center, one distance at a time to each free center.
+    """Estimate the seconds of a double loop: one distance at a time to each ungrouped center.
 
-    How many distances that takes follows from the groups; what one of them costs is measured.
+    The number of distances follows from the groups; the time of one distance is measured.
     """
     sizes = np.array([len(group) for group in groups])
     n_distances = int((len(centers) - np.concatenate([[0], np.cumsum(sizes)[:-1]])).sum())
@@ -195,14 +194,14 @@ def _double_loop_seconds(centers: Floats, groups: list[Ints], sample: int = 100_
     return n_distances * (perf_counter() - started) / sample
 
 
-def import_time(turns: int = 9) -> Iterator[Row]:
-    """What `import fedjigsaw` adds after `import sklearn`, in fresh processes. At most 0.2 s."""
+def import_time(repeats: int = 9) -> Iterator[Row]:
+    """Measure `import fedjigsaw` after `import sklearn`, in new processes. Target: 0.2 s."""
     script = (
         "from time import perf_counter as now; a = now(); import sklearn; b = now(); "
         "import fedjigsaw; print(b - a, now() - b)"
     )
     times = []
-    for _ in range(turns):
+    for _ in range(repeats):
         done = subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, check=True
         )
@@ -218,9 +217,9 @@ def import_time(turns: int = 9) -> Iterator[Row]:
 
 
 def large_file(n_rows: int = 5_000_000, n_columns: int = 16) -> Iterator[Row]:
-    """`fedjigsaw assign` and `score` on a Parquet file that is larger than they may need.
+    """Measure the peak memory of `fedjigsaw assign` and `score` on a large Parquet file.
 
-    Each runs as a process of its own, whose peak memory is read when it has ended. Under 1 GB.
+    Each runs in its own process, whose peak memory is read at its end. Target: below 1 GB.
     """
     rng = np.random.default_rng(0)
     names = [f"x{j}" for j in range(n_columns)]
@@ -261,15 +260,14 @@ def large_file(n_rows: int = 5_000_000, n_columns: int = 16) -> Iterator[Row]:
             }
 
 
-def federation(n_rows: int = 5000, k: int = 15, turns: int = 3) -> Iterator[Row]:
-    """From submitting a run to its model, for three sites of a real federation on this machine.
+def federation(n_rows: int = 5000, k: int = 15, repeats: int = 3) -> Iterator[Row]:
+    """Measure a run with three sites in a real federation, from submission to model.
 
-    All parts are processes as in real life: TLS, keys, a server, three sites. What is Flower's own
-    is the whole less the longest work of a site, as its log tells; in-process is the same run with
-    :class:`FeCA` alone.
+    All parts are processes on this machine: a server and three sites, with TLS and keys. The share
+    of Flower is the whole time minus the longest work of a site according to its log. The same run
+    with :class:`FeCA` in this process is measured for comparison.
     """
-    from fedjigsaw.flower import bundle, jobs, processes
-    from fedjigsaw.flower import folders as folders
+    from fedjigsaw.flower import bundle, folders, jobs, processes
 
     data = gaussian_grid(3 * n_rows)
     shards = {name: data.X[m::3] for m, name in enumerate(("bern", "lyon", "oslo"))}
@@ -300,7 +298,7 @@ def federation(n_rows: int = 5000, k: int = 15, turns: int = 3) -> Iterator[Row]
             settings = folders.ServerSettings.load(home)
             _wait(lambda: all(jobs.connected_sites(client, settings).values()))
             ready = perf_counter() - started
-            for _ in range(turns):
+            for _ in range(repeats):
                 yield {
                     "benchmark": "federation",
                     "n_sites": 3,
@@ -335,7 +333,7 @@ def _submit_to_model(client: Any, home: Path, k: int) -> Row:
 
 
 def _last_work(lines: list[str]) -> float:
-    """Seconds between the last question and its answer in a site's log."""
+    """Return the seconds between the last request and its reply in the log of a site."""
     asked, left = (datetime.fromisoformat(line[:23].replace(",", ".")) for line in lines[-2:])
     return (left - asked).total_seconds()
 
@@ -344,14 +342,14 @@ def _wait(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     deadline = perf_counter() + seconds
     while not condition():
         if perf_counter() > deadline:
-            raise RuntimeError("a part of the federation did not come up")
+            raise RuntimeError(f"The federation was not ready after {seconds:.0f} seconds.")
         sleep(0.2)
 
 
 def methods() -> Iterator[Row]:
-    """Seconds of every method in cells of the paper's tables, against k-means on the pooled rows.
+    """Measure every method in cells of the paper's tables against k-means on pooled rows.
 
-    Cells whose data are not here are left out.
+    Cells without data on this machine are skipped.
     """
     for name in ("table1", "table2"):
         plans = [
@@ -360,7 +358,7 @@ def methods() -> Iterator[Row]:
             if plan.name.split("/")[0] in ("S1", "CIFAR-10") and "(1.0)" not in plan.name
         ]
         if not SOURCES[plans[0].cell.dataset].is_here:
-            print(f"no data for {name}: set FEDJIGSAW_DATA")
+            print(f"Skipping {name}: no data. Set FEDJIGSAW_DATA to a folder with them.")
             continue
         seconds = {
             plan.name: float(compute(Task(name, plan.name, plan.cell))["seconds"]) for plan in plans
@@ -388,7 +386,7 @@ BENCHMARKS = {
 
 
 def main(names: list[str]) -> None:
-    """Run the named benchmarks (all by default); their new rows take the place of the old ones."""
+    """Run the named benchmarks, by default all, and replace their rows in the results."""
     names = names or list(BENCHMARKS)
     rows = [row for row in read_rows(RESULTS) if row["benchmark"] not in names]
     for name in names:

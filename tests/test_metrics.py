@@ -11,8 +11,8 @@ def test_l2_is_the_root_of_k_times_mse(rng):
     assert metrics.center_l2(found, true) == pytest.approx(np.sqrt(15 * mse))
 
 
-def test_the_papers_own_two_numbers_agree():
-    """Its tables give 6.7e6 as MSE and 1.0e4 as l2 for the same runs, with k = 15."""
+def test_mse_and_l2_of_the_paper_agree():
+    """Its tables report an MSE of 6.7e6 and an l2 of 1.0e4 for the same runs, with k = 15."""
     true = np.zeros((15, 1)) + np.arange(15)[:, None] * 1e7
     found = true + np.sqrt(6.7e6)
     assert metrics.center_l2(found, true) == pytest.approx(1.0e4, rel=0.01)
@@ -25,7 +25,7 @@ def test_order_of_centers_does_not_matter(rng):
 
 
 def test_matching_minimizes_squares_not_distances():
-    # by plain distance both matchings cost 4; by squares only one is best
+    # both matchings have a total distance of 4; only one minimizes the sum of squares
     assert metrics.center_mse([[0.0], [1.0]], [[1.0], [4.0]]) == 5.0
     assert metrics.center_mse([[0.0, 0.0], [3.0, 0.0]], [[3.0, 0.0], [4.0, 3.0]]) == pytest.approx(
         9.5

@@ -1,17 +1,40 @@
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import sklearn.cluster  # noqa: F401 (loads OpenMP and BLAS)
 from threadpoolctl import threadpool_info
 
-from fedjigsaw._threads import one_thread
+from fedjigsaw import _threads
+from fedjigsaw._threads import one_thread, one_thread_inside
 
 
-def test_one_thread_inside_and_as_many_as_before_afterwards():
-    before = [library["num_threads"] for library in threadpool_info()]
+def limits():
+    return [library["num_threads"] for library in threadpool_info()]
+
+
+@pytest.fixture(autouse=True)
+def _rescan():
+    """Other tests may have limited threads before all libraries were loaded."""
+    _threads._libraries.cache_clear()
+
+
+def test_one_thread_inside_the_block_and_as_many_as_before_after_it():
+    before = limits()
     with one_thread():
-        assert all(library["num_threads"] == 1 for library in threadpool_info())
-    assert [library["num_threads"] for library in threadpool_info()] == before
+        assert set(limits()) == {1}
+    assert limits() == before
+
+
+def test_the_limit_holds_in_new_threads_and_after_they_have_ended():
+    def work():
+        with one_thread_inside():
+            return limits()
+
+    with one_thread(), ThreadPoolExecutor(1) as pool:
+        assert set(pool.submit(work).result()) == {1}
+        assert set(limits()) == {1}
 
 
 def test_torch_keeps_to_one_thread_from_its_first_operation_on():

@@ -1,11 +1,26 @@
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 
-from fedjigsaw._validation import name_clients, rows_by_client
+from fedjigsaw._validation import check_data, name_clients, rows_by_client
 from fedjigsaw.errors import DataError, DataTypeError
 
 
-def test_split_keeps_order_within_a_client():
+@pytest.mark.parametrize(
+    ("X", "error", "words"),
+    [
+        ([["a", "b"]], DataError, "Cannot use the data of site 'x' as a table of numbers: .*'a'"),
+        ([[1.0, np.nan]], DataError, r"got NaN in row 0, column 1 \(1 such .*impute the values"),
+        ([[1e150]], DataError, "data of site 'x' must be finite, .*Rescale them first"),
+        ([[1e-150]], DataError, "got a largest absolute value of 1e-150. Rescale them first"),
+    ],
+)
+def test_bad_data(X, error, words):
+    with pytest.raises(error, match=words):
+        check_data(BaseEstimator(), X, owner="site 'x'", reset=True)
+
+
+def test_rows_of_a_client_keep_their_order():
     members = rows_by_client(5, ["b", "a", "b", "a", "b"], owner="x")
     assert {name: rows.tolist() for name, rows in members.items()} == {"a": [1, 3], "b": [0, 2, 4]}
 
@@ -14,7 +29,7 @@ def test_split_keeps_order_within_a_client():
     ("clients", "error", "words"),
     [
         ([0, 1], DataError, r"one id per row, shape \(3,\); got shape \(2,\)"),
-        ([1, "1", "a"], DataTypeError, "all integers or all strings; got both"),
+        ([1, "1", "a"], DataTypeError, "all integers or all strings; got both kinds"),
         (["a", float("nan"), "b"], DataTypeError, "got nan in row 1"),
         ([[0], [1, 2], [3]], DataError, "one id per row"),
         ([[0], [1], [2]], DataError, r"got shape \(3, 1\)"),
@@ -31,6 +46,6 @@ def test_bad_client_ids(clients, error, words):
         rows_by_client(3, clients, owner="X.fit")
 
 
-def test_two_ids_with_one_name():
-    with pytest.raises(DataError, match=r"different from one another; got \['1'\]"):
+def test_two_ids_with_the_same_name():
+    with pytest.raises(DataError, match=r"unique as strings; got \['1'\] twice"):
         name_clients([1, "1"], owner="X.fit_clients")

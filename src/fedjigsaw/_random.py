@@ -1,4 +1,4 @@
-"""Randomness: one integer per run, one stream per client and round."""
+"""Random numbers: one seed per run, one stream per client and round."""
 
 from hashlib import blake2b
 
@@ -9,7 +9,7 @@ from fedjigsaw.parameters import integer
 
 
 def generator(rng: object, owner: str) -> np.random.Generator:
-    """A random generator from a generator or an integer."""
+    """Return a generator, made from an integer if needed."""
     if isinstance(rng, np.random.Generator):
         return rng
     integer(0).check("rng", owner, rng)
@@ -17,7 +17,7 @@ def generator(rng: object, owner: str) -> np.random.Generator:
 
 
 def resolve_seed(random_state: RandomState) -> int:
-    """One integer per run: everything random in it follows from this number."""
+    """Return the seed of a run, on which all its random numbers depend."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(1))
     if isinstance(random_state, np.random.RandomState):
@@ -28,10 +28,10 @@ def resolve_seed(random_state: RandomState) -> int:
 
 
 def stream(seed: int, round_number: int, client: str | None = None) -> np.random.Generator:
-    """The random stream of one client (or, without a name, of the server) in one round.
+    """Return the random stream of one client, or without a name of the server, in one round.
 
-    It depends on the client's *name*, not on its place in a list, so that who else takes part,
-    and in which order, changes nothing.
+    It depends on the client's *name*, not on its position in a list: which other clients take part,
+    and in which order, does not matter.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Names for the types of arrays."""
+"""Types of arrays."""
 
 import numpy as np
 import numpy.typing as npt

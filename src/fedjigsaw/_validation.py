@@ -1,4 +1,4 @@
-"""Checks of what comes in from outside: data, client ids."""
+"""Validation of input: data, client names and client ids."""
 
 from collections.abc import Hashable, Iterable
 from math import isfinite, isinf, isnan
@@ -12,48 +12,47 @@ from fedjigsaw.errors import DataError, DataTypeError, invalid
 from fedjigsaw.parameters import is_integer
 
 MAX_NAME_LENGTH = 200
-MAX_MAGNITUDE = 1e100  # squares, summed over rows, stay finite
+MAX_MAGNITUDE = 1e100  # sums of squares over rows stay finite
 
 
 def check_data(estimator: Any, X: Any, *, owner: str, reset: bool) -> Floats:
-    """Return the rows as finite float64, or say whose data are wrong, where, and why.
+    """Return the rows as finite float64, or raise a DataError.
 
     Parameters
     ----------
-    estimator : scikit-learn estimator that learns (``reset``) or knows the number and names of
-        the columns.
-    owner : how an error names the data, for instance ``"client 'a'"``.
+    estimator : scikit-learn estimator that knows the number and the names of the columns, or
+        learns them if `reset` is True.
+    owner : name of the owner of the data in errors, for instance ``"client 'a'"``.
     """
     try:
         rows: Floats = validate_data(
             estimator, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False
         )
     except (TypeError, ValueError, OverflowError) as error:
-        allowed = "a table of numbers: rows, at least one, of the same columns everywhere"
         reason = " ".join(str(error).split()).rstrip(".")
         kind = DataTypeError if isinstance(error, TypeError) else DataError
-        raise kind(invalid("data", owner, allowed, f"this problem: {reason}")) from error
+        raise kind(f"Cannot use the data of {owner} as a table of numbers: {reason}.") from error
     size = np.abs(rows)
     if 0 < size.max(initial=0) < 1 / MAX_MAGNITUDE:
-        got, advice = f"{size.max():g} as the largest", "Rescale them first."
+        got = f"a largest absolute value of {size.max():g}"
         allowed = f"zero or at least {1 / MAX_MAGNITUDE:g} in size"
-        raise DataError(invalid("data", owner, allowed, got, advice))
+        raise DataError(invalid("data", owner, allowed, got, "Rescale them first."))
     bad = np.argwhere(~(size <= MAX_MAGNITUDE))
     if len(bad):
         row, column = (int(i) for i in bad[0])
         value = float(rows[row, column])
         shown = "NaN" if isnan(value) else "infinity (inf)" if isinf(value) else f"{value:g}"
-        got = f"{shown} in row {row}, column {column} ({len(bad)} such values in all)"
+        got = f"{shown} in row {row}, column {column} ({len(bad)} such values in total)"
         allowed = f"finite, at most {MAX_MAGNITUDE:g} in size"
         advice = (
-            "Drop or fill in those rows first." if not isfinite(value) else "Rescale them first."
+            "Rescale them first." if isfinite(value) else "Drop these rows or impute the values."
         )
         raise DataError(invalid("data", owner, allowed, got, advice))
     return rows
 
 
 def check_name(name: str) -> str:
-    """A client's name is what the transcript shows and what its random stream hangs on."""
+    """Return the name of a client, or raise a DataError if it is not allowed."""
     if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME_LENGTH or not name.isprintable():
         allowed = f"printable and 1 to {MAX_NAME_LENGTH} characters long"
         raise DataError(invalid("name", "a client", allowed, repr(name)))
@@ -61,7 +60,7 @@ def check_name(name: str) -> str:
 
 
 def name_clients(ids: Iterable[Hashable], *, owner: str) -> list[str]:
-    """Turn integer or string ids into names; two ids must not share a name."""
+    """Convert integer or string ids to names; two ids must not have the same name."""
     names = []
     for client in ids:
         if not (isinstance(client, str) or is_integer(client)):
@@ -74,13 +73,13 @@ def name_clients(ids: Iterable[Hashable], *, owner: str) -> list[str]:
     )
     if repeated:
         raise DataError(
-            invalid("client ids", owner, "different from one another", sorted(repeated))
+            invalid("client ids", owner, "unique as strings", f"{sorted(repeated)} twice")
         )
     return names
 
 
 def rows_by_client(n_rows: int, clients: Any, *, owner: str) -> dict[str, Rows]:
-    """Which rows each client holds, in ascending order; None is a single client."""
+    """Return the rows of each client, in ascending order; None is a single client."""
     if clients is None:
         return {"0": slice(None)}
     try:
@@ -93,17 +92,17 @@ def rows_by_client(n_rows: int, clients: Any, *, owner: str) -> dict[str, Rows]:
     if ids.shape != (n_rows,):
         allowed = f"one id per row, shape ({n_rows},)"
         raise DataError(invalid("clients", owner, allowed, f"shape {ids.shape}"))
-    if ids.dtype.kind == "O":  # one by one: what is no id at all, and in which row
+    if ids.dtype.kind == "O":  # check one by one, to name the row
         for row, client in enumerate(ids):
             if not (isinstance(client, str) or is_integer(client)):
                 got = f"{client!r} in row {row}"
                 raise DataTypeError(invalid("client ids", owner, "integers or strings", got))
         if len({isinstance(client, str) for client in ids}) > 1:
             allowed = "all integers or all strings"
-            raise DataTypeError(invalid("client ids", owner, allowed, "both"))
+            raise DataTypeError(invalid("client ids", owner, allowed, "both kinds"))
         ids = ids.astype(str)
-    different, block = np.unique(ids, return_inverse=True)
-    names = name_clients(different.tolist(), owner=owner)
+    distinct, block = np.unique(ids, return_inverse=True)
+    names = name_clients(distinct.tolist(), owner=owner)
     order = np.argsort(block, kind="stable")
     cuts = np.cumsum(np.bincount(block))[:-1]
     return dict(zip(names, np.split(order, cuts), strict=True))

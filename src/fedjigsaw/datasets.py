@@ -184,7 +184,7 @@ def _find(relative: str) -> Path | None:
 def _require(relative: str, name: str, advice: str) -> Path:
     path = _find(relative)
     if path is None:
-        folder = os.environ.get("FEDJIGSAW_DATA", "not set")
+        folder = os.environ.get("FEDJIGSAW_DATA") or "not set"
         places = f"FEDJIGSAW_DATA ({folder}) or the cache ({cache_folder()})"
         raise DatasetError(f"Data set {name!r} not found: no {relative} in {places}. {advice}")
     return path

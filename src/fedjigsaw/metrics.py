@@ -1,8 +1,7 @@
-r"""How good recovered centers and labels are.
+r"""Metrics of centers and labels, all returned as floats.
 
-Centers are compared with true centers :math:`c^*` after the best one-to-one matching; labels with
-true classes. All functions return plain floats. scikit-learn's metrics are imported where they are
-used, so that ``import fedjigsaw`` stays quick.
+Centers are compared with true centers :math:`c^*` after an optimal one-to-one matching, labels with
+true classes. scikit-learn's metrics are imported lazily, so that ``import fedjigsaw`` stays fast.
 """
 
 from typing import Any
@@ -18,7 +17,7 @@ from fedjigsaw.kernels.matching import match
 def center_mse(found: Any, true: Any) -> float:
     r"""Mean squared distance :math:`\frac1k \sum_i \|c_i - c^*_{\pi(i)}\|^2` of matched centers.
 
-    With fewer (or more) centers found than there are, only the matched pairs count.
+    If the numbers of centers differ, only matched pairs count.
 
     Examples
     --------
@@ -31,7 +30,9 @@ def center_mse(found: Any, true: Any) -> float:
 
 
 def center_l2(found: Any, true: Any) -> float:
-    r"""Frobenius norm of matched differences, :math:`\sqrt{k \cdot MSE}`: the paper's main number.
+    r"""Frobenius norm of the differences of matched centers, :math:`\sqrt{k \cdot MSE}`.
+
+    The main metric of the paper.
 
     Examples
     --------
@@ -42,7 +43,7 @@ def center_l2(found: Any, true: Any) -> float:
 
 
 def purity(labels: Any, classes: Any) -> float:
-    """Share of rows whose class is the most frequent one of their cluster.
+    """Share of rows whose class is the most frequent one in their cluster.
 
     Examples
     --------
@@ -71,7 +72,7 @@ def nmi(labels: Any, classes: Any) -> float:
 
 
 def ari(labels: Any, classes: Any) -> float:
-    """Rand index adjusted for chance: 1 for equal partitions, about 0 for random labels.
+    """Rand index adjusted for chance: 1 for equal partitions, close to 0 for random labels.
 
     Examples
     --------
@@ -97,7 +98,7 @@ def inertia(X: Any, centers: Any) -> float:
 
 
 def inertia_ratio(X: Any, centers: Any, reference: Any) -> float:
-    """Objective of `centers` over that of `reference` centers on the same rows; 1 is as good.
+    """Ratio of the objective of `centers` to that of `reference` centers on the same rows.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Rules for the values of parameters, for authors of methods.
 
-A method lists its parameters in a table, one :class:`Rule` per parameter. A value that breaks its
-rule raises a ParameterError that names the parameter and what is allowed.
+A method lists its parameters in a table, with one :class:`Rule` per parameter. A value that breaks
+its rule raises a ParameterError that names the parameter and the allowed values.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,21 +16,30 @@ from fedjigsaw.errors import ParameterError, invalid
 
 @dataclass(frozen=True)
 class Rule:
-    """One row of a parameter table: which values pass, and how to say so."""
+    """Rule for the values of a parameter: a description for errors, and a test."""
 
     allowed: str
     accepts: Callable[[object], bool]
 
     def check(self, name: str, owner: str, value: object) -> None:
+        """Raise a ParameterError if the value is not allowed for parameter `name` of `owner`."""
         if not self.accepts(value):
             raise ParameterError(invalid(name, owner, self.allowed, repr(value)))
 
 
 def is_integer(value: object) -> bool:
+    """Whether a value is an integer of Python or NumPy, and not a boolean."""
     return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
 
 
 def integer(low: int, *, or_none: bool = False, or_word: str | None = None) -> Rule:
+    """Allow integers >= `low`, and also None or one word if asked.
+
+    Examples
+    --------
+    >>> integer(1, or_word="auto").allowed
+    "an integer >= 1 or 'auto'"
+    """
     return Rule(
         f"an integer >= {low}" + " or None" * or_none + (f" or {or_word!r}" if or_word else ""),
         lambda value: (
@@ -42,12 +51,14 @@ def integer(low: int, *, or_none: bool = False, or_word: str | None = None) -> R
 
 
 def real(low: float, *, inclusive: bool = True) -> Rule:
+    """Allow finite numbers >= `low`, or > `low` if not `inclusive`."""
+
     def accepts(value: object) -> bool:
         if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
             return False
         try:
             number = float(value)
-        except OverflowError:  # an integer beyond all floats
+        except OverflowError:  # an integer too large for a float
             return False
         return isfinite(number) and (number >= low if inclusive else number > low)
 
@@ -64,6 +75,7 @@ def fraction(*, zero: bool = True, one: bool = True) -> Rule:
 
 
 def one_of(*choices: str) -> Rule:
+    """Allow some strings."""
     return Rule(
         "one of " + ", ".join(map(repr, choices)),
         lambda value: isinstance(value, str) and value in choices,
@@ -71,10 +83,12 @@ def one_of(*choices: str) -> Rule:
 
 
 def boolean() -> Rule:
+    """Allow True and False."""
     return Rule("True or False", lambda value: isinstance(value, (bool, np.bool_)))
 
 
 def seed_source() -> Rule:
+    """Allow what scikit-learn allows for `random_state`, and generators of NumPy."""
     return Rule(
         "an integer >= 0, a numpy RandomState or Generator, or None",
         lambda value: (
@@ -86,6 +100,6 @@ def seed_source() -> Rule:
 
 
 def check_parameters(owner: str, rules: Mapping[str, Rule], values: Mapping[str, object]) -> None:
-    """Hold every value against its row of the table; the first that fails is named."""
+    """Check every value against its rule; the first one that fails raises a ParameterError."""
     for name, rule in rules.items():
         rule.check(name, owner, values[name])

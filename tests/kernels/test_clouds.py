@@ -1,21 +1,22 @@
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from fedjigsaw.kernels.clouds import _bisectors, settle_clouds
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.metrics import inertia
 
 
-def test_points_are_k_means(rng):
-    """Without any spread these are Lloyd's iterations."""
+def test_clouds_without_spread_are_k_means(rng):
+    """A fixed point of Lloyd's iterations stays where it is."""
     X, counts = rng.normal(size=(200, 3)), rng.integers(1, 9, 200).astype(float)
     solution = kmeans(X, 6, weights=counts, rng=rng, tol=0)
     found = settle_clouds(X, counts, np.zeros(200), solution.centers)
     assert found == pytest.approx(solution.centers)
 
 
-def test_a_cut_cloud_is_a_truncated_gaussian():
-    """One step, against many rows drawn from the cloud and cut by the same plane."""
+def test_a_divided_cloud_is_two_truncated_gaussians():
+    """One step agrees with many rows drawn from the cloud and divided by the same plane."""
     rng = np.random.default_rng(0)
     start = np.array([[-1.0, 0.0], [2.0, 1.0]])
     center, width = np.array([[0.3, -0.2]]), 1.3
@@ -27,16 +28,26 @@ def test_a_cut_cloud_is_a_truncated_gaussian():
     assert found == pytest.approx(expected, abs=0.005)
 
 
-def test_mass_and_mean_are_kept(rng):
-    """Whatever is cut off goes elsewhere: the mean of all rows stays the mean of all centers."""
+def test_a_single_center_is_the_mean(rng):
     X, counts = rng.normal(size=(40, 2)), np.full(40, 2.0)
     sse = rng.uniform(0.1, 3, 40)
-    found = settle_clouds(X, counts, sse, X[:1].repeat(1, axis=0))
+    found = settle_clouds(X, counts, sse, X[:1])
     assert found == pytest.approx(X.mean(axis=0, keepdims=True))
 
 
-def test_nearer_to_the_objective_of_the_rows(rng):
-    """What it is for: local clusters that the final boundaries cut."""
+def test_the_mean_of_all_clouds_is_kept(rng):
+    """After one step, the mean of the centers, weighted by mass, is that of the clouds."""
+    X, counts, sse = rng.normal(size=(40, 1)), rng.integers(1, 9, 40) * 1.0, rng.uniform(1, 3, 40)
+    start = np.array([[-0.4], [0.3]])
+    found = settle_clouds(X, counts, sse, start, max_iter=1).ravel()
+    widths = np.sqrt(sse / counts)
+    below = counts @ ndtr((start.mean() - X[:, 0]) / widths)  # mass of the first center
+    mean = (below * found[0] + (counts.sum() - below) * found[1]) / counts.sum()
+    assert mean == pytest.approx(counts @ X[:, 0] / counts.sum())
+
+
+def test_clouds_lower_the_objective_of_the_rows(rng):
+    """The final boundaries divide local clusters of uniform data."""
     plain, soft = [], []
     for _ in range(8):
         X = rng.uniform(size=(3000, 2))
@@ -51,7 +62,7 @@ def test_nearer_to_the_objective_of_the_rows(rng):
     assert np.mean(soft) < np.mean(plain) * 0.998
 
 
-def test_scale_and_place(rng):
+def test_scaling_and_translation(rng):
     X, counts, sse = rng.normal(size=(60, 2)), np.ones(60), rng.uniform(0, 1, 60)
     found = settle_clouds(X, counts, sse, X[:5])
     moved = settle_clouds(1e6 + 8 * X, counts, 64 * sse, 1e6 + 8 * X[:5])

@@ -9,7 +9,7 @@ from strategies import centers_and_radii
 
 
 def double_loop(centers, radii):
-    """Algorithm 5 as it stands, one distance at a time."""
+    """Algorithm 5 as written in the paper, one distance at a time."""
     order = sorted(range(len(centers)), key=lambda i: (-radii[i], centers[i].tolist()))
     groups = []
     while order:
@@ -37,7 +37,7 @@ class TestGroupByRadius:
     @pytest.mark.parametrize("offset", [0.0, 1e8])
     @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
     def test_agrees_on_many_centers_at_any_place_and_scale(self, rng, scale, offset, monkeypatch):
-        monkeypatch.setattr(grouping, "_LOOK_AHEAD", 2000)  # several rounds of looking ahead
+        monkeypatch.setattr(grouping, "_LOOK_AHEAD", 2000)  # several matrix products
         centers = (
             rng.integers(0, 12, size=(700, 2)) + rng.normal(0, 0.1, (700, 2)) + offset
         ) * scale
@@ -61,7 +61,7 @@ class TestGroupByRadius:
         assert sorted(np.concatenate(groups).tolist()) == list(range(len(sent[0])))
 
     def test_tight_clusters_far_apart(self, rng):
-        """Single precision cannot tell these apart; the exact distances do."""
+        """Only exact distances, not single precision, can separate these."""
         centers = np.concatenate([rng.normal(0, 1e-6, (50, 3)), rng.normal(0, 1e-6, (50, 3)) + 1e3])
         radii = np.full(100, 1e-6)
         found = [group.tolist() for group in group_by_radius(centers, radii)]
@@ -71,7 +71,7 @@ class TestGroupByRadius:
     @pytest.mark.parametrize(
         "centers", [[[-1.0], [6.09e-23], [1.0]], [[1e99], [1e99], [3.0]], [[0.0], [1e-160], [1.0]]]
     )
-    def test_extreme_numbers_end_and_agree(self, centers):
+    def test_agrees_on_extreme_numbers(self, centers):
         centers, radii = np.array(centers), np.array([0.0, 1e-22, 1e-30])
         assert [g.tolist() for g in group_by_radius(centers, radii)] == double_loop(centers, radii)
 

@@ -41,7 +41,7 @@ class TestLaws:
         first, second = (kmeans(X, 5, rng=np.random.default_rng(4), n_init=1) for _ in range(2))
         assert first.centers.tobytes() == second.centers.tobytes()
 
-    def test_a_weight_is_a_repetition(self, rng):
+    def test_a_weight_counts_as_copies_of_the_row(self, rng):
         X = blobs(rng, spread=0.01)
         weights = rng.integers(0, 4, size=len(X)).astype(float)
         weighted = kmeans(X, 4, rng=rng, weights=weights, n_init=10)
@@ -69,7 +69,7 @@ class TestLaws:
         assert (found.counts, found.sse, found.extents) == ([1], [0], [0])
 
     @pytest.mark.parametrize("offset", [0.0, 1e6, 1e9])
-    def test_translation_moves_the_centers_along(self, rng, offset):
+    def test_translation_of_rows_translates_the_centers(self, rng, offset):
         X = blobs(rng, spread=0.01)
         here = kmeans(X, 4, rng=np.random.default_rng(1), n_init=20)
         there = kmeans(X + offset, 4, rng=np.random.default_rng(1), n_init=20)
@@ -97,14 +97,23 @@ class TestLaws:
         assert heavy.labels.tolist() == [0, 1, 1, 1, 1]
         assert light.labels.tolist() == [0, 0, 1, 1, 1]
 
-    def test_centers_come_in_the_order_of_their_coordinates(self, rng):
+    def test_centers_are_sorted_by_coordinates(self, rng):
         centers = kmeans(blobs(rng, k=6), 6, rng=rng).centers
         assert (centers == sort_rows(centers)).all()
 
 
-@pytest.mark.parametrize("weights", [[-1.0, 1.0], [0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0], [1.0]])
-def test_bad_weights(rng, weights):
-    with pytest.raises(DataError, match="weights of k-means"):
+@pytest.mark.parametrize(
+    ("weights", "got"),
+    [
+        ([-1.0, 1.0], "values from -1 to 1"),
+        ([0.0, 0.0], "values from 0 to 0"),
+        ([np.nan, 1.0], "values from nan to nan"),
+        ([np.inf, 1.0], "values from 1 to inf"),
+        ([1.0], r"shape \(1,\)"),
+    ],
+)
+def test_bad_weights(rng, weights, got):
+    with pytest.raises(DataError, match=rf"weights of k-means must be finite.*; got {got}\."):
         kmeans(np.zeros((2, 1)), 1, rng=rng, weights=np.array(weights))
 
 
@@ -141,7 +150,7 @@ def test_nearest_centers_in_blocks(rng, monkeypatch):
 
 @pytest.mark.usefixtures("backend")
 def test_start_from_given_centers():
-    """From these two, Lloyd's iterations end at a poor solution, far from the origin or not."""
+    """Both are fixed points of Lloyd's iterations, the second a poor one, wherever the origin is."""
     X = np.array([[0.0], [1.0], [10.0], [11.0], [20.0], [21.0]])
     for shift in (0.0, 1e7):
         start = np.array([[0.5], [10.5], [20.5]]) + shift
@@ -153,6 +162,6 @@ def test_start_from_given_centers():
 
 
 @pytest.mark.parametrize("n_values", [1, 3, 10**9])
-def test_rows_in_the_order_of_their_coordinates(rng, n_values):
+def test_coordinate_order_sorts_rows(rng, n_values):
     X = rng.integers(n_values, size=(30, 3)).astype(float)
     assert X[coordinate_order(X)].tolist() == sorted(X.tolist())

@@ -35,37 +35,37 @@ class TestDropOneFitMany:
         centers, counts, sse, _ = describe([np.array(g, dtype=float)[:, None] for g in groups])
         return drop_one_fit_many(centers, counts, sse).tolist()
 
-    def test_the_center_between_two_clusters_goes(self):
-        # true clusters at 0, 10 and 20; the first is cut in two, the others share a center
+    def test_the_center_between_two_clusters_is_dropped(self):
+        # true clusters at 0, 10 and 20; the first has two centers, the others share one
         assert self.line([-1, 0], [0.5, 1], [9, 10, 11, 19, 20, 21]) == [0, 1]
 
-    def test_a_right_solution_stays(self):
+    def test_a_correct_solution_is_kept(self):
         assert self.line([-1, 0, 1], [9, 10, 11], [19, 20, 21]) == [0, 1, 2]
 
-    def test_two_at_once(self):
+    def test_two_centers_are_dropped(self):
         split = ([-1, 0], [0.5, 1]), ([99, 100], [100.5, 101])
         between = [19, 20, 21, 29, 30, 31], [59, 60, 61, 69, 70, 71]
         assert self.line(*split[0], between[0], *split[1], between[1]) == [0, 1, 3, 4]
 
-    def test_the_widest_is_by_spread_not_by_sum(self):
-        # cluster 3 is widest, and its sum (32) is below that of the merged pair (145): all stay;
-        # by sum, cluster 2 (400) would have been the candidate, and would have gone
+    def test_the_candidate_has_the_largest_spread_not_the_largest_sum(self):
+        # cluster 3 has the largest spread, and its sum (32) is below that of the merged pair (145):
+        # all are kept; by sum, cluster 2 (400) would be the candidate, and would be dropped
         pair = np.repeat([0, 1], 20), np.repeat([2.5, 3.5], 20)
         assert self.line(*pair, np.repeat([30, 31, 32, 33, 34], 40), [60, 68]) == [0, 1, 2, 3]
 
     @pytest.mark.parametrize("groups", [[[3]], [[0, 50], [200]], [[0], [1]]])
-    def test_one_or_two_centers_always_stay(self, groups):
+    def test_one_or_two_centers_are_always_kept(self, groups):
         assert self.line(*groups) == list(range(len(groups)))
 
-    def test_a_tie_goes_against_the_candidate(self):
-        # the widest has sse 8, the merged pair 8: "at least" drops it
+    def test_the_candidate_is_dropped_in_a_tie(self):
+        # the candidate and the merged pair both have sse 8
         assert self.line([0], [4], [20, 24]) == [0, 1]
 
-    def test_single_points_stay(self):
+    def test_single_points_are_kept(self):
         assert self.line([0], [1], [5], [9]) == [0, 1, 2, 3]
 
     @given(st.floats(-1e3, 1e3), st.sampled_from([0.25, 1.0, 8.0]), st.permutations(range(6)))
-    def test_place_scale_and_order_do_not_matter(self, shift, scale, order):
+    def test_translation_scale_and_order_do_not_matter(self, shift, scale, order):
         groups = [[-1, 0], [0.5, 1], [19, 20, 21, 29, 30, 31], [60, 61], [62, 64], [80, 95]]
         expected = set(self.line(*groups))
         moved = [[shift + scale * x for x in groups[i]] for i in order]
@@ -112,12 +112,12 @@ class TestRadii:
     def test_a_single_center_keeps_its_extent(self, radii):
         assert radii(np.array([[1.0, 2.0]]), np.array([4.0])).tolist() == [4.0]
 
-    def test_theoretical_is_half_the_smallest_distance_of_those_that_do_not_touch(self):
+    def test_theoretical_is_half_the_smallest_distance_of_clusters_that_do_not_overlap(self):
         centers = np.array([[0.0], [1.0], [50.0], [90.0]])
         assert theoretical_radii(centers, np.full(4, 2.0)).tolist() == [20.0] * 4
 
-    def test_theoretical_looks_for_neighbors_among_those_left(self):
-        # 0 and 1 touch and go; then 3, whose neighbor was 1, is measured against 10
+    def test_theoretical_searches_neighbors_among_the_remaining_centers(self):
+        # 0 and 1 overlap and are set aside; then the nearest neighbor of 3 is 10, no longer 1
         centers = np.array([[0.0], [1.0], [3.0], [10.0], [30.0]])
         extents = np.array([1.0, 1.0, 1.5, 1.0, 1.0])
         assert theoretical_radii(centers, extents).tolist() == [3.5] * 5

@@ -7,14 +7,14 @@ from fedjigsaw.errors import DataError
 from fedjigsaw.kernels.matching import match, pairwise_distances
 
 
-def test_matching_is_the_best_of_all(rng):
+def test_matching_is_optimal(rng):
     a, b = rng.normal(size=(5, 3)), rng.normal(size=(5, 3))
     rows, partners = match(a, b)
     best = min(((a - b[list(p)]) ** 2).sum() for p in permutations(range(5)))
     assert ((a[rows] - b[partners]) ** 2).sum() == pytest.approx(best)
 
 
-def test_the_smaller_set_is_matched_whole(rng):
+def test_all_rows_of_the_smaller_set_are_matched(rng):
     a, b = rng.normal(size=(2, 3)), rng.normal(size=(6, 3))
     assert len(match(a, b)[0]) == len(match(b, a)[0]) == 2
 

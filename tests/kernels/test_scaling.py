@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler
 
 from fedjigsaw.errors import MessageError
-from fedjigsaw.kernels import scaling
 from fedjigsaw.kernels.scaling import Scaler, Stats, measure, merge
 
 COLUMNS = ("a", "b")
@@ -43,18 +42,18 @@ def test_order_of_sites_does_not_matter(rng):
 def test_columns_are_matched_by_name(rng):
     rows = rng.normal(size=(9, 2))
     straight = merge([measure("a", COLUMNS, [rows]), measure("b", COLUMNS, [rows + 1])])
-    turned = merge([measure("a", COLUMNS, [rows]), measure("b", ("b", "a"), [rows[:, ::-1] + 1])])
-    assert turned.fingerprint == straight.fingerprint
+    swapped = merge([measure("a", COLUMNS, [rows]), measure("b", ("b", "a"), [rows[:, ::-1] + 1])])
+    assert swapped.fingerprint == straight.fingerprint
 
 
-def test_a_column_without_spread_is_only_shifted():
+def test_a_constant_column_is_centered_and_not_scaled():
     rows = np.array([[1.0, 5.1], [3.0, 5.1]])
     scaler = merge([measure("a", COLUMNS, [rows]), measure("b", COLUMNS, [rows])])
     assert scaler.scale(rows).tolist() == [[-1.0, 0.0], [1.0, 0.0]]
     assert scaler.deviation.tolist() == StandardScaler().fit(rows).scale_.tolist()
 
 
-def test_there_and_back(rng):
+def test_unscale_is_the_inverse_of_scale(rng):
     scaler = Scaler(COLUMNS, np.array([1.0, -2.0]), np.array([3.0, 0.5]))
     rows = rng.normal(size=(5, 2))
     assert scaler.unscale(scaler.scale(rows)) == pytest.approx(rows)
@@ -75,16 +74,15 @@ def test_bad_statistics():
     one = np.ones(2)
     with pytest.raises(MessageError, match="columns of client 'b' must be those of client 'a'"):
         merge([Stats("a", COLUMNS, 1, one, one), Stats("b", ("b", "c"), 1, one, one)])
-    for bad in (
-        ("a", COLUMNS, 0, one, one),
-        ("a", (), 1, one[:0], one[:0]),
-        ("a", ("x", "x"), 1, one, one),
-        ("a", COLUMNS, 1, one[:1], one),
-        ("a", COLUMNS, 1, one * np.nan, one),
-        ("a", COLUMNS, 1, one, -one),
+    for bad, words in (
+        (("a", COLUMNS, 0, one, one), "n_samples of client 'a' must be an integer >= 1; got 0"),
+        (("a", (), 1, one[:0], one[:0]), "columns of client 'a' must be at least one"),
+        (("a", ("x", "x"), 1, one, one), "columns of client 'a' must be at least one, each once"),
+        (("a", COLUMNS, 1, one[:1], one), r"mean of client 'a' must be .*; got shape \(1,\)"),
+        (("a", COLUMNS, 1, one * np.nan, one), "mean of client 'a' must be finite; got nan"),
+        (("a", COLUMNS, 1, one, -one), "sum_of_squares of client 'a' must be >= 0; got -1"),
     ):
-        with pytest.raises(MessageError):
+        with pytest.raises(MessageError, match=words):
             Stats(*bad)
-    with pytest.raises(MessageError, match="deviation of a scaler must be > 0"):
+    with pytest.raises(MessageError, match=r"deviation of a scaler must be > 0; got 0\.0"):
         Scaler(COLUMNS, one, one * 0)
-    assert scaling.check_columns(COLUMNS, "x") is None

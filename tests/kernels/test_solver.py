@@ -26,28 +26,30 @@ def objective(X, w, k, seed=0, **options):
 
 
 class TestToys:
-    """Bad solutions at which plain Lloyd stands still."""
+    """Poor local optima of Lloyd's iterations."""
 
     @pytest.mark.parametrize(
         "start",
         [
-            [-0.15, 0.1, 15],  # two share the cluster at 0, one sits between those at 10 and 20
+            [-0.15, 0.1, 15],  # two share the cluster at 0, one lies between those at 10 and 20
             [5, 19.85, 20.1],
             [-0.05, 0.15, 15],
         ],
     )
-    def test_one_fit_many_is_cut_and_many_fit_one_merged(self, start):
+    def test_one_fit_many_is_split_and_many_fit_one_merged(self, start):
         X = line(0, 10, 20)
         search = _Search(X, np.ones(15), np.random.default_rng(0), 300, 1e-4)
         stuck = search.settle(np.array(start, dtype=float)[:, None] - X.mean())
         again = KMeans(3, init=np.array(start, dtype=float)[:, None], n_init=1).fit(X)
-        assert stuck.objective == pytest.approx(again.inertia_)  # Lloyd's own fixed point
+        assert stuck.objective == pytest.approx(
+            again.inertia_
+        )  # a fixed point of Lloyd's iterations
         assert stuck.objective > 50
         found = search.improve(stuck, 20)
         assert found.objective == pytest.approx(3 * (TIGHT**2).sum())
 
-    def test_several_at_once(self):
-        """Six clusters; two centers sit between pairs, two clusters have two centers each."""
+    def test_several_moves_at_once(self):
+        """Six clusters; two centers lie between pairs, two clusters have two centers each."""
         X = line(0, 10, 20, 100, 110, 120)
         search = _Search(X, np.ones(30), np.random.default_rng(0), 300, 1e-4)
         start = np.array([[-0.15], [0.1], [15], [99.85], [100.1], [115]]) - X.mean()
@@ -60,17 +62,17 @@ class TestToys:
         assert found.objective == pytest.approx(6 * (TIGHT**2).sum())
         assert tried[0] == 2
 
-    def test_gain_of_a_cut_and_loss_of_a_center_by_hand(self):
-        """Points -1, 1 | 10 | 12: a cut of the first gains 2, a merger of the others costs 2."""
+    def test_gain_of_a_split_and_loss_of_a_center_by_hand(self):
+        """Points -1, 1 | 10 | 12: splitting the first gains 2, merging the others costs 2."""
         X = np.array([[-1.0], [1.0], [10.0], [12.0]])
         search = _Search(X, np.ones(4), np.random.default_rng(0), 300, 1e-4)
         moves = search._moves(search.settle(np.array([[0.0], [10.0], [12.0]]) - X.mean()))
         assert moves.gains == pytest.approx([2, 0, 0])
-        # to give up 0: its rows go to 10, (11^2 - 1) + (9^2 - 1); merged with 10 it costs 2/3 * 100
+        # without 0, its rows move to 10: (11^2 - 1) + (9^2 - 1); merging 0 and 10 costs 2/3 * 100
         assert moves.losses == pytest.approx([200 / 3, 2, 2])
-        assert moves.heirs.tolist() == [1, 2, 1]
+        assert moves.partners.tolist() == [1, 2, 1]
 
-    def test_weights_decide(self):
+    def test_weights_attract_centers(self):
         """One heavy pair, two light ones far apart: three centers go where the weight is."""
         X = np.array([[0.0], [1.0], [50.0], [51.0], [100.0]])
         heavy = solve(X, np.array([1e6, 1e6, 1, 1, 1]), 3, rng=np.random.default_rng(0))
@@ -78,7 +80,7 @@ class TestToys:
         light = solve(X, np.ones(5), 3, rng=np.random.default_rng(0))
         assert light.centers.ravel().tolist() == [0.5, 50.5, 100.0]
 
-    def test_an_empty_cluster_is_put_to_use(self):
+    def test_the_center_of_an_empty_cluster_is_moved(self):
         X = line(0, 10, 20)
         search = _Search(X, np.ones(15), np.random.default_rng(0), 300, 1e-4)
         state = search.settle(np.array([[0.0], [15.0], [1e6]]) - X.mean())
@@ -103,7 +105,7 @@ class TestToys:
 class TestLaws:
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=15, deadline=None)
-    def test_order_does_not_matter_to_the_last_bit(self, seed):
+    def test_labels_do_not_depend_on_the_order_of_the_rows(self, seed):
         rng = np.random.default_rng(seed)
         X, w = weighted(rng)
         order = rng.permutation(len(X))
@@ -114,7 +116,7 @@ class TestLaws:
 
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=15, deadline=None)
-    def test_a_weight_is_a_repetition(self, seed):
+    def test_a_weight_counts_as_copies_of_the_row(self, seed):
         rng = np.random.default_rng(seed)
         X, _ = weighted(rng, n=80, k=5)
         w = rng.integers(1, 5, len(X))
@@ -126,7 +128,7 @@ class TestLaws:
 
     @given(seed=st.integers(0, 10**6), power=st.integers(-20, 20), shift=st.floats(-1e4, 1e4))
     @settings(max_examples=15, deadline=None)
-    def test_scale_and_place_do_not_matter(self, seed, power, shift):
+    def test_scaling_and_translation_do_not_matter(self, seed, power, shift):
         X, w = weighted(np.random.default_rng(seed))
         moved = 2.0**power * (X + shift)
         assert objective(moved, w, 12) == pytest.approx(4.0**power * objective(X, w, 12), rel=1e-3)
@@ -137,7 +139,7 @@ class TestLaws:
         first, other = (solve(x, w, 5, rng=np.random.default_rng(0)) for x in (X, scale * X / 100))
         assert (other.labels == first.labels).all()
 
-    def test_weights_may_be_multiplied(self, rng):
+    def test_the_objective_is_proportional_to_the_weights(self, rng):
         X, w = weighted(rng)
         assert objective(X, 8 * w, 12) == pytest.approx(8 * objective(X, w, 12))
 
@@ -145,7 +147,7 @@ class TestLaws:
         ("k", "d", "n"), [(15, 2, 150), (40, 2, 800), (30, 16, 900), (20, 64, 400)]
     )
     def test_not_worse_than_ten_restarts(self, k, d, n):
-        """On the mean over seeds, and by little on any."""
+        """On average over seeds; and at most 5% worse for any seed."""
         ratios = []
         for seed in range(6):
             X, w = weighted(np.random.default_rng(seed), n, k, d)
@@ -154,8 +156,8 @@ class TestLaws:
         assert np.mean(ratios) <= 1 + 1e-9
         assert max(ratios) <= 1.05
 
-    def test_looking_at_what_moved_is_enough(self, rng):
-        """Nearest centers after some have moved: the short way finds what the long way finds."""
+    def test_updating_what_has_moved_is_enough(self, rng):
+        """The update after some centers have moved agrees with all distances."""
         X, w = weighted(rng, n=500, k=20)
         search = _Search(X, w, rng, 300, 0.0)
         state = search.start(20)
@@ -167,7 +169,7 @@ class TestLaws:
         assert squared == pytest.approx(distances.min(axis=1))
         assert (labels != state.labels).any()
 
-    def test_bounded_work(self, rng, monkeypatch):
+    def test_the_work_is_bounded(self, rng, monkeypatch):
         X, w = rng.uniform(size=(2000, 4)), np.ones(2000)
         monkeypatch.setattr(solver, "WORK", 1.0)
         search = _Search(X, w, rng, 300, 1e-4)
@@ -176,7 +178,7 @@ class TestLaws:
 
 
 class TestEach:
-    def test_every_number_down_to_one(self, rng):
+    def test_every_number_of_clusters_down_to_one(self, rng):
         X, w = weighted(rng)
         found = list(solve_each(X, w, 15, rng=rng))
         assert [len(solution.centers) for solution in found] == list(range(15, 0, -1))
@@ -186,13 +188,13 @@ class TestEach:
             w @ ((X - np.average(X, axis=0, weights=w)) ** 2).sum(axis=1)
         )
 
-    def test_as_good_as_each_alone(self, rng):
+    def test_as_good_as_solving_for_each_number_alone(self, rng):
         X, w = weighted(rng, k=9)
         for solution in solve_each(X, w, 12, rng=rng):
             alone = objective(X, w, len(solution.centers))
             assert solution.inertia <= alone * 1.02
 
-    def test_never_more_than_there_are(self):
+    def test_never_more_centers_than_distinct_rows(self):
         found = list(
             solve_each(np.array([[0.0], [0.0], [3.0]]), np.ones(3), 9, rng=np.random.default_rng(0))
         )
@@ -200,13 +202,13 @@ class TestEach:
 
 
 @pytest.mark.parametrize("power", [11, 13, 15, 150, 160])
-def test_rows_too_close_to_tell_apart_beside_a_far_one(power, rng):
+def test_nearly_equal_rows_and_a_distant_one(power, rng):
     near = np.arange(1, 12)[:, None] * 10.0**-power
     found = solve(np.concatenate([[[1.0]], near]), np.ones(12), 4, rng=rng)
     assert found.labels[0] not in found.labels[1:]
 
 
-def test_without_moves_it_ends_where_lloyd_does(rng):
+def test_without_moves_the_result_is_that_of_lloyd(rng):
     X, weights = rng.normal(size=(400, 3)), np.ones(400)
     plain = solve(X, weights, 20, rng=np.random.default_rng(0), n_tries=0)
     found = solve(X, weights, 20, rng=np.random.default_rng(0))
@@ -223,11 +225,11 @@ def test_distinct_rows():
     assert (rows[inverse] == X).all()
 
 
-def test_a_center_is_not_moved_into_the_cluster_that_inherits_its_rows(rng):
-    """Net gains: (1, 0) 8, tried before; (0, 1) 5, but 0 inherits from 1; then (0, 2), 1."""
+def test_a_center_does_not_split_the_cluster_it_would_be_merged_with(rng):
+    """Net gains: (1, 0) 8, already tried; (0, 1) 5, but 1 would be merged with 0; (0, 2) 1."""
     gains, losses = np.array([10.0, 8.0, 0.0]), np.array([0.0, 5.0, 9.0])
-    moves = _Moves(gains, np.zeros((3, 2, 1)), losses, heirs=np.array([2, 0, 1]))
+    moves = _Moves(gains, np.zeros((3, 2, 1)), losses, partners=np.array([2, 0, 1]))
     search = _Search(np.arange(3.0)[:, None], np.ones(3), rng, 300, 1e-4)
     assert search._candidates(moves, 1) == [(0, 2)]
-    free = _Moves(gains, moves.parts, losses, heirs=np.array([2, 2, 1]))
+    free = _Moves(gains, moves.parts, losses, partners=np.array([2, 2, 1]))
     assert search._candidates(free, 1) == [(0, 1)]

@@ -1,1 +1,1 @@
-"""Numerical kernels: NumPy in, NumPy out, nothing about federation. Internal."""
+"""Numerical kernels: NumPy arrays in, NumPy arrays out, nothing about federation. Internal."""

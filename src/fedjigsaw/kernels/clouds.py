@@ -1,12 +1,13 @@
-r"""Received centers as clouds of rows, not as points.
+r"""Lloyd's iterations over clouds: local clusters treated as Gaussians instead of points.
 
-A local cluster is received as a center :math:`c_i`, a count :math:`n_i` and a summed squared
-distance :math:`s_i`. The final boundaries run through some local clusters, and k-means over the
-centers cannot cut those: all of a local cluster goes to one side. Taken for a round Gaussian cloud,
-of variance :math:`\sigma_i^2 = s_i / (n_i d)` in each of the d directions, it can be cut: it lies
-at a distance h from the plane halfway between its nearest center and the next one; the share
-:math:`p = \Phi(-h / \sigma_i)` of it lies beyond, and the cut moves a mass times distance of
-:math:`\sigma_i \phi(h / \sigma_i)` along the normal of the plane.
+A local cluster is received as a center :math:`c_i`, a count :math:`n_i` and a sum of squared
+distances :math:`s_i`. The final boundaries run through some local clusters, but k-means over the
+received centers assigns each local cluster as a whole. A *cloud* models it as a spherical Gaussian
+with variance :math:`\sigma_i^2 = s_i / (n_i d)` in each of the d directions, which a boundary can
+divide. Let h be its distance from the plane halfway between its nearest and its second nearest
+center. The fraction :math:`p = \Phi(-h / \sigma_i)` of the cloud lies beyond the plane, and the
+means of the two parts are shifted along the normal of the plane, by
+:math:`\sigma_i \phi(h / \sigma_i)` divided by the fraction of the part.
 """
 
 import numpy as np
@@ -16,7 +17,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.backends import Backend, CloudBackend
 from fedjigsaw.kernels.kmeans import blocks, label_sums
 
-TOL = 1e-5  # ends when the means move by less than this share of the objective
+TOL = 1e-5  # stop when moving to the means gains less than this share of the objective
 
 
 def settle_clouds(
@@ -28,21 +29,22 @@ def settle_clouds(
     max_iter: int = 300,
     backend: Backend | None = None,
 ) -> Floats:
-    """Lloyd's iterations over clouds: each is shared by its nearest center and the next one.
+    """Run Lloyd's iterations over clouds, each divided between its two nearest centers.
 
     Parameters
     ----------
-    centers, counts, sse : the clouds.
+    centers, counts, sse : shapes (n, d), (n,) and (n,), the clouds.
     start : shape (k, d), the centers to start from.
-    backend : where to compute, if it can settle clouds; all others compute here.
+    backend : runs the iterations if it is a :class:`~fedjigsaw.kernels.backends.CloudBackend`;
+        otherwise, and with None, NumPy does.
 
     Returns
     -------
-    centers of shape (k, d), each in the place of that of `start`.
+    centers of shape (k, d), in the order of `start`.
 
     Examples
     --------
-    Halfway between two centers, a point goes to the first; a cloud is shared.
+    Halfway between two centers, a point belongs to the first one; a cloud is divided.
 
     >>> centers, counts, start = np.array([[-3.0], [0.0], [3.0]]), np.ones(3), [[-2.0], [2.0]]
     >>> settle_clouds(centers, counts, np.zeros(3), start).ravel().tolist()
@@ -50,7 +52,7 @@ def settle_clouds(
     >>> settle_clouds(centers, counts, np.array([0.0, 1.0, 0.0]), start).ravel().round(3).tolist()
     [-2.266, 2.266]
     """
-    middle = np.average(centers, axis=0, weights=counts)  # rounding is least around it
+    middle = np.average(centers, axis=0, weights=counts)  # rounding errors are smallest around it
     X, found = centers - middle, np.asarray(start) - middle
     widths = np.sqrt(sse / (counts * X.shape[1]))
     if len(found) == 1:
@@ -64,8 +66,8 @@ def settle_clouds(
         beyond = ndtr(-z)
         normal = found[other] - found[own]
         length = np.linalg.norm(normal, axis=1)
-        cut = counts * widths * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
-        shift = normal * (cut / np.where(length > 0, length, 1))[:, None]
+        moment = counts * widths * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+        shift = normal * (moment / np.where(length > 0, length, 1))[:, None]
         kept, given = counts * (1 - beyond), counts * beyond
         mass = label_sums(kept, own, one, len(found)) + label_sums(given, other, one, len(found))
         sums = label_sums(kept[:, None] * X - shift, own, one, len(found))
@@ -80,8 +82,8 @@ def settle_clouds(
 
 
 def _bisectors(X: Floats, centers: Floats) -> tuple[Ints, Ints, Floats, Floats]:
-    """Of each row: its nearest center, the next one, the squared distance to the nearest, and the
-    distance to the plane between the two."""
+    """Return, for each row, its nearest and second nearest center, the squared distance to the
+    nearest one, and the distance to the plane halfway between the two."""
     own, other = np.empty(len(X), dtype=np.int64), np.empty(len(X), dtype=np.int64)
     first, second = np.empty(len(X)), np.empty(len(X))
     norms = np.einsum("ij,ij->i", centers, centers)

@@ -1,4 +1,4 @@
-"""Put received centers into groups by their radii: the server of FeCA."""
+"""Group received centers by their radii: the server side of FeCA."""
 
 from collections.abc import Iterator
 
@@ -29,19 +29,19 @@ def means_of_groups(centers: Floats, radii: Floats, k: int) -> Floats:
 
 
 def group_by_radius(centers: Floats, radii: Floats) -> list[Ints]:
-    """Put received centers into groups: the loop of Algorithm 5 (ServerAggregation) of the paper.
+    """Group received centers: the loop of Algorithm 5 (ServerAggregation) of the paper.
 
-    Again and again, the free center with the largest radius takes all free centers within that
-    radius. Equal radii are taken in the order of their coordinates, so that the order in which
-    clients arrive does not matter.
+    Repeatedly, the ungrouped center with the largest radius forms a group with all ungrouped
+    centers within that radius. Ties are broken by coordinates, so that the order of the clients
+    does not matter.
 
-    The loop looks ahead: for the next few centers in line at once, a matrix product in single
-    precision finds who may be within reach, and only those few distances are then computed
-    exactly. Memory stays within some tens of megabytes beyond the input.
+    The implementation works ahead: for the next centers in order, one matrix product in single
+    precision finds candidates, and exact distances are computed only for those. It needs some tens
+    of megabytes in addition to the input.
 
     Returns
     -------
-    groups in the order in which they were made; each holds row indices, ordered by radius.
+    row indices of each group, by decreasing radius; groups are in the order of their creation.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def group_by_radius(centers: Floats, radii: Floats) -> list[Ints]:
     >>> [group.tolist() for group in groups]
     [[1, 0, 3], [2]]
     """
-    rows = np.lexsort((*centers.T[::-1], -radii))  # who is still free, the next in line first
+    rows = np.lexsort((*centers.T[::-1], -radii))  # ungrouped centers, in the order of the loop
     left, right = _factors(centers, radii)
     groups: list[Ints] = []
     while len(rows):
@@ -64,20 +64,21 @@ def group_by_radius(centers: Floats, radii: Floats) -> list[Ints]:
                 distances = pairwise_distances(centers[rows[i : i + 1]], centers[rows[group]])[0]
                 group = group[distances <= radii[rows[i]]]
             taken[group] = True
-            taken[i] = True  # whatever happens, the loop ends
+            taken[i] = True  # guarantees that the loop ends
             groups.append(rows[group])
         rows = rows[~taken]
     return groups
 
 
-_LOOK_AHEAD = 2**24  # pairs of centers looked at in one go
+_LOOK_AHEAD = 2**24  # pairs of centers in one matrix product
 
 
 def _factors(centers: Floats, radii: Floats) -> tuple[Singles, Singles]:
-    r"""Matrices L, R whose product has :math:`(LR^T)_{ij} \le 0` if :math:`\|c_i - c_j\| \le r_i`.
+    r"""Return L and R such that :math:`(LR^T)_{ij} \le 0` if :math:`\|c_i - c_j\| \le r_i`.
 
-    It is :math:`\|c_i\|^2 - 2 c_i \cdot c_j + \|c_j\|^2 - r_i^2`, with the norms lowered by a bound
-    on the rounding in single precision: a pair may pass wrongly, but never fail wrongly.
+    An entry is :math:`\|c_i\|^2 - 2 c_i \cdot c_j + \|c_j\|^2 - r_i^2`, with the norms reduced by a
+    bound on rounding errors in single precision: there may be false positives, but no false
+    negatives.
     """
     shifted = centers - centers.mean(axis=0)
     scale = max(np.abs(shifted).max(), radii.max()) or 1.0  # keeps squares in range
@@ -85,14 +86,14 @@ def _factors(centers: Floats, radii: Floats) -> tuple[Singles, Singles]:
     slack = 2 * (centers.shape[1] + 8) * float(np.finfo(np.float32).eps)
     norms = np.einsum("ij,ij->i", shifted, shifted) * (1 - slack)
     ones = np.ones(len(centers))
-    # the last term covers squares that are too small for single precision
+    # 1e-30 covers squares that underflow in single precision
     left = np.column_stack([-2 * shifted, norms - reach**2 * (1 + slack) - 1e-30, ones])
     right = np.column_stack([shifted, ones, norms])
     return left.astype(np.float32), right.astype(np.float32)
 
 
 def _maybe_within(left: Singles, right: Singles) -> Iterator[Ints]:
-    """For each row of `left`, the rows of `right` that it may reach, ascending."""
+    """Yield, for each row of `left`, the candidate rows of `right`, ascending."""
     mask = np.empty((len(left), len(right)), dtype=bool)
     width = max(256, 2**18 // len(left))  # a tile of the product stays in the cache
     for start in range(0, len(right), width):

@@ -22,15 +22,15 @@ from fedjigsaw.kernels.matching import pairwise_distances
 
 @dataclass(frozen=True)
 class Solution:
-    r"""A clustering of one set of rows, with all that a method may want to know about it.
+    r"""A clustering of one set of rows, with its statistics.
 
     Attributes
     ----------
-    centers : shape (k, d); each is exactly the weighted mean of its rows.
-    labels : shape (n,), the center of each row (-1 for a row of weight zero).
+    centers : shape (k, d), the weighted mean of the rows of each cluster.
+    labels : shape (n,), the cluster of each row (-1 for a row of weight zero).
     counts : shape (k,), total weight of each cluster.
     sse : shape (k,), :math:`G_i = \sum_{n \in i} w_n \|x_n - c_i\|^2`.
-    extents : shape (k,), largest distance of a cluster's row to its center.
+    extents : shape (k,), largest distance of a row of the cluster to its center.
     """
 
     centers: Floats
@@ -41,6 +41,7 @@ class Solution:
 
     @property
     def inertia(self) -> float:
+        """Objective of the clustering: the sum of `sse`."""
         return float(self.sse.sum())
 
 
@@ -58,16 +59,17 @@ def kmeans(
 ) -> Solution:
     """Cluster the rows of `X` around at most `n_clusters` centers.
 
-    There are never more centers than distinct rows, and no center is empty.
+    There are at most as many centers as distinct rows, and no cluster is empty.
 
     Parameters
     ----------
-    weights : shape (n,), how much each row counts; None counts each once. A row of weight w acts
-        as w copies of it.
-    n_init : restarts; the best one is kept.
-    max_iter, tol : when a restart ends, as in :class:`sklearn.cluster.KMeans`.
-    init : centers to start from, instead of k-means++; then `n_init` has no effect.
-    backend : where to search for the clusters; None is
+    weights : shape (n,), weight of each row; None gives every row the weight 1. A row of weight w
+        acts as w copies of it.
+    n_init : number of restarts; the best one is kept.
+    max_iter, tol : stopping rule of a restart, as in :class:`sklearn.cluster.KMeans`.
+    init : shape (n_clusters, d), centers of a single start, instead of k-means++; `n_init` has no
+        effect.
+    backend : backend that searches for the clusters; None is
         :func:`~fedjigsaw.kernels.backends.default_backend`.
 
     Examples
@@ -95,7 +97,7 @@ def kmeans(
 
 
 def nearest_centers(X: Floats, centers: Floats) -> tuple[Ints, Floats]:
-    """Nearest center of each row, and the distance to it; memory stays bounded for any n.
+    """Return the nearest center of each row and the distance to it, in bounded memory.
 
     Examples
     --------
@@ -110,17 +112,17 @@ def nearest_centers(X: Floats, centers: Floats) -> tuple[Ints, Floats]:
     labels = np.empty(len(X), dtype=np.int64)
     for part in blocks(len(X), X.shape[1] + 16 * len(centers)):  # small enough for the cache
         rows = X[part] - middle
-        scores = norms - 2 * (rows @ shifted.T)  # squared distance, less the row's own norm
+        scores = norms - 2 * (rows @ shifted.T)  # squared distance minus the row's squared norm
         labels[part] = scores.argmin(axis=1)
         slack = rounding * (np.einsum("ij,ij->i", rows, rows) + norms.max())
         close = (scores <= (scores.min(axis=1) + slack)[:, None]).sum(axis=1) > 1
-        if close.any():  # too close to tell after rounding: exact distances decide
+        if close.any():  # rounding could decide: compare exact distances instead
             labels[part][close] = pairwise_distances(X[part][close], centers).argmin(axis=1)
     return labels, np.sqrt(squared_distances(X, centers, labels))
 
 
 def partition_of(X: Floats, labels: Ints, weights: Floats) -> Solution:
-    """Means, counts and spreads of given clusters; those without rows are left out.
+    """Return the statistics of given clusters; labels without rows are left out.
 
     Examples
     --------
@@ -131,19 +133,16 @@ def partition_of(X: Floats, labels: Ints, weights: Floats) -> Solution:
     return _solution(X, labels, weights, len(X), slice(None))
 
 
-# ---------------------------------------------------------------------------------------- parts
-
-
 def _solution(
     X: Floats, labels: Ints, w: Floats | None, n_rows: int, used: slice | Ints
 ) -> Solution:
-    """Means, counts and spreads of the clusters that are not empty."""
+    """Compute the statistics of clusters from the labels of the rows in use."""
     _, labels = np.unique(labels, return_inverse=True)
     w = np.ones(len(X)) if w is None else w
     k = int(labels.max()) + 1
     counts: Floats = np.bincount(labels, w, minlength=k).astype(np.float64)
     centers = label_sums(X, labels, w, k) / counts[:, None]
-    order = coordinate_order(centers)  # no trace of the order of the rows
+    order = coordinate_order(centers)  # does not depend on the order of the rows
     centers, counts, labels = centers[order], counts[order], np.argsort(order)[labels]
     squared = squared_distances(X, centers, labels)
     extents = np.zeros(k)
@@ -162,11 +161,14 @@ def _check_weights(weights: Floats, n_rows: int) -> None:
         or not weights.any()
     ):
         allowed = f"finite, >= 0, not all zero, shape ({n_rows},)"
-        raise DataError(invalid("weights", "k-means", allowed, f"others, shape {weights.shape}"))
+        got = f"shape {weights.shape}"
+        if weights.shape == (n_rows,):
+            got = f"values from {weights.min():g} to {weights.max():g}"
+        raise DataError(invalid("weights", "k-means", allowed, got))
 
 
 def cluster_means(X: Floats, labels: Ints) -> Floats:
-    """Means of the clusters that have rows, in the order of their labels: half a Lloyd step.
+    """Return the means of all clusters that have rows, ordered by label.
 
     Examples
     --------
@@ -180,14 +182,16 @@ def cluster_means(X: Floats, labels: Ints) -> Floats:
 
 
 def count_distinct(X: Floats, *, at_most: int) -> int:
-    """Number of different rows, or `at_most` if there are more."""
-    if len(np.unique(X[:, 0])) >= at_most:  # different in one column is different: cheap, usual
+    """Count distinct rows, up to `at_most`."""
+    if len(np.unique(X[:, 0])) >= at_most:  # cheap, and usually enough
         return at_most
     return min(at_most, len(np.unique(X, axis=0)))
 
 
 def label_sums(X: Floats, labels: Ints, w: Floats, k: int) -> Floats:
-    """Weighted sum of the rows of each cluster: a sparse product beats all of numpy's ways.
+    """Return the weighted sum of the rows of each cluster, shape (k, d).
+
+    A sparse matrix product is the fastest way: ``np.add.at`` and loops over clusters are slower.
 
     Examples
     --------
@@ -200,15 +204,18 @@ def label_sums(X: Floats, labels: Ints, w: Floats, k: int) -> Floats:
 
 
 def coordinate_order(X: Floats) -> Ints:
-    """The rows in the order of their first columns, then of their next ones."""
+    """Return the indices that sort rows by their first column, then by the next ones."""
     first = np.argsort(X[:, 0], kind="stable")
-    if (np.diff(X[first, 0]) > 0).all():  # no ties, as usual: the other columns have no say
+    if (np.diff(X[first, 0]) > 0).all():  # no ties: the other columns do not matter
         return first
     return np.lexsort(X.T[::-1])
 
 
 def squared_distances(X: Floats, centers: Floats, labels: Ints) -> Floats:
-    """Squared distance of each row to the center of its label, from differences: exact anywhere."""
+    """Return the squared distance of each row to the center of its label.
+
+    Computed from differences, so that rows far from the origin lose no digits.
+    """
     squared = np.empty(len(X))
     for part in blocks(len(X), X.shape[1], 2**15):  # small enough for the cache
         difference = X[part] - centers[labels[part]]
@@ -216,7 +223,7 @@ def squared_distances(X: Floats, centers: Floats, labels: Ints) -> Floats:
     return squared
 
 
-def blocks(n_rows: int, width: int, most: int = 2**22) -> Iterator[slice]:
-    """Cut rows into blocks of at most so many floats, when each needs `width`; usually 32 MB."""
-    step = max(1, most // width)
+def blocks(n_rows: int, width: int, max_floats: int = 2**22) -> Iterator[slice]:
+    """Yield slices of rows so that a block needs at most `max_floats` floats, `width` per row."""
+    step = max(1, max_floats // width)
     return (slice(start, start + step) for start in range(0, n_rows, step))

@@ -1,7 +1,7 @@
-r"""What a local solution of k-means looks like, and what can be made of it.
+r"""Structure of local solutions of k-means: which centers to keep, and their radii.
 
-A solution that is only locally optimal has a known shape: some centers sit in the middle of several
-true clusters (*one-fit-many*), others share one true cluster (*many-fit-one*), the rest are right.
+A locally optimal solution has a known structure: some centers lie between several true clusters
+(*one-fit-many*), others share one true cluster (*many-fit-one*), and the rest are correct.
 See Qian, Zhang and Chen (2021) and Section 3.1 of the Jigsaw paper.
 
 Symbols: a cluster i has center :math:`c_i`, count :math:`n_i` and objective
@@ -17,7 +17,7 @@ from fedjigsaw.kernels.matching import pairwise_distances
 def merged_sse(
     count_p: float, count_q: float, sse_p: float, sse_q: float, distance: float
 ) -> float:
-    r"""Objective of two clusters put together, without touching their rows.
+    r"""Return the objective of the union of two clusters, from their statistics alone.
 
     .. math:: G_j = G_p + G_q + \frac{n_p n_q}{n_p + n_q} \|c_p - c_q\|^2
 
@@ -30,20 +30,21 @@ def merged_sse(
 
 
 def drop_one_fit_many(centers: Floats, counts: Floats, sse: Floats) -> Ints:
-    r"""Which centers to keep: Algorithm 2 (ClientUpdate) of the paper.
+    r"""Select the centers to keep: Algorithm 2 (ClientUpdate) of the paper.
 
     The cluster with the largest spread :math:`\sqrt{G_i / n_i}` is the candidate for one-fit-many,
     the closest pair of centers the candidate for many-fit-one. If :math:`G_i` is at least the
-    objective of the merged pair, spending a center on i instead would have paid, so i is dropped
-    and the search goes on. At two centers it always ends.
+    objective of the merged pair, a second center in cluster i would have been better than two in
+    the pair: i is dropped, and the search continues with the remaining centers until only two are
+    left.
 
     Returns
     -------
-    indices of the centers that stay, ascending.
+    indices of the centers to keep, ascending.
 
     Examples
     --------
-    Two centers share the cluster at 0; one sits between the clusters at 10 and 20.
+    Two centers share the cluster at 0; one lies between the clusters at 10 and 20.
 
     >>> centers = np.array([[-0.5], [0.5], [15.0]])
     >>> drop_one_fit_many(centers, np.array([9, 9, 18]), np.array([1, 1, 450]))
@@ -63,10 +64,11 @@ def drop_one_fit_many(centers: Floats, counts: Floats, sse: Floats) -> Ints:
 
 
 def empirical_radii(centers: Floats, extents: Floats) -> Floats:
-    r"""One radius per center: Algorithm 4 (RadiusAssign, empirical) of the paper.
+    r"""Compute one radius per center: Algorithm 4 (RadiusAssign, empirical) of the paper.
 
     :math:`r_i = \min(r'_i, \frac12 \min_{j \ne i} \|c_i - c_j\|)`, where :math:`r'_i` is the extent
-    of cluster i, its largest distance of a row to the center. A single center keeps its extent.
+    of cluster i, the largest distance of a row to its center. The radius of a single center is its
+    extent.
 
     Examples
     --------
@@ -82,23 +84,24 @@ def empirical_radii(centers: Floats, extents: Floats) -> Floats:
 
 
 def theoretical_radii(centers: Floats, extents: Floats) -> Floats:
-    r"""The same radius for every center: Algorithm 3 (RadiusAssign, theoretical) of the paper.
+    r"""Compute one radius for all centers: Algorithm 3 (RadiusAssign, theoretical) of the paper.
 
-    Pairs of nearest centers whose clusters touch (:math:`r'_i + r'_j > d_{ij}`) are taken for
-    many-fit-one and set aside, both of them; half the smallest distance among the others is the
-    radius of *all* centers. The paper leaves two things open. The order in which pairs are looked
-    at: here the closest first, so that the order of the centers does not matter. And what to do
-    when fewer than two centers are left, as happens on data that are not separated balls: here
-    the empirical radii are used instead.
+    Pairs of nearest centers whose clusters overlap (:math:`r'_i + r'_j > d_{ij}`) are considered
+    many-fit-one, and both are set aside. Half the smallest distance among the other centers is the
+    radius of *all* centers.
+
+    The paper leaves two questions open. In which order are pairs examined? Here, the closest first,
+    so that the order of the centers does not matter. What if fewer than two centers remain, as
+    happens if clusters are not separated balls? Here, the empirical radii are used instead.
 
     Examples
     --------
-    The two centers near 0 touch; the others are 10 apart.
+    The clusters of the two centers near 0 overlap; the other centers are 10 apart.
 
     >>> theoretical_radii(np.array([[-0.5], [0.5], [20.0], [30.0]]), np.array([1.0, 1.0, 1.0, 1.0]))
     array([5., 5., 5., 5.])
     """
-    order = np.lexsort(centers.T[::-1])  # ties go by coordinates
+    order = np.lexsort(centers.T[::-1])  # break ties by coordinates
     centers, extents = centers[order], extents[order]
     distances = pairwise_distances(centers, centers)
     np.fill_diagonal(distances, np.inf)

@@ -1,4 +1,4 @@
-"""Distances between two sets of centers, and the best one-to-one matching of them."""
+"""Distances and optimal matching between two sets of centers."""
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -9,9 +9,9 @@ from fedjigsaw.errors import DataError, invalid
 
 
 def pairwise_distances(a: Floats, b: Floats) -> Floats:
-    """Euclidean distance of every row of `a` to every row of `b`.
+    """Return the Euclidean distance between each row of `a` and each row of `b`.
 
-    Differences are taken before squaring, so that data far from the origin lose no digits.
+    Computed from differences, so that rows far from the origin lose no digits.
 
     Examples
     --------
@@ -29,14 +29,14 @@ def pairwise_distances(a: Floats, b: Floats) -> Floats:
 
 
 def match(a: Floats, b: Floats) -> tuple[Ints, Ints]:
-    r"""Pair rows of `a` with rows of `b` so that the summed squared distance is smallest.
+    r"""Match rows of `a` with rows of `b` so that the sum of squared distances is minimal.
 
-    With sets of different size, as many pairs are made as the smaller one has rows. Solves
-    :math:`\min_\pi \sum_i \|a_i - b_{\pi(i)}\|^2` over one-to-one :math:`\pi`.
+    Solves :math:`\min_\pi \sum_i \|a_i - b_{\pi(i)}\|^2` over one-to-one :math:`\pi`. If the sets
+    differ in size, the larger one has unmatched rows.
 
     Returns
     -------
-    rows of `a` and the rows of `b` they are paired with.
+    indices of the matched rows of `a`, and of their partners in `b`.
 
     Examples
     --------

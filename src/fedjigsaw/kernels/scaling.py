@@ -1,11 +1,12 @@
-r"""Federated standardization: sites send column statistics, and get one scaler for all.
+r"""Federated standardization: sites send column statistics and receive one common scaler.
 
 Site m sends, per column, its number of rows :math:`n_m`, mean :math:`\mu_m` and sum of squared
 deviations :math:`S_m = \sum_x (x - \mu_m)^2`. With :math:`n = \sum_m n_m`, the pooled values are
 
 .. math:: \mu = \frac1n \sum_m n_m \mu_m, \qquad S = \sum_m S_m + n_m (\mu_m - \mu)^2,
 
-exactly those of all rows together, and the scaler is :math:`x \mapsto (x - \mu) / \sqrt{S / n}`.
+which are exactly those of all rows together. The scaler is
+:math:`x \mapsto (x - \mu) / \sqrt{S / n}`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +22,7 @@ from fedjigsaw.errors import MessageError, invalid
 
 @dataclass(frozen=True, eq=False)
 class Stats:
-    """What one site sends for a scaler: per column, its mean and sum of squared deviations."""
+    """Column statistics of one site: means and sums of squared deviations."""
 
     client: str
     columns: tuple[str, ...]
@@ -38,12 +39,12 @@ class Stats:
         for name in ("mean", "sum_of_squares"):
             check_vector(name, getattr(self, name), len(self.columns), owner)
         if (self.sum_of_squares < 0).any():
-            raise MessageError(invalid("sum_of_squares", owner, ">= 0", "a negative number"))
+            raise MessageError(invalid("sum_of_squares", owner, ">= 0", self.sum_of_squares.min()))
 
 
 @dataclass(frozen=True, eq=False)
 class Scaler:
-    """Shift and scale of every column, the same at all sites.
+    """Mean and standard deviation of every column, the same at all sites.
 
     Examples
     --------
@@ -61,25 +62,27 @@ class Scaler:
         for name in ("mean", "deviation"):
             check_vector(name, getattr(self, name), len(self.columns), "a scaler")
         if not (self.deviation > 0).all():
-            raise MessageError(invalid("deviation", "a scaler", "> 0", "another number"))
+            raise MessageError(invalid("deviation", "a scaler", "> 0", self.deviation.min()))
 
     @property
     def fingerprint(self) -> str:
-        """A short name for exactly this scaler: sites with the same one fit together."""
+        """Short hash of the columns and numbers: sites with the same one use the same scaler."""
         digest = sha256("\0".join(self.columns).encode())
         digest.update(self.mean.astype("<f8").tobytes() + self.deviation.astype("<f8").tobytes())
         return digest.hexdigest()[:16]
 
     def scale(self, rows: Floats) -> Floats:
+        """Standardize rows."""
         scaled: Floats = (rows - self.mean) / self.deviation
         return scaled
 
     def unscale(self, rows: Floats) -> Floats:
+        """Return standardized rows in their original units."""
         return rows * self.deviation + self.mean
 
 
 def measure(client: str, columns: tuple[str, ...], blocks: Iterable[Floats]) -> Stats:
-    """Statistics of rows that come in blocks, in one pass."""
+    """Compute the statistics of rows in one pass over blocks."""
     n, mean, squares = 0, np.zeros(len(columns)), np.zeros(len(columns))
     for rows in blocks:
         if len(rows):
@@ -90,7 +93,7 @@ def measure(client: str, columns: tuple[str, ...], blocks: Iterable[Floats]) -> 
 
 
 def merge(stats: Sequence[Stats]) -> Scaler:
-    """The scaler of all rows together. A column without spread is only shifted."""
+    """Compute the scaler of all rows together. A constant column is centered, not scaled."""
     first, *others = sorted(stats, key=lambda s: s.client)
     n, mean, squares = first.n_samples, first.mean, first.sum_of_squares
     for other in others:
@@ -103,12 +106,12 @@ def merge(stats: Sequence[Stats]) -> Scaler:
         theirs = other.mean[where], other.sum_of_squares[where]
         n, mean, squares = _merge(n, mean, squares, other.n_samples, *theirs)
     deviation = np.sqrt(squares / n)
-    # below this, a spread is rounding: the rule of scikit-learn's StandardScaler
-    flat = (
+    # a deviation this small is due to rounding: the rule of scikit-learn's StandardScaler
+    constant = (
         deviation**2
         <= n * np.finfo(float).eps * deviation**2 + (n * mean * np.finfo(float).eps) ** 2
     )
-    return Scaler(first.columns, mean, np.where(flat, 1.0, deviation))
+    return Scaler(first.columns, mean, np.where(constant, 1.0, deviation))
 
 
 def _merge(
@@ -124,11 +127,15 @@ def _merge(
 
 
 def check_columns(columns: Sequence[str], owner: str) -> None:
+    """Raise a MessageError if there are no columns, or a name is repeated."""
     if not columns or len(set(columns)) < len(columns):
         raise MessageError(invalid("columns", owner, "at least one, each once", list(columns)))
 
 
 def check_vector(name: str, values: Floats, length: int, owner: str) -> None:
-    if values.shape != (length,) or not np.isfinite(values).all():
-        allowed = f"finite, one per column, shape ({length},)"
+    """Raise a MessageError if the values are not finite, or not one per column."""
+    if values.shape != (length,):
+        allowed = f"one number per column, shape ({length},)"
         raise MessageError(invalid(name, owner, allowed, f"shape {values.shape}"))
+    if not np.isfinite(values).all():
+        raise MessageError(invalid(name, owner, "finite", values[~np.isfinite(values)][0]))

@@ -1,19 +1,20 @@
-r"""Weighted k-means that leaves bad local optima: the server's solver.
+r"""Weighted k-means that escapes poor local optima: the server's solver.
 
-The problem is that of :mod:`fedjigsaw.kernels.kmeans`: rows :math:`x_n` with weights :math:`w_n`,
-at most k centers, least :math:`\sum_n w_n \min_j \|x_n - c_j\|^2`. Lloyd's iterations stop in
-solutions of a known shape (Qian, Zhang and Chen, 2021): one center sits amid several
-clusters while several share another. So the search takes a center from where it is missed least
-and puts it where it gains most, lets Lloyd settle, and keeps the result if the objective fell:
+The problem is that of :mod:`fedjigsaw.kernels.kmeans`: rows :math:`x_n` with weights :math:`w_n`
+and at most k centers; minimize :math:`\sum_n w_n \min_j \|x_n - c_j\|^2`. Local optima of Lloyd's
+iterations have a known structure (Qian, Zhang and Chen, 2021): one center lies between several
+clusters while several centers share another cluster. A *move* removes the center that is needed
+least and splits the cluster that gains most. Lloyd's iterations follow, and the result is kept if
+the objective has decreased:
 
-- to cut cluster i into parts a, b gains exactly
+- splitting cluster i into parts a and b gains exactly
   :math:`\frac{n_a n_b}{n_a + n_b} \|c_a - c_b\|^2`;
-- to give up center j loses at most what its rows pay at their next nearest centers, and at most
-  :math:`\min_q \frac{n_j n_q}{n_j + n_q} \|c_j - c_q\|^2`, the price of a merger.
+- removing center j loses at most what its rows lose by moving to their second nearest centers, and
+  at most :math:`\min_q \frac{n_j n_q}{n_j + n_q} \|c_j - c_q\|^2`, the cost of merging j and q.
 
-As many such moves as promise a gain are made at once, then half as many, down to one; when none of
-them helps, the next best and some random ones are tried one at a time. What all of this may cost
-is bounded by the work of the first solution.
+All moves with an expected gain are made at once, then half as many, down to one. If none of these
+helps, the next best moves and some random ones are tried one at a time. The total work is bounded
+by a multiple of the work for the first solution.
 """
 
 from collections.abc import Iterator
@@ -35,9 +36,9 @@ from fedjigsaw.kernels.matching import pairwise_distances
 
 Flags = npt.NDArray[np.bool_]
 
-LEAST_GAIN = 1e-6  # a move must lower the objective by this share of it to be kept
-HORIZON = 10  # a try is given up if at its pace so many steps would not get below the best
-WORK = 3.0  # how much may be computed, in units of what the first solution took
+MIN_GAIN = 1e-6  # smallest relative decrease of the objective for which a move is kept
+HORIZON = 10  # abandon a trial that at its current rate needs more steps to become the best
+WORK = 3.0  # limit of the search, relative to the work for the first solution
 
 
 def solve(
@@ -53,17 +54,18 @@ def solve(
 ) -> Solution:
     """Cluster weighted rows around at most `n_clusters` centers, better than restarts do.
 
-    The result depends on the rows and their weights, not on their order, and equal rows act as one
-    of their summed weight.
+    The result does not depend on the order of the rows, and equal rows act as one row with the sum
+    of their weights.
 
     Parameters
     ----------
     weights : shape (n,), > 0.
-    max_iter, tol : when Lloyd's iterations end. `tol` is the share of the objective that moving
-        all centers to their means could still gain.
-    n_tries : how many moves are tried in vain before the search ends; None goes by the number of
-        clusters, 0 makes no moves.
-    backend : where to run Lloyd's iterations if `n_tries` is 0; None runs them here.
+    max_iter, tol : stopping rule of Lloyd's iterations. `tol` is relative to the objective: stop
+        when moving the centers to their means gains less than that.
+    n_tries : number of unsuccessful moves after which the search ends. None chooses it by the
+        number of clusters; 0 makes no moves.
+    backend : backend for Lloyd's iterations if `n_tries` is 0; None runs them in NumPy. Moves are
+        always made in NumPy.
 
     Examples
     --------
@@ -90,38 +92,40 @@ def solve(
 def solve_each(
     X: Floats,
     weights: Floats,
-    most_clusters: int,
+    max_clusters: int,
     *,
     rng: np.random.Generator,
     max_iter: int = 300,
     tol: float = 1e-4,
 ) -> Iterator[Solution]:
-    """Solutions for every number of clusters, from `most_clusters` (or what there is) down to 1.
+    """Yield solutions for every number of clusters, from `max_clusters` down to 1.
 
-    Each starts from the one before, less the center that is missed least.
+    Each starts from the previous one without the center that is needed least. With fewer distinct
+    rows than `max_clusters`, the first solution has one center per distinct row.
     """
     rows, w, inverse = distinct_rows(X, weights)
     search = _Search(_scaled(rows), w, rng, max_iter, tol)
-    state = search.start(min(most_clusters, len(rows)))
+    state = search.start(min(max_clusters, len(rows)))
     first = search.work
-    state = search.improve(state, patience(most_clusters))
+    state = search.improve(state, patience(max_clusters))
     while True:
         yield partition_of(X, state.labels[inverse], weights)
         if len(state.centers) == 1:
             return
-        search.limit = search.work + first / 2  # it is close to its end already
-        state = search.improve(search.give_up_one(state), patience(len(state.centers)) // 4)
+        search.limit = search.work + first / 2  # the start is close to a solution
+        state = search.improve(search.remove_one(state), patience(len(state.centers)) // 4)
 
 
 def patience(n_clusters: int) -> int:
-    """How many moves are tried in vain before the search gives up."""
+    """Return the default number of unsuccessful moves after which the search ends."""
     return 10 + n_clusters // 2
 
 
 def distinct_rows(X: Floats, weights: Floats) -> tuple[Floats, Floats, Ints]:
-    """Different rows in the order of their coordinates, their summed weights, and who is where."""
+    """Return distinct rows sorted by coordinates, their total weights, and the index of each row
+    of `X` among them."""
     order = np.lexsort(X.T[3::-1])
-    if not (np.diff(X[order, :4], axis=0) != 0).any(axis=1).all():  # a tie: look at all columns
+    if not (np.diff(X[order, :4], axis=0) != 0).any(axis=1).all():  # ties: compare all columns
         order = np.lexsort((weights, *X.T[::-1]))
     new = np.append(True, (np.diff(X[order], axis=0) != 0).any(axis=1))
     inverse = np.empty(len(X), dtype=np.int64)
@@ -130,7 +134,7 @@ def distinct_rows(X: Floats, weights: Floats) -> tuple[Floats, Floats, Ints]:
 
 
 def _scaled(X: Floats) -> Floats:
-    """Around zero, and at most 1 in size: squares and their products stay in range."""
+    """Center the rows and scale them to at most 1: squares and their products stay in range."""
     middle = X - X.mean(axis=0)
     scaled: Floats = middle / (np.abs(middle).max() or 1.0)
     return scaled
@@ -138,7 +142,7 @@ def _scaled(X: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _State:
-    """A clustering at which Lloyd has settled."""
+    """A clustering at which Lloyd's iterations have converged."""
 
     centers: Floats
     labels: Ints
@@ -148,32 +152,32 @@ class _State:
 
 @dataclass(frozen=True)
 class _Moves:
-    """What could be done to a state: the gain of each cut with its two parts, the loss of each
-    center with the center that would take most of its rows."""
+    """Possible moves of a state: the gain of splitting each cluster, with the centers of its two
+    parts; and the loss of removing each center, with the center that it would be merged with."""
 
     gains: Floats
     parts: Floats
     losses: Floats
-    heirs: Ints
+    partners: Ints
 
 
 class _Search:
-    """The rows, and the moves on states. `work` counts distances, in units of rows x centers."""
+    """Local search over states of one set of rows. `work` counts distances, `limit` bounds it."""
 
     def __init__(
         self, X: Floats, w: Floats, rng: np.random.Generator, max_iter: int, tol: float
     ) -> None:
         self.rng, self.max_iter, self.tol = rng, max_iter, tol
         self.w = w
-        self.X = X - np.average(X, axis=0, weights=w)  # rounding is least around the mean
+        self.X = X - np.average(X, axis=0, weights=w)  # rounding is smallest around the mean
         self.norms = np.einsum("ij,ij->i", self.X, self.X)
         self.work, self.limit = 0.0, np.inf
 
     # ------------------------------------------------------------------------------- Lloyd
 
     def start(self, k: int) -> _State:
-        """k-means++ and Lloyd; sets what the rest of the search may cost."""
-        from sklearn.cluster import kmeans_plusplus  # here: `import fedjigsaw` stays quick
+        """Find the first solution by k-means++ and Lloyd's iterations, and set `limit`."""
+        from sklearn.cluster import kmeans_plusplus  # lazy: `import fedjigsaw` stays fast
 
         centers, _ = kmeans_plusplus(
             self.X, k, sample_weight=self.w, random_state=int(self.rng.integers(2**31))
@@ -184,7 +188,7 @@ class _Search:
         return state
 
     def settle(self, centers: Floats, before: _State | None = None) -> _State:
-        """Lloyd from these centers; from `before`, only what has changed since is computed."""
+        """Run Lloyd's iterations. With `before`, update only what has changed since that state."""
         k = len(centers)
         if before is None:
             labels = np.zeros(len(self.X), dtype=np.int64)
@@ -208,18 +212,21 @@ class _Search:
         return _State(centers, labels, squared, float(self.w @ squared))
 
     def _reassign(self, centers: Floats, labels: Ints, squared: Floats, moved: Flags) -> None:
-        """Nearest centers, in place. Where a row's own center stayed, only moved ones compete."""
-        among = np.flatnonzero(moved)
-        if not len(among):  # rows too close to tell apart: a cut led to where it began
+        """Update nearest centers in place.
+
+        A row whose own center has not moved is compared with the centers that have.
+        """
+        candidates = np.flatnonzero(moved)
+        if not len(candidates):  # rounding: a split of nearly equal rows changed nothing
             return
-        if 2 * len(among) >= len(centers):
+        if 2 * len(candidates) >= len(centers):
             labels[:], squared[:] = self._nearest(slice(None), centers)
             return
         stale = np.flatnonzero(moved[labels])
-        rivals, distances = self._nearest(slice(None), centers[among])
+        found, distances = self._nearest(slice(None), centers[candidates])
         better = distances < squared
         better[stale] = False
-        labels[better], squared[better] = among[rivals[better]], distances[better]
+        labels[better], squared[better] = candidates[found[better]], distances[better]
         labels[stale], squared[stale] = self._nearest(stale, centers)
 
     def _nearest(self, which: slice | Ints, centers: Floats) -> tuple[Ints, Floats]:
@@ -232,7 +239,7 @@ class _Search:
         return labels, np.maximum(squared, 0, out=squared)
 
     def _scores(self, X: Floats, centers: Floats) -> Iterator[tuple[slice, Floats]]:
-        """Squared distances less the rows' norms, in blocks."""
+        """Yield squared distances minus the rows' squared norms, in blocks."""
         self.work += len(X) * len(centers)
         norms = np.einsum("ij,ij->i", centers, centers)
         twice = -2 * centers.T
@@ -249,7 +256,7 @@ class _Search:
     # ------------------------------------------------------------------------------- moves
 
     def improve(self, state: _State, n_tries: int) -> _State:
-        """Cut and merge until so many tries in a row did not help."""
+        """Make moves until `n_tries` of them in a row were unsuccessful."""
         while len(state.centers) > 1 and self.work < self.limit:
             better = self._step(state, n_tries)
             if better is None:
@@ -257,8 +264,8 @@ class _Search:
             state = better
         return state
 
-    def give_up_one(self, state: _State) -> _State:
-        """One center less."""
+    def remove_one(self, state: _State) -> _State:
+        """Remove the center that is needed least."""
         losses, _ = self._losses(state)
         rest = np.delete(np.arange(len(losses)), int(losses.argmin()))
         return self.settle(state.centers[rest])
@@ -287,13 +294,13 @@ class _Search:
         for i, j in pairs:
             centers[i], centers[j] = moves.parts[i]
         after = self.settle(centers, state)
-        return after if after.objective < state.objective * (1 - LEAST_GAIN) else None
+        return after if after.objective < state.objective * (1 - MIN_GAIN) else None
 
     def _candidates(self, moves: _Moves, n: int) -> list[tuple[int, int]]:
-        """Single moves: those that promise most, then as many at random, good ones more likely."""
+        """Choose single moves: half of them by expected gain, half at random with a preference."""
         net = moves.gains[:, None] - moves.losses
         np.fill_diagonal(net, -np.inf)
-        net[moves.heirs, np.arange(len(net))] = -np.inf
+        net[moves.partners, np.arange(len(net))] = -np.inf
         best = np.argsort(net, axis=None, kind="stable")[::-1][1 : 1 + (n + 1) // 2]
         pairs = [divmod(int(place), len(net)) for place in best if np.isfinite(net.flat[place])]
         share = moves.gains / moves.gains.sum() if moves.gains.any() else None
@@ -306,18 +313,17 @@ class _Search:
         return pairs
 
     def _moves(self, state: _State) -> _Moves:
-        gains, parts = self._cuts(state)
-        losses, heirs = self._losses(state)
-        return _Moves(gains, parts, losses, heirs)
+        gains, parts = self._splits(state)
+        losses, partners = self._losses(state)
+        return _Moves(gains, parts, losses, partners)
 
     def _losses(self, state: _State) -> tuple[Floats, Ints]:
         k, n = len(state.centers), len(self.X)
-        second, heirs = np.empty(n), np.empty(n, dtype=np.int64)
+        second = np.empty(n)
         for part, scores in self._scores(self.X, state.centers):
             at = np.arange(len(scores))
             scores[at, state.labels[part]] = np.inf
-            heirs[part] = scores.argmin(axis=1)
-            second[part] = scores[at, heirs[part]]
+            second[part] = scores[at, scores.argmin(axis=1)]
         extra = self.w * np.maximum(second + self.norms - state.squared, 0)
         leaving = np.bincount(state.labels, extra, minlength=k)
         counts = np.bincount(state.labels, self.w, minlength=k)
@@ -327,8 +333,8 @@ class _Search:
         np.fill_diagonal(merging, np.inf)
         return np.minimum(leaving, merging.min(axis=1)), merging.argmin(axis=1)
 
-    def _cuts(self, state: _State) -> tuple[Floats, Floats]:
-        """Cut every cluster in two, along its longest axis and then by steps of 2-means."""
+    def _splits(self, state: _State) -> tuple[Floats, Floats]:
+        """Split every cluster in two, along its longest axis and then by steps of 2-means."""
         k, labels = len(state.centers), state.labels
         offset = self.X - state.centers[labels]
         mass = self.w * state.squared
@@ -360,9 +366,9 @@ class _Search:
 
 
 def _pairs(moves: _Moves) -> list[tuple[int, int]]:
-    """Cut the cluster of most gain, give up the center of least loss, and so on, each used once.
+    """Pair clusters to split, by decreasing gain, with centers to remove, by increasing loss.
 
-    A center is not given up for a cut of the cluster that would take its rows.
+    Each is used once, and a center is not removed to split the cluster it would be merged with.
     """
     used = np.zeros(len(moves.gains), dtype=bool)
     losers = np.argsort(moves.losses, kind="stable")
@@ -370,9 +376,9 @@ def _pairs(moves: _Moves) -> list[tuple[int, int]]:
     for i in np.argsort(-moves.gains, kind="stable"):
         if used[i]:
             continue
-        j = next((j for j in losers if not used[j] and j != i and moves.heirs[j] != i), None)
+        j = next((j for j in losers if not used[j] and j != i and moves.partners[j] != i), None)
         if j is None:
             break
-        used[[i, j, moves.heirs[j]]] = True
+        used[[i, j, moves.partners[j]]] = True
         pairs.append((int(i), int(j)))
     return pairs
