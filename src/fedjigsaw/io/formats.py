@@ -1,4 +1,4 @@
-"""Summaries, models, statistics and scores as files that anyone can check, and nobody can run.
+"""Summaries, models, statistics and scores as files that anyone can check and that hold no code.
 
 A file is a safetensors file: a short JSON header, then plain arrays of float64 or int64 (weights of
 networks: float32). No pickle, no code. The header says what it is, in which format version, made by

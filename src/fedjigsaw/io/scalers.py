@@ -48,7 +48,7 @@ def _decode(header: object) -> Scaler:
     columns = take_names(header, "columns")
     scaler = Scaler(columns, _numbers(header, "mean"), _numbers(header, "deviation"))
     if scaler.fingerprint != header.get("fingerprint"):
-        raise MessageError("The fingerprint does not match the numbers: somebody changed the file.")
+        raise MessageError("The fingerprint does not match the numbers: the file was changed.")
     return scaler
 
 

@@ -65,7 +65,7 @@ def scaled_rows(table: Table, scaler: Scaler | None, progress: Progress) -> Iter
 
 
 def scale(rows: Floats, scaler: Scaler | None) -> Floats:
-    """Scale rows, where there is a scaler."""
+    """Scale rows, if there is a scaler."""
     return rows if scaler is None else scaler.scale(rows)
 
 
