@@ -42,7 +42,7 @@ class TestDemo:
     def test_bad_places_are_refused_before_the_work(self, run, tmp_path):
         with pytest.raises(FedJigsawError, match="there is no folder"):
             run("demo", "--out", tmp_path / "no" / "demo.png")
-        with pytest.raises(FedJigsawError, match="ending of a picture's name"):
+        with pytest.raises(FedJigsawError, match="name of a picture must end in"):
             run("demo", "--out", tmp_path / "demo.bmp")
         with pytest.raises(FedJigsawError, match="Two results cannot be written to one file"):
             run("demo", "--out", tmp_path / "x.png", "--rows", tmp_path / "x.png")
@@ -265,7 +265,7 @@ class TestCompare:
             (["FILE", "-k", "3", "--columns", "x,z"], "'z'"),
             (["FILE", "-k", "3", "--label", "nothing"], "nothing"),
             (["FILE", "-k", "3"], "kind"),  # a column of words
-            (["FILE", "-k", "3", "--columns", "x,y", "-o", "c.bmp"], "ending of a picture"),
+            (["FILE", "-k", "3", "--columns", "x,y", "-o", "c.bmp"], "name of a picture must end in"),
         ],
     )  # fmt: skip
     def test_bad_input(self, run, files, tmp_path, monkeypatch, words, message):

@@ -59,7 +59,7 @@ def test_the_same_figure_gives_the_same_bytes(grid, suffix):
 
 
 def test_unknown_format(figure):
-    with pytest.raises(ParameterError, match=r"ending of a picture's name must be one of .png"):
+    with pytest.raises(ParameterError, match=r"name of a picture must end in one of .png"):
         pictures.render(figure, ".bmp")
 
 
@@ -94,7 +94,7 @@ class TestKCurve:
 
     def test_a_model_without_one(self, grid):
         data, _ = grid
-        with pytest.raises(ParameterError, match="k_curve of a model must be there"):
+        with pytest.raises(ParameterError, match="The model has no curve over k"):
             pictures.k_curve(Jigsaw(3, random_state=0).fit(data.X).model_)
 
     def test_the_same_bytes(self, fitted):

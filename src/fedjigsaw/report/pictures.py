@@ -1,7 +1,7 @@
-"""Pictures. The only room that knows matplotlib.
+"""Pictures that commands show: the demo, a comparison of methods, the choice of k.
 
-They are drawn on a figure of their own, without pyplot, so that no window and no global setting of
-the user's is touched.
+They are drawn without pyplot, so that no window is opened and no global setting of the user is
+changed. matplotlib is imported when a picture is drawn.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import rows_by_client
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.datasets import Dataset
-from fedjigsaw.errors import ExtraError, ParameterError, invalid
+from fedjigsaw.errors import ExtraError, ParameterError, requires_extra
 from fedjigsaw.messages import Model, Summary
 from fedjigsaw.methods import CLUSTERERS, DEFAULT
 from fedjigsaw.methods._support import k_curve_of, runner_up
@@ -28,55 +28,54 @@ if TYPE_CHECKING:
 
 INK = "#333333"
 PALE = "#c9c9c9"
-# no dates inside: the same figure gives the same bytes
+# metadata of each format, without dates: the same figure gives the same bytes
 FORMATS: dict[str, Any] = {
     ".png": {},
     ".svg": {"Date": None},
     ".pdf": {"CreationDate": None, "ModDate": None},
 }
-# one color per client, of the same palette as the methods' (Okabe and Ito)
+# one color per client, of the palette of the methods (Okabe and Ito)
 CLIENT_COLORS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, or an error that says which extra is missing."""
+    """Make an empty figure; raise an ExtraError if matplotlib is not installed."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        advice = "Install it with `pip install 'fedjigsaw[plots]'`."
-        raise ExtraError(invalid("matplotlib", "pictures", "installed", "none", advice)) from error
+        raise ExtraError(requires_extra("Drawing", "matplotlib", "plots")) from error
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
 def render(figure: Figure, suffix: str) -> bytes:
-    """The bytes of a figure in the format of a file name's ending, the same for the same figure."""
+    """Return the bytes of a figure, in the format of a file name's ending such as ".svg"."""
     check_format(suffix)
     from matplotlib import rc_context
 
     content = BytesIO()
-    with rc_context({"svg.hashsalt": "fedjigsaw"}):  # else, names inside an SVG are random
+    with rc_context({"svg.hashsalt": "fedjigsaw"}):  # otherwise, names inside an SVG are random
         figure.savefig(content, format=suffix[1:], dpi=150, metadata=FORMATS[suffix])
     return content.getvalue()
 
 
 def check_format(suffix: str) -> None:
-    """Say before any work whether a picture of this kind can be made."""
+    """Check, before the work starts, that a picture can be written in this format."""
     if suffix not in FORMATS:
-        allowed = "one of " + ", ".join(FORMATS)
-        raise ParameterError(invalid("ending", "a picture's name", allowed, repr(suffix)))
+        formats = ", ".join(FORMATS)
+        raise ParameterError(f"The name of a picture must end in one of {formats}; got {suffix!r}.")
     new_figure(1, 1)
 
 
 def roadmap(fitted: Mapping[str, FederatedClusterer], data: Dataset, clients: Ints) -> Figure:
-    """The whole way from data to centers by the default method, and what the others recover.
+    """Draw all steps from data to centers by the default method, and what the others recover.
 
     Parameters
     ----------
-    fitted : methods by name, each fitted on `data` split over `clients`
-        The default method and at least one other.
+    fitted : methods by name, each fitted on `data` split over `clients`: the default method and at
+        least one other.
     """
     members = rows_by_client(len(data.X), clients, owner="the roadmap")
     names = list(members)
@@ -102,8 +101,8 @@ def roadmap(fitted: Mapping[str, FederatedClusterer], data: Dataset, clients: In
     large[1].set_title(f"3  All that the server gets: {n_sent} centers, sizes, spreads")
     large[2].set_title(f"4  What {CLUSTERERS[DEFAULT].label} recovers: {main.n_clusters_} centers")
     small[2].set_xlabel("● sent", fontsize=8, color=INK)
-    told = "● center, larger for more rows, in a disc of their spread"
-    large[1].set_xlabel(f"{told}\none color per client (colors repeat)", fontsize=8, color=INK)
+    text = "● center, larger for more rows, in a disc of their spread"
+    large[1].set_xlabel(f"{text}\none color per client (colors repeat)", fontsize=8, color=INK)
     large[2].set_xlabel("+ true center    ○ recovered center", fontsize=8, color=INK)
     _frame([*large, *small], data.X)
     lower.suptitle("5  What other methods recover from the same clients", fontsize=10, color=INK)
@@ -116,11 +115,11 @@ def roadmap(fitted: Mapping[str, FederatedClusterer], data: Dataset, clients: In
 
 
 def comparison(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """Methods side by side: objective, what they send and, where classes are known, purity, nmi.
+    """Draw methods side by side: objective, bytes sent and, if classes are known, purity and NMI.
 
     Parameters
     ----------
-    rows : one for each method, with `ratio`, the objective relative to the best one.
+    rows : of :func:`fedjigsaw.bench.comparison.compare`, one for each method.
     """
     panels = [
         ("objective / best", "ratio"),
@@ -143,7 +142,7 @@ def comparison(rows: Sequence[Mapping[str, Any]]) -> Figure:
             )  # fmt: skip
         if number == "bytes_per_client":
             axes.set_xscale("log")
-        if number == "ratio":  # near ties should look like ties
+        if number == "ratio":  # small differences should look small
             axes.set_xlim(1, max(1.05, 1 + 1.25 * (values.max() - 1)))
         else:
             axes.margins(x=0.25)
@@ -157,7 +156,7 @@ def comparison(rows: Sequence[Mapping[str, Any]]) -> Figure:
 
 
 def k_curve(model: Model) -> Figure:
-    """How the number of clusters was chosen: index and objective of every k.
+    """Draw how the number of clusters was chosen: index and objective of every k.
 
     Parameters
     ----------
@@ -165,8 +164,9 @@ def k_curve(model: Model) -> Figure:
     """
     curve, found = k_curve_of(model), len(model.centers)
     if curve is None:
-        advice = 'Only a Jigsaw with n_clusters="auto" keeps one.'
-        raise ParameterError(invalid("k_curve", "a model", "there", None, advice))
+        raise ParameterError(
+            'The model has no curve over k: only Jigsaw with n_clusters="auto" records one.'
+        )
     second = runner_up(curve)
     color = CLUSTERERS[Jigsaw.method].color
     shown = np.isfinite(curve["index"])
@@ -194,7 +194,7 @@ def _sent(method: FederatedClusterer) -> dict[str, Summary]:
 
 
 def _draw_summary(axes: Axes, summary: Summary, color: str) -> None:
-    """Each center as a dot of its rows' number, in a disc of their mean distance to it."""
+    """Draw each center as a dot, larger for more rows, in a disc of the rows' spread."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Circle
 
@@ -207,7 +207,7 @@ def _draw_summary(axes: Axes, summary: Summary, color: str) -> None:
 
 
 def _draw_recovered(axes: Axes, method: FederatedClusterer, data: Dataset) -> None:
-    """All rows in gray, true centers as crosses, recovered ones as rings in the method's color."""
+    """Draw all rows in gray, true centers as crosses, recovered ones as rings."""
     _cloud(axes, data.X, s=1.5, c=PALE)
     if data.centers is not None:
         _points(axes, data.centers, s=90, marker="+", c=INK, zorder=3)
@@ -216,7 +216,7 @@ def _draw_recovered(axes: Axes, method: FederatedClusterer, data: Dataset) -> No
 
 
 def _cloud(axes: Axes, rows: Floats, **style: Any) -> None:
-    """Very many points: as pixels, also where the rest is drawn in lines."""
+    """Draw very many points, as pixels even in a vector format."""
     _points(axes, rows, linewidths=0, rasterized=True, **style)
 
 
@@ -225,7 +225,7 @@ def _points(axes: Axes, positions: Floats, **style: Any) -> None:
 
 
 def _frame(panels: list[Axes], X: Floats) -> None:
-    """The same square window on all panels, without numbers: only positions matter."""
+    """Give all panels the same square window, without numbers: only positions matter."""
     middle = (X.min(axis=0) + X.max(axis=0)) / 2
     reach = 0.53 * (X.max(axis=0) - X.min(axis=0)).max()
     for axes in panels:
