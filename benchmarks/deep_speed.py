@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedjigsaw.bench.provenance import provenance
 from fedjigsaw.deep import DeepFeCA, Execution, Objective, Schedule
+from fedjigsaw.report.provenance import provenance
 
 VARIANTS = ("128x1", "128x1+compile", "128x10", "32x1", "32x10", "32x10+compile")
 TINY = {"images": 200, "clients": 2, "clusters": 5, "network": "small", "height": 8}

@@ -25,7 +25,6 @@ from fedjigsaw import FeCA, Jigsaw
 from fedjigsaw._random import stream
 from fedjigsaw._threads import one_thread
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.bench.provenance import provenance
 from fedjigsaw.bench.runner import compute
 from fedjigsaw.bench.studies import studies
 from fedjigsaw.bench.study import Task
@@ -37,6 +36,7 @@ from fedjigsaw.kernels.grouping import group_by_radius
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.local_solutions import empirical_radii
 from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.report.provenance import provenance
 
 RESULTS = Path(__file__).parent.parent / "results" / "benchmarks.jsonl"
 Row = dict[str, Any]

@@ -44,7 +44,7 @@ def test_it_learns(digits, seed):
         execution=Execution(device="cpu"),
         random_state=seed,
     )
-    deep.model_ = initial_model("small", "batch", seed)
+    deep.load_model(initial_model("small", "batch", seed))
     untrained = evaluate(deep, digits)["linear_accuracy"]
     deep.fit(digits.train, clients=clients)
     assert evaluate(deep, digits)["linear_accuracy"] > untrained + 0.03

@@ -62,8 +62,21 @@ def test_a_truncated_batch(cifar10, content):
 @pytest.mark.parametrize("name", ["data_batch_1.bin", "data_batch_3.bin", "test_batch.bin"])
 def test_a_missing_batch(cifar10, name):
     (cifar10 / "cifar-10-batches-bin" / name).unlink()
-    with pytest.raises(DataError, match=f"{name} must be readable"):
+    with pytest.raises(DataError, match=f"Cannot read .*{name}: no such file"):
         load(cifar10)
+
+
+@pytest.mark.parametrize("inside", ["", "cifar-100-binary"])
+def test_two_cifars_in_one_folder_are_named(cifar10, pictures, inside):
+    ten = cifar10 / "cifar-10-batches-bin"
+    top, folder = (cifar10, cifar10 / inside) if inside else (ten, ten)
+    folder.mkdir(exist_ok=True)
+    for file in ("train.bin", "test.bin"):
+        (folder / file).write_bytes(record([1, 70], pictures[0]))
+    with pytest.raises(
+        DataError, match=f"two image sets: cifar10 in {ten} and cifar100 in {folder}"
+    ):
+        load(top)
 
 
 def test_a_file_of_another_kind_makes_no_cifar(tmp_path):
@@ -91,6 +104,25 @@ def test_a_folder_of_classes_with_a_test_part(tmp_path):
     assert load(tmp_path, size=16).train.shape == (2, 3, 16, 16)
 
 
+@pytest.mark.parametrize("inside", ["", "train"])
+def test_a_folder_one_level_too_high_is_named(tmp_path, inside):
+    for name in ("cat", "dog"):
+        paint(tmp_path / "pets" / inside / name / "1.png", (1, 2, 3))
+    with pytest.raises(
+        DataError, match="is one level too high: its only folder, .*pets, has classes"
+    ):
+        load(tmp_path)
+    assert load(tmp_path / "pets").train_labels.tolist() == [0, 1]
+
+
+def test_classes_may_have_folders_inside(tmp_path):
+    for name in ("cat", "dog"):
+        paint(tmp_path / name / "images" / "1.png", (1, 2, 3))
+    assert load(tmp_path).train_labels.tolist() == [0, 1]
+    paint(tmp_path / "only" / "cat" / "images" / "1.png", (1, 2, 3))
+    assert load(tmp_path / "only").train_labels.tolist() == [0]
+
+
 def test_a_folder_without_classes_has_no_labels(tmp_path):
     paint(tmp_path / "b.png", (9, 9, 9))
     paint(tmp_path / "a.jpg", (0, 0, 0))
@@ -112,7 +144,7 @@ def test_tiny_imagenet(tmp_path):
     assert found.train_labels.tolist() == [0, 1]
     assert found.test_labels.tolist() == [1]
     notes.write_text("val_0.JPEG\tn99\n")
-    with pytest.raises(DataError, match="line of val_annotations.txt must be"):
+    with pytest.raises(DataError, match="val_annotations.txt has a line without a class of train"):
         load(tmp_path)
 
 
@@ -120,12 +152,10 @@ def test_a_broken_image_is_named(tmp_path):
     paint(tmp_path / "cat" / "1.png", (1, 2, 3), size=(64, 64))
     content = (tmp_path / "cat" / "1.png").read_bytes()
     (tmp_path / "cat" / "2.png").write_bytes(content[: len(content) // 2])
-    with pytest.raises(
-        DataError, match=r"file of .*2.png must be a whole image; got one that is broken"
-    ):
+    with pytest.raises(DataError, match=r"Cannot read .*2.png: the image is broken or cut off"):
         load(tmp_path)
     (tmp_path / "cat" / "2.png").write_bytes(b"no image at all")
-    with pytest.raises(DataError, match=r"2.png must be a whole image"):
+    with pytest.raises(DataError, match=r"2.png: the image is broken"):
         load(tmp_path)
 
 
@@ -143,7 +173,7 @@ def test_npz(tmp_path, pictures):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"x": np.zeros(3)}, "arrays of .* must be with x_train or images"),
+        ({"x": np.zeros(3)}, "has no array x_train or images; it has x"),
         ({"images": np.zeros((2, 3, 8, 8))}, "images of .* must be bytes"),
         (
             {"images": np.zeros((2, 3, 8, 8), np.uint8), "labels": np.zeros(3, int)},
@@ -153,7 +183,7 @@ def test_npz(tmp_path, pictures):
             {"images": np.zeros((2, 3, 8, 8), np.uint8), "labels": np.zeros(2)},
             "labels of .* whole numbers",
         ),
-        ({"images": np.array([None, 1])}, "an NPZ file of plain arrays"),
+        ({"images": np.array([None, 1])}, "is not an NPZ file of plain arrays"),
     ],
 )
 def test_bad_npz(tmp_path, arrays, message):
@@ -164,11 +194,11 @@ def test_bad_npz(tmp_path, arrays, message):
 
 def test_no_npz_at_all(tmp_path):
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 broken")
-    with pytest.raises(DataError, match="must be an NPZ file"):
+    with pytest.raises(DataError, match="is not an NPZ file"):
         load(tmp_path / "bad.npz")
-    with pytest.raises(DataError, match="must be a folder, an NPZ file, or 'digits'"):
+    with pytest.raises(DataError, match="There are no images at .*nowhere: name a folder"):
         load(tmp_path / "nowhere")
-    with pytest.raises(DataError, match="must be with images"):
+    with pytest.raises(DataError, match="has no images"):
         load(tmp_path)
 
 

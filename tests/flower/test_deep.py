@@ -276,5 +276,5 @@ def test_the_model_is_for_all_commands_of_deep(folder, tmp_path):
 def test_a_model_of_rows_is_no_checkpoint(tmp_path):
     path = tmp_path / "model"
     formats.save(formats.ModelFile(Model([[1.0]], "feca", {}, ("x",)), None, ("a",), 1), path)
-    with pytest.raises(MessageError, match="made by `fedjigsaw deep train`"):
+    with pytest.raises(MessageError, match="written by `fedjigsaw deep train`"):
         checkpoint.load(path)

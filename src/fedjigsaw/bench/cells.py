@@ -16,13 +16,13 @@ from fedjigsaw._random import stream
 from fedjigsaw._typing import Ints
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.bench.measures import MEASURES, standard_measures
-from fedjigsaw.bench.provenance import provenance
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import FewerClustersWarning, ParameterError, invalid
 from fedjigsaw.io.rows import Row
 from fedjigsaw.kernels.backends import Backend, SklearnBackend
 from fedjigsaw.methods import make
 from fedjigsaw.parameters import one_of
+from fedjigsaw.report.provenance import provenance
 
 BACKENDS: dict[str, type[Backend]] = {"sklearn": SklearnBackend}
 

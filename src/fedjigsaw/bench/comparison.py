@@ -14,12 +14,12 @@ import numpy as np
 
 from fedjigsaw._typing import Ints
 from fedjigsaw.bench.cells import fit_and_measure
-from fedjigsaw.bench.provenance import provenance
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.io.rows import Row
 from fedjigsaw.io.tables import open_table
 from fedjigsaw.methods import CLUSTERERS, make
+from fedjigsaw.report.provenance import provenance
 from fedjigsaw.sites import check_once
 
 # follows the progress over a list: what tqdm.tqdm does

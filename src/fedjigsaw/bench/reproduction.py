@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedjigsaw.bench import runner
-from fedjigsaw.bench.provenance import provenance
 from fedjigsaw.bench.study import Study, Task, tasks_of
 from fedjigsaw.io.rows import Row, read_rows
+from fedjigsaw.report.provenance import provenance
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,17 @@
-"""Features of images by any network: one of ours, or an ImageNet backbone whose weights are here.
+"""Features of images from a checkpoint, or from an ImageNet backbone with weights from a file.
 
-Nothing is downloaded. ``timm:NAME`` and ``torchvision:NAME`` build a network of those libraries and
-fill it with weights from a file; its classifier is left out.
+Nothing is downloaded. ``timm:NAME`` and ``torchvision:NAME`` build a network of those libraries
+without its classifier, and load its weights from a file.
 """
 
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -17,15 +20,17 @@ from fedjigsaw.deep import checkpoint
 from fedjigsaw.deep.images import Bytes
 from fedjigsaw.deep.trainer import GPU_FEATURE_BATCH
 from fedjigsaw.errors import ExtraError, MessageError, ParameterError, invalid
+from fedjigsaw.io.atomic import write_whole
 
 LIBRARIES = ("timm", "torchvision")
+ENDINGS = (".npy", ".parquet")
 IMAGENET_MEAN, IMAGENET_DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-SIDE = 224  # of the images that ImageNet backbones have learned from
+SIDE = 224  # height and width of the images that ImageNet backbones were trained on
 BATCH = 100
 
 
 def quiet(n_images: int) -> None:
-    """The progress that nobody watches."""
+    """Report no progress."""
 
 
 def embed(
@@ -34,43 +39,70 @@ def embed(
     *,
     weights: Path | None = None,
     device: str = "auto",
-    tell: Callable[[int], object] = quiet,
+    progress: Callable[[int], object] = quiet,
 ) -> np.ndarray:
-    """Features of shape (n_images, n_features), float32.
+    """Compute features of shape (n_images, n_features), float32.
 
     Parameters
     ----------
-    model : path of a checkpoint, or ``timm:NAME`` or ``torchvision:NAME``.
-    weights : file with the weights of such a network, safetensors or a plain state dictionary.
-    tell : called with the number of images that were looked at since the last time.
+    model : str
+        Path of a checkpoint, or ``timm:NAME`` or ``torchvision:NAME``.
+    weights : Path or None
+        Weights of such a network: safetensors, or a state dictionary of torch.
+    progress : callable
+        Called with the number of images that were embedded since the last call.
     """
     library, colon, name = model.partition(":")
     if colon and library in LIBRARIES:
-        see = seer(build(library, name, weights), device)
-        return in_parts(see, images, BATCH, tell)
+        extract = extractor(build(library, name, weights), device)
+        return in_parts(extract, images, BATCH, progress)
     if weights is not None:
-        allowed = "given for a network of timm or torchvision"
-        raise ParameterError(invalid("weights", "embed", allowed, f"for {model}"))
+        raise ParameterError(
+            f"--weights is for networks of timm or torchvision; the checkpoint {model} has its own."
+        )
     method = checkpoint.load(Path(model)).method.set_params(device=device)
-    return in_parts(method.transform, images, GPU_FEATURE_BATCH, tell)
+    return in_parts(method.transform, images, GPU_FEATURE_BATCH, progress)
 
 
 def in_parts(
-    see: Callable[[Bytes], np.ndarray], images: Bytes, size: int, tell: Callable[[int], object]
+    extract: Callable[[Bytes], np.ndarray],
+    images: Bytes,
+    size: int,
+    progress: Callable[[int], object],
 ) -> np.ndarray:
-    """What is seen of all images, looked at part by part."""
+    """Extract features in parts of `size` images, and report progress after each."""
     found = []
     for start in range(0, len(images), size):
-        found.append(see(images[start : start + size]))
-        tell(len(found[-1]))
+        found.append(extract(images[start : start + size]))
+        progress(len(found[-1]))
     return np.concatenate(found)
 
 
+def check_ending(path: Path) -> None:
+    """Raise a ParameterError now if features cannot be saved to a path."""
+    if path.suffix not in ENDINGS:
+        allowed = " or ".join(ENDINGS)
+        raise ParameterError(invalid("ending", str(path), allowed, repr(path.suffix)))
+
+
+def save_features(features: np.ndarray, path: Path) -> None:
+    """Write features as NPY, or as Parquet with the columns f0, f1, ..."""
+    check_ending(path)
+    content = BytesIO()
+    if path.suffix == ".npy":
+        np.save(content, features, allow_pickle=False)
+    else:
+        table = pa.table({f"f{i}": column for i, column in enumerate(features.T.copy())})
+        pa.parquet.write_table(table, content)
+    write_whole(path, content.getvalue())
+
+
 def build(library: str, name: str, weights: Path | None) -> nn.Module:
-    """A network of another library without its classifier, with weights from a file."""
+    """Build a network of another library without its classifier, with weights from a file."""
     if weights is None:
-        advice = "Give it with --weights; nothing is downloaded."
-        raise ParameterError(invalid("weights", f"{library}:{name}", "a file", "none", advice))
+        raise ParameterError(
+            f"{library}:{name} needs a file of weights: use --weights. Nothing is downloaded."
+        )
     try:
         if library == "timm":
             import timm
@@ -81,24 +113,21 @@ def build(library: str, name: str, weights: Path | None) -> nn.Module:
 
             network = torchvision.models.get_model(name, weights=None)
     except ImportError as error:
-        advice = f"Install it with `pip install {library}`."
-        raise ExtraError(invalid(library, "embed", "installed", "none", advice)) from error
+        raise ExtraError(f"{library}:{name} requires {library}: pip install {library}.") from error
     except (ValueError, RuntimeError) as error:
-        raise ParameterError(
-            invalid("name", "a network", f"known to {library}", repr(name))
-        ) from error
+        raise ParameterError(f"{library} has no network {name!r}.") from error
     try:
         network.load_state_dict(_read(weights))
     except (RuntimeError, TypeError, AttributeError) as error:
         reason = str(error).splitlines()[0][:200]
         raise MessageError(
-            invalid("weights", str(weights), f"those of {library}:{name}", reason)
+            f"The weights in {weights} do not fit {library}:{name}: {reason}"
         ) from error
     return without_classifier(network)
 
 
 def without_classifier(network: nn.Module) -> nn.Module:
-    """Let a network return what its classifier would have seen."""
+    """Remove the classifier of a network, so that it returns features."""
     if hasattr(network, "reset_classifier"):  # timm
         network.reset_classifier(0)  # type: ignore[operator]
         return network
@@ -110,12 +139,11 @@ def without_classifier(network: nn.Module) -> nn.Module:
         if isinstance(last, nn.Sequential) and isinstance(last[-1], nn.Linear):
             last[-1] = nn.Identity()
             return network
-    allowed = "one that ends in a linear classifier"
-    raise ParameterError(invalid("network", "embed", allowed, type(network).__name__))
+    raise ParameterError(f"{type(network).__name__} does not end in a linear classifier.")
 
 
 def _read(path: Path) -> Any:
-    """A state dictionary; a file of torch is read by its safe loader, which runs no code."""
+    """Read a state dictionary. Files of torch are read by its safe loader, which runs no code."""
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
@@ -123,14 +151,15 @@ def _read(path: Path) -> Any:
             return load_file(path)
         return torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
-        raise MessageError(invalid("file", str(path), "there", "none")) from error
-    except Exception as error:  # the loaders raise what their formats make them raise
-        allowed = "safetensors, or tensors by torch.save"
-        raise MessageError(invalid("weights", str(path), allowed, "another")) from error
+        raise MessageError(f"Cannot read {path}: no such file or directory.") from error
+    except Exception as error:  # the loaders raise errors of many kinds
+        raise MessageError(
+            f"{path} has neither safetensors nor tensors written by torch.save."
+        ) from error
 
 
-def seer(network: nn.Module, device: str) -> Callable[[Bytes], np.ndarray]:
-    """What a network of ImageNet sees of images, as a function."""
+def extractor(network: nn.Module, device: str) -> Callable[[Bytes], np.ndarray]:
+    """Return a function that computes the features of images with an ImageNet network."""
     place = torch.device(
         device if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     )
@@ -140,10 +169,10 @@ def seer(network: nn.Module, device: str) -> Callable[[Bytes], np.ndarray]:
     )
 
     @torch.no_grad()
-    def see(images: Bytes) -> np.ndarray:
+    def extract(images: Bytes) -> np.ndarray:
         x = torch.from_numpy(images).to(place).float() / 255
         x = F.interpolate(x, size=(SIDE, SIDE), mode="bilinear", antialias=True)
-        seen: Tensor = network((x - mean) / deviation)
-        return seen.flatten(1).float().cpu().numpy()
+        features: Tensor = network((x - mean) / deviation)
+        return features.flatten(1).float().cpu().numpy()
 
-    return see
+    return extract

@@ -1,6 +1,6 @@
-"""A run as a file: where it stands, with which parameters, on which data. No pickle inside.
+"""Checkpoints: the state of a run, its parameters and its data, as a file without pickle.
 
-The model that a federation of sites has trained is a run that is over; it can be read, too.
+The model of a federation can be read, too, as a run that is complete.
 """
 
 import json
@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
 from fedjigsaw.deep.execution import Execution
 from fedjigsaw.deep.state import State
-from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
+from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid, unreadable
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import ModelFile
@@ -35,9 +35,12 @@ class Checkpoint:
 
     Attributes
     ----------
-    method : the estimator, its parameters as in the run.
-    about : what the run was on (data set, split and so on), as JSON values.
-    numbers : those of the last round, and the seconds so far.
+    method : DeepFeCA
+        The estimator, with the parameters of the run.
+    state : State
+        Round, seed, model and numbers of the last round.
+    about : dict
+        Description of the data (data set, split and so on), as JSON values.
     """
 
     method: DeepFeCA
@@ -45,7 +48,7 @@ class Checkpoint:
     about: Mapping[str, Any]
 
     def check_same(self, method: DeepFeCA, about: Mapping[str, Any], path: Path) -> None:
-        """A run goes on only with the parameters and data that it began with."""
+        """Raise a ParameterError if a run would be resumed with other parameters or data."""
         mine = {"method": self.method.method, **self.method.configuration(), **self.about}
         asked = {"method": method.method, **method.configuration(), **about}
         for name in asked:
@@ -53,7 +56,7 @@ class Checkpoint:
                 allowed = f"as in {path}, {mine.get(name)!r}"
                 advice = "Use the same options and data, or another --out."
                 raise ParameterError(
-                    invalid(name, "a run that goes on", allowed, repr(asked[name]), advice)
+                    invalid(name, "a resumed run", allowed, repr(asked[name]), advice)
                 )
 
 
@@ -79,8 +82,7 @@ def load(path: Path) -> Checkpoint:
     try:
         size = path.stat().st_size
     except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise MessageError(invalid("file", str(path), "readable", reason)) from error
+        raise MessageError(unreadable(path, error)) from error
     if size > MAX_BYTES:
         raise MessageError(invalid("size", str(path), f"at most {MAX_BYTES} bytes", size))
     try:
@@ -91,14 +93,15 @@ def load(path: Path) -> Checkpoint:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         return _restore(header, arrays)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
-        reason = str(error) if isinstance(error, FedJigsawError) else "another, or a part of one"
-        allowed = "a checkpoint made by `fedjigsaw deep train`"
-        raise MessageError(invalid("content", str(path), allowed, reason[:300])) from error
+        known = isinstance(error, FedJigsawError)
+        reason = str(error)[:300] if known else "it is another file, or was cut off."
+        raise MessageError(
+            f"{path} is not a checkpoint written by `fedjigsaw deep train`: {reason}"
+        ) from error
 
 
 def _of_federation(file: ModelFile) -> Checkpoint:
-    method = CLASSES[file.model.method].from_settings(file.model.params)
-    method.model_ = file.model
+    method = CLASSES[file.model.method].from_settings(file.model.params).load_model(file.model)
     state = State(method.schedule.n_rounds, method.random_state or 0, file.model, {})
     return Checkpoint(method, state, {"clients": list(file.clients), "n_images": file.n_samples})
 
@@ -112,5 +115,4 @@ def _restore(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Che
     tensors = {n.removeprefix("tensor."): a for n, a in arrays.items() if n.startswith("tensor.")}
     model = Model(arrays["centers"], method.method, method.configuration(), None, tensors)
     state = State(header["round"], header["seed"], model, dict(header["numbers"]))
-    method.model_ = model
-    return Checkpoint(method, state, dict(header["about"]))
+    return Checkpoint(method.load_model(model), state, dict(header["about"]))

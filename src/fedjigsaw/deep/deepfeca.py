@@ -172,6 +172,11 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
 
     # ---------------------------------------------------------------------------------- applying
 
+    def load_model(self, model: Model) -> Self:
+        """Use the weights and centers of a model, such as that of a checkpoint, as if fitted."""
+        self.model_ = model
+        return self
+
     def transform(self, X: Any) -> np.ndarray:
         """Features of images: what the backbone sees, shape (n_images, n_features)."""
         check_is_fitted(self, "model_")

@@ -1,10 +1,11 @@
-"""Images from disk as bytes of shape (n, 3, height, width), with labels where there are any.
+"""Read images from disk as bytes of shape (n, 3, height, width), with labels if there are any.
 
-Known layouts, told apart by what is there: CIFAR-10 and CIFAR-100 in their official binary form, a
-Tiny-ImageNet folder, any folder with one folder of images per class (or with ``train`` and ``test``
-or ``val`` above those), and NPZ files. Labels are for evaluation only; no training reads them.
+The layout is recognized by its files: CIFAR-10 and CIFAR-100 in their official binary form,
+Tiny-ImageNet, a folder with one folder of images per class (perhaps below ``train`` and ``test`` or
+``val``), or an NPZ file. Labels are for evaluation only; training does not read them.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,23 +15,28 @@ import numpy as np
 import numpy.typing as npt
 
 from fedjigsaw._typing import Ints
-from fedjigsaw.errors import DataError, ExtraError, invalid
+from fedjigsaw.errors import DataError, ExtraError, invalid, requires_extra, unreadable
 
 Bytes = npt.NDArray[np.uint8]
 ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm"}
-CIFAR10 = ([f"data_batch_{i}.bin" for i in range(1, 6)], ["test_batch.bin"], 1, 32)
-CIFAR100 = (["train.bin"], ["test.bin"], 2, 32)
+CIFARS = {  # training files, test files, label bytes, height and width
+    "cifar10": ([f"data_batch_{i}.bin" for i in range(1, 6)], ["test_batch.bin"], 1, 32),
+    "cifar100": (["train.bin"], ["test.bin"], 2, 32),
+}
 TINY_SIZE = 64
 
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Images to train on and, where the layout has them, images to test on.
+    """Images to train on and, if the layout has them, images to test on.
 
     Attributes
     ----------
-    train, test : bytes of shape (n, 3, height, width); `test` may be empty.
-    train_labels, test_labels : shape (n,), or None where there are none.
+    name : str
+    train, test : array of uint8 of shape (n, 3, height, width)
+        Images; `test` may be empty.
+    train_labels, test_labels : array of shape (n,) or None
+        Class of each image, if known.
     """
 
     name: str
@@ -45,7 +51,8 @@ def load(source: str | Path, *, size: int | None = None) -> ImageSet:
 
     Parameters
     ----------
-    size : height and width for folders of images; None keeps the size of the first one.
+    size : int or None
+        Height and width to scale the images of a folder to. None is the size of the first one.
 
     Examples
     --------
@@ -58,21 +65,31 @@ def load(source: str | Path, *, size: int | None = None) -> ImageSet:
     if path.suffix == ".npz" and path.exists():
         return _npz(path)
     if not path.is_dir():
-        allowed = "a folder, an NPZ file, or 'digits'"
-        raise DataError(invalid("images", str(path), allowed, "none"))
-    for name, layout in {"cifar10": CIFAR10, "cifar100": CIFAR100}.items():
-        for folder in (path, path / f"cifar-{name[5:]}-batches-bin", path / "cifar-100-binary"):
-            here = [(folder / file).is_file() for file in (layout[0][0], layout[1][0])]
-            # train.bin alone may be anybody's
-            if all(here) or (any(here) and (folder != path or name == "cifar10")):
-                return _cifar(folder, name, *layout)
+        raise DataError(f"There are no images at {path}: name a folder, an NPZ file, or 'digits'.")
+    cifars = list(_find_cifars(path))
+    if len(cifars) > 1:
+        found = " and ".join(f"{name} in {folder}" for folder, name in cifars)
+        raise DataError(f"{path} has two image sets: {found}. Name the folder of one of them.")
+    for folder, name in cifars:
+        return _cifar(folder, name, *CIFARS[name])
     if (path / "val" / "val_annotations.txt").is_file():
         return _tiny_imagenet(path, size or TINY_SIZE)
     return _folder(path, size)
 
 
+def _find_cifars(path: Path) -> Iterator[tuple[Path, str]]:
+    """Find CIFAR-10 and CIFAR-100 in a folder, or in their usual folders below it."""
+    for name, (train, test, _, _) in CIFARS.items():
+        for folder in (path, path / f"cifar-{name[5:]}-batches-bin", path / "cifar-100-binary"):
+            here = [(folder / file).is_file() for file in (train[0], test[0])]
+            # train.bin alone is too common a name
+            if all(here) or (any(here) and (folder != path or name == "cifar10")):
+                yield folder, name
+                break
+
+
 def check_images(X: Any, *, owner: str) -> Bytes:
-    """Bytes of shape (n, 3, height, width), at least one of at least 8 x 8 pixels."""
+    """Check that images are bytes of shape (n, 3, height, width), of 8 x 8 pixels or more."""
     array = np.asarray(X)
     allowed = "bytes (uint8) of shape (n >= 1, 3, height >= 8, width >= 8)"
     if array.dtype != np.uint8 or array.ndim != 4 or array.shape[1] != 3:
@@ -83,7 +100,7 @@ def check_images(X: Any, *, owner: str) -> Bytes:
 
 
 def with_channels(array: Any, owner: str) -> Bytes:
-    """Bring gray images and images with their colors last to shape (n, 3, height, width)."""
+    """Bring gray images and images with channels last to shape (n, 3, height, width)."""
     array = np.asarray(array)
     if array.ndim == 3:
         array = np.repeat(array[:, None], 3, axis=1)
@@ -110,7 +127,7 @@ def _digits() -> ImageSet:
 def _cifar(
     folder: Path, name: str, train: list[str], test: list[str], n_labels: int, size: int
 ) -> ImageSet:
-    """Records of one or two label bytes (the last is the finer) and a picture, plane by plane."""
+    """Read records of one or two label bytes (the last is the finer) and the planes of an image."""
     length = n_labels + 3 * size * size
 
     def read(files: list[str]) -> tuple[Bytes, Ints]:
@@ -133,23 +150,20 @@ def _bytes(path: Path) -> Bytes:
     try:
         return np.fromfile(path, np.uint8)
     except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise DataError(invalid("file", str(path), "readable", reason)) from error
+        raise DataError(unreadable(path, error)) from error
 
 
 def _npz(path: Path) -> ImageSet:
-    """Arrays x_train and, where there are, y_train, x_test and y_test (or images and labels)."""
+    """Read the arrays x_train, y_train, x_test and y_test, or images and labels."""
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (OSError, ValueError, BadZipFile, EOFError, KeyError) as error:
-        raise DataError(
-            invalid("file", str(path), "an NPZ file of plain arrays", "another")
-        ) from error
+        raise DataError(f"{path} is not an NPZ file of plain arrays.") from error
     images = arrays.get("x_train", arrays.get("images"))
     if images is None:
-        allowed = "with x_train or images"
-        raise DataError(invalid("arrays", str(path), allowed, sorted(arrays)[:9]))
+        names = ", ".join(sorted(arrays)[:9])
+        raise DataError(f"{path} has no array x_train or images; it has {names}.")
     train = with_channels(images, str(path))
     test = np.zeros((0, *train.shape[1:]), dtype=np.uint8)
     if len(arrays.get("x_test", ())):
@@ -183,23 +197,26 @@ def _tiny_imagenet(path: Path, size: int) -> ImageSet:
     for line in lines:
         file, name = ([*line.split("\t"), ""])[:2]
         if name not in numbers:
-            allowed = "a file and one of the classes of train"
-            raise DataError(invalid("line", "val_annotations.txt", allowed, repr(line[:80])))
+            raise DataError(
+                f"{path / 'val' / 'val_annotations.txt'} has a line without a class of train: "
+                f"{line[:80]!r}."
+            )
         test.append((path / "val" / "images" / file, numbers[name]))
     return ImageSet("tiny-imagenet", *_read_all(train, size), *_read_all(test, size))
 
 
 def _folder(path: Path, size: int | None) -> ImageSet:
-    """One folder per class, perhaps below train and test; or just images, without labels."""
+    """Read one folder per class, perhaps below train and test; or just images, without labels."""
     parts = [path / name for name in ("train", "test", "val") if (path / name).is_dir()][:2]
     train, *rest = parts if (path / "train").is_dir() else [path]
     classes = sorted(folder.name for folder in train.iterdir() if folder.is_dir())
+    _check_level(train, classes)
     files = [(f, i) for i, c in enumerate(classes) for f in _pictures(train / c)]
     labeled = bool(files)
     files = files or [(f, 0) for f in _pictures(train)]
     if not files:
-        allowed = "with images: " + ", ".join(sorted(ENDINGS))
-        raise DataError(invalid("folder", str(path), allowed, "none"))
+        endings = ", ".join(sorted(ENDINGS))
+        raise DataError(f"{path} has no images ({endings}).")
     images, labels = _read_all(files, size)
     shown = [
         (f, i) for folder in rest for i, c in enumerate(classes) for f in _pictures(folder / c)
@@ -210,17 +227,33 @@ def _folder(path: Path, size: int | None) -> ImageSet:
     return ImageSet(path.name, images, labels if labeled else None, test, test_labels)
 
 
+def _check_level(path: Path, classes: list[str]) -> None:
+    """Raise if a folder is one level too high: its only "class" is an image set itself."""
+    if len(classes) != 1 or any(map(_is_picture, (path / classes[0]).iterdir())):
+        return
+    only = path / classes[0]
+    inside = [folder for folder in only.iterdir() if folder.is_dir() and _pictures(folder)]
+    if len(inside) > 1 or [folder.name for folder in inside] == ["train"]:
+        raise DataError(
+            f"{path} is one level too high: its only folder, {only}, has classes of its own. "
+            f"Name that folder."
+        )
+
+
+def _is_picture(file: Path) -> bool:
+    return file.suffix.lower() in ENDINGS
+
+
 def _pictures(folder: Path) -> list[Path]:
-    """All images below a folder, in a fixed order."""
-    return sorted(file for file in folder.rglob("*") if file.suffix.lower() in ENDINGS)
+    """List all images below a folder, in a fixed order."""
+    return sorted(filter(_is_picture, folder.rglob("*")))
 
 
 def _read_all(files: list[tuple[Path, int]], size: int | None) -> tuple[Bytes, Ints]:
     try:
         from PIL import Image
     except ImportError as error:
-        advice = "Install it with `pip install 'fedjigsaw[deep]'`."
-        raise ExtraError(invalid("pillow", "images", "installed", "none", advice)) from error
+        raise ExtraError(requires_extra("Reading images", "pillow", "deep")) from error
     images = []
     for file, _ in files:
         try:
@@ -231,7 +264,6 @@ def _read_all(files: list[tuple[Path, int]], size: int | None) -> tuple[Bytes, I
                     picture = picture.resize((size, size), Image.Resampling.BILINEAR)
                 images.append(np.asarray(picture, dtype=np.uint8))
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            reason = "one that is broken or cut off"
-            raise DataError(invalid("file", str(file), "a whole image", reason)) from error
+            raise DataError(f"Cannot read {file}: the image is broken or cut off.") from error
     labels = np.array([label for _, label in files], dtype=np.int64)
     return with_channels(np.stack(images), "a folder"), labels

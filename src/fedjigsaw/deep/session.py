@@ -1,9 +1,8 @@
-"""A run from the first round, or from a checkpoint, to the last, or until its time is up.
+"""A training session: a run with checkpoints, evaluations and one row of numbers per round.
 
-One row per round: what ``fedjigsaw deep train`` prints and writes, and what pages are made from.
+It starts at the first round or at a checkpoint, and ends at the last round or when time is up.
 """
 
-import json
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,30 +15,39 @@ import torch
 from fedjigsaw import metrics
 from fedjigsaw._typing import Ints
 from fedjigsaw.deep.backbones import in_parts, quiet
-from fedjigsaw.deep.checkpoint import NOT_COMPARED, Checkpoint, save
+from fedjigsaw.deep.checkpoint import NOT_COMPARED, Checkpoint, load, save
 from fedjigsaw.deep.deepfeca import DeepFeCA
 from fedjigsaw.deep.evaluate import choose_decay, linear_probe, neighbors
 from fedjigsaw.deep.images import ImageSet
 from fedjigsaw.deep.state import State
 from fedjigsaw.deep.trainer import GPU_FEATURE_BATCH
-from fedjigsaw.errors import DataError, invalid
-from fedjigsaw.io.atomic import add_row, write_whole
+from fedjigsaw.errors import DataError
+from fedjigsaw.io.rows import append_row, read_rows, write_rows
+from fedjigsaw.report.provenance import provenance
 
-NMI_IMAGES = 10_000  # enough to follow a run by; evaluation is for the rest
+NMI_IMAGES = 10_000  # enough to follow a run
 
 
 @dataclass(frozen=True)
 class Session:
-    """What to train on what, and what to keep of it.
+    """A run of DeepFeCA, and where its results go.
 
     Parameters
     ----------
-    clients : who holds each training image; None pools them.
-    about : what the run is on, as JSON values; the start of every row.
-    out : where the checkpoint goes; every `save_every` rounds, and at the end.
-    rows : where one JSON line per round goes.
-    eval_every : rounds between two evaluations, where there are labels; 0 is at the end only.
-    max_minutes : stop, with a checkpoint, before this time is over.
+    method : DeepFeCA
+    data : ImageSet
+    clients : array of shape (n_images,) or None
+        Client of each training image; None pools them.
+    about : mapping
+        Description of the data and the split as JSON values: the start of every row.
+    out : Path
+        The checkpoint, written every `save_every` rounds and at the end.
+    rows : Path or None
+        File for one JSON line per round.
+    eval_every : int
+        Rounds between two evaluations, if there are labels; 0 evaluates at the end only.
+    max_minutes : float or None
+        Stop, with a checkpoint, before this time is over.
     """
 
     method: DeepFeCA
@@ -53,7 +61,7 @@ class Session:
     max_minutes: float | None = None
 
     def run(self, start: Checkpoint | None = None) -> Generator[dict[str, Any], None, None]:
-        """Train on from a checkpoint, or from nothing; yields the row of every round."""
+        """Train from the beginning or from a checkpoint; yield the row of every round."""
         began = perf_counter()
         before = 0.0 if start is None else float(start.state.numbers["seconds"])
         if start is not None:
@@ -65,9 +73,9 @@ class Session:
         )
         try:
             for state in run:
-                self.method.model_ = state.model
-                row = {**self.about, "rounds": state.round, "seed": state.seed, **state.numbers}
-                row |= self._follow(state.model)
+                self.method.load_model(state.model)
+                row = self.row(state)
+                row |= self._follow()
                 reserve = 1.2 * (state.numbers["round_seconds"] + 2 * evaluation) + 5
                 late = self._is_late(perf_counter() - began + reserve)
                 last = late or state.round == self.method.schedule.n_rounds
@@ -85,19 +93,27 @@ class Session:
                 yield row
                 if late:
                     return
-        except (KeyboardInterrupt, GeneratorExit):  # in a round, or between two of them
+        except (KeyboardInterrupt, GeneratorExit):  # within a round, or between two
             if unsaved is not None:
                 self._save(unsaved)
             raise
 
+    def row(self, state: State) -> dict[str, Any]:
+        """Make the row of a round, without what is measured after it."""
+        return {**self._about(), "rounds": state.round, "seed": state.seed, **state.numbers}
+
+    def _about(self) -> dict[str, Any]:
+        on_gpu = self.method.execution.torch_device.type == "cuda"
+        return {**self.about, **provenance("torch" if on_gpu else None)}
+
     def _save(self, state: State) -> None:
-        save(Checkpoint(self.method, state, self.about), self.out)
+        save(Checkpoint(self.method, state, self._about()), self.out)
 
     def _is_late(self, seconds: float) -> bool:
         return self.max_minutes is not None and seconds > 60 * self.max_minutes
 
-    def _follow(self, model: Any) -> dict[str, Any]:
-        """What can be said of a round in a moment."""
+    def _follow(self) -> dict[str, Any]:
+        """Measure what takes a moment: device, NMI of clusters and classes, memory."""
         found: dict[str, Any] = {"device": str(self.method.execution.torch_device)}
         if self.data.train_labels is not None:
             some = np.linspace(0, len(self.data.train) - 1, NMI_IMAGES).astype(int)
@@ -109,27 +125,32 @@ class Session:
         return found
 
     def _cut_rows(self, done: int) -> None:
-        """Keep the rows up to the checkpoint."""
+        """Keep the rows of the rounds that the checkpoint has."""
         if self.rows is not None and self.rows.is_file():
-            lines = self.rows.read_text().splitlines()
-            kept = [(line, row) for line in lines if (row := _parse(line)) is not None]
-            kept = [(line, row) for line, row in kept if row.get("rounds", done + 1) <= done]
-            write_whole(self.rows, "".join(f"{line}\n" for line, _ in kept).encode())
+            try:
+                rows = read_rows(self.rows)
+            except DataError:  # only with --force: otherwise `check_rows` has refused the file
+                rows = []
+            write_rows(self.rows, [row for row in rows if row.get("rounds", done + 1) <= done])
 
     def _write(self, row: Mapping[str, Any], *, first: bool) -> None:
-        if self.rows is not None and first:  # only now: what was there stays until there is more
-            write_whole(self.rows, f"{json.dumps(row)}\n".encode())
+        if self.rows is not None and first:  # rows of an earlier run stay until there are new ones
+            write_rows(self.rows, [row])
         elif self.rows is not None:
-            add_row(self.rows, row)
+            append_row(self.rows, row)
 
 
 def evaluate(
-    method: DeepFeCA, data: ImageSet, *, tell: Callable[[int], object] = quiet
+    method: DeepFeCA, data: ImageSet, *, progress: Callable[[int], object] = quiet
 ) -> dict[str, float | None]:
-    """Linear probe and nearest neighbors on frozen features; nothing where there are no labels.
+    """Evaluate frozen features by a linear probe and nearest neighbors; {} without labels.
 
-    Without images to test on, every fifth is kept for that. `tell` is that of
-    :func:`fedjigsaw.deep.backbones.embed`.
+    Without test images, every fifth training image is held out for that.
+
+    Parameters
+    ----------
+    progress : callable
+        Called with the number of images that were embedded since the last call.
     """
     if data.train_labels is None:
         return {}
@@ -137,11 +158,13 @@ def evaluate(
     if answers is None or not len(test):
         held = np.arange(len(train)) % 5 == 4
         test, answers, train, labels = train[held], labels[held], train[~held], labels[~held]
-    size = GPU_FEATURE_BATCH  # a GPU fills up what is less
-    seen, shown = (in_parts(method.transform, images, size, tell) for images in (train, test))
-    parts = (seen, labels, shown, answers)
+    size = GPU_FEATURE_BATCH  # on a GPU, smaller batches are padded to this size
+    features, shown = (
+        in_parts(method.transform, images, size, progress) for images in (train, test)
+    )
+    parts = (features, labels, shown, answers)
     device = method.execution.torch_device
-    chosen = choose_decay(seen, labels, device=device)
+    chosen = choose_decay(features, labels, device=device)
     return {
         "linear_accuracy": linear_probe(*parts, decay=chosen.decay, device=device),
         "probe_decay": chosen.decay,
@@ -150,40 +173,77 @@ def evaluate(
     }
 
 
-def check_rows(
-    path: Path | None, about: Mapping[str, Any], method: DeepFeCA, *, resuming: bool
-) -> None:
-    """Rows that are there before more are added must be those of the same run.
+def resume(session: Session, *, force: bool = False) -> Checkpoint | None:
+    """Find the checkpoint to go on from, if there is one.
+
+    Raises
+    ------
+    ParameterError
+        If the checkpoint is of a run with other parameters or data.
+    DataError
+        If the file of rows has rows of another run, unless `force`.
+    """
+    start = load(session.out) if session.out.exists() else None
+    if start is not None:
+        start.check_same(session.method, session.about, session.out)
+    if not force:
+        check_rows(session.rows, session.about, session.method, resuming=True)
+    return start
+
+
+def evaluate_checkpoint(
+    path: Path,
+    data: ImageSet,
+    *,
+    device: str = "auto",
+    rows: Path | None = None,
+    progress: Callable[[int], object] = quiet,
+) -> dict[str, Any]:
+    """Evaluate the network of a checkpoint on labeled images, and return the row.
 
     Parameters
     ----------
-    resuming : the run goes on, and cuts off the rest of a line that was being written at its end.
+    rows : Path or None
+        File of rows of the same run, to which the row is added.
     """
-    text = path.read_text(errors="replace") if path and path.exists() else ""
-    lines = text.splitlines(keepends=True)
+    if data.train_labels is None:
+        raise DataError(f"{data.name} has no labels, which an evaluation needs.")
+    loaded, made_by = load(path), provenance()
+    about = {name: value for name, value in loaded.about.items() if name not in made_by}
+    method = loaded.method.set_params(device=device)
+    check_rows(rows, about, method, resuming=False)
+    numbers = evaluate(method, data, progress=progress)
+    row = {**about, "rounds": loaded.state.round, "seed": loaded.state.seed, **numbers}
+    row |= {"evaluated_on": data.name, "config": method.configuration(), **made_by}
+    if rows is not None:
+        append_row(rows, row)
+    return row
+
+
+def check_rows(
+    path: Path | None, about: Mapping[str, Any], method: DeepFeCA, *, resuming: bool
+) -> None:
+    """Raise a DataError if a file of rows has rows of another run.
+
+    Parameters
+    ----------
+    resuming : bool
+        Whether the run is resumed, which drops a torn last line.
+    """
+    advice = "Name another file" + (", or use --force." if resuming else ".")
+    try:
+        rows = [] if path is None else read_rows(path, allow_torn=resuming)
+    except DataError as error:
+        raise DataError(f"{error} {advice}") from error
     config = {n: v for n, v in method.configuration().items() if n not in NOT_COMPARED}
-    for number, line in enumerate(lines, 1):
-        row = _parse(line) if line.endswith("\n") else None
-        if row is None and number == len(lines) and resuming:
-            continue
-        same = row is not None and all(row.get(n) == value for n, value in about.items())
-        if not same or not _agree(config, (row or {}).get("config")):
-            advice = "Name another file" + (", or use --force." if resuming else ".")
-            owner = f"{path}, line {number}"
-            raise DataError(invalid("content", owner, "a row of this run", "another", advice))
+    for number, row in enumerate(rows, 1):
+        same = all(row.get(name) == value for name, value in about.items())
+        if not same or not _agree(config, row.get("config")):
+            raise DataError(f"{path}, line {number}, is a row of another run. {advice}")
 
 
 def _agree(wanted: Mapping[str, Any], found: Any) -> bool:
-    """Whether two tables say the same where both say something; no table says nothing."""
+    """Compare two configurations by the names that both have; a missing one agrees."""
     return not isinstance(found, Mapping) or all(
         found.get(name, value) == value for name, value in wanted.items()
     )
-
-
-def _parse(line: str) -> dict[str, Any] | None:
-    """A row; None for the rest of a line that was being written when the run was ended."""
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) else None

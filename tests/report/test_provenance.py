@@ -1,7 +1,7 @@
 import subprocess
 
 import fedjigsaw
-from fedjigsaw.bench import provenance
+from fedjigsaw.report import provenance
 
 
 def test_a_row_names_version_commit_and_backend(monkeypatch):

@@ -1,0 +1,33 @@
+"""Rows of a run as text."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def progress_line(row: Mapping[str, Any], n_rounds: int) -> str:
+    """Describe a round of training in one line, with the time left."""
+    left = (n_rounds - row["rounds"]) * row["round_seconds"]
+    words = [
+        f"round {row['rounds']}/{n_rounds}",
+        f"loss {row['loss']:.3f}",
+        f"{row['clusters_used']}/{row['clusters']} clusters",
+        f"largest {row['largest_share']:.0%}",
+        f"spread {row['spread']:.2f}",
+    ]
+    words += [f"nmi {row['nmi']:.3f}"] if "nmi" in row else []
+    words += [f"linear {row['linear_accuracy']:.2%}"] if "linear_accuracy" in row else []
+    share = row["cluster_seconds"] / row["round_seconds"]
+    words += [
+        f"{row['round_seconds']:.1f} s ({share:.0%} clustering)",
+        f"{row['views_per_second']:,.0f} views/s",
+        f"{left:.0f} s left" if left < 100 else f"{left / 60:.0f} min left",
+    ]
+    return ", ".join(words)
+
+
+def accuracies(row: Mapping[str, Any]) -> str:
+    """Describe an evaluation in one line."""
+    return (
+        f"Linear probe {row['linear_accuracy']:.2%}, "
+        f"nearest neighbors {row['knn_accuracy']:.2%} of the test images."
+    )

@@ -1,0 +1,91 @@
+"""Simulated clients: which images take part in a run, and which client holds each of them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fedjigsaw import partition
+from fedjigsaw._typing import Ints
+from fedjigsaw.deep.images import ImageSet
+from fedjigsaw.errors import DataError
+from fedjigsaw.io.formats import fingerprint
+
+CENTRAL = "central"  # the split that leaves all images in one place
+SPLITS = (*partition.SPLITS, CENTRAL)
+
+
+def subset(data: ImageSet, n_images: int | None, *, seed: int) -> ImageSet:
+    """Keep some training images, drawn at random; None keeps all."""
+    if n_images is None or n_images >= len(data.train):
+        return data
+    chosen = np.sort(np.random.default_rng(seed).permutation(len(data.train))[:n_images])
+    labels = None if data.train_labels is None else data.train_labels[chosen]
+    return replace(data, train=data.train[chosen], train_labels=labels)
+
+
+def split_images(
+    data: ImageSet,
+    split: str,
+    n_clients: int,
+    *,
+    seed: int,
+    alpha: float = 0.3,
+    min_size: int | None = None,
+    shards: int = 2,
+    batch_size: int = 128,
+) -> tuple[Ints | None, dict[str, Any]]:
+    """Deal the training images out to clients.
+
+    Parameters
+    ----------
+    split : {"iid", "dirichlet", "shards", "central"}
+        How to deal: see :func:`fedjigsaw.partition.split`; "central" keeps all in one place.
+    min_size : int or None
+        Smallest number of images of a client, for "dirichlet". None is a batch, or fewer if that
+        would be hard to meet.
+
+    Returns
+    -------
+    clients : array of shape (n_images,), or None if all images are in one place
+    options : dict
+        The options that the split used, for the rows of the run.
+    """
+    if split == CENTRAL:
+        return None, {}
+    labels = data.train_labels
+    if labels is None and split != "iid":
+        raise DataError(
+            f"{data.name} has no labels, which the split {split!r} needs. Use --split iid."
+        )
+    if labels is None:
+        labels = np.zeros(len(data.train), dtype=np.int64)
+    if min_size is None:
+        min_size = max(1, min(batch_size, len(labels) // (10 * n_clients)))
+    clients = partition.split(
+        split,
+        labels,
+        n_clients,
+        rng=seed,
+        alpha=alpha,
+        min_size=min_size,
+        shards_per_client=shards,
+    )
+    used: Mapping[str, dict[str, Any]] = {
+        "dirichlet": {"alpha": alpha, "min_size": min_size},
+        "shards": {"shards": shards},
+    }
+    return clients, {"n_clients": n_clients, **used.get(split, {})}
+
+
+def describe_data(data: ImageSet, clients: Ints | None, **more: Any) -> dict[str, Any]:
+    """Describe the data of a run as JSON: the start of its rows, compared when it is resumed."""
+    content = data.train.tobytes() + (b"" if clients is None else clients.tobytes())
+    return {
+        "dataset": data.name,
+        "n_images": len(data.train),
+        "image_size": list(data.train.shape[2:]),
+        **more,
+        "fingerprint": fingerprint(content),
+    }
