@@ -49,19 +49,12 @@ def overhead(
     X = gaussian_grid(n_clients * n_rows).X
     clients = np.repeat(np.arange(n_clients), n_rows)
     shards = {str(m): X[clients == m] for m in range(n_clients)}
+    options: dict[str, Any] = {"weights": None, "n_init": 10, "max_iter": 300, "tol": 1e-4}
 
     def bare() -> None:
         with one_thread():
             for name, rows in shards.items():
-                default_backend().labels(
-                    rows,
-                    k,
-                    weights=None,
-                    n_init=10,
-                    max_iter=300,
-                    tol=1e-4,
-                    rng=stream(0, 0, name),
-                )
+                default_backend().labels(rows, k, rng=stream(0, 0, name), **options)
 
     whole, kernel = [], []
     for _ in range(repeats):
