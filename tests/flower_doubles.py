@@ -5,7 +5,16 @@ from types import SimpleNamespace
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-# what Flower's processes set before they run an app
+from fedjigsaw.flower.apps import client_app
+from fedjigsaw.flower.engine import FlowerEngine
+from fedjigsaw.flower.site import Site
+from fedjigsaw.io.tables import from_array
+from fedjigsaw.privacy.guard import Guard
+
+NAMES = ("bern", "lyon", "oslo")
+OFF = Guard(min_cluster_size=1)
+
+# Flower's processes set these before they run an app
 TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
 
 
@@ -13,16 +22,38 @@ def context():
     return Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config={})
 
 
-class LocalGrid:
-    """Name -> app. An app is called with a message; it may be a ClientApp, or any function.
+def numbered_question(node):
+    """A message as it is under way: with its number."""
+    question = Message(RecordDict(), dst_node_id=node, message_type="query.summary")
+    question.metadata.__dict__["_message_id"] = question.object_id
+    return question
 
-    What a function returns is the reply's content; an int is an error of Flower's, None is silence,
-    and an exception is what reading a broken message raises.
+
+def site_app(name, rows, *, order=None, **options):
+    """A site's half of the app, with its guard off; `order` are the names of the columns."""
+    options = {"guard": OFF} | options
+    return client_app(lambda context: Site(name, from_array(rows, order), **options))
+
+
+def grid_of(shards, **replaced):
+    """A grid of sites with these rows; some may be replaced by other apps."""
+    return LocalGrid({name: site_app(name, rows) for name, rows in shards.items()} | replaced)
+
+
+def engine_of(grid, method, **options):
+    return FlowerEngine(grid, method, **{"names": NAMES, "timeout": 60, "wait": 0.0} | options)
+
+
+class LocalGrid:
+    """Name -> app. An app is called with a message; it may be a ClientApp or any function.
+
+    A function returns the content of its reply, an int for an error of Flower, or None for no
+    reply at all. If it raises, so does reading its message.
     """
 
     def __init__(self, apps, *, late=()):
         self.apps = apps
-        self.late = dict.fromkeys(late, 3)  # who connects only when asked for some times
+        self.late = dict.fromkeys(late, 3)  # connect only after some calls
         self.asked = {}
         self.sent = []
 

@@ -1,5 +1,7 @@
 """DeepFeCA over Flower, on a grid in this process: same bits, and what may leave a site of images."""
 
+import json
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -11,14 +13,14 @@ from types import SimpleNamespace
 
 from fedjigsaw import cli
 from fedjigsaw.deep import DeepFeCA, checkpoint, images
-from fedjigsaw.deep.network import initial_model
-from fedjigsaw.errors import DataError, MessageError, ParameterError, QuorumError
-from fedjigsaw.flower import apps, jobs, records
-from fedjigsaw.flower.apps import FlowerEngine, client_app, federate
+from fedjigsaw.deep.site import ImageSite
+from fedjigsaw.errors import MessageError, ParameterError, QuorumError
+from fedjigsaw.flower import jobs, records
+from fedjigsaw.flower.apps import client_app
+from fedjigsaw.flower.engine import FlowerEngine, federate
 from fedjigsaw.flower.records import Question
-from fedjigsaw.flower.site import DEEP, ImageSite, Site, load_site
+from fedjigsaw.flower.site import load_site
 from fedjigsaw.io import formats
-from fedjigsaw.io.tables import from_array
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.report.inspection import describe
 from flower_doubles import LocalGrid
@@ -27,9 +29,7 @@ NAMES = ("bern", "lyon")
 QUICK = {"network": "small", "n_rounds": 2, "local_epochs": 1, "batch_size": 32, "device": "cpu"}
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(apps, "POLL_SECONDS", 0.01)
+pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("quick")]
 
 
 @pytest.fixture(scope="module")
@@ -99,32 +99,6 @@ def test_same_bits_as_in_process(digits, folder, options):
     ]
 
 
-def test_the_guard_of_a_site_holds_whatever_the_server_asks_for(folder):
-    deep = made(20, clusterer="jigsaw", random_state=0)
-    site = image_site(folder, "bern", size=6)
-    model = initial_model("small", "batch", 0)
-    centers = site.answer(question(deep, 1, model))
-    assert centers.summary.counts.min() >= 6
-    assert len(centers.summary.centers) < 20
-    assert centers.guard == {"min_cluster_size": 6, "counts": "exact"}
-    stricter = made(20, clusterer="jigsaw", min_cluster_size=15, random_state=0)
-    assert site.answer(question(stricter, 1, model)).summary.counts.min() >= 15
-    clustered = deep.aggregate([centers.summary], Broadcast(1, 0, model), np.random.default_rng(0))
-    sizes = site.answer(question(deep, 2, clustered)).summary.tensors["report.sizes"]
-    assert all(size == 0 or size >= 6 for size in sizes)
-    assert 0 < sizes.sum() <= 80
-
-
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_nothing_leaves_a_site_with_fewer_images_than_its_guard_asks_for(folder, number):
-    deep = made(3)
-    site = image_site(folder, "bern", size=81)
-    with pytest.raises(DataError, match="at least min_cluster_size, 81; got 80. Nothing may leave"):
-        site.answer(question(deep, number, initial_model("small", "batch", 0)))
-    with pytest.raises(DataError, match="Nothing may leave"):
-        site.check()
-
-
 SPOILED = {
     "shape": lambda t: {**t, "weights.stem.weight": t["weights.stem.weight"][:1]},
     "missing": lambda t: {n: a for n, a in t.items() if n != "weights.stem.weight"},
@@ -139,10 +113,10 @@ def test_one_bad_site_does_not_end_the_run(folder, spoil, name):
     """Neither the first by name nor the last; the model is that of the other, and says so."""
     deep = made(5, n_rounds=1, random_state=0)
     file, transcript = run(folder, deep, min_sites=1, **{name: spoil})
-    assert {f.client: f.reason for f in transcript.failures} == {name: "its answer is not in order"}
+    assert {f.client: f.reason for f in transcript.failures} == {name: "its answer is not valid"}
     assert file.partly == (name,)
     assert all(np.isfinite(tensor).all() for tensor in file.model.tensors.values())
-    with pytest.raises(QuorumError, match=f"'{name}' failed: its answer is not in order"):
+    with pytest.raises(QuorumError, match=f"'{name}' failed: its answer is not valid"):
         run(folder, deep, **{name: spoil})
 
 
@@ -152,81 +126,17 @@ def test_training_that_diverges_is_told_as_such(folder):
         run(folder, deep)
 
 
-def test_weights_that_are_no_numbers_are_refused_at_the_site(folder):
-    deep = made(5)
-    start = initial_model("small", "batch", 0)
-    bad = {**start.tensors, "weights.stem_norm.bias": np.full(16, np.nan, np.float32)}
-    with pytest.raises(MessageError, match="weights.stem_norm.bias"):
-        image_site(folder, "bern").answer(question(deep, 1, replace(start, tensors=bad)))
-
-
-def test_how_a_site_computes_is_its_own_matter(folder, monkeypatch):
-    seen = []
-    summarize = DeepFeCA.summarize
-
-    def spy(self, *args):
-        seen.append((self.execution.device, self.execution.compile))
-        return summarize(self, *args)
-
-    monkeypatch.setattr(DeepFeCA, "summarize", spy)
-    deep = made(5, device="cuda:7", compile=True)
-    file = image_site(folder, "bern").answer(question(deep))
-    assert seen == [("cpu", False)]
-    assert file.params["device"] == "cuda:7"  # as it was asked
-
-
-def test_rows_and_images_are_not_mixed_up(folder):
-    deep = made(3)
-    rows = Site("oslo", from_array(np.zeros((9, 2))))
-    with pytest.raises(ParameterError, match="This site holds rows"):
-        rows.answer(question(deep))
-    site = ImageSite("bern", str(folder / "bern.npz"))
-    with pytest.raises(ParameterError, match="This site holds images"):
+def test_a_site_of_images_by_options(folder):
+    options = {"kind": "images", "name": "bern", "data": str(folder / "bern.npz"), "device": "cpu"}
+    site = load_site(json.loads(json.dumps(options)))
+    site.check()
+    with pytest.raises(ParameterError, match="holds images"):
         site.answer(Question(Broadcast(0, 0), "feca", {"n_clusters": 3}))
-    with pytest.raises(ParameterError, match="'colour'"):
-        site.answer(Question(Broadcast(0, 0), "deepfeca", {"colour": 3}))
-
-
-def test_bad_images_are_told_before_anybody_asks(tmp_path):
-    (tmp_path / "a.npz").write_text("no images")
-    options = {"name": "a", "images": str(tmp_path / "a.npz"), "size": None, "device": "cpu"}
-    with pytest.raises(DataError, match=r"a\.npz"):
-        load_site({**options, "min_cluster_size": 5}).check()
-    with pytest.raises(ParameterError, match="min_cluster_size"):
-        load_site({**options, "min_cluster_size": 0})
-    for device in ("gpu7", "cuda:99"):
-        with pytest.raises(ParameterError, match="torch device"):
-            load_site({**options, "device": device, "min_cluster_size": 5}).check()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--images", "x.npz", "--counts", "none"], "--counts is for sites that hold rows"),
-        (["--images", "x.npz", "--max-rows", "9"], "--max-rows is for sites that hold rows"),
-        (["--data", "x.csv", "--device", "cpu"], "--device is for sites that hold images"),
-        (["--data", "x.csv", "--images", "x.npz"], "must be --data or --images; got both"),
-        ([], "must be --data or --images; got neither"),
-    ],
-)
-def test_options_of_the_other_kind_are_refused(tmp_path, words, message):
-    init = ["federation", "init", str(tmp_path / "clinic"), "--sites", "bern"]
-    assert CliRunner().invoke(cli.app, init).exit_code == 0
-    done = CliRunner().invoke(
-        cli.app, ["federation", "site", str(tmp_path / "clinic" / "bern"), *words]
-    )
-    assert isinstance(done.exception, ParameterError)
-    assert message in str(done.exception)
-
-
-def test_its_name_is_the_same_everywhere():
-    """Sites know it without loading torch."""
-    assert DeepFeCA.method == DEEP
 
 
 def test_what_a_run_of_it_may_be():
     job = jobs.Job("deepfeca", [6, 4], {"network": "small"}, 7)
-    assert job.clusterer().configuration() == (
+    assert job.make_method().configuration() == (
         DeepFeCA.from_settings(
             {"n_clusters": [6, 4], "network": "small", "random_state": 7}
         ).configuration()
@@ -237,7 +147,7 @@ def test_what_a_run_of_it_may_be():
         {"n_clusters": 9}, {"random_state": 5}, too_large,
     ):  # fmt: skip
         with pytest.raises(ParameterError):
-            jobs.Job("deepfeca", 3, bad).clusterer()
+            jobs.Job("deepfeca", 3, bad).make_method()
 
 
 def test_a_model_that_is_too_large_is_told_at_the_server(monkeypatch):

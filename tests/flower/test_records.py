@@ -71,7 +71,7 @@ def test_an_answer_over_the_limit_stays_at_home(file, monkeypatch):
     assert not isinstance(records.unpack_answer(records.pack_answer(file)), str)
     packed = records.pack_answer(file)
     monkeypatch.setattr(records, "MAX_BYTES", len(formats.encode(file)) - 1)
-    assert "larger" in records.unpack_answer(records.pack_answer(file))
+    assert "size limit" in records.unpack_answer(records.pack_answer(file))
     with pytest.raises(MessageError, match="size of a message"):  # a site that does not care
         records.unpack_answer(packed)
 
@@ -170,9 +170,9 @@ def test_rounded_counts_may_add_up_to_more_than_the_rows():
 
 
 def test_unknown_failures_and_models_as_answers_are_refused(file):
-    with pytest.raises(MessageError, match="known"):
+    with pytest.raises(MessageError, match="not one of REASONS"):
         records.unpack_answer(records.pack_failure("/home/ada/patients.csv"))
-    with pytest.raises(MessageError, match="a model"):
+    with pytest.raises(MessageError, match="where a model should be"):
         records.unpack_model(formats.encode(file))
 
 

@@ -1,13 +1,7 @@
-"""Commands of a real federation on Flower: federation init, server, site, run, status."""
+"""The commands of a federation on Flower: federation init, server, site, run, status."""
 
-import importlib.util
-import json
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from ipaddress import ip_address
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from threading import Event, Thread
 from typing import Annotated, Any
 
 import typer
@@ -28,55 +22,60 @@ from fedjigsaw.cli._shared import (
     say,
     split_names,
 )
-from fedjigsaw.errors import (
-    ExtraError,
-    FederationError,
-    FedJigsawError,
-    ParameterError,
-    invalid,
-)
+from fedjigsaw.errors import ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import ModelFile
-from fedjigsaw.methods import DEFAULT
+from fedjigsaw.methods import DEFAULT, METHODS
 from fedjigsaw.privacy.guard import COUNTS
 from fedjigsaw.sites import MAX_ROWS
 
-app = typer.Typer(
-    help="A real federation on Flower: sites that are apart, TLS, a key per site.",
-    no_args_is_help=True,
-)
+app = typer.Typer(no_args_is_help=True)
 
-Folder = Annotated[Path, typer.Argument(help="The folder that `init` made.")]
 PORT = 9092
 MAX_ROUNDS_SHOWN = 12
+GUARD, ROWS, IMAGES = "Guard: what may leave", "Only with --data", "Only with --images"
 OF_ROWS = ("columns", "scaler", "counts", "max_rows", "drop_missing")
+OF_IMAGES = ("size", "device")
+
+Folder = Annotated[Path, typer.Argument(help="Folder that `federation init` made, e.g. clinic.")]
 
 
 @app.callback()
 def federation() -> None:
-    """A real federation on Flower: sites that are apart, TLS, a key per site."""
-    if importlib.util.find_spec("flwr") is None:
-        raise ExtraError("A federation needs Flower. Install it: pip install 'fedjigsaw[flower]'")
+    """Run a method between sites that are really apart, over Flower, with TLS and a key per site.
+
+    Order of use: `init` once; `server` at the coordinator; `site` at each site; then `run`.
+    """
 
 
 @app.command()
 def init(
-    folder: Annotated[Path, typer.Argument(help="A new folder for all of it.")],
-    sites: Annotated[str, typer.Option(help="Names of the sites, separated by commas.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to make, e.g. clinic. It must be new.")],
+    sites: Annotated[
+        str, typer.Option(help="Names of the sites, separated by commas, e.g. bern,lyon,oslo.")
+    ],
     host: Annotated[
-        str, typer.Option(help="Name or address by which sites reach the server.")
+        str,
+        typer.Option(
+            help="Host name or IP address by which the sites reach the server, "
+            "e.g. fed.example.org."
+        ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The one port that they reach it on.")] = PORT,
+    port: Annotated[int, typer.Option(help="TCP port on which they reach it.")] = PORT,
 ) -> None:
-    """Make certificates, one key per site, settings, and a folder to hand to each site."""
+    """At the coordinator, once: make certificates, keys, and a folder for each site."""
     from fedjigsaw.flower import bundle, folders
 
     names = split_names(sites) or []
     folders.init(folder, names, host, port, bundle.build())
     out.print(f"{escape(str(folder / 'server'))} stays with the server, at {host}:{port}.")
     for name in names:
-        out.print(f"{escape(str(folder / name))} goes to {name}: it holds a key, send it safely.")
+        out.print(f"{escape(str(folder / name))} goes to {name}.")
+    out.print(
+        "Send each site its folder over a channel you trust, since it contains the site's private "
+        "key: anyone who has it can act as that site."
+    )
 
 
 @app.command()
@@ -84,192 +83,181 @@ def server(
     folder: Folder,
     listen: Annotated[
         str | None,
-        typer.Option(help="Address to listen on. Default: all; for a loopback host, that one."),
+        typer.Option(
+            help="IP address to listen on, e.g. 10.0.0.5. Default: all addresses, or the loopback "
+            "alone if the sites reach the server there."
+        ),
     ] = None,
 ) -> None:
-    """Run the server, until Ctrl-C. Sites may already be waiting for it."""
-    from fedjigsaw.flower import folders, processes
+    """At the coordinator: run the server until Ctrl-C. Sites may start before it."""
+    from fedjigsaw.flower import processes, serving
 
-    home = folders.server_folder(folder)
-    settings = folders.ServerSettings.load(home)
-    listen = listen or listen_address(settings.host)
-    private = processes.free_port()
-    arguments = (str(home), str(private), listen)
-    with processes.alone(home, "The server"), processes.stopped_by_signals():
+    with processes.stopped_by_signals():
         try:
-            with processes.running(
-                "fedjigsaw.flower.superlink", *arguments, folder=home
-            ) as process:
-                up = processes.wait_until_answers(
-                    "127.0.0.1", private, home / folders.CA, seconds=60, process=process
-                )
-                if not up:
-                    raise FederationError(f"The server did not start; see {home}/flower.log.")
-                write_whole(home / folders.RUNNING, json.dumps({"control_port": private}).encode())
-                names = ", ".join(settings.sites)
-                say(f"Server for {names} at {settings.host}:{settings.port}. Ctrl-C ends it.")
-                process.wait()
-                raise FederationError(f"The server ended by itself; see {home}/flower.log.")
+            serving.serve(folder, listen=listen, show=say)
         except KeyboardInterrupt:
             err.print("The server has ended.")
-        finally:
-            (home / folders.RUNNING).unlink(missing_ok=True)
 
 
 @app.command()
 def site(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="The folder that this site was handed.")],
-    data: Annotated[Path | None, typer.Option(help="CSV, Parquet, NPY or NPZ file.")] = None,
+    folder: Annotated[Path, typer.Argument(help="This site's folder, e.g. clinic/bern.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Rows: a CSV, Parquet, NPY or NPZ file, e.g. bern.csv.")
+    ] = None,
     images: Annotated[
         Path | None,
-        typer.Option(help="Images instead, for `--method deepfeca`: a folder or an NPZ file."),
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Columns to use, separated by commas. Default: all.")
-    ] = None,
-    scaler: Annotated[
-        Path | None, typer.Option(help="Made by `scaler`, the same at all sites.")
+        typer.Option(help="Images, for `--method deepfeca`: a folder or an NPZ file."),
     ] = None,
     min_cluster_size: Annotated[
-        int, typer.Option(min=1, help="Guard: no center of fewer rows or images leaves. 1 is off.")
+        int,
+        typer.Option(
+            min=1,
+            help="Smallest number of rows or images that a center may stand for; 1 is off.",
+            rich_help_panel=GUARD,
+        ),
     ] = 5,
     counts: Annotated[
         str | None,
         typer.Option(
             **choice(COUNTS),
-            help="Guard: how cluster sizes leave. Default: as needed.",
+            help="How the sizes of clusters leave. Default: exact if the method needs them, "
+            "otherwise none. Only with --data.",
+            rich_help_panel=GUARD,
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Columns to use, separated by commas, e.g. age,dose. Default: all.",
+            rich_help_panel=ROWS,
+        ),
+    ] = None,
+    scaler: Annotated[
+        Path | None,
+        typer.Option(
+            help="Scaler from `fedjigsaw scaler`, the same file at all sites. Default: no scaling.",
+            rich_help_panel=ROWS,
         ),
     ] = None,
     max_rows: Annotated[
-        int, typer.Option(min=1, help="Cluster a random sample of so many rows at most.")
+        int,
+        typer.Option(
+            min=1, help="Cluster a random sample of at most this many rows.", rich_help_panel=ROWS
+        ),
     ] = MAX_ROWS,
     drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Leave rows with missing values out.")
+        bool,
+        typer.Option(
+            "--drop-missing", help="Leave out rows with missing values.", rich_help_panel=ROWS
+        ),
     ] = False,
     size: Annotated[
-        int | None, typer.Option(min=8, help="Scale images of folders to this height and width.")
+        int | None,
+        typer.Option(
+            min=8,
+            help="Height and width to scale the images of a folder to, e.g. 32. "
+            "Default: the size of the first one.",
+            rich_help_panel=IMAGES,
+        ),
     ] = None,
     device: Annotated[
-        str, typer.Option(help="For images, a torch device, or auto: a GPU if there is one.")
+        str,
+        typer.Option(
+            help="torch device, e.g. cuda:1; auto is a GPU if there is one.",
+            rich_help_panel=IMAGES,
+        ),
     ] = "auto",
 ) -> None:
-    """At a site: answer the server's questions, until Ctrl-C. Waits for a server to come up."""
-    from fedjigsaw.flower import folders, processes
-    from fedjigsaw.flower.site import load_site
+    """At a site: answer the server's questions until Ctrl-C. May start before the server."""
+    from fedjigsaw.flower import processes, serving
 
-    settings = folders.SiteSettings.load(folder)
-    if (data is None) == (images is None):
-        got = "neither" if data is None else "both"
-        raise ParameterError(invalid("data", "federation site", "--data or --images", got))
-    for name in ("size", "device") if images is None else OF_ROWS:
+    if data is not None and images is not None:
+        raise ParameterError("Give --data or --images, not both.")
+    guard = {"min_cluster_size": min_cluster_size}
+    if data is not None:
+        _refuse(context, OF_IMAGES, "images")
+        options = {
+            "kind": "rows",
+            "data": str(data.resolve()),
+            "columns": split_names(columns),
+            "scaler": None if scaler is None else str(scaler.resolve()),
+            "counts": counts,
+            "max_rows": max_rows,
+            "drop_missing": drop_missing,
+        }
+    elif images is not None:
+        _refuse(context, OF_ROWS, "rows")
+        place = str(images.resolve())
+        options = {"kind": "images", "data": place, "size": size, "device": device}
+    else:
+        raise ParameterError("Give --data or --images: a site needs data.")
+    with processes.stopped_by_signals():
+        try:
+            serving.serve_site(folder, {**options, **guard}, show=err.print, log=say)
+        except KeyboardInterrupt:
+            err.print("The site has ended.")
+
+
+def _refuse(context: typer.Context, names: Iterable[str], kind: str) -> None:
+    """Raise if an option was given that only sites with the other kind of data have."""
+    for name in names:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            kind = "images" if images is None else "rows"
             raise ParameterError(f"--{name.replace('_', '-')} is for sites that hold {kind}.")
-    options = {
-        "name": settings.name,
-        "data": None if data is None else str(data.resolve()),
-        "images": None if images is None else str(images.resolve()),
-        "columns": split_names(columns),
-        "scaler": None if scaler is None else str(scaler.resolve()),
-        "min_cluster_size": min_cluster_size,
-        "counts": counts,
-        "max_rows": max_rows,
-        "drop_missing": drop_missing,
-        "size": size,
-        "device": device,
-    }
-    load_site(options).check()
-    home = folder.resolve()
-    with (
-        processes.alone(home, f"Site {settings.name}"),
-        processes.stopped_by_signals(),
-        printed_as_it_grows(home / "site.log"),
-    ):
-        try:
-            while True:
-                serve_site(home, settings, json.dumps(options))
-        except KeyboardInterrupt:
-            err.print(f"Site {settings.name} has ended.")
-
-
-def serve_site(home: Path, settings: Any, options: str) -> None:
-    """One connection to the server, from waiting for it to losing it again."""
-    from fedjigsaw.flower import folders, processes
-
-    host, port = settings.host, settings.port
-    if not processes.answers(host, port, home / folders.CA):
-        err.print(f"Waiting for the server at {host}:{port}.")
-        processes.wait_until_answers(host, port, home / folders.CA, seconds=float("inf"))
-    arguments = (str(home), str(processes.free_port()))
-    more = {processes.OPTIONS: options}
-    with processes.running(
-        "fedjigsaw.flower.supernode", *arguments, folder=home, **more
-    ) as process:
-        code = process.wait()
-    if code == processes.NEVER_CONNECTED and processes.answers(host, port, home / folders.CA):
-        raise FederationError(
-            f"The server at {host}:{port} refused site {settings.name}: it does not know this "
-            f"site's key, or the clocks differ. {home}/flower.log tells more."
-        )
-    err.print("The connection has ended; trying again.")
 
 
 @app.command()
 def run(
     folder: Folder,
-    output: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")],
-    k: Annotated[Any, clusters_by_head("Clusters in all data; `auto` (jigsaw)")],
+    output: Annotated[
+        Path, typer.Option("--out", "-o", help="File for the model, e.g. clinic.model.")
+    ],
+    k: Annotated[
+        Any, clusters_by_head("Number of clusters in all data, or `auto` to let jigsaw find it")
+    ],
     method: Annotated[
-        str, typer.Option(help="`fedjigsaw methods` lists them; deepfeca learns from images.")
+        str,
+        typer.Option(
+            help="Method, e.g. feca; `fedjigsaw methods` lists them. deepfeca learns from images."
+        ),
     ] = DEFAULT,
     param: ParamFlag = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
     min_sites: Annotated[
-        int | None, typer.Option(min=1, help="Fewest sites that must answer. Default: all.")
+        int | None,
+        typer.Option(min=1, help="Smallest number of sites that must answer. Default: all."),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(help="Seconds that a site has to answer in a round.")
+        float, typer.Option(help="Seconds that a site has to answer in each round.")
     ] = 600.0,
-    wait: Annotated[float, typer.Option(help="Seconds to wait for sites to connect.")] = 60.0,
+    wait: Annotated[
+        float, typer.Option(help="Seconds to wait for sites that are not connected yet.")
+    ] = 60.0,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """On the server's machine: ask all sites, fetch the model."""
+    """On the server's machine: run a method over all sites and write the model."""
     from fedjigsaw.flower import folders, jobs, processes
 
     check_outputs(output, force=force)
     home = folders.server_folder(folder)
     settings = folders.ServerSettings.load(home)
     job = jobs.Job(method, k, parse_params(param), seed, min_sites, timeout, wait)
-    job.clusterer()
-    if min_sites is not None and min_sites > len(settings.sites):
-        allowed = f"at most the number of sites, {len(settings.sites)}"
-        raise ParameterError(invalid("--min-sites", "federation run", allowed, min_sites))
-    with processes.stopped_by_signals(), jobs.control(home) as client:
-        place = jobs.new_job_folder(home)
-        job.save(place)
-        number = jobs.submit(client, home, place)
+    with processes.stopped_by_signals():
         try:
-            for event in jobs.follow(client, place, number):
-                tell(event)
+            model, transcript = jobs.run_job(home, job, tell=print_event)
         except KeyboardInterrupt:
-            jobs.stop(client, number)
             err.print("The run was stopped; there is no model.")
             raise typer.Exit(130) from None
-    result = jobs.read_result(place)
-    if "error" in result:
-        error = FedJigsawError(result["error"])
-        error.exit_code = result["exit_code"]
-        raise error
-    write_whole(output, (place / "model").read_bytes())
-    report(formats.load(output, ModelFile), result["transcript"], settings.sites, output, as_json)
+    write_whole(output, model.read_bytes())
+    report(formats.load(output, ModelFile), transcript, settings.sites, output, as_json)
 
 
 @app.command()
 def status(folder: Folder, as_json: JsonFlag = False) -> None:
-    """On the server's machine: is it up, and who is connected?"""
+    """On the server's machine: show whether the server runs, and which sites are connected."""
     from fedjigsaw.flower import folders, jobs
 
     home = folders.server_folder(folder)
@@ -279,91 +267,55 @@ def status(folder: Folder, as_json: JsonFlag = False) -> None:
     if as_json:
         print_json({"host": settings.host, "port": settings.port, "connected": connected})
         return
-    out.print(f"Server at {settings.host}:{settings.port}: up.")
-    for name, there in connected.items():
-        out.print(f"  {name}: {'connected' if there else 'not connected'}")
+    out.print(f"Server at {settings.host}:{settings.port}: running.")
+    for name, online in connected.items():
+        out.print(f"  {name}: {'connected' if online else 'not connected'}")
 
 
-# ----------------------------------------------------------------------------------------- parts
+# ---------------------------------------------------------------------------------------- printing
 
 
-def tell(event: Mapping[str, Any]) -> None:
-    """A line per event of a run, on standard error."""
+def print_event(event: Mapping[str, Any]) -> None:
+    """Print a line for an event of a run to standard error."""
     words = {"waiting": "waiting for", "failed": "failed:"}
-    told = f"{words.get(event['event'], event['event'])} {event['site']}"
-    err.print(escape(f"{told} ({event['detail']})" if event["detail"] else told))
+    text = f"{words.get(event['event'], event['event'])} {event['site']}"
+    err.print(escape(f"{text} ({event['detail']})" if event["detail"] else text))
 
 
 def report(
-    model: ModelFile, transcript: Mapping[str, Any], sites: Iterable[str], path: Path, as_json: bool
+    file: ModelFile, transcript: Mapping[str, Any], sites: Iterable[str], path: Path, as_json: bool
 ) -> None:
-    """Who took part, who did not and why, and where the model is."""
-    from fedjigsaw.flower.site import DEEP
-
-    missing = sorted(set(sites) - set(model.clients))
+    """Print which sites took part, which did not and why, and where the model is."""
+    missing = sorted(set(sites) - set(file.clients))
+    n_centers = len(file.model.centers)
     if as_json:
-        numbers = {"model": str(path), "n_clusters": len(model.model.centers)}
-        people = {"sites": list(model.clients), "missing": missing, "partly": list(model.partly)}
+        numbers = {"model": str(path), "n_clusters": n_centers}
+        people = {"sites": list(file.clients), "missing": missing, "partly": list(file.partly)}
         print_json({**numbers, **people, "transcript": transcript})
         return
-    rounds = transcript["rounds"]
+    out.print(rounds_table(file.clients, transcript["rounds"]))
+    wanted = file.model.params.get("n_clusters")
+    if isinstance(wanted, int) and n_centers < wanted:
+        out.print(f"[yellow]Fewer than {wanted} clusters[/]: the summaries held no more groups.")
+    if missing:
+        out.print(f"[yellow]Without {', '.join(missing)}[/]: the model records who took part.")
+    if file.partly:
+        out.print(f"[yellow]{', '.join(file.partly)} not in every round[/]: the model records it.")
+    kind = METHODS[file.model.method].data_kind
+    what = f"{len(file.clients)} sites, {file.n_samples:,} {kind}"
+    out.print(f"{what} -> {n_centers} centers -> {escape(str(path))}")
+
+
+def rounds_table(clients: Iterable[str], rounds: list[Mapping[str, Any]]) -> Table:
+    """Tabulate bytes and failures by round; sums over the rounds if there are many."""
     table = Table("round", "site", "bytes up", "notes")
-    if len(rounds) > MAX_ROUNDS_SHOWN:
-        for name in model.clients:
-            sent = [r["bytes_up"][name] for r in rounds if name in r["bytes_up"]]
-            table.add_row("all", name, f"{sum(sent):,}", f"in {len(sent)} of {len(rounds)} rounds")
+    many = len(rounds) > MAX_ROUNDS_SHOWN
+    for name in clients if many else ():
+        sent = [r["bytes_up"][name] for r in rounds if name in r["bytes_up"]]
+        table.add_row("all", name, f"{sum(sent):,}", f"in {len(sent)} of {len(rounds)} rounds")
     for round_ in rounds:
-        for name, size in round_["bytes_up"].items() if len(rounds) <= MAX_ROUNDS_SHOWN else ():
+        for name, size in round_["bytes_up"].items() if not many else ():
             table.add_row(str(round_["number"]), name, f"{size:,}", "")
         for name, reason in round_["failures"].items():
             table.add_row(str(round_["number"]), name, "", escape(f"failed: {reason}"))
-    out.print(table)
-    wanted = model.model.params.get("n_clusters")
-    if isinstance(wanted, int) and len(model.model.centers) < wanted:
-        out.print(f"[yellow]Fewer than {wanted} clusters[/]: the summaries held no more groups.")
-    if missing:
-        names = ", ".join(missing)
-        out.print(f"[yellow]Without {names}[/]: the model says who took part.")
-    if model.partly:
-        names = ", ".join(model.partly)
-        out.print(f"[yellow]{names} not in every round[/]: the model says so.")
-    what = "images" if model.model.method == DEEP else "rows"
-    told = f"{len(model.clients)} sites, {model.n_samples:,} {what}"
-    out.print(f"{told} -> {len(model.model.centers)} centers -> {escape(str(path))}")
-
-
-def listen_address(host: str) -> str:
-    """Where a server listens that sites reach by `host`."""
-    try:
-        address = ip_address("127.0.0.1" if host == "localhost" else host)
-    except ValueError:
-        return "0.0.0.0"
-    if address.is_loopback:
-        return str(address)
-    return "0.0.0.0" if address.version == 4 else "::"
-
-
-@contextmanager
-def printed_as_it_grows(path: Path) -> Iterator[None]:
-    """Show what is added to a log while other processes write it."""
-    path.touch()
-    ended = Event()
-    with path.open() as file:
-        file.seek(0, os.SEEK_END)
-
-        def follow() -> None:
-            while True:
-                last = ended.is_set()
-                for line in file:
-                    say(line.rstrip("\n"))
-                if last:
-                    return
-                ended.wait(0.3)
-
-        thread = Thread(target=follow, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+    return table

@@ -1,1 +1,11 @@
-"""The same methods on a real federation, with Flower: needs ``pip install 'fedjigsaw[flower]'``."""
+"""The same methods between sites that are really apart, over Flower.
+
+Needs ``pip install 'fedjigsaw[flower]'``.
+"""
+
+from importlib.util import find_spec
+
+from fedjigsaw.errors import ExtraError, requires_extra
+
+if find_spec("flwr") is None:
+    raise ExtraError(requires_extra("fedjigsaw.flower", "flwr", "flower"))

@@ -1,7 +1,8 @@
 """The app that `federation run` submits: one bundle for all runs, and its two halves.
 
-The bundle itself holds two lines of code, which import the halves below. So what runs at a site is
-the fedjigsaw that is installed there, and the bundle's fingerprint never changes.
+The bundle contains two lines of code for each half, which import the functions below. So a site
+runs the fedjigsaw that is installed there, and the fingerprint of the bundle, which sites pin, does
+not change with it. Do not move or rename this module, `make_client_app` or `make_server_app`.
 """
 
 import json
@@ -11,21 +12,22 @@ import traceback
 from pathlib import Path
 
 from flwr.app import Context
-from flwr.cli.build import build_fab_from_files
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from fedjigsaw.errors import FedJigsawError
-from fedjigsaw.flower.apps import FlowerEngine, client_app, federate
-from fedjigsaw.flower.folders import ServerSettings
-from fedjigsaw.flower.jobs import Job, append_event, job_folder, write_result
+from fedjigsaw.flower import patches
+from fedjigsaw.flower.apps import client_app
+from fedjigsaw.flower.engine import FlowerEngine, federate
+from fedjigsaw.flower.folders import SITE_LOG, ServerSettings
+from fedjigsaw.flower.jobs import MODEL, Job, append_event, job_folder, write_result
 from fedjigsaw.flower.processes import FOLDER, OPTIONS, log_to
 from fedjigsaw.flower.site import load_site
 from fedjigsaw.io import formats
 
 logger = logging.getLogger(__name__)
 
-LAST_SENT = "last.summary"  # in a site's folder: what left it last
+LAST_SENT = "last.summary"  # in a site's folder: the last summary that left it
 PROJECT = """\
 [project]
 name = "fedjigsaw-app"
@@ -53,9 +55,9 @@ http://www.apache.org/licenses/LICENSE-2.0
 
 
 def build() -> bytes:
-    """The bundle, always the same bytes."""
+    """Build the bundle; it always has the same bytes."""
     half = "from fedjigsaw.flower.bundle import make_{0}_app\n\napp = make_{0}_app()\n"
-    return build_fab_from_files(
+    return patches.build_app(
         {
             "pyproject.toml": PROJECT.encode(),
             "LICENSE": LICENSE.encode(),
@@ -63,16 +65,16 @@ def build() -> bytes:
             "fedjigsaw_app/client.py": half.format("client").encode(),
             "fedjigsaw_app/server.py": half.format("server").encode(),
         }
-    )[0]
+    )
 
 
 # --------------------------------------------------------------------------------------- at a site
 
 
 def make_client_app() -> ClientApp:
-    """A site's half: it is at home in the folder that `federation site` was started with."""
+    """Make a site's half, for the folder and the data that `federation site` was started with."""
     home = Path(os.environ[FOLDER])
-    log_to(home / "site.log")
+    log_to(home / SITE_LOG)
     return client_app(
         lambda context: load_site(json.loads(os.environ[OPTIONS])),
         keep=lambda file: formats.save(file, home / LAST_SENT),
@@ -83,28 +85,28 @@ def make_client_app() -> ClientApp:
 
 
 def make_server_app() -> ServerApp:
-    """The server's half: it does the job that `federation run` left in the server's folder."""
+    """Make the server's half, which runs the job that `federation run` left in its folder."""
     app = ServerApp()
     app.main()(do_job)
     return app
 
 
 def do_job(grid: Grid, context: Context) -> None:
-    """Run a job; its model, or why there is none, lies beside it in the end."""
+    """Run a job, and write its model or its error to the folder of the job."""
     home = Path(os.environ[FOLDER])
     folder = job_folder(home, str(context.run_config["job"]))
     try:
         job = Job.load(folder)
         engine = FlowerEngine(
             grid,
-            job.clusterer(),
+            job.make_method(),
             names=sorted(ServerSettings.load(home).sites),
             timeout=job.timeout,
             wait=job.wait,
             tell=lambda *event: append_event(folder, *event),
         )
         file, transcript = federate(engine, seed=job.seed, min_sites=job.min_sites)
-        formats.save(file, folder / "model")
+        formats.save(file, folder / MODEL)
         write_result(folder, transcript=transcript.to_dict())
     except FedJigsawError as error:
         write_result(folder, error=str(error), exit_code=error.exit_code)

@@ -1,53 +1,48 @@
-"""Jobs of a server: what a run is to do, what happens in it, and what came of it.
+"""Jobs of a server: what a run is to do, what happens during it, and its result.
 
-Flower brings nothing back to who submits a run. So a job is a folder in the server's own: the
-question goes in as ``job.json``; the server's half of the app adds a line to ``events.jsonl`` for
-all that happens, and in the end ``model`` and ``result.json``. Two runs never share a folder.
+Flower returns nothing to the program that submits a run. So a job is a folder at the server:
+``job.json`` says what to do; the server's half of the app appends a line to ``events.jsonl`` for
+each event, and writes ``model`` and ``result.json`` at the end. No two runs share a folder.
 """
 
 import json
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 from time import monotonic, sleep, time
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import httpx
-from flwr.common.serde import fab_to_proto, user_config_to_proto
-from flwr.proto.control_pb2 import (
-    ListNodesRequest,
-    ListRunsRequest,
-    StartRunRequest,
-    StopRunRequest,
-)
-from flwr.supercore.control import ControlHttpClient
-from flwr.supercore.fab import Fab
 
-from fedjigsaw.base import FederatedClusterer
-from fedjigsaw.errors import FederationError, ParameterError, invalid
-from fedjigsaw.flower.apps import check_federated
+from fedjigsaw.contract import FederatedMethod
+from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError, invalid
 from fedjigsaw.flower.folders import APP, CA, RUNNING, ServerSettings
-from fedjigsaw.flower.site import DEEP
-from fedjigsaw.io.atomic import add_row, write_whole
+from fedjigsaw.flower.patches import Control
+from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.rows import append_row, read_rows
 from fedjigsaw.messages import MAX_COUNT
-from fedjigsaw.methods import make
+from fedjigsaw.methods import build
 from fedjigsaw.parameters import integer, real
 
-if TYPE_CHECKING:
-    from fedjigsaw.deep import DeepFeCA
-
+EVENTS, RESULT, MODEL = "events.jsonl", "result.json", "model"
 NAME = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
-ENDED = "finished"
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a run is to do."""
+    """What a run is to do.
+
+    Parameters
+    ----------
+    method, n_clusters, params, seed : the method by its name, and its parameters.
+    min_sites : smallest number of sites that must answer in every round; None is all of them.
+    timeout : seconds that a site has to answer in each round.
+    wait : seconds to wait for sites that are not connected yet.
+    """
 
     method: str
     n_clusters: Any
@@ -64,21 +59,14 @@ class Job:
         real(0, inclusive=False).check("timeout", "a run", self.timeout)
         real(0).check("wait", "a run", self.wait)
 
-    def clusterer(self) -> "FederatedClusterer | DeepFeCA":
-        """The estimator, its parameters checked."""
-        if self.method == DEEP:
-            from fedjigsaw.deep import DeepFeCA
-
-            own = {"n_clusters": self.n_clusters, "random_state": self.seed}
-            for name in own.keys() & self.params.keys():
-                allowed = "given by an option of its own, -k or --seed"
-                raise ParameterError(invalid(name, "a run", allowed, f"-p {name}"))
-            made: FederatedClusterer | DeepFeCA
-            made = DeepFeCA.from_settings({**self.params, **own})
-        else:
-            made = make(self.method, self.n_clusters, self.seed, **self.params)
-        check_federated(made)
-        return made
+    def make_method(self) -> FederatedMethod:
+        """Make the method, after checking that it can run between sites that are apart."""
+        own = {"n_clusters": self.n_clusters, "random_state": self.seed}
+        for name in own.keys() & self.params.keys():
+            raise ParameterError(f"{name} has an option of its own: use -k or --seed, not -p.")
+        method = build(self.method, {**self.params, **own})
+        method.check_federated()
+        return method
 
     def save(self, folder: Path) -> None:
         write_whole(folder / "job.json", json.dumps(asdict(self)).encode())
@@ -89,7 +77,7 @@ class Job:
 
 
 def new_job_folder(home: Path) -> Path:
-    """A folder that no other run has."""
+    """Make the folder of a new job."""
     name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
     folder = home / "runs" / name
     folder.mkdir(parents=True)
@@ -97,38 +85,38 @@ def new_job_folder(home: Path) -> Path:
 
 
 def job_folder(home: Path, name: str) -> Path:
-    """The folder of a job by its name, and of nothing else."""
+    """Return the folder of a job. Any other name, such as a path, is a ParameterError."""
     if not NAME.fullmatch(name):
-        raise ParameterError(invalid("name", "a job", "one that a run was given", repr(name)))
+        raise ParameterError(invalid("name", "a job", "like 20260131-235959-0123abcd", repr(name)))
     return home / "runs" / name
 
 
-# --------------------------------------------------------------- written by the server's half
+# ---------------------------------------------------------- written by the server's half of the app
 
 
 def append_event(folder: Path, event: str, site: str, detail: str) -> None:
-    line = {"time": time(), "event": event, "site": site, "detail": detail}
-    add_row(folder / "events.jsonl", line)
+    row = {"time": time(), "event": event, "site": site, "detail": detail}
+    append_row(folder / EVENTS, row)
 
 
 def write_result(folder: Path, **result: Any) -> None:
-    write_whole(folder / "result.json", json.dumps(result).encode())
+    write_whole(folder / RESULT, json.dumps(result).encode())
 
 
 # ------------------------------------------------------------------------ read by `federation run`
 
 
 @contextmanager
-def control(home: Path) -> Iterator[ControlHttpClient]:
-    """A line to the running server, over this machine's loopback."""
-    advice = f"Start it with `fedjigsaw federation server {home.parent}`, on this machine."
+def control(home: Path) -> Iterator[Control]:
+    """Connect to the control API of the running server on this machine."""
     try:
         port = int(json.loads((home / RUNNING).read_text())["control_port"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FederationError(f"No server of {home} is running here. {advice}") from error
-    client = ControlHttpClient.from_server_address(
-        f"127.0.0.1:{port}", False, (home / CA).read_bytes(), []
-    )
+        raise FederationError(
+            f"The server of {home} is not running on this machine. "
+            f"Start it with `fedjigsaw federation server {home.parent}`."
+        ) from error
+    client = Control(port, (home / CA).read_bytes())
     try:
         yield client
     except httpx.HTTPError as error:
@@ -138,56 +126,77 @@ def control(home: Path) -> Iterator[ControlHttpClient]:
         client.close()
 
 
-def submit(client: ControlHttpClient, home: Path, folder: Path) -> int:
-    """Start the run of a job; its number at Flower."""
-    app = (home / APP).read_bytes()
-    request = StartRunRequest(
-        fab=fab_to_proto(Fab(sha256(app).hexdigest(), app, {})),
-        override_config=user_config_to_proto({"job": folder.name}),
-    )
-    response = client.StartRun(request)
-    if not response.HasField("run_id"):
-        raise FederationError("The server did not start the run; its flower.log tells why.")
-    return int(response.run_id)
+def run_job(
+    home: Path, job: Job, tell: Callable[[Mapping[str, Any]], object] = lambda event: None
+) -> tuple[Path, dict[str, Any]]:
+    """Run a job on the server of this machine. Return the model's file and the transcript.
+
+    Ctrl-C stops the run at the server and raises KeyboardInterrupt.
+
+    Parameters
+    ----------
+    home : the server's folder.
+    tell : called with each event of the run: a mapping with `time`, `event`, `site`, `detail`.
+    """
+    job.make_method()
+    n_sites = len(ServerSettings.load(home).sites)
+    if job.min_sites is not None and job.min_sites > n_sites:
+        allowed = f"at most the number of sites, {n_sites}"
+        raise ParameterError(invalid("min_sites", "a run", allowed, job.min_sites))
+    with control(home) as client:
+        folder = new_job_folder(home)
+        job.save(folder)
+        run = submit(client, home, folder)
+        try:
+            for event in follow(client, folder, run):
+                tell(event)
+        except KeyboardInterrupt:
+            client.stop_run(run)
+            raise
+    result = read_result(folder)
+    if "error" in result:
+        raise _error(result)
+    return folder / MODEL, result["transcript"]
 
 
-def follow(client: ControlHttpClient, folder: Path, run: int) -> Iterator[dict[str, Any]]:
-    """All that happens in a run, as it happens; ends when its result is there."""
+def submit(client: Control, home: Path, folder: Path) -> int:
+    """Start the run of a job and return its number at Flower."""
+    run = client.start_run((home / APP).read_bytes(), {"job": folder.name})
+    if run is None:
+        raise FederationError(f"The server did not start the run; see {home}/flower.log.")
+    return run
+
+
+def follow(client: Control, folder: Path, run: int) -> Iterator[dict[str, Any]]:
+    """Yield the events of a run as they happen, until it has a result."""
     seen, asked = 0, monotonic()
     ended = False
     while True:
-        done = (folder / "result.json").exists()
-        events = folder / "events.jsonl"
-        lines = events.read_text().splitlines() if events.exists() else []
-        for line in lines[seen:]:
-            yield json.loads(line)
-        seen = len(lines)
+        done = (folder / RESULT).exists()
+        events = read_rows(folder / EVENTS)
+        yield from events[seen:]
+        seen = len(events)
         if done:
             return
         if ended:
-            raise FederationError("The run ended without a result; flower.log at the server.")
+            raise FederationError("The run ended without a result; see flower.log at the server.")
         if monotonic() - asked > 2:
-            asked, ended = monotonic(), status_of(client, run).startswith(ENDED)
+            asked, ended = monotonic(), client.has_finished(run)
         sleep(0.2)
 
 
-def status_of(client: ControlHttpClient, run: int) -> str:
-    runs = client.ListRuns(ListRunsRequest(run_id=run)).run_dict
-    status = next(iter(runs.values())).status
-    return f"{status.status}:{status.sub_status}".rstrip(":")
-
-
-def stop(client: ControlHttpClient, run: int) -> None:
-    client.StopRun(StopRunRequest(run_id=run))
-
-
 def read_result(folder: Path) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads((folder / "result.json").read_text())
+    result: dict[str, Any] = json.loads((folder / RESULT).read_text())
     return result
 
 
-def connected_sites(client: ControlHttpClient, settings: ServerSettings) -> dict[str, bool]:
-    """Every site of the federation, and whether it is connected now."""
-    nodes = client.ListNodes(ListNodesRequest()).nodes_info
-    online = {node.name for node in nodes if node.status == "online"}
+def _error(result: Mapping[str, Any]) -> FedJigsawError:
+    """Return the exception that ended a run at the server, which left its text and exit code."""
+    kinds = {kind.exit_code: kind for kind in FedJigsawError.__subclasses__()}
+    return kinds.get(result["exit_code"], FedJigsawError)(result["error"])
+
+
+def connected_sites(client: Control, settings: ServerSettings) -> dict[str, bool]:
+    """Return for every site of the federation whether it is connected now."""
+    online = client.online()
     return {name: name in online for name in sorted(settings.sites)}

@@ -1,4 +1,7 @@
-"""Processes of a federation: each starts in a group of its own, and the whole group is ended."""
+"""The processes of a federation: start them, wait for them, follow their logs, end them.
+
+Each process starts in a process group of its own, and the whole group is ended.
+"""
 
 import logging
 import os
@@ -7,21 +10,23 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from time import monotonic, sleep
 
-from fedjigsaw.errors import FederationError, invalid
+from fedjigsaw.errors import FederationError, unreadable
+from fedjigsaw.flower.folders import FLOWER_LOG
 from fedjigsaw.io.locks import locked
 
 GRACE_SECONDS = 6.0
-NEVER_CONNECTED = 3  # how a site's process ends that the server did not let in
-FOLDER = "FEDJIGSAW_FOLDER"  # tells the apps, which Flower starts, where they are at home
+NEVER_CONNECTED = 3  # exit code of a site's process that the server refused
+# Flower starts the processes of the apps, which read from here which folder and which data to use
+FOLDER = "FEDJIGSAW_FOLDER"
 OPTIONS = "FEDJIGSAW_SITE"
 
-# nothing is sent to or fetched from anyone but the other parts of the federation
+# nothing is sent to or fetched from any machine outside the federation
 QUIET_FLOWER = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -31,9 +36,9 @@ QUIET_FLOWER = {
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    """Variables for Flower's processes: quiet, at home in `folder`, with its own commands found."""
+    """Return the variables for Flower's processes, which keep their files in `folder`."""
     inherited = dict(os.environ)
-    commands = str(Path(sys.executable).parent)  # an environment need not be activated
+    commands = str(Path(sys.executable).parent)  # the virtual environment may not be active
     local = ",".join(filter(None, [inherited.get("NO_PROXY"), "127.0.0.1", "localhost"]))
     return {
         **inherited,
@@ -51,8 +56,8 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 def running(
     module: str, *args: str, folder: Path, **more: str
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """A module as a process, its output in ``flower.log``; ended with all its children."""
-    with (folder / "flower.log").open("ab") as log:
+    """Run a module as a process that writes to ``flower.log``; end it with all its children."""
+    with (folder / FLOWER_LOG).open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", module, *args],
             stdin=subprocess.DEVNULL,
@@ -68,7 +73,7 @@ def running(
 
 
 def end(process: "subprocess.Popen[bytes]", grace: float = GRACE_SECONDS) -> None:
-    """Ask a process to end, then end what is left of its group."""
+    """Ask a process to end, then kill what is left of its group after `grace` seconds."""
     with suppress(ProcessLookupError):
         process.terminate()
     with suppress(subprocess.TimeoutExpired):
@@ -79,7 +84,10 @@ def end(process: "subprocess.Popen[bytes]", grace: float = GRACE_SECONDS) -> Non
 
 
 def end_with_parent() -> None:
-    """In a process that `running` started: end the whole group if the parent was killed."""
+    """Watch the parent process, and kill this process group when the parent is gone.
+
+    To be called in a process that `running` started.
+    """
     parent = os.getppid()
 
     def watch() -> None:
@@ -92,7 +100,7 @@ def end_with_parent() -> None:
 
 @contextmanager
 def alone(folder: Path, what: str) -> Iterator[None]:
-    """At most one at a time in a folder; the lock goes with the process that holds it."""
+    """Allow one process at a time in a folder. The lock ends with the process."""
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(folder / "lock"))
@@ -103,9 +111,9 @@ def alone(folder: Path, what: str) -> Iterator[None]:
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """SIGTERM and a closed terminal end a command in the same orderly way as Ctrl-C.
+    """Raise KeyboardInterrupt on SIGTERM and SIGHUP, as on Ctrl-C.
 
-    Ctrl-C itself, too, where a shell had switched it off, as for a job in the background.
+    This also restores Ctrl-C where a shell ignores it, as for a job in the background.
     """
 
     def interrupt(number: int, frame: object) -> None:
@@ -121,19 +129,23 @@ def stopped_by_signals() -> Iterator[None]:
 
 
 def free_port() -> int:
-    """A port of this machine's loopback that nobody uses now."""
+    """Return a port of the loopback that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def answers(host: str, port: int, authority: Path) -> bool:
-    """Whether a server is there. One that another authority vouches for is a FederationError."""
+    """Return whether a server of this federation answers.
+
+    Raise a FederationError if its certificate was signed by another authority.
+    """
     try:
         context = ssl.create_default_context(cafile=authority)
-    except OSError as error:  # of a file that is not there, or not a certificate
-        allowed, reason = "the certificate of an authority", type(error).__name__
-        raise FederationError(invalid("file", str(authority), allowed, reason)) from error
+    except ssl.SSLError as error:
+        raise FederationError(f"{authority} is not a certificate.") from error
+    except OSError as error:
+        raise FederationError(unreadable(authority, error)) from error
     try:
         with (
             socket.create_connection((host, port), timeout=5) as plain,
@@ -142,8 +154,8 @@ def answers(host: str, port: int, authority: Path) -> bool:
             return True
     except ssl.SSLCertVerificationError as error:
         raise FederationError(
-            f"The server at {host}:{port} is not the one that this folder was made for: its "
-            f"certificate does not hold ({error.verify_message})."
+            f"The server at {host}:{port} is not the server of this federation: its certificate "
+            f"is not valid here ({error.verify_message})."
         ) from error
     except OSError:
         return False
@@ -157,7 +169,7 @@ def wait_until_answers(
     seconds: float,
     process: "subprocess.Popen[bytes] | None" = None,
 ) -> bool:
-    """Wait for a server; not longer than `seconds`, nor than the process behind it lives."""
+    """Wait until a server answers. Return False after `seconds`, or when its process has ended."""
     deadline = monotonic() + seconds
     while not answers(host, port, authority):
         if monotonic() >= deadline or (process is not None and process.poll() is not None):
@@ -167,10 +179,36 @@ def wait_until_answers(
 
 
 def log_to(path: Path) -> None:
-    """Write what fedjigsaw itself has to tell to a file, as well."""
+    """Write the log of fedjigsaw itself to a file."""
     handler = logging.FileHandler(path)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     own = logging.getLogger("fedjigsaw")
     own.addHandler(handler)
     own.setLevel(logging.INFO)
     own.propagate = False
+
+
+@contextmanager
+def following(path: Path, show: Callable[[str], object]) -> Iterator[None]:
+    """Call `show` with each line that is added to a file while the block runs."""
+    path.touch()
+    ended = Event()
+    with path.open() as file:
+        file.seek(0, os.SEEK_END)
+
+        def follow() -> None:
+            while True:
+                last = ended.is_set()
+                for line in file:
+                    show(line.rstrip("\n"))
+                if last:
+                    return
+                ended.wait(0.3)
+
+        thread = Thread(target=follow, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()

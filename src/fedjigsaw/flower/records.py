@@ -1,9 +1,9 @@
-"""Questions and answers as Flower's records: the only file that knows what those look like.
+"""Questions and answers as Flower's records. No other module knows their layout.
 
-A record holds one small JSON text and, where there are numbers, the bytes of a file of
-:mod:`fedjigsaw.io.formats`. So what comes over the network is checked by the very code that checks
-files: format version, size, every field. What fails at a site leaves it as one word out of
-:data:`REASONS`, never as the text of an error, which may hold a path or a value.
+A record consists of a small JSON text and, for arrays, the bytes of a file of
+:mod:`fedjigsaw.io.formats`. So the code that checks files also checks what comes over the network:
+format version, size, every field. A failure leaves a site as one word of :data:`REASONS`, never as
+the text of an error, which may contain a path or a value.
 """
 
 import json
@@ -29,29 +29,30 @@ from fedjigsaw.parameters import real
 
 KEY = "fedjigsaw"
 
-# what a server may learn of a failure at a site: the word that travels -> how it is told
+# what the server may learn of a failure at a site: the word that travels -> text for people
 REASONS = {
-    "data": "its data cannot be used, or its guard lets nothing leave",
-    "parameter": "it does not know the method or a parameter, or its data are of another kind",
-    "message": "it could not read the question; its version of fedjigsaw may be another",
-    "size": "its answer is larger than a message may be",
+    "data": "its data cannot be used, or its guard allows nothing to leave",
+    "parameter": "it does not know the method or a parameter, or holds another kind of data",
+    "message": "it could not read the question; its version of fedjigsaw may differ",
+    "size": "its answer exceeds the size limit of a message",
     "memory": "it ran out of memory",
     "diverged": "its training diverged: lower the learning rate",
-    "timeout": "it was not done in time",
-    "error": "its own part of the work failed",
+    "timeout": "it did not finish in time",
+    "error": "its part of the work failed",
 }
-SEE_LOG = "; the log at the site tells more"
+SEE_LOG = "; see the log at the site"
 
 
 @dataclass(frozen=True)
 class Question:
-    """What a server asks all sites in a round.
+    """What the server asks all sites in a round.
 
     Attributes
     ----------
-    method, params : an estimator by its name on the command line, and its configuration.
-    timeout : seconds after which nobody waits for the answer any more.
-    columns : the order that their columns must have; None leaves it to the site.
+    broadcast : number of the round, seed of the run, and the model so far.
+    method, params : name of the method, and its parameters as JSON values.
+    timeout : seconds after which the server no longer waits for the answer.
+    columns : the order of columns that the site must use; None is the site's own.
     """
 
     broadcast: Broadcast
@@ -62,7 +63,7 @@ class Question:
 
 
 def category(error: BaseException) -> str:
-    """The word of REASONS for an error.
+    """Return the word of REASONS for an error.
 
     Examples
     --------
@@ -87,7 +88,7 @@ def category(error: BaseException) -> str:
 
 
 def pack_question(question: Question) -> RecordDict:
-    """What travels to a site. A model that is sent must name its columns."""
+    """Pack a question for the way to a site. A model in it must have names for its columns."""
     broadcast = question.broadcast
     head = {
         "round": broadcast.round,
@@ -105,7 +106,7 @@ def pack_question(question: Question) -> RecordDict:
 
 
 def unpack_question(content: RecordDict) -> Question:
-    """A question, every field checked; anything else is a MessageError."""
+    """Unpack a question and check every field. Anything else is a MessageError."""
     head, body = _unpack(content)
     try:
         return Question(
@@ -136,7 +137,7 @@ def pack_model(model: Model) -> bytes:
 def unpack_model(content: bytes) -> Model:
     file = formats.decode(content)
     if not isinstance(file, ModelFile):
-        raise MessageError(invalid("kind", "a message", "a model", type(file).__name__))
+        raise MessageError("The question contains a summary where a model should be.")
     return file.model
 
 
@@ -144,7 +145,7 @@ def unpack_model(content: bytes) -> Model:
 
 
 def pack_answer(file: SummaryFile) -> RecordDict:
-    """What travels back. An answer that is too large is told as a failure, and stays at home."""
+    """Pack an answer for the way to the server; one that is too large becomes a failure."""
     content = formats.encode(file)
     return pack_failure("size") if len(content) > MAX_BYTES else _pack({}, content)
 
@@ -154,38 +155,38 @@ def pack_failure(word: str) -> RecordDict:
 
 
 def unpack_answer(content: RecordDict) -> SummaryFile | str:
-    """A summary, or why there is none; a MessageError if it is neither."""
+    """Unpack a summary, or the reason why there is none. Anything else is a MessageError."""
     head, body = _unpack(content)
     if body is None:
         word = formats.take(head, "failure", str)
         if word not in REASONS:
-            raise MessageError(invalid("failure", "a message", "a known one", "another"))
+            raise MessageError("The answer reports a failure that is not one of REASONS.")
         return REASONS[word] + SEE_LOG
     file = formats.decode(body)
     if not isinstance(file, SummaryFile):
-        raise MessageError(invalid("kind", "a message", "a summary", type(file).__name__))
+        raise MessageError("The answer contains a model where a summary should be.")
     _check_plausible(file)
     return file
 
 
 def _check_plausible(file: SummaryFile) -> None:
-    """What a well-formed summary cannot say: more rows in its clusters than there are, or NaN."""
+    """Refuse what no site can compute: more rows in clusters than it has, or NaN in tensors."""
     summary, owner = file.summary, f"client {file.summary.client!r}"
     sizes = file.params.get("n_clusters")
-    n_heads = len(sizes) if isinstance(sizes, list) else 1  # each clusters all rows
+    n_heads = len(sizes) if isinstance(sizes, list) else 1  # each head clusters all rows
     most = n_heads * summary.n_samples
     if len(summary.centers) > most:
         allowed = f"at most {most}, one per row and head"
         raise MessageError(invalid("centers", owner, allowed, len(summary.centers)))
     if summary.counts is not None:
-        # rounding may have added up to a guard's size to each
-        room = len(summary.counts) * int(file.guard["min_cluster_size"])
-        if summary.counts.sum() > most + room:
-            allowed = f"in sum at most {most}, its rows in each head"
+        # a guard that rounds adds at most its minimum size to each count
+        rounding = len(summary.counts) * int(file.guard["min_cluster_size"])
+        if summary.counts.sum() > most + rounding:
+            allowed = f"in sum at most {most}, one per row and head"
             raise MessageError(invalid("counts", owner, allowed, int(summary.counts.sum())))
     for name, tensor in summary.tensors.items():
         if not np.isfinite(tensor).all():
-            raise MessageError(invalid(f"tensor {name!r}", owner, "finite", "another number"))
+            raise MessageError(f"Tensor {name!r} of {owner} contains NaN or infinity.")
 
 
 # ---------------------------------------------------------------------------------- the envelope
@@ -199,18 +200,21 @@ def _pack(head: Mapping[str, Any], body: bytes | None) -> RecordDict:
 
 
 def _unpack(content: RecordDict) -> tuple[dict[str, Any], bytes | None]:
-    """The JSON part and the numbers of a message, within limits on their size."""
+    """Return the JSON part and the arrays of a message, after checking their size."""
     record = content.get(KEY)
     text = record.get("head") if isinstance(record, ConfigRecord) else None
     body = record.get("body") if isinstance(record, ConfigRecord) else None
     if not isinstance(text, str) or not isinstance(body, bytes | None):
-        raise MessageError(invalid("content", "a message", "one of fedjigsaw's", "another"))
-    if max(len(text), len(body or b"")) > MAX_BYTES:
-        raise MessageError(invalid("size", "a message", f"at most {MAX_BYTES} bytes", "more"))
+        raise MessageError("The message was not packed by fedjigsaw.")
+    size = max(len(text), len(body or b""))
+    if size > MAX_BYTES:
+        raise MessageError(invalid("size", "a message", f"at most {MAX_BYTES} bytes", size))
     try:
         head = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise MessageError(invalid("head", "a message", "JSON", "another text")) from error
-    if not isinstance(head, dict) or formats.take(head, "format", int) != FORMAT:
-        raise MessageError(invalid("format", "a message", str(FORMAT), "another"))
+        raise MessageError("The head of the message is not JSON.") from error
+    if not isinstance(head, dict):
+        raise MessageError("The head of the message is not a JSON object.")
+    if (number := formats.take(head, "format", int)) != FORMAT:
+        raise MessageError(invalid("format", "a message", str(FORMAT), number))
     return head, body

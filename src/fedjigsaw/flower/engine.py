@@ -1,0 +1,282 @@
+"""The engine that runs any method over Flower: one message per site and round."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from time import monotonic, sleep
+from typing import Any, Self
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from fedjigsaw._random import resolve_seed
+from fedjigsaw.contract import FederatedMethod
+from fedjigsaw.engine import Reply, run_rounds
+from fedjigsaw.errors import MessageError, ParameterError, invalid
+from fedjigsaw.flower import patches, records
+from fedjigsaw.flower.records import Question
+from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.messages import MAX_COUNT, Broadcast, Failure, Transcript
+from fedjigsaw.methods import METHODS
+from fedjigsaw.parameters import real
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.5
+VERB = "summary"
+
+NOT_CONNECTED = "it is not connected"
+INVALID_ANSWER = "its answer is not valid"
+OTHER_KIND = "its columns, scaler or fields differ from those of the other sites"
+
+
+def ignore(event: str, site: str, detail: str) -> None:
+    """Do nothing with an event."""
+
+
+class FlowerEngine:
+    """Engine for sites that are really apart. It sends one message per site and round.
+
+    Parameters
+    ----------
+    grid : Flower's grid, which a ServerApp receives.
+    method : the method to run. Each site makes its own from the name and the parameters.
+    names : sites that should take part; None is all that are connected.
+    timeout : seconds that a site has to answer in each round.
+    wait : seconds to wait for all named sites (without names: for one site) to connect.
+    tell : called with each event ("waiting", "asked", "answered", "failed"), the name of the site,
+        and a detail.
+
+    Attributes
+    ----------
+    files : the last answer of every site, by name.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        method: FederatedMethod,
+        *,
+        names: Sequence[str] | None = None,
+        timeout: float = 600.0,
+        wait: float = 60.0,
+        tell: Callable[[str, str, str], object] = ignore,
+    ) -> None:
+        real(0, inclusive=False).check("timeout", "FlowerEngine", timeout)
+        real(0).check("wait", "FlowerEngine", wait)
+        if method.method not in METHODS:
+            allowed = "one of " + ", ".join(METHODS)
+            raise ParameterError(invalid("method", "FlowerEngine", allowed, method.method))
+        self.grid = grid
+        self.method = method
+        self.names = None if names is None else tuple(names)
+        self.timeout = timeout
+        self.wait = wait
+        self.tell = tell
+        self.files: dict[str, SummaryFile] = {}
+        self._began = monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the sites, in the order of the model's."""
+        return next((file.columns for file in self.files.values()), ())
+
+    def gather(self, broadcast: Broadcast) -> list[Reply]:
+        """Ask all sites, and return their summaries and the failures."""
+        connected = self._connected(0.0 if broadcast.round else self.wait)
+        missing = [name for name in self.names or () if name not in connected]
+        failures = [self._failure(name, NOT_CONNECTED) for name in missing]
+        files = self._collect(connected, broadcast, failures)
+        columns = self.columns or (files[0].columns if files else ())
+        # tensors cannot be reordered here: a site with another order of columns is asked again
+        reordered = [file for file in files if file.columns != columns]
+        if reordered:
+            files = [file for file in files if file.columns == columns]
+            again = {file.summary.client: connected[file.summary.client] for file in reordered}
+            files += self._collect(again, broadcast, failures, columns)
+        self.files |= {file.summary.client: file for file in files}
+        summaries: list[Reply] = [file.summary for file in files]
+        return summaries + failures
+
+    def _connected(self, patience: float) -> dict[str, int]:
+        """Return name -> node of the connected sites, after waiting for those that are missing."""
+        deadline = monotonic() + patience
+        reported: list[str] | None = None
+        while True:
+            nodes = patches.nodes_by_name(self.grid)
+            if self.names is not None:
+                nodes = {name: nodes[name] for name in self.names if name in nodes}
+            missing = [name for name in self.names or () if name not in nodes]
+            if (nodes and not missing) or monotonic() >= deadline:
+                return nodes
+            if missing != reported:
+                self.tell("waiting", ", ".join(missing), "")
+                reported = missing
+            sleep(POLL_SECONDS)
+
+    def _collect(
+        self,
+        nodes: Mapping[str, int],
+        broadcast: Broadcast,
+        failures: list[Failure],
+        columns: tuple[str, ...] | None = None,
+    ) -> list[SummaryFile]:
+        """Ask sites, and return the answers that fit together; add the others to `failures`."""
+        waiting = self._ask(nodes, broadcast, columns)
+        answers: list[SummaryFile] = []
+        deadline = monotonic() + self.timeout
+        while waiting and monotonic() < deadline:
+            for number in list(waiting):
+                reply = self._pull(number, waiting[number], broadcast)
+                if reply is not None:
+                    del waiting[number]
+                if isinstance(reply, SummaryFile):
+                    self.tell("answered", reply.summary.client, f"{reply.summary.nbytes} bytes")
+                    answers.append(reply)
+                elif reply is not None:
+                    failures.append(reply)
+            if waiting:
+                sleep(POLL_SECONDS)
+        late = f"it did not answer within {self.timeout:g} s"
+        failures += [self._failure(name, late) for name in waiting.values()]
+        return self._agreeing(answers, failures)
+
+    def _ask(
+        self, nodes: Mapping[str, int], broadcast: Broadcast, columns: tuple[str, ...] | None
+    ) -> dict[str, str]:
+        """Send the question, and return message number -> site for the answers to come."""
+        if broadcast.model is not None:  # from the second round on, all sites use one order
+            columns = self.columns
+            broadcast = replace(broadcast, model=broadcast.model.with_feature_names(columns))
+        name, params = self.method.method, self.method.configuration()
+        question = Question(broadcast, name, params, self.timeout, columns)
+        content = records.pack_question(question)  # once: it may contain a network
+        messages = [
+            Message(
+                content,
+                dst_node_id=node,
+                message_type=f"query.{VERB}",
+                ttl=self.timeout + 60,
+                group_id=str(broadcast.round),
+            )
+            for node in nodes.values()
+        ]
+        numbers = self.grid.push_messages(messages) if messages else []
+        for name in nodes:
+            self.tell("asked", name, self._progress(broadcast.round))
+        return dict(zip(numbers, nodes, strict=True))
+
+    def _progress(self, number: int) -> str:
+        """Describe the round; if there are several, with the last one and the time left."""
+        last = self.method.total_rounds - 1
+        if not number:
+            self._began = monotonic()
+        if number < 2:  # too early for an estimate
+            return f"round {number}" + (f" of 0 to {last}" if last else "")
+        left = (monotonic() - self._began) / number * (last + 1 - number)
+        words = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min"
+        return f"round {number} of 0 to {last}, about {words} left"
+
+    def _pull(self, number: str, name: str, broadcast: Broadcast) -> Failure | SummaryFile | None:
+        """Return a site's reply if it has arrived. One site at a time: none can spoil another."""
+        try:
+            found: Iterable[Message] = self.grid.pull_messages([number])
+            for message in found:
+                if message.has_error():
+                    reason = patches.ERRORS.get(message.error.code, INVALID_ANSWER)
+                    return self._failure(name, reason)
+                return self._read(name, message, broadcast)
+        except Exception as error:  # whatever a site sent must not end the run
+            logger.warning("site %r: %s", name, error, exc_info=True)
+            return self._failure(name, INVALID_ANSWER)
+        return None
+
+    def _read(self, name: str, message: Message, broadcast: Broadcast) -> Failure | SummaryFile:
+        answer = records.unpack_answer(message.content)
+        if isinstance(answer, str):
+            return self._failure(name, answer)
+        asked, params = self.method.method, self.method.configuration()
+        if answer.method != asked or _without_seed(answer.params) != _without_seed(params):
+            raise MessageError(
+                f"Site {name!r} answered for {answer.method} with {dict(answer.params)}; the "
+                f"question was for {asked} with {params}."
+            )
+        # the server knows the sender by its key; the name in the answer must be the same
+        if answer.summary.client != name and self.names is not None:
+            raise MessageError(f"Site {name!r} signed as {answer.summary.client!r}.")
+        self.method.check_answer(answer.summary, broadcast)
+        return answer
+
+    def _failure(self, name: str, reason: str) -> Failure:
+        """Make a failure, and report it as an event."""
+        self.tell("failed", name, reason)
+        return Failure(name, reason)
+
+    def _agreeing(self, files: Sequence[SummaryFile], failures: list[Failure]) -> list[SummaryFile]:
+        """Return the summaries of the most frequent kind; others cannot be aggregated with them.
+
+        The first answers settle columns and scaler for the run. Of two kinds that are equally
+        frequent, the one with more fields counts, then the one with the first site by name.
+        """
+        files = sorted(files, key=lambda file: file.summary.client)
+        settled = next((_source(file) for file in self.files.values()), None)
+        counts = Counter(_kind(file) for file in files if settled in (None, _source(file)))
+        usual = max(counts, key=lambda k: (counts[k], len(k[-1])), default=None)
+        failures += [
+            self._failure(file.summary.client, OTHER_KIND) for file in files if _kind(file) != usual
+        ]
+        return [file for file in files if _kind(file) == usual]
+
+
+def _source(file: SummaryFile) -> tuple[Any, ...]:
+    """Return what must be the same in all rounds."""
+    scaler = None if file.scaler is None else file.scaler.fingerprint
+    return tuple(sorted(file.columns)), scaler
+
+
+def _kind(file: SummaryFile) -> tuple[Any, ...]:
+    """Return what must be the same in all summaries that are aggregated together."""
+    summary = file.summary
+    sent = [name for name in ("radii", "counts", "sse") if getattr(summary, name) is not None]
+    sent += [f"{name} {tensor.ndim}" for name, tensor in sorted(summary.tensors.items())]
+    return *_source(file), tuple(sent)
+
+
+def _without_seed(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if name != "random_state"}
+
+
+def federate(
+    engine: FlowerEngine, *, seed: int | None = None, min_sites: int | None = None
+) -> tuple[ModelFile, Transcript]:
+    """Run the engine's method over its sites.
+
+    Parameters
+    ----------
+    seed : seed of the run; by default from the method's `random_state`.
+    min_sites : smallest number of sites that must answer in every round; None is all of them.
+    """
+    method = engine.method
+    method.check_federated()
+    if seed is None:  # a file can store at most MAX_COUNT exactly
+        seed = resolve_seed(method.random_state) % MAX_COUNT
+    model, transcript, _ = run_rounds(
+        method, engine, seed=seed, n_rounds=method.total_rounds, min_clients=min_sites
+    )
+    took_part = [engine.files[name] for name in transcript.clients]
+    failed = {failure.client for failure in transcript.failures}
+    file = ModelFile(
+        model.with_feature_names(engine.columns),
+        took_part[0].scaler,
+        transcript.clients,
+        sum(file.summary.n_samples for file in took_part),
+        tuple(name for name in transcript.clients if name in failed),
+    )
+    return file, transcript

@@ -1,0 +1,116 @@
+"""Run a server or a site of a federation, until it is interrupted."""
+
+import json
+from collections.abc import Callable, Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from fedjigsaw.errors import FederationError
+from fedjigsaw.flower import processes
+from fedjigsaw.flower.folders import (
+    CA,
+    FLOWER_LOG,
+    RUNNING,
+    SITE_LOG,
+    ServerSettings,
+    SiteSettings,
+    server_folder,
+)
+from fedjigsaw.flower.site import load_site
+from fedjigsaw.io.atomic import write_whole
+
+Show = Callable[[str], object]
+
+
+def serve(folder: Path, *, listen: str | None = None, show: Show = print) -> None:
+    """Run the server of a federation until Ctrl-C, which raises KeyboardInterrupt.
+
+    Parameters
+    ----------
+    folder : the folder that `federation init` made, or the server's folder in it.
+    listen : address to listen on; by default as `listen_address` says.
+    show : called with a line of text when sites can connect.
+    """
+    home = server_folder(folder)
+    settings = ServerSettings.load(home)
+    private = processes.free_port()
+    arguments = (str(home), str(private), listen or listen_address(settings.host))
+    with processes.alone(home, "The server"):
+        try:
+            with processes.running(
+                "fedjigsaw.flower.superlink", *arguments, folder=home
+            ) as process:
+                if not processes.wait_until_answers(
+                    "127.0.0.1", private, home / CA, seconds=60, process=process
+                ):
+                    raise FederationError(f"The server did not start; see {home / FLOWER_LOG}.")
+                write_whole(home / RUNNING, json.dumps({"control_port": private}).encode())
+                names, place = ", ".join(settings.sites), f"{settings.host}:{settings.port}"
+                show(f"Server for {names} at {place}. Press Ctrl-C to end it.")
+                process.wait()
+                raise FederationError(f"The server ended unexpectedly; see {home / FLOWER_LOG}.")
+        finally:
+            (home / RUNNING).unlink(missing_ok=True)
+
+
+def listen_address(host: str) -> str:
+    """Return the address on which a server listens that sites reach by `host`.
+
+    Examples
+    --------
+    >>> listen_address("localhost"), listen_address("10.0.0.1"), listen_address("fed.example.org")
+    ('127.0.0.1', '0.0.0.0', '0.0.0.0')
+    """
+    try:
+        address = ip_address("127.0.0.1" if host == "localhost" else host)
+    except ValueError:
+        return "0.0.0.0"
+    if address.is_loopback:
+        return str(address)
+    return "0.0.0.0" if address.version == 4 else "::"
+
+
+def serve_site(
+    folder: Path, options: Mapping[str, Any], *, show: Show = print, log: Show = print
+) -> None:
+    """Answer the server's questions until Ctrl-C, which raises KeyboardInterrupt.
+
+    The site waits for its server to start, and connects again when the connection has ended.
+
+    Parameters
+    ----------
+    folder : the site's folder.
+    options : data and guard of the site, as for :func:`fedjigsaw.flower.site.load_site`.
+    show : called with a line of text when the connection changes.
+    log : called with each line of the site's log.
+    """
+    settings = SiteSettings.load(folder)
+    options = {**options, "name": settings.name}
+    load_site(options).check()
+    home = folder.resolve()
+    with (
+        processes.alone(home, f"Site {settings.name}"),
+        processes.following(home / SITE_LOG, log),
+    ):
+        while True:
+            _connect_once(home, settings, json.dumps(options), show)
+
+
+def _connect_once(home: Path, settings: SiteSettings, options: str, show: Show) -> None:
+    """Wait for the server, connect to it, and return when the connection has ended."""
+    host, port, authority = settings.host, settings.port, home / CA
+    if not processes.answers(host, port, authority):
+        show(f"Waiting for the server at {host}:{port}.")
+        processes.wait_until_answers(host, port, authority, seconds=float("inf"))
+    arguments = (str(home), str(processes.free_port()))
+    with processes.running(
+        "fedjigsaw.flower.supernode", *arguments, folder=home, **{processes.OPTIONS: options}
+    ) as process:
+        code = process.wait()
+    if code == processes.NEVER_CONNECTED and processes.answers(host, port, authority):
+        raise FederationError(
+            f"The server at {host}:{port} refused site {settings.name}: it does not know this "
+            f"site's key, or the clocks differ. See {home / FLOWER_LOG}."
+        )
+    show("The connection has ended; connecting again.")

@@ -1,0 +1,67 @@
+"""Fixtures of the tests of a federation."""
+
+import socket
+import ssl
+import threading
+
+import numpy as np
+import pytest
+
+from fedjigsaw.flower import engine, folders
+
+NAMES = ("bern", "lyon", "oslo")
+
+
+@pytest.fixture
+def clinic(tmp_path):
+    """The folders of a federation of two sites, whose app is four letters."""
+    folder = tmp_path / "clinic"
+    folders.init(folder, ["bern", "lyon"], "127.0.0.1", 9092, b"an app")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shards():
+    """Rows of three sites with different shares of three groups."""
+    rng = np.random.default_rng(1)
+    groups = np.array([[0.0, 0.0, 0.0], [30.0, 0.0, 5.0], [0.0, 30.0, 9.0]])
+    return {
+        name: groups[rng.choice(3, 120, p=np.roll([0.6, 0.3, 0.1], i))] + rng.normal(size=(120, 3))
+        for i, name in enumerate(NAMES)
+    }
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Poll often: all sites are in this process."""
+    monkeypatch.setattr(engine, "POLL_SECONDS", 0.01)
+
+
+@pytest.fixture
+def tls_server():
+    """Serve TLS handshakes with a folder's certificate, on a free port; folder -> port."""
+    listeners = []
+
+    def start(folder, host="127.0.0.1"):
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(folder / "server.crt", folder / "server.key")
+        listener = socket.create_server((host, 0))
+        listeners.append(listener)
+
+        def serve():
+            while True:
+                try:
+                    plain, _ = listener.accept()
+                except OSError:
+                    return
+                try:
+                    tls.wrap_socket(plain, server_side=True).close()
+                except OSError:
+                    plain.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        return listener.getsockname()[1]
+
+    yield start
+    for listener in listeners:
+        listener.close()

@@ -1,0 +1,63 @@
+"""The app that sites pin by its fingerprint, and what its two halves do."""
+
+import io
+import zipfile
+from hashlib import sha256
+
+import pytest
+
+from fedjigsaw.flower import bundle, jobs, processes
+from flower_doubles import LocalGrid, context
+
+# of every federation that was made so far: sites refuse any other app
+FINGERPRINT = "aa513de12ce4c567c7412ed1b716b8a505a85382d02c61cdc821399108bfc97b"
+
+
+def test_sites_that_were_set_up_earlier_still_run_it():
+    assert sha256(bundle.build()).hexdigest() == FINGERPRINT
+
+
+def test_the_app_imports_its_halves_from_the_installed_package():
+    with zipfile.ZipFile(io.BytesIO(bundle.build())) as archive:
+        files = {name: archive.read(name).decode() for name in archive.namelist()}
+    for half in ("client", "server"):
+        assert files.pop(f"fedjigsaw_app/{half}.py") == (
+            f"from fedjigsaw.flower.bundle import make_{half}_app\n\napp = make_{half}_app()\n"
+        )
+        assert callable(getattr(bundle, f"make_{half}_app"))
+    assert files.pop("fedjigsaw_app/__init__.py") == ""
+    assert files.pop("LICENSE") == bundle.LICENSE
+    assert 'serverapp = "fedjigsaw_app.server:app"' in files.pop("pyproject.toml")
+    assert all(name.startswith(".info/") for name in files)  # Flower's list of the files
+
+
+@pytest.fixture
+def result_of(clinic, monkeypatch):
+    """Have the server's half do a job with no site connected; its result."""
+    home = clinic / "server"
+    monkeypatch.setenv(processes.FOLDER, str(home))
+
+    def run(job):
+        folder = jobs.new_job_folder(home)
+        job.save(folder)
+        asked = context()
+        asked.run_config["job"] = folder.name
+        bundle.make_server_app()(LocalGrid({}), asked)
+        return jobs.read_result(folder)
+
+    return run
+
+
+def test_the_servers_half_writes_why_there_is_no_model(result_of):
+    result = result_of(jobs.Job("feca", 4, wait=0.0))
+    assert result["exit_code"] == 5
+    assert "bern" in result["error"]
+    assert "lyon" in result["error"]
+
+
+def test_even_if_it_fails_unexpectedly(result_of, monkeypatch):
+    monkeypatch.setattr(bundle, "federate", lambda *a, **k: 1 / 0)
+    assert result_of(jobs.Job("feca", 4, wait=0.0)) == {
+        "error": "ZeroDivisionError: division by zero",
+        "exit_code": 1,
+    }

@@ -1,0 +1,42 @@
+"""A site accepts the server of its federation and no other one."""
+
+import pytest
+from cryptography import x509
+
+from fedjigsaw.errors import FederationError
+from fedjigsaw.flower import folders, processes
+from fedjigsaw.flower.certificates import make_certificates
+
+
+def test_the_server_is_known_by_its_host_and_on_its_own_machine(clinic, tls_server):
+    port = tls_server(clinic / "server")
+    assert processes.answers("127.0.0.1", port, clinic / "bern" / "ca.crt")
+    assert processes.answers("localhost", port, clinic / "bern" / "ca.crt")
+
+
+def test_a_host_that_is_not_in_the_certificate(clinic, tls_server):
+    port = tls_server(clinic / "server", "127.0.0.2")
+    with pytest.raises(FederationError, match="certificate is not valid here"):
+        processes.answers("127.0.0.2", port, clinic / "bern" / "ca.crt")
+
+
+def test_another_authority_is_refused(clinic, tls_server, tmp_path):
+    folders.init(tmp_path / "other", ["bern"], "127.0.0.1", 9092, b"")
+    port = tls_server(tmp_path / "other" / "server")
+    with pytest.raises(FederationError, match="is not the server of this federation"):
+        processes.answers("127.0.0.1", port, clinic / "bern" / "ca.crt")
+
+
+def test_names_and_addresses_are_told_apart():
+    names = x509.SubjectAlternativeName
+    for host, kind in (("fed.example.org", x509.DNSName), ("fe80::1", x509.IPAddress)):
+        certificate = x509.load_pem_x509_certificate(make_certificates(host)[1])
+        found = certificate.extensions.get_extension_for_class(names).value
+        assert host in map(str, found.get_values_for_type(kind))
+
+
+def test_only_the_authority_may_sign():
+    for content, authority in zip(make_certificates("a.org")[:2], (True, False), strict=True):
+        certificate = x509.load_pem_x509_certificate(content)
+        found = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
+        assert found.ca is authority

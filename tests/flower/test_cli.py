@@ -1,0 +1,167 @@
+"""The commands `fedjigsaw federation ...`: what they say, and that their help needs no Flower."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from fedjigsaw import cli
+from fedjigsaw.cli import federation
+from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError
+from fedjigsaw.flower import folders
+from fedjigsaw.io import formats
+from fedjigsaw.messages import Model
+
+VERBS = ("init", "server", "site", "run", "status")
+
+
+def run(*words):
+    return CliRunner().invoke(cli.app, ["federation", *map(str, words)])
+
+
+WITHOUT_FLOWER = """
+import json, sys
+sys.modules.update(dict.fromkeys(["flwr", "httpx", "cryptography", "uvicorn", "grpc"]))
+from typer.testing import CliRunner
+from fedjigsaw import cli
+done = [CliRunner().invoke(cli.app, words) for words in json.loads(sys.argv[1])]
+print(json.dumps([(each.exit_code, each.output, str(each.exception)) for each in done]))
+"""
+
+
+def without_flower(*commands):
+    """Run commands where neither Flower nor what comes with it can be imported."""
+    words = [["federation", *command] for command in commands]
+    program = [sys.executable, "-c", WITHOUT_FLOWER, json.dumps(words)]
+    return json.loads(subprocess.run(program, capture_output=True, check=True, timeout=120).stdout)
+
+
+def test_init(tmp_path):
+    done = run("init", tmp_path / "new", "--sites", "a,b", "--host", "10.1.2.3")
+    assert done.exit_code == 0, done.output
+    assert "goes to b" in done.output
+    words = " ".join(done.output.split())
+    assert "it contains the site's private key: anyone who has it can act as that site" in words
+    settings = folders.ServerSettings.load(tmp_path / "new" / "server")
+    assert (settings.host, settings.port) == ("10.1.2.3", 9092)
+
+
+@pytest.mark.parametrize("verb", ["run", "status"])
+def test_without_a_server(clinic, verb, tmp_path):
+    more = ["-k", 3, "-o", tmp_path / "model"] if verb == "run" else []
+    done = run(verb, clinic, *more)
+    assert isinstance(done.exception, FederationError)
+    assert "is not running on this machine" in str(done.exception)
+    (clinic / "server" / "running.json").write_text('{"control_port": 9}')
+    done = run(verb, clinic, *more)
+    assert "does not answer" in str(done.exception)
+
+
+def test_bad_input(clinic, tmp_path):
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    for words in (
+        ["server", tmp_path],
+        ["site", tmp_path, "--data", tmp_path / "a.csv"],
+        ["site", clinic / "bern", "--data", tmp_path / "none.csv"],
+        ["site", clinic / "bern", "--data", tmp_path / "a.csv", "--columns", "z"],
+        ["site", clinic / "bern", "--data", tmp_path / "a.csv", "--scaler", tmp_path / "a.csv"],
+        ["run", clinic, "-k", 0, "-o", tmp_path / "m"],
+        ["run", clinic, "-k", "x", "-o", tmp_path / "m"],
+        ["run", clinic, "-k", 3, "-o", tmp_path / "m", "--method", "central"],
+        ["run", clinic, "-k", 3, "-o", tmp_path / "m", "--min-sites", 3],
+        ["run", clinic, "-k", 3, "-o", tmp_path / "m", "-p", "color=red"],
+        ["run", clinic, "-k", 3, "-o", tmp_path / "a.csv"],
+        ["status", tmp_path],
+    ):
+        done = run(*words)
+        own = isinstance(done.exception, FedJigsawError)
+        assert (done.exception if own else done).exit_code in (2, 3, 4, 8), words
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--images", "x.npz", "--counts", "none"], "--counts is for sites that hold rows"),
+        (["--images", "x.npz", "--max-rows", "9"], "--max-rows is for sites that hold rows"),
+        (["--data", "x.csv", "--device", "cpu"], "--device is for sites that hold images"),
+        (["--data", "x.csv", "--images", "x.npz"], "Give --data or --images, not both"),
+        ([], "Give --data or --images"),
+    ],
+)
+def test_options_of_the_other_kind_are_refused(clinic, words, message):
+    done = run("site", clinic / "bern", *words)
+    assert isinstance(done.exception, ParameterError)
+    assert message in str(done.exception)
+
+
+def test_the_page_has_no_option_that_does_not_exist():
+    page = (Path(__file__).parents[2] / "docs" / "federation.md").read_text()
+    lines = re.findall(r"fedjigsaw federation (\w+ [^`\n]*?)(?: &| \.\.\.)?(?:`|\n)", page)
+    verbs = get_command(federation.app).commands
+    assert {line.split()[0] for line in lines} == set(verbs) == set(VERBS)
+    for line in lines:
+        verb, *words = shlex.split(line)
+        verbs[verb].make_context(verb, words)
+
+
+def test_help_needs_no_flower_but_the_commands_do(clinic):
+    *helps, status = without_flower(
+        ["--help"], *([verb, "--help"] for verb in VERBS), ["status", str(clinic)]
+    )
+    for code, output, error in helps:
+        assert code == 0, error
+        assert "Usage:" in output
+    assert "fedjigsaw.flower requires flwr: pip install 'fedjigsaw[flower]'" in status[2]
+
+
+def test_every_option_has_a_help_text():
+    for command in get_command(federation.app).commands.values():
+        for parameter in command.params:
+            assert parameter.help, parameter.name
+
+
+@pytest.fixture
+def model():
+    return formats.ModelFile(Model([[1.0]], "feca", {}, ("x",)), None, ("bern", "lyon"), 5)
+
+
+def report(model, capsys, *, n_rounds=1, as_json=False):
+    first = {"number": 0, "bytes_up": {"bern": 8, "lyon": 8}, "failures": {"oslo": "it hung"}}
+    others = [
+        {"number": i, "bytes_up": {"bern": 8, "lyon": 8}, "failures": {}}
+        for i in range(1, n_rounds)
+    ]
+    sites = ("bern", "lyon", "oslo")
+    federation.report(model, {"rounds": [first, *others]}, sites, Path("m"), as_json)
+    return capsys.readouterr().out
+
+
+def test_a_report_says_who_is_missing(model, capsys):
+    assert json.loads(report(model, capsys, as_json=True))["missing"] == ["oslo"]
+    shown = report(model, capsys)
+    assert "Without oslo" in shown
+    assert "it hung" in shown
+    assert "2 sites, 5 rows -> 1 centers -> m" in shown
+    assert "not in every round" not in shown
+    shown = report(replace(model, partly=("lyon",)), capsys)
+    assert "lyon not in every round" in shown
+
+
+def test_a_report_of_many_rounds_has_sums(model, capsys):
+    shown = report(model, capsys, n_rounds=20)
+    assert shown.count("in 20 of 20 rounds") == 2
+    assert "160" in shown
+    assert "it hung" in shown
+
+
+def test_a_report_says_that_there_are_fewer_clusters(model, capsys):
+    fewer = replace(model, model=replace(model.model, params={"n_clusters": 3}))
+    assert "Fewer than 3 clusters" in report(fewer, capsys)

@@ -1,0 +1,136 @@
+"""A server and a site as functions: waiting, connecting again, ending."""
+
+import json
+import subprocess
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from fedjigsaw.errors import DataError, FederationError
+from fedjigsaw.flower import processes, serving
+
+
+@pytest.mark.parametrize(
+    ("host", "listen"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("localhost", "127.0.0.1"),
+        ("::1", "::1"),
+        ("10.0.0.1", "0.0.0.0"),
+        ("fe80::1", "::"),
+        ("127.example.org", "0.0.0.0"),
+    ],
+)
+def test_where_a_server_listens(host, listen):
+    assert serving.listen_address(host) == listen
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Processes that end at once with the codes of a list; then comes Ctrl-C."""
+    calls = SimpleNamespace(codes=[], started=[], up=True)
+
+    @contextmanager
+    def running(module, *args, folder, **more):
+        calls.started.append((module, *args, more))
+
+        def wait():
+            if not calls.codes:
+                raise KeyboardInterrupt
+            return calls.codes.pop(0)
+
+        yield SimpleNamespace(wait=wait, poll=lambda: None)
+
+    monkeypatch.setattr(processes, "running", running)
+    monkeypatch.setattr(processes, "answers", lambda host, port, authority: calls.up)
+    monkeypatch.setattr(processes, "wait_until_answers", lambda *args, **more: calls.up)
+    return calls
+
+
+def test_a_server_can_be_found_while_it_runs(clinic, started):
+    shown = []
+
+    def show(text):
+        shown.append(text)
+        found = json.loads((clinic / "server" / "running.json").read_text())
+        assert str(found["control_port"]) == started.started[0][2]
+
+    with pytest.raises(KeyboardInterrupt):
+        serving.serve(clinic, show=show)
+    assert shown == ["Server for bern, lyon at 127.0.0.1:9092. Press Ctrl-C to end it."]
+    assert started.started[0][3] == "127.0.0.1"
+    assert not (clinic / "server" / "running.json").exists()
+
+
+def test_a_second_server_does_not_disturb_the_first(clinic, started):
+    def show(text):
+        with pytest.raises(FederationError, match="already running"):
+            serving.serve(clinic)
+        assert (clinic / "server" / "running.json").exists()
+
+    with pytest.raises(KeyboardInterrupt):
+        serving.serve(clinic, show=show)
+
+
+def test_a_server_that_ends_is_an_error(clinic, started):
+    started.codes = [1]
+    with pytest.raises(FederationError, match=r"ended unexpectedly; see .*flower\.log"):
+        serving.serve(clinic, listen="0.0.0.0", show=lambda text: None)
+    started.up = False
+    with pytest.raises(FederationError, match=r"did not start; see .*flower\.log"):
+        serving.serve(clinic)
+    assert started.started[0][3] == "0.0.0.0"
+
+
+@pytest.fixture
+def rows(tmp_path):
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    return {"kind": "rows", "data": str(tmp_path / "a.csv")}
+
+
+def test_a_site_connects_again_until_it_is_interrupted(clinic, started, rows):
+    shown = []
+    started.codes = [0, 0]
+    with pytest.raises(KeyboardInterrupt):
+        serving.serve_site(clinic / "bern", rows, show=shown.append)
+    assert shown == ["The connection has ended; connecting again."] * 2
+    options = json.loads(started.started[0][-1][processes.OPTIONS])
+    assert options == {**rows, "name": "bern"}
+
+
+def test_a_site_waits_for_its_server(clinic, started, rows):
+    shown = []
+    started.up, started.codes = False, [processes.NEVER_CONNECTED]
+    with pytest.raises(KeyboardInterrupt):
+        serving.serve_site(clinic / "bern", rows, show=shown.append)
+    assert shown[0] == "Waiting for the server at 127.0.0.1:9092."
+    assert shown[1] == "The connection has ended; connecting again."  # it went away: no refusal
+
+
+def test_a_site_that_is_refused_ends(clinic, started, rows):
+    started.codes = [processes.NEVER_CONNECTED]
+    with pytest.raises(
+        FederationError, match="refused site bern: it does not know this site's key"
+    ):
+        serving.serve_site(clinic / "bern", rows)
+
+
+def test_bad_data_are_found_before_anything_is_started(clinic, started, rows):
+    with pytest.raises(DataError):
+        serving.serve_site(clinic / "bern", {**rows, "columns": ["z"]})
+    assert not started.started
+
+
+def test_the_log_of_a_site_is_shown(clinic, started, rows, monkeypatch):
+    lines = []
+
+    @contextmanager
+    def running(module, *args, folder, **more):
+        subprocess.run(["sh", "-c", f"echo hello >> {folder}/site.log"], check=True)
+        yield SimpleNamespace(wait=lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+
+    monkeypatch.setattr(processes, "running", running)
+    with pytest.raises(KeyboardInterrupt):
+        serving.serve_site(clinic / "bern", rows, log=lines.append)
+    assert lines == ["hello"]

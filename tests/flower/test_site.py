@@ -1,0 +1,62 @@
+"""A site by its options, and when it gives up."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.flower.records import Question
+from fedjigsaw.flower.site import Site, TimeLimitedSite, load_site
+from fedjigsaw.io.tables import from_array
+from fedjigsaw.messages import Broadcast
+
+
+def question(method="feca", timeout=60.0):
+    return Question(Broadcast(0, 0), method, {"n_clusters": 1}, timeout)
+
+
+def test_rows_by_options(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n3,4\n")
+    options = {"kind": "rows", "name": "a", "data": str(tmp_path / "a.csv"), "columns": ["y"]}
+    options |= {"min_cluster_size": 1, "max_rows": 5}
+    file = load_site(json.loads(json.dumps(options))).answer(question())
+    assert file.summary.centers.tolist() == [[3.0]]
+    assert file.columns == ("y",)
+
+
+def test_bad_rows_are_found_before_the_first_question(tmp_path):
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    options = {"kind": "rows", "name": "a", "data": str(tmp_path / "a.csv"), "columns": ["z"]}
+    with pytest.raises(DataError):
+        load_site(options).check()
+
+
+def test_a_site_of_rows_does_not_load_torch(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fedjigsaw.deep.site", None)
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    load_site({"kind": "rows", "name": "a", "data": str(tmp_path / "a.csv")}).check()
+
+
+@pytest.mark.parametrize("method", ["deepfeca", "none"])
+def test_a_site_of_rows_runs_methods_for_rows(method):
+    with pytest.raises(ParameterError, match=f"holds rows: it can run feca, .*, not {method}"):
+        Site("a", from_array([[1.0]])).answer(question(method))
+
+
+def test_a_method_that_pools_rows_is_refused_at_the_site_too():
+    with pytest.raises(ParameterError, match="keeps rows at the clients"):
+        Site("bern", from_array([[1.0]])).answer(question("central"))
+
+
+def test_a_site_has_a_name():
+    with pytest.raises(DataError, match="name of a client"):
+        Site("", from_array([[1.0]]))
+
+
+def test_a_site_gives_up_when_the_server_no_longer_waits(monkeypatch):
+    monkeypatch.setattr(Site, "answer", lambda self, question: time.sleep(60))
+    with pytest.raises(TimeoutError, match="within 0.1 s"):
+        TimeLimitedSite(Site("a", Path("a.csv"))).answer(question(timeout=0.1))

@@ -1,0 +1,60 @@
+"""The server's process: Flower's app behind the gate, with all sites known from the start."""
+
+import socket
+
+import pytest
+
+from fedjigsaw.flower import patches, superlink
+from fedjigsaw.flower.folders import ServerSettings
+from fedjigsaw.flower.gate import Gate
+from fedjigsaw.flower.processes import free_port
+
+
+@pytest.fixture
+def served(clinic, monkeypatch):
+    """Run the server's program up to the point where it would serve: config, sockets."""
+    calls = []
+    monkeypatch.setattr("sys.argv", ["pytest"])
+    monkeypatch.setattr(superlink, "end_with_parent", lambda: None)
+    monkeypatch.setattr(patches, "keep_in_process_group", lambda: None)
+    monkeypatch.setattr(
+        superlink.uvicorn.Server, "run", lambda self, sockets: calls.append((self.config, sockets))
+    )
+    port = free_port()
+    monkeypatch.setattr(superlink.ServerSettings, "port", port, raising=False)
+    settings = ServerSettings.load(clinic / "server")
+    monkeypatch.setattr(
+        superlink.ServerSettings,
+        "load",
+        lambda folder: ServerSettings(settings.host, port, settings.sites),
+    )
+    private = free_port()
+    superlink.main(clinic / "server", private, "127.0.0.1")
+    ((config, sockets),) = calls
+    yield config, sockets, private, port
+    for listener in sockets:
+        listener.close()
+
+
+def test_everything_passes_the_gate(served, clinic):
+    config, sockets, private, port = served
+    assert isinstance(config.app, Gate)
+    assert config.app.private_port == private
+    assert [listener.getsockname() for listener in sockets] == [
+        ("127.0.0.1", private),
+        ("127.0.0.1", port),
+    ]
+    assert config.ssl_certfile == clinic / "server" / "server.crt"
+
+
+def test_all_sites_are_known_before_the_first_can_connect(served, clinic):
+    state = patches.link_state(served[0].app.app)
+    for key in ServerSettings.load(clinic / "server").sites.values():
+        assert state.get_node_id_by_public_key(key.encode())
+
+
+def test_an_address_of_version_6():
+    if not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    with superlink._listen("::1", 0) as listener:
+        assert listener.family == socket.AF_INET6

@@ -1,0 +1,67 @@
+"""A site's process ends when any part of it has failed, and says whether it was ever let in."""
+
+import socket
+import sys
+import threading
+
+import pytest
+
+from fedjigsaw.flower import processes, supernode
+from fedjigsaw.flower.folders import SiteSettings
+
+
+@pytest.fixture
+def ended(monkeypatch):
+    ended = threading.Event()
+    monkeypatch.setattr(supernode, "leave", ended.set)
+    return ended
+
+
+def test_it_ends_with_the_process_that_starts_apps(ended):
+    supernode.leave_without_starter()
+    assert ended.is_set()
+
+
+def test_it_ends_with_a_thread_that_failed(ended, monkeypatch):
+    monkeypatch.setattr(threading, "excepthook", supernode.leave_after_failure)
+    ending = threading.Thread(target=sys.exit)
+    ending.start()
+    ending.join()
+    assert not ended.is_set()  # it just ended
+    threading.Thread(target=lambda: 1 / 0).start()
+    assert ended.wait(30)
+
+
+@pytest.mark.parametrize(
+    ("connected", "retry", "code"),
+    [(False, False, processes.NEVER_CONNECTED), (True, False, 0), (False, True, 0)],
+)
+def test_the_exit_code_says_whether_the_server_let_it_in(monkeypatch, connected, retry, code):
+    codes = []
+    monkeypatch.setattr(supernode, "connected", connected)
+    monkeypatch.setattr(supernode.os, "_exit", codes.append)
+    monkeypatch.setattr(supernode.logging, "shutdown", lambda: None)
+    supernode.leave(retry=retry)
+    assert codes == [code]
+
+
+def test_a_connection_is_noted(monkeypatch):
+    monkeypatch.setattr(supernode, "connected", False)
+    line = object()
+    assert supernode.note_connection(line) is line
+    assert supernode.connected
+
+
+def test_an_address_of_version_6_is_in_brackets(tmp_path):
+    words = supernode.arguments(tmp_path, SiteSettings("bern", "::1", 9092, ""), 5)
+    assert words[:2] == ["--superlink", "[::1]:9092"]
+
+
+def test_a_port_that_is_taken_is_no_refusal(clinic):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        arguments = str(clinic / "bern"), str(taken.getsockname()[1])
+        with processes.running(
+            "fedjigsaw.flower.supernode", *arguments, folder=clinic / "bern"
+        ) as process:
+            assert process.wait(60) not in (None, processes.NEVER_CONNECTED)
+    assert "address already in use" in (clinic / "bern" / "flower.log").read_text()
