@@ -19,9 +19,9 @@ def misbehave():
     from flwr.clientapp import ClientApp
     from flwr.supernode.runtime import run_clientapp
 
-    from fedjigsaw.flower import apps, records
+    from fedjigsaw.flower import records, site
 
-    answer, pack, call = apps.Site.answer, records.pack_answer, ClientApp.__call__
+    answer, pack, call = site.Site.answer, records.pack_answer, ClientApp.__call__
     pull = run_clientapp.pull_task_input
 
     def bad_answer(self, question):
@@ -49,7 +49,7 @@ def misbehave():
             raise RuntimeError(SECRET)  # before there is a question to reply to
         return pulled
 
-    apps.Site.answer, records.pack_answer, ClientApp.__call__ = bad_answer, bad_pack, bad_call
+    site.Site.answer, records.pack_answer, ClientApp.__call__ = bad_answer, bad_pack, bad_call
     run_clientapp.pull_task_input = bad_pull
 
 
