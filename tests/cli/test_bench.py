@@ -199,7 +199,7 @@ class TestCompare:
         assert picture.read_bytes().startswith(b"<?xml")
         shown = run(*words, "--columns", "x,y", "--method", "jigsaw", "--force").stdout
         assert "3 sites, 600 rows, k = 15" in shown
-        assert "purity" not in shown  # nobody said what the classes are
+        assert "purity" not in shown  # without --label, classes are unknown
 
     def test_scale_makes_columns_count_alike(self, run, files, tmp_path):
         stretched = [tmp_path / f"wide{m}.csv" for m in range(3)]

@@ -40,7 +40,7 @@ class TestReproduce:
         run(*words, "--fresh")
         assert (tmp_path / "radius.jsonl").read_text() != kept  # other seconds
 
-    def test_rows_of_other_code_are_told(self, run, tmp_path, load_or_skip):
+    def test_rows_of_other_code_are_shown(self, run, tmp_path, load_or_skip):
         load_or_skip("s1")
         words = ("reproduce", "sigma", "--runs", "1", "--out", tmp_path)
         shown = " ".join(run(*words).stdout.split())
@@ -50,16 +50,16 @@ class TestReproduce:
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         assert "Some are of other commits or backends: abc (" in run(*words).stderr
 
-    def test_rows_of_other_parameters_are_told_and_replaced(self, run, tmp_path, load_or_skip):
+    def test_rows_of_other_parameters_are_shown_and_replaced(self, run, tmp_path, load_or_skip):
         load_or_skip("s1")
         words = ("reproduce", "sigma", "--runs", "1", "--out", tmp_path)
         run(*words)
         path = tmp_path / "sigma.jsonl"
         right = [json.loads(line) for line in path.read_text().splitlines()]
         path.write_text("".join(json.dumps(row | {"n_clusters": 3}) + "\n" for row in right))
-        told = run(*words).stderr
-        assert "Rows with other parameters" in told
-        assert "sigma/iid/0 and 2 more." in told
+        shown = run(*words).stderr
+        assert "Rows with other parameters" in shown
+        assert "sigma/iid/0 and 2 more." in shown
         again = [json.loads(line) for line in path.read_text().splitlines()]
         assert [row["n_clusters"] for row in again] == [15, 15, 15]
 
