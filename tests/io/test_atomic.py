@@ -1,11 +1,10 @@
-import json
 import os
 import stat
 
 import pytest
 
 from fedjigsaw.errors import DataError
-from fedjigsaw.io.atomic import add_row, open_whole, write_whole
+from fedjigsaw.io.atomic import open_whole, write_whole
 
 
 def test_writes_and_replaces(tmp_path):
@@ -66,13 +65,3 @@ def test_a_place_that_cannot_be_written(tmp_path, place):
     with pytest.raises(DataError, match="Cannot write"):
         write_whole(tmp_path / place, b"new")
     assert not list(tmp_path.iterdir())
-
-
-def test_rows_are_added_one_to_a_line(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    rows = [{"a": 1}, {"b": "line\nbreak"}]
-    for row in rows:
-        add_row(path, row)
-    assert [json.loads(line) for line in path.read_text().splitlines()] == rows
-    with pytest.raises(DataError, match="Cannot write .*: is a directory"):
-        add_row(tmp_path, rows[0])

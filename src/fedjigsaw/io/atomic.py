@@ -1,12 +1,11 @@
-"""Write files whole or not at all; add rows line by line."""
+"""Write files whole or not at all."""
 
-import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from fedjigsaw.errors import DataError, unwritable
 
@@ -35,12 +34,3 @@ def open_whole(path: Path) -> Iterator[BinaryIO]:
         raise DataError(unwritable(path, error)) from error
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def add_row(path: Path, row: Mapping[str, Any]) -> None:
-    """Add a line of JSON to a file; one that was cut off is for its reader to pass over."""
-    try:
-        with path.open("a") as file:
-            file.write(json.dumps(row) + "\n")
-    except OSError as error:
-        raise DataError(unwritable(path, error)) from error
