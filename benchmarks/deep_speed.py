@@ -1,10 +1,10 @@
-"""How fast DeepFeCA trains, and what part of a round is clustering.
+"""Measure how fast DeepFeCA trains, and which share of a round is clustering.
 
-One JSON line per variant, to be kept in results/deep-speed.jsonl. A variant is written as images of
-a batch x clients at a time, and may be compiled: `128x1`, `32x10+compile`. Each runs in a process
-of its own, so that one that fails is a line with its error, and the others go on. The images are
-patterns with noise; they are not what speed depends on. The first of two rounds makes everything
-ready, the second one is measured. With `--tiny` it runs on a CPU in a moment.
+Prints one JSON line per variant, to be kept in results/deep-speed.jsonl. A variant is the batch
+size x clients at a time, perhaps compiled: `128x1`, `32x10+compile`. Each variant runs in its own
+process, so that a failure becomes a line with its error and the others go on. The images are noisy
+patterns; speed does not depend on them. The first of two rounds warms up, the second is measured.
+With `--tiny` it runs on a CPU in a moment.
 """
 
 import argparse
@@ -28,10 +28,10 @@ Row = dict[str, Any]
 
 
 def measure(variant: str, options: argparse.Namespace) -> Row:
-    """The row of one variant."""
+    """Measure one variant, and return its row."""
     found = SHAPE.fullmatch(variant)
     if found is None:
-        raise SystemExit(f"A variant is written like 128x1 or 32x10+compile, not {variant!r}.")
+        raise SystemExit(f"A variant is written like 128x1 or 32x10+compile; got {variant!r}.")
     deep = DeepFeCA(
         [options.clusters] * options.heads,
         clusterer="jigsaw",
@@ -46,7 +46,7 @@ def measure(variant: str, options: argparse.Namespace) -> Row:
     first, second = (
         s.numbers for s in deep.train(images, clients=np.arange(len(images)) % options.clients)
     )
-    told = ("views_per_second", "cluster_seconds", "train_seconds", "round_seconds", "loss")
+    measured = ("views_per_second", "cluster_seconds", "train_seconds", "round_seconds", "loss")
     row: Row = {
         "variant": variant,
         "device": "cpu",
@@ -57,7 +57,7 @@ def measure(variant: str, options: argparse.Namespace) -> Row:
         "n_clients": options.clients,
         "sizes": deep.sizes,
         "local_epochs": options.epochs,
-        **{name: second[name] for name in told},
+        **{name: second[name] for name in measured},
         "cluster_share": second["cluster_seconds"] / second["round_seconds"],
         "prepare_seconds": first["round_seconds"] - second["round_seconds"],
         **provenance(),
@@ -69,7 +69,7 @@ def measure(variant: str, options: argparse.Namespace) -> Row:
 
 
 def patterns(n_images: int, height: int) -> np.ndarray:
-    """Images of bytes of some kinds, with noise."""
+    """Make images of bytes: a few patterns, with noise."""
     rng = np.random.default_rng(0)
     kinds = rng.integers(192, size=(KINDS, 3, 4, 4), dtype=np.uint8)
     size = -(-height // 4)
@@ -79,7 +79,7 @@ def patterns(n_images: int, height: int) -> np.ndarray:
 
 
 def in_its_own_process(variant: str, words: list[str], limit: float) -> Row:
-    """The row of a variant, or what went wrong."""
+    """Measure a variant in its own process; return its row, or one with the error."""
     command = [sys.executable, __file__, *words, "--here", variant]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)

@@ -98,8 +98,8 @@ def test_stop_and_go_on(run, data, tmp_path):
     assert again.exit_code == 0
     assert "Nothing to do: all 3 rounds are done." in again.stdout
     assert "Checkpoint of round 3" in again.stdout
-    told = json.loads(run(*words, "-o", parts, "--resume", "--json").stdout)
-    assert (told["rounds"], told["split"]) == (3, "dirichlet")
+    row = json.loads(run(*words, "-o", parts, "--resume", "--json").stdout)
+    assert (row["rounds"], row["split"]) == (3, "dirichlet")
     with pytest.raises(ParameterError, match="n_clusters of .* as in .*parts.st, 6; got 7"):
         run(*words, "-k", 7, "-o", parts, "--resume")
     with pytest.raises(DataError, match="already exists"):

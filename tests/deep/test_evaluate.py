@@ -59,14 +59,14 @@ def test_neighbors_go_by_angle_and_weigh():
 
 @pytest.mark.parametrize("judge", [linear_probe, neighbors])
 def test_bad_input(judge):
-    with pytest.raises(DataError, match="labels of an evaluation must be one per row"):
+    with pytest.raises(DataError, match="needs training and test rows with a label each"):
         judge([[1.0]], [0, 1], [[1.0]], [0])
-    with pytest.raises(DataError, match="labels of an evaluation"):
+    with pytest.raises(DataError, match="with a label each"):
         judge([[1.0]], [0], np.zeros((0, 1)), [])
-    with pytest.raises(DataError, match="features of an evaluation must be finite"):
+    with pytest.raises(DataError, match="features to evaluate contain NaN"):
         judge([[np.nan]], [0], [[1.0]], [0])
 
 
 def test_a_choice_from_bad_input():
-    with pytest.raises(DataError, match="labels of an evaluation must be one per row"):
+    with pytest.raises(DataError, match="needs training and test rows with a label each"):
         choose_decay([[1.0]] * 200, [0, 1])

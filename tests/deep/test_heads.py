@@ -31,7 +31,7 @@ def test_pack_and_unpack_are_inverse():
     assert heads.unpack(heads.pack(two()), 2) == two()
 
 
-def test_a_guard_that_merged_centers_is_told_of():
+def test_an_error_names_the_guard_that_may_have_merged_centers():
     packed = heads.pack(two())
     tensors = {**packed.tensors, "head": np.array([0, 1])}
     broken = Summary(9, packed.centers, tensors=tensors, client="a")
@@ -39,7 +39,7 @@ def test_a_guard_that_merged_centers_is_told_of():
         heads.unpack(broken, 2)
 
 
-def test_each_head_is_told_of_its_own_model():
+def test_each_head_receives_its_own_model():
     models = [Model([[1.0, 0.0]], tensors={"t": np.array([1])}), Model([[0.0, 1.0], [0.0, 2.0]])]
     centers, tensors = heads.pack_models(models)
     broadcast = Broadcast(4, 7, Model(centers, tensors=tensors))

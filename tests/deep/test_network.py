@@ -86,7 +86,7 @@ def test_save_and_flatten_are_inverse(flat):
 def test_weights_of_another_network_are_refused(flat):
     _, weights = flat
     arrays = weights.save()
-    with pytest.raises(MessageError, match="weights of a model must be those of the network"):
+    with pytest.raises(MessageError, match="model.s weights do not fit the network"):
         weights.flatten({**arrays, "stem.weight": np.zeros((2, 2))})
-    with pytest.raises(MessageError, match="weights of a model"):
+    with pytest.raises(MessageError, match="do not fit the network"):
         weights.flatten({})

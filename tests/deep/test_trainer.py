@@ -1,4 +1,4 @@
-"""One client's training, and how it looks at images."""
+"""Projections, calibration and training at one client."""
 
 import math
 from dataclasses import replace
@@ -152,7 +152,7 @@ def test_what_one_trainer_compiled_serves_the_others(small, few, monkeypatch):
     assert counted.frame_count == 1
 
 
-def test_the_pull_back_keeps_weights_near(small, few):
+def test_the_proximal_term_keeps_weights_near(small, few):
     images = torch.from_numpy(few[0])
     moved = []
     for proximal in (0.0, 1.0):
@@ -165,7 +165,7 @@ def test_the_pull_back_keeps_weights_near(small, few):
     assert moved[1] < 0.8 * moved[0]
 
 
-def test_small_crops_are_seen(small, few):
+def test_small_crops_are_used(small, few):
     images = torch.from_numpy(few[0])
     trainer = Trainer(small([4, 3], small_crops=2).recipe, [4, 3], (3, 8, 8), CPU)
     trainer.use(initial_model("small", "batch", 0), "weights")
@@ -183,13 +183,13 @@ def test_calibration_measures_the_images(trainer, few):
     assert float(out.var()) == pytest.approx(1, abs=0.2)
 
 
-def test_what_was_seen_is_remembered_until_the_weights_change(trainer, few):
+def test_projections_are_cached_until_the_weights_change(trainer, few):
     images = torch.from_numpy(few[0])
-    first = trainer.seen(images, 3)
-    assert trainer.seen(images, 3) is first
-    assert not torch.equal(trainer.seen(images, 4), first)
+    first = trainer.cached_projections(images, 3)
+    assert trainer.cached_projections(images, 3) is first
+    assert not torch.equal(trainer.cached_projections(images, 4), first)
     trainer.weights.vector.mul_(1.5)
-    assert not torch.equal(trainer.seen(images, 3), first)
+    assert not torch.equal(trainer.cached_projections(images, 3), first)
 
 
 def test_projections_have_length_one(trainer, few):

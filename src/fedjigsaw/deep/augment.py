@@ -1,8 +1,8 @@
-"""Random views of images, a whole batch at once and on the device.
+"""Random views of images, a whole batch at once on the device.
 
-A view is a random crop, resized and perhaps flipped, with its colors shaken or taken away. All
-randomness comes in as a table of uniform draws, one line per image, and no step waits for the host
-or makes a constant, so that the whole of it can be part of a captured CUDA graph.
+A view is a random crop, resized and perhaps flipped, with color jitter or in gray. All randomness
+comes from a table of uniform draws, one line per image. No operation waits for the host or creates
+a constant, so everything can be part of a captured CUDA graph.
 """
 
 import math
@@ -18,7 +18,7 @@ from fedjigsaw.parameters import Rule, fraction, integer, real
 
 SMALL_CROP = (0.05, 0.2)  # share of the area that a small crop keeps
 N_DRAWS = 11  # uniform numbers that one view needs
-MEAN, DEVIATION = 0.5, 0.25  # the same for all data: clients need not agree on any of their own
+MEAN, DEVIATION = 0.5, 0.25  # fixed, so that clients need not agree on values from their data
 LUMA = (0.299, 0.587, 0.114)
 YIQ = (LUMA, (0.596, -0.274, -0.321), (0.211, -0.523, 0.311))
 
@@ -93,27 +93,30 @@ class Augmentation:
 
 
 def standardize(images: Tensor) -> Tensor:
-    """Bytes as floats around zero, for the network."""
+    """Convert bytes to floats around zero, the input of the network."""
     return _for_network(images.float() / 255)
 
 
 class Augment:
-    """Makes one view of every image of a batch.
+    """Make one view of every image of a batch.
 
     Parameters
     ----------
-    size : height and width of the views.
+    strength : Strength
+    size : tuple of int
+        Height and width of the views.
+    device : torch.device
     """
 
     def __init__(self, strength: Strength, size: tuple[int, int], device: torch.device) -> None:
         self.strength = strength
         self.size = size
-        # places of the pixels' middles, from -1 to 1
+        # positions of pixel centers, from -1 to 1
         self.rows, self.columns = (
             ((torch.arange(n, dtype=torch.float32, device=device) + 0.5) * 2 / n - 1) for n in size
         )
         self.luma = torch.tensor(LUMA, device=device).view(1, 3, 1, 1)
-        # a turn of the colors by an angle t is gray + cos(t) * flat + sin(t) * turned
+        # rotating the hue by an angle t is gray + cos(t) * flat + sin(t) * turned
         yiq = torch.tensor(YIQ, dtype=torch.float64)
         rgb = torch.linalg.inv(yiq)
         quarter = torch.tensor([[0.0, 0, 0], [0, 0, -1], [0, 1, 0]], dtype=torch.float64)
@@ -121,10 +124,10 @@ class Augment:
         self.gray, self.flat, self.turned = (p.float().to(device)[None].contiguous() for p in parts)
 
     def __call__(self, images: Tensor, draws: Tensor) -> Tensor:
-        """Views of shape (n, 3, *size) of images of bytes; `draws` has shape (n, N_DRAWS)."""
+        """Return views of shape (n, 3, *size); `draws` has shape (n, N_DRAWS)."""
         x = self._crop(images.float() / 255, draws)
         if self.strength.color > 0:
-            x = self._shake_colors(x, draws)
+            x = self._jitter_colors(x, draws)
         if self.strength.grayscale > 0:
             gray = (draws[:, 10] < self.strength.grayscale).view(-1, 1, 1, 1)
             x = torch.where(gray, (x * self.luma).sum(1, keepdim=True), x)
@@ -145,7 +148,7 @@ class Augment:
         grid = torch.stack([grid_x.expand(n, rows, columns), grid_y.expand(n, rows, columns)], -1)
         return F.grid_sample(x, grid, mode="bilinear", padding_mode="border", align_corners=False)
 
-    def _shake_colors(self, x: Tensor, draws: Tensor) -> Tensor:
+    def _jitter_colors(self, x: Tensor, draws: Tensor) -> Tensor:
         n = len(x)
         strength = self.strength.color * (draws[:, 5] < 0.8).float()
         shakes = 1 + 0.8 * strength[:, None] * (2 * draws[:, 6:9] - 1)

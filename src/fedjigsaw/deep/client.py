@@ -32,7 +32,7 @@ def answer(
     if step.kind == "calibrate":
         return calibrate(trainer, images, model, rng)
     trainer.use(model, projecting_weights(model))
-    z = trainer.seen(images, objective.view_seed(broadcast.seed, step.round))
+    z = trainer.cached_projections(images, objective.view_seed(broadcast.seed, step.round))
     if step.kind == "cluster":
         return cluster(method, z, broadcast, step, rng)
     return train(method, trainer, images, z, model, step, rng)

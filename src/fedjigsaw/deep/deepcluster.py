@@ -1,8 +1,8 @@
-r"""DeepCluster-v2 at one client: views of images must land on the center of their cluster.
+r"""The loss of DeepCluster-v2: views of an image must be close to the center of its cluster.
 
-The problem: image n has pseudo-labels :math:`y_n^h`, one per head h; head h has centers
-:math:`c_j^h` of length one, which stay fixed (:class:`Prototypes`). With projections :math:`z` of
-length one, of V random views of each image, minimize over the weights of the network
+Image n has pseudo-labels :math:`y_n^h`, one per head h. Head h has unit centers :math:`c_j^h`,
+which stay fixed (:class:`Prototypes`). With unit projections :math:`z` of V random views of each
+image, minimize over the weights of the network
 
 .. math:: \frac1{HV} \sum_{h, v} -\log \frac{\exp(z_{nv} \cdot c^h_{y_n^h} / \tau)}
           {\sum_j \exp(z_{nv} \cdot c^h_j / \tau)}
@@ -26,7 +26,7 @@ from fedjigsaw.deep.execution import Execution
 from fedjigsaw.deep.objective import Objective
 from fedjigsaw.deep.schedule import Schedule
 
-ABSENT = -1e4  # the logit of a center that is not there
+ABSENT = -1e4  # logit of a missing center
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class Recipe:
 
 
 class Prototypes(NamedTuple):
-    """What the images of one head are held against: directions from a middle.
+    """Prototypes of one head: unit directions from a middle.
 
     Attributes
     ----------
-    middle : shape (d,)
-    directions : shape (k, d), of length one.
+    middle : Tensor of shape (d,)
+    directions : Tensor of shape (k, d)
 
     Examples
     --------
@@ -59,26 +59,29 @@ class Prototypes(NamedTuple):
 
     @classmethod
     def of(cls, centers: Tensor, *, centered: bool) -> Self:
-        """Prototypes around the mean of the centers, or around zero."""
+        """Make prototypes around the mean of the centers, or around zero."""
         middle = centers.mean(dim=0) * centered
         return cls(middle, F.normalize(centers - middle, dim=1))
 
     def label(self, z: Tensor, *, balanced: bool = False) -> Tensor:
-        """The nearest prototype of each projection; balanced: each gets as many of them."""
-        seen = F.normalize(z - self.middle, dim=1)
-        return balance(seen, self.directions) if balanced else nearest(seen, self.directions)[0]
+        """Return the nearest prototype of each projection; balanced: equally many for each."""
+        unit = F.normalize(z - self.middle, dim=1)
+        return balance(unit, self.directions) if balanced else nearest(unit, self.directions)[0]
 
 
 def deepcluster_loss(
     z: Tensor, centers: Tensor, bias: Tensor, labels: Tensor, sizes: Sequence[int], tau: float
 ) -> Tensor:
-    """Mean over heads of the cross-entropy of views `z` (length one) against their labels.
+    """Compute the cross-entropy of unit projections `z` and their labels, averaged over heads.
 
     Parameters
     ----------
-    centers : shape (sum of sizes, d), those of all heads one after the other.
-    bias : shape (sum of sizes,), 0, or `ABSENT` for a center that is not there.
-    labels : shape (heads, n), counted from 0 in each head.
+    centers : Tensor of shape (sum of sizes, d)
+        Centers of all heads, in order.
+    bias : Tensor of shape (sum of sizes,)
+        0, or `ABSENT` for a missing center.
+    labels : Tensor of shape (heads, n)
+        Labels, counted from 0 in each head.
     """
     logits = torch.addmm(bias, z, centers.T, alpha=1 / tau)
     if len(set(sizes)) == 1:  # all heads in one table
@@ -89,8 +92,8 @@ def deepcluster_loss(
 
 
 def autocast(kind: str, half: bool) -> AbstractContextManager[None]:
-    """Compute in bfloat16, if that is wanted, on a kind of device."""
-    # no cache: a cast made while a graph is captured must not be used outside of it
+    """Return a context that computes in bfloat16 if `half`, on a kind of device."""
+    # no cache: a cast made while a graph is captured must not be used outside of the graph
     return torch.autocast(kind, dtype=torch.bfloat16, enabled=half, cache_enabled=False)
 
 
@@ -102,9 +105,9 @@ def batch_loss(
     buffers: tuple[Tensor, ...],
     half: bool,
 ) -> Tensor:
-    """The loss of the batch in the buffers of a trainer, over all views of its images.
+    """Compute the loss of the batch in a trainer's buffers, over all views of its images.
 
-    No method: so what is compiled for one trainer serves all others.
+    A function, not a method, so that what is compiled for one trainer serves all others.
     """
     images, labels, draws, centers, bias = buffers
     views, small_crops = recipe.augmentation.views, recipe.augmentation.small_crops
@@ -116,7 +119,7 @@ def batch_loss(
     ):
         if not n_views:
             continue
-        with torch.no_grad():  # all views of a kind in one pass, batch norm over all of them
+        with torch.no_grad():  # one pass for all views of a kind, so batch norm sees them all
             x = augment(torch.cat([images] * n_views), own)
             repeated = torch.cat([labels] * n_views, dim=1)
         with autocast(images.device.type, half):
@@ -128,12 +131,13 @@ def batch_loss(
 
 
 def balance(z: Tensor, centers: Tensor, *, rounds: int = 100, softness: float = 0.1) -> Tensor:
-    """Labels that spread the images evenly over the centers, by Sinkhorn's iterations.
+    """Label images so that they spread evenly over the centers, by Sinkhorn's iterations.
 
     Parameters
     ----------
-    softness : how much images are shared out among centers on the way, in units of the spread of
-        an image's cosines: all projections may lie close together.
+    softness : float
+        Temperature of the assignments, in units of the spread of an image's cosines: all
+        projections may be close together.
 
     Examples
     --------

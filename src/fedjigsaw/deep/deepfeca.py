@@ -1,17 +1,17 @@
 r"""DeepFeCA: federated DeepCluster-v2, as in the paper "Jigsaw Game" (Xu et al., 2024).
 
-A round of training takes a few rounds of communication (its *steps*), all over the same messages:
+A round of training takes a few rounds of communication, its *steps*:
 
 ========= ======================================== ===========================================
-step      a client sends                           the server makes of it
+step      a client sends                           the server computes
 ========= ======================================== ===========================================
-calibrate batch-norm statistics                    those of all images (before the first round)
+calibrate batch-norm statistics                    those of all images (before round 1)
 cluster   its summary of the images' projections   centers, by the clusterer's own `aggregate`
 train     weights, trained on nearest centers      their mean, weighted by the number of images
 ========= ======================================== ===========================================
 
-Clients and server keep nothing between steps: all there is travels in the model. So a run can stop
-after any round and go on from a file with the same result.
+Clients and server keep no state between steps: everything is in the model. So a run can stop after
+any round and be resumed from a file with the same result.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -119,9 +119,9 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         ----------
         X : array of bytes of shape (n_images, 3, height, width)
         y : ignored
-        clients : array of shape (n_images,), who holds each image; None is a single client.
+        clients : array of shape (n_images,), client of each image; None is a single client.
         engine : where the clients run, as in :meth:`fedjigsaw.FederatedClusterer.fit`; None is this
-            process, in as many lanes as the parameter says.
+            process, with `execution.lanes` clients at a time.
         """
         rounds: list[Round] = []
         numbers = []
@@ -140,11 +140,11 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         engine: EngineFactory | None = None,
         start: State | None = None,
     ) -> Iterator[State]:
-        """Train round by round: yields the state after each, to be looked at, kept, or stopped at.
+        """Train round by round, and yield the state after each.
 
         Parameters
         ----------
-        start : a state of an earlier run with the same parameters and data, to go on from.
+        start : a state of an earlier run with the same parameters and data, to resume.
         """
         self.check()
         images = check_images(X, owner=type(self).__name__)
@@ -157,10 +157,10 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         steps, device = self.plan(), self.execution.torch_device
         self._trainers = self._trainers or Trainers(OnDevice())  # one for all lanes
         tensors = {n: torch.from_numpy(s).to(device) for n, s in shards.items()}
-        holders = [Client(name, data, self) for name, data in tensors.items()]
+        all_clients = [Client(name, data, self) for name, data in tensors.items()]
         n_batches = self.schedule.n_batches([len(s) for s in shards.values()])
         n_views = n_batches * self.schedule.batch_size * self.augmentation.n_views
-        with (engine or self._in_lanes)(holders) as running:
+        with (engine or self._in_lanes)(all_clients) as running:
             for t in range(done, self.schedule.n_rounds):
                 numbers = [i for i, step in enumerate(steps) if step.round == t]
                 model, transcript, _ = run_rounds(
@@ -178,7 +178,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Features of images: what the backbone sees, shape (n_images, n_features)."""
+        """Compute the backbone's features of images, shape (n_images, n_features)."""
         check_is_fitted(self, "model_")
         images = torch.from_numpy(check_images(X, owner=f"{type(self).__name__}.transform"))
         trainer = self._prepare(images.shape[1:])
@@ -186,7 +186,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         return trainer.features(images).cpu().numpy()
 
     def predict(self, X: Any) -> Ints:
-        """Nearest center of each image, of the first head."""
+        """Return the nearest center of each image, of the first head."""
         check_is_fitted(self, "model_")
         images = torch.from_numpy(check_images(X, owner=f"{type(self).__name__}.predict"))
         trainer = self._prepare(images.shape[1:])
@@ -195,7 +195,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         labels: Ints = client.prototypes(self, self.model_)[0].label(z).cpu().numpy()
         return labels
 
-    # ---------------------------------------------------------------------------- at the clients
+    # ------------------------------------------------------------------------------ the contract
 
     @property
     def sends(self) -> tuple[str, ...]:
@@ -285,7 +285,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
 
 
 class CentralDeepCluster(DeepFeCA):
-    """DeepCluster-v2 with all images in one place: what a federation gives up.
+    """DeepCluster-v2 with all images in one place, to compare a federation with.
 
     *Raw images leave the clients*. The parameters are those of :class:`DeepFeCA`, but `clusterer`
     is always "central". A :class:`DeepFeCA` with that and one client does exactly the same.

@@ -14,9 +14,9 @@ from torch import Tensor
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.clouds import TOL
 
-CAREFUL_SEEDS = 64  # up to so many centers are seeded by k-means++, one after the other
-LOOK_EVERY = 5  # iterations between two looks at whether they may end
-_BLOCK = 2**26  # numbers of a block of the table rows x centers
+CAREFUL_SEEDS = 64  # up to this many centers are seeded by k-means++, one after the other
+LOOK_EVERY = 5  # iterations between two tests of convergence
+_BLOCK = 2**26  # entries of a block of the table rows x centers
 
 
 class DeviceBackend:
@@ -48,7 +48,7 @@ class DeviceBackend:
             w = torch.ones(len(X), device=self.device)
         else:
             w = self._exact(weights).float()
-        # weighted rows are centers that others found, one of a kind from each: chance misses kinds
+        # weighted rows are clients' centers: uniform draws would miss some clusters
         careful = n_clusters <= CAREFUL_SEEDS or weights is not None
         stop = tol * rows.var(dim=0, unbiased=False).mean()
         best, least = torch.zeros(len(X), dtype=torch.long, device=self.device), math.inf
@@ -87,7 +87,7 @@ class DeviceBackend:
                 normal = found[pair[:, 1]] - found[pair[:, 0]]
                 apart = normal.norm(dim=1).clamp(min=1e-300)
                 z = (values[:, 1] - values[:, 0]) / (2 * apart * widths[p])
-                z = z.nan_to_num(nan=math.inf, posinf=math.inf)  # a point is not cut
+                z = z.nan_to_num(nan=math.inf, posinf=math.inf)  # a cloud without spread is not cut
                 given = n[p] * torch.special.ndtr(-z)
                 cut = n[p] * widths[p] * (-z.square() / 2).exp() / math.sqrt(2 * math.pi)
                 table.zero_().scatter_(1, pair, torch.stack([n[p] - given, given], dim=1))
@@ -105,14 +105,14 @@ class DeviceBackend:
         return settled
 
     def _exact(self, array: Floats) -> Tensor:
-        # torch does not like what may not be written to; nothing here writes to it
+        # torch warns of read-only arrays
         return torch.from_numpy(np.require(array, np.float64, "W")).to(self.device)
 
 
 def seed(
     rows: Tensor, k: int, weights: Tensor, generator: torch.Generator, *, careful: bool = True
 ) -> Tensor:
-    """Rows to start from: spread out by greedy k-means++, or just different ones."""
+    """Draw initial centers: by greedy k-means++, or as distinct rows."""
     if not careful:
         return rows[torch.multinomial(weights, k, generator=generator)]
     norms, one = rows.square().sum(1, keepdim=True), torch.ones_like(rows[:, :1])
@@ -122,7 +122,7 @@ def seed(
     race = torch.empty_like(weights)
     n_trials = min(len(rows), 2 + int(math.log(k)))
     for _ in range(1, k):
-        # who comes first in this race was drawn with a chance of weights * distances
+        # exponential race: draws rows with probability proportional to weights * distances
         race.exponential_(generator=generator)
         drawn = (weights * distances / race).topk(n_trials).indices
         after = torch.minimum(distances[:, None], left @ right[drawn].T).clamp_(min=0)
@@ -133,7 +133,7 @@ def seed(
 
 
 def nearest(rows: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
-    """Nearest center of each row, and the squared distance to it; memory stays bounded."""
+    """Return the nearest center of each row and the squared distance to it, in bounded memory."""
     step = max(1, _BLOCK // len(centers))
     parts = [_scores(rows[i : i + step], centers).min(dim=1) for i in range(0, len(rows), step)]
     squared = torch.cat([p.values for p in parts]) + rows.square().sum(1)
@@ -151,7 +151,7 @@ def _lloyd(rows: Tensor, centers: Tensor, weights: Tensor, max_iter: int, stop: 
             continue
         settled = (centers - before).square().sum() <= stop
         is_settled, n_empty = torch.stack([settled.long(), empty.sum()]).tolist()
-        if n_empty:  # each moves to one of the rows that are worst off
+        if n_empty:  # move each to one of the rows farthest from its center
             n_empty = min(n_empty, len(rows))
             worst = (nearest(rows, centers)[1] * weights).topk(n_empty).indices
             centers[empty.nonzero()[:n_empty, 0]] = rows[worst]
@@ -161,7 +161,7 @@ def _lloyd(rows: Tensor, centers: Tensor, weights: Tensor, max_iter: int, stop: 
 
 
 def _sums(rows: Tensor, centers: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Weighted sum and weight of each center's rows: a product with a table of ones, no atomics."""
+    """Sum the weighted rows and the weights of each center, by a matrix product without atomics."""
     sums, counts = torch.zeros_like(centers), centers.new_zeros(len(centers))
     step = max(1, _BLOCK // len(centers))
     for i in range(0, len(rows), step):
@@ -175,12 +175,12 @@ def _sums(rows: Tensor, centers: Tensor, weights: Tensor) -> tuple[Tensor, Tenso
 
 
 def _scores(rows: Tensor, centers: Tensor) -> Tensor:
-    """Squared distances, less the rows' own norms."""
+    """Compute squared distances minus the squared norms of the rows."""
     return torch.addmm(centers.square().sum(1), rows, centers.T, alpha=-2)
 
 
 def _nearest_two(rows: Tensor, centers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The nearest center of each row and the next one, their scores, and a table to write over."""
+    """Return the two nearest centers of each row, their scores, and a scratch table."""
     scores = _scores(rows, centers)
     first = scores.min(dim=1, keepdim=True)
     scores.scatter_(1, first.indices, math.inf)

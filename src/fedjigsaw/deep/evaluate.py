@@ -1,9 +1,10 @@
-r"""How good frozen features are: a linear probe and nearest neighbors, both on the device.
+r"""Evaluation of frozen features: a linear probe and nearest neighbors, both on the device.
 
 The probe is multinomial logistic regression on standardized features,
-:math:`\min_{W,b} \frac1n \sum_n CE(Wx_n + b, y_n) + \frac\lambda2 \|W\|^2`, solved to the end by
-L-BFGS: no rate and no schedule to choose, and seconds on a GPU. How strong the penalty should be
-depends on the features, so it is chosen on a tenth of the training rows; the test rows have no say.
+:math:`\min_{W,b} \frac1n \sum_n CE(Wx_n + b, y_n) + \frac\lambda2 \|W\|^2`, solved by
+L-BFGS until convergence: there is no learning rate to choose, and it takes seconds on a GPU. The
+best weight of the penalty depends on the features, so it is chosen on a tenth of the training rows,
+never on test rows.
 """
 
 from collections.abc import Iterator
@@ -15,10 +16,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedjigsaw.errors import DataError, invalid
+from fedjigsaw.errors import DataError
 
 DECAYS = (1e-4, 1e-3, 1e-2, 1e-1)  # weights of the squared norm to choose from
-FEWEST_TO_CHOOSE = 100  # rows; with fewer, a tenth of them would tell nothing
+FEWEST_TO_CHOOSE = 100  # rows; with fewer, a tenth is too few to choose by
 NEIGHBORS, SHARPNESS = 20, 10.0
 _BLOCK = 2000
 _SMALL = 2**22
@@ -33,11 +34,12 @@ def linear_probe(
     decay: float | None = None,
     device: Any = "cpu",
 ) -> float:
-    """Share of test rows that a linear classifier, trained on the others, gets right.
+    """Train a linear classifier, and return its accuracy on the test rows.
 
     Parameters
     ----------
-    decay : weight of the penalty; None is what :func:`choose_decay` finds.
+    decay : float or None
+        Weight of the penalty; None chooses it by :func:`choose_decay`.
 
     Examples
     --------
@@ -51,15 +53,17 @@ def linear_probe(
 
 
 class Choice(NamedTuple):
-    """The weight of a penalty, and the share of the held-out rows that it got right; None if there
-    were none. To compare recipes by the latter spends nothing of the test rows."""
+    """The chosen weight of the penalty, and the accuracy on the held-out rows, if there were any.
+
+    Settings can be compared by the latter without looking at test rows.
+    """
 
     decay: float
     accuracy: float | None
 
 
 def choose_decay(features: Any, labels: Any, *, device: Any = "cpu") -> Choice:
-    """The weight of the penalty that does best on a tenth of the rows, after training on the rest.
+    """Choose the weight of the penalty by the accuracy on a tenth of the rows, held out.
 
     Examples
     --------
@@ -78,7 +82,7 @@ def choose_decay(features: Any, labels: Any, *, device: Any = "cpu") -> Choice:
 
 
 def _classify(x: Tensor, y: Tensor, test: Tensor, n_classes: int, decay: float) -> Tensor:
-    """The classes that a linear classifier gives to the test rows."""
+    """Train a linear classifier and predict the classes of the test rows."""
     mean, deviation = x.mean(0), x.std(0).clamp(min=1e-6)
     x, test = (x - mean) / deviation, (test - mean) / deviation
     weight = torch.zeros(n_classes, x.shape[1], device=x.device, requires_grad=True)
@@ -103,7 +107,7 @@ def _classify(x: Tensor, y: Tensor, test: Tensor, n_classes: int, decay: float) 
 def neighbors(
     features: Any, labels: Any, test_features: Any, test_labels: Any, *, device: Any = "cpu"
 ) -> float:
-    """Share of test rows that their 20 nearest neighbors by angle, weighted, get right.
+    """Classify test rows by their 20 nearest neighbors in angle, weighted; return the accuracy.
 
     Examples
     --------
@@ -123,7 +127,7 @@ def neighbors(
 
 @contextmanager
 def _threads_for(x: Tensor) -> Iterator[None]:
-    """One thread for small problems: several would wait for each other most of the time."""
+    """Use one thread for small problems: several would mostly wait for each other."""
     usual = torch.get_num_threads()
     torch.set_num_threads(1 if x.numel() < _SMALL else usual)
     try:
@@ -144,11 +148,12 @@ def _check(
     x, test = (_tensor(v, np.float32, device) for v in (features, test_features))
     y, answers = (_tensor(v, np.int64, device) for v in (labels, test_labels))
     if not len(x) or not len(test) or len(x) != len(y) or len(test) != len(answers):
-        allowed = "one per row, and some in both parts"
-        got = f"{len(y)} for {len(x)} and {len(answers)} for {len(test)} rows"
-        raise DataError(invalid("labels", "an evaluation", allowed, got))
+        raise DataError(
+            f"An evaluation needs training and test rows with a label each; got {len(y)} labels "
+            f"for {len(x)} training rows and {len(answers)} labels for {len(test)} test rows."
+        )
     if not torch.isfinite(x).all() or not torch.isfinite(test).all():
-        raise DataError(invalid("features", "an evaluation", "finite", "NaN or infinity"))
+        raise DataError("The features to evaluate contain NaN or infinity.")
     return x, y, test, answers, int(max(y.max(), answers.max())) + 1
 
 

@@ -1,7 +1,7 @@
 """The networks, and their weights as one flat vector.
 
-A network gives two things for each image: *features* (what the backbone sees, for later use) and a
-*projection* of them through a small head, in which the clustering and its loss live.
+A network computes two things for each image: *features* from its backbone, for later use, and a
+*projection* of them by a small head, which is what is clustered and trained.
 """
 
 import warnings
@@ -14,14 +14,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.errors import MessageError
 from fedjigsaw.messages import Model
 from fedjigsaw.parameters import one_of
 
 NETWORKS = ("resnet18", "resnet18-half", "small")
 NORMS = ("batch", "group")
-_DRAWING = Lock()  # torch draws weights from one stream for all threads
-LARGE = 40  # from this height on, the first convolution of a ResNet halves the image
+_DRAWING = Lock()  # torch has one random stream for all threads
+LARGE = 40  # from this height on, the first convolution halves the image
 
 
 def _norm(norm: str, channels: int) -> nn.Module:
@@ -33,7 +33,7 @@ def _convolution(inside: int, outside: int, size: int, stride: int) -> nn.Conv2d
 
 
 class Block(nn.Module):
-    """Two convolutions and a way around them."""
+    """Residual block: two convolutions and a shortcut."""
 
     def __init__(self, inside: int, outside: int, stride: int, norm: str) -> None:
         super().__init__()
@@ -58,8 +58,15 @@ class Network(nn.Module):
 
     Parameters
     ----------
-    widths : channels of each stage; all but the first halve the image.
-    depth : blocks per stage.
+    widths : tuple of int
+        Channels of each stage. All stages but the first halve the image.
+    depth : int
+        Blocks per stage.
+    hidden, out : int
+        Units of the projection head's two layers.
+    stride : int
+        Stride of the first convolution.
+    norm : {"batch", "group"}
     """
 
     def __init__(
@@ -84,19 +91,19 @@ class Network(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def features(self, x: Tensor) -> Tensor:
-        """What the backbone sees, shape (n, n_features)."""
+        """Compute the backbone's features, shape (n, n_features)."""
         x = F.relu(self.stem_norm(self.stem(x)), inplace=True)
-        seen: Tensor = self.blocks(x).mean((2, 3))
-        return seen
+        pooled: Tensor = self.blocks(x).mean((2, 3))
+        return pooled
 
     def forward(self, x: Tensor) -> Tensor:
-        """Projections, shape (n, n_projections); not yet of length one."""
+        """Compute projections, shape (n, n_projections), not yet normalized."""
         projected: Tensor = self.head(self.features(x))
         return projected
 
 
 def build(name: str, height: int, *, norm: str = "batch", seed: int = 0) -> Network:
-    """A network for images of one height, its weights drawn by `seed`.
+    """Build a network for images of one height, with weights drawn from `seed`.
 
     Examples
     --------
@@ -127,13 +134,16 @@ class FlatWeights:
     """All weights and batch-norm statistics of a network as one vector on the device.
 
     The network's own tensors become views of the vector. So loading, averaging and a step of SGD
-    are single operations on vectors, and the addresses that a captured CUDA graph knows stay.
+    are single operations, and the addresses in a captured CUDA graph stay valid.
 
     Attributes
     ----------
-    vector : parameters first, then statistics; every tensor starts at a multiple of 64 floats.
-    n_parameters : length of the first part.
-    views : name -> the tensor inside the vector.
+    vector : Tensor
+        Parameters first, then statistics; every tensor starts at a multiple of 64 floats.
+    n_parameters : int
+        Length of the first part.
+    views : dict
+        Each tensor inside the vector, by name.
     """
 
     def __init__(self, network: nn.Module, device: torch.device) -> None:
@@ -158,27 +168,29 @@ class FlatWeights:
                     network.get_submodule(owner)._buffers[own_name] = view
 
     def load(self, vector: Tensor) -> None:
-        """Put other weights, of the same layout, into the network."""
+        """Load weights of the same layout into the network."""
         self.vector.copy_(vector)
 
     def save(self) -> dict[str, np.ndarray]:
-        """Every tensor by its name, as arrays of its own that nobody can change."""
+        """Copy every tensor to a read-only array, by name."""
         arrays = {}
         for name, view in self.views.items():
-            array = np.empty(view.shape, dtype=np.float32)  # an owner of its memory
+            array = np.empty(view.shape, dtype=np.float32)
             torch.from_numpy(array).copy_(view.contiguous())
             array.setflags(write=False)
             arrays[name] = array
         return arrays
 
     def flatten(self, arrays: Mapping[str, np.ndarray]) -> Tensor:
-        """The vector of named arrays, which must be those of this network."""
+        """Join named arrays, which must be those of this network, into a vector."""
         shapes = {name: tuple(view.shape) for name, view in self.views.items()}
         got = {name: array.shape for name, array in arrays.items()}
         if got != shapes:
             wrong = sorted(set(got.items()) ^ set(shapes.items()), key=str)
-            allowed = "those of the network"
-            raise MessageError(invalid("weights", "a model", allowed, f"{str(wrong[0])[:80]}"))
+            raise MessageError(
+                f"The model's weights do not fit the network; the first difference is "
+                f"{str(wrong[0])[:80]}."
+            )
         vector = torch.zeros_like(self.vector)
         with torch.no_grad():
             for name, view in _views(vector, self.views).items():
@@ -186,7 +198,7 @@ class FlatWeights:
         return vector
 
 
-# what travels in messages cannot be written to; torch warns of that once in a process: now
+# Arrays in messages are read-only, of which torch warns once per process: let it do so now.
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     torch.from_numpy(np.frombuffer(bytes(8)))
@@ -197,11 +209,11 @@ def _padded(tensor: Tensor) -> int:
 
 
 def _views(vector: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Parts of a vector with the shapes of given tensors, one after the other."""
+    """Cut a vector into views with the shapes of given tensors, in order."""
     start, views = 0, {}
     for name, tensor in tensors.items():
         part = vector[start : start + tensor.numel()]
-        if tensor.dim() == 4:  # channels last, as convolutions on a GPU want them
+        if tensor.dim() == 4:  # channels last, which is fast on a GPU
             o, i, h, w = tensor.shape
             views[name] = part.view(o, h, w, i).permute(0, 3, 1, 2)
         else:

@@ -1,7 +1,7 @@
-"""The network on its device, and what is done with it there: look at images, train.
+"""The network on its device: computing projections and features, calibrating, training.
 
-The loss is in :mod:`fedjigsaw.deep.deepcluster`; the pull back to the global weights and the decay
-of weights are parts of the step here. All of it is arranged so that a GPU need not wait.
+The loss is in :mod:`fedjigsaw.deep.deepcluster`; the proximal term and weight decay are part of the
+step here. Everything is arranged so that a GPU does not wait for the host.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,16 +19,17 @@ from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.network import FlatWeights, build
 from fedjigsaw.messages import Model
 
-FEATURE_BATCH = 1000  # images that are looked at together
-GPU_FEATURE_BATCH = 2500  # fewer orders from a host that is slower than the GPU
-CALIBRATION = (2, 1000)  # batches, images in each
-_CAPTURING = Lock()  # torch can record one graph at a time
+FEATURE_BATCH = 1000  # images per forward pass without gradients
+GPU_FEATURE_BATCH = 2500  # fewer launches: the host is slower than the GPU
+CALIBRATION = (2, 1000)  # batches, images per batch
+_CAPTURING = Lock()  # torch can capture one graph at a time
 
 
 def batches(n_images: int, size: int, epochs: int, rng: np.random.Generator) -> np.ndarray:
-    """Image numbers of every step, shape (steps, size): each epoch a new order, its rest left out.
+    """Draw the image indices of every step, shape (steps, size).
 
-    A client with fewer images than a batch has room fills it up with repetitions.
+    Each epoch has a new order; an incomplete last batch is dropped. A client with fewer images than
+    a batch repeats some of them.
     """
     tables = []
     for _ in range(epochs):
@@ -40,7 +41,7 @@ def batches(n_images: int, size: int, epochs: int, rng: np.random.Generator) -> 
 
 
 class OnDevice:
-    """The weights of the last model as vectors on the device: put there once, for all lanes."""
+    """The weights of the last model as vectors on the device, shared by all lanes."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -48,29 +49,34 @@ class OnDevice:
         self._vectors: dict[str, Tensor] = {}
 
     def vector(self, weights: FlatWeights, model: Model, prefix: str) -> Tensor:
-        """The weights that a model has under a name; models may share them."""
+        """Return the weights of a model under a prefix; copied only if they are new."""
         arrays = named(model.tensors, prefix)
         with self._lock:
             known = self._arrays.get(prefix, {})
             if len(known) != len(arrays) or any(known.get(n) is not a for n, a in arrays.items()):
                 vector = weights.flatten(arrays)
-                if vector.is_cuda:  # other lanes will read it on streams of their own
+                if vector.is_cuda:  # other lanes read it on their own streams
                     torch.cuda.current_stream(vector.device).synchronize()
                 self._arrays[prefix], self._vectors[prefix] = arrays, vector
             return self._vectors[prefix]
 
 
 class Trainer:
-    """The network on its device, with everything that a step of training reads or writes.
+    """The network on its device, with all tensors that a training step reads or writes.
 
-    All tensors of a step have fixed addresses: on a GPU the step is captured once as a CUDA graph
-    and replayed for every batch of every client; on a CPU the same function just runs.
+    The tensors have fixed addresses: on a GPU the step is captured once as a CUDA graph and
+    replayed for every batch of every client; on a CPU the same function runs as it is.
 
     Parameters
     ----------
-    sizes : number of centers of each head.
-    shape : (3, height, width) of the images.
-    shared : where models are put on the device; one for all trainers of a run.
+    recipe : Recipe
+    sizes : sequence of int
+        Number of centers of each head.
+    shape : tuple of int
+        (3, height, width) of the images.
+    device : torch.device
+    shared : OnDevice or None
+        Weights on the device; one for all trainers of a run.
     """
 
     def __init__(
@@ -110,27 +116,30 @@ class Trainer:
             self._batch_loss = torch.compile(batch_loss, dynamic=False)
         self._graph: torch.cuda.CUDAGraph | None = None
         self._shared = shared or OnDevice()
-        self._seen: dict[tuple[Any, ...], tuple[Tensor, Tensor]] = {}
-        self._seen_by: Tensor | None = None
+        self._cache: dict[tuple[Any, ...], tuple[Tensor, Tensor]] = {}
+        self._cache_weights: Tensor | None = None
 
     def use(self, model: Model, prefix: str) -> None:
-        """Put the weights that a model has under a name into the network."""
+        """Load the weights of a model under a prefix into the network."""
         self.weights.load(self._shared.vector(self.weights, model, prefix))
 
-    # ---------------------------------------------------------------------------------- looking
+    # ------------------------------------------------------------------------------- projections
 
-    def seen(self, images: Tensor, seed: int | None) -> Tensor:
-        """As `project`, remembered for as long as the weights stay the same."""
-        if self._seen_by is None or not torch.equal(self._seen_by, self.weights.vector):
-            self._seen, self._seen_by = {}, self.weights.vector.clone()
+    def cached_projections(self, images: Tensor, seed: int | None) -> Tensor:
+        """Return `project(images, seed)`, cached while the weights stay the same.
+
+        The steps of a round that cluster and train need the same projections.
+        """
+        if self._cache_weights is None or not torch.equal(self._cache_weights, self.weights.vector):
+            self._cache, self._cache_weights = {}, self.weights.vector.clone()
         key = (images.data_ptr(), tuple(images.shape), seed)
-        if key not in self._seen:  # with the images themselves: no others can take their place
-            self._seen[key] = images, self.project(images, seed)
-        return self._seen[key][1]
+        if key not in self._cache:  # keeps the images alive, so that no others get their address
+            self._cache[key] = images, self.project(images, seed)
+        return self._cache[key][1]
 
     @torch.no_grad()
     def project(self, images: Tensor, seed: int | None) -> Tensor:
-        """Projections of length one; of one random view each, or of the plain images (None)."""
+        """Compute unit projections of a random view of each image; None: of the image itself."""
         generator = torch.Generator(self.device).manual_seed(seed or 0)
 
         def view(part: Tensor) -> Tensor:
@@ -140,38 +149,40 @@ class Trainer:
             return self._augment(part, draws)
 
         self.network.eval()
-        seen = self._in_batches(images, lambda x: self.network(view(x)), half=self.half)
-        return F.normalize(seen, dim=1)
+        z = self._in_batches(images, lambda x: self.network(view(x)), half=self.half)
+        return F.normalize(z, dim=1)
 
     @torch.no_grad()
     def features(self, images: Tensor) -> Tensor:
-        """What the backbone sees of the plain images; not in half precision: it is what remains."""
+        """Compute the backbone's features of the plain images, in float32."""
         self.network.eval()
         return self._in_batches(images, lambda x: self.network.features(standardize(x)), half=False)
 
-    def _in_batches(self, images: Tensor, see: Callable[[Tensor], Tensor], *, half: bool) -> Tensor:
+    def _in_batches(
+        self, images: Tensor, forward: Callable[[Tensor], Tensor], *, half: bool
+    ) -> Tensor:
         parts = []
         size = GPU_FEATURE_BATCH if self.on_gpu else FEATURE_BATCH
         for start in range(0, len(images), size):
             part = images[start : start + size].to(self.device)
             n = len(part)
-            if n < size and self.on_gpu:  # fill up: its libraries plan anew for every shape
+            if n < size and self.on_gpu:  # pad: cuDNN plans again for every new shape
                 part = torch.cat([part, part[:1].expand(size - n, -1, -1, -1)])
             with autocast(self.device.type, half):
-                seen = see(part)
-            parts.append(seen[:n].float())
+                result = forward(part)
+            parts.append(result[:n].float())
         return torch.cat(parts)
 
     @torch.no_grad()
     def calibrate(self, images: Tensor, seed: int) -> None:
-        """Set the batch-norm statistics to their mean over batches of these images' views."""
+        """Set the batch-norm statistics to their mean over a few batches of random views."""
         generator = torch.Generator(self.device).manual_seed(seed)
         norms = [
             m for m in self.network.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)
         ]
         usual = [m.momentum for m in norms]
         n_batches, size = CALIBRATION
-        size = max(2, min(size, len(images)))  # of a single image, two views: one has no variance
+        size = max(2, min(size, len(images)))  # one view alone has no variance
         self.network.train()
         for i in range(max(1, min(n_batches, len(images) // size))):
             chosen = torch.randint(len(images), (size,), device=self.device, generator=generator)
@@ -195,11 +206,12 @@ class Trainer:
         rate: float,
         rng: np.random.Generator,
     ) -> float:
-        """Train from the present weights on; the mean loss of all steps.
+        """Train from the current weights on, and return the mean loss of all steps.
 
         Parameters
         ----------
-        labels : shape (heads, n), the prototype of each image.
+        labels : Tensor of shape (heads, n)
+            Prototype of each image.
         """
         table = batches(len(images), self.recipe.schedule.batch_size, epochs, rng)
         steps = torch.from_numpy(table).to(self.device)
@@ -223,7 +235,7 @@ class Trainer:
         return float(self._loss) / len(steps)
 
     def _set_centers(self, centers: Sequence[Tensor]) -> None:
-        """Centers of all heads, one after the other; places that stay empty get no probability."""
+        """Set the centers of all heads, in order; missing centers get no probability."""
         self._bias.fill_(ABSENT)
         start = 0
         for size, some in zip(self.sizes, centers, strict=True):
@@ -232,7 +244,7 @@ class Trainer:
             start += size
 
     def _step(self) -> None:
-        """One step of SGD on the batch in the buffers."""
+        """Do one step of SGD on the batch in the buffers."""
         loss = self.loss()
         gradients = torch.autograd.grad(loss, self.weights.parameters)
         weights, proximal = self.weights, self.recipe.objective.proximal
@@ -257,7 +269,7 @@ class Trainer:
             self._loss.add_(loss.detach())
 
     def loss(self) -> Tensor:
-        """That of the batch in the buffers."""
+        """Compute the loss of the batch in the buffers."""
         return self._batch_loss(
             self.network,
             (self._augment, self._augment_small),
@@ -268,20 +280,20 @@ class Trainer:
         )
 
     def _capture(self) -> None:  # pragma: no cover - tests run without a GPU
-        """Record one step as a CUDA graph; weights and statistics are as before afterwards."""
+        """Capture one step as a CUDA graph; weights and statistics are restored afterwards."""
         before = self.weights.vector.clone()
         self._rate.zero_()
         usual = torch.cuda.current_stream(self.device)
-        stream = usual  # that of a lane; the default one cannot be captured
+        stream = usual  # a lane's own stream; the default stream cannot be captured
         if usual == torch.cuda.default_stream(self.device):
             stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         stream.wait_stream(usual)
         with torch.cuda.stream(stream):
-            for _ in range(4):  # lets the libraries pick their kernels first
+            for _ in range(4):  # warm up: the libraries choose their kernels
                 self._step()
         stream.synchronize()
         graph = torch.cuda.CUDAGraph()
-        # what other threads do meanwhile is no part of it, and no error
+        # thread_local: work of other threads is neither captured nor an error
         with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             self._step()
         self._graph = graph
@@ -289,8 +301,8 @@ class Trainer:
 
 
 class Trainers(local):
-    """Each thread's own trainer; what they share is on the device once."""
+    """One trainer per thread; all of them share the weights on the device."""
 
-    def __init__(self, shared: OnDevice) -> None:  # called anew, with the same, for every thread
+    def __init__(self, shared: OnDevice) -> None:  # called in every thread, with the same argument
         self.shared = shared
         self.own: Trainer | None = None
