@@ -202,9 +202,9 @@ BAD = {
 def test_one_bad_site_is_told_apart_and_hurts_nobody(shards, case, caplog):
     app, reason = BAD[case]
     clusterer = FeCA(3, random_state=5)
-    told = []
+    events = []
     run = engine_of(
-        grid_of(shards, oslo=app), clusterer, timeout=0.2, tell=lambda *event: told.append(event)
+        grid_of(shards, oslo=app), clusterer, timeout=0.2, tell=lambda *event: events.append(event)
     )
     file, transcript = federate(run, min_sites=2)
     two = {name: shards[name] for name in NAMES[:2]}
@@ -213,9 +213,11 @@ def test_one_bad_site_is_told_apart_and_hurts_nobody(shards, case, caplog):
     (failure,) = transcript.failures
     assert failure.client == "oslo"
     assert reason in failure.reason
-    assert [event for event in told if event[0] == "failed"] == [("failed", "oslo", failure.reason)]
-    assert SECRET not in str(transcript.to_dict()) + str(told)
-    assert "/home" not in str(transcript.to_dict()) + str(told)
+    assert [event for event in events if event[0] == "failed"] == [
+        ("failed", "oslo", failure.reason)
+    ]
+    assert SECRET not in str(transcript.to_dict()) + str(events)
+    assert "/home" not in str(transcript.to_dict()) + str(events)
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -251,18 +253,18 @@ def test_a_site_that_is_not_connected(shards):
 def test_a_site_that_connects_late_is_waited_for(shards):
     grid = grid_of(shards)
     grid.late = {"oslo": 3}
-    told = []
+    events = []
     run = engine_of(
         grid,
         FeCA(3, random_state=5),
         timeout=60,
         wait=30.0,
-        tell=lambda *event: told.append(event),
+        tell=lambda *event: events.append(event),
     )
     assert federate(run)[0].clients == NAMES
-    assert told[0] == ("waiting", "oslo", "")
-    assert ("asked", "oslo", "round 0") in told
-    assert told[-1][0] == "answered"
+    assert events[0] == ("waiting", "oslo", "")
+    assert ("asked", "oslo", "round 0") in events
+    assert events[-1][0] == "answered"
 
 
 def test_a_site_that_fails_later_did_take_part(shards):

@@ -168,10 +168,10 @@ class Clinic:
     def mode(self, name):
         return (self.folder / f"{name}.mode").read_text()
 
-    def story(self, told):
+    def story(self, printed):
         """What a run printed, and the ends of all logs."""
         logs = [self.home / name / "flower.log" for name in ("server", *NAMES)]
-        return "\n".join([told, *(f"--- {log}\n{log.read_text()[-3000:]}" for log in logs)])
+        return "\n".join([printed, *(f"--- {log}\n{log.read_text()[-3000:]}" for log in logs)])
 
     def wait_to_say(self, name, text):
         def said():
@@ -241,9 +241,9 @@ def test_two_runs_at_once_each_give_their_own_bits(clinic):
     """One round and several, at the same time: neither sees anything of the other."""
     first = clinic.start_run("one", "--seed", 7)
     options = ["--method", "fuzzy", "-p", "n_rounds=1", "--json"]
-    code, told = clinic.run("several", *options)
-    assert code == 0, clinic.story(told)
-    assert '"number": 1' in told
+    code, printed = clinic.run("several", *options)
+    assert code == 0, clinic.story(printed)
+    assert '"number": 1' in printed
     assert first.wait(PATIENCE) == 0, clinic.output("run one")
     assert "answered oslo" in clinic.output("run one")
     assert "3 sites, 360 rows" in clinic.output("run one")
@@ -321,14 +321,14 @@ def test_what_fails_at_a_site_stays_there(clinic):
     """Two sites raise, in our half and outside: the third makes a model that says it was alone."""
     clinic.behave("lyon", "raise")
     clinic.behave("oslo", "raise outside")
-    code, told = clinic.run("alone", "--min-sites", 1)
-    assert code == 0, clinic.story(told)
-    assert "failed: lyon (its part of the work failed" in told
-    assert "failed: oslo (its half of the app failed)" in told, clinic.story(told)
-    assert "Without lyon, oslo" in told
+    code, printed = clinic.run("alone", "--min-sites", 1)
+    assert code == 0, clinic.story(printed)
+    assert "failed: lyon (its part of the work failed" in printed
+    assert "failed: oslo (its half of the app failed)" in printed, clinic.story(printed)
+    assert "Without lyon, oslo" in printed
     assert formats.load(clinic.folder / "alone", ModelFile).clients == ("bern",)
     assert not clinic.in_server(SECRET)
-    assert SECRET not in told
+    assert SECRET not in printed
     heard = clinic.mode("server")
     assert heard == "heard 2 None\n"  # the number of oslo's error, and not a word of its text
     for name, log in (("lyon", "site.log"), ("oslo", "flower.log")):
@@ -344,11 +344,11 @@ def test_too_few_sites_is_an_error_and_no_model(clinic):
     clinic.wait_to_say("run quorum", "asked lyon")
     clinic.interrupt("lyon", signal.SIGKILL)
     assert run.wait(PATIENCE) == 5
-    told = " ".join(clinic.output("run quorum").split())
-    assert "Only 0 of 3 clients answered, but at least 1 must" in told
-    assert "client 'bern' failed: it did not answer within 15 s" in told
-    assert "client 'lyon' failed: it did not answer within 15 s" in told
-    assert "client 'oslo' failed: its answer is not valid" in told
+    printed = " ".join(clinic.output("run quorum").split())
+    assert "Only 0 of 3 clients answered, but at least 1 must" in printed
+    assert "client 'bern' failed: it did not answer within 15 s" in printed
+    assert "client 'lyon' failed: it did not answer within 15 s" in printed
+    assert "client 'oslo' failed: its answer is not valid" in printed
     assert not (clinic.folder / "quorum").exists()
     wait_for(lambda: not members(clinic.home / "lyon"), "what lyon left behind")
 
@@ -366,8 +366,8 @@ def test_an_interrupted_run_leaves_nothing_and_the_next_one_works(clinic):
         if b"flower-superexec" in Path(f"/proc/{number}/cmdline").read_bytes():
             os.kill(number, signal.SIGKILL)
     clinic.wait_to_say("lyon", "The connection has ended; connecting again.")
-    code, told = clinic.run("again", "--method", "jigsaw", "-k", "auto")
-    assert code == 0, clinic.story(told)
+    code, printed = clinic.run("again", "--method", "jigsaw", "-k", "auto")
+    assert code == 0, clinic.story(printed)
     file = formats.load(clinic.folder / "again", ModelFile)
     assert file.model == in_process(Jigsaw("auto", random_state=0), clinic.shards)
 
@@ -380,11 +380,11 @@ def test_a_site_runs_no_app_but_its_own(clinic):
     files["fedjigsaw_app/client.py"] += b"# now it could do anything\n"
     own.write_bytes(build_app(files))
     try:
-        code, told = clinic.run("other app", "--min-sites", 1)
+        code, printed = clinic.run("other app", "--min-sites", 1)
     finally:
         own.write_bytes(handed)
-    assert code == 5, told
-    assert told.count("it refused the app") >= 3
+    assert code == 5, printed
+    assert printed.count("it refused the app") >= 3
     clinic.wait_to_say("oslo", "refused an app")  # a log is shown a moment after it is written
 
 
@@ -429,9 +429,9 @@ def test_a_network_learns_from_images_at_the_sites(clinic):
     params["norm"] = "group"  # one question less
     options = [word for name, value in params.items() for word in ("-p", f"{name}={value}")]
     options += ["--method", "deepfeca", "-p", "device=cpu", "--min-sites", 2, "-k", "6,4"]
-    code, told = clinic.run("network", *options)
-    assert code == 0, clinic.story(told)
-    assert "or holds another kind of data" in told
+    code, printed = clinic.run("network", *options)
+    assert code == 0, clinic.story(printed)
+    assert "or holds another kind of data" in printed
     file = formats.load(clinic.folder / "network", ModelFile)
     settings = {**params, "n_clusters": [6, 4], "device": "cpu", "random_state": 0}
     inside = DeepFeCA.from_settings(settings).fit(digits, clients=clients)

@@ -21,7 +21,6 @@ def served(clinic, monkeypatch):
         superlink.uvicorn.Server, "run", lambda self, sockets: calls.append((self.config, sockets))
     )
     port = free_port()
-    monkeypatch.setattr(superlink.ServerSettings, "port", port, raising=False)
     settings = ServerSettings.load(clinic / "server")
     monkeypatch.setattr(
         superlink.ServerSettings,

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -164,3 +165,20 @@ def check_outputs(*paths: Path | None, force: bool, inputs: Sequence[Path | None
             raise DataError(f"Cannot write {path}: there is no folder {path.parent}.")
         if not os.access(path.parent, os.W_OK):
             raise DataError(f"Cannot write {path}: permission denied in {path.parent}.")
+
+
+@contextmanager
+def warnings_shown(*kinds: type[Warning]) -> Iterator[None]:
+    """Print warnings of these kinds at the end of the block; raise the others again."""
+    with warnings.catch_warnings(record=True) as caught:
+        for kind in kinds:
+            warnings.simplefilter("always", kind)
+        try:
+            yield
+        finally:
+            shown = [w for w in caught if issubclass(w.category, kinds)]
+            for warning in shown:
+                err.print(f"[yellow]Warning:[/] {escape(str(warning.message))}")
+    for other in caught:
+        if other not in shown:
+            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)

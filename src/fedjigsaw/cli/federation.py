@@ -21,8 +21,10 @@ from fedjigsaw.cli._shared import (
     print_json,
     say,
     split_names,
+    warnings_shown,
 )
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.engine import warn_of_fewer_clusters
+from fedjigsaw.errors import FewerClustersWarning, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import ModelFile
@@ -294,9 +296,8 @@ def report(
         print_json({**numbers, **people, "transcript": transcript})
         return
     out.print(rounds_table(file.clients, transcript["rounds"]))
-    wanted = file.model.params.get("n_clusters")
-    if isinstance(wanted, int) and n_centers < wanted:
-        out.print(f"[yellow]Fewer than {wanted} clusters[/]: the summaries held no more groups.")
+    with warnings_shown(FewerClustersWarning):
+        warn_of_fewer_clusters(file.model.params.get("n_clusters"), n_centers)
     if missing:
         out.print(f"[yellow]Without {', '.join(missing)}[/]: the model records who took part.")
     if file.partly:

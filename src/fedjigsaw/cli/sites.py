@@ -1,8 +1,5 @@
 """Commands of one round by file: stats, scaler, summarize, aggregate, assign, score."""
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,11 +15,11 @@ from fedjigsaw.cli._shared import (
     check_outputs,
     choice,
     count_rows,
-    err,
     out,
     parse_params,
     print_json,
     split_names,
+    warnings_shown,
 )
 from fedjigsaw.errors import (
     CountsWarning,
@@ -182,7 +179,7 @@ def summarize(
     """
     check_outputs(output, force=force, inputs=[data, scaler_file])
     table = open_table(data)
-    with _warnings_shown(FewerRowsWarning), count_rows("Rows", table.n_rows) as progress:
+    with warnings_shown(FewerRowsWarning), count_rows("Rows", table.n_rows) as progress:
         file = sites.summarize(
             table,
             k,
@@ -237,7 +234,7 @@ def aggregate(
     check_outputs(output, force=force, inputs=files)
     sites.check_once(files)
     loaded = {str(path): formats.load(path, SummaryFile) for path in files}
-    with _warnings_shown(CountsWarning, FewerClustersWarning):
+    with warnings_shown(CountsWarning, FewerClustersWarning):
         model = sites.aggregate(loaded, k, without=without or (), seed=seed)
     formats.save(model, output)
     text = f"{len(model.clients)} sites, {model.n_samples:,} rows"
@@ -294,7 +291,7 @@ def assign(
     file = formats.load(model, ModelFile)
     own = None if local is None else formats.load(local, SummaryFile)
     table = open_table(data, columns=file.columns, id_column=id_column, drop_missing=drop_missing)
-    with _warnings_shown(ForeignSummaryWarning), count_rows("Rows", table.n_rows) as progress:
+    with warnings_shown(ForeignSummaryWarning), count_rows("Rows", table.n_rows) as progress:
         parts = sites.assign(table, file, local=own, progress=progress)
         n_rows = sites.write_labels(output, parts, id_column=id_column, distances=distances)
     out.print(f"{n_rows:,} labels -> {escape(str(output))}")
@@ -355,20 +352,3 @@ def score(
 
 
 # ----------------------------------------------------------------------------------------- parts
-
-
-@contextmanager
-def _warnings_shown(*kinds: type[Warning]) -> Iterator[None]:
-    """Print warnings of these kinds at the end of the block; raise the others again."""
-    with warnings.catch_warnings(record=True) as caught:
-        for kind in kinds:
-            warnings.simplefilter("always", kind)
-        try:
-            yield
-        finally:
-            shown = [w for w in caught if issubclass(w.category, kinds)]
-            for warning in shown:
-                err.print(f"[yellow]Warning:[/] {escape(str(warning.message))}")
-    for other in caught:
-        if other not in shown:
-            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)

@@ -12,7 +12,7 @@ from flwr.serverapp import Grid
 
 from fedjigsaw._random import resolve_seed
 from fedjigsaw.contract import FederatedMethod
-from fedjigsaw.engine import Reply, run_rounds
+from fedjigsaw.engine import Reply, run_rounds, warn_of_fewer_clusters
 from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.flower import patches, records
 from fedjigsaw.flower.records import Question
@@ -270,6 +270,7 @@ def federate(
     model, transcript, _ = run_rounds(
         method, engine, seed=seed, n_rounds=method.total_rounds, min_clients=min_sites
     )
+    warn_of_fewer_clusters(method.configuration().get("n_clusters"), len(model.centers))
     took_part = [engine.files[name] for name in transcript.clients]
     failed = {failure.client for failure in transcript.failures}
     file = ModelFile(
