@@ -39,7 +39,7 @@ class KMeansOfCenters(FederatedClusterer):
 
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
         """Run at a client: return local centers, with their counts for the client's guard."""
-        local = kmeans(X, self.n_clusters, rng=rng)
+        local = kmeans(X, self.n_clusters, rng=rng, backend=self.backend)
         counts = local.counts.astype(np.int64)
         return Summary(n_samples=len(X), centers=local.centers, counts=counts)
 

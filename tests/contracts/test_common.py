@@ -84,6 +84,7 @@ class TestEveryMethod:
             )
             assert not rows & {tuple(center) for center in centers[~alone]}
 
+    @pytest.mark.filterwarnings("ignore::fedjigsaw.FewerClustersWarning")
     def test_a_guard_of_fit_lets_no_small_cluster_leave(self, cls, grid):
         if cls.pools_data:
             pytest.skip("the benchmark pools data, and says so")
