@@ -124,6 +124,7 @@ def test_a_class_is_as_good_as_its_name(small, few):
         {"norm": "group"}, {"batch_norm": "recalibrate"}, {"ema": 0.9}, {"server_momentum": 0.9},
         {"proximal": 0.1}, {"assignment": "balanced"}, {"recluster_every": 2}, {"small_crops": 1},
         {"cluster_view": "plain"}, {"warmup_rounds": 1}, {"views": 1}, {"temperature": 0.2},
+        {"targets": "swapped"}, {"targets": "teacher"},
     ],
     ids=lambda option: next(iter(option)),
 )  # fmt: skip
@@ -132,6 +133,40 @@ def test_every_option_trains_and_matters(small, few, option):
     plain, changed = (small(**o).fit(images, clients=clients).model_ for o in ({}, option))
     assert all(np.isfinite(a).all() for a in changed.tensors.values())
     assert plain.tensors["report.loss"] != changed.tensors["report.loss"]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"target_softness": 1.0}, {"target_balance": "none"}, {"target_balance": "even"},
+        {"stored_share": 0.5}, {"warmup_rounds": 1}, {"targets": "teacher", "teacher_momentum": 0.5},
+    ],
+    ids=lambda option: "-".join(option),
+)  # fmt: skip
+def test_every_option_of_soft_targets_matters(small, few, option):
+    images, clients = few
+    both = ({}, option)
+    plain, changed = (
+        small(**{"targets": "swapped", **o}).fit(images, clients=clients).model_ for o in both
+    )
+    assert all(np.isfinite(a).all() for a in changed.tensors.values())
+    assert plain.tensors["report.loss"] != changed.tensors["report.loss"]
+
+
+def test_warmup_rounds_have_stored_labels(small, few):
+    images, clients = few
+    stored, swapped = (
+        small(warmup_rounds=1, n_rounds=2, targets=t).fit(images, clients=clients).states_
+        for t in ("stored", "swapped")
+    )
+    assert stored[0]["loss"] == pytest.approx(swapped[0]["loss"], rel=1e-5)
+    assert abs(stored[1]["loss"] - swapped[1]["loss"]) > 1e-3
+
+
+@pytest.mark.parametrize("targets", ["swapped", "teacher"])
+def test_soft_targets_with_one_view_are_refused(small, few, targets):
+    with pytest.raises(ParameterError, match="views.*at least 2 with targets"):
+        small(targets=targets, views=1).fit(few[0], clients=few[1])
 
 
 def test_the_plan():

@@ -10,7 +10,7 @@ import torch
 import torch._dynamo.testing
 from torch.nn import functional as F
 
-from fedjigsaw.deep.deepcluster import ABSENT, Prototypes
+from fedjigsaw.deep.deepcluster import ABSENT, Prototypes, assign
 from fedjigsaw.deep.network import FlatWeights
 from fedjigsaw.deep.server import initial
 from fedjigsaw.deep.trainer import OnDevice, Trainer, batches
@@ -202,3 +202,167 @@ def test_heads_with_fewer_centers_leave_their_places_empty(trainer):
     trainer._set_centers([torch.ones(2, 32), torch.full((3, 32), 2.0)])
     assert trainer._bias.tolist() == [0, 0, ABSENT, ABSENT, 0, 0, 0]
     assert trainer._centers[[0, 1, 4, 6], 0].tolist() == [1, 1, 2, 2]
+
+
+# ------------------------------------------------------------------------------------ soft targets
+
+
+def ready(small, few, sizes=(4, 3), **options):
+    """A trainer with a batch in its buffers."""
+    made = Trainer(small(list(sizes), **options).recipe, sizes, (3, 8, 8), CPU)
+    made.use(initial("small", "batch", 0), "weights")
+    images = torch.from_numpy(few[0][:32])
+    z = made.project(images, None)
+    made._set_centers([z[:k] for k in sizes])
+    made._images.copy_(images)
+    made._labels.copy_(torch.stack([torch.arange(32) % k for k in sizes]))
+    made._set_shares(made._labels)
+    made._usual.copy_(made._shares)
+    made._draws.uniform_(generator=torch.Generator().manual_seed(1))
+    made.network.train()
+    return made
+
+
+def predictions(trainer, which=None):
+    """What each view is taken for, and how its targets would be, with no balance."""
+    draws = trainer._draws if which is None else trainer._draws[which]
+    x = trainer._augment(trainer._images.repeat(len(draws) // 32, 1, 1, 1), draws)
+    z = F.normalize(trainer.network(x), dim=1)
+    logits = trainer._bias + z @ trainer._centers.T / trainer.recipe.temperature
+    parts = (F.log_softmax(part, dim=1) for part in logits.split(trainer.sizes, dim=1))
+    softness = trainer.recipe.target_softness
+    return torch.cat(list(parts), dim=1), assign(
+        z, trainer._centers, trainer._bias, trainer.sizes, softness, None
+    )
+
+
+@pytest.mark.parametrize("sizes", [(4, 4), (4, 3)])
+def test_a_view_must_predict_the_other(small, few, sizes):
+    trainer = ready(small, few, sizes, targets="swapped", target_balance="none")
+    loss = trainer.loss()
+    logs, found = predictions(trainer)
+    by_hand = -(found.roll(32, dims=0) * logs).sum() / (64 * 2)
+    assert float(loss.detach()) == pytest.approx(float(by_hand), rel=1e-5)
+    own = -(found * logs).sum() / (64 * 2)
+    assert float(own) < float(by_hand) - 0.01  # the test can tell them apart
+    gradients = torch.autograd.grad(loss, trainer.weights.parameters)
+    expected = torch.autograd.grad(  # targets carry none
+        -(found.roll(32, dims=0).detach() * logs).sum() / (64 * 2), trainer.weights.parameters
+    )
+    for got, wanted in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(got, wanted, atol=1e-5, rtol=1e-3)
+
+
+def test_of_three_views_the_mean_of_the_others_is_predicted(small, few):
+    trainer = ready(small, few, views=3, targets="swapped", target_balance="none")
+    loss = trainer.loss()
+    logs, found = predictions(trainer)
+    others = (found.roll(32, dims=0) + found.roll(64, dims=0)) / 2
+    assert float(loss.detach()) == pytest.approx(float(-(others * logs).sum() / 192), rel=1e-5)
+
+
+def test_with_equal_views_each_predicts_itself(small, few):
+    trainer = ready(small, few, targets="swapped", target_balance="none")
+    trainer._draws[32:].copy_(trainer._draws[:32])
+    logs, found = predictions(trainer)
+    assert float(trainer.loss().detach()) == pytest.approx(float(-(found * logs).sum() / 128))
+
+
+def test_small_crops_predict_what_large_views_are(small, few):
+    """With large views that are all the same, the mean of their assignments is each of them."""
+    trainer = ready(small, few, small_crops=2, targets="swapped", target_balance="none")
+    trainer._draws[32:64].copy_(trainer._draws[:32])
+    loss = float(trainer.loss().detach())
+    logs, found = predictions(trainer, slice(64))
+    large = float(-(found * logs).sum() / (64 * 2))
+    x = trainer._augment_small(trainer._images.repeat(2, 1, 1, 1), trainer._draws[64:])
+    z = F.normalize(trainer.network(x), dim=1)
+    logits = trainer._bias + z @ trainer._centers.T / trainer.recipe.temperature
+    logs = torch.cat([part.log_softmax(1) for part in logits.split(trainer.sizes, 1)], dim=1)
+    crops = float(-(found * logs).sum() / (64 * 2))
+    assert loss == pytest.approx((large + crops) / 2, rel=1e-5)
+    assert abs(large - crops) > 0.01
+
+
+@pytest.mark.parametrize("targets", ["swapped", "teacher"])
+def test_stored_labels_alone_are_the_old_loss(small, few, targets):
+    losses = []
+    for kind in ("stored", targets):
+        trainer = ready(small, few, targets=kind, small_crops=1)
+        trainer._stored_share.fill_(1.0)
+        losses.append(float(trainer.loss().detach()))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_a_client_keeps_its_own_shares(small, few):
+    trainer = ready(small, few, target_balance="own")
+    labels = torch.tensor([[0] * 6 + [1] * 4, [2] * 10])
+    trainer._set_shares(labels)
+    wanted = [7 / 14, 5 / 14, 1 / 14, 1 / 14, 1 / 13, 1 / 13, 11 / 13]
+    torch.testing.assert_close(trainer._shares, torch.tensor(wanted))
+    trainer._set_centers([torch.ones(2, 32), torch.ones(3, 32)])
+    trainer._set_shares(labels)
+    wanted = [7 / 12, 5 / 12, 0, 0, 1 / 13, 1 / 13, 11 / 13]
+    torch.testing.assert_close(trainer._shares, torch.tensor(wanted))
+    trainer = ready(small, few, target_balance="even")
+    trainer._set_shares(labels)
+    torch.testing.assert_close(trainer._shares, torch.tensor([1 / 4] * 4 + [1 / 3] * 3))
+
+
+def test_the_teacher_follows_slowly(small, few):
+    """It starts each round at the client's weights; with a momentum of 0 it is one step behind."""
+    images = torch.from_numpy(few[0])
+    apart = []
+    for momentum in (0.0, 0.9, 1.0):
+        options = {"targets": "teacher", "teacher_momentum": momentum}
+        trainer = Trainer(small([4, 3], **options).recipe, [4, 3], (3, 8, 8), CPU)
+        trainer.use(initial("small", "batch", 0), "weights")
+        n = trainer.weights.n_parameters
+        start = trainer.weights.vector[:n].clone()
+        train(trainer, images, epochs=1)
+        teacher = trainer._teacher_weights.vector[:n]
+        apart.append(float((teacher - trainer.weights.vector[:n]).norm()))
+    assert torch.equal(teacher, start)
+    assert apart[0] == 0 < apart[1] < apart[2]
+
+
+def test_the_teacher_makes_the_targets(small, few):
+    same, other = (ready(small, few, targets=t) for t in ("swapped", "teacher"))
+    other._teacher_weights.load(other.weights.vector)
+    assert float(same.loss().detach()) == pytest.approx(float(other.loss().detach()), rel=1e-5)
+    other._usual.copy_(other._shares)
+    other._teacher_weights.vector.mul_(1.3)
+    assert abs(float(same.loss().detach()) - float(other.loss().detach())) > 1e-3
+
+
+@pytest.mark.parametrize("targets", ["swapped", "teacher"])
+def test_training_with_soft_targets_is_repeatable(small, few, targets):
+    """Nothing is left from the round before: shares, teacher and running means start anew."""
+    images = torch.from_numpy(few[0])
+    trainer = Trainer(small([4, 3], targets=targets).recipe, [4, 3], (3, 8, 8), CPU)
+    trainer.use(initial("small", "batch", 0), "weights")
+    start = trainer.weights.vector.clone()
+    first = train(trainer, images, epochs=1)
+    once = trainer.weights.vector.clone()
+    trainer.weights.load(start)
+    assert train(trainer, images, epochs=1) == first
+    assert torch.equal(trainer.weights.vector, once)
+    trainer.weights.load(start)
+    assert train(trainer, images, epochs=1, stored_share=0.5) != first
+
+
+@pytest.mark.parametrize("targets", ["swapped", "teacher"])
+def test_soft_targets_compile(small, few, monkeypatch, targets):
+    quick = partial(torch.compile, backend="aot_eager_decomp_partition", fullgraph=True)
+    monkeypatch.setattr(torch, "compile", quick)
+    torch.compiler.reset()
+    results = []
+    for compiled in (False, True):
+        options = {"targets": targets, "small_crops": 1, "compile": compiled}
+        trainer = ready(small, few, **options)
+        if targets == "teacher":
+            trainer._teacher_weights.load(trainer.weights.vector)
+        results.append((float(trainer.loss().detach()), trainer._usual.clone()))
+    assert results[0][0] == pytest.approx(results[1][0], rel=1e-4)
+    torch.testing.assert_close(results[0][1], results[1][1])
+    assert not torch.equal(results[0][1], trainer._shares)  # it was updated

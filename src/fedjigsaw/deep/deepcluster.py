@@ -9,9 +9,14 @@ length one, of V random views of each image, minimize over the weights of the ne
           + \frac\mu2 \|\theta - \bar\theta\|^2
 
 (Caron et al. 2020; the last term, off by default, is FedProx's of Li et al. 2020).
+
+Labels that stay fixed for a round can be memorized. With other `targets`, the target of a view is
+a distribution: the soft assignment of the *other* views of the same image in the same step
+(:func:`assign`; swapped prediction as in SwAV), made by the network itself or by a slow average of
+its weights.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -24,6 +29,10 @@ from fedjigsaw.deep.augment import Augment, Strength
 from fedjigsaw.deep.lloyd import nearest
 
 ABSENT = -1e4  # the logit of a center that is not there
+TARGETS = ("stored", "swapped", "teacher")
+BALANCES = ("own", "even", "none")
+KEEP_USUAL = 0.95  # share of the running mean of assignments that a step keeps
+MOST_HELP = 10.0  # balancing makes a center that is rarely chosen at most so many times likelier
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,10 @@ class Recipe:
     views: int
     small_crops: int
     temperature: float
+    targets: str
+    target_softness: float
+    target_balance: str
+    teacher_momentum: float
     momentum: float
     weight_decay: float
     proximal: float
@@ -101,6 +114,91 @@ def deepcluster_loss(
     return torch.stack(losses).mean()
 
 
+def soft_loss(
+    z: Tensor, centers: Tensor, bias: Tensor, targets: Tensor, sizes: Sequence[int], tau: float
+) -> Tensor:
+    """As :func:`deepcluster_loss`, against distributions in place of labels.
+
+    Parameters
+    ----------
+    targets : shape (n, sum of sizes), a distribution over the centers of each head.
+    """
+    logits = torch.addmm(bias, z, centers.T, alpha=1 / tau)
+    table = by_head(torch.log_softmax, logits, sizes)
+    return -(targets * table).sum() / (len(z) * len(sizes))
+
+
+def by_head(
+    function: Callable[[Tensor, int], Tensor], table: Tensor, sizes: Sequence[int]
+) -> Tensor:
+    """Apply a function of table and dimension to the columns of each head, side by side again."""
+    if len(set(sizes)) == 1:
+        return function(table.view(len(table), -1, sizes[0]), 2).reshape(table.shape)
+    return torch.cat([function(part, 1) for part in table.split(list(sizes), dim=1)], dim=1)
+
+
+def _total(table: Tensor, dim: int) -> Tensor:
+    return table.sum(dim, keepdim=True).expand_as(table)
+
+
+@torch.no_grad()
+def assign(
+    z: Tensor,
+    centers: Tensor,
+    bias: Tensor,
+    sizes: Sequence[int],
+    softness: float,
+    balance: tuple[Tensor, Tensor] | None,
+) -> Tensor:
+    """Soft assignment of views to the centers of each head: a softmax of their cosines.
+
+    Without balance, all views can end up at few centers. Sinkhorn's iterations over a batch would
+    prevent that, but a batch has fewer images than there are centers. So this takes the first of
+    those iterations, with the sums of its columns from a running mean over the last steps.
+
+    Parameters
+    ----------
+    softness : temperature of the softmax in units of the spread of a view's cosines: early in
+        training all of them are nearly the same, and assignments must be sharp even so.
+    balance : the share of the views that each center should have, and the running mean of the share
+        that it had before balancing, which this call updates; None leaves assignments as they are.
+
+    Examples
+    --------
+    Each of two views prefers the first center; balanced, one of them goes to the second:
+
+    >>> z, centers = F.normalize(torch.tensor([[1.0, 0.0], [1.0, 0.9]]), dim=1), torch.eye(2)
+    >>> assign(z, centers, torch.zeros(2), [2], 0.2, None).argmax(1).tolist()
+    [0, 0]
+    >>> shares, usual = torch.tensor([0.5, 0.5]), torch.tensor([0.9, 0.1])
+    >>> assign(z, centers, torch.zeros(2), [2], 0.2, (shares, usual)).argmax(1).tolist()
+    [0, 1]
+    """
+    cosines = z @ centers.T
+    present = (bias == 0).float()[None]
+    weights = present / by_head(_total, present, sizes)
+    middles = by_head(_total, cosines * weights, sizes)
+    variances = ((cosines - middles).square() * weights).sum(dim=1) / len(sizes)
+    spread = variances.mean().sqrt().clamp(min=1e-4)
+    scores = bias + cosines / (softness * spread)
+    table = by_head(torch.softmax, scores, sizes)
+    if balance is None:
+        return table
+    shares, usual = balance
+    usual.lerp_(table.mean(dim=0), 1 - KEEP_USUAL)
+    factors = shares / torch.maximum(usual, shares / MOST_HELP).clamp(min=1e-12)
+    return by_head(torch.softmax, scores + factors.clamp(min=1e-12).log(), sizes)
+
+
+def mix(table: Tensor, labels: Tensor, sizes: Sequence[int], share: Tensor) -> Tensor:
+    """Distributions of which a share is a label: that of row i is `labels[:, i % n]`."""
+    mixed = table * (1 - share)
+    for own, part in zip(labels, mixed.split(list(sizes), dim=1), strict=True):
+        columns = own.repeat(len(table) // len(own))[:, None]
+        part.scatter_add_(1, columns, share.expand(columns.shape))
+    return mixed
+
+
 def autocast(kind: str, half: bool) -> AbstractContextManager[None]:
     """Compute in bfloat16, if that is wanted, on a kind of device."""
     # no cache: a cast made while a graph is captured must not be used outside of it
@@ -109,6 +207,7 @@ def autocast(kind: str, half: bool) -> AbstractContextManager[None]:
 
 def batch_loss(
     network: nn.Module,
+    teacher: nn.Module | None,
     augments: tuple[Augment, Augment],
     recipe: Recipe,
     sizes: tuple[int, ...],
@@ -118,10 +217,15 @@ def batch_loss(
     """The loss of the batch in the buffers of a trainer, over all views of its images.
 
     No method: so what is compiled for one trainer serves all others.
+
+    Parameters
+    ----------
+    teacher : the network that makes the targets; None is `network` itself.
     """
-    images, labels, draws, centers, bias = buffers
-    n_large = recipe.views * recipe.batch_size
-    losses = []
+    images, labels, draws, centers, bias, stored_share, shares, usual = buffers
+    n, n_large = len(images), recipe.views * recipe.batch_size
+    swapped = recipe.targets != "stored"
+    losses, targets = [], bias  # of the large views, once they are there
     for augment, n_views, own in (
         (augments[0], recipe.views, draws[:n_large]),
         (augments[1], recipe.small_crops, draws[n_large:]),
@@ -131,12 +235,31 @@ def batch_loss(
         with torch.no_grad():  # all views of a kind in one pass, batch norm over all of them
             x = augment(torch.cat([images] * n_views), own)
             repeated = torch.cat([labels] * n_views, dim=1)
-        with autocast(images.device.type, half):
-            z = network(x)
-        z = F.normalize(z.float(), dim=1)
-        loss = deepcluster_loss(z, centers, bias, repeated, sizes, recipe.temperature)
+        z = project(network, x, half)
+        if swapped:
+            with torch.no_grad():
+                if augment is augments[0]:
+                    seen = z.detach() if teacher is None else project(teacher, x, half)
+                    balance = None if recipe.target_balance == "none" else (shares, usual)
+                    softness = recipe.target_softness
+                    found = assign(seen, centers, bias, sizes, softness, balance)
+                    targets = found.view(n_views, n, -1)
+                    others = (targets.sum(0) - targets) / (n_views - 1)
+                else:
+                    others = targets.mean(0, keepdim=True).expand(n_views, -1, -1)
+                wanted = mix(others.reshape(n_views * n, -1), labels, sizes, stored_share)
+            loss = soft_loss(z, centers, bias, wanted, sizes, recipe.temperature)
+        else:
+            loss = deepcluster_loss(z, centers, bias, repeated, sizes, recipe.temperature)
         losses.append(n_views * loss)
     return torch.stack(losses).sum() / (recipe.views + recipe.small_crops)
+
+
+def project(network: nn.Module, x: Tensor, half: bool) -> Tensor:
+    """Projections of length one."""
+    with autocast(x.device.type, half):
+        z = network(x)
+    return F.normalize(z.float(), dim=1)
 
 
 def balance(z: Tensor, centers: Tensor, *, rounds: int = 100, softness: float = 0.1) -> Tensor:

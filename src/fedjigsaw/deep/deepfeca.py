@@ -75,6 +75,22 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         Smallest share of the area that a view keeps; how often it is mirrored; strength of the
         color jitter; how often it loses its colors.
     temperature : float, default 0.1
+    targets : {"stored", "swapped", "teacher"}
+        What a view of an image must predict. "stored": the label that its client gave the image at
+        the start of the round. "swapped": the soft assignment of the other views of the image in
+        the same step, as in SwAV; costs no further pass, and cannot be memorized. "teacher": the
+        same, as seen by a slow average of the client's weights; costs a forward pass. The first
+        `warmup_rounds` rounds have stored labels in any case: their centers lie close together.
+    target_softness : float, default 0.25
+        Temperature of those soft assignments, in units of the spread of a view's cosines with all
+        centers. That is about 0.2 after some rounds, so targets are sharper than predictions.
+    target_balance : {"own", "even", "none"}
+        Share of the views that soft assignments give to each center at a client: that of its images
+        at the start of the round, the same for all centers, or whatever comes of it.
+    stored_share : float, default 0
+        How much of a target is the stored label, where `targets` is not "stored".
+    teacher_momentum : float, default 0.99
+        How much of itself the slow average keeps in each step; it starts anew in each round.
     learning_rate, final_learning_rate, warmup_rounds : float, float, int
         The rate rises linearly for some rounds, then falls along a cosine to its final value.
     momentum, weight_decay : float
@@ -304,6 +320,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
             epochs=self.local_epochs,
             rate=self._rate(step.round),
             rng=rng,
+            stored_share=1.0 if step.round < self.warmup_rounds else self.stored_share,
         )
         if not math.isfinite(loss) or not bool(trainer.weights.vector.isfinite().all()):
             advice = "Its training diverged: lower the learning rate."

@@ -18,7 +18,7 @@ from fedjigsaw._inputs import (
     seed_source,
 )
 from fedjigsaw.base import FederatedClusterer
-from fedjigsaw.deep.deepcluster import Recipe
+from fedjigsaw.deep.deepcluster import BALANCES, TARGETS, Recipe
 from fedjigsaw.deep.network import NETWORKS, NORMS
 from fedjigsaw.errors import ParameterError, complaint
 from fedjigsaw.methods import METHODS, make
@@ -99,6 +99,11 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         "color": real(0),
         "grayscale": _share(),
         "temperature": real(0, inclusive=False),
+        "targets": one_of(*TARGETS),
+        "target_softness": real(0, inclusive=False),
+        "target_balance": one_of(*BALANCES),
+        "stored_share": _share(),
+        "teacher_momentum": _share(),
         "learning_rate": real(0),
         "final_learning_rate": real(0),
         "warmup_rounds": integer(0),
@@ -143,6 +148,11 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         color: float = 1.0,
         grayscale: float = 0.2,
         temperature: float = 0.1,
+        targets: str = "stored",
+        target_softness: float = 0.25,
+        target_balance: str = "own",
+        stored_share: float = 0.0,
+        teacher_momentum: float = 0.99,
         learning_rate: float = 0.05,
         final_learning_rate: float = 0.0005,
         warmup_rounds: int = 0,
@@ -180,6 +190,11 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         self.color = color
         self.grayscale = grayscale
         self.temperature = temperature
+        self.targets = targets
+        self.target_softness = target_softness
+        self.target_balance = target_balance
+        self.stored_share = stored_share
+        self.teacher_momentum = teacher_momentum
         self.learning_rate = learning_rate
         self.final_learning_rate = final_learning_rate
         self.warmup_rounds = warmup_rounds
@@ -216,6 +231,9 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         if self.ema and self.batch_norm == "recalibrate":  # it would not be for the slow average
             owner, allowed = type(self).__name__, "'average' with ema"
             raise ParameterError(complaint("batch_norm", owner, allowed, repr(self.batch_norm)))
+        if self.targets != "stored" and self.views < 2:
+            owner, allowed = type(self).__name__, f"at least 2 with targets={self.targets!r}"
+            raise ParameterError(complaint("views", owner, allowed, self.views))
         for head in range(len(self.sizes)):
             self.make_clusterer(head).check()
 

@@ -97,6 +97,11 @@ class Trainer:
         network = build(recipe.network, shape[1], norm=recipe.norm)
         self.network = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.weights = FlatWeights(self.network, device)
+        self.teacher: nn.Module | None = None
+        if recipe.targets == "teacher":
+            teacher = build(recipe.network, shape[1], norm=recipe.norm)
+            self.teacher = teacher.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+            self._teacher_weights = FlatWeights(self.teacher, device)
         self._augment = Augment(recipe.strength, (shape[1], shape[2]), device)
         small = Strength(SMALL_CROP, recipe.flip, recipe.color, recipe.grayscale)
         size = (max(8, shape[1] * 5 // 8), max(8, shape[2] * 5 // 8))
@@ -108,6 +113,9 @@ class Trainer:
         self._draws = torch.zeros(n * n_views, N_DRAWS, device=device)
         self._centers = torch.zeros(n_centers, self.network.n_projections, device=device)
         self._bias = torch.zeros(n_centers, device=device)
+        self._stored_share = torch.zeros((), device=device)
+        self._shares = torch.zeros(n_centers, device=device)
+        self._usual = torch.zeros(n_centers, device=device)
         self._rate = torch.zeros((), device=device)
         self._loss = torch.zeros((), device=device)
         self._velocity = torch.zeros(self.weights.n_parameters, device=device)
@@ -201,12 +209,14 @@ class Trainer:
         epochs: int,
         rate: float,
         rng: np.random.Generator,
+        stored_share: float = 0.0,
     ) -> float:
         """Train from the present weights on; the mean loss of all steps.
 
         Parameters
         ----------
         labels : shape (heads, n), the prototype of each image.
+        stored_share : how much of a target is that label, where targets are not the labels alone.
         """
         table = batches(len(images), self.recipe.batch_size, epochs, rng)
         steps = torch.from_numpy(table).to(self.device)
@@ -214,10 +224,16 @@ class Trainer:
         self._set_centers([p.directions for p in prototypes])
         if len(self._anchor):
             self._anchor.copy_(self.weights.vector[: self.weights.n_parameters])
+        self._set_shares(labels)
+        self._stored_share.fill_(stored_share)
         self.network.train()
+        if self.teacher is not None:
+            self._teacher_weights.load(self.weights.vector)
+            self.teacher.train()  # its batch norm, too, is over the views of a batch
         if self.on_gpu and self.recipe.capture and self._graph is None:
             with _CAPTURING:
                 self._capture()
+        self._usual.copy_(self._shares)
         self._velocity.zero_()
         self._loss.zero_()
         self._rate.fill_(rate)
@@ -237,6 +253,21 @@ class Trainer:
             self._centers[start : start + len(some)].copy_(some)
             self._bias[start : start + len(some)].zero_()
             start += size
+
+    def _set_shares(self, labels: Tensor) -> None:
+        """Share of the views that each center should have, for `target_balance`.
+
+        "own": that of this client's images at the start of the round, plus one for each center.
+        """
+        present = (self._bias == 0).float()
+        counts = torch.zeros_like(present)
+        if self.recipe.target_balance == "own":
+            heads = counts.split(self.sizes)
+            for own, size, head in zip(labels, self.sizes, heads, strict=True):
+                head.copy_(torch.bincount(own, minlength=size))
+        counts = (counts + 1) * present
+        totals = [part.sum().expand(len(part)) for part in counts.split(self.sizes)]
+        self._shares.copy_(counts / torch.cat(totals))
 
     def _step(self) -> None:
         """One step of SGD on the batch in the buffers."""
@@ -261,15 +292,28 @@ class Trainer:
                 is_first_step=False,
             )
             self._loss.add_(loss.detach())
+            if self.teacher is not None:
+                slow = self._teacher_weights.vector[: weights.n_parameters]
+                slow.lerp_(parameters, 1 - recipe.teacher_momentum)
 
     def loss(self) -> Tensor:
         """That of the batch in the buffers."""
         return self._batch_loss(
             self.network,
+            self.teacher,
             (self._augment, self._augment_small),
             self.recipe,
             self.sizes,
-            (self._images, self._labels, self._draws, self._centers, self._bias),
+            (
+                self._images,
+                self._labels,
+                self._draws,
+                self._centers,
+                self._bias,
+                self._stored_share,
+                self._shares,
+                self._usual,
+            ),
             self.half,
         )
 
