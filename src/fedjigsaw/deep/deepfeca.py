@@ -320,7 +320,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
             epochs=self.local_epochs,
             rate=self._rate(step.round),
             rng=rng,
-            stored_share=1.0 if step.round < self.warmup_rounds else self.stored_share,
+            stored_share=self._share(step.round),
         )
         if not math.isfinite(loss) or not bool(trainer.weights.vector.isfinite().all()):
             advice = "Its training diverged: lower the learning rate."
@@ -414,6 +414,14 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         way = (t - self.warmup_rounds) / max(1, self.n_rounds - self.warmup_rounds)
         low = self.final_learning_rate
         return low + (self.learning_rate - low) * (1 + math.cos(math.pi * way)) / 2
+
+    def _share(self, t: int) -> float:
+        """How much of a target is the stored label in round t."""
+        if t < self.warmup_rounds:
+            return 1.0
+        way = (t - self.warmup_rounds + 1) / max(1, self.n_rounds - self.warmup_rounds)
+        falling = 1 + (self.stored_share - 1) * way
+        return falling if self.stored_falls else self.stored_share
 
     def _view_seed(self, seed: int, t: int) -> int | None:
         """Which view of each image is clustered in round t: the same in all steps of the round."""

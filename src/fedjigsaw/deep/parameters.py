@@ -103,6 +103,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         "target_softness": real(0, inclusive=False),
         "target_balance": one_of(*BALANCES),
         "stored_share": _share(),
+        "stored_falls": boolean(),
         "teacher_momentum": _share(),
         "learning_rate": real(0),
         "final_learning_rate": real(0),
@@ -152,6 +153,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         target_softness: float = 0.25,
         target_balance: str = "own",
         stored_share: float = 0.0,
+        stored_falls: bool = False,
         teacher_momentum: float = 0.99,
         learning_rate: float = 0.05,
         final_learning_rate: float = 0.0005,
@@ -194,6 +196,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         self.target_softness = target_softness
         self.target_balance = target_balance
         self.stored_share = stored_share
+        self.stored_falls = stored_falls
         self.teacher_momentum = teacher_momentum
         self.learning_rate = learning_rate
         self.final_learning_rate = final_learning_rate
