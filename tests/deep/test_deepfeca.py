@@ -139,7 +139,8 @@ def test_every_option_trains_and_matters(small, few, option):
     "option",
     [
         {"target_softness": 1.0}, {"target_balance": "none"}, {"target_balance": "even"},
-        {"stored_share": 0.5}, {"warmup_rounds": 1}, {"targets": "teacher", "teacher_momentum": 0.5},
+        {"stored_share": 0.5}, {"stored_falls": True}, {"warmup_rounds": 1},
+        {"targets": "teacher", "teacher_momentum": 0.5},
     ],
     ids=lambda option: "-".join(option),
 )  # fmt: skip
@@ -161,6 +162,13 @@ def test_warmup_rounds_have_stored_labels(small, few):
     )
     assert stored[0]["loss"] == pytest.approx(swapped[0]["loss"], rel=1e-5)
     assert abs(stored[1]["loss"] - swapped[1]["loss"]) > 1e-3
+
+
+def test_the_share_of_stored_labels():
+    options = {"n_rounds": 6, "warmup_rounds": 2, "stored_share": 0.2}
+    fixed, falling = (DeepFeCA(2, stored_falls=falls, **options) for falls in (False, True))
+    assert [fixed._share(t) for t in range(6)] == pytest.approx([1, 1, 0.2, 0.2, 0.2, 0.2])
+    assert [falling._share(t) for t in range(6)] == pytest.approx([1, 1, 0.8, 0.6, 0.4, 0.2])
 
 
 @pytest.mark.parametrize("targets", ["swapped", "teacher"])

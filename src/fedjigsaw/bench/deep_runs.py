@@ -182,7 +182,11 @@ _SAID_ELSEWHERE = {
     "random_state", "device", "batch_size",
 }  # fmt: skip
 # parameters that the first runs did not have yet
-_LATER = {"capture": True, "centered": False, "compile": False, "lanes": 1}
+_LATER = {
+    "capture": True, "centered": False, "compile": False, "lanes": 1,
+    "stored_falls": False, "stored_share": 0.0, "target_balance": "own", "target_softness": 0.25,
+    "targets": "stored", "teacher_momentum": 0.99,
+}  # fmt: skip
 
 
 def _config(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def by_head(
     """Apply a function of table and dimension to the columns of each head, side by side again."""
     if len(set(sizes)) == 1:
         return function(table.view(len(table), -1, sizes[0]), 2).reshape(table.shape)
-    return torch.cat([function(part, 1) for part in table.split(list(sizes), dim=1)], dim=1)
+    return torch.cat([function(part, 1) for part in torch.split(table, list(sizes), dim=1)], dim=1)
 
 
 def _total(table: Tensor, dim: int) -> Tensor:
@@ -193,7 +193,7 @@ def assign(
 def mix(table: Tensor, labels: Tensor, sizes: Sequence[int], share: Tensor) -> Tensor:
     """Distributions of which a share is a label: that of row i is `labels[:, i % n]`."""
     mixed = table * (1 - share)
-    for own, part in zip(labels, mixed.split(list(sizes), dim=1), strict=True):
+    for own, part in zip(labels, torch.split(mixed, list(sizes), dim=1), strict=True):
         columns = own.repeat(len(table) // len(own))[:, None]
         part.scatter_add_(1, columns, share.expand(columns.shape))
     return mixed
@@ -234,7 +234,6 @@ def batch_loss(
             continue
         with torch.no_grad():  # all views of a kind in one pass, batch norm over all of them
             x = augment(torch.cat([images] * n_views), own)
-            repeated = torch.cat([labels] * n_views, dim=1)
         z = project(network, x, half)
         if swapped:
             with torch.no_grad():
@@ -250,6 +249,7 @@ def batch_loss(
                 wanted = mix(others.reshape(n_views * n, -1), labels, sizes, stored_share)
             loss = soft_loss(z, centers, bias, wanted, sizes, recipe.temperature)
         else:
+            repeated = torch.cat([labels] * n_views, dim=1)
             loss = deepcluster_loss(z, centers, bias, repeated, sizes, recipe.temperature)
         losses.append(n_views * loss)
     return torch.stack(losses).sum() / (recipe.views + recipe.small_crops)

@@ -88,7 +88,10 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         Share of the views that soft assignments give to each center at a client: that of its images
         at the start of the round, the same for all centers, or whatever comes of it.
     stored_share : float, default 0
-        How much of a target is the stored label, where `targets` is not "stored".
+        How much of a target is the stored label, where `targets` is not "stored". With none of it
+        right after the warm-up, training collapsed on CIFAR-10; 0.25 is a good start.
+    stored_falls : bool, default False
+        Let that share fall after the warm-up, from 1 to `stored_share` in the last round.
     teacher_momentum : float, default 0.99
         How much of itself the slow average keeps in each step; it starts anew in each round.
     learning_rate, final_learning_rate, warmup_rounds : float, float, int

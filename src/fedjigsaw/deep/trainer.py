@@ -262,12 +262,13 @@ class Trainer:
         present = (self._bias == 0).float()
         counts = torch.zeros_like(present)
         if self.recipe.target_balance == "own":
-            heads = counts.split(self.sizes)
-            for own, size, head in zip(labels, self.sizes, heads, strict=True):
-                head.copy_(torch.bincount(own, minlength=size))
+            heads = [
+                torch.bincount(own, minlength=k) for own, k in zip(labels, self.sizes, strict=True)
+            ]
+            counts = torch.cat(heads).float()
         counts = (counts + 1) * present
-        totals = [part.sum().expand(len(part)) for part in counts.split(self.sizes)]
-        self._shares.copy_(counts / torch.cat(totals))
+        parts = torch.split(counts, list(self.sizes))
+        self._shares.copy_(torch.cat([part / part.sum() for part in parts]))
 
     def _step(self) -> None:
         """One step of SGD on the batch in the buffers."""
