@@ -83,6 +83,16 @@ def test_deep_tables(tmp_path):
     assert "-s ema=0.5 -p version=2 -o deep-b.st --rows deep-b.jsonl\n" in words
 
 
+def test_settings_that_older_rows_lack_have_their_defaults():
+    newer = {"targets": "swapped", "stored_share": 0.25, "stored_falls": False}
+    runs = {"deep-a": [deep_row(9, 0.5)], "deep-b": [deep_row(9, 0.5, config=newer)]}
+    head, _, old, new = deep_tables.runs_table(runs).splitlines()
+    assert "| rounds | stored_share | targets | linear |" in head  # stored_falls does not differ
+    assert "| 9 | 0.0 | stored | 50.0 |" in old
+    assert "| 9 | 0.25 | swapped | 50.0 |" in new
+    assert '-s stored_share=0.0 -s targets="stored" -o deep-a.st' in deep_tables.commands(runs)
+
+
 def test_methods_side_by_side():
     """Only runs named for it count, of one data set; what a method did not run on is left open."""
     skewed = {"split": "dirichlet", "alpha": 0.3}

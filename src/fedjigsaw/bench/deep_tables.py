@@ -179,12 +179,16 @@ _SHOWN_ELSEWHERE = {
     "clusterer", "clusterer_params", "n_clusters", "local_epochs", "n_rounds",
     "random_state", "device", "batch_size",
 }  # fmt: skip
-# parameters that the first runs did not have, with the values that describe those runs
-_ADDED_LATER = {"capture": True, "centered": False, "compile": False, "lanes": 1}
+# parameters that only some runs have, with the values that describe all others
+_NOT_IN_ALL = {
+    "capture": True, "centered": False, "compile": False, "lanes": 1, "targets": "stored",
+    "target_softness": 0.25, "target_balance": "own", "stored_share": 0.0, "teacher_momentum": 0.99,
+    "stored_falls": False,  # an option that was removed
+}  # fmt: skip
 
 
 def _config(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {**_ADDED_LATER, **row["config"]}
+    return {**_NOT_IN_ALL, **row["config"]}
 
 
 def _differing(runs: Mapping[str, Run]) -> list[str]:

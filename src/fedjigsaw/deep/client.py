@@ -81,6 +81,7 @@ def train(
     by_head = prototypes(method, model)
     labels = torch.stack([p.label(z, balanced=balanced) for p in by_head])
     trainer.use(model, "weights")
+    warming_up = step.round < method.schedule.warmup_rounds
     loss = trainer.train(
         images,
         labels,
@@ -88,6 +89,7 @@ def train(
         epochs=method.schedule.local_epochs,
         rate=method.schedule.learning_rate_at(step.round),
         rng=rng,
+        stored_share=1.0 if warming_up else method.objective.stored_share,
     )
     if not math.isfinite(loss) or not bool(trainer.weights.vector.isfinite().all()):
         raise DivergedError(

@@ -8,7 +8,8 @@ image, minimize over the weights of the network
           {\sum_j \exp(z_{nv} \cdot c^h_j / \tau)}
           + \frac\mu2 \|\theta - \bar\theta\|^2
 
-(Caron et al. 2020; the last term, off by default, is FedProx's of Li et al. 2020).
+(Caron et al. 2020; the last term, off by default, is FedProx's of Li et al. 2020). Instead of its
+label, a view can also predict the clusters of other views (:mod:`fedjigsaw.deep.soft_targets`).
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from fedjigsaw.deep.device_kmeans import nearest
 from fedjigsaw.deep.execution import Execution
 from fedjigsaw.deep.objective import Objective
 from fedjigsaw.deep.schedule import Schedule
+from fedjigsaw.deep.soft_targets import Balance, assign, mix, of_others, soft_loss
 
 ABSENT = -1e4  # logit of a missing center
 
@@ -37,6 +39,35 @@ class Recipe:
     augmentation: Augmentation
     schedule: Schedule
     execution: Execution
+
+
+class Buffers(NamedTuple):
+    """What the loss of a batch reads: tensors with fixed addresses.
+
+    Attributes
+    ----------
+    images : Tensor of shape (n, 3, height, width)
+    labels : Tensor of shape (heads, n)
+        Labels, counted from 0 in each head.
+    draws : Tensor of shape (n * views, N_DRAWS)
+        Uniform random numbers for the views.
+    centers : Tensor of shape (centers, d)
+        Centers of all heads, in order.
+    bias : Tensor of shape (centers,)
+        0, or `ABSENT` for a missing center.
+    stored_share : Tensor of shape ()
+        Fraction of a soft target that is the label.
+    balance : Balance
+        How soft assignments should spread over the centers.
+    """
+
+    images: Tensor
+    labels: Tensor
+    draws: Tensor
+    centers: Tensor
+    bias: Tensor
+    stored_share: Tensor
+    balance: Balance
 
 
 class Prototypes(NamedTuple):
@@ -97,37 +128,68 @@ def autocast(kind: str, half: bool) -> AbstractContextManager[None]:
     return torch.autocast(kind, dtype=torch.bfloat16, enabled=half, cache_enabled=False)
 
 
+def project(network: nn.Module, x: Tensor, half: bool) -> Tensor:
+    """Compute unit projections."""
+    with autocast(x.device.type, half):
+        z = network(x)
+    return F.normalize(z.float(), dim=1)
+
+
 def batch_loss(
     network: nn.Module,
+    teacher: nn.Module | None,
     augments: tuple[Augment, Augment],
     recipe: Recipe,
     sizes: tuple[int, ...],
-    buffers: tuple[Tensor, ...],
+    batch: Buffers,
     half: bool,
 ) -> Tensor:
     """Compute the loss of the batch in a trainer's buffers, over all views of its images.
 
     A function, not a method, so that what is compiled for one trainer serves all others.
+
+    Parameters
+    ----------
+    teacher : Module or None
+        The network that makes soft targets; None is `network` itself.
     """
-    images, labels, draws, centers, bias = buffers
     views, small_crops = recipe.augmentation.views, recipe.augmentation.small_crops
     n_large = views * recipe.schedule.batch_size
     temperature, losses = recipe.objective.temperature, []
+    assigned: Tensor | None = None  # soft assignments of the large views
     for augment, n_views, own in (
-        (augments[0], views, draws[:n_large]),
-        (augments[1], small_crops, draws[n_large:]),
+        (augments[0], views, batch.draws[:n_large]),
+        (augments[1], small_crops, batch.draws[n_large:]),
     ):
         if not n_views:
             continue
         with torch.no_grad():  # one pass for all views of a kind, so batch norm sees them all
-            x = augment(torch.cat([images] * n_views), own)
-            repeated = torch.cat([labels] * n_views, dim=1)
-        with autocast(images.device.type, half):
-            z = network(x)
-        z = F.normalize(z.float(), dim=1)
-        loss = deepcluster_loss(z, centers, bias, repeated, sizes, temperature)
+            x = augment(torch.cat([batch.images] * n_views), own)
+        z = project(network, x, half)
+        if recipe.objective.targets == "stored":
+            labels = torch.cat([batch.labels] * n_views, dim=1)
+            loss = deepcluster_loss(z, batch.centers, batch.bias, labels, sizes, temperature)
+        else:
+            with torch.no_grad():
+                if assigned is None:
+                    seen = z if teacher is None else project(teacher, x, half)
+                    assigned = _assign_views(seen, recipe.objective, sizes, batch)
+                    targets = of_others(assigned)
+                else:  # a small crop predicts all large views
+                    targets = assigned.mean(0).expand(n_views, -1, -1)
+                targets = mix(targets.flatten(0, 1), batch.labels, sizes, batch.stored_share)
+            loss = soft_loss(z, batch.centers, batch.bias, targets, sizes, temperature)
         losses.append(n_views * loss)
     return torch.stack(losses).sum() / (views + small_crops)
+
+
+def _assign_views(
+    z: Tensor, objective: Objective, sizes: tuple[int, ...], batch: Buffers
+) -> Tensor:
+    """Assign the large views softly, shape (views, images, centers)."""
+    balance = None if objective.target_balance == "none" else batch.balance
+    table = assign(z, batch.centers, batch.bias, sizes, objective.target_softness, balance)
+    return table.view(-1, len(batch.images), table.shape[1])
 
 
 def balance(z: Tensor, centers: Tensor, *, rounds: int = 100, softness: float = 0.1) -> Tensor:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedjigsaw.deep.network import NETWORKS, NORMS
-from fedjigsaw.parameters import Rule, boolean, integer, one_of, real
+from fedjigsaw.parameters import Rule, boolean, fraction, integer, one_of, real
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,23 @@ class Objective:
         Normalization layers. Group norm has no statistics that differ between skewed clients.
     temperature : float, default 0.1
         Temperature of the softmax over centers.
+    targets : {"stored", "swapped", "teacher"}
+        What each view must predict. "stored": the label of its image, fixed for a round. "swapped":
+        the soft assignment of the other views of the image in the same step, as in SwAV; it costs
+        no further pass, and cannot be memorized. "teacher": the same, computed by a slow average of
+        the client's weights, for one more forward pass. The first `warmup_rounds` rounds use stored
+        labels in any case, since their centers lie close together.
+    target_softness : float, default 0.25
+        Temperature of the soft assignments, in units of the spread of a view's cosines with all
+        centers.
+    target_balance : {"own", "even", "none"}
+        Share of the views that soft assignments give to each center: that of the client's images at
+        the start of the round, the same for all centers, or no control.
+    stored_share : float, default 0
+        Fraction of a target that is the stored label, unless `targets` is "stored". Without any,
+        training on CIFAR-10 lost its clusters right after the warmup; 0.25 is a good start.
+    teacher_momentum : float, default 0.99
+        Fraction of the slow average that is kept per step. It starts anew in each round.
     cluster_view : {"augmented", "plain"}
         Cluster the projections of one random view of each image, or of the image itself. With plain
         images, pseudo-labels tend to confirm themselves.
@@ -45,6 +62,11 @@ class Objective:
     network: str = "resnet18"
     norm: str = "batch"
     temperature: float = 0.1
+    targets: str = "stored"
+    target_softness: float = 0.25
+    target_balance: str = "own"
+    stored_share: float = 0.0
+    teacher_momentum: float = 0.99
     cluster_view: str = "augmented"
     centered: bool = False
     assignment: str = "nearest"
@@ -56,6 +78,11 @@ class Objective:
         "network": one_of(*NETWORKS),
         "norm": one_of(*NORMS),
         "temperature": real(0, inclusive=False),
+        "targets": one_of("stored", "swapped", "teacher"),
+        "target_softness": real(0, inclusive=False),
+        "target_balance": one_of("own", "even", "none"),
+        "stored_share": fraction(),
+        "teacher_momentum": fraction(),
         "cluster_view": one_of("augmented", "plain"),
         "centered": boolean(),
         "assignment": one_of("nearest", "balanced"),

@@ -164,6 +164,9 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
             # the statistics would be those of the weights, not of the teacher
             got = repr(self.schedule.batch_norm)
             raise ParameterError(invalid("batch_norm", owner, "'average' with ema", got))
+        targets, views = self.objective.targets, self.augmentation.views
+        if targets != "stored" and views < 2:  # there is no other view to predict
+            raise ParameterError(invalid("views", owner, f"at least 2 with {targets=}", views))
         for head in range(len(self.sizes)):
             self.make_clusterer(head).check()
 

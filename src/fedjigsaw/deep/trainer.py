@@ -14,9 +14,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedjigsaw.deep.augment import N_DRAWS, Augment, standardize
-from fedjigsaw.deep.deepcluster import ABSENT, Prototypes, Recipe, autocast, batch_loss
+from fedjigsaw.deep.deepcluster import (
+    ABSENT,
+    Buffers,
+    Prototypes,
+    Recipe,
+    autocast,
+    batch_loss,
+)
 from fedjigsaw.deep.heads import named
-from fedjigsaw.deep.network import FlatWeights, build
+from fedjigsaw.deep.network import FlatWeights, Network, build
+from fedjigsaw.deep.soft_targets import Balance, wanted_shares
 from fedjigsaw.messages import Model
 
 FEATURE_BATCH = 1000  # images per forward pass without gradients
@@ -93,9 +101,14 @@ class Trainer:
         self.half = self.on_gpu and recipe.execution.precision != "float32"
         if self.on_gpu:
             torch.backends.cudnn.benchmark = True
-        network = build(recipe.objective.network, shape[1], norm=recipe.objective.norm)
-        self.network = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.network = self._build(shape[1])
         self.weights = FlatWeights(self.network, device)
+        self._teacher: Network | None = None
+        self._teacher_weights: FlatWeights | None = None
+        if recipe.objective.targets == "teacher":
+            self._teacher = self._build(shape[1])
+            self._teacher.train()  # its batch norm, too, is over the views of a batch
+            self._teacher_weights = FlatWeights(self._teacher, device)
         self._augment = Augment(recipe.augmentation.large, (shape[1], shape[2]), device)
         size = (max(8, shape[1] * 5 // 8), max(8, shape[2] * 5 // 8))
         self._augment_small = Augment(recipe.augmentation.small, size, device)
@@ -106,6 +119,8 @@ class Trainer:
         self._draws = torch.zeros(n * n_views, N_DRAWS, device=device)
         self._centers = torch.zeros(n_centers, self.network.n_projections, device=device)
         self._bias = torch.zeros(n_centers, device=device)
+        self._stored_share = torch.zeros((), device=device)
+        self._balance = Balance(*(torch.zeros(n_centers, device=device) for _ in range(2)))
         self._rate = torch.zeros((), device=device)
         self._loss = torch.zeros((), device=device)
         self._velocity = torch.zeros(self.weights.n_parameters, device=device)
@@ -118,6 +133,11 @@ class Trainer:
         self._shared = shared or OnDevice()
         self._cache: dict[tuple[Any, ...], tuple[Tensor, Tensor]] = {}
         self._cache_weights: Tensor | None = None
+
+    def _build(self, size: int) -> Network:
+        objective = self.recipe.objective
+        network = build(objective.network, size, norm=objective.norm)
+        return network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
 
     def use(self, model: Model, prefix: str) -> None:
         """Load the weights of a model under a prefix into the network."""
@@ -205,6 +225,7 @@ class Trainer:
         epochs: int,
         rate: float,
         rng: np.random.Generator,
+        stored_share: float = 0.0,
     ) -> float:
         """Train from the current weights on, and return the mean loss of all steps.
 
@@ -212,6 +233,8 @@ class Trainer:
         ----------
         labels : Tensor of shape (heads, n)
             Prototype of each image.
+        stored_share : float
+            Fraction of a target that is this label, if targets are soft.
         """
         table = batches(len(images), self.recipe.schedule.batch_size, epochs, rng)
         steps = torch.from_numpy(table).to(self.device)
@@ -219,10 +242,13 @@ class Trainer:
         self._set_centers([p.directions for p in prototypes])
         if len(self._anchor):
             self._anchor.copy_(self.weights.vector[: self.weights.n_parameters])
+        if self.recipe.objective.targets != "stored":
+            self._start_soft_targets(labels, stored_share)
         self.network.train()
         if self.on_gpu and self.recipe.execution.capture and self._graph is None:
             with _CAPTURING:
                 self._capture()
+        self._balance.running.copy_(self._balance.wanted)  # after a capture, which changes it
         self._velocity.zero_()
         self._loss.zero_()
         self._rate.fill_(rate)
@@ -242,6 +268,14 @@ class Trainer:
             self._centers[start : start + len(some)].copy_(some)
             self._bias[start : start + len(some)].zero_()
             start += size
+
+    def _start_soft_targets(self, labels: Tensor, stored_share: float) -> None:
+        """Set what soft targets depend on, for a new round."""
+        self._stored_share.fill_(stored_share)
+        kind = self.recipe.objective.target_balance
+        self._balance.wanted.copy_(wanted_shares(kind, labels, self._bias, self.sizes))
+        if self._teacher_weights is not None:
+            self._teacher_weights.load(self.weights.vector)
 
     def _step(self) -> None:
         """Do one step of SGD on the batch in the buffers."""
@@ -267,15 +301,27 @@ class Trainer:
                 is_first_step=False,
             )
             self._loss.add_(loss.detach())
+            if self._teacher_weights is not None:
+                slow = self._teacher_weights.vector[: weights.n_parameters]
+                slow.lerp_(parameters, 1 - self.recipe.objective.teacher_momentum)
 
     def loss(self) -> Tensor:
         """Compute the loss of the batch in the buffers."""
         return self._batch_loss(
             self.network,
+            self._teacher,
             (self._augment, self._augment_small),
             self.recipe,
             self.sizes,
-            (self._images, self._labels, self._draws, self._centers, self._bias),
+            Buffers(
+                self._images,
+                self._labels,
+                self._draws,
+                self._centers,
+                self._bias,
+                self._stored_share,
+                self._balance,
+            ),
             self.half,
         )
 
