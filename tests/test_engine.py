@@ -132,6 +132,7 @@ class TestFailures:
         assert method.transcript_.bytes_down == 2 * 16  # all were asked
         assert len(method.labels_) == 6
 
+    @pytest.mark.slow
     def test_a_dead_worker_fails_its_client_and_no_other(self):
         method = DiesOnNegative(2)
         people = clients(method, a=BAD, **{f"c{i}": GOOD for i in range(9)})

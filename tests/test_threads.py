@@ -37,6 +37,7 @@ def test_the_limit_holds_in_new_threads_and_after_they_have_ended():
         assert set(limits()) == {1}
 
 
+@pytest.mark.deep
 def test_torch_keeps_to_one_thread_from_its_first_operation_on():
     """In a process and a thread in which torch has never computed before."""
     pytest.importorskip("torch")

@@ -10,6 +10,7 @@ from fedjigsaw.io.rows import read_rows
 ROOT = Path(__file__).parent.parent.parent
 
 
+@pytest.mark.slow
 def test_every_number_and_picture_comes_from_a_row():
     for path, content in pages.build(ROOT).items():
         assert pages.same_content(path.read_bytes(), content), (

@@ -1,5 +1,7 @@
 """Reproducing studies from Python: what is missing, what others computed, what is outdated."""
 
+import pytest
+
 from fedjigsaw.bench.cells import Cell
 from fedjigsaw.bench.reproduction import Reproduction
 from fedjigsaw.bench.study import Plan, Study
@@ -9,6 +11,7 @@ CELL = Cell("gaussian-grid", "feca", 15, seed=0, n_clients=3, params={"n_init": 
 STUDY = Study("toy", "a toy", (Plan("a", CELL),), layout=("line",), runs=2)
 
 
+@pytest.mark.slow
 def test_from_nothing_to_rows(tmp_path):
     work = Reproduction([STUDY], tmp_path)
     assert len(work.missing()) == len(work.tasks) == 2

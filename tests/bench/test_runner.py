@@ -19,6 +19,8 @@ from fedjigsaw.bench.study import Task, tasks_of
 from fedjigsaw.errors import DataError, FedJigsawError
 from fedjigsaw.io.rows import read_rows, write_rows
 
+pytestmark = pytest.mark.slow
+
 CELL = Cell("gaussian-grid", "feca", 15, seed=0, n_clients=3, params={"n_init": 1})
 TASKS = [
     Task("toy", f"a/{m}", replace(CELL, seed=s, n_clients=m), ()) for s in (0, 1) for m in (2, 3)

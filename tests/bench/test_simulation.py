@@ -1,5 +1,7 @@
 """Simulations and the demo from Python."""
 
+import pytest
+
 from fedjigsaw import datasets
 from fedjigsaw.bench.cells import Cell, run_cell
 from fedjigsaw.bench.simulation import deal_dataset, run_demo, simulate, smallest_client
@@ -27,6 +29,7 @@ def test_a_named_set_is_split_among_clients():
     assert set(clients) == set(range(7))
 
 
+@pytest.mark.slow
 def test_the_demo_runs_every_method_on_the_same_clients():
     demo = run_demo()
     assert list(demo.fitted) == list(CLUSTERERS) == [row["method"] for row in demo.rows]

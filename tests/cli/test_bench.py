@@ -12,6 +12,7 @@ from fedjigsaw.methods import CLUSTERERS
 FAST = ["--runs", "2", "-p", "n_init=1", "--clients", "4"]
 
 
+@pytest.mark.slow
 class TestDemo:
     def test_table_and_picture(self, shell, tmp_path):
         done = shell("demo", "--out", tmp_path / "demo.png")
@@ -48,6 +49,7 @@ class TestDemo:
             run("demo", "--out", tmp_path / "x.png", "--rows", tmp_path / "x.png")
 
 
+@pytest.mark.slow
 def test_demo_shows_what_supports_each_cluster(run, tmp_path):
     found = json.loads(run("demo", "--out", tmp_path / "d.png", "--json").stdout)
     assert set(found["support"]) == {"clients", "points", "spread", "margin"}

@@ -11,6 +11,8 @@ from fedjigsaw import cli
 from fedjigsaw.bench import pages
 from fedjigsaw.errors import DataError, ExtraError, FedJigsawError, MessageError, ParameterError
 
+pytestmark = pytest.mark.deep
+
 torch = pytest.importorskip("torch")
 
 TRAIN = [

@@ -38,12 +38,14 @@ def test_exit_codes(shell, words, code):
 @pytest.mark.parametrize(
     "command", [[], ["demo"], ["simulate"], ["methods"], ["data"], ["data", "fetch"]]
 )
+@pytest.mark.slow
 def test_help(shell, command):
     done = shell(*command, "--help")
     assert done.returncode == 0
     assert "Usage: fedjigsaw" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_module_runs_like_the_command():
     words = [sys.executable, "-m", "fedjigsaw", "--version"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)

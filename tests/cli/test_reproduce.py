@@ -7,6 +7,7 @@ import pytest
 from fedjigsaw.errors import FedJigsawError
 
 
+@pytest.mark.slow
 class TestReproduce:
     def test_a_folder_that_cannot_be(self, run, tmp_path):
         (tmp_path / "file").write_text("")

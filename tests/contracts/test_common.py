@@ -50,6 +50,7 @@ class TestEveryMethod:
         again = cls(15, random_state=first.transcript_.seed).fit(data.X, clients=ids)
         assert again.cluster_centers_.tobytes() == first.cluster_centers_.tobytes()
 
+    @pytest.mark.slow
     def test_processes_give_the_same_bits(self, cls, grid):
         data, ids = grid
         method = cls(15, random_state=1)

@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 HEAVY = {
     "torch", "flwr", "matplotlib", "sklearnex", "daal4py", "pandas", "pyarrow", "pooch", "typer", "rich",
 }  # fmt: skip

@@ -41,6 +41,7 @@ def minute(tmp_path_factory):
     return folder, {}
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_first_minute_run(minute, run, monkeypatch):
     folder, printed = minute
     monkeypatch.chdir(folder)

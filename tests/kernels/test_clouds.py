@@ -46,6 +46,7 @@ def test_the_mean_of_all_clouds_is_kept(rng):
     assert mean == pytest.approx(counts @ X[:, 0] / counts.sum())
 
 
+@pytest.mark.slow
 def test_clouds_lower_the_objective_of_the_rows(rng):
     """The final boundaries divide local clusters of uniform data."""
     plain, soft = [], []

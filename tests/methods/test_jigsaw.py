@@ -215,6 +215,7 @@ class TestLaws:
         assert fitted.skew_ == 0
 
 
+@pytest.mark.slow
 class TestHeterogeneity:
     """What the method is for: skewed clients cost next to nothing."""
 
