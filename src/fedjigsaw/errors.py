@@ -6,17 +6,16 @@
     ├── ParameterError       2   a parameter has a value that is not allowed
     ├── DataError            3   data or client ids cannot be used
     │   └── DataTypeError    3   ... because of their type
-    ├── MessageError         4   a summary or a model contradicts itself or the others
+    ├── MessageError         4   a summary or model is invalid or inconsistent with others
     ├── QuorumError          5   too few clients answered
     ├── DatasetError         6   a named data set is missing, or is not what it should be
     ├── ExtraError           7   an optional part of fedjigsaw is not installed
-    ├── FederationError      8   a server or site of a federation is not there, or refuses
+    ├── FederationError      8   a server or site is unreachable or refuses the connection
     └── DivergedError        9   training diverged: the loss or the weights are NaN or infinite
 
 Each class is also the built-in exception that scikit-learn's users expect (``ValueError`` for a bad
-parameter, and so on). A wrong value is told by one template: *what* of *whom* must be *allowed*;
-got *value*. Where a plain sentence says it better (there is no file x), it stands instead. Then
-what to do, where there is something to do.
+parameter, and so on). Values of parameters have one template: *what* of *whom* must be *allowed*;
+got *value*. All other errors are plain sentences: what happened, where, and what to do.
 """
 
 __all__ = [
@@ -64,7 +63,7 @@ class DataTypeError(DataError, TypeError):
 
 
 class MessageError(FedJigsawError, ValueError):
-    """A summary or a model contradicts itself or the others."""
+    """A summary or model is invalid or inconsistent with others."""
 
     exit_code = 4
 
@@ -88,7 +87,7 @@ class ExtraError(FedJigsawError, ImportError):
 
 
 class FederationError(FedJigsawError, RuntimeError):
-    """A server or site of a federation is not there, or refuses."""
+    """A server or site is unreachable or refuses the connection."""
 
     exit_code = 8
 
@@ -104,7 +103,7 @@ class CountsWarning(UserWarning):
 
 
 class FewerClustersWarning(UserWarning):
-    """The summaries held fewer groups than the clusters asked for; none was invented."""
+    """Fewer clusters were found than requested."""
 
 
 class FewerRowsWarning(UserWarning):
@@ -112,7 +111,7 @@ class FewerRowsWarning(UserWarning):
 
 
 class ForeignSummaryWarning(UserWarning):
-    """A summary that should be a site's own does not look like one of these rows."""
+    """The summary given for local labels does not match the site's rows."""
 
 
 def invalid(what: str, whom: str, allowed: str, got: object, advice: str = "") -> str:

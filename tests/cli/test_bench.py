@@ -137,7 +137,7 @@ class TestSimulate:
                 "n_clusters is given twice: it has an argument of its own",
             ),
             (["--method", "feca", "--method", "x", "--runs", "9999"], "name of a method"),
-            (["--rows", "."], "is a folder; name a file"),
+            (["--rows", "."], "is a folder; give a file"),
             (["--rows", "/nowhere/rows.jsonl"], "there is no folder /nowhere"),
             (["-k", "6000"], "n_clusters of FeCA must be at most the number of rows"),
             (["--alpha", "0"], "alpha of dirichlet"),

@@ -56,9 +56,11 @@ class TestCommands:
         run("aggregate a.summary -k 3 -o model")
         (tmp_path / "bad.csv").write_text("x,y\n1,2\n" * 1 + "3,oops\n")
         before = sorted(path.name for path in tmp_path.iterdir())
-        with pytest.raises(DataError, match=r"column 'y' of bad.csv .* 'oops' in row 2"):
+        with pytest.raises(
+            DataError, match=r"bad.csv, row 2, column 'y': 'oops' is not a finite number"
+        ):
             run("assign bad.csv --model model -o labels.parquet")
-        with pytest.raises(DataError, match="ending of labels.txt"):
+        with pytest.raises(DataError, match="Cannot write labels.txt: unsupported file type"):
             run("assign a.parquet --model model -o labels.txt")
         assert sorted(path.name for path in tmp_path.iterdir()) == before
 
@@ -128,11 +130,26 @@ class TestCommands:
     def test_same_site_twice(self, run):
         run("stats a.parquet -o a.stats --client s")
         run("stats b.csv -o b.stats --client s")
-        with pytest.raises(MessageError, match="a.stats and b.stats are both of client 's'"):
+        with pytest.raises(MessageError, match="a.stats and b.stats are both from client 's'"):
             run("scaler a.stats b.stats -o scaler.json")
         run("summarize a.parquet -k 3 -o a.summary")
-        for words in ("aggregate a.summary a.summary -k 3 -o m", "scaler a.stats a.stats -o m"):
+        for words in (
+            "aggregate a.summary a.summary -k 3 -o m",
+            "scaler a.stats a.stats -o m",
+            "score --merge a.score a.score",
+        ):
             with pytest.raises(ParameterError, match=r"a.* is given twice; every site counts once"):
+                run(words)
+
+    def test_an_empty_name_is_refused(self, run):
+        run("summarize a.parquet -k 3 -o a.summary")
+        run("aggregate a.summary -k 3 -o model")
+        for words in (
+            "stats a.parquet -o x --client=",
+            "summarize a.parquet -k 3 -o x --client=",
+            "score a.parquet --model model --client=",
+        ):
+            with pytest.raises(DataError, match="name of a client must be printable"):
                 run(words)
 
     def test_fewer_clusters_is_a_warning(self, run):
@@ -178,7 +195,7 @@ class TestCommands:
             whole = run(f"inspect many {words}").stdout
             assert "--all shows them" not in whole
             assert "  24: " in whole
-        with pytest.raises(MessageError, match="not a file of fedjigsaw"):
+        with pytest.raises(MessageError, match="is not a fedjigsaw file, or it is truncated"):
             run("inspect b.csv")
 
 

@@ -130,19 +130,22 @@ def with_arrays(content, **changes):
 
 SUMMARY = summary_file()
 BROKEN = {
-    "empty": (b"", "not a file of fedjigsaw"),
-    "random": (b"\x07" * 100, "not a file of fedjigsaw"),
+    "empty": (b"", "a.summary is not a fedjigsaw file, or it is truncated"),
+    "random": (b"\x07" * 100, "a.summary is not a fedjigsaw file, or it is truncated"),
     "truncated": (encode(SUMMARY)[:-5], "The arrays of the file do not match its header"),
-    "half a header": (encode(SUMMARY)[:60], "not a file of fedjigsaw"),
+    "half a header": (
+        encode(SUMMARY)[:60],
+        "a.summary is not a fedjigsaw file, or it is truncated",
+    ),
     "declares too much": (
         (2**40).to_bytes(8, "little") + encode(SUMMARY)[8:],
-        "not a file of fedjigsaw",
+        "a.summary is not a fedjigsaw file, or it is truncated",
     ),
     "no metadata": (safetensors.numpy.save({"a": np.zeros(1)}), "of another program"),
     "int8": (with_arrays(SUMMARY, **{"tensor.w": np.zeros(3, np.int8)}), "F32"),
     "float32": (with_arrays(SUMMARY, centers=np.zeros((2, 2), np.float32)), "F64 and I64"),
     "future": (with_header(SUMMARY, format=2), "Install a newer version"),
-    "past": (with_header(SUMMARY, format=0), "The file has format 0; this fedjigsaw reads only 1"),
+    "past": (with_header(SUMMARY, format=0), "a.summary has format 0; this fedjigsaw reads only 1"),
     "true format": (with_header(SUMMARY, format=True), "format"),
     "other kind": (with_header(SUMMARY, kind="poem"), "kind of the file must be one of summary"),
     "no client": (with_header(SUMMARY, client=None), "header field 'client'"),
@@ -162,11 +165,11 @@ BROKEN = {
     ),
     "beyond": (with_header(STATS, n_samples=10**400), "header field 'n_samples'"),
     "seed": (with_header(SUMMARY, seed=-1), "header field 'seed'"),
-    "two of one": (with_header(MODEL, clients=["a", "a"]), "clients of a model"),
+    "two of one": (with_header(MODEL, clients=["a", "a"]), "The model lists a client twice: 'a'"),
     "scaler": (with_header(SUMMARY, scaler="beef"), "scaler of the file"),
     "no centers": (
         with_arrays(SUMMARY, centers=None),
-        "The file has no array 'centers'; it has counts",
+        "a.summary has no array 'centers'; it has counts",
     ),
     "NaN": (with_arrays(SUMMARY, centers=np.full((2, 2), np.nan)), "NaN"),
     "infinity": (with_arrays(SUMMARY, radii=np.array([1.0, np.inf])), "radii"),
@@ -175,7 +178,7 @@ BROKEN = {
     "shapes": (with_arrays(SUMMARY, radii=np.zeros(3)), "radii"),
     "one-dimensional": (with_arrays(SUMMARY, centers=np.zeros(4)), "centers"),
     "bad score": (with_arrays(SCORE, counts=np.array([-3, 0])), "counts"),
-    "empty score": (with_arrays(SCORE, counts=np.array([0, 0])), "of at least one row"),
+    "empty score": (with_arrays(SCORE, counts=np.array([0, 0])), "covers no rows"),
     "no clients": (with_header(MODEL, clients="bern"), "header field 'clients'"),
     "bad stats": (with_arrays(STATS, sum_of_squares=np.array([-1.0, 0.0])), "sum_of_squares"),
 }
@@ -192,7 +195,8 @@ def test_a_file_that_is_not_in_order_is_refused_by_name(content, words, tmp_path
 def test_kinds_are_not_mixed_up(tmp_path):
     save(MODEL, tmp_path / "m")
     with pytest.raises(
-        MessageError, match="m is a file of kind 'model', but kind 'summary' is needed"
+        MessageError,
+        match="m is a model, not a summary. Give the file that `fedjigsaw summarize` wrote",
     ):
         load(tmp_path / "m", SummaryFile)
 
@@ -219,7 +223,9 @@ def test_no_such_file(tmp_path):
 )  # fmt: skip
 def test_broken_scalers(tmp_path, text):
     (tmp_path / "s.json").write_text(text)
-    with pytest.raises(MessageError, match=r"s.json cannot be used"):
+    with pytest.raises(
+        MessageError, match=r"s.json (cannot be used: |is not a scaler|has format 9)"
+    ):
         formats.load_scaler(tmp_path / "s.json")
 
 

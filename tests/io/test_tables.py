@@ -141,18 +141,22 @@ class TestBadInput:
             (
                 "t.csv",
                 "a,b\n1,2\n3,four\n",
-                "column 'b' of .*t.csv must be finite numbers; got 'four' in row 2",
+                "t.csv, row 2, column 'b': 'four' is not a finite number",
             ),
-            ("t.csv", "a\n1\ninf\n", "column 'a' .* got inf in row 2"),
-            ("t.csv", "a\n1\n2\n1_000\n", "column 'a' .* got '1_000' in row 3"),
-            ("t.csv", "a\n1\n1e200\n", "column 'a' .* got 1e.200 in row 2"),
+            ("t.csv", "a\n1\ninf\n", "row 2, column 'a': inf is not"),
+            ("t.csv", "a\n1\n2\n1_000\n", "row 3, column 'a': '1_000' is not"),
+            ("t.csv", "a\n1\n1e200\n", "row 2, column 'a': 1e.200 is not"),
             ("t.csv", "a\n1\n\n3\n", "missing values: 1 in 'a'"),
             ("t.csv", '"a\nb",c\n1,2\n', "printable characters|cannot be read as CSV"),
             ("t.csv", b"a\n\xff\xfe\n", "t.csv"),
             ("t.parquet", b"not parquet at all", "cannot be read as PARQUET"),
             ("t.npy", b"\x93NUMPY junk", "cannot be read as NPY"),
             ("t.npz", b"PK junk", "cannot be read as NPZ"),
-            ("t.txt", "a", "ending of .*t.txt must be one of .csv"),
+            (
+                "t.txt",
+                "a",
+                "Cannot read .*t.txt: unsupported file type '.txt'. Supported: .csv, .parquet",
+            ),
         ],
     )
     def test_files(self, tmp_path, name, content, words):
@@ -164,22 +168,25 @@ class TestBadInput:
     def test_missing_file_and_folder(self, tmp_path):
         with pytest.raises(DataError, match=r"Cannot read .*no.csv: no such file or directory\."):
             open_table(tmp_path / "no.csv")
-        (tmp_path / "d.csv").mkdir()
-        with pytest.raises(DataError, match="is a folder; name a file"):
-            open_table(tmp_path / "d.csv")
+        for name in ("d.csv", "d"):
+            (tmp_path / name).mkdir()
+            with pytest.raises(DataError, match="is a folder; give a file"):
+                open_table(tmp_path / name)
 
     def test_columns(self, files):
-        with pytest.raises(DataError, match="among 'id', 'a', 'b'; got 'c', 'd'"):
+        with pytest.raises(DataError, match="t.csv has no column 'c', 'd'. It has 'id', 'a', 'b'"):
             open_table(files / "t.csv", columns=["a", "c", "d"])
-        with pytest.raises(DataError, match="at least one, each once"):
+        with pytest.raises(DataError, match="Column 'a' is selected twice"):
             open_table(files / "t.csv", columns=["a", "a"])
-        with pytest.raises(DataError, match="column 'id' .* got 'x' in row 1.*--columns"):
+        with pytest.raises(DataError, match="No columns selected"):
+            open_table(files / "t.csv", columns=[])
+        with pytest.raises(DataError, match="row 1, column 'id': 'x' is not.*--columns"):
             read(files / "t.csv")
-        with pytest.raises(DataError, match="among .*; got 'nr'"):
+        with pytest.raises(DataError, match="has no column 'nr'"):
             open_table(files / "t.csv", id_column="nr")
 
     def test_a_text_column_in_parquet(self, files):
-        with pytest.raises(DataError, match="column 'id' .* got 'x' in row 1"):
+        with pytest.raises(DataError, match="row 1, column 'id': 'x' is not"):
             read(files / "t.parquet")
 
     def test_no_pickle(self, tmp_path):

@@ -61,12 +61,15 @@ class TestFitTogether:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"columns": ["y"]}, "columns of B must be the same as in A"),
-            ({"params": {"radius": "theoretical"}}, "parameters of B"),
-            ({"client": "0"}, "A and B are both of client '0'"),
+            ({"columns": ["y"]}, "A has the columns x, y; B has y. Use the same --columns"),
+            (
+                {"params": {"radius": "theoretical"}},
+                "A was made with radius='empirical', B with radius='theoretical'. Use the same",
+            ),
+            ({"client": "0"}, "A and B are both from client '0'. Give one file per client"),
             (
                 {"scaler": scaling.Scaler(("x", "y"), np.zeros(2), np.ones(2))},
-                "scaler of B",
+                r"A is not scaled, but B is scaled \(scaler \w+\). Summarize all",
             ),
         ],
     )
@@ -88,7 +91,7 @@ class TestFitTogether:
     def test_other_methods(self, two):
         other = replace(two[3](), method="jigsaw")
         with pytest.raises(
-            MessageError, match="method of B must be the same as in A, feca; got jigsaw"
+            MessageError, match="A was made with feca, B with jigsaw. Use the same --method"
         ):
             sites.aggregate({"A": two[2], "B": other}, 3)
 
@@ -97,7 +100,7 @@ class TestFitTogether:
         assert sites.aggregate({"A": first, "B": second(params={"n_init": 2})}, 3)
 
     def test_without(self, two):
-        with pytest.raises(ParameterError, match="Cannot leave out 'x': the summaries are of '0'"):
+        with pytest.raises(ParameterError, match="No summary is from 'x'. Sites: '0'"):
             sites.aggregate({"A": two[2]}, 3, without=["x"])
         with pytest.raises(ParameterError, match="Without '0', no summary is left"):
             sites.aggregate({"A": two[2]}, 3, without=["0"])

@@ -44,9 +44,9 @@ class TestLocalLabels:
     @pytest.mark.parametrize(
         ("change", "words"),
         [
-            ({"method": "jigsaw"}, "method of the summary of client '0' must be the same as in the model, feca; got jigsaw"),
-            ({"columns": ("x", "z")}, "columns of the summary"),
-            ({"scaler": scaling.Scaler(("x", "y"), np.zeros(2), np.ones(2))}, "scaler of the summary"),
+            ({"method": "jigsaw"}, "This summary of '0' was made with jigsaw, the model with feca. Use the summary"),
+            ({"columns": ("x", "z")}, "has the columns x, z; the model has x, y"),
+            ({"scaler": scaling.Scaler(("x", "y"), np.zeros(2), np.ones(2))}, r"is scaled \(scaler \w+\), but the model is not scaled"),
         ],
     )  # fmt: skip
     def test_a_summary_of_another_round(self, grid_sites, made, change, words):

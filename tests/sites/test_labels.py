@@ -52,7 +52,12 @@ def test_a_failure_leaves_the_old_file_and_no_litter(tmp_path):
 @pytest.mark.parametrize(
     ("name", "id_column", "error", "words"),
     [
-        ("labels.txt", None, DataError, r"ending of .*labels.txt must be one of .parquet, .csv"),
+        (
+            "labels.txt",
+            None,
+            DataError,
+            r"Cannot write .*labels.txt: unsupported file type '.txt'. Supported: .parquet, .csv\.",
+        ),
         ("labels.csv", "label", ParameterError, "The id column cannot be 'label'"),
         ("no/labels.csv", None, DataError, r"Cannot write .*labels.csv: no such file or directory"),
     ],

@@ -31,5 +31,5 @@ def test_scores_of_other_models():
     a, b = (Score(m + "'s", m, np.array([1]), np.array([0.0])) for m in ("m", "n"))
     with pytest.raises(MessageError, match="model of B must be that of A, m; got n"):
         sites.merge_scores({"A": a, "B": b})
-    with pytest.raises(MessageError, match="A and B are both of client"):
+    with pytest.raises(MessageError, match="A and B are both from client"):
         sites.merge_scores({"A": a, "B": a})

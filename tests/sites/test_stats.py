@@ -26,7 +26,7 @@ def test_a_table_is_measured_as_its_file(grid_sites):
 
 def test_statistics_of_one_site_twice(grid_sites):
     stats = sites.measure(grid_sites[0][0])
-    with pytest.raises(MessageError, match="A and B are both of client '0'"):
+    with pytest.raises(MessageError, match="A and B are both from client '0'"):
         sites.common_scaler({"A": stats, "B": stats})
 
 

@@ -56,7 +56,7 @@ def test_an_open_table_gives_the_same_bytes_as_its_file(grid_sites):
 def test_a_scaler_of_other_columns(grid_sites):
     path = grid_sites[0][0]
     other = Scaler(("x", "z"), np.zeros(2), np.ones(2))
-    with pytest.raises(DataError, match="among 'x', 'y'; got 'z'"):
+    with pytest.raises(DataError, match="has no column 'z'. It has 'x', 'y'"):
         sites.summarize(path, 3, scaler=other)
     with pytest.raises(ParameterError, match="those of the scaler"):
         sites.summarize(path, 3, scaler=other, columns=["x", "y"])

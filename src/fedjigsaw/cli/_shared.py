@@ -158,7 +158,7 @@ def check_outputs(*paths: Path | None, force: bool, inputs: Sequence[Path | None
         if path in sources:
             raise DataError(f"{path} is an input; write the result to another file.")
         if path.is_dir():
-            raise DataError(f"{path} is a folder; name a file.")
+            raise DataError(f"{path} is a folder; give a file.")
         if path.exists() and not force:
             raise DataError(f"{path} already exists. Use --force to overwrite it.")
         if not path.parent.is_dir():

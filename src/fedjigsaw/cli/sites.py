@@ -117,7 +117,7 @@ def scaler(
     loaded = {str(path): formats.load(path, Stats) for path in files}
     merged = sites.common_scaler(loaded)
     formats.save_scaler(merged, output)
-    out.print(f"Scaler {merged.fingerprint} of {len(loaded)} sites -> {escape(str(output))}")
+    out.print(f"Scaler {merged.fingerprint} of {_sites(len(loaded))} -> {escape(str(output))}")
 
 
 @app.command()
@@ -220,7 +220,7 @@ def aggregate(
     without: Annotated[
         list[str] | None,
         typer.Option(
-            help="Forget this site, as if it had never taken part; repeat for several. "
+            help="Leave this site out, as if it had never taken part; repeat for several. "
             "Example: --without oslo"
         ),
     ] = None,
@@ -237,7 +237,7 @@ def aggregate(
     with warnings_shown(CountsWarning, FewerClustersWarning):
         model = sites.aggregate(loaded, k, without=without or (), seed=seed)
     formats.save(model, output)
-    text = f"{len(model.clients)} sites, {model.n_samples:,} rows"
+    text = f"{_sites(len(model.clients))}, {model.n_samples:,} rows"
     out.print(f"{text} -> {len(model.model.centers)} centers -> {escape(str(output))}")
 
 
@@ -332,6 +332,7 @@ def score(
     """
     check_outputs(output, force=force, inputs=[*data, model])
     if merge:
+        sites.check_once(data)
         found = sites.merge_scores({str(path): formats.load(path, Score) for path in data})
     elif model is None or len(data) != 1:
         raise ParameterError("score needs one data file and --model, or --merge and score files.")
@@ -352,3 +353,7 @@ def score(
 
 
 # ----------------------------------------------------------------------------------------- parts
+
+
+def _sites(n: int) -> str:
+    return "1 site" if n == 1 else f"{n} sites"

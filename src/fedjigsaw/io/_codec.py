@@ -1,4 +1,4 @@
-"""Bytes of a file <-> a JSON header and plain arrays; limits and checks for files of others."""
+"""Encode files as a JSON header and plain arrays; decode them with limits and checks."""
 
 import json
 from collections.abc import Mapping
@@ -35,6 +35,14 @@ def read_bounded(path: Path) -> bytes:
     return content
 
 
+def error_in(path: Path, error: Exception) -> MessageError:
+    """Return an error about the content of a file that names the file."""
+    text = str(error)
+    if text.startswith("The file "):
+        return MessageError(f"{path} {text.removeprefix('The file ')}")
+    return MessageError(f"{path} cannot be used: {text}")
+
+
 def pack(header: Header, arrays: Arrays) -> bytes:
     """Make the bytes of a safetensors file; the same content gives the same bytes."""
     # one single key of metadata: safetensors keeps no order among several
@@ -60,7 +68,7 @@ def _header(content: bytes) -> Header:
     """Read our header from a safetensors file, before any array is read."""
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > min(MAX_HEADER, len(content) - 8):
-        raise MessageError("This is not a file of fedjigsaw, or only a part of one.")
+        raise MessageError("The file is not a fedjigsaw file, or it is truncated.")
     try:
         outer = json.loads(content[8 : 8 + length])
         described = {name: entry for name, entry in outer.items() if name != "__metadata__"}
@@ -70,7 +78,7 @@ def _header(content: bytes) -> Header:
             for name, entry in described.items()
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise MessageError("This is a safetensors file of another program.") from error
+        raise MessageError("The file is a safetensors file of another program.") from error
     if not isinstance(header, dict) or not known:
         raise MessageError("The file has arrays of types other than F64 and I64 (tensors: F32).")
     return header
@@ -114,7 +122,7 @@ def take_names(header: Header, name: str) -> tuple[str, ...]:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text can neither write over other lines of a terminal nor fill it."""
+    """Whether a text is short and printable, so that it cannot garble a terminal."""
     return len(text) <= 1000 and text.isprintable()
 
 

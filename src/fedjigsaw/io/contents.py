@@ -60,8 +60,9 @@ class ModelFile:
     partly: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(set(self.clients)) < len(self.clients):
-            raise MessageError(invalid("clients", "a model", "different", list(self.clients)[:9]))
+        for client in self.clients:
+            if self.clients.count(client) > 1:
+                raise MessageError(f"The model lists a client twice: {client!r}.")
         if not set(self.partly) <= set(self.clients):
             allowed = "some of its clients"
             raise MessageError(invalid("partly", "a model", allowed, list(self.partly)[:9]))
@@ -90,7 +91,7 @@ class Score:
         # the checks of a summary are just those that are needed here
         centers = np.zeros((max(1, len(self.counts)), 1))
         checked = Summary(1, centers, None, self.counts, self.sse, {}, self.client)
-        if not self.client or checked.counts is None or not checked.counts.sum():
-            raise MessageError(
-                invalid("counts", f"client {self.client!r}", "of at least one row", 0)
-            )
+        if not self.client:
+            raise MessageError("The score has no client name.")
+        if checked.counts is None or not checked.counts.sum():
+            raise MessageError(f"The score of client {self.client!r} covers no rows.")

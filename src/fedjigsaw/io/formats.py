@@ -15,6 +15,7 @@ from fedjigsaw.errors import FedJigsawError, MessageError, invalid
 from fedjigsaw.io._codec import (
     FORMAT,
     MAX_BYTES,
+    error_in,
     pack,
     read_bounded,
     take,
@@ -47,6 +48,13 @@ __all__ = [
     "take_names",
 ]
 
+# what an error calls each kind of file, and the command that writes it
+DESCRIPTIONS = {
+    "summary": ("a summary", "summarize"),
+    "model": ("a model", "aggregate"),
+    "statistics": ("a file of statistics", "stats"),
+    "score": ("a score", "score"),
+}
 T = TypeVar("T")
 Content = SummaryFile | ModelFile | Stats | Score
 
@@ -60,8 +68,11 @@ def load(path: Path, kind: type[T]) -> T:
     """Read a file that must be of one kind; every error names the file."""
     content = load_any(path)
     if not isinstance(content, kind):
-        wanted, found = kind_of(kind), kind_of(type(content))
-        raise MessageError(f"{path} is a file of kind {found!r}, but kind {wanted!r} is needed.")
+        wanted, command = DESCRIPTIONS[kind_of(kind)]
+        found, _ = DESCRIPTIONS[kind_of(type(content))]
+        raise MessageError(
+            f"{path} is {found}, not {wanted}. Give the file that `fedjigsaw {command}` wrote."
+        )
     return content
 
 
@@ -71,7 +82,7 @@ def load_any(path: Path) -> Content:
     try:
         return decode(content)
     except FedJigsawError as error:
-        raise MessageError(f"{path} cannot be used: {error}") from error
+        raise error_in(path, error) from error
 
 
 def encode(content: Content) -> bytes:

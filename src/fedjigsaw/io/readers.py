@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from fedjigsaw.errors import DataError, invalid, unreadable
+from fedjigsaw.errors import DataError, unreadable
 
 BATCH_ROWS = 65_536
 # what a reader raises if a file is not what the ending of its name says
@@ -29,11 +29,13 @@ class Reader(Protocol):
 
 def open_reader(path: Path) -> Reader:
     """Open a file by the ending of its name."""
-    if path.suffix not in READERS:
-        allowed = "one of " + ", ".join(READERS)
-        raise DataError(invalid("ending", str(path), allowed, repr(path.suffix)))
     if path.is_dir():
-        raise DataError(f"{path} is a folder; name a file.")
+        raise DataError(f"{path} is a folder; give a file.")
+    if path.suffix not in READERS:
+        supported = ", ".join(READERS)
+        raise DataError(
+            f"Cannot read {path}: unsupported file type {path.suffix!r}. Supported: {supported}."
+        )
     try:
         reader: Reader | None = READERS[path.suffix](path) if path.stat().st_size else None
     except (FileNotFoundError, PermissionError) as error:

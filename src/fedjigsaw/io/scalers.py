@@ -7,7 +7,15 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.errors import FedJigsawError, MessageError, invalid
-from fedjigsaw.io._codec import FORMAT, Header, check_format, read_bounded, take, take_names
+from fedjigsaw.io._codec import (
+    FORMAT,
+    Header,
+    check_format,
+    error_in,
+    read_bounded,
+    take,
+    take_names,
+)
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.kernels.scaling import Scaler
 
@@ -31,9 +39,11 @@ def load_scaler(path: Path) -> Scaler:
     try:
         return _decode(json.loads(content))
     except FedJigsawError as error:
-        raise MessageError(f"{path} cannot be used: {error}") from error
+        raise error_in(path, error) from error
     except (ValueError, RecursionError) as error:
-        raise MessageError(f"{path} cannot be used: it is not JSON.") from error
+        raise MessageError(
+            f"{path} is not a scaler (not JSON). Give the file that `fedjigsaw scaler` wrote."
+        ) from error
 
 
 def is_scaler(path: Path) -> bool:
@@ -43,7 +53,7 @@ def is_scaler(path: Path) -> bool:
 
 def _decode(header: object) -> Scaler:
     if not isinstance(header, dict) or header.get("kind") != "scaler":
-        raise MessageError("This is not a scaler.")
+        raise MessageError("The file is not a scaler. Give the file that `fedjigsaw scaler` wrote.")
     check_format(header)
     columns = take_names(header, "columns")
     scaler = Scaler(columns, _numbers(header, "mean"), _numbers(header, "deviation"))

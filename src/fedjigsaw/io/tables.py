@@ -68,17 +68,20 @@ class Table:
             columns = [name for name in self.columns if name != id_column]
         wanted = tuple(columns)
         self._check_columns([*wanted, id_column] if id_column else wanted)
-        if not wanted or len(set(wanted)) < len(wanted):
-            raise DataError(invalid("columns", str(self.path), "at least one, each once", wanted))
+        if not wanted:
+            raise DataError("No columns selected.")
+        for name in wanted:
+            if wanted.count(name) > 1:
+                raise DataError(f"Column {name!r} is selected twice.")
         return replace(self, columns=wanted, id_column=id_column, drop_missing=drop_missing)
 
     def _check_columns(self, columns: Sequence[str]) -> None:
         names = self.reader.names
         unknown = [name for name in columns if name not in names]
         if unknown:
-            allowed = "among " + ", ".join(map(repr, names[:20]))
-            got = ", ".join(map(repr, unknown))
-            raise DataError(invalid("columns", str(self.path), allowed, got))
+            missing, known = (", ".join(map(repr, found)) for found in (unknown, names[:20]))
+            more = ", ..." if len(names) > 20 else "."
+            raise DataError(f"{self.path} has no column {missing}. It has {known}{more}")
 
     def batches(self) -> Iterator[Batch]:
         """Yield all rows in the order of the file; a value that is not a number is an error."""
@@ -141,13 +144,9 @@ class Table:
         return numbers
 
     def _refused(self, name: str, row: int, value: str) -> str:
-        where = f"column {name!r} of {self.path}"
-        return invalid(
-            "values",
-            where,
-            "finite numbers",
-            f"{value} in row {row + 1}",
-            "Correct it, or choose the columns to use with --columns.",
+        return (
+            f"{self.path}, row {row + 1}, column {name!r}: {value} is not a finite number. "
+            "Correct the value, or leave this column out (--columns)."
         )
 
     def _missing(self) -> str:

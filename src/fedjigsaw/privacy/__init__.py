@@ -1,4 +1,4 @@
-"""What may leave a client."""
+"""Guards: rules that a summary passes before it leaves a client."""
 
 from fedjigsaw.privacy.guard import Guard
 

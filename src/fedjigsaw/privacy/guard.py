@@ -85,8 +85,8 @@ def merge_small(summary: Summary, size: int) -> Summary:
         return summary
     if summary.counts is None:
         raise DataError(
-            f"The guard of client {summary.client!r} needs the size of each cluster, which its "
-            "method does not tell. Use a minimum cluster size of 1, or another method."
+            f"The guard of client {summary.client!r} needs cluster sizes, and the method does not "
+            "compute them. Use min_cluster_size=1 or another method."
         )
     parts: dict[str, Any] = {
         name: np.array(getattr(summary, name), dtype=np.float64)
@@ -109,8 +109,10 @@ def merge_small(summary: Summary, size: int) -> Summary:
 
 def _check_size(summary: Summary, n_rows: int, size: int) -> None:
     if n_rows < size:
-        allowed, advice = f"at least min_cluster_size, {size}", "Its guard lets nothing leave."
-        raise DataError(invalid("rows", f"client {summary.client!r}", allowed, n_rows, advice))
+        raise DataError(
+            f"Client {summary.client!r} has {n_rows} rows, fewer than min_cluster_size = {size}, "
+            "so its guard blocks the summary. Lower min_cluster_size, or leave this client out."
+        )
 
 
 def _merge_into(parts: dict[str, Any], i: int, j: int, distance: float) -> None:

@@ -1,1 +1,1 @@
-"""What people look at: inspection of files, pictures, reports."""
+"""Text descriptions of files, and pictures."""

@@ -1,4 +1,4 @@
-"""Describe a file in plain words, for someone who has to decide whether it may leave."""
+"""Describe a file in plain text, so that a site can decide whether to send it."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice

@@ -49,7 +49,7 @@ def _forget(files: Mapping[str, SummaryFile], without: Sequence[str]) -> dict[st
     unknown = sorted(set(without) - clients)
     if unknown:
         names, known = (", ".join(map(repr, found)) for found in (unknown, sorted(clients)))
-        raise ParameterError(f"Cannot leave out {names}: the summaries are of {known}.")
+        raise ParameterError(f"No summary is from {names}. Sites: {known}.")
     kept = {name: file for name, file in files.items() if file.summary.client not in without}
     if not kept:
         raise ParameterError(f"Without {', '.join(map(repr, without))}, no summary is left.")

@@ -82,7 +82,7 @@ def _label(
 
 
 def _check_rows(local: SummaryFile, counts: Ints, path: Path, clients: Sequence[str]) -> None:
-    """Check that these rows, counted by nearest local center, look like those summarized.
+    """Check that the rows match the summary, by their counts per local center.
 
     New rows of the same site are a good reason for another number of them, so this only warns;
     unless the file also has the name of another site.
@@ -101,7 +101,7 @@ def _check_rows(local: SummaryFile, counts: Ints, path: Path, clients: Sequence[
 
 
 def _misfit(local: SummaryFile, counts: Ints) -> str:
-    """Say what contradicts that these counts are of the rows summarized; "" if nothing does."""
+    """Return why the counts do not match the summary, or an empty string."""
     summary, n_rows = local.summary, int(counts.sum())
     if n_rows != summary.n_samples:
         return f"it was made from {summary.n_samples:,} rows, and the file has {n_rows:,}"

@@ -1,11 +1,11 @@
-"""Check that files of several sites belong together, and that none is there twice."""
+"""Check that files of several sites are compatible, and that each site has only one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedjigsaw.errors import MessageError, ParameterError, invalid
+from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.methods import METHODS
 
@@ -15,15 +15,17 @@ def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
     check_different({name: file.summary.client for name, file in files.items()})
     (first_name, first), *others = files.items()
     for name, file in others:
-        for what, theirs, ours in (
-            ("columns", sorted(first.columns), sorted(file.columns)),
-            ("scaler", scaler_name(first), scaler_name(file)),
-            ("method", first.method, file.method),
-            ("parameters", _shared(first), _shared(file)),
-        ):
-            if theirs != ours:
-                allowed = f"the same as in {first_name}, {theirs}"
-                raise MessageError(invalid(what, name, allowed, ours))
+        if sorted(first.columns) != sorted(file.columns):
+            ours, theirs = _listed(first.columns), _listed(file.columns)
+            text = f"{first_name} has the columns {ours}; {name} has {theirs}."
+            raise MessageError(f"{text} Use the same --columns at all sites.")
+        if scaler_name(first) != scaler_name(file):
+            text = f"{first_name} is {_scaling(first)}, but {name} is {_scaling(file)}."
+            raise MessageError(f"{text} Summarize all sites with the same --scaler.")
+        if first.method != file.method:
+            text = f"{first_name} was made with {first.method}, {name} with {file.method}."
+            raise MessageError(f"{text} Use the same --method at all sites.")
+        _check_parameters(first_name, _shared(first), name, _shared(file))
 
 
 def check_different(clients: Mapping[str, str]) -> None:
@@ -37,7 +39,8 @@ def check_different(clients: Mapping[str, str]) -> None:
     for name, client in clients.items():
         if client in seen:
             raise MessageError(
-                f"{seen[client]} and {name} are both of client {client!r}; each counts once."
+                f"{seen[client]} and {name} are both from client {client!r}. "
+                "Give one file per client."
             )
         seen[client] = name
 
@@ -58,14 +61,20 @@ def check_own(local: SummaryFile, file: ModelFile) -> SummaryFile:
         raise MessageError(
             f"The model was not made from a summary of client {client!r}; it has {clients}."
         )
-    for what, theirs, ours in (
-        ("columns", sorted(file.columns), sorted(local.columns)),
-        ("scaler", scaler_name(file), scaler_name(local)),
-        ("method", file.model.method, local.method),
-    ):
-        if ours != theirs:
-            owner = f"the summary of client {client!r}"
-            raise MessageError(invalid(what, owner, f"the same as in the model, {theirs}", ours))
+    difference = ""
+    if sorted(local.columns) != sorted(file.columns):
+        difference = (
+            f"has the columns {_listed(local.columns)}; the model has {_listed(file.columns)}"
+        )
+    elif scaler_name(local) != scaler_name(file):
+        difference = f"is {_scaling(local)}, but the model is {_scaling(file)}"
+    elif local.method != file.model.method:
+        difference = f"was made with {local.method}, the model with {file.model.method}"
+    if difference:
+        raise MessageError(
+            f"This summary of {client!r} {difference}. "
+            "Use the summary that was sent for this model."
+        )
     return reorder(local, file.columns)
 
 
@@ -87,6 +96,29 @@ def _shared(file: SummaryFile) -> dict[str, Any]:
     """Return the parameters that all sites must agree on."""
     own = METHODS[file.method].cls.client_parameters if file.method in METHODS else ()
     return {name: value for name, value in file.params.items() if name not in own}
+
+
+def _check_parameters(
+    first_name: str, first: Mapping[str, Any], name: str, other: Mapping[str, Any]
+) -> None:
+    """Name the parameters that differ, with both values."""
+    differ = sorted(p for p in {*first, *other} if first.get(p) != other.get(p))
+    if differ:
+        ours, theirs = (
+            ", ".join(f"{p}={found.get(p)!r}" for p in differ) for found in (first, other)
+        )
+        raise MessageError(
+            f"{first_name} was made with {ours}, {name} with {theirs}. "
+            "Use the same parameters at all sites."
+        )
+
+
+def _listed(columns: Sequence[str]) -> str:
+    return ", ".join(columns[:20]) + ", ..." * (len(columns) > 20)
+
+
+def _scaling(file: SummaryFile | ModelFile) -> str:
+    return "not scaled" if file.scaler is None else f"scaled (scaler {file.scaler.fingerprint})"
 
 
 def check_has_centers(file: ModelFile) -> None:

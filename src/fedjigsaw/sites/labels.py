@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from fedjigsaw.errors import DataError, ParameterError, invalid
+from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.atomic import open_whole
 from fedjigsaw.sites.assign import Assigned
 
@@ -37,8 +37,10 @@ def write_labels(
     The number of rows written.
     """
     if path.suffix not in WRITERS:
-        allowed = "one of " + ", ".join(WRITERS)
-        raise DataError(invalid("ending", str(path), allowed, repr(path.suffix)))
+        supported = ", ".join(WRITERS)
+        raise DataError(
+            f"Cannot write {path}: unsupported file type {path.suffix!r}. Supported: {supported}."
+        )
     if id_column in COLUMNS:
         raise ParameterError(
             f"The id column cannot be {id_column!r}: the result has a column of that name. "

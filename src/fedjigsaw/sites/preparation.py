@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedjigsaw._typing import Floats
+from fedjigsaw._validation import check_name
 from fedjigsaw.errors import DataError, ParameterError, invalid
 from fedjigsaw.io.tables import Table, open_table
 from fedjigsaw.kernels.scaling import Scaler
@@ -14,6 +15,11 @@ Progress = Callable[[int], object]
 
 def quiet(n_rows: int) -> None:
     """Ignore the progress: the default of every function here."""
+
+
+def site_name(client: str | None, table: Table) -> str:
+    """Return the name of the site: by default that of its file, without the ending."""
+    return check_name(table.path.stem if client is None else client)
 
 
 def open_data(
@@ -72,6 +78,8 @@ def scale(rows: Floats, scaler: Scaler | None) -> Floats:
 def _in_order(table: Table, order: tuple[str, ...], scaler: Scaler | None) -> Table:
     # a scaler has one order of columns, so with a scaler the table cannot be put into another
     if sorted(order) != sorted(table.columns) or (scaler is not None and scaler.columns != order):
-        allowed = f"those that the server wants, {', '.join(order)}"
-        raise DataError(invalid("columns", str(table.path), allowed, ", ".join(table.columns)))
+        ours, theirs = ", ".join(table.columns), ", ".join(order)
+        raise DataError(
+            f"The columns of {table.path} ({ours}) differ from those of the run ({theirs})."
+        )
     return replace(table, columns=order)

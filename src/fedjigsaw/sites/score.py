@@ -12,7 +12,7 @@ from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.sites.compatibility import check_different, check_has_centers
-from fedjigsaw.sites.preparation import Progress, open_data, quiet, scaled_rows
+from fedjigsaw.sites.preparation import Progress, open_data, quiet, scaled_rows, site_name
 
 
 def score(
@@ -26,8 +26,9 @@ def score(
     """Measure size and summed squared distance of every cluster on one site's rows."""
     check_has_centers(file)
     table = open_data(data, file.columns, drop_missing=drop_missing)
+    name = site_name(client, table)
     counts, sse = _per_cluster(table, file.model.centers, file.scaler, progress)
-    return Score(client or table.path.stem, fingerprint(encode(file)), counts, sse)
+    return Score(name, fingerprint(encode(file)), counts, sse)
 
 
 def merge_scores(scores: Mapping[str, Score]) -> Score:
@@ -45,7 +46,8 @@ def merge_scores(scores: Mapping[str, Score]) -> Score:
             raise MessageError(invalid("model", name, allowed, other.model))
     ordered = sorted(scores.values(), key=lambda score: score.client)
     counts, sse = (sum(getattr(s, n) for s in ordered) for n in ("counts", "sse"))
-    return Score(f"{len(ordered)} sites", first.model, np.asarray(counts), np.asarray(sse))
+    name = "1 site" if len(ordered) == 1 else f"{len(ordered)} sites"
+    return Score(name, first.model, np.asarray(counts), np.asarray(sse))
 
 
 def mean_squared_distance(

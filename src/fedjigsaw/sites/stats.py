@@ -8,7 +8,7 @@ from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels import scaling
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.sites.compatibility import check_different
-from fedjigsaw.sites.preparation import Progress, open_data, quiet, scaled_rows
+from fedjigsaw.sites.preparation import Progress, open_data, quiet, scaled_rows, site_name
 
 
 def measure(
@@ -27,7 +27,7 @@ def measure(
     min_rows : fewest rows for which statistics may leave; fewer are a DataError.
     """
     table = open_data(data, columns, drop_missing=drop_missing)
-    name = client or table.path.stem
+    name = site_name(client, table)
     stats = scaling.measure(name, table.columns, scaled_rows(table, None, progress))
     if stats.n_samples < min_rows:  # the mean of one row is that row, of two nearly both
         raise DataError(

@@ -16,7 +16,7 @@ from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import DEFAULT, make
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.sites.preparation import Progress, prepare, quiet, scale
+from fedjigsaw.sites.preparation import Progress, prepare, quiet, scale, site_name
 
 MAX_ROWS = 1_000_000
 
@@ -55,7 +55,7 @@ def summarize(
     estimator = make(method, n_clusters, seed, **(params or {}))
     _check_method(estimator, several_rounds=broadcast is not None)
     table = prepare(data, scaler=scaler, columns=columns, order=order, drop_missing=drop_missing)
-    name = client or table.path.stem
+    name = site_name(client, table)
     sampling = stream(seed, 0, f"sample of {name}")
     rows, n_samples = table.read(max_rows=max_rows, rng=sampling, progress=progress)
     if n_clusters != "auto" and len(rows) < int(n_clusters):
