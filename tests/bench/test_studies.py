@@ -79,7 +79,7 @@ def test_find():
     assert [study.name for study in find(["sigma", "radius", "sigma"])] == ["sigma", "radius"]
     assert find(["all"]) == list(studies().values())
     with pytest.raises(
-        ParameterError, match="table of reproduce must be all or one of table1, .*; got 'table9'"
+        ParameterError, match="Unknown table 'table9'. Choose all or one of table1, "
     ):
         find(["table9"])
 

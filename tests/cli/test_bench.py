@@ -263,7 +263,7 @@ class TestCompare:
         [
             ([], "Give either files, one per site, or --dataset NAME"),
             (["FILE", "--dataset", "s1", "-k", "3"], "Give either files"),
-            (["FILE"], "How many clusters\\? Give -k 4"),
+            (["FILE"], "Missing option -k: the number of clusters, e.g. -k 4"),
             (["FILE", "-k", "3", "--columns", "x,z"], "'z'"),
             (["FILE", "-k", "3", "--label", "nothing"], "nothing"),
             (["FILE", "-k", "3"], "kind"),  # a column of words

@@ -12,6 +12,7 @@ def test_methods(run):
     assert "CentralKMeans" in run("methods").stdout
     listed = json.loads(run("methods", "--json").stdout)
     assert listed["feca"]["parameters"]["refine"] == "True or False"
+    assert listed["deepfeca"]["parameters"] is None  # they are not known without torch
 
 
 def test_data(run, monkeypatch, tmp_path):

@@ -147,12 +147,12 @@ def report(model, capsys, *, n_rounds=1, as_json=False):
 def test_a_report_says_who_is_missing(model, capsys):
     assert json.loads(report(model, capsys, as_json=True).out)["missing"] == ["oslo"]
     shown = report(model, capsys).out
-    assert "Without oslo" in shown
+    assert "Site oslo did not take part." in shown
     assert "it hung" in shown
     assert "2 sites, 5 rows -> 1 centers -> m" in shown
-    assert "not in every round" not in shown
+    assert "missed some rounds" not in shown
     shown = report(replace(model, partly=("lyon",)), capsys).out
-    assert "lyon not in every round" in shown
+    assert "Site lyon missed some rounds. The model lists the sites." in shown
 
 
 def test_a_report_of_many_rounds_has_sums(model, capsys):

@@ -151,7 +151,7 @@ def test_what_a_run_of_it_may_be():
 
 
 def test_a_model_that_is_too_large_is_told_at_the_server(monkeypatch):
-    monkeypatch.setattr(records, "MAX_BYTES", 1000)
+    monkeypatch.setattr(records, "MAX_MESSAGE_BYTES", 1000)
     model = Model(np.zeros((1, 1)), tensors={"weights.a": np.zeros(500, np.float32)})
     with pytest.raises(MessageError, match="at most 1000 bytes"):
         records.pack_question(

@@ -2,6 +2,7 @@
 
 import stat
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_public_key, load_ssh_private_key
@@ -82,15 +83,36 @@ def test_what_exists_is_not_changed(clinic, tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{}", '{"format": 1, "kind": "server"}', '{"format": 2, "kind": "site"}',
+    ["", "[]", "{}", '{"format": 1, "kind": []}', '{"format": 2, "kind": "site"}',
      '{"format": 1, "kind": "site", "name": 3, "host": "h", "port": 1, "app": ""}'],
 )  # fmt: skip
 def test_other_settings_are_refused(clinic, text):
     (clinic / "bern" / "settings.json").write_text(text)
     with pytest.raises(FederationError, match="settings.json"):
         folders.SiteSettings.load(clinic / "bern")
-    with pytest.raises(FederationError, match="federation init"):
-        folders.ServerSettings.load(clinic / "lyon")
+
+
+def test_another_folder_of_the_federation_is_named(clinic, monkeypatch):
+    monkeypatch.chdir(clinic.parent)
+    clinic = Path("clinic")
+    with pytest.raises(FederationError) as error:
+        folders.ServerSettings.load(clinic / "bern")
+    text = "clinic/bern is a site's folder. Give the federation's folder, e.g. clinic."
+    assert str(error.value) == text
+    with pytest.raises(FederationError) as error:
+        folders.SiteSettings.load(clinic / "server")
+    text = "clinic/server is the server's folder. Give a site's folder, e.g. clinic/bern."
+    assert str(error.value) == text
+    with pytest.raises(FederationError) as error:
+        folders.SiteSettings.load(clinic)
+    text = "clinic is not a site's folder. Give one of clinic/bern, clinic/lyon."
+    assert str(error.value) == text
+
+
+def test_a_site_folder_alone_has_no_federation_to_name(clinic, tmp_path):
+    (clinic / "bern").rename(tmp_path / "bern")
+    with pytest.raises(FederationError, match="Give the federation's folder.$"):
+        folders.ServerSettings.load(tmp_path / "bern")
 
 
 def test_a_missing_file_of_settings_is_named(tmp_path):

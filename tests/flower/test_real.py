@@ -325,7 +325,7 @@ def test_what_fails_at_a_site_stays_there(clinic):
     assert code == 0, clinic.story(printed)
     assert "failed: lyon (its part of the work failed" in printed
     assert "failed: oslo (its half of the app failed)" in printed, clinic.story(printed)
-    assert "Without lyon, oslo" in printed
+    assert "Sites lyon, oslo did not take part." in printed
     assert formats.load(clinic.folder / "alone", ModelFile).clients == ("bern",)
     assert not clinic.in_server(SECRET)
     assert SECRET not in printed

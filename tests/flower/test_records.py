@@ -67,10 +67,10 @@ def test_a_failure_leaves_as_one_word(error, word):
 
 
 def test_an_answer_over_the_limit_stays_at_home(file, monkeypatch):
-    monkeypatch.setattr(records, "MAX_BYTES", len(formats.encode(file)))
+    monkeypatch.setattr(records, "MAX_MESSAGE_BYTES", len(formats.encode(file)))
     assert not isinstance(records.unpack_answer(records.pack_answer(file)), str)
     packed = records.pack_answer(file)
-    monkeypatch.setattr(records, "MAX_BYTES", len(formats.encode(file)) - 1)
+    monkeypatch.setattr(records, "MAX_MESSAGE_BYTES", len(formats.encode(file)) - 1)
     assert "size limit" in records.unpack_answer(records.pack_answer(file))
     with pytest.raises(MessageError, match="size of a message"):  # a site that does not care
         records.unpack_answer(packed)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedjigsaw.errors import DataError, FederationError
+from fedjigsaw.errors import DataError, FederationError, ParameterError
 from fedjigsaw.flower import processes, serving
 
 
@@ -81,6 +81,13 @@ def test_a_server_that_ends_is_an_error(clinic, started):
     with pytest.raises(FederationError, match=r"did not start; see .*flower\.log"):
         serving.serve(clinic)
     assert started.started[0][3] == "0.0.0.0"
+
+
+@pytest.mark.parametrize("listen", ["foo", "", "127.0.0.1:9092", "127.0.0"])
+def test_a_bad_address_is_found_before_anything_is_started(clinic, started, listen):
+    with pytest.raises(ParameterError, match=f"IP address of this machine; got '{listen}'"):
+        serving.serve(clinic, listen=listen)
+    assert not started.started
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from fedjigsaw.bench.paper import (
     published_number,
 )
 from fedjigsaw.bench.study import Plan, Study
-from fedjigsaw.errors import ParameterError, invalid
+from fedjigsaw.errors import ParameterError
 
 
 @cache
@@ -34,8 +34,9 @@ def find(names: Sequence[str]) -> list[Study]:
         return list(known.values())
     for name in names:
         if name not in known:
-            allowed = "all or one of " + ", ".join(known)
-            raise ParameterError(invalid("table", "reproduce", allowed, repr(name)))
+            raise ParameterError(
+                f"Unknown table {name!r}. Choose all or one of {', '.join(known)}."
+            )
     return [known[name] for name in dict.fromkeys(names)]
 
 

@@ -261,7 +261,7 @@ def compare_methods(
         raise ParameterError("Give either files, one per site, or --dataset NAME.")
     if files and k is None:
         raise ParameterError(
-            "How many clusters? Give -k 4, or -k auto for methods that find their number."
+            "Missing option -k: the number of clusters, e.g. -k 4, or -k auto (jigsaw)."
         )
     if files:
         data, ids = pool_files(

@@ -28,9 +28,11 @@ def methods(as_json: JsonFlag = False) -> None:
                     "about": entry.about,
                     "source": entry.source,
                     "data": entry.data_kind,
-                    "parameters": {p: rule.allowed for p, rule in entry.cls.rules.items()},
+                    "parameters": {p: rule.allowed for p, rule in entry.cls.rules.items()}
+                    if name in CLUSTERERS
+                    else None,  # the others need optional packages
                 }
-                for name, entry in CLUSTERERS.items()
+                for name, entry in METHODS.items()
             }
         )
         return

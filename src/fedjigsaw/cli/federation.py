@@ -1,6 +1,6 @@
 """The commands of a federation on Flower: federation init, server, site, run, status."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -299,12 +299,18 @@ def report(
     with warnings_shown(FewerClustersWarning):
         warn_of_fewer_clusters(file.model.params.get("n_clusters"), n_centers)
     if missing:
-        out.print(f"[yellow]Without {', '.join(missing)}[/]: the model records who took part.")
+        out.print(f"[yellow]{_sites(missing)} did not take part.[/]")
     if file.partly:
-        out.print(f"[yellow]{', '.join(file.partly)} not in every round[/]: the model records it.")
+        out.print(
+            f"[yellow]{_sites(file.partly)} missed some rounds.[/] The model lists the sites."
+        )
     kind = METHODS[file.model.method].data_kind
     what = f"{len(file.clients)} sites, {file.n_samples:,} {kind}"
     out.print(f"{what} -> {n_centers} centers -> {escape(str(path))}")
+
+
+def _sites(names: Sequence[str]) -> str:
+    return f"{'Site' if len(names) == 1 else 'Sites'} {', '.join(names)}"
 
 
 def rounds_table(clients: Iterable[str], rounds: list[Mapping[str, Any]]) -> Table:

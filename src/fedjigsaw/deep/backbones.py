@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from fedjigsaw.deep import checkpoint
 from fedjigsaw.deep.images import Bytes
 from fedjigsaw.deep.trainer import GPU_FEATURE_BATCH
-from fedjigsaw.errors import ExtraError, MessageError, ParameterError, invalid
+from fedjigsaw.errors import ExtraError, MessageError, ParameterError
 from fedjigsaw.io.atomic import write_whole
 
 LIBRARIES = ("timm", "torchvision")
@@ -81,8 +81,10 @@ def in_parts(
 def check_ending(path: Path) -> None:
     """Raise a ParameterError now if features cannot be saved to a path."""
     if path.suffix not in ENDINGS:
-        allowed = " or ".join(ENDINGS)
-        raise ParameterError(invalid("ending", str(path), allowed, repr(path.suffix)))
+        raise ParameterError(
+            f"Cannot write {path}: unsupported file type {path.suffix!r}. "
+            f"Supported: {', '.join(ENDINGS)}."
+        )
 
 
 def save_features(features: np.ndarray, path: Path) -> None:

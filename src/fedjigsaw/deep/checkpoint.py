@@ -24,7 +24,7 @@ from fedjigsaw.messages import Model
 from fedjigsaw.parameters import integer
 
 FORMAT = 1
-MAX_BYTES = 2**31
+MAX_CHECKPOINT_BYTES = 2**31
 CLASSES = {cls.method: cls for cls in (DeepFeCA, CentralDeepCluster)}
 NOT_COMPARED = tuple(Execution.rules)  # a run may go on with another device
 
@@ -53,10 +53,9 @@ class Checkpoint:
         asked = {"method": method.method, **method.configuration(), **about}
         for name in asked:
             if name not in NOT_COMPARED and mine.get(name) != asked[name]:
-                allowed = f"as in {path}, {mine.get(name)!r}"
-                advice = "Use the same options and data, or another --out."
                 raise ParameterError(
-                    invalid(name, "a resumed run", allowed, repr(asked[name]), advice)
+                    f"Cannot resume {path}: it was trained with {name}={mine.get(name)!r}, not "
+                    f"{asked[name]!r}. Use the same options and data, or another --out."
                 )
 
 
@@ -83,8 +82,10 @@ def load(path: Path) -> Checkpoint:
         size = path.stat().st_size
     except OSError as error:
         raise MessageError(unreadable(path, error)) from error
-    if size > MAX_BYTES:
-        raise MessageError(invalid("size", str(path), f"at most {MAX_BYTES} bytes", size))
+    if size > MAX_CHECKPOINT_BYTES:
+        raise MessageError(
+            invalid("size", str(path), f"at most {MAX_CHECKPOINT_BYTES} bytes", size)
+        )
     try:
         with safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {})["fedjigsaw"])

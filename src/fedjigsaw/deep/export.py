@@ -12,7 +12,7 @@ from fedjigsaw.deep.augment import standardize
 from fedjigsaw.deep.checkpoint import Checkpoint
 from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.network import Network, build
-from fedjigsaw.errors import ExtraError, ParameterError, invalid, requires_extra
+from fedjigsaw.errors import ExtraError, ParameterError, requires_extra
 from fedjigsaw.io.atomic import write_whole
 
 ENDINGS = (".onnx", ".safetensors")
@@ -71,5 +71,7 @@ def export(checkpoint: Checkpoint, path: Path, *, size: int | None = None) -> No
 def check_ending(path: Path) -> None:
     """Raise a ParameterError now if there is no format for a path."""
     if path.suffix not in ENDINGS:
-        allowed = "one of " + ", ".join(ENDINGS)
-        raise ParameterError(invalid("ending", str(path), allowed, repr(path.suffix)))
+        raise ParameterError(
+            f"Cannot write {path}: unsupported file type {path.suffix!r}. "
+            f"Supported: {', '.join(ENDINGS)}."
+        )

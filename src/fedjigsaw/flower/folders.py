@@ -158,10 +158,17 @@ def _load(folder: Path, kind: str, fields: Mapping[str, type]) -> dict[str, Any]
     try:
         content = json.loads(path.read_text())
     except OSError as error:
+        if kind == "site" and (inside := _site_folders(folder)):
+            raise FederationError(
+                f"{folder} is not a site's folder. Give one of {', '.join(inside)}."
+            ) from error
         raise FederationError(f"{unreadable(path, error)} {ADVICE}") from error
     except (ValueError, RecursionError) as error:
         raise FederationError(f"{path} is not JSON. {ADVICE}") from error
-    if not isinstance(content, dict) or content.get("kind") != kind:
+    found = content.get("kind") if isinstance(content, dict) else None
+    if found != kind and found in ("server", "site"):
+        raise FederationError(_other_folder(folder, kind))
+    if found != kind:
         raise FederationError(f"{path} does not contain the settings of a {kind}. {ADVICE}")
     if content.get("format") != FORMAT:
         raise FederationError(
@@ -172,6 +179,22 @@ def _load(folder: Path, kind: str, fields: Mapping[str, type]) -> dict[str, Any]
         if type(content.get(name)) is not of:
             raise FederationError(f"{path} has no valid {name!r}. {ADVICE}")
     return {name: content[name] for name in fields}
+
+
+def _other_folder(folder: Path, kind: str) -> str:
+    """Say which kind of folder this is, and which one to give instead."""
+    around = folder.parent if folder.parent.name else folder.resolve().parent
+    if kind == "server":
+        example = f", e.g. {around}" if (around / "server").is_dir() else ""
+        return f"{folder} is a site's folder. Give the federation's folder{example}."
+    found = _site_folders(around)
+    example = f", e.g. {found[0]}" if found else ""
+    return f"{folder} is the server's folder. Give a site's folder{example}."
+
+
+def _site_folders(folder: Path) -> list[str]:
+    """Return the folders of sites in a federation's folder."""
+    return sorted(str(path.parent) for path in folder.glob(f"*/{SITE_KEY}"))
 
 
 def _write_secret(path: Path, content: bytes) -> None:

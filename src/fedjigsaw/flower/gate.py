@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from fedjigsaw.flower.patches import FLEET_PATH
-from fedjigsaw.io.formats import MAX_BYTES
+from fedjigsaw.flower.records import MAX_MESSAGE_BYTES
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-MAX_REQUEST = MAX_BYTES + 2**20  # a message in its envelope
+MAX_REQUEST = MAX_MESSAGE_BYTES + 2**20  # size limit of an HTTP request: a message and its envelope
 
 
 class Gate:

@@ -1,4 +1,4 @@
-"""Jobs of a server: what a run is to do, what happens during it, and its result.
+"""Jobs: configuration, events and result of a run.
 
 Flower returns nothing to the program that submits a run. So a job is a folder at the server:
 ``job.json`` says what to do; the server's half of the app appends a line to ``events.jsonl`` for
@@ -34,7 +34,7 @@ NAME = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 
 @dataclass(frozen=True)
 class Job:
-    """What a run is to do.
+    """Configuration of a run.
 
     Parameters
     ----------
@@ -60,10 +60,11 @@ class Job:
         real(0).check("wait", "a run", self.wait)
 
     def make_method(self) -> FederatedMethod:
-        """Make the method, after checking that it can run between sites that are apart."""
+        """Make the method; raise a ParameterError if the method cannot run over a network."""
+        for name, flag in (("n_clusters", "-k"), ("random_state", "--seed")):
+            if name in self.params:
+                raise ParameterError(f"Set {name} with {flag}, not with -p.")
         own = {"n_clusters": self.n_clusters, "random_state": self.seed}
-        for name in own.keys() & self.params.keys():
-            raise ParameterError(f"{name} has an option of its own: use -k or --seed, not -p.")
         method = build(self.method, {**self.params, **own})
         method.check_federated()
         return method

@@ -28,6 +28,7 @@ from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.parameters import real
 
 KEY = "fedjigsaw"
+MAX_MESSAGE_BYTES = MAX_BYTES  # size limit of a request or a summary over Flower
 
 # what the server may learn of a failure at a site: the word that travels -> text for people
 REASONS = {
@@ -99,8 +100,8 @@ def pack_question(question: Question) -> RecordDict:
         "columns": question.columns,
     }
     body = None if broadcast.model is None else pack_model(broadcast.model)
-    if body is not None and len(body) > MAX_BYTES:
-        allowed = f"at most {MAX_BYTES} bytes"
+    if body is not None and len(body) > MAX_MESSAGE_BYTES:
+        allowed = f"at most {MAX_MESSAGE_BYTES} bytes"
         raise MessageError(invalid("size", "the model for the sites", allowed, len(body)))
     return _pack(head, body)
 
@@ -147,7 +148,7 @@ def unpack_model(content: bytes) -> Model:
 def pack_answer(file: SummaryFile) -> RecordDict:
     """Pack an answer for the way to the server; one that is too large becomes a failure."""
     content = formats.encode(file)
-    return pack_failure("size") if len(content) > MAX_BYTES else _pack({}, content)
+    return pack_failure("size") if len(content) > MAX_MESSAGE_BYTES else _pack({}, content)
 
 
 def pack_failure(word: str) -> RecordDict:
@@ -207,8 +208,8 @@ def _unpack(content: RecordDict) -> tuple[dict[str, Any], bytes | None]:
     if not isinstance(text, str) or not isinstance(body, bytes | None):
         raise MessageError("The message was not packed by fedjigsaw.")
     size = max(len(text), len(body or b""))
-    if size > MAX_BYTES:
-        raise MessageError(invalid("size", "a message", f"at most {MAX_BYTES} bytes", size))
+    if size > MAX_MESSAGE_BYTES:
+        raise MessageError(invalid("size", "a message", f"at most {MAX_MESSAGE_BYTES} bytes", size))
     try:
         head = json.loads(text)
     except (ValueError, RecursionError) as error:

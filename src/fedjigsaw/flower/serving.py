@@ -1,13 +1,15 @@
 """Run a server or a site of a federation, until it is interrupted."""
 
 import json
+import socket
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from fedjigsaw.errors import FederationError
+from fedjigsaw.errors import FederationError, ParameterError
 from fedjigsaw.flower import processes
+from fedjigsaw.flower.certificates import is_address
 from fedjigsaw.flower.folders import (
     CA,
     FLOWER_LOG,
@@ -34,6 +36,8 @@ def serve(folder: Path, *, listen: str | None = None, show: Show = print) -> Non
     """
     home = server_folder(folder)
     settings = ServerSettings.load(home)
+    if listen is not None and not _is_local_address(listen):
+        raise ParameterError(f"--listen takes an IP address of this machine; got {listen!r}.")
     private = processes.free_port()
     arguments = (str(home), str(private), listen or listen_address(settings.host))
     with processes.alone(home, "The server"):
@@ -54,8 +58,21 @@ def serve(folder: Path, *, listen: str | None = None, show: Show = print) -> Non
             (home / RUNNING).unlink(missing_ok=True)
 
 
+def _is_local_address(host: str) -> bool:
+    """Return whether this machine can listen on an IP address; any port will do for the test."""
+    if not is_address(host):
+        return False
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as listener:
+            listener.bind((host, 0))
+    except OSError:
+        return False
+    return True
+
+
 def listen_address(host: str) -> str:
-    """Return the address on which a server listens that sites reach by `host`.
+    """Return the address to listen on by default, for a server that sites reach at `host`.
 
     Examples
     --------
@@ -74,7 +91,7 @@ def listen_address(host: str) -> str:
 def serve_site(
     folder: Path, options: Mapping[str, Any], *, show: Show = print, log: Show = print
 ) -> None:
-    """Answer the server's questions until Ctrl-C, which raises KeyboardInterrupt.
+    """Serve requests from the server until Ctrl-C, which raises KeyboardInterrupt.
 
     The site waits for its server to start, and connects again when the connection has ended.
 
