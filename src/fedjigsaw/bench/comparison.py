@@ -135,7 +135,7 @@ def without_classes(rows: Iterable[Row]) -> list[Row]:
 
 
 def _short_names(files: Sequence[Path]) -> list[str]:
-    """Name each file, with as many folders before its name as it takes to tell them apart."""
+    """Return the shortest unique path suffix of each file."""
     check_once(files)
     paths = [path.resolve() for path in files]
     n_parts = 1

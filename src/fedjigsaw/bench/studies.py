@@ -60,7 +60,7 @@ def _ssets() -> Study:
 
 
 def _plain_ssets() -> Study:
-    """Two k-means backends differ as two seeds do; this shows by how much."""
+    """Repeat a cell with scikit-learn's k-means, to compare backends."""
     plan = Plan("S1/dirichlet(0.3)", make_cell("s1", "dirichlet(0.3)", "feca", {}, 15))
     about = "S1, Dirichlet(0.3): FeCA with 100 seeds and scikit-learn's k-means (not in the paper)"
     return Study(
@@ -69,7 +69,7 @@ def _plain_ssets() -> Study:
 
 
 def _starts() -> Study:
-    """Explains differences from the paper, which does not say how many starts it used."""
+    """Repeat cells with one k-means start; the paper does not state its number of starts."""
     plans = [
         Plan(
             f"{name}/{split}/{label}",

@@ -70,7 +70,7 @@ class Task:
         return f"{self.study}/{self.name}/{self.cell.seed}"
 
     def made(self, row: Mapping[str, Any]) -> bool:
-        """Tell whether a row with this task's key was computed from this very cell."""
+        """Return whether a row was computed from the cell and with the backend of this task."""
         wanted = json.dumps(self.cell.as_row(), sort_keys=True)
         found = {f.name: row[f.name] for f in fields(Cell) if f.name in row}
         same_backend = self.backend is None or row.get("backend") == self.backend

@@ -1,4 +1,4 @@
-"""The command line: each command parses its options, calls a function, prints the result.
+"""Internal: the command line. Each command parses its options, calls a function, prints.
 
 Results go to standard output, everything else (progress, errors) to standard error, so that
 ``fedjigsaw simulate --json | jq`` works. Exit codes are those of :mod:`fedjigsaw.errors`.

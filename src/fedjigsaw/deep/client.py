@@ -1,4 +1,4 @@
-"""The client's half of DeepFeCA: what a client does in each kind of communication step."""
+"""Client side of DeepFeCA: one function per communication step."""
 
 import math
 from collections.abc import Mapping

@@ -219,10 +219,12 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         server.check_answer(self, summary, broadcast)
 
     def check_federated(self) -> None:
-        """Raise a ParameterError if this cannot run between sites that are apart."""
+        """Raise a ParameterError if the method cannot run over a network."""
         self.check()
         if self.pools_data:
-            raise ParameterError(f"{type(self).__name__} pools all images: it is no federation.")
+            raise ParameterError(
+                f"{type(self).__name__} pools all images: it cannot run over a network."
+            )
         self._check_several_clients()
         if self.model_bytes > MAX_BYTES:
             raise ParameterError(

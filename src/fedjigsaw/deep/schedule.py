@@ -1,4 +1,4 @@
-"""When DeepFeCA does what: rounds, learning rate, momentum, and the plan of communication steps."""
+"""Training schedule of DeepFeCA: rounds, learning rate, momentum and communication steps."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -113,7 +113,7 @@ class Session:
         return self.max_minutes is not None and seconds > 60 * self.max_minutes
 
     def _follow(self) -> dict[str, Any]:
-        """Measure what takes a moment: device, NMI of clusters and classes, memory."""
+        """Return device, NMI and memory, for the row of a round."""
         found: dict[str, Any] = {"device": str(self.method.execution.torch_device)}
         if self.data.train_labels is not None:
             some = np.linspace(0, len(self.data.train) - 1, NMI_IMAGES).astype(int)

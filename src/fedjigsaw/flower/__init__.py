@@ -1,4 +1,4 @@
-"""The same methods between sites that are really apart, over Flower.
+"""Run federated methods over a network with Flower.
 
 Needs ``pip install 'fedjigsaw[flower]'``.
 """

@@ -36,7 +36,7 @@ def ignore(event: str, site: str, detail: str) -> None:
 
 
 class FlowerEngine:
-    """Engine for sites that are really apart. It sends one message per site and round.
+    """Engine for sites on a network. It sends one message per site and round.
 
     Parameters
     ----------
@@ -185,7 +185,10 @@ class FlowerEngine:
         return f"round {number} of 0 to {last}, about {words} left"
 
     def _pull(self, number: str, name: str, broadcast: Broadcast) -> Failure | SummaryFile | None:
-        """Return a site's reply if it has arrived. One site at a time: none can spoil another."""
+        """Return a site's reply, or None if it has not arrived.
+
+        Sites are polled one by one to isolate failures.
+        """
         try:
             found: Iterable[Message] = self.grid.pull_messages([number])
             for message in found:
@@ -220,7 +223,7 @@ class FlowerEngine:
         return Failure(name, reason)
 
     def _agreeing(self, files: Sequence[SummaryFile], failures: list[Failure]) -> list[SummaryFile]:
-        """Return the summaries of the most frequent kind; others cannot be aggregated with them.
+        """Keep the largest group of compatible summaries; report the rest as failures.
 
         The first answers settle columns and scaler for the run. Of two kinds that are equally
         frequent, the one with more fields counts, then the one with the first site by name.
@@ -236,13 +239,13 @@ class FlowerEngine:
 
 
 def _source(file: SummaryFile) -> tuple[Any, ...]:
-    """Return what must be the same in all rounds."""
+    """Return the columns and scaler as a comparison key."""
     scaler = None if file.scaler is None else file.scaler.fingerprint
     return tuple(sorted(file.columns)), scaler
 
 
 def _kind(file: SummaryFile) -> tuple[Any, ...]:
-    """Return what must be the same in all summaries that are aggregated together."""
+    """Return the compatibility key of a summary."""
     summary = file.summary
     sent = [name for name in ("radii", "counts", "sse") if getattr(summary, name) is not None]
     sent += [f"{name} {tensor.ndim}" for name, tensor in sorted(summary.tensors.items())]

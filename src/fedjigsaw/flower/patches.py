@@ -165,7 +165,7 @@ def register_node(state: Any, name: str, public_key: str) -> None:
 
 
 def accept_reconnection(state: Any) -> None:
-    """Let a site in that comes back with its key while it still counts as connected."""
+    """Accept a reconnecting site whose previous connection has not timed out."""
     # Upstream: the same. Flower refuses a killed site until its last heartbeat is a minute old.
 
     def activate(original: Any, node_id: int, heartbeat_interval: float) -> bool:
@@ -176,7 +176,7 @@ def accept_reconnection(state: Any) -> None:
 
 
 def redeliver_unconfirmed(state: Any) -> None:
-    """Give a site its question again if it asks for one without having confirmed the last.
+    """Redeliver a message that the site has not acknowledged.
 
     A site takes one question at a time. If it asks again, the last one was lost on the way, or the
     site was restarted.
@@ -217,7 +217,7 @@ def supernode_command() -> Any:
 
 
 def supernode_loop() -> Any:
-    """Return the module with the main loop of a SuperNode, as the argument of what follows."""
+    """Return Flower's module that contains the SuperNode main loop."""
     return import_module("flwr.supernode.start_client_internal")
 
 
@@ -263,7 +263,7 @@ def send_errors_without_text(loop: Any) -> None:
 
 
 def _without_text(message: Message) -> Message:
-    """Return the same message with its error's code alone, and the message number that follows."""
+    """Return a copy of the message without the error text, with a new message id."""
     from flwr.app.message import make_message
 
     clean = make_message(metadata=copy(message.metadata), error=Error(message.error.code, ""))

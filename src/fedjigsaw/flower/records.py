@@ -89,7 +89,7 @@ def category(error: BaseException) -> str:
 
 
 def pack_question(question: Question) -> RecordDict:
-    """Pack a question for the way to a site. A model in it must have names for its columns."""
+    """Serialize a request. A model in it must have names for its columns."""
     broadcast = question.broadcast
     head = {
         "round": broadcast.round,
@@ -146,7 +146,7 @@ def unpack_model(content: bytes) -> Model:
 
 
 def pack_answer(file: SummaryFile) -> RecordDict:
-    """Pack an answer for the way to the server; one that is too large becomes a failure."""
+    """Serialize a summary; one over the size limit becomes a failure."""
     content = formats.encode(file)
     return pack_failure("size") if len(content) > MAX_MESSAGE_BYTES else _pack({}, content)
 
@@ -171,20 +171,23 @@ def unpack_answer(content: RecordDict) -> SummaryFile | str:
 
 
 def _check_plausible(file: SummaryFile) -> None:
-    """Refuse what no site can compute: more rows in clusters than it has, or NaN in tensors."""
+    """Raise a MessageError for impossible counts or NaN tensors."""
     summary, owner = file.summary, f"client {file.summary.client!r}"
     sizes = file.params.get("n_clusters")
     n_heads = len(sizes) if isinstance(sizes, list) else 1  # each head clusters all rows
     most = n_heads * summary.n_samples
     if len(summary.centers) > most:
-        allowed = f"at most {most}, one per row and head"
-        raise MessageError(invalid("centers", owner, allowed, len(summary.centers)))
+        raise MessageError(
+            f"The {len(summary.centers)} centers of {owner} exceed {most}, one per row and head."
+        )
     if summary.counts is not None:
         # a guard that rounds adds at most its minimum size to each count
         rounding = len(summary.counts) * int(file.guard["min_cluster_size"])
         if summary.counts.sum() > most + rounding:
-            allowed = f"in sum at most {most}, one per row and head"
-            raise MessageError(invalid("counts", owner, allowed, int(summary.counts.sum())))
+            total = int(summary.counts.sum())
+            raise MessageError(
+                f"The counts of {owner} sum to {total}, which exceeds {most}, one per row and head."
+            )
     for name, tensor in summary.tensors.items():
         if not np.isfinite(tensor).all():
             raise MessageError(f"Tensor {name!r} of {owner} contains NaN or infinity.")

@@ -1,4 +1,4 @@
-"""Sites: who holds the data, and what may leave. Knows nothing of Flower.
+"""Sites of a federation: data, guard and answers, independent of Flower.
 
 :class:`Site` holds rows. A site that holds images is :class:`fedjigsaw.deep.site.ImageSite`, which
 is imported only where images are, since it needs torch.
@@ -29,7 +29,7 @@ LAST_RESORT_SECONDS = 30.0
 
 
 class AnySite(Protocol):
-    """What a site does, whatever it holds."""
+    """Protocol of a site, for any kind of data."""
 
     def check(self) -> None:
         """Raise if the data cannot be used, before the first question."""
