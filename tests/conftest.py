@@ -38,6 +38,16 @@ def run():
     return invoke
 
 
+@pytest.fixture
+def clinic(tmp_path):
+    """The folders of a federation of two sites, whose app is a few bytes."""
+    from fedjigsaw.flower import folders
+
+    folder = tmp_path / "clinic"
+    folders.init(folder, ["bern", "lyon"], "127.0.0.1", 9092, b"an app")
+    return folder
+
+
 @pytest.fixture(params=["sklearn", "intelex"])
 def backend(request, monkeypatch):
     """Runs a test once with each k-means backend."""

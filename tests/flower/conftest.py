@@ -7,16 +7,8 @@ import threading
 import numpy as np
 import pytest
 
-from fedjigsaw.flower import engine, folders
+from fedjigsaw.flower import engine
 from flower_doubles import NAMES
-
-
-@pytest.fixture
-def clinic(tmp_path):
-    """The folders of a federation of two sites, whose app is a few bytes."""
-    folder = tmp_path / "clinic"
-    folders.init(folder, ["bern", "lyon"], "127.0.0.1", 9092, b"an app")
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,9 @@ CLUSTERS = typer.Option(
 )
 
 
-def clusters_by_head(words: str, parser: Callable[[str], Any] = cluster_counts) -> Any:
+def clusters_by_head(
+    words: str, parser: Callable[[str], Any] = cluster_counts, panel: str | None = None
+) -> Any:
     """Return the option -k for a network, where each head may have its own number of clusters."""
     return typer.Option(
         "-k",
@@ -61,6 +63,7 @@ def clusters_by_head(words: str, parser: Callable[[str], Any] = cluster_counts) 
         parser=parser,
         metavar="K",
         help=f"{words}; for several heads: 300,300,300.",
+        rich_help_panel=panel,
     )
 
 
@@ -79,15 +82,20 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of a 
 ForceFlag = Annotated[
     bool, typer.Option("--force", help="Overwrite existing files. Default: keep them.")
 ]
-ParamFlag = Annotated[
-    list[str] | None,
-    typer.Option(
+
+
+def parameters(panel: str | None = None) -> Any:
+    """Return the option -p, in a panel of the help."""
+    return typer.Option(
         "-p",
         "--param",
         help="Set a parameter of the method; repeat it for several. `fedjigsaw methods` lists "
         "them. Example: -p n_init=20",
-    ),
-]
+        rich_help_panel=panel,
+    )
+
+
+ParamFlag = Annotated[list[str] | None, parameters()]
 
 
 def parse_params(texts: Sequence[str] | None, flag: str = "--param") -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -12,19 +12,23 @@ from rich.progress import Progress
 from fedjigsaw.cli._shared import (
     ForceFlag,
     JsonFlag,
-    ParamFlag,
     check_outputs,
     choice,
     clusters_by_head,
     count_rows,
     err,
     out,
+    parameters,
     parse_params,
     print_json,
 )
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.parameters import real
 from fedjigsaw.partition import SPLITS
+
+if TYPE_CHECKING:
+    from fedjigsaw.deep.checkpoint import Checkpoint
+    from fedjigsaw.deep.session import Session
 
 
 def head_sizes(text: str) -> int | list[int]:
@@ -41,112 +45,162 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+# panels of the help
+IMAGES, CLIENTS, TRAINING = "Images", "Simulated clients", "Training"
+OUTPUT = "Checkpoint and results"
+
 CheckpointFile = Annotated[Path, typer.Argument(help="Checkpoint written by `deep train`.")]
 Data = Annotated[
     str,
     typer.Option(
         help="Images to read: a folder in the layout of CIFAR-10, CIFAR-100 (binary) or "
-        "Tiny-ImageNet, a folder with one folder per class, an NPZ file, or `digits`."
+        "Tiny-ImageNet, a folder with one folder per class, an NPZ file, or `digits`.",
+        rich_help_panel=IMAGES,
     ),
 ]
 Size = Annotated[
     int | None,
     typer.Option(
-        min=8, help="Scale the images of a folder to this height and width, e.g. --size 32."
+        min=8,
+        help="Scale the images of a folder to this height and width. Example: --size 32",
+        rich_help_panel=IMAGES,
     ),
 ]
 Device = Annotated[
-    str, typer.Option(help="Torch device, e.g. cuda:0. auto is a GPU if there is one.")
+    str, typer.Option(help="Torch device; auto is a GPU if there is one. Example: --device cuda:0")
 ]
 
 
 @app.command()
 def train(
     data: Data,
-    output: Annotated[Path, typer.Option("--out", "-o", help="File for the checkpoint.")],
+    output: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="File for the checkpoint.", rich_help_panel=OUTPUT),
+    ],
     split: Annotated[
         str,
         typer.Option(
             **choice([*SPLITS, "central"]),
-            help="How to deal images out to simulated clients. central keeps all in one place.",
+            help="How to split the images among clients. central keeps all in one place.",
+            rich_help_panel=CLIENTS,
         ),
     ] = "dirichlet",
     alpha: Annotated[
-        float, typer.Option(help="dirichlet: concentration. Smaller values are more skewed.")
+        float,
+        typer.Option(
+            help="dirichlet: concentration. Smaller values are more skewed.",
+            rich_help_panel=CLIENTS,
+        ),
     ] = 0.3,
-    clients: Annotated[int, typer.Option(min=1, help="Number of clients.")] = 10,
+    clients: Annotated[
+        int, typer.Option(min=1, help="Number of clients.", rich_help_panel=CLIENTS)
+    ] = 10,
     min_size: Annotated[
-        int | None, typer.Option(min=1, help="dirichlet: smallest number of images of a client.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="dirichlet: smallest number of images of a client.",
+            rich_help_panel=CLIENTS,
+        ),
     ] = None,
-    shards: Annotated[int, typer.Option(min=1, help="shards: shards of each client.")] = 2,
+    shards: Annotated[
+        int,
+        typer.Option(min=1, help="shards: number of shards per client.", rich_help_panel=CLIENTS),
+    ] = 2,
     method: Annotated[
         str | None,
         typer.Option(
-            help="Method that clusters, e.g. --method jigsaw. See `fedjigsaw methods`.",
+            help="Method that clusters; `fedjigsaw methods` lists them. Example: --method jigsaw",
             show_default="feca",
+            rich_help_panel=TRAINING,
         ),
     ] = None,
-    k: Annotated[Any, clusters_by_head("Number of clusters", head_sizes)] = "10",
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of training.")] = 150,
-    local_epochs: Annotated[int, typer.Option(min=1, help="Epochs of a client per round.")] = 5,
-    batch_size: Annotated[int, typer.Option(min=2, help="Images per batch.")] = 128,
+    k: Annotated[Any, clusters_by_head("Number of clusters", head_sizes, TRAINING)] = "10",
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Rounds of training.", rich_help_panel=TRAINING)
+    ] = 150,
+    local_epochs: Annotated[
+        int, typer.Option(min=1, help="Epochs of a client per round.", rich_help_panel=TRAINING)
+    ] = 5,
+    batch_size: Annotated[
+        int, typer.Option(min=2, help="Images per batch.", rich_help_panel=TRAINING)
+    ] = 128,
     network: Annotated[
-        str, typer.Option(help="Network to train: resnet18, resnet18-half or small.")
+        str,
+        typer.Option(
+            help="Network to train: resnet18, resnet18-half or small.", rich_help_panel=TRAINING
+        ),
     ] = "resnet18",
     setting: Annotated[
         list[str] | None,
         typer.Option(
             "-s",
             "--set",
-            help="Set any other setting of DeepFeCA, e.g. -s server_momentum=0.5. Repeat for more.",
+            help="Set any other setting of DeepFeCA; repeat it for several. "
+            "Example: -s server_momentum=0.5",
+            rich_help_panel=TRAINING,
         ),
     ] = None,
-    param: ParamFlag = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the split and the training.")] = 0,
+    param: Annotated[list[str] | None, parameters(TRAINING)] = None,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, help="Seed of the split and the training.", rich_help_panel=TRAINING),
+    ] = 0,
     size: Size = None,
     subset: Annotated[
-        int | None, typer.Option(min=1, help="Train on this many images, drawn at random.")
+        int | None,
+        typer.Option(
+            min=1, help="Train on this many images, drawn at random.", rich_help_panel=IMAGES
+        ),
     ] = None,
     device: Device = "auto",
     rows_file: Annotated[
-        Path | None, typer.Option("--rows", help="File for one JSON line per round.")
+        Path | None,
+        typer.Option("--rows", help="File for one JSON line per round.", rich_help_panel=OUTPUT),
     ] = None,
     eval_every: Annotated[
-        int, typer.Option(min=0, help="Rounds between evaluations. 0 evaluates at the end only.")
+        int,
+        typer.Option(
+            min=0,
+            help="Rounds between evaluations. 0 evaluates at the end only.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = 10,
-    save_every: Annotated[int, typer.Option(min=1, help="Rounds between checkpoints.")] = 10,
+    save_every: Annotated[
+        int, typer.Option(min=1, help="Rounds between checkpoints.", rich_help_panel=OUTPUT)
+    ] = 10,
     max_minutes: Annotated[
         float | None,
         typer.Option(
             min=0,
             help="Stop before this time is over, with a checkpoint to resume from. "
             "At least one round is trained.",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the checkpoint --out, if it exists.")
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on from the checkpoint --out, if it exists.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Train a network on the unlabeled images of several clients (DeepFeCA).
 
-    Labels are used to deal images out (dirichlet, shards) and to evaluate, never to train.
+    Labels are used to split the images (dirichlet, shards) and to evaluate, never to train.
 
     Example: fedjigsaw deep train --data cifar --split dirichlet --alpha 0.3 -k 10 -o run.st
     """
     from fedjigsaw.deep import CentralDeepCluster, DeepFeCA, images, simulation
     from fedjigsaw.deep import session as sessions
-    from fedjigsaw.deep.execution import check_device
 
     check_outputs(output, rows_file, force=force or resume)
-    check_device(device)
-    if split == "central" and method is not None:
-        raise ParameterError(
-            "--split central clusters with k-means in one place: leave --method out."
-        )
-    if max_minutes is not None:
-        real(0).check("--max-minutes", "deep train", max_minutes)
+    _check_options(device, split, method, max_minutes)
     estimator = (CentralDeepCluster if split == "central" else DeepFeCA).from_settings(
         {
             "n_clusters": k,
@@ -180,21 +234,11 @@ def train(
     )
     start = sessions.resume(session, force=force) if resume else None
     done = 0 if start is None else start.state.round
-    row: dict[str, Any] = {"rounds": 0} if start is None else session.row(start.state)
-    try:
-        with closing(session.run(start)) as run:
-            for row in _show_progress(run, done, rounds):  # noqa: B007 - the last one is printed
-                pass
-    except KeyboardInterrupt:
-        n = row["rounds"]
-        kept = f"round {n} is kept; go on with --resume" if n else "no round was completed"
-        err.print(f"Interrupted: {kept}.")
-        raise
+    row = _run(session, start, done, rounds)
     if as_json:
         print_json(row)
     else:
-        _print_end(row, done, rounds)
-        out.print(f"Checkpoint of round {row['rounds']} -> {escape(str(output))}")
+        _print_end(row, done, rounds, output)
 
 
 @app.command()
@@ -237,8 +281,8 @@ def embed(
     model: Annotated[
         str,
         typer.Option(
-            help="Checkpoint, or timm:NAME or torchvision:NAME with --weights, "
-            "e.g. --model torchvision:resnet50."
+            help="Checkpoint, or timm:NAME or torchvision:NAME with --weights. "
+            "Example: --model torchvision:resnet50"
         ),
     ],
     output: Annotated[
@@ -319,12 +363,40 @@ OPTIONS = {  # settings of DeepFeCA that have an option of their own
 }
 
 
+def _check_options(device: str, split: str, method: str | None, max_minutes: float | None) -> None:
+    """Check options of `deep train` before any image is read."""
+    from fedjigsaw.deep.execution import check_device
+
+    check_device(device)
+    if split == "central" and method is not None:
+        raise ParameterError(
+            "--split central clusters with k-means in one place: leave --method out."
+        )
+    if max_minutes is not None:
+        real(0).check("--max-minutes", "deep train", max_minutes)
+
+
 def _without_options(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings; refuse one that has an option of its own, which could contradict it."""
     for name in settings:
         if name in OPTIONS:
             raise ParameterError(f"Use {OPTIONS[name]} instead of --set {name}.")
     return settings
+
+
+def _run(session: "Session", start: "Checkpoint | None", done: int, rounds: int) -> dict[str, Any]:
+    """Run a session, show its progress, and return its last row."""
+    row: dict[str, Any] = {"rounds": 0} if start is None else session.row(start.state)
+    try:
+        with closing(session.run(start)) as run:
+            for row in _show_progress(run, done, rounds):  # noqa: B007 - the last one is returned
+                pass
+    except KeyboardInterrupt:
+        n = row["rounds"]
+        kept = f"round {n} is kept; go on with --resume" if n else "no round was completed"
+        err.print(f"Interrupted: {kept}.")
+        raise
+    return row
 
 
 def _show_progress(
@@ -345,7 +417,7 @@ def _show_progress(
             yield row
 
 
-def _print_end(row: dict[str, Any], done: int, rounds: int) -> None:
+def _print_end(row: dict[str, Any], done: int, rounds: int, output: Path) -> None:
     from fedjigsaw.deep.progress import accuracies
 
     if done == rounds:
@@ -354,3 +426,4 @@ def _print_end(row: dict[str, Any], done: int, rounds: int) -> None:
         out.print(f"Stopped after round {row['rounds']} of {rounds}; go on with --resume.")
     if "linear_accuracy" in row:
         out.print(accuracies(row))
+    out.print(f"Checkpoint of round {row['rounds']} -> {escape(str(output))}")

@@ -40,12 +40,12 @@ GUARD, ROWS, IMAGES = "Guard: what may leave", "Only with --data", "Only with --
 OF_ROWS = ("columns", "scaler", "counts", "max_rows", "drop_missing")
 OF_IMAGES = ("size", "device")
 
-Folder = Annotated[Path, typer.Argument(help="Folder that `federation init` made, e.g. clinic.")]
+Folder = Annotated[Path, typer.Argument(help="Folder that `federation init` made. Example: clinic")]
 
 
 @app.callback()
 def federation() -> None:
-    """Run a method between sites that are really apart, over Flower, with TLS and a key per site.
+    """Run a method over a network with Flower, with TLS and a key per site.
 
     Order of use: `init` once; `server` at the coordinator; `site` at each site; then `run`.
     """
@@ -53,20 +53,26 @@ def federation() -> None:
 
 @app.command()
 def init(
-    folder: Annotated[Path, typer.Argument(help="Folder to make, e.g. clinic. It must be new.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to make; it must be new. Example: clinic")],
     sites: Annotated[
-        str, typer.Option(help="Names of the sites, separated by commas, e.g. bern,lyon,oslo.")
+        str,
+        typer.Option(
+            help="Names of the sites, separated by commas. Example: --sites bern,lyon,oslo"
+        ),
     ],
     host: Annotated[
         str,
         typer.Option(
-            help="Host name or IP address by which the sites reach the server, "
-            "e.g. fed.example.org."
+            help="Host name or IP address by which the sites reach the server. "
+            "Example: --host fed.example.org"
         ),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="TCP port on which they reach it.")] = PORT,
 ) -> None:
-    """At the coordinator, once: make certificates, keys, and a folder for each site."""
+    """At the coordinator, once: make certificates, keys, and a folder for each site.
+
+    Example: fedjigsaw federation init clinic --sites bern,lyon --host fed.example.org
+    """
     from fedjigsaw.flower import bundle, folders
 
     names = split_names(sites) or []
@@ -74,10 +80,8 @@ def init(
     out.print(f"{escape(str(folder / 'server'))} stays with the server, at {host}:{port}.")
     for name in names:
         out.print(f"{escape(str(folder / name))} goes to {name}.")
-    out.print(
-        "Send each site its folder over a channel you trust, since it contains the site's private "
-        "key: anyone who has it can act as that site."
-    )
+    out.print("Send each site its folder over a channel you trust.")
+    out.print("It contains the site's private key: anyone who has it can act as that site.")
 
 
 @app.command()
@@ -86,12 +90,15 @@ def server(
     listen: Annotated[
         str | None,
         typer.Option(
-            help="IP address to listen on, e.g. 10.0.0.5. Default: all addresses, or the loopback "
-            "alone if the sites reach the server there."
+            help="IP address to listen on. Default: all addresses, or the loopback alone if the "
+            "sites reach the server there. Example: --listen 10.0.0.5"
         ),
     ] = None,
 ) -> None:
-    """At the coordinator: run the server until Ctrl-C. Sites may start before it."""
+    """At the coordinator: run the server until Ctrl-C. Sites may start before it.
+
+    Example: fedjigsaw federation server clinic
+    """
     from fedjigsaw.flower import processes, serving
 
     with processes.stopped_by_signals():
@@ -104,13 +111,14 @@ def server(
 @app.command()
 def site(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="This site's folder, e.g. clinic/bern.")],
+    folder: Annotated[Path, typer.Argument(help="This site's folder. Example: clinic/bern")],
     data: Annotated[
-        Path | None, typer.Option(help="Rows: a CSV, Parquet, NPY or NPZ file, e.g. bern.csv.")
+        Path | None,
+        typer.Option(help="Rows: a CSV, Parquet, NPY or NPZ file. Example: --data bern.csv"),
     ] = None,
     images: Annotated[
         Path | None,
-        typer.Option(help="Images, for `--method deepfeca`: a folder or an NPZ file."),
+        typer.Option(help="Images, for deepfeca: a folder or an NPZ file. Example: --images scans"),
     ] = None,
     min_cluster_size: Annotated[
         int,
@@ -132,7 +140,7 @@ def site(
     columns: Annotated[
         str | None,
         typer.Option(
-            help="Columns to use, separated by commas, e.g. age,dose. Default: all.",
+            help="Columns to use, separated by commas. Default: all. Example: --columns age,dose",
             rich_help_panel=ROWS,
         ),
     ] = None,
@@ -159,20 +167,23 @@ def site(
         int | None,
         typer.Option(
             min=8,
-            help="Height and width to scale the images of a folder to, e.g. 32. "
-            "Default: the size of the first one.",
+            help="Height and width to scale the images of a folder to. "
+            "Default: the size of the first one. Example: --size 32",
             rich_help_panel=IMAGES,
         ),
     ] = None,
     device: Annotated[
         str,
         typer.Option(
-            help="torch device, e.g. cuda:1; auto is a GPU if there is one.",
+            help="Torch device; auto is a GPU if there is one. Example: --device cuda:1",
             rich_help_panel=IMAGES,
         ),
     ] = "auto",
 ) -> None:
-    """At a site: answer the server's questions until Ctrl-C. May start before the server."""
+    """At a site: serve requests from the server until Ctrl-C. May start before the server.
+
+    Example: fedjigsaw federation site clinic/bern --data bern.csv
+    """
     from fedjigsaw.flower import processes, serving
 
     if data is not None and images is not None:
@@ -214,7 +225,7 @@ def _refuse(context: typer.Context, names: Iterable[str], kind: str) -> None:
 def run(
     folder: Folder,
     output: Annotated[
-        Path, typer.Option("--out", "-o", help="File for the model, e.g. clinic.model.")
+        Path, typer.Option("--out", "-o", help="File for the model. Example: -o clinic.model")
     ],
     k: Annotated[
         Any, clusters_by_head("Number of clusters in all data, or `auto` to let jigsaw find it")
@@ -222,7 +233,8 @@ def run(
     method: Annotated[
         str,
         typer.Option(
-            help="Method, e.g. feca; `fedjigsaw methods` lists them. deepfeca learns from images."
+            help="Method; `fedjigsaw methods` lists them. deepfeca learns from images. "
+            "Example: --method feca"
         ),
     ] = DEFAULT,
     param: ParamFlag = None,
@@ -240,7 +252,10 @@ def run(
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """On the server's machine: run a method over all sites and write the model."""
+    """On the server's machine: run a method over all sites and write the model.
+
+    Example: fedjigsaw federation run clinic -k 4 -o clinic.model
+    """
     from fedjigsaw.flower import folders, jobs, processes
 
     check_outputs(output, force=force)
@@ -259,7 +274,10 @@ def run(
 
 @app.command()
 def status(folder: Folder, as_json: JsonFlag = False) -> None:
-    """On the server's machine: show whether the server runs, and which sites are connected."""
+    """On the server's machine: show whether the server runs, and which sites are connected.
+
+    Example: fedjigsaw federation status clinic
+    """
     from fedjigsaw.flower import folders, jobs
 
     home = folders.server_folder(folder)

@@ -36,12 +36,12 @@ def split_images(
     shards: int = 2,
     batch_size: int = 128,
 ) -> tuple[Ints | None, dict[str, Any]]:
-    """Deal the training images out to clients.
+    """Split the training images among clients.
 
     Parameters
     ----------
     split : {"iid", "dirichlet", "shards", "central"}
-        How to deal: see :func:`fedjigsaw.partition.split`; "central" keeps all in one place.
+        How to split: see :func:`fedjigsaw.partition.split`; "central" keeps all in one place.
     min_size : int or None
         Smallest number of images of a client, for "dirichlet". None is a batch, or fewer if that
         would be hard to meet.

@@ -15,9 +15,11 @@ from typer.testing import CliRunner
 from fedjigsaw import cli
 from fedjigsaw.cli import federation
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError
-from fedjigsaw.flower import folders
 from fedjigsaw.io import formats
 from fedjigsaw.messages import Model
+
+pytest.importorskip("flwr")
+pytestmark = pytest.mark.federation
 
 VERBS = ("init", "server", "site", "run", "status")
 
@@ -44,11 +46,16 @@ def without_flower(*commands):
 
 
 def test_init(tmp_path):
+    from fedjigsaw.flower import folders
+
     done = run("init", tmp_path / "new", "--sites", "a,b", "--host", "10.1.2.3")
     assert done.exit_code == 0, done.output
     assert "goes to b" in done.output
     words = " ".join(done.output.split())
-    assert "it contains the site's private key: anyone who has it can act as that site" in words
+    assert (
+        "Send each site its folder over a channel you trust. It contains the site's private"
+        in words
+    )
     settings = folders.ServerSettings.load(tmp_path / "new" / "server")
     assert (settings.host, settings.port) == ("10.1.2.3", 9092)
 
@@ -122,8 +129,9 @@ def test_help_needs_no_flower_but_the_commands_do(clinic):
     assert "fedjigsaw.flower requires flwr: pip install 'fedjigsaw[flower]'" in status[2]
 
 
-def test_every_option_has_a_help_text():
-    for command in get_command(federation.app).commands.values():
+def test_every_command_has_an_example_and_every_option_a_help_text():
+    for verb, command in get_command(federation.app).commands.items():
+        assert f"Example: fedjigsaw federation {verb} clinic" in command.help
         for parameter in command.params:
             assert parameter.help, parameter.name
 
