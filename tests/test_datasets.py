@@ -49,7 +49,7 @@ def test_digits_ship_with_scikit_learn():
 
 
 def test_unknown_name():
-    with pytest.raises(ParameterError, match="name of a data set must be one of .*; got 's5'"):
+    with pytest.raises(ParameterError, match="Unknown data set 's5'. Choose one of "):
         datasets.load("s5")
 
 

@@ -97,7 +97,7 @@ class TestFailures:
     def test_by_default_all_must_answer(self):
         method = FailsOnNegative(2)
         engine = SerialEngine(clients(method, a=GOOD, b=BAD))
-        words = "Only 1 of 2 clients answered, .* 2 must .client 'b' failed: RuntimeError: cannot"
+        words = "Only 1 of 2 clients answered, .* 2 must: client 'b' failed: RuntimeError: cannot"
         with pytest.raises(QuorumError, match=words) as caught:
             run_rounds(method, engine, seed=0)
         assert isinstance(caught.value.__cause__, RuntimeError)
@@ -119,7 +119,10 @@ class TestFailures:
     def test_nobody_answers(self):
         method = FailsOnNegative(2)
         engine = SerialEngine(clients(method, a=BAD, b=BAD))
-        with pytest.raises(QuorumError, match="client 'a' failed.*client 'b' failed"):
+        with pytest.raises(
+            QuorumError,
+            match=r"No client answered \(2 of 2 failed\): client 'a' failed: .* \(also 'b'\)",
+        ):
             run_rounds(method, engine, seed=0, min_clients=1)
 
     def test_through_the_estimator(self):

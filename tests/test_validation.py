@@ -31,7 +31,7 @@ def test_rows_of_a_client_keep_their_order():
         ([0, 1], DataError, r"one id per row, shape \(3,\); got shape \(2,\)"),
         ([1, "1", "a"], DataTypeError, "all integers or all strings; got both kinds"),
         (["a", float("nan"), "b"], DataTypeError, "got nan in row 1"),
-        ([[0], [1, 2], [3]], DataError, "one id per row"),
+        ([[0], [1, 2], [3]], DataError, "Cannot convert the clients of X.fit to an array"),
         ([[0], [1], [2]], DataError, r"got shape \(3, 1\)"),
         ([0.5, 1.0, 2.0], DataTypeError, "integers or strings; got 0.5. Convert"),
         (np.array([0, "a", None], dtype=object), DataTypeError, "got None in row 2"),

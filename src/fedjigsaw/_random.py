@@ -28,7 +28,7 @@ def resolve_seed(random_state: RandomState) -> int:
 
 
 def stream(seed: int, round_number: int, client: str | None = None) -> np.random.Generator:
-    """Return the random stream of one client, or without a name of the server, in one round.
+    """Return the generator of a client in one round; of the server if no name is given.
 
     It depends on the client's *name*, not on its position in a list: which other clients take part,
     and in which order, does not matter.

@@ -31,7 +31,7 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool) -> Floats:
     except (TypeError, ValueError, OverflowError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         kind = DataTypeError if isinstance(error, TypeError) else DataError
-        raise kind(f"Cannot use the data of {owner} as a table of numbers: {reason}.") from error
+        raise kind(_unusable(X, owner, reason)) from error
     size = np.abs(rows)
     if 0 < size.max(initial=0) < 1 / MAX_MAGNITUDE:
         got = f"a largest absolute value of {size.max():g}"
@@ -49,6 +49,20 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool) -> Floats:
         )
         raise DataError(invalid("data", owner, allowed, got, advice))
     return rows
+
+
+def _unusable(X: Any, owner: str, reason: str) -> str:
+    """Say why data cannot be used, without printing them as scikit-learn does."""
+    try:
+        shape = np.shape(X)
+    except ValueError:  # rows of different lengths
+        shape = ()
+    if len(shape) == 1:
+        advice = "Reshape your data: X.reshape(-1, 1) is one column, X.reshape(1, -1) one row."
+        return f"The data of {owner} must be a 2-D array; got shape {shape}. {advice}"
+    if " features, but " in reason or "feature names" in reason:
+        return f"Cannot use the data of {owner}: {reason}."
+    return f"Cannot use the data of {owner} as a table of numbers: {reason}."
 
 
 def check_name(name: str) -> str:
@@ -88,7 +102,9 @@ def rows_by_client(n_rows: int, clients: Any, *, owner: str) -> dict[str, Rows]:
         )
         ids = np.asarray(clients, dtype=object if mixed else None)
     except ValueError as error:
-        raise DataError(invalid("clients", owner, "one id per row", error)) from error
+        raise DataError(
+            f"Cannot convert the clients of {owner} to an array of ids: {error}"
+        ) from error
     if ids.shape != (n_rows,):
         allowed = f"one id per row, shape ({n_rows},)"
         raise DataError(invalid("clients", owner, allowed, f"shape {ids.shape}"))

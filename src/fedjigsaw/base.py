@@ -58,7 +58,8 @@ class FederatedClusterer(
         Cluster of every row, in the order of the rows: that of its nearest center or, with
         ``assign="local"``, that of its client's nearest local center.
     n_clusters_ : int
-        Number of centers found. It is less than asked for if the summaries held no more groups.
+        Number of centers found. It is smaller than `n_clusters` if the summaries have too few
+        distinct centers.
     assign_ : str
         Which of the two rules gave `labels_`, "nearest" or "local".
     inertia_ : float
@@ -125,7 +126,7 @@ class FederatedClusterer(
 
     @abstractmethod
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
-        """Run at a client. Nothing leaves the client but the summary that this returns.
+        """Compute the summary of a client's data; only this summary leaves the client.
 
         Return `counts` (and `sse`) along with the centers, so that a guard can merge small
         clusters. What the server does not need (`sends`) is removed before the summary leaves.
@@ -252,8 +253,10 @@ class FederatedClusterer(
         """Check the parameters for a federation; a method that pools data cannot take part."""
         self.check()
         if self.pools_data:
-            allowed = "one that keeps rows at the clients"
-            raise ParameterError(invalid("method", "a federation", allowed, repr(self.method)))
+            raise ParameterError(
+                f"Method {self.method!r} pools all rows, so it cannot run in a federation. "
+                "Use another method; `fedjigsaw methods` lists them."
+            )
 
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
         """Check a summary from a client that is not trusted: it must have centers."""
@@ -346,7 +349,7 @@ class FederatedClusterer(
             self._relabel(self.labels_, rows, members)
 
     def _relabel(self, labels: Ints, rows: Floats, members: Mapping[str, Rows]) -> None:
-        """Replace the labels of rows whose clients sent centers by those of these centers."""
+        """Relabel rows by the local centers of their client, where it sent any."""
         for summary in self.summaries_:
             if summary.client in members:
                 held = members[summary.client]
@@ -355,7 +358,7 @@ class FederatedClusterer(
     def _warn_of_fewer(self, rows: Floats) -> None:
         if not is_integer(self.n_clusters) or self.n_clusters_ >= int(self.n_clusters):
             return
-        why = "the summaries held no more groups"
+        why = "the summaries have too few distinct centers"
         distinct = count_distinct(rows, at_most=self.n_clusters)
         if distinct < self.n_clusters:
             why = f"the data have only {distinct} distinct row{'s' * (distinct > 1)}"

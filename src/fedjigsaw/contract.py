@@ -64,7 +64,7 @@ class FederatedMethod(Protocol):
         """
 
     def summarize(self, X: Any, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
-        """Run at a client. Nothing leaves the client but the summary that this returns."""
+        """Compute the summary of a client's data; only this summary leaves the client."""
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator

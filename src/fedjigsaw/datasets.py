@@ -76,8 +76,7 @@ def load(name: str) -> Dataset:
     ((1797, 64), 10)
     """
     if name not in SOURCES:
-        allowed = "one of " + ", ".join(SOURCES)
-        raise ParameterError(invalid("name", "a data set", allowed, repr(name)))
+        raise ParameterError(f"Unknown data set {name!r}. Choose one of {', '.join(SOURCES)}.")
     return SOURCES[name].read()
 
 

@@ -152,7 +152,7 @@ class ProcessEngine:
         return replies + [self._ask_alone(client, broadcast) for client in lost]
 
     def _ask_alone(self, client: Client, broadcast: Broadcast) -> Reply:
-        """Ask a client again, alone: a worker that died took the answers of others with it."""
+        """Retry one client in its own worker, after a worker crash lost several answers."""
         try:
             return self._submit([client], broadcast).result()[0]
         except BrokenProcessPool:
@@ -254,14 +254,16 @@ def warn_of_fewer_clusters(
     asked: object,
     found: int,
     *,
-    owner: str = "The server",
-    why: str = "the summaries held no more groups",
+    owner: str | None = None,
+    why: str = "the summaries have too few distinct centers",
     stacklevel: int = 2,
 ) -> None:
     """Warn if a model has fewer clusters than were asked for; "auto" asks for no number."""
     if is_integer(asked) and found < int(asked):  # type: ignore[call-overload]
-        message = f"{owner} found {found} of {asked} clusters: {why}."
-        warnings.warn(message, FewerClustersWarning, stacklevel=stacklevel + 1)
+        message = f"Only {found} of {asked} clusters were found"
+        if owner is not None:
+            message = f"{owner} found {found} of {asked} clusters"
+        warnings.warn(f"{message}: {why}.", FewerClustersWarning, stacklevel=stacklevel + 1)
 
 
 def _quorum(replies: Sequence[Reply], min_clients: int | None) -> list[Summary]:
@@ -280,13 +282,26 @@ def _quorum(replies: Sequence[Reply], min_clients: int | None) -> list[Summary]:
         if isinstance(failure.cause, CONFIGURATION_ERRORS):
             raise failure.cause
     if len(summaries) < needed or not summaries:
-        reasons = "; ".join(f"client {f.client!r} failed: {f.reason}" for f in failures)
-        raise QuorumError(
-            f"Only {len(summaries)} of {len(replies)} clients answered, but at least "
-            f"{max(needed, 1)} must ({reasons})."
-        ) from failures[0].cause
+        text = (
+            f"Only {len(summaries)} of {len(replies)} clients answered, but at least {needed} must"
+            if summaries
+            else f"No client answered ({len(failures)} of {len(replies)} failed)"
+        )
+        raise QuorumError(f"{text}: {_reasons(failures)}.") from failures[0].cause
     check_same_width(summaries)
     return summaries
+
+
+def _reasons(failures: Sequence[Failure]) -> str:
+    """List the distinct reasons, each with up to five of the clients that gave it."""
+    clients: dict[str, list[str]] = {}
+    for failure in failures:
+        clients.setdefault(failure.reason.rstrip("."), []).append(failure.client)
+    parts = []
+    for reason, (first, *others) in clients.items():
+        also = ", ".join(map(repr, others[:4])) + ", ..." * (len(others) > 4)
+        parts.append(f"client {first!r} failed: {reason}" + (f" (also {also})" if others else ""))
+    return "; ".join(parts)
 
 
 def ask(client: Client, broadcast: Broadcast) -> Reply:
@@ -304,7 +319,7 @@ def _replies(clients: Sequence[Client], broadcast: Broadcast) -> list[Reply]:
 
 
 def _without_cause(reply: Reply) -> Reply:
-    """Drop the exception object, which may not survive pickling, unless it is one of ours."""
+    """Drop the exception, which may not survive pickling; keep configuration errors."""
     if isinstance(reply, Failure) and not isinstance(reply.cause, CONFIGURATION_ERRORS):
         return replace(reply, cause=None)
     return reply

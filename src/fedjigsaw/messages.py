@@ -1,4 +1,4 @@
-"""What travels between clients and server, and the record of what did.
+"""Messages between clients and server, and the transcript of a run.
 
 All messages are frozen and check themselves when made: a message that exists is well formed,
 wherever it came from. Arrays inside are private, read-only copies.
@@ -99,7 +99,7 @@ class Summary(_Message):
 
 @dataclass(frozen=True, eq=False)
 class Model(_Message):
-    """What the server makes of the summaries.
+    """Result of aggregation: centers, method and parameters.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def _set(message: object, name: str, value: object) -> None:
 
 
 def _frozen(values: Any, dtype: Any = None) -> np.ndarray:
-    """Return a private, read-only copy. Share an array that is one already: weights are large."""
+    """Return a read-only array; copy unless the input is already read-only."""
     if _is_frozen(values) and dtype in (None, values.dtype):
         return values  # type: ignore[no-any-return]
     array = np.array(values, dtype=dtype, order="C")
@@ -285,7 +285,7 @@ def _centers(values: Any, owner: str) -> Floats:
     try:
         array: Floats = _frozen(values, np.float64)
     except (TypeError, ValueError) as error:
-        raise MessageError(invalid("centers", owner, allowed, error)) from error
+        raise MessageError(_not_numbers("centers", owner, error)) from error
     if array.ndim != 2 or array.shape[1] == 0:
         raise MessageError(invalid("centers", owner, allowed, f"shape {array.shape}"))
     if not (np.abs(array) <= MAX_MAGNITUDE).all():
@@ -302,7 +302,7 @@ def _check_not_empty(message: "Summary | Model", owner: str) -> None:
 def _per_center(name: str, values: Any, n_centers: int, owner: str, dtype: type[Any]) -> np.ndarray:
     kind = "whole numbers" if dtype is np.int64 else "finite numbers"
     allowed = f"{kind} >= 0, one per center, shape ({n_centers},)"
-    array = _array(name, values, owner, allowed)
+    array = _array(name, values, owner)
     if array.shape != (n_centers,):
         raise MessageError(invalid(name, owner, allowed, f"shape {array.shape}"))
     if array.dtype.kind not in "iuf" or not np.isfinite(array).all() or (array < 0).any():
@@ -316,18 +316,22 @@ def _tensors(values: Tensors, owner: str) -> Tensors:
     tensors = {}
     for name, value in values.items():
         allowed = "an array of numbers"
-        array = _array(f"tensor {name!r}", value, owner, allowed)
+        array = _array(f"tensor {name!r}", value, owner)
         if array.dtype.kind not in "biuf":
             raise MessageError(invalid(f"tensor {name!r}", owner, allowed, array.dtype))
         tensors[str(name)] = _frozen(array)
     return MappingProxyType(tensors)
 
 
-def _array(name: str, values: Any, owner: str, allowed: str) -> np.ndarray:
+def _array(name: str, values: Any, owner: str) -> np.ndarray:
     try:
         return np.asarray(values)
     except ValueError as error:
-        raise MessageError(invalid(name, owner, allowed, error)) from error
+        raise MessageError(_not_numbers(name, owner, error)) from error
+
+
+def _not_numbers(name: str, owner: str, error: Exception) -> str:
+    return f"Cannot convert the {name} of {owner} to an array of numbers: {error}"
 
 
 def _same(a: object, b: object) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.errors import DataError, invalid
+from fedjigsaw.errors import DataError
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.matching import match
 
@@ -107,7 +107,7 @@ def inertia_ratio(X: Any, centers: Any, reference: Any) -> float:
     """
     best = inertia(X, reference)
     if best == 0:
-        raise DataError(invalid("inertia", "the reference centers", "> 0", 0))
+        raise DataError("The reference centers have inertia 0, so the ratio is undefined.")
     return inertia(X, centers) / best
 
 
@@ -117,5 +117,4 @@ def _rows(values: Any) -> Floats:
 
 def _check_same_length(labels: Any, classes: Any) -> None:
     if len(labels) != len(classes):
-        allowed = f"one per true class, {len(classes)}"
-        raise DataError(invalid("labels", "a metric", allowed, len(labels)))
+        raise DataError(f"labels and classes differ in length: {len(labels)} and {len(classes)}.")

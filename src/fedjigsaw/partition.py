@@ -101,13 +101,9 @@ def dirichlet(
         if counts.sum(axis=0).min() >= min_size:
             return _assign(classes, counts, rng)
     raise ParameterError(
-        invalid(
-            "min_size",
-            "dirichlet",
-            f"small enough for {n_clients} clients and alpha = {alpha:g}",
-            f"{min_size}, not reached in {MAX_REDRAWS} draws",
-            "Use fewer clients, a larger alpha or a smaller min_size.",
-        )
+        f"No Dirichlet split with at least {min_size} rows per client was found in "
+        f"{MAX_REDRAWS} draws ({n_clients} clients, alpha = {alpha:g}). "
+        "Use fewer clients, a larger alpha or a smaller min_size."
     )
 
 
@@ -157,7 +153,9 @@ def _check_labels(owner: str, labels: Any) -> tuple[Ints, Ints]:
     try:
         _, classes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     except TypeError as error:
-        raise DataError(invalid("labels", owner, "all numbers or all strings", error)) from error
+        raise DataError(
+            f"Cannot sort the labels for {owner}: {error}. Use only numbers or only strings."
+        ) from error
     return classes, sizes
 
 
@@ -165,5 +163,4 @@ def _check_clients(owner: str, n_samples: int, n_clients: int) -> None:
     integer(1).check("n_samples", owner, n_samples)
     integer(1).check("n_clients", owner, n_clients)
     if n_clients > n_samples:
-        allowed = f"at most the number of rows, {n_samples}"
-        raise ParameterError(invalid("n_clients", owner, allowed, n_clients))
+        raise ParameterError(f"Cannot split {n_samples} samples among {n_clients} clients.")

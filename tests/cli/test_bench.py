@@ -120,8 +120,8 @@ class TestSimulate:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            (["--dataset", "s9"], "name of a data set must be one of"),
-            (["--method", "kmeens"], "name of a method must be one of feca"),
+            (["--dataset", "s9"], "Unknown data set 's9'. Choose one of"),
+            (["--method", "kmeens"], "Unknown method 'kmeens'. Choose one of feca"),
             (["-p", "refine"], "--param takes name=value, such as n_init=20; got 'refine'"),
             (["-p", "refine=perhaps", "--method", "feca"], "refine of FeCA must be True or False"),
             (
@@ -134,14 +134,14 @@ class TestSimulate:
             ),
             (
                 ["-p", "n_clusters=3", "--method", "feca"],
-                "n_clusters is given twice: it has an argument of its own",
+                "n_clusters was given twice. On the command line, set it with -k",
             ),
-            (["--method", "feca", "--method", "x", "--runs", "9999"], "name of a method"),
+            (["--method", "feca", "--method", "x", "--runs", "9999"], "Unknown method 'x'"),
             (["--rows", "."], "is a folder; give a file"),
             (["--rows", "/nowhere/rows.jsonl"], "there is no folder /nowhere"),
             (["-k", "6000"], "n_clusters of FeCA must be at most the number of rows"),
             (["--alpha", "0"], "alpha of dirichlet"),
-            (["--clients", "6000", "--split", "iid"], "n_clients of iid must be at most"),
+            (["--clients", "6000", "--split", "iid"], "samples among 6000 clients"),
         ],
     )
     def test_bad_input(self, run, words, message):

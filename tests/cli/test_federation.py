@@ -172,4 +172,4 @@ def test_a_report_of_many_rounds_has_sums(model, capsys):
 
 def test_a_report_says_that_there_are_fewer_clusters(model, capsys):
     fewer = replace(model, model=replace(model.model, params={"n_clusters": 3}))
-    assert "found 1 of 3 clusters" in report(fewer, capsys).err
+    assert "Only 1 of 3 clusters were found" in report(fewer, capsys).err

@@ -65,5 +65,5 @@ def test_sends_is_nothing_unless_a_method_says_so():
 def test_only_benchmarks_pool_data_and_no_federation_takes_them():
     pooling = [name for name, entry in CLUSTERERS.items() if entry.cls.pools_data]
     assert pooling == ["central"]
-    with pytest.raises(ValueError, match="one that keeps rows at the clients; got 'central'"):
+    with pytest.raises(ValueError, match="Method 'central' pools all rows, so it cannot run"):
         CLUSTERERS["central"].cls(3).check_federated()

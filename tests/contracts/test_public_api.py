@@ -35,7 +35,7 @@ def test_signature_of_feca():
 
 def test_make():
     assert make("feca", 3, refine=False).refine is False
-    with pytest.raises(ParameterError, match="name of a method must be one of feca, .*; got 'x'"):
+    with pytest.raises(ParameterError, match="Unknown method 'x'. Choose one of feca, "):
         make("x", 3)
     with pytest.raises(ParameterError, match="FeCA has no parameter 'color'; it has n_local_clust"):
         make("feca", 3, color="red")

@@ -299,7 +299,7 @@ def test_a_seed_is_drawn_if_none_is_given(shards):
         (lambda grid: engine_of(grid, FeCA(3), timeout=0), "timeout of FlowerEngine"),
         (lambda grid: engine_of(grid, FeCA(3), wait=-1), "wait of FlowerEngine"),
         (lambda grid: federate(engine_of(grid, FeCA(0))), "n_clusters of FeCA"),
-        (lambda grid: federate(engine_of(grid, CentralKMeans(3))), "keeps rows at the clients"),
+        (lambda grid: federate(engine_of(grid, CentralKMeans(3))), "cannot run in a federation"),
         (
             lambda grid: federate(engine_of(grid, FeCA(3)), min_sites=4),
             "at most the number of clients",

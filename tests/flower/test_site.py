@@ -47,7 +47,7 @@ def test_a_site_of_rows_runs_methods_for_rows(method):
 
 
 def test_a_method_that_pools_rows_is_refused_at_the_site_too():
-    with pytest.raises(ParameterError, match="keeps rows at the clients"):
+    with pytest.raises(ParameterError, match="cannot run in a federation"):
         Site("bern", from_array([[1.0]])).answer(question("central"))
 
 

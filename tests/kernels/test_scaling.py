@@ -72,12 +72,14 @@ def test_fingerprint_changes_with_every_part():
 
 def test_bad_statistics():
     one = np.ones(2)
-    with pytest.raises(MessageError, match="columns of client 'b' must be those of client 'a'"):
+    with pytest.raises(
+        MessageError, match="Client 'a' has the columns .*; client 'b' has b, c. Use"
+    ):
         merge([Stats("a", COLUMNS, 1, one, one), Stats("b", ("b", "c"), 1, one, one)])
     for bad, words in (
         (("a", COLUMNS, 0, one, one), "n_samples of client 'a' must be an integer >= 1; got 0"),
-        (("a", (), 1, one[:0], one[:0]), "columns of client 'a' must be at least one"),
-        (("a", ("x", "x"), 1, one, one), "columns of client 'a' must be at least one, each once"),
+        (("a", (), 1, one[:0], one[:0]), "No columns selected"),
+        (("a", ("x", "x"), 1, one, one), "Column 'x' is selected twice"),
         (("a", COLUMNS, 1, one[:1], one), r"mean of client 'a' must be .*; got shape \(1,\)"),
         (("a", COLUMNS, 1, one * np.nan, one), "mean of client 'a' must be finite; got nan"),
         (("a", COLUMNS, 1, one, -one), "sum_of_squares of client 'a' must be >= 0; got -1"),

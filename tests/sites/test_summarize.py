@@ -64,7 +64,9 @@ def test_a_scaler_of_other_columns(grid_sites):
 
 def test_methods_that_cannot_run_by_file(grid_sites):
     path = grid_sites[0][0]
-    with pytest.raises(ParameterError, match="one that keeps rows at the clients; got 'central'"):
+    with pytest.raises(
+        ParameterError, match="Method 'central' pools all rows, so it cannot run in a fed"
+    ):
         sites.summarize(path, 3, method="central")
     with pytest.raises(ParameterError, match="'jigsaw' needs 2 rounds, and files allow one"):
         sites.summarize(path, 15, method="jigsaw", params={"n_rounds": 2})

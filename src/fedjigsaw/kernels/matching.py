@@ -5,7 +5,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.errors import DataError, invalid
+from fedjigsaw.errors import DataError
 
 
 def pairwise_distances(a: Floats, b: Floats) -> Floats:
@@ -19,10 +19,11 @@ def pairwise_distances(a: Floats, b: Floats) -> Floats:
     array([[5., 1.]])
     """
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
-        allowed = "2-D with the same number of columns"
+    if a.ndim != 2 or b.ndim != 2:
+        raise DataError(f"The centers must be 2-D arrays; got shapes {a.shape} and {b.shape}.")
+    if a.shape[1] != b.shape[1]:
         raise DataError(
-            invalid("shapes", "two sets of centers", allowed, f"{a.shape} and {b.shape}")
+            f"The centers have different numbers of columns: {a.shape[1]} and {b.shape[1]}."
         )
     distances: Floats = cdist(a, b)
     return distances

@@ -98,13 +98,14 @@ def merge(stats: Sequence[Stats]) -> Scaler:
     n, mean, squares = first.n_samples, first.mean, first.sum_of_squares
     for other in others:
         if sorted(other.columns) != sorted(first.columns):
-            allowed = f"those of client {first.client!r}, {first.columns}"
+            ours, theirs = (", ".join(found.columns[:20]) for found in (first, other))
             raise MessageError(
-                invalid("columns", f"client {other.client!r}", allowed, other.columns)
+                f"Client {first.client!r} has the columns {ours}; client {other.client!r} has "
+                f"{theirs}. Use the same --columns at all sites."
             )
         where = [other.columns.index(name) for name in first.columns]
-        theirs = other.mean[where], other.sum_of_squares[where]
-        n, mean, squares = _merge(n, mean, squares, other.n_samples, *theirs)
+        means, sums = other.mean[where], other.sum_of_squares[where]
+        n, mean, squares = _merge(n, mean, squares, other.n_samples, means, sums)
     deviation = np.sqrt(squares / n)
     # a deviation this small is due to rounding: the rule of scikit-learn's StandardScaler
     constant = (
@@ -128,8 +129,11 @@ def _merge(
 
 def check_columns(columns: Sequence[str], owner: str) -> None:
     """Raise a MessageError if there are no columns, or a name is repeated."""
-    if not columns or len(set(columns)) < len(columns):
-        raise MessageError(invalid("columns", owner, "at least one, each once", list(columns)))
+    if not columns:
+        raise MessageError(f"No columns selected ({owner}).")
+    for name in columns:
+        if columns.count(name) > 1:
+            raise MessageError(f"Column {name!r} is selected twice ({owner}).")
 
 
 def check_vector(name: str, values: Floats, length: int, owner: str) -> None:

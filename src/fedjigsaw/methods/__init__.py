@@ -12,7 +12,7 @@ from typing import Any
 
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.contract import FederatedMethod
-from fedjigsaw.errors import ParameterError, invalid
+from fedjigsaw.errors import ParameterError
 
 
 @dataclass(frozen=True)
@@ -136,9 +136,9 @@ def make(
         )
     settings = {"n_clusters": n_clusters, "random_state": random_state}
     for given in settings.keys() & params.keys():
+        flag = "-k" if given == "n_clusters" else "--seed"
         raise ParameterError(
-            f"{given} is given twice: it has an argument of its own, on the command line "
-            "-k for n_clusters and --seed for random_state."
+            f"{given} was given twice. On the command line, set it with {flag}, not with -p."
         )
     settings |= params
     made: FederatedClusterer = _find(name, CLUSTERERS).cls.from_settings(settings)
@@ -166,5 +166,5 @@ def build(name: str, settings: Mapping[str, Any]) -> FederatedMethod:
 
 def _find(name: str, table: Mapping[str, Entry]) -> Entry:
     if name not in table:
-        raise ParameterError(invalid("name", "a method", "one of " + ", ".join(table), repr(name)))
+        raise ParameterError(f"Unknown method {name!r}. Choose one of {', '.join(table)}.")
     return table[name]

@@ -80,8 +80,10 @@ def _counts(summary: Summary) -> Floats:
         raise MessageError(invalid("counts", owner, "at least 1", int(summary.counts.min())))
     total = float(summary.counts.sum(dtype=np.float64))  # whole numbers could overflow
     if total > 2 * summary.n_samples:  # a guard's rounding adds at most a third
-        allowed = f"those of its {summary.n_samples} rows"
-        raise MessageError(invalid("counts", owner, allowed, f"{total:.0f} in all"))
+        raise MessageError(
+            f"Client {summary.client!r} has {summary.n_samples} rows, but its counts sum to "
+            f"{total:.0f}."
+        )
     return summary.counts.astype(np.float64) * (summary.n_samples / total)
 
 
@@ -90,8 +92,10 @@ def _sse(summary: Summary, counts: Floats) -> Floats:
         return np.zeros(len(summary.centers))
     most = summary.centers.shape[1] * (2 * MAX_MAGNITUDE) ** 2  # of one row
     if (summary.sse > most * counts.max()).any():
-        allowed = "what rows of finite size can have"
-        raise MessageError(invalid("sse", f"client {summary.client!r}", allowed, summary.sse.max()))
+        raise MessageError(
+            f"Client {summary.client!r} sent a summed squared distance that is too large for its "
+            "rows."
+        )
     if summary.counts is None:
         return summary.sse
     return summary.sse * (counts / summary.counts)
@@ -103,6 +107,8 @@ def _warn_of_missing(without: Sequence[str], n_clients: int, by_radius: bool) ->
     what = (
         "centers are grouped by their radii, as FeCA does"
         if by_radius
-        else "the rows of each are spread evenly over its centers"
+        else "each of its centers gets an equal share of its rows"
+        if len(without) == 1
+        else "each of their centers gets an equal share of the client's rows"
     )
-    warnings.warn(f"{who}: {what}.", CountsWarning, stacklevel=4)
+    warnings.warn(f"{who}; {what}.", CountsWarning, stacklevel=4)

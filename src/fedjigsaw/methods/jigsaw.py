@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.base import FederatedClusterer
-from fedjigsaw.errors import MessageError, ParameterError, invalid
+from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.kernels.clouds import settle_clouds
 from fedjigsaw.kernels.grouping import means_of_groups
 from fedjigsaw.kernels.indices import calinski_harabasz, margins, mutual_information
@@ -160,8 +160,10 @@ class Jigsaw(FederatedClusterer):
         """Check the parameters against `rules` and against each other."""
         super().check()
         if self.assign == "local" and self.n_rounds > 1:
-            allowed = "'nearest' or 'auto' with several rounds, whose last sends no local clusters"
-            raise ParameterError(invalid("assign", "Jigsaw", allowed, "'local'"))
+            raise ParameterError(
+                "assign='local' requires n_rounds=1: with several rounds, clients send no local "
+                "clusters in the last one."
+            )
 
     # ------------------------------------------------------------------------------ at a client
 
@@ -239,8 +241,8 @@ class Jigsaw(FederatedClusterer):
         """Return k, objective and index of every candidate, and the centers of the best one."""
         if not received.has_sse:
             raise MessageError(
-                'Some clients sent no summed squared distances, which n_clusters="auto" needs. '
-                "Give the number of clusters."
+                "n_clusters='auto' needs the summed squared distances of every client, and some "
+                "sent none. Give the number of clusters."
             )
         tried = list(
             solve_each(
@@ -266,7 +268,8 @@ class Jigsaw(FederatedClusterer):
         """
         if not received.has_counts:
             raise MessageError(
-                "Some clients sent no counts, which every round of Jigsaw after the first needs."
+                "Jigsaw with n_rounds > 1 needs counts from every client. Use a guard with "
+                "counts='exact' or 'rounded', or n_rounds=1."
             )
         labels, k = nearest_centers(received.centers, model.centers)[0], len(model.centers)
         counts = np.bincount(labels, received.counts, minlength=k)[:, None]
