@@ -1,10 +1,13 @@
 """FeCA against the numbers of the paper (Table 1), on the real S-sets."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from fedjigsaw import FeCA, metrics, partition
 from fedjigsaw.bench.paper import paper_tables
+from fedjigsaw.io.rows import read_rows
 
 pytestmark = pytest.mark.slow
 
@@ -30,12 +33,27 @@ def test_iid(load_or_skip, name):
     assert mean_l2(load_or_skip(name)) <= IID_LIMITS[name]
 
 
+def limit(name, alpha):
+    """One published standard deviation above the published mean."""
+    theirs = PUBLISHED[name.upper()]["FeCA"][f"dirichlet({alpha})"]
+    return theirs["mean"] + theirs["std"]
+
+
 @pytest.mark.parametrize("alpha", [0.3, 0.1])
 @pytest.mark.parametrize("name", IID_LIMITS)
 def test_dirichlet_is_within_one_standard_deviation_or_better(load_or_skip, name, alpha):
-    """A hundred seeds: the mean of ten is off by a third too often to test anything."""
-    theirs = PUBLISHED[name.upper()]["FeCA"][f"dirichlet({alpha})"]
-    assert mean_l2(load_or_skip(name), alpha, n_seeds=100) <= theirs["mean"] + theirs["std"]
+    """Thirty seeds; a hundred on S1 at 0.3, whose mean is so close that thirty would not tell."""
+    n_seeds = 100 if (name, alpha) == ("s1", 0.3) else 30
+    assert mean_l2(load_or_skip(name), alpha, n_seeds=n_seeds) <= limit(name, alpha)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.1])
+@pytest.mark.parametrize("name", IID_LIMITS)
+def test_a_hundred_committed_seeds_are_within_one_standard_deviation_or_better(name, alpha):
+    rows = read_rows(Path(__file__).parents[2] / "results" / "ssets.jsonl")
+    found = [r["l2"] / 1e4 for r in rows if (r["dataset"], r.get("alpha")) == (name, alpha)]
+    assert len(found) == 100
+    assert np.mean(found) <= limit(name, alpha)
 
 
 @pytest.mark.filterwarnings("ignore::fedjigsaw.FewerClustersWarning")
