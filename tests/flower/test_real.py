@@ -411,10 +411,30 @@ def test_ctrl_c_ends_a_site_and_all_it_started(clinic, number):
     wait_for(lambda: name not in clinic.connected(), f"{name} to be missed")
 
 
+def fit_in_a_process(folder, settings):
+    """Train in one process of its own: in this one, other tests have used torch in other ways."""
+    code = """
+import json, sys
+from pathlib import Path
+import numpy as np
+from fedjigsaw.deep import DeepFeCA
+from fedjigsaw.io import formats
+from fedjigsaw.io.formats import ModelFile
+folder = Path(sys.argv[1])
+data = np.load(folder / "all.npz")
+fitted = DeepFeCA.from_settings(json.loads(sys.argv[2])).fit(data["images"], clients=data["clients"])
+names = [f"projection {i}" for i in range(fitted.model_.centers.shape[1])]
+formats.save(ModelFile(fitted.model_.with_feature_names(names), None, (), 0), folder / "inside")
+"""
+    words = [sys.executable, "-c", code, str(folder), json.dumps(settings)]
+    subprocess.run(words, check=True, timeout=PATIENCE)
+    return formats.load(folder / "inside", ModelFile).model
+
+
 def test_a_network_learns_from_images_at_the_sites(clinic):
     """Two sites hold images now; the third still holds rows, and is of no use for this."""
     pytest.importorskip("torch")
-    from fedjigsaw.deep import DeepFeCA, images
+    from fedjigsaw.deep import images
 
     digits = images.load("digits").train[:160]
     clients = np.array(["bern", "lyon"])[np.arange(160) % 2]
@@ -433,6 +453,7 @@ def test_a_network_learns_from_images_at_the_sites(clinic):
     assert "or holds another kind of data" in printed
     file = formats.load(clinic.folder / "network", ModelFile)
     settings = {**params, "n_clusters": [6, 4], "device": "cpu", "random_state": 0}
-    inside = DeepFeCA.from_settings(settings).fit(digits, clients=clients)
-    assert file.model == replace(inside.model_, feature_names=file.columns)
+    np.savez(clinic.folder / "all.npz", images=digits, clients=clients)
+    inside = fit_in_a_process(clinic.folder, settings)
+    assert file.model == replace(inside, feature_names=file.columns)
     assert (file.clients, file.n_samples) == (("bern", "lyon"), 160)
