@@ -102,7 +102,7 @@ def test_a_run_holds_its_lock_until_its_rows_are_in_order(tmp_path):
 def test_rows_are_forgotten_only_if_new_ones_can_be_made(tmp_path):
     path = tmp_path / "toy.jsonl"
     path.write_text('{"table": "toy"}\n')
-    with pytest.raises(FedJigsawError, match="got 'nowhere'"):
+    with pytest.raises(FedJigsawError, match="Unknown data set 'nowhere'"):
         runner.delete_rows([Task("toy", "bad", replace(CELL, dataset="nowhere"), ())], tmp_path)
     assert path.exists()
     runner.delete_rows(TASKS, tmp_path)

@@ -22,7 +22,7 @@ class TestReproduce:
         assert found["sigma"] == {"about": found["sigma"]["about"], "done": 0, "cells": 9}
 
     def test_unknown_table(self, run):
-        with pytest.raises(FedJigsawError, match="got 'table9'"):
+        with pytest.raises(FedJigsawError, match="Unknown table 'table9'"):
             run("reproduce", "table9")
 
     def test_computes_shows_and_keeps(self, run, tmp_path, load_or_skip):
