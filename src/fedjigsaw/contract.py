@@ -58,7 +58,7 @@ class FederatedMethod(Protocol):
         """Check the parameters. Raise a ParameterError if one has a value that is not allowed."""
 
     def check_federated(self) -> None:
-        """Check the parameters for a federation of sites that are really apart.
+        """Check the parameters for a federation of sites over a network.
 
         Raise a ParameterError if the method would pool data or exceed the size of a message.
         """
