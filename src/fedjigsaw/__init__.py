@@ -8,19 +8,23 @@
 (15, 2)
 """
 
-from fedjigsaw import datasets, metrics, partition
-from fedjigsaw.base import FederatedClusterer
-from fedjigsaw.contract import FederatedMethod
-from fedjigsaw.engine import Client, Engine, ProcessEngine, SerialEngine, run_rounds
-from fedjigsaw.errors import CountsWarning, FedJigsawError, FewerClustersWarning
-from fedjigsaw.messages import Broadcast, Failure, Model, Summary, Transcript
-from fedjigsaw.methods.central import CentralKMeans
-from fedjigsaw.methods.feca import FeCA
-from fedjigsaw.methods.fuzzy import FuzzyCMeans
-from fedjigsaw.methods.jigsaw import Jigsaw
-from fedjigsaw.methods.kfed import KFed
-from fedjigsaw.methods.match_averaging import MatchAveraging
-from fedjigsaw.privacy import Guard
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedjigsaw import datasets, metrics, partition
+    from fedjigsaw.base import FederatedClusterer
+    from fedjigsaw.contract import FederatedMethod
+    from fedjigsaw.engine import Client, Engine, ProcessEngine, SerialEngine, run_rounds
+    from fedjigsaw.errors import CountsWarning, FedJigsawError, FewerClustersWarning
+    from fedjigsaw.messages import Broadcast, Failure, Model, Summary, Transcript
+    from fedjigsaw.methods.central import CentralKMeans
+    from fedjigsaw.methods.feca import FeCA
+    from fedjigsaw.methods.fuzzy import FuzzyCMeans
+    from fedjigsaw.methods.jigsaw import Jigsaw
+    from fedjigsaw.methods.kfed import KFed
+    from fedjigsaw.methods.match_averaging import MatchAveraging
+    from fedjigsaw.privacy import Guard
 
 __version__ = "0.1.0"
 
@@ -51,3 +55,39 @@ __all__ = [
     "partition",
     "run_rounds",
 ]
+
+# module -> its public names: imported when first used, so that a command starts, and can be
+# stopped, before the libraries for numbers are loaded
+_MODULES = {
+    "base": ("FederatedClusterer",),
+    "contract": ("FederatedMethod",),
+    "engine": ("Client", "Engine", "ProcessEngine", "SerialEngine", "run_rounds"),
+    "errors": ("CountsWarning", "FedJigsawError", "FewerClustersWarning"),
+    "messages": ("Broadcast", "Failure", "Model", "Summary", "Transcript"),
+    "methods.central": ("CentralKMeans",),
+    "methods.feca": ("FeCA",),
+    "methods.fuzzy": ("FuzzyCMeans",),
+    "methods.jigsaw": ("Jigsaw",),
+    "methods.kfed": ("KFed",),
+    "methods.match_averaging": ("MatchAveraging",),
+    "privacy": ("Guard",),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+_PARTS = {"datasets", "kernels", "metrics", "parameters", "partition"} | {
+    module.partition(".")[0] for module in _MODULES
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            value = getattr(import_module(f"fedjigsaw.{_HOMES[name]}"), name)
+        elif name in _PARTS:
+            value = import_module(f"fedjigsaw.{name}")
+        else:
+            raise AttributeError(f"module 'fedjigsaw' has no attribute {name!r}")
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -1,11 +1,19 @@
 """The command as its own process: version, exit codes, help."""
 
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from fedjigsaw import __version__
+from fedjigsaw import __version__, sites
+from fedjigsaw.io import formats
+from fedjigsaw.io.tables import from_array
+
+COMMAND = Path(sys.executable).parent / "fedjigsaw"
 
 
 def test_version(shell):
@@ -59,3 +67,61 @@ def test_every_command_is_in_a_panel(run):
     places = [shown.index(panel) for panel in panels]
     assert places == sorted(places)
     assert "Commands" not in shown  # typer's panel of commands without one
+
+
+class TestSignals:
+    """A command that is stopped says little and leaves nothing behind."""
+
+    @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
+    @pytest.mark.parametrize("library", ["numpy", "scipy"])
+    def test_interrupted_while_it_starts(self, library):
+        """As soon as a library is being imported; others follow."""
+        process = start("--version")
+        maps = Path(f"/proc/{process.pid}/maps")
+        while library not in maps.read_text():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert errors.strip() == "Aborted."
+
+    def test_nothing_heavy_comes_before_the_handler(self):
+        script = "import sys, fedjigsaw.cli; print('numpy' in sys.modules, 'typer' in sys.modules)"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert done.stdout.split() == ["False", "False"]
+
+    @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+    def test_assign_leaves_no_part_of_a_file(self, tmp_path, name):
+        rows = np.random.default_rng(0).normal(size=(4_000_000, 2))
+        np.save(tmp_path / "a.npy", rows)
+        file = sites.summarize(from_array(rows[:100]), 2, client="a")
+        formats.save(sites.aggregate({"a": file}, 2), tmp_path / "model")
+        before = sorted(tmp_path.iterdir())
+        process = start(
+            "assign", tmp_path / "a.npy", "--model", tmp_path / "model", "-o", tmp_path / "l.csv"
+        )
+        deadline = time.monotonic() + 60
+        while sorted(tmp_path.iterdir()) == before and process.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        process.send_signal(getattr(signal, name))
+        _, errors = process.communicate(timeout=60)
+        assert "Traceback" not in errors
+        assert process.returncode not in (0, 1)
+        assert sorted(tmp_path.iterdir()) == before
+
+    def test_a_signal_that_is_ignored_stays_ignored(self, tmp_path):
+        """As with nohup."""
+        script = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); import os, sys; os.execv({str(COMMAND)!r}, ['fedjigsaw', 'methods'])"
+        process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+        for _ in range(20):
+            time.sleep(0.1)
+            process.send_signal(signal.SIGHUP)
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+
+
+def start(*words):
+    return subprocess.Popen(
+        [COMMAND, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )

@@ -2,71 +2,51 @@
 
 Results go to standard output, everything else (progress, errors) to standard error, so that
 ``fedjigsaw simulate --json | jq`` works. Exit codes are those of :mod:`fedjigsaw.errors`.
+
+This module imports nothing heavy, so that `main` is there before anything can be interrupted.
 """
 
-import sys
-from typing import Annotated
-
-import typer
-from rich.markup import escape
-
-from fedjigsaw import __version__
-from fedjigsaw.cli import bench, catalog, deep, federation, inspect, reproduce, sites
-from fedjigsaw.cli._shared import err, out
-from fedjigsaw.errors import FedJigsawError
-
-app = typer.Typer(
-    help="One-shot federated clustering: every client sends one small summary, once.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-START = "Start here"
-# commands -> their panel in `fedjigsaw --help`, in the order in which panels are shown
-PANELS = {
-    catalog.app: START,
-    bench.app: "Experiments on one machine",
-    reproduce.app: "Experiments on one machine",
-    sites.app: "One round, by files",
-    inspect.app: "One round, by files",
-}
-
-
-def _assemble() -> None:
-    for part, panel in PANELS.items():
-        for command in part.registered_commands:
-            command.rich_help_panel = START if command.callback is bench.demo else panel
-        app.add_typer(part)
-    app.add_typer(catalog.data_app, name="data", rich_help_panel=START)
-    app.add_typer(federation.app, name="federation", rich_help_panel="Federation over a network")
-    app.add_typer(deep.app, name="deep", rich_help_panel="Images")
-
-
-_assemble()
+import os
+import signal
+from types import FrameType
+from typing import Any, NoReturn
 
 
 def main() -> None:
     """Run a command; print an error of fedjigsaw as one line and exit with its code."""
-    try:
-        app()
-    except FedJigsawError as error:
-        err.print(f"[bold red]Error:[/] {escape(str(error))}")
-        sys.exit(error.exit_code)
+    _on(signal.SIGINT, _quit)  # so far only imports can be interrupted: there is nothing to undo
+    from fedjigsaw.cli import _app
+
+    _on(signal.SIGINT, signal.default_int_handler)
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            _on(getattr(signal, name), _end)
+    _app.run()
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        out.print(f"fedjigsaw {__version__}")
-        raise typer.Exit
+def __getattr__(name: str) -> Any:
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from fedjigsaw.cli._app import app
+
+    return app
 
 
-@app.callback()
-def root(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
-        ),
-    ] = False,
-) -> None:
-    """Options that come before any command."""
+def _on(number: int, handler: Any) -> None:
+    """Handle a signal, unless whoever started us (such as nohup) made us ignore it."""
+    if signal.getsignal(number) is not signal.SIG_IGN:
+        signal.signal(number, handler)
+
+
+def _quit(number: int, frame: FrameType | None) -> NoReturn:
+    os.write(2, b"Aborted.\n")
+    os._exit(128 + number)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """Remove half-written files, then end as the signal would have ended us."""
+    from fedjigsaw.io.atomic import remove_unfinished
+
+    remove_unfinished()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)

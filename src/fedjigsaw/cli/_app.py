@@ -1,0 +1,67 @@
+"""The commands, in panels, as one application."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from fedjigsaw import __version__
+from fedjigsaw.cli import bench, catalog, deep, federation, inspect, reproduce, sites
+from fedjigsaw.cli._shared import err, escape, out
+from fedjigsaw.errors import FedJigsawError
+
+app = typer.Typer(
+    help="One-shot federated clustering: every client sends one small summary, once.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+START = "Start here"
+# commands -> their panel in `fedjigsaw --help`, in the order in which panels are shown
+PANELS = {
+    catalog.app: START,
+    bench.app: "Experiments on one machine",
+    reproduce.app: "Experiments on one machine",
+    sites.app: "One round, by files",
+    inspect.app: "One round, by files",
+}
+
+
+def _assemble() -> None:
+    for part, panel in PANELS.items():
+        for command in part.registered_commands:
+            command.rich_help_panel = START if command.callback is bench.demo else panel
+        app.add_typer(part)
+    app.add_typer(catalog.data_app, name="data", rich_help_panel=START)
+    app.add_typer(federation.app, name="federation", rich_help_panel="Federation over a network")
+    app.add_typer(deep.app, name="deep", rich_help_panel="Images")
+
+
+_assemble()
+
+
+def run() -> None:
+    """Run a command; print an error of fedjigsaw as one line and exit with its code."""
+    try:
+        app()
+    except FedJigsawError as error:
+        err.print(f"[bold red]Error:[/] {escape(str(error))}")
+        sys.exit(error.exit_code)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"fedjigsaw {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Options that come before any command."""
