@@ -85,7 +85,9 @@ class FederatedClusterer(
     assign: str = "nearest"
     # the fields of a summary, besides its centers, that `aggregate` needs: no others are sent
     sends: ClassVar[tuple[str, ...]] = ()
-    # the parameters that each client may choose for itself; on all others they must agree
+    # the parameters that each client may choose for itself, and those that act at the server, where
+    # the coordinator sets them; on all others clients must agree
+    server_parameters: ClassVar[tuple[str, ...]] = ()
     client_parameters: ClassVar[tuple[str, ...]] = (
         "n_clusters",
         "n_local_clusters",
@@ -395,5 +397,9 @@ def local_labels(model: Model, centers: Floats, rows: Floats) -> tuple[Ints, Int
     ([0, 1], [0, 1])
     """
     own, _ = nearest_centers(rows, centers)
-    labels, _ = nearest_centers(centers, model.tensors.get("chosen", model.centers))
+    chosen = model.tensors.get("chosen", model.centers)
+    if chosen.shape != model.centers.shape or not np.isfinite(chosen).all():
+        allowed = f"finite, of the shape of its centers, {model.centers.shape}"
+        raise MessageError(invalid("chosen", "a model", allowed, f"shape {chosen.shape}"))
+    labels, _ = nearest_centers(centers, chosen)
     return labels[own], own

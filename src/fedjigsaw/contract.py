@@ -39,8 +39,15 @@ class FederatedMethod(Protocol):
     def client_parameters(self) -> tuple[str, ...]:
         """Parameters that each client may choose for itself.
 
-        They change how hard a client searches, not what its summary means. Summaries can be
-        aggregated only if all other parameters agree.
+        They change how hard a client searches, not what its summary means. What is neither a
+        client's nor the server's must agree, or summaries cannot be aggregated.
+        """
+
+    @property
+    def server_parameters(self) -> tuple[str, ...]:
+        """Parameters that act at the server, besides the number of clusters and the seed.
+
+        The coordinator sets them. Those in a summary are ignored.
         """
 
     @property

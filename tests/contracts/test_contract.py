@@ -30,6 +30,7 @@ def test_the_contract_has_the_members_that_engines_files_and_flower_use():
         "pools_data",
         "random_state",
         "sends",
+        "server_parameters",
         "summarize",
         "total_rounds",
     ]

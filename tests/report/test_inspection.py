@@ -105,3 +105,20 @@ def test_a_foreign_model_with_wrong_support(grid_sites):
     wrong = replace(file.model, tensors={**file.model.tensors, "support_points": np.ones(4)})
     with pytest.raises(MessageError, match="support of a model must be"):
         describe(replace(file, model=wrong), 1)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
+@pytest.mark.parametrize("name", ["clients", "points", "spread", "margin"])
+def test_a_foreign_model_with_support_that_is_no_number(name, value):
+    tensors = {f"support_{n}": np.ones(1) for n in ("clients", "points", "spread", "margin")}
+    tensors[f"support_{name}"] = np.array([value])
+    model = ModelFile(Model([[0.0]], "jigsaw", {}, ("x",), tensors), None, ("a",), 5)
+    with pytest.raises(MessageError, match=f"support_{name} of a model must be finite"):
+        describe(model, 1)
+
+
+def test_a_foreign_model_with_a_curve_over_no_numbers():
+    curve = np.array([[np.nan, 1.0, 1.0]])
+    model = ModelFile(Model([[0.0]], "jigsaw", {}, ("x",), {"k_curve": curve}), None, ("a",), 5)
+    with pytest.raises(MessageError, match="k of the k_curve of a model must be >= 1"):
+        describe(model, 1)

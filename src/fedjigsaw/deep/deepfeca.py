@@ -102,6 +102,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
     data_kind: ClassVar[str] = "images"
     pools_data: ClassVar[bool] = False
     client_parameters: ClassVar[tuple[str, ...]] = ()
+    server_parameters: ClassVar[tuple[str, ...]] = ()
 
     model_: Model
     transcript_: Transcript

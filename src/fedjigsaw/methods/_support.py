@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from fedjigsaw._validation import MAX_MAGNITUDE
 from fedjigsaw.errors import MessageError, invalid
-from fedjigsaw.messages import Model
+from fedjigsaw.messages import MAX_COUNT, Model
 
 SUPPORT = ("clients", "points", "spread", "margin")
 
@@ -20,6 +21,9 @@ def support_of(model: Model) -> dict[str, np.ndarray] | None:
     if len(found) < len(SUPPORT) or shapes != {(len(model.centers),)}:
         allowed = f"{', '.join(SUPPORT)}, one number per cluster each"
         raise MessageError(invalid("support", "a model", allowed, sorted(found)))
+    for name, tensor in found.items():
+        if not np.isfinite(tensor).all() or (np.abs(tensor) > MAX_MAGNITUDE).any():
+            raise MessageError(invalid(f"support_{name}", "a model", "finite", "NaN or infinity"))
     return found
 
 
@@ -36,6 +40,8 @@ def k_curve_of(model: Model) -> dict[str, np.ndarray] | None:
     if curve.ndim != 2 or curve.shape[1] != 3 or not len(curve):
         raise MessageError(invalid("k_curve", "a model", "of shape (n, 3)", curve.shape))
     k, objective, index = curve.T
+    if not ((k >= 1) & (k <= MAX_COUNT)).all():
+        raise MessageError(invalid("k", "the k_curve of a model", ">= 1", k[~(k >= 1)][:1]))
     return {"k": k.astype(np.int64), "objective": objective, "index": index}
 
 

@@ -67,6 +67,7 @@ class FuzzyCMeans(FederatedClusterer):
 
     method: ClassVar[str] = "fuzzy"
     sends: ClassVar[tuple[str, ...]] = ("tensors",)
+    server_parameters: ClassVar[tuple[str, ...]] = ("version",)
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_clusters": integer(1),
         "version": Rule("1 or 2", lambda value: is_integer(value) and value in (1, 2)),

@@ -113,8 +113,8 @@ class Jigsaw(FederatedClusterer):
     client_parameters: ClassVar[tuple[str, ...]] = (
         *FederatedClusterer.client_parameters,
         "detail",
-        "patience",
     )
+    server_parameters: ClassVar[tuple[str, ...]] = ("max_clusters", "max_iter", "patience")
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_clusters": integer(1, or_word="auto"),
         "n_local_clusters": integer(1, or_none=True),

@@ -15,6 +15,7 @@ A whole round, from a notebook:
 [[1, 1, 1, 1, 1]]
 """
 
+from fedjigsaw.sites.admission import read_summaries
 from fedjigsaw.sites.aggregate import aggregate
 from fedjigsaw.sites.assign import Assigned, assign
 from fedjigsaw.sites.compatibility import (
@@ -47,6 +48,7 @@ __all__ = [
     "open_data",
     "prepare",
     "quiet",
+    "read_summaries",
     "reorder",
     "score",
     "summarize",

@@ -1,56 +1,65 @@
 """At the coordinator: aggregate the summaries of all sites into a model."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.engine import aggregate_round, warn_of_fewer_clusters
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.errors import MessageError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
-from fedjigsaw.messages import Broadcast
-from fedjigsaw.methods import make
-from fedjigsaw.sites.compatibility import check_fit_together, reorder
+from fedjigsaw.messages import Broadcast, Model
+from fedjigsaw.sites.admission import Admission, Loaded, server_method
+from fedjigsaw.sites.compatibility import reorder
 
 
 def aggregate(
-    files: Mapping[str, SummaryFile],
+    files: Mapping[str, Loaded],
     n_clusters: int | str,
     *,
     without: Sequence[str] = (),
     seed: int = 0,
+    params: Mapping[str, Any] | None = None,
+    min_sites: int | None = None,
 ) -> ModelFile:
     """Aggregate summaries into a model.
 
     Parameters
     ----------
-    files : file name -> its content; the names are for error messages.
+    files : file name -> its content, or the error on reading it
+        See :func:`~fedjigsaw.sites.read_summaries`. The names are for error messages.
     without : sites to leave out, as if they had never sent a summary.
+    params : parameters of the method that act at the server
+        No summary can set them. The default is the method's.
+    min_sites : how many good files are enough
+        A bad file is then left out, with a RefusedFileWarning. None demands that all are good.
     """
-    kept = _forget(files, without)
-    check_fit_together(kept)
-    ordered = sorted(kept.values(), key=lambda file: file.summary.client)
-    first = ordered[0]
-    ordered = [reorder(file, first.columns) for file in ordered]
-    params = {k: v for k, v in first.params.items() if k not in ("n_clusters", "random_state")}
-    estimator = make(first.method, n_clusters, seed, **params)
+    admission = Admission(files, min_sites)
+    admission.leave_out(without)
+    admission.check_together()
+    first = min(admission.kept.values(), key=lambda file: file.summary.client)
+    estimator = server_method(first, n_clusters, seed, params or {})
     broadcast = Broadcast(0, seed)
-    for file in ordered:
-        estimator.check_answer(file.summary, broadcast)
-    model = aggregate_round(estimator, [file.summary for file in ordered], broadcast)
+    admission.check_answers(estimator, broadcast)
+    try:
+        model, ordered = _aggregate(estimator, admission, broadcast)
+    except MessageError:  # whose fault was it?
+        if not admission.check_alone(estimator, broadcast):
+            raise
+        model, ordered = _aggregate(estimator, admission, broadcast)
+    admission.warn()
     warn_of_fewer_clusters(n_clusters, len(model.centers))
     return ModelFile(
-        model.with_feature_names(first.columns),
-        first.scaler,
+        model.with_feature_names(ordered[0].columns),
+        ordered[0].scaler,
         tuple(file.summary.client for file in ordered),
         sum(file.summary.n_samples for file in ordered),
     )
 
 
-def _forget(files: Mapping[str, SummaryFile], without: Sequence[str]) -> dict[str, SummaryFile]:
-    clients = {file.summary.client for file in files.values()}
-    unknown = sorted(set(without) - clients)
-    if unknown:
-        names, known = (", ".join(map(repr, found)) for found in (unknown, sorted(clients)))
-        raise ParameterError(f"No summary is from {names}. Sites: {known}.")
-    kept = {name: file for name, file in files.items() if file.summary.client not in without}
-    if not kept:
-        raise ParameterError(f"Without {', '.join(map(repr, without))}, no summary is left.")
-    return kept
+def _aggregate(
+    method: FederatedClusterer, admission: Admission, broadcast: Broadcast
+) -> tuple[Model, list[SummaryFile]]:
+    """Aggregate by client name, with the columns of all in the order of the first."""
+    first, *others = sorted(admission.kept.values(), key=lambda file: file.summary.client)
+    ordered = [first, *(reorder(file, first.columns) for file in others)]
+    return aggregate_round(method, [file.summary for file in ordered], broadcast), ordered

@@ -5,9 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fedjigsaw._names import mixes_alphabets, skeleton
+from fedjigsaw._validation import repeated
+from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
-from fedjigsaw.methods import METHODS
+from fedjigsaw.methods import CLUSTERERS
 
 
 def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
@@ -25,16 +28,17 @@ def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
         if first.method != file.method:
             text = f"{first_name} was made with {first.method}, {name} with {file.method}."
             raise MessageError(f"{text} Use the same --method at all sites.")
-        _check_parameters(first_name, _shared(first), name, _shared(file))
+        _check_parameters(first_name, agreed_parameters(first), name, agreed_parameters(file))
 
 
 def check_different(clients: Mapping[str, str]) -> None:
-    """Check that no client comes twice.
+    """Check that no client comes twice, nor one whose name looks like another's.
 
     Parameters
     ----------
     clients : file name -> name of its client.
     """
+    check_look_alikes(clients)
     seen: dict[str, str] = {}
     for name, client in clients.items():
         if client in seen:
@@ -45,11 +49,29 @@ def check_different(clients: Mapping[str, str]) -> None:
         seen[client] = name
 
 
+def check_look_alikes(clients: Mapping[str, str]) -> None:
+    """Check that no client has a name that people would take for another client's."""
+    seen: dict[str, tuple[str, str]] = {}
+    for name, client in clients.items():
+        if mixes_alphabets(client):
+            raise MessageError(
+                f"{name} is from client {client!a}, a name that mixes alphabets, so that it "
+                "can be taken for another. Ask that site for a plain name (--client)."
+            )
+        other_name, other = seen.setdefault(skeleton(client), (name, client))
+        if other != client:
+            raise MessageError(
+                f"{other_name} and {name} are from clients whose names look alike: "
+                f"{other!a} and {client!a}. Leave out the file that is not genuine, or "
+                "ask a site for another name (--client)."
+            )
+
+
 def check_once(files: Sequence[Path]) -> None:
     """Check that no file is given twice, under whatever name."""
-    places = [file.resolve() for file in files]
-    for file, place in zip(files, places, strict=True):
-        if places.count(place) > 1:
+    twice = set(repeated(str(file.resolve()) for file in files))
+    for file in files:
+        if str(file.resolve()) in twice:
             raise ParameterError(f"{file} is given twice; every site counts once.")
 
 
@@ -82,7 +104,8 @@ def reorder(file: SummaryFile, columns: tuple[str, ...]) -> SummaryFile:
     """Return the same summary with its columns in another order."""
     if file.columns == columns:
         return file
-    where = [file.columns.index(name) for name in columns]
+    places = {name: j for j, name in enumerate(file.columns)}
+    where = [places[name] for name in columns]
     summary = replace(file.summary, centers=file.summary.centers[:, where])
     return replace(file, summary=summary, columns=columns)
 
@@ -92,10 +115,21 @@ def scaler_name(file: SummaryFile | ModelFile) -> str | None:
     return None if file.scaler is None else file.scaler.fingerprint
 
 
-def _shared(file: SummaryFile) -> dict[str, Any]:
-    """Return the parameters that all sites must agree on."""
-    own = METHODS[file.method].cls.client_parameters if file.method in METHODS else ()
+def agreed_parameters(file: SummaryFile) -> dict[str, Any]:
+    """Return the parameters on which all sites must agree: neither a client's nor the server's."""
+    cls = CLUSTERERS[file.method].cls if file.method in CLUSTERERS else None
+    own = (*cls.client_parameters, *cls.server_parameters) if cls else ()
     return {name: value for name, value in file.params.items() if name not in own}
+
+
+def check_one_round(method: FederatedClusterer) -> None:
+    """Check that a method can run by file: without pooling data, in a single round."""
+    method.check_federated()
+    if method.total_rounds > 1:
+        raise ParameterError(
+            f"Method {method.method!r} needs {method.total_rounds} rounds, and files allow "
+            "one. Use `fedjigsaw federation` for several rounds."
+        )
 
 
 def _check_parameters(

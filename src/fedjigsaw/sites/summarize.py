@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from fedjigsaw._random import stream
-from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.engine import Client
-from fedjigsaw.errors import FewerRowsWarning, ParameterError
+from fedjigsaw.errors import FewerRowsWarning
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import DEFAULT, make
 from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.sites.compatibility import check_one_round
 from fedjigsaw.sites.preparation import Progress, prepare, quiet, scale, site_name
 
 MAX_ROWS = 1_000_000
@@ -53,7 +53,7 @@ def summarize(
     progress : called with the number of rows of each batch that was read.
     """
     estimator = make(method, n_clusters, seed, **(params or {}))
-    _check_method(estimator, several_rounds=broadcast is not None)
+    estimator.check_federated() if broadcast else check_one_round(estimator)
     table = prepare(data, scaler=scaler, columns=columns, order=order, drop_missing=drop_missing)
     name = site_name(client, table)
     sampling = stream(seed, 0, f"sample of {name}")
@@ -76,15 +76,6 @@ def summarize(
         seed=seed,
         n_used=len(rows),
     )
-
-
-def _check_method(estimator: FederatedClusterer, *, several_rounds: bool) -> None:
-    estimator.check_federated()
-    if not several_rounds and estimator.total_rounds > 1:
-        raise ParameterError(
-            f"Method {estimator.method!r} needs {estimator.total_rounds} rounds, and files allow "
-            "one. Use `fedjigsaw federation` for several rounds."
-        )
 
 
 def _warn_of_fewer_rows(path: Path, n_rows: int, n_clusters: int | str) -> None:
