@@ -1,5 +1,6 @@
 """Validation of input: data, client names and client ids."""
 
+from collections import Counter
 from collections.abc import Hashable, Iterable
 from math import isfinite, isinf, isnan
 from typing import Any
@@ -13,6 +14,7 @@ from fedjigsaw.parameters import is_integer
 
 MAX_NAME_LENGTH = 200
 MAX_MAGNITUDE = 1e100  # sums of squares over rows stay finite
+MAX_SAMPLES = 2**40  # rows of one client; the sum over thousands of clients is still exact
 
 
 def check_data(estimator: Any, X: Any, *, owner: str, reset: bool) -> Floats:
@@ -82,14 +84,15 @@ def name_clients(ids: Iterable[Hashable], *, owner: str) -> list[str]:
             advice = "Convert whole numbers to integers first." if isinstance(client, float) else ""
             raise DataTypeError(invalid("client ids", owner, allowed, repr(client), advice))
         names.append(check_name(str(client)))
-    repeated = (
-        {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else None
-    )
-    if repeated:
-        raise DataError(
-            invalid("client ids", owner, "unique as strings", f"{sorted(repeated)} twice")
-        )
+    twice = sorted(repeated(names))
+    if twice:
+        raise DataError(invalid("client ids", owner, "unique as strings", f"{twice} twice"))
     return names
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once."""
+    return [name for name, times in Counter(names).items() if times > 1]
 
 
 def rows_by_client(n_rows: int, clients: Any, *, owner: str) -> dict[str, Rows]:

@@ -33,17 +33,25 @@ __all__ = [
     "MessageError",
     "ParameterError",
     "QuorumError",
+    "RefusedFileWarning",
     "invalid",
     "requires_extra",
+    "shorten",
     "unreadable",
     "unwritable",
 ]
 
 
+MAX_VALUE, MAX_TEXT = 300, 3000  # characters of a value in an error, and of an error
+
+
 class FedJigsawError(Exception):
-    """Base class of all errors that fedjigsaw raises on purpose."""
+    """Base class of all errors that fedjigsaw raises on purpose. Their texts are never long."""
 
     exit_code = 1
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(shorten(a, MAX_TEXT) if isinstance(a, str) else a for a in args))
 
 
 class ParameterError(FedJigsawError, ValueError):
@@ -110,6 +118,10 @@ class FewerRowsWarning(UserWarning):
     """A site has fewer rows than there are clusters; it sends a center for each row at most."""
 
 
+class RefusedFileWarning(UserWarning):
+    """The file of a site takes no part, because it cannot be used."""
+
+
 class ForeignSummaryWarning(UserWarning):
     """The summary given for local labels does not match the site's rows."""
 
@@ -125,8 +137,22 @@ def invalid(what: str, whom: str, allowed: str, got: object, advice: str = "") -
     >>> invalid("n_clusters", "FeCA", "an integer >= 1", 0)
     'n_clusters of FeCA must be an integer >= 1; got 0.'
     """
-    sentence = f"{what} of {whom} must be {allowed}; got {got}."
+    sentence = f"{what} of {whom} must be {allowed}; got {shorten(got, MAX_VALUE)}."
     return f"{sentence} {advice}" if advice else sentence
+
+
+def shorten(value: object, limit: int) -> str:
+    """Return a text for a value, cut in the middle if it is long.
+
+    Examples
+    --------
+    >>> shorten("a" * 20, 10)
+    'aaa ... aa'
+    """
+    text = str(value)
+    if len(text) <= limit:
+        return text
+    return f"{text[: (limit - 4) // 2]} ... {text[len(text) - (limit - 5) // 2 :]}"
 
 
 def unreadable(path: object, error: OSError) -> str:

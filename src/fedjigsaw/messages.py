@@ -12,12 +12,13 @@ from typing import Any, Self
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw._validation import MAX_MAGNITUDE, check_name
+from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES, check_name
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.parameters import is_integer
 
 Tensors = Mapping[str, np.ndarray]
 MAX_COUNT = 2**53  # whole numbers up to here are exact in every format
+COUNTS = ("exact", "rounded", "none")  # how a guard lets cluster sizes leave
 
 
 class _Message:
@@ -81,8 +82,8 @@ class Summary(_Message):
         owner = f"client {self.client!r}" if self.client else "a client"
         if self.client != "":
             check_name(self.client)
-        if not is_integer(self.n_samples) or not 1 <= self.n_samples <= MAX_COUNT:
-            allowed = f"an integer >= 1, <= {MAX_COUNT}"
+        if not is_integer(self.n_samples) or not 1 <= self.n_samples <= MAX_SAMPLES:
+            allowed = f"an integer >= 1, <= {MAX_SAMPLES}"
             raise MessageError(invalid("n_samples", owner, allowed, self.n_samples))
         if not is_integer(self.merged) or self.merged < 0:
             raise MessageError(invalid("merged", owner, "an integer >= 0", self.merged))
@@ -305,10 +306,14 @@ def _per_center(name: str, values: Any, n_centers: int, owner: str, dtype: type[
     array = _array(name, values, owner)
     if array.shape != (n_centers,):
         raise MessageError(invalid(name, owner, allowed, f"shape {array.shape}"))
-    if array.dtype.kind not in "iuf" or not np.isfinite(array).all() or (array < 0).any():
-        raise MessageError(invalid(name, owner, allowed, array.tolist()))
-    if dtype is np.int64 and ((array != np.floor(array)) | (array > MAX_COUNT)).any():
-        raise MessageError(invalid(name, owner, f"{allowed}, <= {MAX_COUNT}", array.tolist()))
+    if array.dtype.kind not in "iuf":
+        raise MessageError(invalid(name, owner, allowed, array.dtype))
+    good = np.isfinite(array) & (array >= 0)
+    if dtype is np.int64:
+        good &= (array == np.floor(array)) & (array <= MAX_COUNT)
+        allowed += f", <= {MAX_COUNT}"
+    if not good.all():
+        raise MessageError(invalid(name, owner, allowed, array[~good][0]))
     return _frozen(array, dtype)
 
 

@@ -32,8 +32,10 @@ def is_integer(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
 
 
-def integer(low: int, *, or_none: bool = False, or_word: str | None = None) -> Rule:
-    """Allow integers >= `low`, and also None or one word if asked.
+def integer(
+    low: int, high: int | None = None, *, or_none: bool = False, or_word: str | None = None
+) -> Rule:
+    """Allow integers >= `low`, at most `high` if given, and also None or one word if asked.
 
     Examples
     --------
@@ -41,11 +43,14 @@ def integer(low: int, *, or_none: bool = False, or_word: str | None = None) -> R
     "an integer >= 1 or 'auto'"
     """
     return Rule(
-        f"an integer >= {low}" + " or None" * or_none + (f" or {or_word!r}" if or_word else ""),
+        f"an integer >= {low}"
+        + (f" and <= {high}" if high is not None else "")
+        + " or None" * or_none
+        + (f" or {or_word!r}" if or_word else ""),
         lambda value: (
             (value is None and or_none)
             or (isinstance(value, str) and value == or_word)
-            or (is_integer(value) and int(value) >= low)  # type: ignore[call-overload]
+            or (is_integer(value) and low <= int(value) <= (value if high is None else high))  # type: ignore[call-overload]
         ),
     )
 

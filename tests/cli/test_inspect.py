@@ -1,7 +1,15 @@
-import pytest
+import json
+from dataclasses import replace
 
-from fedjigsaw import datasets
+import numpy as np
+import pytest
+import safetensors
+import safetensors.numpy
+
+from fedjigsaw import datasets, sites
+from fedjigsaw.cli import _shared as cli
 from fedjigsaw.errors import FedJigsawError
+from fedjigsaw.io import formats
 
 
 def test_how_k_was_chosen_as_a_picture(run, tmp_path, monkeypatch):
@@ -16,3 +24,88 @@ def test_how_k_was_chosen_as_a_picture(run, tmp_path, monkeypatch):
     assert (tmp_path / "k.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(FedJigsawError, match="is not a model"):
         run("inspect", "a.summary", "--picture", "k2.png")
+
+
+ESCAPE = "\x1b[2J\x1b[1A\r\x07\x9b31m\u202e"
+
+
+def strings_of(value, path=()):
+    """Yield the path of every string in JSON, keys included."""
+    if isinstance(value, str):
+        yield path
+    elif isinstance(value, list):
+        for i, item in enumerate(value):
+            yield from strings_of(item, (*path, i))
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield (*path, key, None)
+            yield from strings_of(item, (*path, key))
+
+
+def spoiled(value, path):
+    """Return the JSON with escape sequences in the string, or the key, at a path."""
+    if not path:
+        return value + ESCAPE
+    head, *rest = path
+    if rest == [None]:
+        return {key + ESCAPE * (key == head): item for key, item in value.items()}
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[head] = spoiled(value[head], rest)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def every_kind(tmp_path_factory, grid_sites):
+    """One file of every kind that `inspect` shows, with every optional field."""
+    folder = tmp_path_factory.mktemp("kinds")
+    path = grid_sites[0][0]
+    stats = sites.measure(path)
+    scaler = sites.common_scaler({"a": stats})
+    summary = sites.summarize(path, "auto", scaler=scaler)
+    tensors = {"support": np.ones(3), "weights.a": np.ones(2)}
+    summary = replace(summary, summary=replace(summary.summary, tensors=tensors))
+    model = replace(sites.aggregate({"a": summary}, "auto"), partly=("0",))
+    for content in (stats, summary, model, sites.score(path, model)):
+        formats.save(content, folder / type(content).__name__)
+    formats.save_scaler(scaler, folder / "scaler")
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["Stats", "SummaryFile", "ModelFile", "Score", "scaler"])
+def test_no_string_of_a_file_reaches_the_terminal_as_an_escape(every_kind, kind, run, tmp_path):
+    """Whatever a file says, nobody can erase or repaint what `inspect` prints."""
+    content = (every_kind / kind).read_bytes()
+    if kind == "scaler":
+        texts = json.loads(content)
+        crafted = [json.dumps(spoiled(texts, path)).encode() for path in strings_of(texts)]
+    else:
+        arrays = safetensors.numpy.load(content)
+        header = json.loads(safetensors.safe_open(every_kind / kind, "np").metadata()["fedjigsaw"])
+        crafted = [
+            safetensors.numpy.save(
+                arrays, metadata={"fedjigsaw": json.dumps(spoiled(header, path))}
+            )
+            for path in strings_of(header)
+        ]
+        for name in arrays:
+            renamed = {n + ESCAPE * (n == name): array for n, array in arrays.items()}
+            metadata = {"fedjigsaw": json.dumps(header)}
+            crafted.append(safetensors.numpy.save(renamed, metadata=metadata))
+    assert len(crafted) >= 5
+    refused = 0
+    for bad in crafted:
+        (tmp_path / "file").write_bytes(bad)
+        try:
+            text = run("inspect", tmp_path / "file", "--all").output
+        except FedJigsawError as error:
+            refused += 1
+            text = cli.escape(str(error))
+        assert not set(ESCAPE) & set(text) - set("[2J1Am3")
+    assert refused
+
+
+def test_nor_does_the_name_of_a_file(shell, tmp_path):
+    done = shell("inspect", tmp_path / "a\x1b[2Jb")
+    assert done.returncode == 4
+    assert "\\x1b[2J" in done.stderr
+    assert "\x1b" not in done.stderr

@@ -1,13 +1,18 @@
 """The commands of one round by file."""
 
 import json
+import os
 import shutil
+import stat
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+import safetensors
+import safetensors.numpy
 
 from fedjigsaw import sites
 from fedjigsaw.errors import DataError, MessageError, ParameterError
@@ -182,6 +187,95 @@ class TestCommands:
         run("assign a.npz --model model -o l.parquet --id nr")
         assert pa.parquet.read_table(tmp_path / "l.parquet")["nr"].to_pylist()[:3] == [0, 1, 2]
 
+    def test_a_lie_about_rows_never_costs_the_old_model(self, run, tmp_path):
+        run("summarize a.parquet -k 3 -o a.summary")
+        run("aggregate a.summary -k 3 -o model")
+        before = (tmp_path / "model").read_bytes()
+        content = (tmp_path / "a.summary").read_bytes()
+        rows = formats.load(tmp_path / "a.summary", SummaryFile).summary.n_samples
+        header = json.loads(safetensors.safe_open("a.summary", "np").metadata()["fedjigsaw"])
+        lie = {**header, "client": "mal", "n_samples": 2**53, "n_used": rows}
+        arrays = safetensors.numpy.load(content)
+        crafted = safetensors.numpy.save(arrays, metadata={"fedjigsaw": json.dumps(lie)})
+        (tmp_path / "mal.summary").write_bytes(crafted)
+        with pytest.raises(MessageError, match=r"mal.summary cannot be used: n_samples of client"):
+            run("aggregate a.summary mal.summary -k 3 -o model --force")
+        assert (tmp_path / "model").read_bytes() == before
+        done = run("aggregate a.summary mal.summary -k 3 -o model --force --min-sites 1")
+        assert "Warning: mal.summary takes no part" in " ".join(done.stderr.split())
+        assert (tmp_path / "model").read_bytes() == before
+
+    def test_a_result_that_appears_meanwhile_is_kept(self, run, tmp_path, monkeypatch):
+        summarize = sites.summarize
+
+        def slow(*words, **options):
+            (tmp_path / "r").write_bytes(b"the other command's")
+            return summarize(*words, **options)
+
+        monkeypatch.setattr(sites, "summarize", slow)
+        with pytest.raises(DataError, match="r already exists. Use --force"):
+            run("summarize a.parquet -k 3 -o r")
+        assert (tmp_path / "r").read_bytes() == b"the other command's"
+        run("summarize a.parquet -k 3 -o r --force")
+        assert formats.load(tmp_path / "r", SummaryFile)
+
+    def test_pipes_are_refused_everywhere(self, run, tmp_path):
+        run("summarize a.parquet -k 3 -o a.summary")
+        run("aggregate a.summary -k 3 -o model")
+        os.mkfifo(tmp_path / "p")
+        os.mkfifo(tmp_path / "p.csv")
+        for words in (
+            "inspect p",
+            "aggregate a.summary p -k 3 -o m",
+            "scaler p -o s",
+            "summarize b.csv -k 3 -o x --scaler p",
+            "assign b.csv --model p -o l.csv",
+            "assign b.csv --model model --local p -o l.csv",
+            "score b.csv --model p",
+            "score --merge p",
+            "stats p.csv -o x",
+            "summarize p.csv -k 3 -o x",
+            "summarize b.csv -k 3 -o p --force",
+            "summarize b.csv -k 3 -o p",
+            "assign b.csv --model model -o p.csv --force",
+            "inspect model --picture p --force",
+        ):
+            with pytest.raises(DataError, match="is a pipe or a device; give a regular file"):
+                run(words)
+        assert all(stat.S_ISFIFO((tmp_path / n).stat().st_mode) for n in ("p", "p.csv"))
+
+    @pytest.mark.parametrize("name", ["[/x]", "[bold]x"])
+    def test_a_name_with_markup_is_printed_as_it_is(self, run, name):
+        run("summarize a.parquet -k 3 -o a.summary")
+        run("aggregate a.summary -k 3 -o model")
+        done = run("score", "a.parquet", "--model", "model", "--client", name)
+        assert done.stdout.startswith(f"{name}: ")
+
+    def test_the_server_has_parameters_of_its_own(self, run):
+        run("summarize a.parquet -k 3 -o a.summary -p patience=7")
+        run("aggregate a.summary -k 3 -o model -p patience=0")
+        assert formats.load(Path("model"), ModelFile).model.params["patience"] == 0
+        with pytest.raises(ParameterError, match="those are: max_clusters, max_iter, patience"):
+            run("aggregate a.summary -k 3 -o m -p n_init=7")
+
+    @pytest.mark.parametrize(
+        "chosen", [None, np.zeros((9, 2)), np.zeros((3, 5)), np.zeros(3), np.full((3, 2), np.nan)]
+    )
+    def test_a_strange_model_of_kfed_is_no_crash(self, run, chosen):
+        """The coordinator's file must not crash a site's command."""
+        run("summarize a.parquet -k 3 -o a.summary --method kfed")
+        run("aggregate a.summary -k 3 -o model")
+        file = formats.load(Path("model"), ModelFile)
+        tensors = {} if chosen is None else {"chosen": chosen}
+        crafted = replace(file, model=replace(file.model, tensors=tensors))
+        formats.save(crafted, Path("crafted"))
+        words = "assign a.parquet --model crafted --local a.summary -o l.csv"
+        if chosen is None:  # labels by the nearest center of the model
+            assert run(words).exit_code == 0
+        else:
+            with pytest.raises(MessageError, match="chosen of a model must be finite, of the shap"):
+                run(words)
+
     def test_inspect(self, run):
         run("stats a.parquet -o a.stats")
         run("scaler a.stats -o scaler")
@@ -212,7 +306,8 @@ class TestJigsaw:
         return [tmp_path / str(m) for m in range(5)]
 
     def test_k_is_found_and_shown(self, made, run, tmp_path):
-        done = run("aggregate", *made, "-o", tmp_path / "model", "-k", "auto")
+        words = ["-k", "auto", "-p", "max_clusters=25"]
+        done = run("aggregate", *made, "-o", tmp_path / "model", *words)
         assert "-> 15 centers" in done.output
         model = formats.load(tmp_path / "model", ModelFile)
         assert model.model.tensors["support_points"].sum() == model.n_samples == 1500

@@ -4,7 +4,7 @@ import stat
 import pytest
 
 from fedjigsaw.errors import DataError
-from fedjigsaw.io.atomic import open_whole, write_whole
+from fedjigsaw.io.atomic import open_whole, remove_unfinished, write_whole
 
 
 def test_writes_and_replaces(tmp_path):
@@ -62,6 +62,49 @@ def test_an_error_while_writing_leaves_the_old_file_and_no_litter(tmp_path):
 
 @pytest.mark.parametrize("place", [".", "no/folder/a.txt"])
 def test_a_place_that_cannot_be_written(tmp_path, place):
-    with pytest.raises(DataError, match="Cannot write"):
+    with pytest.raises(DataError, match="Cannot write|is a folder; give a file"):
         write_whole(tmp_path / place, b"new")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_appeared_meanwhile_is_kept(tmp_path):
+    path = tmp_path / "result"
+
+    def write_late():
+        with open_whole(path, replace=False) as file:
+            file.write(b"late")
+            write_whole(path, b"early")
+
+    with pytest.raises(DataError, match="result already exists. Use --force to overwrite it"):
+        write_late()
+    assert path.read_bytes() == b"early"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_system_without_links(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    write_whole(tmp_path / "a", b"one", replace=False)
+    with pytest.raises(DataError, match="already exists"):
+        write_whole(tmp_path / "a", b"two", replace=False)
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"one"]
+
+
+def test_a_pipe_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="pipe is a pipe or a device"):
+        write_whole(tmp_path / "pipe", b"new")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_what_is_unfinished_can_be_removed(tmp_path):
+    def write():
+        with open_whole(tmp_path / "a"):
+            assert len(list(tmp_path.iterdir())) == 1
+            remove_unfinished()
+            assert not list(tmp_path.iterdir())
+
+    with pytest.raises(DataError, match="Cannot write"):
+        write()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from fedjigsaw.errors import FedJigsawError, MessageError
+from fedjigsaw.errors import DataError, FedJigsawError, MessageError
 from fedjigsaw.io import _codec, formats
 from fedjigsaw.io.formats import ModelFile, Score, SummaryFile, decode, encode, load, load_any, save
 from fedjigsaw.kernels.scaling import Scaler, Stats
@@ -159,6 +159,35 @@ BROKEN = {
     "spoof": (with_header(SUMMARY, columns=["age", "q\x1b[2K\nAll is well."]), "printable"),
     "guard": (with_header(SUMMARY, guard={"min_cluster_size": "x", "counts": "none"}), "guard"),
     "no guard": (with_header(SUMMARY, guard={}), "guard"),
+    "guard with escapes": (
+        with_header(SUMMARY, guard={"min_cluster_size": 5, "counts": "\x1b[2Jexact"}),
+        "counts, one of exact, rounded, none",
+    ),
+    "guard of nothing": (
+        with_header(SUMMARY, guard={"min_cluster_size": 10**30, "counts": "exact"}),
+        "guard",
+    ),
+    "escapes in an array's name": (
+        with_arrays(SUMMARY, **{"tensor.\x1b[1A\x1b[2K": np.zeros(1)}),
+        "names are not short and printable",
+    ),
+    "rows of a summary": (
+        with_header(SUMMARY, n_samples=2**53, n_used=2**53),
+        f"n_samples of client 'bern' must be an integer >= 1, <= {2**40}",
+    ),
+    "rows of statistics": (
+        with_header(STATS, n_samples=2**40 + 1),
+        f"n_samples of client 'bern' must be an integer >= 1, <= {2**40}",
+    ),
+    "rows of a score": (
+        with_arrays(SCORE, counts=np.array([2**53, 2**53])),
+        "more rows, or a larger summed squared distance, than any data can have",
+    ),
+    "sse of a score": (
+        with_arrays(SCORE, sse=np.array([1e300, 0.0])),
+        "more rows, or a larger summed squared distance, than any data can have",
+    ),
+    "a score of one number": (with_arrays(SCORE, counts=np.array(3)), "counts"),
     "n_used": (
         with_header(SUMMARY, n_used=10),
         "n_used of client 'bern' must be from 1 to its rows, 9",
@@ -227,6 +256,52 @@ def test_broken_scalers(tmp_path, text):
         MessageError, match=r"s.json (cannot be used: |is not a scaler|has format 9)"
     ):
         formats.load_scaler(tmp_path / "s.json")
+
+
+class TestReadBack:
+    """What is about to be written is read first: an old file is never lost to an unreadable one."""
+
+    UNREADABLE = ModelFile(MODEL.model, None, ("bern",), 2**53 + 1)
+
+    def test_a_model_that_nobody_could_read_replaces_nothing(self, tmp_path):
+        save(MODEL, tmp_path / "m")
+        before = (tmp_path / "m").read_bytes()
+        with pytest.raises(MessageError, match=r"Nothing was written to .*m: .* 'n_samples'"):
+            save(self.UNREADABLE, tmp_path / "m")
+        assert (tmp_path / "m").read_bytes() == before
+        assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+    def test_a_header_that_is_too_long(self, tmp_path):
+        names = tuple(f"column {j} {'x' * 40}" for j in range(30_000))
+        wide = ModelFile(Model(np.zeros((1, 30_000)), "feca", {}, names), None, ("bern",), 2)
+        with pytest.raises(MessageError, match="Nothing was written"):
+            save(wide, tmp_path / "m")
+        assert not list(tmp_path.iterdir())
+
+    def test_a_scaler(self, tmp_path):
+        wide = Scaler(tuple(f"{j:0200}" for j in range(20_000)), np.zeros(20_000), np.ones(20_000))
+        formats.save_scaler(SCALER, tmp_path / "s")
+        before = (tmp_path / "s").read_bytes()
+        with pytest.raises(MessageError, match="Nothing was written .* larger than 4194304 bytes"):
+            formats.save_scaler(wide, tmp_path / "s")
+        assert (tmp_path / "s").read_bytes() == before
+
+    def test_a_result_that_is_there_is_kept(self, tmp_path):
+        for write, content in ((save, MODEL), (formats.save_scaler, SCALER)):
+            (tmp_path / "old").write_bytes(b"old")
+            with pytest.raises(DataError, match="already exists. Use --force"):
+                write(content, tmp_path / "old", replace=False)
+            assert (tmp_path / "old").read_bytes() == b"old"
+
+
+def test_a_scaler_of_nested_lists_is_not_even_parsed(tmp_path):
+    (tmp_path / "s.json").write_bytes(b'{"kind":' + b"[" + b"[]," * 20_000_000 + b"[]]}")
+    tracemalloc.start()
+    with pytest.raises(MessageError, match="s.json is larger than 4194304 bytes"):
+        formats.load_scaler(tmp_path / "s.json")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20e6
 
 
 def mutate(data, dice):

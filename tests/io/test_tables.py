@@ -1,3 +1,5 @@
+import time
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -6,6 +8,7 @@ import pytest
 from fedjigsaw.errors import DataError
 from fedjigsaw.io import readers
 from fedjigsaw.io.tables import open_table
+from fedjigsaw.kernels.scaling import Stats, merge
 
 ROWS = np.array([[1.0, 2.5], [3.0, -4.0], [5.5, 6.0]])
 CSV = "id,a,b\nx,1,2.5\ny,3,-4\nz,5.5,6\n"
@@ -207,3 +210,52 @@ class TestBadInput:
         np.savez(tmp_path / "t.npz", X=np.zeros((1, 2)), columns=["a"])
         with pytest.raises(DataError, match="2 column names are needed"):
             open_table(tmp_path / "t.npz")
+
+    def test_a_date_that_python_does_not_know(self, tmp_path):
+        dates = pa.array([10**15], pa.int64()).cast(pa.timestamp("ms"))
+        pa.parquet.write_table(pa.table({"d": dates}), tmp_path / "t.parquet")
+        with pytest.raises(DataError, match=r"row 1, column 'd': a value of type timestamp\[ms\]"):
+            read(tmp_path / "t.parquet")
+
+    @pytest.mark.parametrize("columns", ["ab", [["a", "b"]], [1, 2]])
+    def test_names_that_are_no_list_of_names(self, tmp_path, columns):
+        np.savez(tmp_path / "t.npz", X=ROWS, columns=columns)
+        with pytest.raises(DataError, match=r"t.npz .* columns must be a 1-D array of strings"):
+            open_table(tmp_path / "t.npz")
+
+    def test_a_long_value_is_cut(self, tmp_path):
+        (tmp_path / "t.csv").write_text("a\n" + "x" * 100_000 + "\n")
+        with pytest.raises(DataError, match=r"row 1, column 'a': 'xxx.* is not a finite") as caught:
+            read(tmp_path / "t.csv")
+        assert len(str(caught.value)) < 1000
+
+
+class TestManyColumns:
+    """The time grows with the number of columns, not with its square."""
+
+    N = 40_000
+
+    def test_tables(self, tmp_path):
+        names = [f"c{j}" for j in range(self.N)]
+        (tmp_path / "t.csv").write_text(f"{','.join(names)}\n{','.join('1' * self.N)}\n")
+        np.savez(tmp_path / "t.npz", X=np.ones((2, self.N)), columns=names)
+        for path in (tmp_path / "t.csv", tmp_path / "t.npz"):
+            started = time.process_time()
+            assert read(path, columns=names[::-1]).shape[1] == self.N
+            assert time.process_time() - started < 20
+
+    def test_scalers_and_statistics(self):
+        names = tuple(f"c{j}" for j in range(self.N))
+        zeros = np.zeros(self.N)
+        started = time.process_time()
+        sites = [Stats("a", names, 5, zeros, zeros), Stats("b", names[::-1], 5, zeros, zeros)]
+        assert merge(sites).columns == names
+        assert time.process_time() - started < 5
+
+    def test_a_repeated_name_is_still_found(self, tmp_path):
+        (tmp_path / "t.csv").write_text("a,b,a\n1,2,3\n")
+        with pytest.raises(DataError, match="several columns named 'a'"):
+            open_table(tmp_path / "t.csv")
+        np.save(tmp_path / "t.npy", ROWS)
+        with pytest.raises(DataError, match="Column 'x0' is selected twice"):
+            open_table(tmp_path / "t.npy", columns=["x0", "x1", "x0"])

@@ -33,3 +33,13 @@ def test_scores_of_other_models():
         sites.merge_scores({"A": a, "B": b})
     with pytest.raises(MessageError, match="A and B are both from client"):
         sites.merge_scores({"A": a, "B": a})
+
+
+def test_scores_that_cannot_be_added():
+    honest = Score("a", "m", np.array([1, 2]), np.array([0.0, 1.0]))
+    longer = Score("b", "m", np.array([1, 2, 3]), np.zeros(3))
+    with pytest.raises(MessageError, match="A has 2 clusters, B 3, though both name the same mod"):
+        sites.merge_scores({"A": honest, "B": longer})
+    huge = Score("b", "m", np.array([2**41, 0]), np.zeros(2))
+    with pytest.raises(MessageError, match=f"rows of B must be at most {2**40}; got {2**41}"):
+        sites.merge_scores({"A": honest, "B": huge})

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
+from rich import markup
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import Progress
 
 from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.io.atomic import already_there
+from fedjigsaw.io.regular import check_regular
 
 T = TypeVar("T")
 
@@ -114,6 +116,12 @@ def _parse_param(text: str, flag: str) -> tuple[str, Any]:
         return name, value
 
 
+def escape(text: str) -> str:
+    """Make a text safe to print: no markup, and no control character, also in a file's name."""
+    plain = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+    return markup.escape(plain)
+
+
 def print_json(value: Any) -> None:
     """Print a value as JSON."""
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
@@ -165,10 +173,9 @@ def check_outputs(*paths: Path | None, force: bool, inputs: Sequence[Path | None
     for path in given:
         if path in sources:
             raise DataError(f"{path} is an input; write the result to another file.")
-        if path.is_dir():
-            raise DataError(f"{path} is a folder; give a file.")
+        check_regular(path)
         if path.exists() and not force:
-            raise DataError(f"{path} already exists. Use --force to overwrite it.")
+            raise DataError(already_there(path))
         if not path.parent.is_dir():
             raise DataError(f"Cannot write {path}: there is no folder {path.parent}.")
         if not os.access(path.parent, os.W_OK):

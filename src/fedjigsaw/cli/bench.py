@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from fedjigsaw import partition
@@ -22,6 +21,7 @@ from fedjigsaw.cli._shared import (
     check_outputs,
     choice,
     cluster_count,
+    escape,
     out,
     parse_params,
     print_json,
@@ -81,9 +81,9 @@ def demo(
     pictures.check_format(picture.suffix)
     result = run_demo(seed, track=partial(track, label="Methods"))
     figure = pictures.roadmap(result.fitted, result.data, result.clients)
-    write_whole(picture, pictures.render(figure, picture.suffix))
+    write_whole(picture, pictures.render(figure, picture.suffix), replace=force)
     if rows_file is not None:
-        write_rows(rows_file, result.rows)
+        write_rows(rows_file, result.rows, replace=force)
     model = result.fitted[DEFAULT].model_
     if as_json:
         support = {name: values.tolist() for name, values in (support_of(model) or {}).items()}
@@ -177,7 +177,7 @@ def simulate(
         track=partial(track, label="Runs"),
     )
     if rows_file is not None:
-        write_rows(rows_file, rows)
+        write_rows(rows_file, rows, replace=force)
     names = list(dict.fromkeys(row["method"] for row in rows))
     groups = {name: [row for row in rows if row["method"] == name] for name in names}
     if as_json:
@@ -281,7 +281,8 @@ def compare_methods(
     )
     if files and label is None:
         rows = without_classes(rows)
-    write_whole(picture, pictures.render(pictures.comparison(rows), picture.suffix))
+    figure = pictures.comparison(rows)
+    write_whole(picture, pictures.render(figure, picture.suffix), replace=force)
     if as_json:
         print_json({"rows": rows, "picture": str(picture)})
         return

@@ -3,11 +3,10 @@
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from fedjigsaw import datasets
-from fedjigsaw.cli._shared import JsonFlag, err, out, print_json
+from fedjigsaw.cli._shared import JsonFlag, err, escape, out, print_json
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.methods import CLUSTERERS, METHODS
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.progress import Progress
 
 from fedjigsaw.cli._shared import (
@@ -17,6 +16,7 @@ from fedjigsaw.cli._shared import (
     clusters_by_head,
     count_rows,
     err,
+    escape,
     out,
     parameters,
     parse_params,

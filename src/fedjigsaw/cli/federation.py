@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from fedjigsaw.cli._shared import (
@@ -16,6 +15,7 @@ from fedjigsaw.cli._shared import (
     choice,
     clusters_by_head,
     err,
+    escape,
     out,
     parse_params,
     print_json,
@@ -26,10 +26,9 @@ from fedjigsaw.cli._shared import (
 from fedjigsaw.engine import warn_of_fewer_clusters
 from fedjigsaw.errors import FewerClustersWarning, ParameterError
 from fedjigsaw.io import formats
-from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import ModelFile
+from fedjigsaw.messages import COUNTS
 from fedjigsaw.methods import DEFAULT, METHODS
-from fedjigsaw.privacy.guard import COUNTS
 from fedjigsaw.sites import MAX_ROWS
 
 app = typer.Typer(no_args_is_help=True)
@@ -268,8 +267,9 @@ def run(
         except KeyboardInterrupt:
             err.print("The run was stopped; there is no model.")
             raise typer.Exit(130) from None
-    write_whole(output, model.read_bytes())
-    report(formats.load(output, ModelFile), transcript, settings.sites, output, as_json)
+    made = formats.load(model, ModelFile)
+    formats.save(made, output, replace=force)
+    report(made, transcript, settings.sites, output, as_json)
 
 
 @app.command()

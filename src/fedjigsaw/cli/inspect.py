@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from fedjigsaw.cli._shared import ForceFlag, JsonFlag, check_outputs, out, print_json
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.cli._shared import ForceFlag, JsonFlag, check_outputs, escape, out, print_json
+from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import ModelFile
@@ -47,9 +46,12 @@ def inspect(
     content: formats.Content | Scaler
     content = formats.load_scaler(file) if formats.is_scaler(file) else formats.load_any(file)
     if picture is not None:
-        _draw_k_curve(content, file, picture)
+        _draw_k_curve(content, file, picture, replace=force)
     most = sys.maxsize if everything or as_json else MAX_SHOWN
-    lines = describe(content, file.stat().st_size, most=most)
+    try:
+        lines = describe(content, file.stat().st_size, most=most)
+    except MessageError as error:
+        raise formats.error_in(file, error) from error
     if as_json:
         print_json({"file": str(file), "lines": lines})
         return
@@ -57,7 +59,9 @@ def inspect(
         out.print(escape(line))
 
 
-def _draw_k_curve(content: formats.Content | Scaler, file: Path, picture: Path) -> None:
+def _draw_k_curve(
+    content: formats.Content | Scaler, file: Path, picture: Path, *, replace: bool
+) -> None:
     from fedjigsaw.report import pictures
 
     if not isinstance(content, ModelFile):
@@ -66,4 +70,4 @@ def _draw_k_curve(content: formats.Content | Scaler, file: Path, picture: Path) 
         )
     pictures.check_format(picture.suffix)
     figure = pictures.k_curve(content.model)
-    write_whole(picture, pictures.render(figure, picture.suffix))
+    write_whole(picture, pictures.render(figure, picture.suffix), replace=replace)

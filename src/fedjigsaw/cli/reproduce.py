@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from fedjigsaw.bench import verdicts
@@ -12,7 +11,7 @@ from fedjigsaw.bench.reproduction import Reproduction
 from fedjigsaw.bench.runner import result_file
 from fedjigsaw.bench.studies import find, studies
 from fedjigsaw.bench.study import Study
-from fedjigsaw.cli._shared import JsonFlag, count_steps, err, out, print_json
+from fedjigsaw.cli._shared import JsonFlag, count_steps, err, escape, out, print_json
 from fedjigsaw.io.rows import Row
 
 app = typer.Typer()

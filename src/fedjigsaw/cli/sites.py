@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from fedjigsaw import sites
 from fedjigsaw.cli._shared import (
@@ -15,6 +14,7 @@ from fedjigsaw.cli._shared import (
     check_outputs,
     choice,
     count_rows,
+    escape,
     out,
     parse_params,
     print_json,
@@ -27,13 +27,15 @@ from fedjigsaw.errors import (
     FewerRowsWarning,
     ForeignSummaryWarning,
     ParameterError,
+    RefusedFileWarning,
 )
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score, SummaryFile
 from fedjigsaw.io.tables import open_table
 from fedjigsaw.kernels.scaling import Stats
+from fedjigsaw.messages import COUNTS
 from fedjigsaw.methods import DEFAULT
-from fedjigsaw.privacy.guard import COUNTS, Guard
+from fedjigsaw.privacy.guard import Guard
 
 app = typer.Typer()
 
@@ -94,7 +96,7 @@ def stats(
     table = open_table(data, columns=split_names(columns), drop_missing=drop_missing)
     with count_rows("Rows", table.n_rows) as progress:
         found = sites.measure(table, client=client, min_rows=min_cluster_size, progress=progress)
-    formats.save(found, output)
+    formats.save(found, output, replace=force)
     out.print(f"{found.n_samples:,} rows, {len(found.columns)} columns -> {escape(str(output))}")
 
 
@@ -116,7 +118,7 @@ def scaler(
     sites.check_once(files)
     loaded = {str(path): formats.load(path, Stats) for path in files}
     merged = sites.common_scaler(loaded)
-    formats.save_scaler(merged, output)
+    formats.save_scaler(merged, output, replace=force)
     out.print(f"Scaler {merged.fingerprint} of {_sites(len(loaded))} -> {escape(str(output))}")
 
 
@@ -194,7 +196,7 @@ def summarize(
             drop_missing=drop_missing,
             progress=progress,
         )
-    formats.save(file, output)
+    formats.save(file, output, replace=force)
     summary = file.summary
     merged = f", {summary.merged} merged by the guard" if summary.merged else ""
     text = f"{summary.n_samples:,} rows -> {len(summary.centers)} centers{merged}"
@@ -224,6 +226,24 @@ def aggregate(
             "Example: --without oslo"
         ),
     ] = None,
+    min_sites: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Leave out files that cannot be used, and name them, as long as this many remain. "
+            "Default: one such file is an error. Example: --min-sites 5",
+        ),
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-p",
+            "--param",
+            help="Set a parameter that acts at the server; for jigsaw: max_clusters, max_iter, "
+            "patience. Repeat it for several. Default: the method's. What a site gave to "
+            "`summarize` has no effect here. Example: -p max_clusters=80",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers of the server.")] = 0,
     force: ForceFlag = False,
 ) -> None:
@@ -233,10 +253,16 @@ def aggregate(
     """
     check_outputs(output, force=force, inputs=files)
     sites.check_once(files)
-    loaded = {str(path): formats.load(path, SummaryFile) for path in files}
-    with warnings_shown(CountsWarning, FewerClustersWarning):
-        model = sites.aggregate(loaded, k, without=without or (), seed=seed)
-    formats.save(model, output)
+    with warnings_shown(CountsWarning, FewerClustersWarning, RefusedFileWarning):
+        model = sites.aggregate(
+            sites.read_summaries(files),
+            k,
+            without=without or (),
+            seed=seed,
+            params=parse_params(param),
+            min_sites=min_sites,
+        )
+    formats.save(model, output, replace=force)
     text = f"{_sites(len(model.clients))}, {model.n_samples:,} rows"
     out.print(f"{text} -> {len(model.model.centers)} centers -> {escape(str(output))}")
 
@@ -293,7 +319,9 @@ def assign(
     table = open_table(data, columns=file.columns, id_column=id_column, drop_missing=drop_missing)
     with warnings_shown(ForeignSummaryWarning), count_rows("Rows", table.n_rows) as progress:
         parts = sites.assign(table, file, local=own, progress=progress)
-        n_rows = sites.write_labels(output, parts, id_column=id_column, distances=distances)
+        n_rows = sites.write_labels(
+            output, parts, id_column=id_column, distances=distances, replace=force
+        )
     out.print(f"{n_rows:,} labels -> {escape(str(output))}")
 
 
@@ -342,13 +370,12 @@ def score(
         with count_rows("Rows", table.n_rows) as progress:
             found = sites.score(table, file, client=client, progress=progress)
     if output is not None:
-        formats.save(found, output)
-    sizes = found.counts.tolist()
-    rows, inertia = sum(sizes), float(found.sse.sum())
+        formats.save(found, output, replace=force)
+    rows, sizes, inertia = found.n_rows, found.counts.tolist(), float(found.sse.sum())
     if as_json:
         print_json({"who": found.client, "rows": rows, "inertia": inertia, "cluster_sizes": sizes})
         return
-    out.print(f"{found.client}: {rows:,} rows, inertia {inertia:.10g}")
+    out.print(f"{escape(found.client)}: {rows:,} rows, inertia {inertia:.10g}")
     out.print("Rows per cluster: " + ", ".join(map(str, sizes)))
 
 

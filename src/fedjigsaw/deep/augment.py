@@ -68,8 +68,8 @@ class Augmentation:
     grayscale: float = 0.2
 
     rules: ClassVar[Mapping[str, Rule]] = {
-        "views": integer(1),
-        "small_crops": integer(0),
+        "views": integer(1, 1000),
+        "small_crops": integer(0, 1000),
         "crop": fraction(zero=False),
         "flip": fraction(),
         "color": real(0),

@@ -20,6 +20,7 @@ from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, inval
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import ModelFile
+from fedjigsaw.io.regular import check_regular
 from fedjigsaw.messages import Model
 from fedjigsaw.parameters import integer
 
@@ -78,6 +79,7 @@ def save(checkpoint: Checkpoint, path: Path) -> None:
 
 def load(path: Path) -> Checkpoint:
     """Read a checkpoint, or the model of a federation; every error names the file."""
+    check_regular(path)
     try:
         size = path.stat().st_size
     except OSError as error:

@@ -72,9 +72,9 @@ class Schedule:
     batch_norm: str = "average"
 
     rules: ClassVar[Mapping[str, Rule]] = {
-        "n_rounds": integer(1),
-        "local_epochs": integer(1),
-        "batch_size": integer(2),
+        "n_rounds": integer(1, 10**6),
+        "local_epochs": integer(1, 10**6),
+        "batch_size": integer(2, 2**20),
         "recluster_every": integer(1),
         "learning_rate": real(0),
         "final_learning_rate": real(0),

@@ -1,7 +1,7 @@
 """Encode files as a JSON header and plain arrays; decode them with limits and checks."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,7 +10,8 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.errors import MessageError, invalid, unreadable
+from fedjigsaw.errors import FedJigsawError, MessageError, invalid, unreadable
+from fedjigsaw.io.regular import open_regular
 from fedjigsaw.messages import MAX_COUNT
 
 FORMAT = 1
@@ -23,16 +24,36 @@ Header = Mapping[str, Any]
 Arrays = dict[str, np.ndarray]
 
 
-def read_bounded(path: Path) -> bytes:
-    """Read a file, if it is not too large."""
+def read_bounded(path: Path, limit: int | None = None) -> bytes:
+    """Read a regular file, if it is not too large."""
+    limit = limit or MAX_BYTES
+    content = read_start(path, limit + 1)
+    if len(content) > limit:
+        raise MessageError(f"{path} is larger than {limit} bytes, the most that is read.")
+    return content
+
+
+def read_start(path: Path, n_bytes: int) -> bytes:
+    """Read the first bytes of a regular file."""
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        with open_regular(path) as file:
+            return file.read(n_bytes)
     except OSError as error:
         raise MessageError(unreadable(path, error)) from error
-    if len(content) > MAX_BYTES:
-        raise MessageError(f"{path} is larger than {MAX_BYTES} bytes, the most that is read.")
-    return content
+
+
+def check_readable(
+    content: bytes, decode: Callable[[bytes], object], path: Path, limit: int = MAX_BYTES
+) -> None:
+    """Raise a MessageError if what is about to be written could not be read again."""
+    try:
+        if len(content) > limit:
+            raise MessageError(f"It would be larger than {limit} bytes, the most that is read.")
+        decode(content)
+    except FedJigsawError as error:
+        raise MessageError(
+            f"Nothing was written to {path}: the result could not be read again. {error}"
+        ) from error
 
 
 def error_in(path: Path, error: Exception) -> MessageError:
@@ -77,10 +98,13 @@ def _header(content: bytes) -> Header:
             entry["dtype"] in (TENSOR_DTYPES if name.startswith("tensor.") else DTYPES)
             for name, entry in described.items()
         )
+        plain = all(map(_is_plain, described))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise MessageError("The file is a safetensors file of another program.") from error
     if not isinstance(header, dict) or not known:
         raise MessageError("The file has arrays of types other than F64 and I64 (tensors: F32).")
+    if not plain:
+        raise MessageError("The file has arrays whose names are not short and printable.")
     return header
 
 

@@ -8,29 +8,66 @@ from secrets import token_hex
 from typing import BinaryIO
 
 from fedjigsaw.errors import DataError, unwritable
+from fedjigsaw.io.regular import check_regular
+
+_unfinished: set[Path] = set()
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes, *, replace: bool = True) -> None:
     """Write bytes to a file, or leave the old file as it was."""
-    with open_whole(path) as file:
+    with open_whole(path, replace=replace) as file:
         file.write(content)
 
 
 @contextmanager
-def open_whole(path: Path) -> Iterator[BinaryIO]:
+def open_whole(path: Path, *, replace: bool = True) -> Iterator[BinaryIO]:
     """Open a hidden file beside `path` for writing, and move it to `path` at the end of the block.
 
     A reader sees the old file or the new one, never a part. If the block raises, the old file
     stays. The mode of the new file follows the umask, as with any new file.
+
+    Parameters
+    ----------
+    replace : whether an existing file is replaced; otherwise it is an error, also if the file
+        appeared while the block ran.
     """
+    check_regular(path)
     temporary = path.parent / f".{path.name}.{token_hex(4)}"
+    _unfinished.add(temporary)
     try:
         with temporary.open("xb") as file:  # O_CREAT | O_EXCL with mode 0o666: needs no umask
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        if replace:
+            temporary.replace(path)
+        else:
+            _move_to_new(temporary, path)
     except OSError as error:
         raise DataError(unwritable(path, error)) from error
     finally:
         temporary.unlink(missing_ok=True)
+        _unfinished.discard(temporary)
+
+
+def remove_unfinished() -> None:
+    """Remove what this process has begun to write: for a handler of a signal that ends it."""
+    for temporary in tuple(_unfinished):
+        temporary.unlink(missing_ok=True)
+
+
+def already_there(path: Path) -> str:
+    """Say that a result is there already, and how to replace it."""
+    return f"{path} already exists. Use --force to overwrite it."
+
+
+def _move_to_new(temporary: Path, path: Path) -> None:
+    """Give the file its name, unless that name is taken: unlike a move, a link never replaces."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError as error:
+        raise DataError(already_there(path)) from error
+    except (OSError, NotImplementedError):  # a file system without links
+        if os.path.lexists(path):
+            raise DataError(already_there(path)) from None
+        temporary.replace(path)

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES, repeated
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.kernels.scaling import Scaler
-from fedjigsaw.messages import Model, Summary
+from fedjigsaw.messages import COUNTS, MAX_COUNT, Model, Summary
+
+MAX_SSE = 2.0**62 * MAX_MAGNITUDE**2  # more than any rows that may be read can have
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,16 @@ class SummaryFile:
         if not 1 <= self.n_used <= self.summary.n_samples:
             allowed = f"from 1 to its rows, {self.summary.n_samples}"
             raise MessageError(invalid("n_used", owner, allowed, self.n_used))
-        known = {"min_cluster_size": int, "counts": str}
-        if {name: type(value) for name, value in self.guard.items()} != known:
-            allowed = "an integer min_cluster_size and a string counts"
-            raise MessageError(invalid("guard", owner, allowed, repr(dict(self.guard))[:80]))
+        if not _is_guard(self.guard):
+            allowed = f"an integer min_cluster_size >= 1 and counts, one of {', '.join(COUNTS)}"
+            raise MessageError(invalid("guard", owner, allowed, repr(dict(self.guard))))
+
+
+def _is_guard(guard: Mapping[str, Any]) -> bool:
+    if guard.keys() != {"min_cluster_size", "counts"}:
+        return False
+    size = guard["min_cluster_size"]
+    return type(size) is int and 1 <= size <= MAX_SAMPLES and guard["counts"] in COUNTS
 
 
 @dataclass(frozen=True)
@@ -60,9 +69,8 @@ class ModelFile:
     partly: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for client in self.clients:
-            if self.clients.count(client) > 1:
-                raise MessageError(f"The model lists a client twice: {client!r}.")
+        for client in repeated(self.clients):
+            raise MessageError(f"The model lists a client twice: {client!r}.")
         if not set(self.partly) <= set(self.clients):
             allowed = "some of its clients"
             raise MessageError(invalid("partly", "a model", allowed, list(self.partly)[:9]))
@@ -89,9 +97,20 @@ class Score:
 
     def __post_init__(self) -> None:
         # the checks of a summary are just those that are needed here
-        centers = np.zeros((max(1, len(self.counts)), 1))
+        centers = np.zeros((max(1, np.size(self.counts)), 1))
         checked = Summary(1, centers, None, self.counts, self.sse, {}, self.client)
+        object.__setattr__(self, "counts", checked.counts)
         if not self.client:
             raise MessageError("The score has no client name.")
-        if checked.counts is None or not checked.counts.sum():
+        if not self.n_rows:
             raise MessageError(f"The score of client {self.client!r} covers no rows.")
+        if self.n_rows > MAX_COUNT or (self.sse > MAX_SSE).any():
+            raise MessageError(
+                f"The score of client {self.client!r} has more rows, or a larger summed squared "
+                "distance, than any data can have."
+            )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows in all clusters."""
+        return sum(self.counts.tolist())  # whole numbers of NumPy could overflow

@@ -15,6 +15,7 @@ from fedjigsaw.errors import FedJigsawError, MessageError, invalid
 from fedjigsaw.io._codec import (
     FORMAT,
     MAX_BYTES,
+    check_readable,
     error_in,
     pack,
     read_bounded,
@@ -37,6 +38,7 @@ __all__ = [
     "SummaryFile",
     "decode",
     "encode",
+    "error_in",
     "fingerprint",
     "is_scaler",
     "load",
@@ -59,9 +61,18 @@ T = TypeVar("T")
 Content = SummaryFile | ModelFile | Stats | Score
 
 
-def save(content: Content, path: Path) -> None:
-    """Write a summary, model, statistics or score, whole or not at all."""
-    write_whole(path, encode(content))
+def save(content: Content, path: Path, *, replace: bool = True) -> None:
+    """Write a summary, model, statistics or score, whole or not at all.
+
+    It is read back in memory first, so an old file is replaced only by one that can be read.
+
+    Parameters
+    ----------
+    replace : whether an existing file is replaced; otherwise it is a DataError.
+    """
+    encoded = encode(content)
+    check_readable(encoded, decode, path)
+    write_whole(path, encoded, replace=replace)
 
 
 def load(path: Path, kind: type[T]) -> T:

@@ -12,6 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from fedjigsaw.errors import DataError, unreadable
+from fedjigsaw.io.regular import check_regular
 
 BATCH_ROWS = 65_536
 # what a reader raises if a file is not what the ending of its name says
@@ -29,8 +30,7 @@ class Reader(Protocol):
 
 def open_reader(path: Path) -> Reader:
     """Open a file by the ending of its name."""
-    if path.is_dir():
-        raise DataError(f"{path} is a folder; give a file.")
+    check_regular(path)
     if path.suffix not in READERS:
         supported = ", ".join(READERS)
         raise DataError(
@@ -117,7 +117,8 @@ class ArrayReader:
             raise DataError(f"{array.shape[1]} column names are needed; got {len(self.names)}")
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
-        where = [self.names.index(name) for name in names]
+        places = {name: j for j, name in enumerate(self.names)}
+        where = [places[name] for name in names]
         for start in range(0, len(self.array), BATCH_ROWS):
             block = np.asarray(self.array[start : start + BATCH_ROWS])
             yield [block[:, j] for j in where]
@@ -139,8 +140,16 @@ class NumpyReader(ArrayReader):
                 if "X" not in keys and len(keys) != 1:
                     raise ValueError(f"an array named X is needed; there are {keys}")
                 array = arrays["X" if "X" in keys else keys[0]]
-                names = arrays["columns"].tolist() if "columns" in arrays else None
+                names = _names(arrays["columns"]) if "columns" in arrays else None
         super().__init__(array, names)
+
+
+def _names(array: np.ndarray) -> list[str]:
+    if array.ndim != 1 or array.dtype.kind not in "US":
+        raise ValueError(
+            f"columns must be a 1-D array of strings; got {array.dtype}, {array.shape}"
+        )
+    return [str(name) for name in array.astype(str).tolist()]
 
 
 READERS: dict[str, Any] = {

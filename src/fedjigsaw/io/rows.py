@@ -43,9 +43,9 @@ def append_row(path: Path, row: Mapping[str, Any]) -> None:
         raise DataError(unwritable(path, error)) from error
 
 
-def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Replace a file by these rows; an interrupted write leaves the old file."""
-    write_whole(path, b"".join(map(_line, rows)))
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], *, replace: bool = True) -> None:
+    """Write these rows to a file; an interrupted write leaves the old file."""
+    write_whole(path, b"".join(map(_line, rows)), replace=replace)
 
 
 def _line(row: Mapping[str, Any]) -> bytes:

@@ -11,17 +11,21 @@ from fedjigsaw.io._codec import (
     FORMAT,
     Header,
     check_format,
+    check_readable,
     error_in,
     read_bounded,
+    read_start,
     take,
     take_names,
 )
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.kernels.scaling import Scaler
 
+MAX_JSON = 4 * 2**20  # small files of nested JSON grow a hundredfold in memory
 
-def save_scaler(scaler: Scaler, path: Path) -> None:
-    """Write a scaler as JSON, with every digit."""
+
+def save_scaler(scaler: Scaler, path: Path, *, replace: bool = True) -> None:
+    """Write a scaler as JSON, with every digit. It is read back in memory first."""
     content = {
         "format": FORMAT,
         "kind": "scaler",
@@ -30,28 +34,32 @@ def save_scaler(scaler: Scaler, path: Path) -> None:
         "mean": scaler.mean.tolist(),
         "deviation": scaler.deviation.tolist(),
     }
-    write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
+    encoded = (json.dumps(content, indent=1) + "\n").encode()
+    check_readable(encoded, _decode, path, MAX_JSON)
+    write_whole(path, encoded, replace=replace)
 
 
 def load_scaler(path: Path) -> Scaler:
-    """Read a scaler, within the limits of all other files."""
-    content = read_bounded(path)
+    """Read a scaler, within a limit on its size."""
+    content = read_bounded(path, MAX_JSON)
     try:
-        return _decode(json.loads(content))
+        return _decode(content)
     except FedJigsawError as error:
         raise error_in(path, error) from error
-    except (ValueError, RecursionError) as error:
-        raise MessageError(
-            f"{path} is not a scaler (not JSON). Give the file that `fedjigsaw scaler` wrote."
-        ) from error
 
 
 def is_scaler(path: Path) -> bool:
     """Whether a file starts like a scaler."""
-    return read_bounded(path)[:1] == b"{"
+    return read_start(path, 1) == b"{"
 
 
-def _decode(header: object) -> Scaler:
+def _decode(content: bytes) -> Scaler:
+    try:
+        header = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise MessageError(
+            "The file is not a scaler (not JSON). Give the file that `fedjigsaw scaler` wrote."
+        ) from error
     if not isinstance(header, dict) or header.get("kind") != "scaler":
         raise MessageError("The file is not a scaler. Give the file that `fedjigsaw scaler` wrote.")
     check_format(header)

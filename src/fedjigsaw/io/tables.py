@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw._validation import MAX_MAGNITUDE
-from fedjigsaw.errors import DataError, invalid
+from fedjigsaw._validation import MAX_MAGNITUDE, repeated
+from fedjigsaw.errors import MAX_VALUE, DataError, invalid, shorten
 from fedjigsaw.io.readers import ArrayReader, Reader, open_reader
 
+MANY = 100  # columns from which on they are cast together
 MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A", "n/a"]
 
 
@@ -70,18 +71,18 @@ class Table:
         self._check_columns([*wanted, id_column] if id_column else wanted)
         if not wanted:
             raise DataError("No columns selected.")
-        for name in wanted:
-            if wanted.count(name) > 1:
-                raise DataError(f"Column {name!r} is selected twice.")
+        for name in repeated(wanted):
+            raise DataError(f"Column {name!r} is selected twice.")
         return replace(self, columns=wanted, id_column=id_column, drop_missing=drop_missing)
 
     def _check_columns(self, columns: Sequence[str]) -> None:
         names = self.reader.names
-        unknown = [name for name in columns if name not in names]
+        known = set(names)
+        unknown = [name for name in columns if name not in known]
         if unknown:
-            missing, known = (", ".join(map(repr, found)) for found in (unknown, names[:20]))
+            missing, there = (", ".join(map(repr, found[:20])) for found in (unknown, names))
             more = ", ..." if len(names) > 20 else "."
-            raise DataError(f"{self.path} has no column {missing}. It has {known}{more}")
+            raise DataError(f"{self.path} has no column {missing}. It has {there}{more}")
 
     def batches(self) -> Iterator[Batch]:
         """Yield all rows in the order of the file; a value that is not a number is an error."""
@@ -127,6 +128,10 @@ class Table:
         return np.concatenate(blocks), n_seen
 
     def _numbers(self, columns: Sequence[Any], start: int) -> Floats:
+        if len(columns) > MANY and not isinstance(columns[0], np.ndarray):
+            together = _cast_together(columns)
+            if together is not None:
+                return together
         rows = np.empty((len(columns[0]), len(columns)))
         for j, (name, values) in enumerate(zip(self.columns, columns, strict=True)):
             rows[:, j] = self._column(name, values, start)
@@ -135,8 +140,8 @@ class Table:
     def _column(self, name: str, values: Any, start: int) -> Floats:
         numbers = values.astype(np.float64) if isinstance(values, np.ndarray) else _cast(values)
         if numbers is None:
-            row, value = _first_text(values)
-            raise DataError(self._refused(name, start + row, repr(value)))
+            row, text = _first_text(values)
+            raise DataError(self._refused(name, start + row, shorten(text, MAX_VALUE)))
         too_large = np.flatnonzero(np.abs(numbers) > MAX_MAGNITUDE)
         if len(too_large):
             row = int(too_large[0])
@@ -206,9 +211,9 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
     if unprintable:
         allowed = "named in printable characters"
         raise DataError(invalid("columns", str(path), allowed, unprintable[:5]))
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise DataError(f"{path} has several columns named {', '.join(map(repr, repeated))}.")
+    twice = sorted(repeated(names))[:5]
+    if twice:
+        raise DataError(f"{path} has several columns named {', '.join(map(repr, twice))}.")
 
 
 def _cast(values: pa.Array) -> Floats | None:
@@ -234,15 +239,31 @@ def _cast(values: pa.Array) -> Floats | None:
     return numbers
 
 
+def _cast_together(columns: Sequence[pa.Array]) -> Floats | None:
+    """Cast many columns of one type at once; None if a value must be looked at alone.
+
+    With thousands of columns, the calls cost more than the work.
+    """
+    if len({column.type for column in columns}) > 1:
+        return None
+    numbers = _cast(pa.concat_arrays(columns))
+    if numbers is None or (np.abs(numbers) > MAX_MAGNITUDE).any():
+        return None
+    return numbers.reshape(len(columns), -1).T.copy()
+
+
 def _plain(values: pa.Array) -> pa.Array:
     """Replace indices into a dictionary by their values."""
     return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
 
 
-def _first_text(values: pa.Array) -> tuple[int, object]:
+def _first_text(values: pa.Array) -> tuple[int, str]:
     """Find the first value that is not a number, for the error message."""
     row = next(i for i in range(len(values)) if _cast(values[i : i + 1]) is None)
-    return row, _plain(values)[row].as_py()
+    try:
+        return row, repr(_plain(values)[row].as_py())
+    except (OverflowError, ValueError, LookupError):  # a date or time zone that Python lacks
+        return row, f"a value of type {values.type}"
 
 
 def _smallest(

@@ -16,7 +16,7 @@ from hashlib import sha256
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw._validation import check_name
+from fedjigsaw._validation import MAX_SAMPLES, check_name, repeated
 from fedjigsaw.errors import MessageError, invalid
 
 
@@ -33,8 +33,9 @@ class Stats:
     def __post_init__(self) -> None:
         check_name(self.client)
         owner = f"client {self.client!r}"
-        if self.n_samples < 1:
-            raise MessageError(invalid("n_samples", owner, "an integer >= 1", self.n_samples))
+        if not 1 <= self.n_samples <= MAX_SAMPLES:
+            allowed = f"an integer >= 1, <= {MAX_SAMPLES}"
+            raise MessageError(invalid("n_samples", owner, allowed, self.n_samples))
         check_columns(self.columns, owner)
         for name in ("mean", "sum_of_squares"):
             check_vector(name, getattr(self, name), len(self.columns), owner)
@@ -103,7 +104,8 @@ def merge(stats: Sequence[Stats]) -> Scaler:
                 f"Client {first.client!r} has the columns {ours}; client {other.client!r} has "
                 f"{theirs}. Use the same --columns at all sites."
             )
-        where = [other.columns.index(name) for name in first.columns]
+        places = {name: j for j, name in enumerate(other.columns)}
+        where = [places[name] for name in first.columns]
         means, sums = other.mean[where], other.sum_of_squares[where]
         n, mean, squares = _merge(n, mean, squares, other.n_samples, means, sums)
     deviation = np.sqrt(squares / n)
@@ -131,9 +133,8 @@ def check_columns(columns: Sequence[str], owner: str) -> None:
     """Raise a MessageError if there are no columns, or a name is repeated."""
     if not columns:
         raise MessageError(f"No columns selected ({owner}).")
-    for name in columns:
-        if columns.count(name) > 1:
-            raise MessageError(f"Column {name!r} is selected twice ({owner}).")
+    for name in repeated(columns):
+        raise MessageError(f"Column {name!r} is selected twice ({owner}).")
 
 
 def check_vector(name: str, values: Floats, length: int, owner: str) -> None:

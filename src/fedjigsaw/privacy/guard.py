@@ -15,10 +15,9 @@ import numpy as np
 from fedjigsaw.errors import DataError, ParameterError, invalid
 from fedjigsaw.kernels.local_solutions import merged_sse
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.messages import Summary
+from fedjigsaw.messages import COUNTS, Summary
 from fedjigsaw.parameters import integer, one_of
 
-COUNTS = ("exact", "rounded", "none")
 SUPPORT = "support"  # tensor with one number per center that adds up as counts do
 
 

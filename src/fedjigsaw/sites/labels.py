@@ -23,6 +23,7 @@ def write_labels(
     *,
     id_column: str | None = None,
     distances: bool = False,
+    replace: bool = True,
 ) -> int:
     """Write what :func:`~fedjigsaw.sites.assign` yields, whole or not at all.
 
@@ -31,6 +32,7 @@ def write_labels(
     path : the result; the ending of its name, .parquet or .csv, decides the format.
     id_column : the name of the first column, if the parts have ids.
     distances : whether to write the distance of each row to its center, too.
+    replace : whether an existing file is replaced; otherwise it is a DataError.
 
     Returns
     -------
@@ -50,7 +52,10 @@ def write_labels(
     first = next(batches)
     n_rows = 0
     try:
-        with open_whole(path) as file, WRITERS[path.suffix](file, first.schema) as writer:
+        with (
+            open_whole(path, replace=replace) as file,
+            WRITERS[path.suffix](file, first.schema) as writer,
+        ):
             for batch in chain([first], batches):
                 writer.write_batch(batch)
                 n_rows += batch.num_rows

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw._validation import MAX_SAMPLES
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.io.formats import ModelFile, Score, SummaryFile, encode, fingerprint
 from fedjigsaw.io.tables import Table
@@ -40,10 +41,16 @@ def merge_scores(scores: Mapping[str, Score]) -> Score:
     """
     check_different({name: score.client for name, score in scores.items()})
     (first_name, first), *others = scores.items()
+    for name, found in scores.items():
+        if found.n_rows > MAX_SAMPLES:
+            raise MessageError(invalid("rows", name, f"at most {MAX_SAMPLES}", found.n_rows))
     for name, other in others:
         if other.model != first.model:
             allowed = f"that of {first_name}, {first.model}"
             raise MessageError(invalid("model", name, allowed, other.model))
+        if len(other.counts) != len(first.counts):
+            text = f"{first_name} has {len(first.counts)} clusters, {name} {len(other.counts)}"
+            raise MessageError(f"{text}, though both name the same model. Score them again.")
     ordered = sorted(scores.values(), key=lambda score: score.client)
     counts, sse = (sum(getattr(s, n) for s in ordered) for n in ("counts", "sse"))
     name = "1 site" if len(ordered) == 1 else f"{len(ordered)} sites"

@@ -1,0 +1,42 @@
+"""Pipes and devices are refused at once, whatever reads."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fedjigsaw.errors import DataError
+from fedjigsaw.io import formats
+from fedjigsaw.io.regular import open_regular
+from fedjigsaw.io.tables import open_table
+
+NOT_A_FILE = "is a pipe or a device; give a regular file"
+
+
+@pytest.mark.parametrize(
+    "read", [open_regular, open_table, formats.load_any, formats.load_scaler, formats.is_scaler]
+)
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path, read):
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(DataError, match=NOT_A_FILE):
+        read(tmp_path / "pipe.csv")
+
+
+def test_a_device(tmp_path):
+    (tmp_path / "zeros.csv").symlink_to("/dev/zero")
+    for path in (Path("/dev/zero"), tmp_path / "zeros.csv"):
+        with pytest.raises(DataError, match=NOT_A_FILE):
+            formats.load_any(path)
+    with pytest.raises(DataError, match=NOT_A_FILE):
+        open_table(tmp_path / "zeros.csv")
+
+
+def test_a_folder(tmp_path):
+    with pytest.raises(DataError, match="is a folder; give a file"):
+        formats.load_any(tmp_path)
+
+
+def test_a_file(tmp_path):
+    (tmp_path / "a").write_bytes(b"content")
+    with open_regular(tmp_path / "a") as file:
+        assert file.read() == b"content"
