@@ -135,6 +135,28 @@ def test_an_interrupted_run_keeps_its_last_round(run, data, tmp_path, monkeypatc
     assert checkpoint.load(parts).state.model == checkpoint.load(whole).state.model
 
 
+def test_a_recipe_sets_what_no_option_sets(run, data, tmp_path):
+    out, rows = tmp_path / "a.st", tmp_path / "rows.jsonl"
+    words = [*TRAIN, "--data", data, "-o", out, "--rows", rows, "--rounds", 2, "--keep", "best"]
+    done = run(*words, "--recipe", "best", "-k", 6, "-s", "stored_share=0.5")
+    config = pages.read_rows(rows)[-1]["config"]
+    assert (config["n_clusters"], config["n_rounds"], config["network"]) == (6, 2, "small")
+    assert (config["clusterer"], config["targets"]) == ("jigsaw", "swapped")
+    assert (config["stored_share"], config["batch_norm"]) == (0.5, "recalibrate")
+    assert (tmp_path / "a.best.st").exists()
+    assert "Best round by its information: " in done.stdout
+    assert "a.best.st" in done.stdout.replace("\n", "")
+    out.unlink()
+    with pytest.raises(DataError, match="a.best.st already exists"):
+        run(*words, "--recipe", "best", "-k", 6, "--rows", tmp_path / "other.jsonl")
+
+
+def test_without_a_recipe_options_have_their_defaults(run, data, tmp_path):
+    words = ["--rounds", 1, "--method", "kfed", "--recipe", "paper", "--json"]
+    row = json.loads(run(*TRAIN, "--data", data, "-o", tmp_path / "a.st", *words).stdout)
+    assert (row["config"]["clusterer"], row["config"]["n_clusters"]) == ("kfed", 10)
+
+
 def test_what_is_not_of_this_run_is_kept(run, data, tmp_path):
     words = [*TRAIN, "--data", data, "-k", 6, "--rounds", 2, "-o", tmp_path / "a.st"]
     run(*words, "--max-minutes", 0)
@@ -235,6 +257,7 @@ def test_images_without_labels(run, data, tmp_path):
         ),
         (["-s", "ema=0.9", "-s", "batch_norm=recalibrate"], "must be 'average' with ema"),
         (["--max-minutes", "nan"], "--max-minutes of deep train must be a finite number >= 0"),
+        (["--keep", "best"], "need images to validate on. Add -s validation_share=0.02"),
         (["-s", "lanes=33"], "lanes of DeepFeCA must be an integer from 1 to 32; got 33"),
     ],
 )

@@ -48,6 +48,7 @@ app = typer.Typer(
 # panels of the help
 IMAGES, CLIENTS, TRAINING = "Images", "Simulated clients", "Training"
 OUTPUT = "Checkpoint and results"
+RECIPES = ["paper", "best"]  # as in fedjigsaw.deep.recipes, which needs torch
 
 CheckpointFile = Annotated[Path, typer.Argument(help="Checkpoint written by `deep train`.")]
 Data = Annotated[
@@ -73,6 +74,7 @@ Device = Annotated[
 
 @app.command()
 def train(
+    context: typer.Context,
     data: Data,
     output: Annotated[
         Path,
@@ -108,6 +110,16 @@ def train(
         int,
         typer.Option(min=1, help="shards: number of shards per client.", rich_help_panel=CLIENTS),
     ] = 2,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            **choice(RECIPES),
+            help="Named settings: those of the paper, or our best. Other options override them. "
+            "Example: --recipe best --rounds 50",
+            show_default="none",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
     method: Annotated[
         str | None,
         typer.Option(
@@ -170,6 +182,16 @@ def train(
     save_every: Annotated[
         int, typer.Option(min=1, help="Rounds between checkpoints.", rich_help_panel=OUTPUT)
     ] = 10,
+    keep: Annotated[
+        str,
+        typer.Option(
+            **choice(["last", "best"]),
+            help="best also keeps the round with the most `information` about images that are "
+            "not trained on, in a second checkpoint: run.best.st for run.st. "
+            "It needs -s validation_share=0.02, or --recipe best.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = "last",
     max_minutes: Annotated[
         float | None,
         typer.Option(
@@ -194,29 +216,35 @@ def train(
 
     Labels are used to split the images (dirichlet, shards) and to evaluate, never to train.
 
-    Example: fedjigsaw deep train --data cifar --split dirichlet --alpha 0.3 -k 10 -o run.st
+    Example: fedjigsaw deep train --data cifar --split dirichlet --recipe best -o run.st
     """
-    from fedjigsaw.deep import CentralDeepCluster, DeepFeCA, images, simulation
+    from fedjigsaw.deep import CentralDeepCluster, DeepFeCA, images, recipes, simulation
     from fedjigsaw.deep import session as sessions
 
     check_outputs(output, rows_file, force=force or resume)
     _check_options(device, split, method, max_minutes)
+    options = {
+        "n_clusters": k,
+        "clusterer": method or "feca",
+        "clusterer_params": parse_params(param),
+        "n_rounds": rounds,
+        "local_epochs": local_epochs,
+        "batch_size": batch_size,
+        "network": network,
+        "device": device,
+        "random_state": seed,
+    }
     estimator = (CentralDeepCluster if split == "central" else DeepFeCA).from_settings(
         {
-            "n_clusters": k,
-            "clusterer": method or "feca",
-            "clusterer_params": parse_params(param),
-            "n_rounds": rounds,
-            "local_epochs": local_epochs,
-            "batch_size": batch_size,
-            "network": network,
-            "device": device,
-            "random_state": seed,
+            **options,
+            **(recipes.RECIPES[recipe] if recipe else {}),
+            **{name: value for name, value in options.items() if _is_given(context, name)},
             **_without_options(parse_params(setting, "--set")),
         }
     )
+    schedule = estimator.schedule
     found = simulation.subset(images.load(data, size=size), subset, seed=seed)
-    ids, options = simulation.split_images(
+    ids, split_options = simulation.split_images(
         found,
         split,
         clients,
@@ -224,21 +252,22 @@ def train(
         alpha=alpha,
         min_size=min_size,
         shards=shards,
-        batch_size=batch_size,
+        batch_size=schedule.batch_size,
     )
     about = simulation.describe_data(
-        found, ids, split=split, **options, method=estimator.clusterer_name
+        found, ids, split=split, **split_options, method=estimator.clusterer_name
     )
     session = sessions.Session(
-        estimator, found, ids, about, output, rows_file, save_every, eval_every, max_minutes
+        estimator, found, ids, about, output, rows_file, save_every, eval_every, max_minutes, keep
     )
+    check_outputs(output, rows_file, session.best_out, force=force or resume)
     start = sessions.resume(session, force=force) if resume else None
     done = 0 if start is None else start.state.round
-    row = _run(session, start, done, rounds)
+    row = _run(session, start, done, schedule.n_rounds)
     if as_json:
         print_json(row)
     else:
-        _print_end(row, done, rounds, output)
+        _print_end(row, done, session)
 
 
 @app.command()
@@ -350,6 +379,13 @@ def export(
 # ------------------------------------------------------------------------------------------- parts
 
 
+PARAMETERS = {  # of `train`, where the setting has another name
+    "n_clusters": "k",
+    "clusterer": "method",
+    "clusterer_params": "param",
+    "n_rounds": "rounds",
+    "random_state": "seed",
+}
 OPTIONS = {  # settings of DeepFeCA that have an option of their own
     "n_clusters": "-k",
     "clusterer": "--method",
@@ -374,6 +410,12 @@ def _check_options(device: str, split: str, method: str | None, max_minutes: flo
         )
     if max_minutes is not None:
         real(0).check("--max-minutes", "deep train", max_minutes)
+
+
+def _is_given(context: typer.Context, setting: str) -> bool:
+    """Return whether the user gave the option of a setting, or else its default applies."""
+    source = context.get_parameter_source(PARAMETERS.get(setting, setting))
+    return source is not None and source.name != "DEFAULT"
 
 
 def _without_options(settings: dict[str, Any]) -> dict[str, Any]:
@@ -417,13 +459,19 @@ def _show_progress(
             yield row
 
 
-def _print_end(row: dict[str, Any], done: int, rounds: int, output: Path) -> None:
+def _print_end(row: dict[str, Any], done: int, session: "Session") -> None:
     from fedjigsaw.deep.progress import accuracies
 
+    rounds = session.method.schedule.n_rounds
     if done == rounds:
         out.print(f"Nothing to do: all {rounds} rounds are done.")
     elif row["rounds"] < rounds:
         out.print(f"Stopped after round {row['rounds']} of {rounds}; go on with --resume.")
     if "linear_accuracy" in row:
         out.print(accuracies(row))
-    out.print(f"Checkpoint of round {row['rounds']} -> {escape(str(output))}")
+    out.print(f"Checkpoint of round {row['rounds']} -> {escape(str(session.out))}")
+    if "best_round" in row:
+        linear = row.get("best_linear_accuracy")
+        probe = "" if linear is None else f", linear probe {linear:.2%}"
+        best = f"Best round by its information: {row['best_round']}{probe}"
+        out.print(f"{best} -> {escape(str(session.best_out))}")

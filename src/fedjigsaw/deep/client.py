@@ -13,6 +13,7 @@ from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.parameters import DeepParameters
 from fedjigsaw.deep.schedule import Step
 from fedjigsaw.deep.trainer import Trainer
+from fedjigsaw.deep.validation import split_rows
 from fedjigsaw.errors import DivergedError
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.privacy.guard import merge_small
@@ -29,12 +30,13 @@ def answer(
     objective = method.objective
     step = method.plan()[broadcast.round]
     model = broadcast.model or initial_model(objective.network, objective.norm, broadcast.seed)
+    trained, held = split_rows(len(images), method.schedule.validation_share)
     if step.kind == "calibrate":
-        return calibrate(trainer, images, model, rng)
+        return calibrate(trainer, images[trained] if len(held) else images, model, rng)
     trainer.use(model, projecting_weights(model))
     z = trainer.cached_projections(images, objective.view_seed(broadcast.seed, step.round))
     if step.kind == "cluster":
-        return cluster(method, z, broadcast, step, rng)
+        return cluster(method, z[trained], broadcast, step, rng)
     return train(method, trainer, images, z, model, step, rng)
 
 
@@ -76,15 +78,19 @@ def train(
     step: Step,
     rng: np.random.Generator,
 ) -> Summary:
-    """Train the global weights on the images, with the nearest centers as labels."""
+    """Train the global weights on the images, with the nearest centers as labels.
+
+    If some images are to validate on, train without them, and then measure their loss.
+    """
+    trained, held = split_rows(len(images), method.schedule.validation_share)
     balanced = method.objective.assignment == "balanced"
     by_head = prototypes(method, model)
     labels = torch.stack([p.label(z, balanced=balanced) for p in by_head])
     trainer.use(model, "weights")
     warming_up = step.round < method.schedule.warmup_rounds
     loss = trainer.train(
-        images,
-        labels,
+        images[trained] if len(held) else images,
+        labels[:, trained],
         by_head,
         epochs=method.schedule.local_epochs,
         rate=method.schedule.learning_rate_at(step.round),
@@ -98,7 +104,7 @@ def train(
         )
     sizes = torch.cat(
         [
-            torch.bincount(own, minlength=len(p.directions))
+            torch.bincount(own[trained], minlength=len(p.directions))
             for own, p in zip(labels, by_head, strict=True)
         ]
     )
@@ -107,8 +113,11 @@ def train(
     tensors["report.loss"] = np.array(loss)
     tensors["report.sizes"] = sizes.cpu().numpy()
     # shows the server whether projections collapsed
-    tensors["report.mean_projection"] = z.double().mean(dim=0).cpu().numpy()
-    return _message(trainer.network.n_projections, len(images), tensors)
+    tensors["report.mean_projection"] = z[trained].double().mean(dim=0).cpu().numpy()
+    if len(held):
+        found = trainer.validate(images[held], labels[:, held], int(rng.integers(2**31)))
+        tensors["report.validation_loss"] = np.array(found)
+    return _message(trainer.network.n_projections, len(trained), tensors)
 
 
 def prototypes(method: DeepParameters, model: Model) -> list[Prototypes]:

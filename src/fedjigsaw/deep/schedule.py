@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
+from fedjigsaw.deep.validation import n_validation
 from fedjigsaw.parameters import Rule, fraction, integer, one_of, real
 
 
@@ -56,6 +57,9 @@ class Schedule:
     batch_norm : {"average", "recalibrate"}
         Average the clients' batch-norm statistics together with their weights; or measure them
         again under the averaged weights, in one more step per round (not with `ema`).
+    validation_share : float, default 0
+        Fraction of each client's images to validate on: they are neither trained on nor clustered.
+        0.02 is enough to choose a round by (:mod:`fedjigsaw.deep.validation`).
     """
 
     n_rounds: int = 150
@@ -70,6 +74,7 @@ class Schedule:
     server_momentum: float = 0.0
     ema: float = 0.0
     batch_norm: str = "average"
+    validation_share: float = 0.0
 
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_rounds": integer(1, 10**6),
@@ -84,6 +89,7 @@ class Schedule:
         "server_momentum": fraction(one=False),
         "ema": fraction(one=False),
         "batch_norm": one_of("average", "recalibrate"),
+        "validation_share": fraction(one=False),
     }
 
     def learning_rate_at(self, t: int) -> float:
@@ -103,7 +109,8 @@ class Schedule:
 
     def n_batches(self, sizes: Sequence[int]) -> int:
         """Batches of one round over clients with these numbers of images."""
-        return sum(max(1, n // self.batch_size) for n in sizes) * self.local_epochs
+        trained = (n - n_validation(n, self.validation_share) for n in sizes)
+        return sum(max(1, n // self.batch_size) for n in trained) * self.local_epochs
 
 
 @lru_cache(maxsize=16)

@@ -21,6 +21,7 @@ from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary, Tensors
 
 STATISTICS = ("running_mean", "running_var")  # how the names of batch-norm statistics end
+LOSSES = ("report.loss", "report.validation_loss")
 SAME = 1e-6  # unit centers that are closer than this are duplicates
 
 
@@ -57,7 +58,7 @@ def check_answer(method: DeepParameters, summary: Summary, broadcast: Broadcast)
         return
     check_weights(summary, model, statistics_only=step.kind == "calibrate")
     if step.kind == "train":
-        check_report(summary, model)
+        check_report(summary, model, validates=bool(method.schedule.validation_share))
 
 
 def new_centers(
@@ -154,10 +155,19 @@ def check_weights(summary: Summary, model: Model, *, statistics_only: bool) -> N
             raise MessageError(f"Client {summary.client!r} sent NaN or infinity in {name}.")
 
 
-def check_report(summary: Summary, model: Model) -> None:
-    """Raise unless a client reported loss, images at each center and mean projection."""
+def check_report(summary: Summary, model: Model, *, validates: bool = False) -> None:
+    """Raise unless a client reported loss, images at each center and mean projection.
+
+    Parameters
+    ----------
+    validates : bool
+        Whether it must report its validation loss as well.
+    """
     n_centers, width = model.centers.shape
-    wanted = {"loss": ((), "f"), "sizes": ((n_centers,), "i"), "mean_projection": ((width,), "f")}
+    wanted: dict[str, tuple[tuple[int, ...], str]] = {
+        "loss": ((), "f"), "sizes": ((n_centers,), "i"), "mean_projection": ((width,), "f")
+    }  # fmt: skip
+    wanted |= {"validation_loss": ((), "f")} if validates else {}
     for name, (shape, kind) in wanted.items():
         found = summary.tensors.get(f"report.{name}")
         if found is None or found.shape != shape or found.dtype.kind != kind:
@@ -232,14 +242,15 @@ def teacher(model: Model, found: Mapping[str, np.ndarray], keep: float) -> dict[
 
 
 def report(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
-    """Compute mean loss, images per center, and the spread of projections (0 means collapsed)."""
+    """Compute mean losses, images per center, and the spread of projections (0 means collapsed)."""
     shares = np.array([summary.n_samples for summary in summaries], dtype=np.float64)
     shares /= shares.sum()
-    losses = np.array([float(summary.tensors["report.loss"]) for summary in summaries])
+    names = [n for n in LOSSES if all(n in summary.tensors for summary in summaries)]
+    losses = {n: np.array([float(s.tensors[n]) for s in summaries]) for n in names}
     sizes = np.stack([summary.tensors["report.sizes"] for summary in summaries]).sum(axis=0)
     mean = shares @ np.stack([summary.tensors["report.mean_projection"] for summary in summaries])
     return {
-        "report.loss": np.array(shares @ losses),
+        **{name: np.array(shares @ values) for name, values in losses.items()},
         "report.sizes": sizes,
         "report.spread": np.array(np.sqrt(max(0.0, 1 - float(mean @ mean)))),
     }

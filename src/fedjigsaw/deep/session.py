@@ -21,11 +21,12 @@ from fedjigsaw.deep.evaluate import choose_decay, linear_probe, neighbors
 from fedjigsaw.deep.images import ImageSet
 from fedjigsaw.deep.state import State
 from fedjigsaw.deep.trainer import GPU_FEATURE_BATCH
-from fedjigsaw.errors import DataError
+from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.rows import append_row, read_rows, write_rows
 from fedjigsaw.report.provenance import provenance
 
 NMI_IMAGES = 10_000  # enough to follow a run
+EVALUATIONS = ("linear_accuracy", "knn_accuracy")  # of the best round, in the last row
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,9 @@ class Session:
         File for one JSON line per round.
     eval_every : int
         Rounds between two evaluations, if there are labels; 0 evaluates at the end only.
+    keep : {"last", "best"}
+        "best" also keeps the round with the highest `information`, in the file :attr:`best_out`,
+        and evaluates it at the end.
     max_minutes : float or None
         Stop, with a checkpoint, before this time is over.
     """
@@ -59,6 +63,20 @@ class Session:
     save_every: int = 10
     eval_every: int = 10
     max_minutes: float | None = None
+    keep: str = "last"
+
+    def __post_init__(self) -> None:
+        if self.keep == "best" and not self.method.schedule.validation_share:
+            raise ParameterError(
+                "To keep the best round, clients need images to validate on. "
+                "Add -s validation_share=0.02."
+            )
+
+    @property
+    def best_out(self) -> Path | None:
+        """The checkpoint of the best round, beside `out`: run.best.st for run.st."""
+        named = self.out.with_name(f"{self.out.stem}.best{self.out.suffix}")
+        return named if self.keep == "best" else None
 
     def run(self, start: Checkpoint | None = None) -> Generator[dict[str, Any], None, None]:
         """Train from the beginning or from a checkpoint; yield the row of every round."""
@@ -68,34 +86,39 @@ class Session:
             self._cut_rows(start.state.round)
         evaluation = 0.0  # seconds of the last one
         unsaved: State | None = None
+        best = self._best_before(start)
+        labels = None if start is None else self._label(start.state)
         run = self.method.train(
             self.data.train, clients=self.clients, start=None if start is None else start.state
         )
         try:
             for state in run:
-                self.method.load_model(state.model)
-                row = self.row(state)
-                row |= self._follow()
+                before_labels, labels = labels, self._label(state)
+                row = self.row(state) | self._follow(labels, before_labels)
+                if self.keep == "best":
+                    best = better(best, state)
+                    row["best_round"] = best.round
                 reserve = 1.2 * (state.numbers["round_seconds"] + 2 * evaluation) + 5
                 late = self._is_late(perf_counter() - began + reserve)
                 last = late or state.round == self.method.schedule.n_rounds
                 if last or (self.eval_every and state.round % self.eval_every == 0):
                     tick = perf_counter()
                     row |= evaluate(self.method, self.data)
+                    row |= self._evaluate_best(best, state, row) if last else {}
                     row["config"] = self.method.configuration()
                     evaluation = perf_counter() - tick
                 row["seconds"] = before + perf_counter() - began
                 self._write(row, first=start is None and state.round == 1)
                 unsaved = replace(state, numbers={**state.numbers, "seconds": row["seconds"]})
                 if last or state.round % self.save_every == 0:
-                    self._save(unsaved)
+                    self._save(unsaved, best)
                     unsaved = None
                 yield row
                 if late:
                     return
         except (KeyboardInterrupt, GeneratorExit):  # within a round, or between two
             if unsaved is not None:
-                self._save(unsaved)
+                self._save(unsaved, best)
             raise
 
     def row(self, state: State) -> dict[str, Any]:
@@ -106,20 +129,54 @@ class Session:
         on_gpu = self.method.execution.torch_device.type == "cuda"
         return {**self.about, **provenance("torch" if on_gpu else None)}
 
-    def _save(self, state: State) -> None:
+    def _save(self, state: State, best: State | None) -> None:
+        if best is not None and self.best_out is not None:
+            # first: a best round after that of `out` is found again when the run is resumed
+            seconds = state.numbers["seconds"]
+            best = replace(best, numbers={"seconds": seconds, **best.numbers})
+            save(Checkpoint(self.method, best, self._about()), self.best_out)
         save(Checkpoint(self.method, state, self._about()), self.out)
+
+    def _best_before(self, start: Checkpoint | None) -> State | None:
+        """Return the best round of a run that is resumed, if its file is of this run."""
+        if start is None or self.best_out is None or not self.best_out.exists():
+            return None
+        found = load(self.best_out)
+        found.check_same(self.method, self.about, self.best_out)
+        return found.state if found.state.round <= start.state.round else None
+
+    def _evaluate_best(
+        self, best: State | None, last: State, row: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Evaluate the best round at the end of a run."""
+        if best is None:
+            return {}
+        if best.round == last.round:
+            found = {name: row[name] for name in EVALUATIONS if name in row}
+        else:
+            found = evaluate(self.method.load_model(best.model), self.data)
+            self.method.load_model(last.model)
+        return {f"best_{name}": value for name, value in found.items() if name in EVALUATIONS}
 
     def _is_late(self, seconds: float) -> bool:
         return self.max_minutes is not None and seconds > 60 * self.max_minutes
 
-    def _follow(self) -> dict[str, Any]:
-        """Return device, NMI and memory, for the row of a round."""
+    def _label(self, state: State) -> Ints:
+        """Return the clusters of some images after a round, which the method then has loaded."""
+        return self.method.load_model(state.model).predict(self.data.train[self._followed()])
+
+    def _followed(self) -> Ints:
+        """Return the images whose clusters are followed from round to round."""
+        n = len(self.data.train)
+        return np.unique(np.linspace(0, n - 1, NMI_IMAGES).astype(np.int64))
+
+    def _follow(self, labels: Ints, before: Ints | None) -> dict[str, Any]:
+        """Return device, memory, and NMI of clusters with classes and with those of last round."""
         found: dict[str, Any] = {"device": str(self.method.execution.torch_device)}
+        if before is not None:
+            found["agreement"] = metrics.nmi(labels, before)
         if self.data.train_labels is not None:
-            some = np.linspace(0, len(self.data.train) - 1, NMI_IMAGES).astype(int)
-            some = np.unique(some)
-            labels = self.method.predict(self.data.train[some])
-            found["nmi"] = metrics.nmi(labels, self.data.train_labels[some])
+            found["nmi"] = metrics.nmi(labels, self.data.train_labels[self._followed()])
         if self.method.execution.torch_device.type == "cuda":
             found["peak_gigabytes"] = torch.cuda.max_memory_allocated() / 2**30
         return found
@@ -138,6 +195,13 @@ class Session:
             write_rows(self.rows, [row])
         elif self.rows is not None:
             append_row(self.rows, row)
+
+
+def better(best: State | None, state: State) -> State:
+    """Return the state with more information; the earlier one if they are equal."""
+    if best is None or state.numbers["information"] > best.numbers["information"]:
+        return state
+    return best
 
 
 def evaluate(

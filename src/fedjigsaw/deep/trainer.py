@@ -21,10 +21,12 @@ from fedjigsaw.deep.deepcluster import (
     Recipe,
     autocast,
     batch_loss,
+    deepcluster_loss,
 )
 from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.network import FlatWeights, Network, build
 from fedjigsaw.deep.soft_targets import Balance, wanted_shares
+from fedjigsaw.deep.validation import VIEWS
 from fedjigsaw.messages import Model
 
 FEATURE_BATCH = 1000  # images per forward pass without gradients
@@ -259,6 +261,14 @@ class Trainer:
             self._draws.uniform_(generator=generator)
             run()
         return float(self._loss) / len(steps)
+
+    @torch.no_grad()
+    def validate(self, images: Tensor, labels: Tensor, seed: int) -> float:
+        """Compute the loss of new views of images after training, with their labels as targets."""
+        z = self.project(images.repeat(VIEWS, 1, 1, 1), seed)
+        targets, temperature = labels.repeat(1, VIEWS), self.recipe.objective.temperature
+        bias, sizes = self._bias, self.sizes
+        return float(deepcluster_loss(z, self._centers, bias, targets, sizes, temperature))
 
     def _set_centers(self, centers: Sequence[Tensor]) -> None:
         """Set the centers of all heads, in order; missing centers get no probability."""
