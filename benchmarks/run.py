@@ -288,8 +288,7 @@ def federation(n_rows: int = 5000, k: int = 15, repeats: int = 3) -> Iterator[Ro
             start("site", folder / "clinic" / site, "--data", folder / f"{site}.npy")
         _wait(lambda: (home / folders.RUNNING).exists())
         with jobs.control(home) as client:
-            settings = folders.ServerSettings.load(home)
-            _wait(lambda: all(jobs.connected_sites(client, settings).values()))
+            _wait(lambda: all(jobs.connected_sites(client, shards).values()))
             ready = perf_counter() - started
             for _ in range(repeats):
                 yield {

@@ -21,7 +21,7 @@ from fedjigsaw.messages import Model
 pytest.importorskip("flwr")
 pytestmark = pytest.mark.federation
 
-VERBS = ("init", "server", "site", "run", "status")
+VERBS = ("init", "server", "site", "run", "status", "revoke")
 
 
 def run(*words):
@@ -66,9 +66,17 @@ def test_without_a_server(clinic, verb, tmp_path):
     done = run(verb, clinic, *more)
     assert isinstance(done.exception, FederationError)
     assert "is not running on this machine" in str(done.exception)
-    (clinic / "server" / "running.json").write_text('{"control_port": 9}')
+    (clinic / "server" / "running.json").write_text('{"control_port": 9, "secret": "s"}')
     done = run(verb, clinic, *more)
     assert "does not answer" in str(done.exception)
+
+
+def test_revoke(clinic):
+    done = run("revoke", clinic, "bern")
+    assert done.exit_code == 0
+    assert "Site bern is revoked." in done.output
+    assert "Site bern was revoked before, on 20" in run("revoke", clinic, "bern").output
+    assert json.loads(run("revoke", clinic, "bern", "--json").stdout)["site"] == "bern"
 
 
 def test_bad_input(clinic, tmp_path):
@@ -86,6 +94,8 @@ def test_bad_input(clinic, tmp_path):
         ["run", clinic, "-k", 3, "-o", tmp_path / "m", "-p", "color=red"],
         ["run", clinic, "-k", 3, "-o", tmp_path / "a.csv"],
         ["status", tmp_path],
+        ["revoke", tmp_path, "bern"],
+        ["revoke", clinic, "oslo"],
     ):
         done = run(*words)
         own = isinstance(done.exception, FedJigsawError)

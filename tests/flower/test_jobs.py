@@ -3,8 +3,7 @@
 import pytest
 
 from fedjigsaw.errors import DataError, FederationError, FedJigsawError, ParameterError, QuorumError
-from fedjigsaw.flower import jobs
-from fedjigsaw.flower.folders import ServerSettings
+from fedjigsaw.flower import folders, jobs
 
 
 def test_a_job_survives(tmp_path):
@@ -82,12 +81,12 @@ class FakeControl:
 def server(clinic, monkeypatch):
     """Folder of a server that runs, by the work of its half."""
     home = clinic / "server"
-    (home / "running.json").write_text('{"control_port": 9}')
+    (home / "running.json").write_text('{"control_port": 9, "secret": "s"}')
     monkeypatch.setattr(jobs, "sleep", lambda seconds: None)
 
     def start(work):
         control = FakeControl(home, work)
-        monkeypatch.setattr(jobs, "Control", lambda port, authority: control)
+        monkeypatch.setattr(jobs, "Control", lambda port, authority, headers: control)
         return control
 
     return start
@@ -154,5 +153,7 @@ def test_a_run_cannot_wait_for_more_sites_than_there_are(server):
 
 def test_which_sites_are_connected(server):
     control = server(finishes)
-    settings = ServerSettings.load(control.home)
-    assert jobs.connected_sites(control, settings) == {"bern": False, "lyon": True}
+    sites = jobs.active_sites(control.home)
+    assert jobs.connected_sites(control, sites) == {"bern": False, "lyon": True}
+    folders.revoke(control.home, "bern")
+    assert jobs.active_sites(control.home) == ["lyon"]

@@ -3,34 +3,26 @@
 Each patch is applied to Flower's own modules, classes or memory wherever that is possible.
 """
 
-import ast
 import inspect
 import io
-import threading
 import zipfile
-from contextlib import contextmanager
-from datetime import UTC, datetime
 from hashlib import sha256
 from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
-from flwr.app import ConfigRecord, Error, Message, RecordDict
-from flwr.common.constant import ErrorCode, Status, SubStatus
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.common.constant import ErrorCode, Status
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.server.superlink.linkstate.in_memory_linkstate import InMemoryLinkState
 from flwr.serverapp import Grid
-from flwr.supercore.constant import TaskType
-from flwr.supercore.fab import Fab
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
 from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
 from flwr.supercore.utils import get_popen_detach_kwargs
 from flwr.superlink.federation import NoOpFederationManager
 from flwr.supernode import start_client_internal
-from flwr.supernode.nodestate.in_memory_nodestate import InMemoryNodeState
 
-from fedjigsaw.flower import patches, superlink, supernode
-from fedjigsaw.flower.folders import SiteSettings
+from fedjigsaw.flower import folders, patches, superlink
 from flower_doubles import LocalGrid, numbered_question
 
 # the packages have functions of the same names
@@ -49,7 +41,7 @@ def copy_of(module, *names):
 
 def test_a_name_that_is_gone_is_an_error():
     with pytest.raises(AttributeError, match="gone"):
-        patches._wrap(SimpleNamespace(), "gone", lambda original: None)
+        patches.wrap(SimpleNamespace(), "gone", lambda original: None)
 
 
 # ---------------------------------------------------------------------------------- apps and runs
@@ -104,7 +96,7 @@ def test_the_control_client_has_the_requests(monkeypatch):
     monkeypatch.setattr(
         ControlHttpClient, "from_server_address", lambda address, insecure, ca, more: Recorder()
     )
-    control = patches.Control(1, b"certificate")
+    control = patches.Control(1, b"certificate", {})
     assert control.start_run(b"an app", {"job": "a name"}) == 7
     assert asked[0].fab.hash_str == sha256(b"an app").hexdigest()
     assert asked[0].override_config["job"].string == "a name"
@@ -116,9 +108,15 @@ def test_the_control_client_has_the_requests(monkeypatch):
 
 def test_the_control_client_trusts_the_authority_alone(clinic):
     """TLS, by an address without a scheme; a plain `close`."""
-    control = patches.Control(9, (clinic / "server" / "ca.crt").read_bytes())
+    control = patches.Control(9, (clinic / "server" / "ca.crt").read_bytes(), {})
     assert type(control._client).from_server_address
     control.close()
+
+
+def test_the_control_client_sends_its_secret():
+    request = SimpleNamespace(headers={})
+    patches.AddHeaders({"a": "b"}).intercept(SimpleNamespace(request=request), lambda c: None)
+    assert request.headers == {"a": "b"}
 
 
 def test_nodes_have_names():
@@ -150,7 +148,11 @@ def test_the_numbers_of_errors():
 @pytest.fixture
 def superlink_app(clinic, monkeypatch):
     monkeypatch.setattr("sys.argv", ["pytest"])
-    return patches.make_superlink(superlink.arguments(clinic / "server", 1))
+    command = flower_superlink._get_superexec_command
+    monkeypatch.setattr(flower_superlink, "_get_superexec_command", command)
+    folders.new_task_secret(clinic / "server")
+    secret = clinic / "server" / "tasks.secret"
+    return patches.make_superlink(superlink.arguments(clinic / "server", 1), secret)
 
 
 def paths(routes):
@@ -177,6 +179,28 @@ def test_what_the_port_for_sites_serves(superlink_app):
 def test_the_superlink_asks_sites_for_their_keys(superlink_app):
     assert superlink_app.state.enable_supernode_auth is True
     assert superlink_app.state.superlink_lifespan.config.runtime_dependency_install is False
+
+
+def test_the_superlink_asks_processes_for_the_secret(superlink_app, clinic):
+    secret = clinic / "server" / "tasks.secret"
+    assert superlink_app.state.superexec_auth_secret == secret.read_bytes()
+    command = flower_superlink._get_superexec_command(
+        runtime_address="127.0.0.1:1",
+        runtime_certificates=None,
+        runtime_root_certificates_path=None,
+        parent_pid=1,
+        runtime_dependency_install=False,
+    )
+    assert command[1:4] == ["-m", "fedjigsaw.flower.launcher", "flower-superexec"]
+    assert command[-2:] == ["--superexec-auth-secret-file", str(secret)]
+    assert not patches.is_task_token(patches.link_state(superlink_app), "a guess")
+
+
+def test_the_paths_and_headers_that_doors_look_at(superlink_app):
+    from flwr.supercore.constant import TASK_TOKEN_HEADER
+
+    assert TASK_TOKEN_HEADER.encode() == patches.TOKEN_HEADER
+    assert {patches.ACQUIRE_PATH, patches.PUSH_OBJECT_PATH} <= set(paths(superlink_app.routes))
 
 
 def test_a_site_is_known_by_its_key(superlink_app):
@@ -225,258 +249,60 @@ def test_a_question_is_delivered_until_it_is_confirmed():
     assert questions[1].metadata.delivered_at  # one site does not affect another
 
 
+def stored_answer(state, question, *contents):
+    """Have a site announce an answer to a question; return its objects."""
+    record = RecordDict({str(i): ConfigRecord({"x": c}) for i, c in enumerate(contents)})
+    answer = Message(record, reply_to=question)
+    answer.metadata.__dict__["_message_id"] = number = answer.object_id
+    state.message_res_store[number] = answer
+    state.message_ins_id_to_message_res_id[question.metadata.message_id] = number
+    session = state.start_session(1)
+    state.preregister_object_tree(get_object_tree(answer), session)
+    return session, get_all_nested_objects(answer)
+
+
+def test_an_answer_is_delivered_when_all_of_it_has_arrived():
+    state = InMemoryLinkState(NoOpFederationManager(), InMemoryObjectStore())
+    asked = []
+    state.get_message_res = lambda message_ids, run_id: asked.append(message_ids)
+    patches.hold_incomplete_answers(state)
+    question, other = numbered_question(7), numbered_question(8)
+    numbers = {one.metadata.message_id for one in (question, other)}
+    session, parts = stored_answer(state, question, "content")
+    while parts:
+        state.get_message_res(message_ids=numbers, run_id=1)
+        assert asked.pop() == {other.metadata.message_id}  # for Flower to say that there is none
+        number, part = parts.popitem()
+        assert state.store_object(1, session, number, part.deflate())
+    state.get_message_res(message_ids=numbers, run_id=1)
+    assert asked.pop() == numbers
+    del state.get_message_res
+    assert parameters(InMemoryLinkState.get_message_res) == ["self", "message_ids", "run_id"]
+
+
+def test_many_small_objects_are_no_way_around_the_size_limit():
+    state = InMemoryLinkState(NoOpFederationManager(), InMemoryObjectStore())
+    session, parts = stored_answer(state, numbered_question(7), *(c * 400 for c in "abc"))
+    patches.limit_answers(state, 1000)
+    contents = sorted((part.deflate(), number) for number, part in parts.items())
+    stored = [state.store_object(1, session, number, content) for content, number in contents]
+    assert stored.count(True) >= 2
+    assert False in stored
+    assert not state.store_object(1, "", contents[0][1], contents[0][0])
+    names = ["self", "run_id", "session_id", "object_id", "object_content"]
+    assert parameters(InMemoryLinkState.store_object) == names
+
+
+def test_a_site_is_disconnected(superlink_app):
+    state = patches.link_state(superlink_app)
+    patches.register_node(state, "bern", "a public key")
+    node = state.get_node_id_by_public_key(b"a public key")
+    state.activate_node(node, 30.0)
+    patches.remove_node(state, b"a public key")
+    patches.remove_node(state, b"another key")
+    assert [info.status for info in state.get_node_info(node_ids=[node])] == ["offline"]
+
+
 def test_flower_asks_its_memory_as_expected():
     assert parameters(InMemoryLinkState.activate_node) == ["self", "node_id", "heartbeat_interval"]
     assert parameters(InMemoryLinkState.get_message_ins) == ["self", "node_id", "limit", "run_id"]
-
-
-# ---------------------------------------------------------------------------------- the SuperNode
-
-
-def test_the_functions_that_are_replaced():
-    loop = patches.supernode_loop()
-    assert loop is start_client_internal
-    assert parameters(loop._verify_fab) == ["fab", "trusted_entities"]
-    assert parameters(loop._insert_message) == ["msg", "state", "store"]
-    assert {"state", "trusted_entities"} <= set(parameters(loop._pull_and_store_message))
-    assert {"state", "object_store"} <= set(parameters(loop._push_messages))
-    assert patches.supernode_command() is flower_supernode
-    assert parameters(flower_supernode._parse_supernode_lifespan_config) == []
-
-
-def test_the_loop_uses_the_modules_in_one_way_only():
-    """`time` and `subprocess` are replaced in it as a whole."""
-    tree = ast.parse(inspect.getsource(start_client_internal))
-    used = {
-        f"{node.value.id}.{node.attr}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
-    }
-    assert {name for name in used if name.startswith(("time.", "subprocess."))} == {
-        "time.sleep",
-        "subprocess.Popen",
-    }
-
-
-def test_the_order_of_the_callbacks():
-    source = inspect.getsource(start_client_internal.start_client_internal)
-    (unpacking,) = [
-        node.targets[0]
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Assign) and getattr(node.value, "id", "") == "conn"
-    ]
-    assert tuple(name.id for name in unpacking.elts) == patches.Connection._fields
-
-
-def connected_loop(**callbacks):
-    """A loop whose connection consists of these callbacks."""
-
-    @contextmanager
-    def connect():
-        yield tuple(callbacks.get(name) for name in patches.Connection._fields)
-
-    return SimpleNamespace(_init_connection=connect)
-
-
-def test_a_connection_with_another_number_of_callbacks_is_an_error():
-    @contextmanager
-    def connect():
-        yield range(9)
-
-    loop = SimpleNamespace(_init_connection=connect)
-    patches.change_connection(loop, lambda line: line)
-    with pytest.raises(TypeError), loop._init_connection():
-        pass
-
-
-def test_an_error_leaves_as_a_number():
-    arrived = []
-
-    def send(message, tree, seconds):
-        arrived.append(message)
-        return {message.metadata.message_id}, "session"
-
-    def push(run, session, number, content):
-        arrived.append(content)
-
-    question = numbered_question(1)
-    error = Message(Error(2, "patient 4711 in /home/ada"), reply_to=question)
-    answer = Message(RecordDict(), reply_to=question)
-    loop = connected_loop(send=send, push_object=push)
-    patches.send_errors_without_text(loop)
-    with loop._init_connection() as line:
-        results = [line.send(message, None, 0.1) for message in (error, answer)]
-    assert b"4711" not in b"".join(x for x in arrived if isinstance(x, bytes))
-    assert (arrived[0].error.code, arrived[0].error.reason) == (2, "")
-    assert arrived[0].metadata.reply_to_message_id == question.metadata.message_id
-    assert arrived[-1] is answer
-    assert results[0] == (set(), "session")  # its content has already been sent
-    # under another number, which Flower must not look for in its own memory
-    assert arrived[0].metadata.message_id != error.metadata.message_id == ""
-
-
-class TestOneAppOnly:
-    """Flower's own `_pull_and_store_message` decides whether an app may run."""
-
-    @pytest.fixture
-    def answer(self, clinic, monkeypatch):
-        """App, fingerprint of the allowed one -> the error with which the site answers, if any."""
-        settings = SiteSettings.load(clinic / "bern")
-        words = ["flower-supernode", *supernode.arguments(clinic / "bern", settings, 1)]
-        monkeypatch.setattr("sys.argv", words)
-        # Flower's functions look up what they call in their own modules: put all of it back later
-        for module, name in (
-            (start_client_internal, "_verify_fab"),
-            (start_client_internal, "_init_connection"),
-            (flower_supernode, "_parse_supernode_lifespan_config"),
-        ):
-            monkeypatch.setattr(module, name, getattr(module, name))
-
-        class AcceptedError(Exception):
-            pass
-
-        def accept(content, run):
-            raise AcceptedError
-
-        monkeypatch.setattr(start_client_internal, "get_fused_config_from_fab", accept)
-
-        def ask(app, fingerprint):
-            loop = start_client_internal
-            question = numbered_question(7)
-            fab = Fab(sha256(app).hexdigest(), app, {})
-            run = SimpleNamespace(fab_hash=fab.hash_str)
-            loop._init_connection = connected_loop(
-                receive=lambda: (question, get_object_tree(question)),
-                get_run=lambda run_id: run,
-                get_fab=lambda number, run_id: fab,
-            )._init_connection
-            self.refused = []
-            patches.run_one_app_only(
-                flower_supernode, loop, fingerprint, lambda: self.refused.append(1)
-            )
-            config = flower_supernode._parse_supernode_lifespan_config()
-            state = InMemoryNodeState(InMemoryObjectStore())
-            state.set_node_id(7)
-            with loop._init_connection() as line:
-                try:
-                    loop._pull_and_store_message(
-                        state=state,
-                        object_store=state.object_store,
-                        node_config={},
-                        receive=line.receive,
-                        get_run=line.get_run,
-                        get_fab=line.get_fab,
-                        pull_object=None,
-                        confirm_message_received=None,
-                        trusted_entities=config.trusted_entities,
-                    )
-                except AcceptedError:
-                    return None
-            (reply,) = state.get_messages_legacy(is_reply=True)
-            return reply.error.code
-
-        return ask
-
-    def test_the_one(self, answer):
-        assert answer(b"an app", sha256(b"an app").hexdigest()) is None
-        assert not self.refused
-
-    def test_any_other(self, answer):
-        assert answer(b"another app", sha256(b"an app").hexdigest()) == ErrorCode.INVALID_FAB
-        assert self.refused == [1]
-
-
-def test_how_often_a_site_looks_for_questions():
-    slept = []
-    loop = SimpleNamespace(time=SimpleNamespace(sleep=slept.append))
-    patches.poll_every(loop, 1.0)
-    loop.time.sleep(3)
-    loop.time.sleep(0.5)
-    assert slept == [1.0, 0.5]
-
-
-def test_the_end_of_the_process_that_starts_apps_is_noticed():
-    ended = threading.Event()
-    loop = copy_of(start_client_internal, "subprocess")
-    patches.watch_app_starter(loop, ended.set)
-    process = loop.subprocess.Popen(["sleep", "600"])
-    assert not ended.wait(0.2)
-    process.kill()
-    assert ended.wait(30)
-
-
-class TestEveryQuestionIsAnswered:
-    """A SuperNode's loop, over Flower's own memory of a node, with an app that may end any time."""
-
-    @pytest.fixture
-    def state(self):
-        state = InMemoryNodeState(InMemoryObjectStore())
-        self.question = numbered_question(7)
-        state.store_message(self.question)
-        self.task = state.create_task(TaskType.CLIENT_APP, run_id=1)
-        state.claim_task(self.task)
-        state.activate_task(self.task)
-        return state
-
-    @pytest.fixture
-    def loop(self, state):
-        """Flower's own module, except for what talks to the server."""
-        self.sent, self.crashed = [], []
-        loop = SimpleNamespace(
-            _insert_message=start_client_internal._insert_message,
-            _pull_and_store_message=lambda state: None,
-            _push_messages=lambda state: self.sent.extend(state.get_messages_legacy(is_reply=True)),
-        )
-        patches.answer_every_question(loop, lambda: self.crashed.append(1))
-        return loop
-
-    def announce(self, state):
-        """As an app does: first that there is an answer, then its content."""
-        answer = Message(
-            RecordDict({"made": ConfigRecord({"of": "parts"})}), reply_to=self.question
-        )
-        answer.metadata.__dict__["_message_id"] = answer.object_id
-        session = state.start_session(1)
-        state.store_message_and_object_tree(answer, get_object_tree(answer), session)
-        return get_all_nested_objects(answer)
-
-    def replies(self):
-        return [m.error.code if m.has_error() else "an answer" for m in self.sent]
-
-    def test_an_answer_is_sent_when_it_is_complete(self, state, loop, monkeypatch):
-        slept = []
-
-        def meanwhile(seconds):
-            slept.append(seconds)
-            if len(slept) == 1:
-                self.parts = self.announce(state)
-            elif self.parts:
-                number, part = self.parts.popitem()
-                state.object_store.put(number, part.deflate())
-            assert not self.sent
-
-        monkeypatch.setattr(patches, "sleep", meanwhile)
-        loop._push_messages(state=state)
-        assert self.replies() == ["an answer"]
-        assert len(slept) == 4  # announced, then a message, a record and a record within it
-        assert not self.crashed
-
-    @pytest.mark.parametrize("announced", [False, True])
-    def test_an_app_that_ended_without_an_answer_is_an_error(self, state, loop, announced):
-        if announced:
-            self.announce(state)
-        assert state.finish_task(self.task, SubStatus.FAILED, "")
-        loop._push_messages(state=state)
-        assert self.replies() == [ErrorCode.CLIENT_APP_CRASHED]
-        assert self.sent[0].metadata.reply_to_message_id == self.question.metadata.message_id
-        assert self.crashed == [1]
-
-    def test_so_is_an_app_without_a_heartbeat(self, state, loop):
-        state.task_token_store[self.task].active_until = datetime.now(UTC)
-        loop._push_messages(state=state)
-        assert self.replies() == [ErrorCode.CLIENT_APP_CRASHED]
-
-    def test_a_question_in_memory_is_not_forgotten(self, state, loop):
-        assert loop._pull_and_store_message(state=state) is not None
-        state.delete_messages()
-        assert loop._pull_and_store_message(state=state) is None

@@ -1,11 +1,9 @@
 """A real federation on this machine: TLS, keys, a server, three sites, intruders and mishaps.
 
-Every part is a process of its own, started by the command that an operator would use. All of them
-are ended when the tests are, whatever happened. Starting them takes long, so the tests share them;
-before each test, what an earlier one has ended or changed is brought back.
+Starting the parts takes long, so the tests share them; before each test, what an earlier one has
+ended or changed is brought back.
 """
 
-import ctypes
 import io
 import json
 import os
@@ -14,207 +12,32 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 import zipfile
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from typer.testing import CliRunner
 
 from fedjigsaw import FuzzyCMeans, Jigsaw, cli
-from fedjigsaw.errors import FedJigsawError
-from fedjigsaw.flower import bundle, folders, jobs
+from fedjigsaw.flower import bundle, folders
 from fedjigsaw.flower.gate import MAX_REQUEST
 from fedjigsaw.flower.patches import build_app
 from fedjigsaw.flower.processes import environment, free_port
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
+from flower_clinic import BACKEND, NAMES, PATIENCE, Clinic, make_shards, members, wait_for
 
-COMMAND = str(Path(sys.executable).parent / "fedjigsaw")
 SECRET = "patient 4711"
-NAMES = ("bern", "lyon", "oslo")
-PATIENCE = 90
-BACKEND = ("FEDJIGSAW_BACKEND", "sklearn")  # the quickest to import, and one for all
-
-
-def end_with_the_tests():
-    """Linux: this process gets SIGTERM when the tests' own process ends, however it ends."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
-
-
-def members(folder):
-    """All living processes that were started for a folder: it is in their environment."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError, ValueError):
-            if str(folder).encode() in (entry / "environ").read_bytes():
-                found.append(int(entry.name))
-    return found
-
-
-def wait_for(condition, what):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain: {what}"
-        time.sleep(0.2)
-
-
-class Clinic:
-    """The folders of a federation, and its running parts."""
-
-    def __init__(self, folder, shards):
-        self.folder = folder
-        self.shards = shards
-        self.parts = {}
-        self.words = {}
-        self.seen = {}
-        self.home = folder / "clinic"
-        folders.init(self.home, NAMES, "127.0.0.1", free_port(), bundle.build())
-        for name, rows in shards.items():
-            table = pa.table({"age": rows[:, 0], "dose": rows[:, 1]})
-            if name == "lyon":
-                pa.parquet.write_table(table, folder / name)
-                (folder / name).rename(folder / "lyon.parquet")
-            else:
-                pa.csv.write_csv(table, folder / f"{name}.csv")
-            self.behave(name, "well")
-
-    def behave(self, name, how):
-        (self.folder / f"{name}.mode").write_text(how)
-
-    def start(self, name, *words):
-        path = str(Path(__file__).parent / "shim")
-        mode = self.folder / f"{name}.mode"
-        mode.touch()
-        self.words[name] = words
-        with (self.folder / f"{name}.out").open("ab") as log:
-            self.parts[name] = subprocess.Popen(
-                [COMMAND, "federation", *map(str, words)],
-                stdout=log,
-                stderr=log,
-                env=os.environ
-                | {"PYTHONPATH": path, "FEDJIGSAW_TEST_MODE": str(mode)}
-                | dict([BACKEND]),
-                cwd=self.folder,
-                start_new_session=True,
-                preexec_fn=end_with_the_tests,
-            )
-        return self.parts[name]
-
-    def runs(self, name):
-        return name in self.parts and self.parts[name].poll() is None
-
-    def restore(self):
-        """Bring all parts back to where every test begins: connected, with rows, well-behaved."""
-        for name in NAMES:
-            self.behave(name, "well")
-        self.behave("server", "")
-        for path in [*self.folder.glob("*.out"), *self.home.rglob("*.log")]:
-            self.seen[path] = path.stat().st_size
-        if not self.runs("server"):
-            self.start("server", "server", self.home)
-            self.wait_to_say("server", "Press Ctrl-C to end it")
-        changed = [
-            name
-            for name in NAMES
-            if not self.runs(name) or self.words[name] != self.site_words(name)
-        ]
-        for name in changed:
-            if self.runs(name):
-                self.interrupt(name)
-            self.start_site(name)
-        for name in changed:
-            self.wait_to_say(name, "connected to the server")
-        wait_for(lambda: self.connected() == list(NAMES), "all sites to be connected")
-
-    def since(self, path):
-        """The part of a log that was written since this test began."""
-        return path.read_bytes()[self.seen.get(path, 0) :].decode()
-
-    def site_words(self, name, home=None, data=None, kind="--data"):
-        data = data or self.folder / f"{name}.{'parquet' if name == 'lyon' else 'csv'}"
-        return ("site", home or self.home / name, kind, data, "--min-cluster-size", 1)
-
-    def start_site(self, name, home=None, data=None, kind="--data"):
-        return self.start(name, *self.site_words(name, home, data, kind))
-
-    def command(self, label, *words):
-        """A run whose model goes to the file `label`."""
-        patience = ["--wait", 60, "--timeout", PATIENCE]
-        return ["run", self.home, "-k", 3, "-o", self.folder / label, *patience, *words]
-
-    def start_run(self, label, *words):
-        return self.start(f"run {label}", *self.command(label, *words))
-
-    def run(self, label, *words):
-        """The same in this process, which saves time: exit code and all that it printed."""
-        words = ["federation", *map(str, self.command(label, *words))]
-        done = CliRunner().invoke(cli.app, words)
-        error = done.exception if isinstance(done.exception, FedJigsawError) else None
-        return (error or done).exit_code, f"{done.output} {error or ''}"
-
-    def output(self, name):
-        return self.since(self.folder / f"{name}.out")
-
-    def mode(self, name):
-        return (self.folder / f"{name}.mode").read_text()
-
-    def story(self, printed):
-        """What a run printed, and the ends of all logs."""
-        logs = [self.home / name / "flower.log" for name in ("server", *NAMES)]
-        return "\n".join([printed, *(f"--- {log}\n{log.read_text()[-3000:]}" for log in logs)])
-
-    def wait_to_say(self, name, text):
-        def said():
-            assert self.parts[name].poll() is None or text in self.output(name), self.output(name)
-            return text in self.output(name)
-
-        wait_for(said, f"{name} to say {text!r}")
-
-    def connected(self):
-        home = self.home / "server"
-        with jobs.control(home) as client:
-            sites = jobs.connected_sites(client, folders.ServerSettings.load(home))
-        return [name for name, there in sites.items() if there]
-
-    def in_server(self, text):
-        """Whether a text is anywhere in what the server wrote or received."""
-        files = [path for path in (self.home / "server").rglob("*") if path.is_file()]
-        return any(text.encode() in path.read_bytes() for path in files)
-
-    def interrupt(self, name, number=signal.SIGINT):
-        part = self.parts.pop(name)
-        part.send_signal(number)
-        return part.wait(PATIENCE)
-
-    def end(self):
-        for part in self.parts.values():
-            with suppress(ProcessLookupError):
-                os.killpg(part.pid, signal.SIGKILL)
-            part.wait()
-        for number in members(self.folder):
-            with suppress(ProcessLookupError):
-                os.kill(number, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
 def clinic(tmp_path_factory):
-    rng = np.random.default_rng(1)
-    groups = np.array([[25.0, 1.0], [45.0, 35.0], [80.0, 4.0]])
-    shards = {
-        name: groups[rng.choice(3, 120, p=np.roll([0.6, 0.3, 0.1], i))] + rng.normal(size=(120, 2))
-        for i, name in enumerate(NAMES)
-    }
-    clinic = Clinic(tmp_path_factory.mktemp("real"), shards)
+    clinic = Clinic(tmp_path_factory.mktemp("real"), make_shards())
     try:
         clinic.start_site("bern")
         clinic.wait_to_say("bern", "Waiting for the server")  # it may start first
@@ -278,8 +101,9 @@ def test_intruders_get_nowhere(clinic, tmp_path):
     for name in ("ca.crt", "settings.json"):
         (unknown / name).write_bytes((clinic.home / "bern" / name).read_bytes())
     key = ec.generate_private_key(ec.SECP384R1())
-    (unknown / "site.key").write_bytes(
-        key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    folders.write_secret(
+        unknown / "site.key",
+        key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()),
     )
     clinic.start_site("unknown", unknown, clinic.folder / "bern.csv")
     # one who was made for a server of another authority

@@ -55,6 +55,8 @@ def test_a_server_can_be_found_while_it_runs(clinic, started):
         shown.append(text)
         found = json.loads((clinic / "server" / "running.json").read_text())
         assert str(found["control_port"]) == started.started[0][2]
+        assert found["secret"] == started.started[0][-1][processes.SECRET]
+        assert (clinic / "server" / "running.json").stat().st_mode & 0o777 == 0o600
 
     with pytest.raises(KeyboardInterrupt):
         serving.serve(clinic, show=show)
@@ -120,6 +122,26 @@ def test_a_site_that_is_refused_ends(clinic, started, rows):
     with pytest.raises(
         FederationError, match="refused site bern: it does not know this site's key"
     ):
+        serving.serve_site(clinic / "bern", rows)
+
+
+def test_a_site_that_is_revoked_ends(clinic, started, rows):
+    started.codes = [processes.WAS_REVOKED]
+    with pytest.raises(FederationError, match="has revoked site bern: it no longer accepts"):
+        serving.serve_site(clinic / "bern", rows)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
+def test_a_private_key_is_private(clinic, started, rows, mode):
+    for key in (clinic / "bern" / "site.key", clinic / "server" / "server.key"):
+        key.chmod(mode)
+    with pytest.raises(FederationError, match=rf"may read it \(mode {mode:04o}\). Run `chmod 600"):
+        serving.serve_site(clinic / "bern", rows)
+    with pytest.raises(FederationError, match=r"server.key is a private key"):
+        serving.serve(clinic)
+    assert not started.started
+    (clinic / "bern" / "site.key").chmod(0o400)
+    with pytest.raises(KeyboardInterrupt):
         serving.serve_site(clinic / "bern", rows)
 
 

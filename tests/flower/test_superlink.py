@@ -5,6 +5,7 @@ import socket
 import pytest
 
 from fedjigsaw.flower import patches, superlink
+from fedjigsaw.flower.doors import PrivateDoor, SiteDoor
 from fedjigsaw.flower.folders import ServerSettings
 from fedjigsaw.flower.gate import Gate
 from fedjigsaw.flower.processes import free_port
@@ -28,7 +29,9 @@ def served(clinic, monkeypatch):
         lambda folder: ServerSettings(settings.host, port, settings.sites),
     )
     private = free_port()
-    superlink.main(clinic / "server", private, "127.0.0.1")
+    monkeypatch.setattr(superlink, "log_to", lambda path: None)
+    monkeypatch.setattr(superlink, "watch_revocations", lambda keys, state: None)
+    superlink.main(clinic / "server", private, "127.0.0.1", "a secret")
     ((config, sockets),) = calls
     yield config, sockets, private, port
     for listener in sockets:
@@ -38,7 +41,12 @@ def served(clinic, monkeypatch):
 def test_everything_passes_the_gate(served, clinic):
     config, sockets, private, port = served
     assert isinstance(config.app, Gate)
-    assert config.app.private_port == private
+    doors = config.app.doors
+    assert {number: type(door) for number, door in doors.items()} == {
+        private: PrivateDoor,
+        port: SiteDoor,
+    }
+    assert doors[private].secret == "a secret"
     assert [listener.getsockname() for listener in sockets] == [
         ("127.0.0.1", private),
         ("127.0.0.1", port),

@@ -3,6 +3,7 @@
 import socket
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -50,6 +51,31 @@ def test_a_connection_is_noted(monkeypatch):
     line = object()
     assert supernode.note_connection(line) is line
     assert supernode.connected
+
+
+def test_a_revocation_is_told_by_the_exit_code(monkeypatch):
+    codes = []
+    monkeypatch.setattr(supernode.os, "_exit", codes.append)
+    monkeypatch.setattr(supernode.logging, "shutdown", lambda: None)
+    supernode.note_answer(403, {})
+    assert not codes
+    supernode.note_answer(410, {})
+    assert codes == [processes.WAS_REVOKED]
+
+
+def test_a_twin_is_told_once(monkeypatch, caplog):
+    monkeypatch.setattr(supernode, "twin", False)
+    for _ in range(2):
+        supernode.note_answer(200, {"fedjigsaw-notice": "twin"})
+    assert caplog.text.count("this site's key is used from two places at once") == 1
+
+
+def test_the_local_port_is_behind_a_gate():
+    state = SimpleNamespace(get_task_by_token={"a token": "a task"}.get)
+    made = supernode.guarded(9, "an app", state)
+    assert made.app == "an app"
+    assert made.doors[9].is_task("a token")
+    assert not made.doors[9].is_task("another")
 
 
 def test_an_address_of_version_6_is_in_brackets(tmp_path):

@@ -1,4 +1,4 @@
-"""The commands of a federation on Flower: federation init, server, site, run, status."""
+"""The commands of a federation on Flower: federation init, server, site, run, status, revoke."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -102,7 +102,7 @@ def server(
 
     with processes.stopped_by_signals():
         try:
-            serving.serve(folder, listen=listen, show=say)
+            serving.serve(folder, listen=listen, show=say, log=say)
         except KeyboardInterrupt:
             err.print("The server has ended.")
 
@@ -259,7 +259,7 @@ def run(
 
     check_outputs(output, force=force)
     home = folders.server_folder(folder)
-    settings = folders.ServerSettings.load(home)
+    sites = jobs.active_sites(home)
     job = jobs.Job(method, k, parse_params(param), seed, min_sites, timeout, wait)
     with processes.stopped_by_signals():
         try:
@@ -269,27 +269,59 @@ def run(
             raise typer.Exit(130) from None
     made = formats.load(model, ModelFile)
     formats.save(made, output, replace=force)
-    report(made, transcript, settings.sites, output, as_json)
+    report(made, transcript, sites, output, as_json)
 
 
 @app.command()
 def status(folder: Folder, as_json: JsonFlag = False) -> None:
-    """On the server's machine: show whether the server runs, and which sites are connected.
+    """On the server's machine: show whether the server runs, and how its sites are.
 
     Example: fedjigsaw federation status clinic
     """
-    from fedjigsaw.flower import folders, jobs
+    from fedjigsaw.flower import folders, jobs, keys
 
     home = folders.server_folder(folder)
-    settings = folders.ServerSettings.load(home)
+    settings, revoked = folders.ServerSettings.load(home), folders.read_revoked(home)
     with jobs.control(home) as client:
-        connected = jobs.connected_sites(client, settings)
+        connected = jobs.connected_sites(client, jobs.active_sites(home))
+    twins = keys.read_twins(home)
     if as_json:
-        print_json({"host": settings.host, "port": settings.port, "connected": connected})
+        place = {"host": settings.host, "port": settings.port}
+        print_json({**place, "connected": connected, "revoked": revoked, "twins": twins})
         return
     out.print(f"Server at {settings.host}:{settings.port}: running.")
     for name, online in connected.items():
         out.print(f"  {name}: {'connected' if online else 'not connected'}")
+        if name in twins:
+            hosts, last = ", ".join(twins[name]["hosts"]), twins[name]["last"]
+            text = f"its key was used from two places at once ({hosts}; last seen {last})"
+            out.print(escape(f"    {text}"), style="yellow")
+    for name, time in revoked.items():
+        out.print(f"  {name}: revoked on {time}")
+
+
+@app.command()
+def revoke(
+    folder: Folder,
+    site: Annotated[str, typer.Argument(help="Name of the site. Example: bern")],
+    as_json: JsonFlag = False,
+) -> None:
+    """At the coordinator: no longer accept the key of a site, for good.
+
+    A running server refuses the site within seconds, and its next runs are without it.
+
+    Example: fedjigsaw federation revoke clinic bern
+    """
+    from fedjigsaw.flower import folders
+
+    home = folders.server_folder(folder)
+    new = folders.revoke(home, site)
+    if as_json:
+        print_json({"site": site, "revoked": folders.read_revoked(home)[site]})
+    elif new:
+        out.print(f"Site {site} is revoked. A running server refuses it within 5 seconds.")
+    else:
+        out.print(f"Site {site} was revoked before, on {folders.read_revoked(home)[site]}.")
 
 
 # ---------------------------------------------------------------------------------------- printing
@@ -297,7 +329,7 @@ def status(folder: Folder, as_json: JsonFlag = False) -> None:
 
 def print_event(event: Mapping[str, Any]) -> None:
     """Print a line for an event of a run to standard error."""
-    words = {"waiting": "waiting for", "failed": "failed:"}
+    words = {"waiting": "waiting for", "failed": "failed:", "warning": "warning:"}
     text = f"{words.get(event['event'], event['event'])} {event['site']}"
     err.print(escape(f"{text} ({event['detail']})" if event["detail"] else text))
 

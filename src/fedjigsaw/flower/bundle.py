@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import traceback
+from functools import partial
 from pathlib import Path
 
 from flwr.app import Context
@@ -19,14 +20,23 @@ from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.flower import patches
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.engine import FlowerEngine, federate
-from fedjigsaw.flower.folders import SITE_LOG, ServerSettings
-from fedjigsaw.flower.jobs import MODEL, Job, append_event, job_folder, write_result
+from fedjigsaw.flower.folders import SITE_LOG
+from fedjigsaw.flower.jobs import (
+    MODEL,
+    Job,
+    active_sites,
+    append_event,
+    job_folder,
+    write_result,
+)
+from fedjigsaw.flower.keys import read_twins
 from fedjigsaw.flower.processes import FOLDER, OPTIONS, log_to
 from fedjigsaw.flower.site import load_site
 from fedjigsaw.io import formats
 
 logger = logging.getLogger(__name__)
 
+TWIN_WARNING = "its key is used from two places at once: somebody else may have answered"
 LAST_SENT = "last.summary"  # in a site's folder: the last summary that left it
 PROJECT = """\
 [project]
@@ -100,10 +110,10 @@ def do_job(grid: Grid, context: Context) -> None:
         engine = FlowerEngine(
             grid,
             job.make_method(),
-            names=sorted(ServerSettings.load(home).sites),
+            names=active_sites(home),
             timeout=job.timeout,
             wait=job.wait,
-            tell=lambda *event: append_event(folder, *event),
+            tell=partial(tell, home, folder),
         )
         file, transcript = federate(engine, seed=job.seed, min_sites=job.min_sites)
         formats.save(file, folder / MODEL)
@@ -113,3 +123,10 @@ def do_job(grid: Grid, context: Context) -> None:
     except Exception as error:
         traceback.print_exc()
         write_result(folder, error=f"{type(error).__name__}: {error}", exit_code=1)
+
+
+def tell(home: Path, folder: Path, event: str, site: str, detail: str) -> None:
+    """Append an event of a run, with a warning if the key of a site that answered has a twin."""
+    append_event(folder, event, site, detail)
+    if event == "answered" and site in read_twins(home):
+        append_event(folder, "warning", site, TWIN_WARNING)

@@ -43,7 +43,7 @@ class FlowerEngine:
     grid : Flower's grid, which a ServerApp receives.
     method : the method to run. Each site makes its own from the name and the parameters.
     names : sites that should take part; None is all that are connected.
-    timeout : seconds that a site has to answer in each round.
+    timeout : seconds that a site has to answer in each round, even if it is asked twice.
     wait : seconds to wait for all named sites (without names: for one site) to connect.
     tell : called with each event ("waiting", "asked", "answered", "failed"), the name of the site,
         and a detail.
@@ -93,14 +93,15 @@ class FlowerEngine:
         connected = self._connected(0.0 if broadcast.round else self.wait)
         missing = [name for name in self.names or () if name not in connected]
         failures = [self._failure(name, NOT_CONNECTED) for name in missing]
-        files = self._collect(connected, broadcast, failures)
+        deadline = monotonic() + self.timeout
+        files = self._collect(connected, broadcast, failures, deadline)
         columns = self.columns or (files[0].columns if files else ())
         # tensors cannot be reordered here: a site with another order of columns is asked again
         reordered = [file for file in files if file.columns != columns]
         if reordered:
             files = [file for file in files if file.columns == columns]
             again = {file.summary.client: connected[file.summary.client] for file in reordered}
-            files += self._collect(again, broadcast, failures, columns)
+            files += self._collect(again, broadcast, failures, deadline, columns)
         self.files |= {file.summary.client: file for file in files}
         summaries: list[Reply] = [file.summary for file in files]
         return summaries + failures
@@ -126,12 +127,12 @@ class FlowerEngine:
         nodes: Mapping[str, int],
         broadcast: Broadcast,
         failures: list[Failure],
+        deadline: float,
         columns: tuple[str, ...] | None = None,
     ) -> list[SummaryFile]:
         """Ask sites, and return the answers that fit together; add the others to `failures`."""
-        waiting = self._ask(nodes, broadcast, columns)
+        waiting = self._ask(nodes, broadcast, deadline, columns)
         answers: list[SummaryFile] = []
-        deadline = monotonic() + self.timeout
         while waiting and monotonic() < deadline:
             for number in list(waiting):
                 reply = self._pull(number, waiting[number], broadcast)
@@ -149,21 +150,26 @@ class FlowerEngine:
         return self._agreeing(answers, failures)
 
     def _ask(
-        self, nodes: Mapping[str, int], broadcast: Broadcast, columns: tuple[str, ...] | None
+        self,
+        nodes: Mapping[str, int],
+        broadcast: Broadcast,
+        deadline: float,
+        columns: tuple[str, ...] | None,
     ) -> dict[str, str]:
         """Send the question, and return message number -> site for the answers to come."""
         if broadcast.model is not None:  # from the second round on, all sites use one order
             columns = self.columns
             broadcast = replace(broadcast, model=broadcast.model.with_feature_names(columns))
         name, params = self.method.method, self.method.configuration()
-        question = Question(broadcast, name, params, self.timeout, columns)
+        seconds = max(deadline - monotonic(), POLL_SECONDS)  # less if a site is asked again
+        question = Question(broadcast, name, params, seconds, columns)
         content = records.pack_question(question)  # once: it may contain a network
         messages = [
             Message(
                 content,
                 dst_node_id=node,
                 message_type=f"query.{VERB}",
-                ttl=self.timeout + 60,
+                ttl=seconds + 60,
                 group_id=str(broadcast.round),
             )
             for node in nodes.values()

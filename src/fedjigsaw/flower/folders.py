@@ -16,21 +16,33 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from tempfile import mkdtemp
 from typing import Any, Self
 
-from fedjigsaw.errors import DataError, FederationError, ParameterError, invalid, unreadable
+from fedjigsaw.errors import (
+    DataError,
+    FederationError,
+    ParameterError,
+    invalid,
+    unreadable,
+    unwritable,
+)
 from fedjigsaw.flower.certificates import is_address, make_certificates, make_site_key
+from fedjigsaw.io.atomic import write_whole
 
 FORMAT = 1
 SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 CA, CERTIFICATE, KEY = "ca.crt", "server.crt", "server.key"
 SITE_KEY, APP, SETTINGS = "site.key", "app.fab", "settings.json"
-RUNNING = "running.json"  # exists while a server is running
-SITE_LOG, FLOWER_LOG = "site.log", "flower.log"
+RUNNING = "running.json"  # exists while a server is running, with the secret to control it
+REVOKED = "revoked.json"  # in the server's folder: when a site's key was revoked, by name
+TASK_SECRET = "tasks.secret"  # what a process must know to be given the tasks of apps
+SERVER_LOG, SITE_LOG, FLOWER_LOG = "server.log", "site.log", "flower.log"
 ADVICE = "Give a folder that `fedjigsaw federation init` made."
 
 
@@ -76,6 +88,7 @@ class SiteSettings:
             raise FederationError(
                 f"{folder} has no {SITE_KEY}, the private key of site {settings.name}. {ADVICE}"
             )
+        check_private(folder / SITE_KEY)
         return settings
 
 
@@ -136,12 +149,12 @@ def _fill(folder: Path, sites: Sequence[str], host: str, port: int, app: bytes) 
         site = folder / name
         site.mkdir(mode=0o700)
         private, publics[name] = make_site_key()
-        _write_secret(site / SITE_KEY, private)
+        write_secret(site / SITE_KEY, private)
         (site / CA).write_bytes(authority)
         _save(site, "site", SiteSettings(name, host, port, sha256(app).hexdigest()))
     (server / CA).write_bytes(authority)
     (server / CERTIFICATE).write_bytes(certificate)
-    _write_secret(server / KEY, key)
+    write_secret(server / KEY, key)
     (server / APP).write_bytes(app)
     (server / "runs").mkdir()
     _save(server, "server", ServerSettings(host, port, publics))
@@ -197,7 +210,67 @@ def _site_folders(folder: Path) -> list[str]:
     return sorted(str(path.parent) for path in folder.glob(f"*/{SITE_KEY}"))
 
 
-def _write_secret(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, at any moment."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
+# ---------------------------------------------------------------------------------------- secrets
+
+
+def write_secret(path: Path, content: bytes) -> None:
+    """Write a file that only its owner can read, at any moment; replace an old one."""
+    temporary = path.parent / f".{path.name}.{token_hex(4)}"
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as f:
+            f.write(content)
+        temporary.replace(path)
+    except OSError as error:
+        raise DataError(unwritable(path, error)) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def new_task_secret(folder: Path) -> bytes:
+    """Make the secret of the processes that start apps, anew each time."""
+    secret = token_hex(32).encode()
+    write_secret(folder / TASK_SECRET, secret)
+    return secret
+
+
+def check_private(key: Path) -> None:
+    """Raise if others than its owner may read a private key.
+
+    This is an error and no warning, as with SSH: nobody reads the log of a service that works, and
+    the remedy is one command.
+    """
+    mode = key.stat().st_mode & 0o777
+    if os.name == "posix" and mode & 0o077:
+        raise FederationError(
+            f"{key} is a private key, and others than its owner may read it (mode {mode:04o}). "
+            f"Run `chmod 600 {key}`. If others have had access to it, have the site revoked."
+        )
+
+
+# ------------------------------------------------------------------------------------- revocation
+
+
+def read_revoked(home: Path) -> dict[str, str]:
+    """Return the revoked sites of a server's folder, and when they were revoked."""
+    path = home / REVOKED
+    try:
+        found = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise FederationError(f"{path} cannot be read: nobody knows who is revoked.") from error
+    if not isinstance(found, dict) or not all(isinstance(time, str) for time in found.values()):
+        raise FederationError(f"{path} does not contain revoked sites.")
+    return found
+
+
+def revoke(home: Path, site: str) -> bool:
+    """Revoke a site's key for good; return whether it was valid before."""
+    known = sorted(ServerSettings.load(home).sites)
+    if site not in known:
+        raise ParameterError(invalid("name", "a site", f"one of {', '.join(known)}", repr(site)))
+    before = read_revoked(home)
+    if site not in before:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        write_whole(home / REVOKED, json.dumps({**before, site: now}, indent=1).encode())
+    return site not in before

@@ -8,7 +8,7 @@ each event, and writes ``model`` and ``result.json`` at the end. No two runs sha
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -20,7 +20,8 @@ import httpx
 
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError, invalid
-from fedjigsaw.flower.folders import APP, CA, RUNNING, ServerSettings
+from fedjigsaw.flower.doors import SECRET_HEADER
+from fedjigsaw.flower.folders import APP, CA, RUNNING, ServerSettings, read_revoked
 from fedjigsaw.flower.patches import Control
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.rows import append_row, read_rows
@@ -111,13 +112,14 @@ def write_result(folder: Path, **result: Any) -> None:
 def control(home: Path) -> Iterator[Control]:
     """Connect to the control API of the running server on this machine."""
     try:
-        port = int(json.loads((home / RUNNING).read_text())["control_port"])
+        running = json.loads((home / RUNNING).read_text())
+        port, secret = int(running["control_port"]), str(running["secret"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FederationError(
             f"The server of {home} is not running on this machine. "
             f"Start it with `fedjigsaw federation server {home.parent}`."
         ) from error
-    client = Control(port, (home / CA).read_bytes())
+    client = Control(port, (home / CA).read_bytes(), {SECRET_HEADER.decode(): secret})
     try:
         yield client
     except httpx.HTTPError as error:
@@ -140,7 +142,7 @@ def run_job(
     tell : called with each event of the run: a mapping with `time`, `event`, `site`, `detail`.
     """
     job.make_method()
-    n_sites = len(ServerSettings.load(home).sites)
+    n_sites = len(active_sites(home))
     if job.min_sites is not None and job.min_sites > n_sites:
         allowed = f"at most the number of sites, {n_sites}"
         raise ParameterError(invalid("min_sites", "a run", allowed, job.min_sites))
@@ -197,7 +199,12 @@ def _error(result: Mapping[str, Any]) -> FedJigsawError:
     return kinds.get(result["exit_code"], FedJigsawError)(result["error"])
 
 
-def connected_sites(client: Control, settings: ServerSettings) -> dict[str, bool]:
-    """Return for every site of the federation whether it is connected now."""
+def active_sites(home: Path) -> list[str]:
+    """Return the names of the sites whose keys are not revoked."""
+    return sorted(set(ServerSettings.load(home).sites) - set(read_revoked(home)))
+
+
+def connected_sites(client: Control, sites: Iterable[str]) -> dict[str, bool]:
+    """Return for every one of the sites whether it is connected now."""
     online = client.online()
-    return {name: name in online for name in sorted(settings.sites)}
+    return {name: name in online for name in sites}

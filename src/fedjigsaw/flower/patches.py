@@ -1,4 +1,7 @@
-"""Every private name of Flower that fedjigsaw uses or replaces; no other module touches one.
+"""Every private name of Flower that fedjigsaw uses or replaces, for the server and for both sides.
+
+Those of a site's processes are in :mod:`fedjigsaw.flower.node_patches`; no other module touches
+one.
 
 Flower 1.41 offers no public way to do what is done here. Each function below covers one touch point
 and says, after *Upstream*, what Flower would have to offer so that the function could go.
@@ -9,36 +12,35 @@ Flower's modules are imported inside the functions, since each process needs onl
 a site starts a process for every question.
 """
 
-import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from copy import copy
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from importlib import import_module
-from time import sleep
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from flwr.app import Error, Message
 from flwr.common.constant import ErrorCode
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
 
-ANSWER_SECONDS = 0.5
-
-# Upstream: a documented prefix for the requests of SuperNodes, or a port of their own.
-FLEET_PATH = "/v1/fleet/"
+# Upstream: documented prefixes for the requests of SuperNodes, of the control and of apps, or ports
+# of their own; and documented headers.
+FLEET_PATH, CONTROL_PATH, RUNTIME_PATH = "/v1/fleet/", "/v1/control/", "/v1/runtime/"
+PUSH_OBJECT_PATH = FLEET_PATH + "push-object"
+ACQUIRE_PATH = RUNTIME_PATH + "acquire-task"
+TOKEN_HEADER = b"flwr-task-token"
 
 # Upstream: public constants for the codes of a message's error.
 ERRORS = {
     ErrorCode.LOAD_CLIENT_APP_EXCEPTION: "its half of the app could not be loaded",
     ErrorCode.CLIENT_APP_RAISED_EXCEPTION: "its half of the app failed",
-    ErrorCode.MESSAGE_UNAVAILABLE: "the question did not reach it in time",
+    ErrorCode.MESSAGE_UNAVAILABLE: "the question or the answer did not arrive in time",
     ErrorCode.REPLY_MESSAGE_UNAVAILABLE: "its answer was incomplete or too large",
     ErrorCode.NODE_UNAVAILABLE: "it lost its connection",
     ErrorCode.INVALID_FAB: "it refused the app: it accepts only the one from `federation init`",
@@ -46,7 +48,7 @@ ERRORS = {
 }
 
 
-def _wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
+def wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
     """Replace an attribute by `wrapper`, whose first argument is the original.
 
     An attribute that is missing raises AttributeError. Setting it anyway would silently leave
@@ -66,17 +68,28 @@ def build_app(files: Mapping[str, bytes]) -> bytes:
     return build_fab_from_files(files)[0]
 
 
+class AddHeaders:
+    """Interceptor of a client of Flower that adds headers to each request."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        self._headers = headers
+
+    def intercept(self, context: Any, call_next: Any) -> Any:
+        context.request.headers.update(self._headers)
+        return call_next(context)
+
+
 class Control:
     """Client of a running server's control API, over the loopback of this machine."""
 
     # Upstream: a public Python client for `flwr run`, `flwr list`, `flwr stop` and
     # `flwr supernode list`. The commands exit with 0 on failure and print for people.
 
-    def __init__(self, port: int, authority: bytes) -> None:
+    def __init__(self, port: int, authority: bytes, headers: Mapping[str, str]) -> None:
         from flwr.supercore.control import ControlHttpClient
 
         self._client: Any = ControlHttpClient.from_server_address(
-            f"127.0.0.1:{port}", False, authority, []
+            f"127.0.0.1:{port}", False, authority, [AddHeaders(headers)]
         )
 
     def start_run(self, app: bytes, config: Mapping[str, str]) -> int | None:
@@ -125,22 +138,67 @@ def nodes_by_name(grid: "Grid") -> dict[str, int]:
 # ---------------------------------------------------------------------------------- the SuperLink
 
 
-def make_superlink(arguments: Sequence[str]) -> Any:
-    """Make the ASGI app of a SuperLink from the arguments of ``flower-superlink``."""
+def make_superlink(arguments: Sequence[str], secret: Path) -> Any:
+    """Make the ASGI app of a SuperLink from the arguments of ``flower-superlink``.
+
+    It gives tasks only to processes that know what is in the file `secret`.
+    """
     # Upstream: a public factory of the app that takes a configuration object. The command itself
-    # serves everything on one port.
+    # serves everything on one port, and ignores the secret in the default isolation mode.
     from flwr.superlink.main import create_app
 
     command: Any = import_module("flwr.superlink.cli.flower_superlink")
     sys.argv = ["flower-superlink", *arguments]
-    return create_app(command._parse_superlink_lifespan_config(), command.SuperLinkLifespan)
+    config = command._parse_superlink_lifespan_config()
+    config = replace(config, superexec_auth_secret=secret.read_bytes())
+    wrap(
+        command,
+        "_get_superexec_command",
+        lambda original, **more: starter_command(original(**more), secret),
+    )
+    return create_app(config, command.SuperLinkLifespan)
+
+
+def starter_command(command: Sequence[str], secret: Path) -> list[str]:
+    """Return the command of a SuperExec that signs with a secret and starts apps in our way."""
+    own = [sys.executable, "-m", "fedjigsaw.flower.launcher", *command]
+    return [*own, "--superexec-auth-secret-file", str(secret)]
+
+
+def signer(headers: Mapping[bytes, bytes]) -> bytes | None:
+    """Return the public key with which a SuperNode signed a request, or None if it did not.
+
+    The signature is about the time, which must be now. It can be checked before the body is read.
+    """
+    # Upstream: authentication that does not need the body.
+    from flwr.common.constant import SYSTEM_TIME_TOLERANCE, TIMESTAMP_HEADER, TIMESTAMP_TOLERANCE
+    from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
+    from flwr.supercore.date import now
+    from flwr.supercore.primitives.asymmetric import bytes_to_public_key, verify_signature
+
+    names = (FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER, TIMESTAMP_HEADER)
+    with suppress(KeyError, ValueError, TypeError):
+        key, signature, time = (headers[name.encode()] for name in names)
+        public = b64decode(key, validate=True)
+        age = (now() - datetime.fromisoformat(time.decode("ascii"))).total_seconds()
+        recent = -SYSTEM_TIME_TOLERANCE < age < TIMESTAMP_TOLERANCE + SYSTEM_TIME_TOLERANCE
+        signed = b64decode(signature, validate=True)
+        if recent and verify_signature(bytes_to_public_key(public), time, signed):
+            return public
+    return None
+
+
+def is_task_token(state: Any, token: str) -> bool:
+    """Return whether a text is the token of an app that is running now."""
+    # Upstream: authentication that does not need the body.
+    return state.get_task_by_token(token) is not None
 
 
 def keep_in_process_group() -> None:
     """Let the SuperLink start its children in its own process group, which is ended as a whole."""
     # Upstream: children that end with the SuperLink, or an option not to detach them.
     command: Any = import_module("flwr.superlink.cli.flower_superlink")
-    _wrap(command, "get_popen_detach_kwargs", lambda original: {})
+    wrap(command, "get_popen_detach_kwargs", lambda original: {})
 
 
 def link_state(app: Any) -> Any:
@@ -172,7 +230,7 @@ def accept_reconnection(state: Any) -> None:
         state.deactivate_node(node_id)
         return bool(original(node_id, heartbeat_interval))
 
-    _wrap(state, "activate_node", activate)
+    wrap(state, "activate_node", activate)
 
 
 def redeliver_unconfirmed(state: Any) -> None:
@@ -192,183 +250,52 @@ def redeliver_unconfirmed(state: Any) -> None:
                     sent.delivered_at = ""
         return original(node_id=node_id, limit=limit, **more)
 
-    _wrap(state, "get_message_ins", deliver)
+    wrap(state, "get_message_ins", deliver)
 
 
-# ---------------------------------------------------------------------------------- the SuperNode
+def hold_incomplete_answers(state: Any) -> None:
+    """Deliver an answer to the app at the server when all of it has arrived, not when it begins.
 
-
-class Connection(NamedTuple):
-    """What a SuperNode's connection consists of, in Flower's order."""
-
-    node_id: Any
-    receive: Any
-    send: Any
-    get_run: Any
-    get_fab: Any
-    pull_object: Any
-    push_object: Any
-    confirm_message_received: Any
-
-
-def supernode_command() -> Any:
-    """Return the module behind ``flower-supernode``."""
-    return import_module("flwr.supernode.cli.flower_supernode")
-
-
-def supernode_loop() -> Any:
-    """Return Flower's module that contains the SuperNode main loop."""
-    return import_module("flwr.supernode.start_client_internal")
-
-
-def run_supernode(arguments: Sequence[str]) -> None:
-    """Run a SuperNode in this process; RuntimeError if its local port is taken."""
-    # Upstream: a public function that takes a configuration object, with the hooks below.
-    sys.argv = ["flower-supernode", *arguments]
-    supernode_command().flower_supernode()
-
-
-def change_connection(loop: Any, change: Callable[[Connection], Connection]) -> None:
-    """Pass every connection to the server through `change` before the loop uses it."""
-    # Upstream: an interceptor of a SuperNode's requests.
-
-    @contextmanager
-    def connect(original: Any, *args: Any, **kwargs: Any) -> Iterator[Connection]:
-        with original(*args, **kwargs) as callbacks:
-            yield change(Connection(*callbacks))
-
-    _wrap(loop, "_init_connection", connect)
-
-
-def send_errors_without_text(loop: Any) -> None:
-    """Send the code of an error to the server, and not its text, which may contain data."""
-    # Upstream: an option that keeps the text of errors at the SuperNode.
-    from flwr.supercore.inflatable.inflatable_object import get_object_tree, no_object_id_recompute
-
-    def change(line: Connection) -> Connection:
-        def send(message: Message, tree: Any, seconds: float) -> tuple[set[str], str]:
-            if not message.has_error():
-                result: tuple[set[str], str] = line.send(message, tree, seconds)
-                return result
-            clean = _without_text(message)
-            with no_object_id_recompute():
-                wanted, session = line.send(clean, get_object_tree(clean), seconds)
-                for number in wanted:
-                    line.push_object(message.metadata.run_id, session, number, clean.deflate())
-            return set(), session  # Flower must not look for its content under the new number
-
-        return line._replace(send=send)
-
-    change_connection(loop, change)
-
-
-def _without_text(message: Message) -> Message:
-    """Return a copy of the message without the error text, with a new message id."""
-    from flwr.app.message import make_message
-
-    clean = make_message(metadata=copy(message.metadata), error=Error(message.error.code, ""))
-    clean.metadata.__dict__["_message_id"] = clean.object_id
-    return clean
-
-
-def run_one_app_only(
-    command: Any, loop: Any, fingerprint: str, refused: Callable[[], object]
-) -> None:
-    """Let a SuperNode run the app with this SHA-256 and no other one."""
-    # Upstream: an option that names the fingerprints of allowed apps. Flower verifies signatures,
-    # if a SuperNode trusts anybody (1) and the server says that the app was reviewed (2).
-
-    def verify(original: Any, fab: Any, trusted_entities: object) -> bool:
-        allowed = sha256(fab.content).hexdigest() == fingerprint
-        if not allowed:
-            refused()
-        return allowed
-
-    def mark(line: Connection) -> Connection:
-        def get_fab(number: str, run_id: int) -> Any:
-            return replace(line.get_fab(number, run_id), verifications={"valid_license": "yes"})
-
-        return line._replace(get_fab=get_fab)
-
-    def parse(original: Any) -> Any:
-        return replace(original(), trusted_entities={"init": fingerprint})
-
-    _wrap(command, "_parse_supernode_lifespan_config", parse)  # (1)
-    change_connection(loop, mark)  # (2)
-    _wrap(loop, "_verify_fab", verify)
-
-
-def poll_every(loop: Any, seconds: float) -> None:
-    """Let a SuperNode look for questions at least this often; Flower waits three seconds."""
-    # Upstream: an option for the interval.
-    pause = loop.time.sleep
-    loop.time = SimpleNamespace(sleep=lambda wanted: pause(min(wanted, seconds)))
-
-
-def watch_app_starter(loop: Any, ended: Callable[[], object]) -> None:
-    """Call `ended` when the process that starts the apps (SuperExec) has ended."""
-    # Upstream: a SuperNode that notices; it goes on taking questions that nobody answers.
-
-    def popen(original: Any, *args: Any, **kwargs: Any) -> "subprocess.Popen[bytes]":
-        process: subprocess.Popen[bytes] = original(*args, **kwargs)
-
-        def watch() -> None:
-            process.wait()
-            ended()
-
-        threading.Thread(target=watch, daemon=True).start()
-        return process
-
-    loop.subprocess = SimpleNamespace(Popen=partial(popen, loop.subprocess.Popen))
-
-
-def answer_every_question(loop: Any, crashed: Callable[[], object]) -> None:
-    """Send an error for a question whose app ended without an answer.
-
-    Flower's loop would wait for that answer forever, and the site would be lost to later runs.
-    `crashed` is called each time.
+    Flower's app waits in between, up to hours, and cannot look at the answers of other sites.
     """
-    # Upstream: a loop that looks at the state of the app, not only for its answer.
-    insert = loop._insert_message
-
-    def pull(original: Any, state: Any, **more: Any) -> int | None:
-        run: int | None = original(state=state, **more)
-        # Flower sends answers only if this is not None; one may be left from before
-        return 0 if run is None and state.msg_store else run
-
-    def push(original: Any, state: Any, **more: Any) -> None:
-        questions = _wait_for_answers(state)
-        if questions:
-            crashed()
-            state.delete_messages()  # and with them any part of an answer
-        for question in questions:
-            error = Error(ErrorCode.CLIENT_APP_CRASHED, "")
-            insert(Message(error, reply_to=question), state, state.object_store)
-        original(state=state, **more)
-
-    _wrap(loop, "_pull_and_store_message", pull)
-    _wrap(loop, "_push_messages", push)
-
-
-def _wait_for_answers(state: Any) -> list[Message]:
-    """Wait until all answers are complete, or no app is left; return the unanswered questions."""
-    from flwr.common.constant import Status
+    # Upstream: the same, or a deadline for pulling messages.
     from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
 
-    store = state.object_store
+    def complete(question: str) -> bool:
+        answer = state.message_ins_id_to_message_res_id.get(question)
+        if answer is None or answer not in state.object_store:
+            return True  # Flower knows what to say
+        tree = state.object_store.get_object_tree(answer)
+        return all(state.object_store.get(part.object_id) for part in iterate_object_tree(tree))
 
-    def complete(answer: Message) -> bool:
-        tree = store.get_object_tree(answer.metadata.message_id)
-        return all(store.get(part.object_id) for part in iterate_object_tree(tree))
+    def deliver(original: Any, message_ids: set[str], run_id: int) -> Any:
+        with state.lock:
+            whole = {number for number in message_ids if complete(number)}
+            return original(message_ids=whole, run_id=run_id)
 
-    while True:
-        # read before the messages: an app gives its answer first and ends then
-        busy = state.get_tasks(statuses=[Status.PENDING, Status.STARTING, Status.RUNNING])
-        with state.lock_msg_store:
-            messages = [entry.message for entry in state.msg_store.values()]
-        answers = [message for message in messages if message.metadata.reply_to_message_id]
-        if answers and all(map(complete, answers)):
-            return []
-        if not busy:
-            return [message for message in messages if message not in answers]
-        sleep(ANSWER_SECONDS)
+    wrap(state, "get_message_res", deliver)
+
+
+def limit_answers(state: Any, most: int) -> None:
+    """Accept at most this many bytes for each message, however many objects it consists of."""
+    # Upstream: the same, as an option.
+    sizes: dict[str, int] = {}
+
+    def store(original: Any, run_id: int, session: str, number: str, content: bytes) -> bool:
+        size = sizes.get(session, 0) + len(content)
+        if not session or size > most:
+            return False
+        stored = bool(original(run_id, session, number, content))
+        if stored:
+            sizes[session] = size
+        return stored
+
+    wrap(state, "store_object", store)
+
+
+def remove_node(state: Any, public_key: bytes) -> None:
+    """End the connection of a site, so that no run asks it."""
+    # Upstream: public access to the state.
+    node = state.get_node_id_by_public_key(public_key)
+    if node is not None:
+        state.deactivate_node(node)

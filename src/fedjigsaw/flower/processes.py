@@ -21,10 +21,12 @@ from fedjigsaw.flower.folders import FLOWER_LOG
 from fedjigsaw.io.locks import locked
 
 GRACE_SECONDS = 6.0
-NEVER_CONNECTED = 3  # exit code of a site's process that the server refused
+# exit codes of a site's process that the server refused
+NEVER_CONNECTED, WAS_REVOKED = 3, 4
 # Flower starts the processes of the apps, which read from here which folder and which data to use
 FOLDER = "FEDJIGSAW_FOLDER"
 OPTIONS = "FEDJIGSAW_SITE"
+SECRET = "FEDJIGSAW_SECRET"  # only the server's process gets this one, and takes it out
 
 # nothing is sent to or fetched from any machine outside the federation
 QUIET_FLOWER = {

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from fedjigsaw.errors import FederationError, ParameterError
@@ -13,19 +14,25 @@ from fedjigsaw.flower.certificates import is_address
 from fedjigsaw.flower.folders import (
     CA,
     FLOWER_LOG,
+    KEY,
     RUNNING,
+    SERVER_LOG,
     SITE_LOG,
     ServerSettings,
     SiteSettings,
+    check_private,
+    read_revoked,
     server_folder,
+    write_secret,
 )
 from fedjigsaw.flower.site import load_site
-from fedjigsaw.io.atomic import write_whole
 
 Show = Callable[[str], object]
 
 
-def serve(folder: Path, *, listen: str | None = None, show: Show = print) -> None:
+def serve(
+    folder: Path, *, listen: str | None = None, show: Show = print, log: Show = print
+) -> None:
     """Run the server of a federation until Ctrl-C, which raises KeyboardInterrupt.
 
     Parameters
@@ -33,24 +40,31 @@ def serve(folder: Path, *, listen: str | None = None, show: Show = print) -> Non
     folder : the folder that `federation init` made, or the server's folder in it.
     listen : address to listen on; by default as `listen_address` says.
     show : called with a line of text when sites can connect.
+    log : called with each line of the server's log.
     """
     home = server_folder(folder)
-    settings = ServerSettings.load(home)
+    settings, revoked = ServerSettings.load(home), read_revoked(home)
     if listen is not None and not _is_local_address(listen):
         raise ParameterError(f"--listen takes an IP address of this machine; got {listen!r}.")
-    private = processes.free_port()
+    check_private(home / KEY)
+    private, secret = processes.free_port(), token_hex(32)
     arguments = (str(home), str(private), listen or listen_address(settings.host))
-    with processes.alone(home, "The server"):
+    with (
+        processes.alone(home, "The server"),
+        processes.following(home / SERVER_LOG, log),
+    ):
         try:
             with processes.running(
-                "fedjigsaw.flower.superlink", *arguments, folder=home
+                "fedjigsaw.flower.superlink", *arguments, folder=home, **{processes.SECRET: secret}
             ) as process:
                 if not processes.wait_until_answers(
                     "127.0.0.1", private, home / CA, seconds=60, process=process
                 ):
                     raise FederationError(f"The server did not start; see {home / FLOWER_LOG}.")
-                write_whole(home / RUNNING, json.dumps({"control_port": private}).encode())
-                names, place = ", ".join(settings.sites), f"{settings.host}:{settings.port}"
+                running = {"control_port": private, "secret": secret}
+                write_secret(home / RUNNING, json.dumps(running).encode())
+                names = ", ".join(name for name in settings.sites if name not in revoked)
+                place = f"{settings.host}:{settings.port}"
                 show(f"Server for {names} at {place}. Press Ctrl-C to end it.")
                 process.wait()
                 raise FederationError(f"The server ended unexpectedly; see {home / FLOWER_LOG}.")
@@ -125,6 +139,11 @@ def _connect_once(home: Path, settings: SiteSettings, options: str, show: Show) 
         "fedjigsaw.flower.supernode", *arguments, folder=home, **{processes.OPTIONS: options}
     ) as process:
         code = process.wait()
+    if code == processes.WAS_REVOKED:
+        raise FederationError(
+            f"The server at {host}:{port} has revoked site {settings.name}: it no longer accepts "
+            "this site's key. Ask the coordinator why; a new key needs a new federation."
+        )
     if code == processes.NEVER_CONNECTED and processes.answers(host, port, authority):
         raise FederationError(
             f"The server at {host}:{port} refused site {settings.name}: it does not know this "

@@ -1,43 +1,85 @@
 """The server's process: ``python -m fedjigsaw.flower.superlink FOLDER PRIVATE_PORT LISTEN``.
 
 This is Flower's SuperLink behind a :class:`~fedjigsaw.flower.gate.Gate`. It knows the public keys
-of all sites before the first of them can connect.
+of all sites before the first of them can connect. Requests for the control of runs must show the
+secret that is in the environment of this process.
 """
 
+import os
 import socket
 import sys
+import threading
+from functools import partial
 from pathlib import Path
+from time import sleep
+from typing import Any
 
 import uvicorn
 
+from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.flower import patches
-from fedjigsaw.flower.folders import CA, CERTIFICATE, KEY, ServerSettings
-from fedjigsaw.flower.gate import Gate
-from fedjigsaw.flower.processes import end_with_parent
+from fedjigsaw.flower.doors import PrivateDoor, SiteDoor
+from fedjigsaw.flower.folders import (
+    CA,
+    CERTIFICATE,
+    KEY,
+    SERVER_LOG,
+    TASK_SECRET,
+    ServerSettings,
+    new_task_secret,
+)
+from fedjigsaw.flower.gate import MAX_LARGE, Door, Gate, Listener
+from fedjigsaw.flower.keys import Keys, logger
+from fedjigsaw.flower.processes import SECRET, end_with_parent, log_to
+
+REVOCATION_SECONDS = 1.0
 
 
-def main(folder: Path, private_port: int, listen: str) -> None:
+def main(folder: Path, private_port: int, listen: str, secret: str) -> None:
     """Serve until the parent process ends or a signal arrives."""
     end_with_parent()
+    log_to(folder / SERVER_LOG)
     settings = ServerSettings.load(folder)
+    new_task_secret(folder)
     patches.keep_in_process_group()
-    app = patches.make_superlink(arguments(folder, private_port))
+    app = patches.make_superlink(arguments(folder, private_port), folder / TASK_SECRET)
     state = patches.link_state(app)
     patches.accept_reconnection(state)
     patches.redeliver_unconfirmed(state)
+    patches.hold_incomplete_answers(state)
+    patches.limit_answers(state, MAX_LARGE)
     for name, key in settings.sites.items():
         patches.register_node(state, name, key)
+    keys = Keys(folder, settings.sites)
+    threading.Thread(target=watch_revocations, args=(keys, state), daemon=True).start()
+    private, public = _listen("127.0.0.1", private_port), _listen(listen, settings.port)
+    is_task = partial(patches.is_task_token, state)
+    doors: dict[int, Door] = {
+        private_port: PrivateDoor(is_task, secret, private.welcome),
+        settings.port: SiteDoor(keys, public.welcome),
+    }
     server = uvicorn.Server(
         uvicorn.Config(
-            Gate(app, private_port),
+            Gate(app, doors),
             ssl_certfile=folder / CERTIFICATE,
             ssl_keyfile=folder / KEY,
+            loop="asyncio",  # a Listener needs it
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=3,
         )
     )
-    server.run(sockets=[_listen("127.0.0.1", private_port), _listen(listen, settings.port)])
+    server.run(sockets=[private, public])
+
+
+def watch_revocations(keys: Keys, state: Any) -> None:
+    """Look every second which keys are revoked; as long as nobody knows, the old ones are."""
+    while True:
+        try:
+            keys.refresh(lambda name, key: patches.remove_node(state, key))
+        except FedJigsawError as error:
+            logger.error("%s", error)
+        sleep(REVOCATION_SECONDS)
 
 
 def arguments(folder: Path, private_port: int) -> list[str]:
@@ -48,13 +90,13 @@ def arguments(folder: Path, private_port: int) -> list[str]:
     return [*words, "--ssl-certfile", str(folder / CERTIFICATE), "--ssl-keyfile", str(folder / KEY)]
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+def _listen(host: str, port: int) -> Listener:
+    listener = Listener(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((host, port))
     return listener
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    # out of the environment, which the apps inherit
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], os.environ.pop(SECRET))

@@ -13,17 +13,31 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, NoReturn
 
-from fedjigsaw.flower import patches
-from fedjigsaw.flower.folders import CA, SITE_KEY, SITE_LOG, SiteSettings
-from fedjigsaw.flower.patches import Connection
-from fedjigsaw.flower.processes import NEVER_CONNECTED, end_with_parent, log_to
+from fedjigsaw.flower import node_patches as patches
+from fedjigsaw.flower.doors import NOTICE_HEADER, PROCESS_HEADER, REVOKED, TWIN, PrivateDoor
+from fedjigsaw.flower.folders import (
+    CA,
+    SITE_KEY,
+    SITE_LOG,
+    TASK_SECRET,
+    SiteSettings,
+    new_task_secret,
+)
+from fedjigsaw.flower.gate import Gate
+from fedjigsaw.flower.node_patches import Connection
+from fedjigsaw.flower.patches import is_task_token
+from fedjigsaw.flower.processes import NEVER_CONNECTED, WAS_REVOKED, end_with_parent, log_to
 
 POLL_SECONDS = 1.0
 logger = logging.getLogger("fedjigsaw.flower.supernode")
 connected = False
+twin = False
 
 
 def main(folder: Path, port: int) -> None:
@@ -36,7 +50,9 @@ def main(folder: Path, port: int) -> None:
     patches.send_errors_without_text(loop)
     patches.change_connection(loop, note_connection)
     patches.poll_every(loop, POLL_SECONDS)
-    patches.watch_app_starter(loop, ended=leave_without_starter)
+    patches.guard_local_port(new_task_secret(folder), partial(guarded, port))
+    patches.watch_app_starter(loop, folder / TASK_SECRET, ended=leave_without_starter)
+    patches.watch_requests({PROCESS_HEADER.decode(): token_hex(16)}, note_answer)
     patches.answer_every_question(loop, crashed=log_crash)
     threading.excepthook = leave_after_failure
     try:
@@ -54,6 +70,26 @@ def arguments(folder: Path, settings: SiteSettings, port: int) -> list[str]:
     words = ["--superlink", f"{host}:{settings.port}", "--host", "127.0.0.1", "--port", str(port)]
     words += ["--root-certificates", str(folder / CA)]
     return [*words, "--auth-supernode-private-key", str(folder / SITE_KEY)]
+
+
+def guarded(port: int, app: Any, state: Any) -> Gate:
+    """Return the app of the local port behind a gate that admits the processes of apps alone."""
+    return Gate(app, {port: PrivateDoor(partial(is_task_token, state))})
+
+
+def note_answer(status: int, headers: Mapping[str, str]) -> None:
+    """Note what the server says about this site's key."""
+    global twin
+    if status == REVOKED:
+        logger.error("the server has revoked this site's key")
+        logging.shutdown()
+        os._exit(WAS_REVOKED)
+    if headers.get(NOTICE_HEADER.decode()) == TWIN.decode() and not twin:
+        twin = True
+        logger.warning(
+            "this site's key is used from two places at once; if this site does not run twice, "
+            "somebody else has the key: tell the coordinator, who can revoke it"
+        )
 
 
 def note_connection(line: Connection) -> Connection:

@@ -29,6 +29,11 @@ def misbehave():
             raise RuntimeError(SECRET)
         if mode() == "hang":
             time.sleep(600)
+        while mode() == "pause":
+            time.sleep(0.1)
+        if mode() == "die":
+            Path(os.environ["FEDJIGSAW_TEST_MODE"]).write_text(f"died {time.time()}")
+            os._exit(9)
         return answer(self, question)
 
     def bad_pack(file):
@@ -70,7 +75,7 @@ def listen():
     HttpGrid.pull_messages = overheard
 
 
-words = " ".join(sys.orig_argv[:2])
+words = " ".join(sys.orig_argv[:4])
 if "FEDJIGSAW_TEST_MODE" in os.environ and "flwr-clientapp" in words:
     misbehave()
 if "FEDJIGSAW_TEST_MODE" in os.environ and "flwr-serverapp" in words:

@@ -1,0 +1,274 @@
+"""Who stands at the doors of a real federation: strangers, thieves, liars, and a revoked site."""
+
+import json
+import os
+import re
+import secrets
+import signal
+import socket
+import ssl
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from flwr.app import ConfigRecord, RecordDict
+from flwr.proto.runtime_pb2 import AcquireTaskRequest
+from flwr.supercore.constant import TaskType
+from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor, SuperExecAuthHttpInterceptor
+from flwr.supercore.runtime import RuntimeHttpClient
+from typer.testing import CliRunner
+
+from fedjigsaw import cli
+from fedjigsaw.flower import bundle, folders, patches, records
+from fedjigsaw.flower.site import Site
+from fedjigsaw.io import formats
+from fedjigsaw.io.formats import ModelFile
+from fedjigsaw.io.rows import read_rows
+from fedjigsaw.io.tables import from_array
+from flower_clinic import BACKEND, NAMES, Clinic, make_shards, members, wait_for
+from flower_rogues import die, in_background, reply, rogue, wait_for_question
+
+ROGUES = ("rome", "turin", "zug")
+TOKEN = re.compile(rb"[0-9a-f]{64,}")
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory):
+    clinic = Clinic(tmp_path_factory.mktemp("doors"), make_shards(), ROGUES)
+    try:
+        yield clinic
+    finally:
+        clinic.end()
+
+
+@pytest.fixture(autouse=True)
+def restored(clinic, monkeypatch):
+    monkeypatch.setenv(*BACKEND)
+    clinic.restore()
+
+
+def command_of(number):
+    with suppress(OSError):
+        return Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+    return []
+
+
+def process_of(folder, word):
+    """The process of a part of the federation with this word in its command."""
+    (found,) = [n for n in members(folder) if word.encode() in command_of(n)]
+    return found
+
+
+def events_of(clinic):
+    """The events of the latest run."""
+    latest = max((clinic.home / "server" / "runs").iterdir())
+    return read_rows(latest / "events.jsonl")
+
+
+def status(clinic):
+    done = CliRunner().invoke(cli.app, ["federation", "status", str(clinic.home), "--json"])
+    return json.loads(done.stdout)
+
+
+# ------------------------------------------------------- on the machines of a site and of the server
+
+
+def local_api(folder):
+    """Address and authority of the API that gives tasks to the processes of apps."""
+    words = command_of(process_of(folder, "flower-superexec"))
+    options = dict(pairwise(words))
+    authority = options.get(b"--root-certificates")
+    address = options[b"--runtime-api-address"].decode()
+    return address, authority is None, authority and Path(authority.decode()).read_bytes()
+
+
+@pytest.mark.parametrize("part", ["server", "bern"])
+@pytest.mark.parametrize("secret", [None, b"a guess"])
+def test_nobody_takes_a_task_without_the_secret(clinic, part, secret):
+    """A process on the same machine, with and without a secret of its own."""
+    more = [RuntimeVersionHttpInterceptor("SuperExec")]
+    if secret:
+        methods = ["/flwr.proto.Runtime/AcquireTask"]
+        more.append(SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods=methods))
+    with RuntimeHttpClient.from_server_address(*local_api(clinic.home / part), more) as client:
+        kinds = [TaskType.CLIENT_APP, TaskType.SERVER_APP]
+        with pytest.raises(httpx.HTTPStatusError, match="401"):
+            client.AcquireTask(AcquireTaskRequest(supported_task_types=kinds))
+    kept = clinic.home / part / folders.TASK_SECRET
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_no_token_in_a_process_list_and_a_dead_app_is_missed_at_once(clinic):
+    """One app ends abruptly, one waits while its arguments are read. The next run has them all."""
+    clinic.behave("bern", "die")
+    clinic.behave("lyon", "pause")
+    clinic.start_run("short", "--wait", 1, "--min-sites", 1)
+    clinic.wait_to_say("run short", "failed: bern (its half of the app ended abruptly)")
+    (failed,) = (
+        event["time"]
+        for event in events_of(clinic)
+        if event["event"] == "failed" and event["site"] == "bern"
+    )
+    assert failed - float(clinic.mode("bern").removeprefix("died ")) < 15  # it was 60
+    apps = [n for n in members(clinic.folder) if b"flwr-" in b" ".join(command_of(n))]
+    kinds = {w for n in apps for w in command_of(n) if w in (b"flwr-clientapp", b"flwr-serverapp")}
+    assert len(kinds) == 2
+    for number in members(clinic.folder):
+        assert not TOKEN.search(b"\0".join(command_of(number))), command_of(number)
+    clinic.behave("lyon", "well")
+    assert clinic.parts.pop("run short").wait(60) == 0, clinic.output("run short")
+    clinic.behave("bern", "well")
+    code, printed = clinic.run("next", "--wait", 1, "--min-sites", 3)
+    assert code == 0, clinic.story(printed)
+    assert formats.load(clinic.folder / "next", ModelFile).clients == NAMES
+
+
+def test_nobody_starts_a_run_without_the_secret(clinic, tmp_path):
+    """Who can only reach the private port of the server runs no code."""
+    home = clinic.home / "server"
+    running = home / "running.json"
+    assert running.stat().st_mode & 0o777 == 0o600
+    assert home.stat().st_mode & 0o777 == 0o700
+    code = (
+        f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\napp = None\n".encode()
+    )
+    files = {"pyproject.toml": bundle.PROJECT.encode(), "LICENSE": b"mine"}
+    halves = {f"fedjigsaw_app/{half}.py": code for half in ("__init__", "client", "server")}
+    app = patches.build_app({**files, **halves})
+    port, authority = (
+        json.loads(running.read_text())["control_port"],
+        (home / "ca.crt").read_bytes(),
+    )
+    for headers in ({}, {"fedjigsaw-secret": ""}, {"fedjigsaw-secret": secrets.token_hex(32)}):
+        control = patches.Control(port, authority, headers)
+        with pytest.raises(httpx.HTTPStatusError, match="401"):
+            control.start_run(app, {})
+        with pytest.raises(httpx.HTTPStatusError, match="401"):
+            control.online()
+        control.close()
+    time.sleep(3)  # longer than it takes to start an app
+    assert not (tmp_path / "ran").exists()
+
+
+# -------------------------------------------------------------------------------- over the network
+
+
+def memory_of(number):
+    text = Path(f"/proc/{number}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+) kB", text)[1]) / 1024
+
+
+def test_a_stranger_cannot_fill_the_memory(clinic):
+    """Sixteen connections offer 60 MB each, without a key."""
+    settings = folders.SiteSettings.load(clinic.home / "bern")
+    trust = ssl.create_default_context(cafile=clinic.home / "bern" / "ca.crt")
+    head = b"POST /v1/fleet/push-object HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
+    server = process_of(clinic.home / "server", "fedjigsaw.flower.superlink")
+    before = memory_of(server)
+    answers, enough = [], threading.Barrier(17)
+
+    def offer():
+        with (
+            suppress(threading.BrokenBarrierError),
+            socket.create_connection(("127.0.0.1", settings.port), timeout=30) as plain,
+            trust.wrap_socket(plain, server_hostname="127.0.0.1") as line,
+        ):
+            line.sendall(head + b"Content-Length: 60000001\r\n\r\n")
+            with suppress(OSError):
+                for _ in range(60):
+                    line.sendall(bytes(1_000_000))
+            with suppress(OSError):
+                line.settimeout(1)
+                answers.append(line.recv(100))
+            enough.wait(60)
+
+    threads = [threading.Thread(target=offer) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    enough.wait(60)  # all have sent what they could, and are still there
+    grown = memory_of(server) - before
+    for thread in threads:
+        thread.join()
+    assert grown < 100, f"{grown:.0f} MB"
+    assert all(answer.startswith(b"HTTP/1.1 401") for answer in answers)
+    assert set(NAMES) <= set(clinic.connected())
+
+
+def lie(line, rows):
+    """Answer with counts that cannot be, under a guard that would explain them."""
+    question = wait_for_question(line)
+    asked = records.unpack_question(question.content)
+    file = Site("turin", from_array(rows, ["age", "dose"])).answer(asked)
+    counts = np.full(len(file.summary.centers), 2**40)
+    guard = {**file.guard, "min_cluster_size": 2**50}
+    spoiled = replace(file, summary=replace(file.summary, counts=counts), guard=guard)
+    reply(line, question, records.pack_answer(spoiled))
+
+
+def stall(line):
+    """Announce an answer, and deliver a small part of it every second; it never ends."""
+    question = wait_for_question(line)
+    parts = {str(i): ConfigRecord({"x": i}) for i in range(600)}
+    reply(line, question, RecordDict(parts), pause=1.0)
+
+
+def test_hanging_lying_and_dead_sites_cost_a_run_neither_time_nor_its_model(clinic):
+    """Three of six do not answer: the run keeps its timeout, and makes a model of the others."""
+    seconds = 25
+    with rogue(clinic.home / "rome") as rome, rogue(clinic.home / "turin") as turin:
+        die(clinic.home / "zug")
+        wait_for(lambda: len(clinic.connected()) == 6, "all six")
+        rows = clinic.shards["oslo"]
+        with in_background(stall, rome), in_background(lie, turin, rows):
+            code, printed = clinic.run("six", "--timeout", seconds, "--wait", 1, "--min-sites", 3)
+            ended = time.time()
+    assert code == 0, clinic.story(printed)
+    assert ended - events_of(clinic)[0]["time"] < seconds + 10
+    late = f"it did not answer within {seconds} s"
+    assert f"failed: rome ({late})" in printed
+    assert f"failed: zug ({late})" in printed
+    assert "failed: turin (its answer is not valid)" in printed
+    assert formats.load(clinic.folder / "six", ModelFile).clients == NAMES
+
+
+def test_a_key_that_is_used_from_two_places_is_told_at_both_ends(clinic):
+    with rogue(clinic.home / "bern") as twin:
+        for _ in range(12):
+            assert twin.receive() is None
+            time.sleep(0.5)
+        clinic.wait_to_say("bern", "this site's key is used from two places at once")
+        clinic.wait_to_say("server", "the key of site bern is used from two places at once")
+        assert list(status(clinic)["twins"]) == ["bern"]
+    printed = CliRunner().invoke(cli.app, ["federation", "status", str(clinic.home)]).stdout
+    assert "its key was used from two places at once (127.0.0.1; last seen" in printed
+    assert "oslo: connected\n  rome" in printed  # nothing is said of the others
+
+
+def test_a_revoked_site_is_out_within_ten_seconds_and_stays_out(clinic):
+    folder = str(clinic.home)
+    began = time.monotonic()
+    done = CliRunner().invoke(cli.app, ["federation", "revoke", folder, "oslo"])
+    assert done.exit_code == 0, done.output
+    wait_for(lambda: "oslo" not in clinic.connected(), "oslo to be gone")
+    with pytest.raises(httpx.HTTPStatusError, match="410"):
+        die(clinic.home / "oslo")  # one who has a copy of the key
+    assert clinic.parts.pop("oslo").wait(60) == 8
+    assert time.monotonic() - began < 10
+    said = " ".join(clinic.output("oslo").split())
+    assert "has revoked site oslo: it no longer accepts this site's key" in said
+    assert list(status(clinic)["revoked"]) == ["oslo"]
+    clinic.interrupt("server", signal.SIGTERM)
+    clinic.start("server", "server", clinic.home)
+    clinic.wait_to_say("server", "Server for bern, lyon, rome, turin, zug at")
+    clinic.start_site("oslo")
+    assert clinic.parts.pop("oslo").wait(60) == 8
+    assert (
+        "oslo: revoked on" in CliRunner().invoke(cli.app, ["federation", "status", folder]).stdout
+    )
+    os.unlink(clinic.home / "server" / "revoked.json")  # for tests that come after this one

@@ -1,0 +1,364 @@
+"""One test or more for each private name of Flower at a site: they fail when Flower changes.
+
+Each patch is applied to Flower's own modules, classes or memory wherever that is possible.
+"""
+
+import ast
+import inspect
+import threading
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from hashlib import sha256
+from importlib import import_module
+from types import SimpleNamespace
+
+import pytest
+from flwr.app import ConfigRecord, Error, Message, RecordDict
+from flwr.common.constant import ErrorCode, SubStatus
+from flwr.supercore.constant import TASK_TYPE_TO_COMMAND, TaskType
+from flwr.supercore.fab import Fab
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
+from flwr.supercore.superexec.executor.types import ExecutionSpec
+from flwr.supernode import start_client_internal
+from flwr.supernode.nodestate.in_memory_nodestate import InMemoryNodeState
+
+from fedjigsaw.flower import node_patches as patches
+from fedjigsaw.flower import supernode
+from fedjigsaw.flower.folders import SiteSettings
+from flower_doubles import numbered_question
+
+# the package has a function of the same name
+flower_supernode = import_module("flwr.supernode.cli.flower_supernode")
+
+
+def parameters(function):
+    return list(inspect.signature(function).parameters)
+
+
+def copy_of(module, *names):
+    """Some of a module's attributes, to be patched in its place."""
+    return SimpleNamespace(**{name: getattr(module, name) for name in names})
+
+
+def test_the_functions_that_are_replaced():
+    loop = patches.supernode_loop()
+    assert loop is start_client_internal
+    assert parameters(loop._verify_fab) == ["fab", "trusted_entities"]
+    assert parameters(loop._insert_message) == ["msg", "state", "store"]
+    assert {"state", "trusted_entities"} <= set(parameters(loop._pull_and_store_message))
+    assert {"state", "object_store"} <= set(parameters(loop._push_messages))
+    assert patches.supernode_command() is flower_supernode
+    assert parameters(flower_supernode._parse_supernode_lifespan_config) == []
+
+
+def test_the_loop_uses_the_modules_in_one_way_only():
+    """`time` and `subprocess` are replaced in it as a whole."""
+    tree = ast.parse(inspect.getsource(start_client_internal))
+    used = {
+        f"{node.value.id}.{node.attr}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    }
+    assert {name for name in used if name.startswith(("time.", "subprocess."))} == {
+        "time.sleep",
+        "subprocess.Popen",
+    }
+
+
+def test_the_order_of_the_callbacks():
+    source = inspect.getsource(start_client_internal.start_client_internal)
+    (unpacking,) = [
+        node.targets[0]
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Assign) and getattr(node.value, "id", "") == "conn"
+    ]
+    assert tuple(name.id for name in unpacking.elts) == patches.Connection._fields
+
+
+def connected_loop(**callbacks):
+    """A loop whose connection consists of these callbacks."""
+
+    @contextmanager
+    def connect():
+        yield tuple(callbacks.get(name) for name in patches.Connection._fields)
+
+    return SimpleNamespace(_init_connection=connect)
+
+
+def test_a_connection_with_another_number_of_callbacks_is_an_error():
+    @contextmanager
+    def connect():
+        yield range(9)
+
+    loop = SimpleNamespace(_init_connection=connect)
+    patches.change_connection(loop, lambda line: line)
+    with pytest.raises(TypeError), loop._init_connection():
+        pass
+
+
+def test_an_error_leaves_as_a_number():
+    arrived = []
+
+    def send(message, tree, seconds):
+        arrived.append(message)
+        return {message.metadata.message_id}, "session"
+
+    def push(run, session, number, content):
+        arrived.append(content)
+
+    question = numbered_question(1)
+    error = Message(Error(2, "patient 4711 in /home/ada"), reply_to=question)
+    answer = Message(RecordDict(), reply_to=question)
+    loop = connected_loop(send=send, push_object=push)
+    patches.send_errors_without_text(loop)
+    with loop._init_connection() as line:
+        results = [line.send(message, None, 0.1) for message in (error, answer)]
+    assert b"4711" not in b"".join(x for x in arrived if isinstance(x, bytes))
+    assert (arrived[0].error.code, arrived[0].error.reason) == (2, "")
+    assert arrived[0].metadata.reply_to_message_id == question.metadata.message_id
+    assert arrived[-1] is answer
+    assert results[0] == (set(), "session")  # its content has already been sent
+    # under another number, which Flower must not look for in its own memory
+    assert arrived[0].metadata.message_id != error.metadata.message_id == ""
+
+
+class TestOneAppOnly:
+    """Flower's own `_pull_and_store_message` decides whether an app may run."""
+
+    @pytest.fixture
+    def answer(self, clinic, monkeypatch):
+        """App, fingerprint of the allowed one -> the error with which the site answers, if any."""
+        settings = SiteSettings.load(clinic / "bern")
+        words = ["flower-supernode", *supernode.arguments(clinic / "bern", settings, 1)]
+        monkeypatch.setattr("sys.argv", words)
+        # Flower's functions look up what they call in their own modules: put all of it back later
+        for module, name in (
+            (start_client_internal, "_verify_fab"),
+            (start_client_internal, "_init_connection"),
+            (flower_supernode, "_parse_supernode_lifespan_config"),
+        ):
+            monkeypatch.setattr(module, name, getattr(module, name))
+
+        class AcceptedError(Exception):
+            pass
+
+        def accept(content, run):
+            raise AcceptedError
+
+        monkeypatch.setattr(start_client_internal, "get_fused_config_from_fab", accept)
+
+        def ask(app, fingerprint):
+            loop = start_client_internal
+            question = numbered_question(7)
+            fab = Fab(sha256(app).hexdigest(), app, {})
+            run = SimpleNamespace(fab_hash=fab.hash_str)
+            loop._init_connection = connected_loop(
+                receive=lambda: (question, get_object_tree(question)),
+                get_run=lambda run_id: run,
+                get_fab=lambda number, run_id: fab,
+            )._init_connection
+            self.refused = []
+            patches.run_one_app_only(
+                flower_supernode, loop, fingerprint, lambda: self.refused.append(1)
+            )
+            config = flower_supernode._parse_supernode_lifespan_config()
+            state = InMemoryNodeState(InMemoryObjectStore())
+            state.set_node_id(7)
+            with loop._init_connection() as line:
+                try:
+                    loop._pull_and_store_message(
+                        state=state,
+                        object_store=state.object_store,
+                        node_config={},
+                        receive=line.receive,
+                        get_run=line.get_run,
+                        get_fab=line.get_fab,
+                        pull_object=None,
+                        confirm_message_received=None,
+                        trusted_entities=config.trusted_entities,
+                    )
+                except AcceptedError:
+                    return None
+            (reply,) = state.get_messages_legacy(is_reply=True)
+            return reply.error.code
+
+        return ask
+
+    def test_the_one(self, answer):
+        assert answer(b"an app", sha256(b"an app").hexdigest()) is None
+        assert not self.refused
+
+    def test_any_other(self, answer):
+        assert answer(b"another app", sha256(b"an app").hexdigest()) == ErrorCode.INVALID_FAB
+        assert self.refused == [1]
+
+
+def test_how_often_a_site_looks_for_questions():
+    slept = []
+    loop = SimpleNamespace(time=SimpleNamespace(sleep=slept.append))
+    patches.poll_every(loop, 1.0)
+    loop.time.sleep(3)
+    loop.time.sleep(0.5)
+    assert slept == [1.0, 0.5]
+
+
+def test_the_end_of_the_process_that_starts_apps_is_noticed(tmp_path, monkeypatch):
+    commands, ended = [], threading.Event()
+    monkeypatch.setattr(
+        patches, "starter_command", lambda *words: commands.append(words) or ["sleep", "600"]
+    )
+    loop = copy_of(start_client_internal, "subprocess")
+    patches.watch_app_starter(loop, tmp_path / "secret", ended.set)
+    process = loop.subprocess.Popen(["flower-superexec", "--insecure"])
+    assert commands == [(["flower-superexec", "--insecure"], tmp_path / "secret")]
+    assert not ended.wait(0.2)
+    process.kill()
+    assert ended.wait(30)
+    assert "subprocess.Popen(command)" in inspect.getsource(start_client_internal)
+
+
+def test_the_local_port_asks_for_the_secret(monkeypatch):
+    main = import_module("flwr.supernode.main")
+    monkeypatch.setattr(main, "create_app", main.create_app)
+    patches.guard_local_port(b"a secret", lambda app, state: ("behind a gate", app, state))
+    factory = SimpleNamespace(state=lambda: "the state")
+    made, app, state = main.create_app(state_factory=factory, superexec_auth_secret=None)
+    assert (made, state) == ("behind a gate", "the state")
+    assert app.state.superexec_auth_secret == b"a secret"
+    start = inspect.getsource(flower_supernode._start_supernode_http_api)
+    assert "from flwr.supernode.main import" in start  # when it is called: after the patch
+
+
+def test_requests_and_answers_of_a_site_are_seen(monkeypatch):
+    module = import_module("flwr.supernode.node_auth_http_interceptor")
+    kind = module.NodeAuthHttpInterceptor
+    monkeypatch.setattr(kind, "intercept", kind.intercept)
+    seen = []
+    patches.watch_requests({"more": "x"}, lambda *answer: seen.append(answer))
+    key = import_module("cryptography.hazmat.primitives.asymmetric.ec")
+    private = key.generate_private_key(key.SECP384R1())
+    request = SimpleNamespace(headers={})
+    answer = SimpleNamespace(status_code=410, headers={"a": "b"})
+    context = SimpleNamespace(request=request)
+    assert kind(private, private.public_key()).intercept(context, lambda c: answer) is answer
+    assert request.headers["more"] == "x"
+    assert "flwr-signature" in request.headers
+    assert seen == [(410, {"a": "b"})]
+
+
+class TestTokens:
+    """Flower's own executor starts an app."""
+
+    @pytest.fixture
+    def executor(self, monkeypatch):
+        module = import_module("flwr.supercore.superexec.executor.subprocess_executor")
+        monkeypatch.setattr(module, "subprocess", module.subprocess)
+        self.started, self.ended = [], threading.Event()
+        monkeypatch.setattr(patches, "_end_task", lambda *words: self.ended.set())
+
+        def launch(command, token, **more):
+            self.started.append((command, token, more))
+            return SimpleNamespace(wait=lambda: None)
+
+        patches.hide_tokens(launch)
+        return module.SubprocessExecutor()
+
+    @pytest.mark.parametrize("quiet", [False, True])
+    def test_a_token_is_not_among_the_arguments(self, executor, quiet):
+        spec = ExecutionSpec(
+            task_type=TaskType.CLIENT_APP, runtime_api_address="127.0.0.1:9", token="abc",
+            insecure=True, root_certificates_path=None, runtime_dependency_install=False,
+            parent_pid=7, suppress_output=quiet, task_id=1,
+        )  # fmt: skip
+        executor.launch(spec)
+        ((command, token, more),) = self.started
+        assert token == "abc"
+        assert "abc" not in command
+        assert command[:3] == ["flwr-clientapp", "--runtime-api-address", "127.0.0.1:9"]
+        assert "--insecure" in command
+        assert bool(more) == quiet
+        assert self.ended.wait(30)
+
+    def test_the_commands_exist(self):
+        for name, module in patches.COMMANDS.items():
+            assert callable(getattr(import_module(module), name.replace("-", "_")))
+        for kind in (TaskType.CLIENT_APP, TaskType.SERVER_APP):
+            assert TASK_TYPE_TO_COMMAND[kind] in patches.COMMANDS
+
+
+class TestEveryQuestionIsAnswered:
+    """A SuperNode's loop, over Flower's own memory of a node, with an app that may end any time."""
+
+    @pytest.fixture
+    def state(self):
+        state = InMemoryNodeState(InMemoryObjectStore())
+        self.question = numbered_question(7)
+        state.store_message(self.question)
+        self.task = state.create_task(TaskType.CLIENT_APP, run_id=1)
+        state.claim_task(self.task)
+        state.activate_task(self.task)
+        return state
+
+    @pytest.fixture
+    def loop(self, state):
+        """Flower's own module, except for what talks to the server."""
+        self.sent, self.crashed = [], []
+        loop = SimpleNamespace(
+            _insert_message=start_client_internal._insert_message,
+            _pull_and_store_message=lambda state: None,
+            _push_messages=lambda state: self.sent.extend(state.get_messages_legacy(is_reply=True)),
+        )
+        patches.answer_every_question(loop, lambda: self.crashed.append(1))
+        return loop
+
+    def announce(self, state):
+        """As an app does: first that there is an answer, then its content."""
+        answer = Message(
+            RecordDict({"made": ConfigRecord({"of": "parts"})}), reply_to=self.question
+        )
+        answer.metadata.__dict__["_message_id"] = answer.object_id
+        session = state.start_session(1)
+        state.store_message_and_object_tree(answer, get_object_tree(answer), session)
+        return get_all_nested_objects(answer)
+
+    def replies(self):
+        return [m.error.code if m.has_error() else "an answer" for m in self.sent]
+
+    def test_an_answer_is_sent_when_it_is_complete(self, state, loop, monkeypatch):
+        slept = []
+
+        def meanwhile(seconds):
+            slept.append(seconds)
+            if len(slept) == 1:
+                self.parts = self.announce(state)
+            elif self.parts:
+                number, part = self.parts.popitem()
+                state.object_store.put(number, part.deflate())
+            assert not self.sent
+
+        monkeypatch.setattr(patches, "sleep", meanwhile)
+        loop._push_messages(state=state)
+        assert self.replies() == ["an answer"]
+        assert len(slept) == 4  # announced, then a message, a record and a record within it
+        assert not self.crashed
+
+    @pytest.mark.parametrize("announced", [False, True])
+    def test_an_app_that_ended_without_an_answer_is_an_error(self, state, loop, announced):
+        if announced:
+            self.announce(state)
+        assert state.finish_task(self.task, SubStatus.FAILED, "")
+        loop._push_messages(state=state)
+        assert self.replies() == [ErrorCode.CLIENT_APP_CRASHED]
+        assert self.sent[0].metadata.reply_to_message_id == self.question.metadata.message_id
+        assert self.crashed == [1]
+
+    def test_so_is_an_app_without_a_heartbeat(self, state, loop):
+        state.task_token_store[self.task].active_until = datetime.now(UTC)
+        loop._push_messages(state=state)
+        assert self.replies() == [ErrorCode.CLIENT_APP_CRASHED]
+
+    def test_a_question_in_memory_is_not_forgotten(self, state, loop):
+        assert loop._pull_and_store_message(state=state) is not None
+        state.delete_messages()
+        assert loop._pull_and_store_message(state=state) is None

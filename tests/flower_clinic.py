@@ -1,0 +1,198 @@
+"""A real federation on this machine, for tests: every part is a process of its own.
+
+Each part is started by the command that an operator would use. All of them are ended when the tests
+are, whatever happened.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from typer.testing import CliRunner
+
+from fedjigsaw import cli
+from fedjigsaw.errors import FedJigsawError
+from fedjigsaw.flower import bundle, folders, jobs
+from fedjigsaw.flower.processes import free_port
+
+COMMAND = str(Path(sys.executable).parent / "fedjigsaw")
+NAMES = ("bern", "lyon", "oslo")
+PATIENCE = 90
+BACKEND = ("FEDJIGSAW_BACKEND", "sklearn")  # the quickest to import, and one for all
+
+
+def end_with_the_tests():
+    """Linux: this process gets SIGTERM when the tests' own process ends, however it ends."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+
+
+def members(folder):
+    """All living processes that were started for a folder: it is in their environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError):
+            if str(folder).encode() in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+    return found
+
+
+def wait_for(condition, what):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain: {what}"
+        time.sleep(0.2)
+
+
+class Clinic:
+    """The folders of a federation, and its running parts."""
+
+    def __init__(self, folder, shards, others=()):
+        self.folder = folder
+        self.shards = shards
+        self.parts = {}
+        self.words = {}
+        self.seen = {}
+        self.home = folder / "clinic"
+        folders.init(self.home, [*NAMES, *others], "127.0.0.1", free_port(), bundle.build())
+        for name, rows in shards.items():
+            table = pa.table({"age": rows[:, 0], "dose": rows[:, 1]})
+            if name == "lyon":
+                pa.parquet.write_table(table, folder / name)
+                (folder / name).rename(folder / "lyon.parquet")
+            else:
+                pa.csv.write_csv(table, folder / f"{name}.csv")
+            self.behave(name, "well")
+
+    def behave(self, name, how):
+        (self.folder / f"{name}.mode").write_text(how)
+
+    def start(self, name, *words):
+        path = str(Path(__file__).parent / "flower" / "shim")
+        mode = self.folder / f"{name}.mode"
+        mode.touch()
+        self.words[name] = words
+        with (self.folder / f"{name}.out").open("ab") as log:
+            self.parts[name] = subprocess.Popen(
+                [COMMAND, "federation", *map(str, words)],
+                stdout=log,
+                stderr=log,
+                env=os.environ
+                | {"PYTHONPATH": path, "FEDJIGSAW_TEST_MODE": str(mode)}
+                | dict([BACKEND]),
+                cwd=self.folder,
+                start_new_session=True,
+                preexec_fn=end_with_the_tests,
+            )
+        return self.parts[name]
+
+    def runs(self, name):
+        return name in self.parts and self.parts[name].poll() is None
+
+    def restore(self):
+        """Bring all parts back to where every test begins: connected, with rows, well-behaved."""
+        for name in NAMES:
+            self.behave(name, "well")
+        self.behave("server", "")
+        for path in [*self.folder.glob("*.out"), *self.home.rglob("*.log")]:
+            self.seen[path] = path.stat().st_size
+        if not self.runs("server"):
+            self.start("server", "server", self.home)
+            self.wait_to_say("server", "Press Ctrl-C to end it")
+        changed = [
+            name
+            for name in NAMES
+            if not self.runs(name) or self.words[name] != self.site_words(name)
+        ]
+        for name in changed:
+            if self.runs(name):
+                self.interrupt(name)
+            self.start_site(name)
+        for name in changed:
+            self.wait_to_say(name, "connected to the server")
+        wait_for(lambda: set(NAMES) <= set(self.connected()), "all sites to be connected")
+
+    def since(self, path):
+        """The part of a log that was written since this test began."""
+        return path.read_bytes()[self.seen.get(path, 0) :].decode()
+
+    def site_words(self, name, home=None, data=None, kind="--data"):
+        data = data or self.folder / f"{name}.{'parquet' if name == 'lyon' else 'csv'}"
+        return ("site", home or self.home / name, kind, data, "--min-cluster-size", 1)
+
+    def start_site(self, name, home=None, data=None, kind="--data"):
+        return self.start(name, *self.site_words(name, home, data, kind))
+
+    def command(self, label, *words):
+        """A run whose model goes to the file `label`."""
+        patience = ["--wait", 60, "--timeout", PATIENCE]
+        return ["run", self.home, "-k", 3, "-o", self.folder / label, *patience, *words]
+
+    def start_run(self, label, *words):
+        return self.start(f"run {label}", *self.command(label, *words))
+
+    def run(self, label, *words):
+        """The same in this process, which saves time: exit code and all that it printed."""
+        words = ["federation", *map(str, self.command(label, *words))]
+        done = CliRunner().invoke(cli.app, words)
+        error = done.exception if isinstance(done.exception, FedJigsawError) else None
+        return (error or done).exit_code, f"{done.output} {error or ''}"
+
+    def output(self, name):
+        return self.since(self.folder / f"{name}.out")
+
+    def mode(self, name):
+        return (self.folder / f"{name}.mode").read_text()
+
+    def story(self, printed):
+        """What a run printed, and the ends of all logs."""
+        logs = [self.home / name / "flower.log" for name in ("server", *NAMES)]
+        return "\n".join([printed, *(f"--- {log}\n{log.read_text()[-3000:]}" for log in logs)])
+
+    def wait_to_say(self, name, text):
+        def said():
+            assert self.parts[name].poll() is None or text in self.output(name), self.output(name)
+            return text in self.output(name)
+
+        wait_for(said, f"{name} to say {text!r}")
+
+    def connected(self):
+        with jobs.control(self.home / "server") as client:
+            return sorted(client.online())
+
+    def in_server(self, text):
+        """Whether a text is anywhere in what the server wrote or received."""
+        files = [path for path in (self.home / "server").rglob("*") if path.is_file()]
+        return any(text.encode() in path.read_bytes() for path in files)
+
+    def interrupt(self, name, number=signal.SIGINT):
+        part = self.parts.pop(name)
+        part.send_signal(number)
+        return part.wait(PATIENCE)
+
+    def end(self):
+        for part in self.parts.values():
+            with suppress(ProcessLookupError):
+                os.killpg(part.pid, signal.SIGKILL)
+            part.wait()
+        for number in members(self.folder):
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+
+
+def make_shards():
+    """Rows of three sites with different shares of three groups."""
+    rng = np.random.default_rng(1)
+    groups = np.array([[25.0, 1.0], [45.0, 35.0], [80.0, 4.0]])
+    return {
+        name: groups[rng.choice(3, 120, p=np.roll([0.6, 0.3, 0.1], i))] + rng.normal(size=(120, 2))
+        for i, name in enumerate(NAMES)
+    }
