@@ -80,7 +80,8 @@ class Client:
             rng = stream(broadcast.seed, broadcast.round, self.id)
             received = replace(broadcast, client=self.id)
             summary = self.method.summarize(self.data, received, rng)
-        return self.guard.apply(summary, client=self.id, needed=self.method.sends)
+        needed = self.method.sends
+        return self.guard.apply(summary, client=self.id, needed=needed, rows=self.data)
 
 
 class Engine(Protocol):

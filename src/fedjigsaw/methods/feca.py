@@ -124,7 +124,10 @@ class FeCA(FederatedClusterer):
         centers = local.centers[keep]
         radii = RADII[self.radius](centers, local.extents[keep])
         counts, sse = local.counts[keep].astype(np.int64), local.sse[keep]
-        return Summary(n_samples=len(X), centers=centers, radii=radii, counts=counts, sse=sse)
+        places = np.full(len(local.centers), -1)
+        places[keep] = np.arange(len(keep))
+        labels = {"labels": places[local.labels]}  # for the guard; they never leave
+        return Summary(len(X), centers, radii=radii, counts=counts, sse=sse, tensors=labels)
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator

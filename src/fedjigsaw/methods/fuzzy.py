@@ -109,17 +109,19 @@ class FuzzyCMeans(FederatedClusterer):
         """Return column statistics if there is no model yet, else centers and their support."""
         if broadcast.model is None:
             mean = X.mean(axis=0, keepdims=True)
-            squares = {"sum_of_squares": ((X - mean) ** 2).sum(axis=0)}
-            counts = np.array([len(X)])
-            return Summary(n_samples=len(X), centers=mean, counts=counts, tensors=squares)
+            squares = ((X - mean) ** 2).sum(axis=0)
+            counts, total = np.array([len(X)]), np.array([squares.sum()])
+            tensors = {"sum_of_squares": squares}
+            return Summary(len(X), mean, counts=counts, sse=total, tensors=tensors)
         centers, support = fuzzy_cmeans(
             X, broadcast.model.centers, m=self.m, max_iter=self.max_iter, tol=self.tol
         )
-        labels, _ = nearest_centers(X, centers)
-        counts = np.bincount(labels, minlength=len(centers))  # for the guard; the server gets none
-        return Summary(
-            n_samples=len(X), centers=centers, counts=counts, tensors={"support": support}
-        )
+        labels, distances = nearest_centers(X, centers)
+        # for the guard; the server gets neither
+        counts = np.bincount(labels, minlength=len(centers))
+        sse: Floats = np.bincount(labels, distances**2, minlength=len(centers)).astype(np.float64)
+        tensors = {"support": support}
+        return Summary(len(X), centers, counts=counts, sse=sse, tensors=tensors)
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator

@@ -181,7 +181,9 @@ class Jigsaw(FederatedClusterer):
             )
         else:
             local = partition_of(X, nearest_centers(X, broadcast.model.centers)[0], np.ones(len(X)))
-        return Summary(len(X), local.centers, counts=local.counts.astype(np.int64), sse=local.sse)
+        counts = local.counts.astype(np.int64)
+        labels = {"labels": local.labels}  # for the guard; they never leave
+        return Summary(len(X), local.centers, counts=counts, sse=local.sse, tensors=labels)
 
     def n_local(self, n_rows: int) -> int:
         """Return the number of clusters that a client with `n_rows` rows looks for."""

@@ -110,7 +110,8 @@ class KFed(FederatedClusterer):
             backend=self.backend,
         )
         counts = local.counts.astype(np.int64)
-        return Summary(n_samples=len(X), centers=local.centers, counts=counts, sse=local.sse)
+        labels = {"labels": local.labels}  # for the guard; they never leave
+        return Summary(len(X), local.centers, counts=counts, sse=local.sse, tensors=labels)
 
     def _local_k(self, client: str) -> int:
         """Return the number k' of local clusters of a client."""

@@ -95,7 +95,8 @@ class MatchAveraging(FederatedClusterer):
             backend=self.backend,
         )
         counts = local.counts.astype(np.int64)
-        return Summary(n_samples=len(X), centers=local.centers, counts=counts, sse=local.sse)
+        labels = {"labels": local.labels}  # for the guard; they never leave
+        return Summary(len(X), local.centers, counts=counts, sse=local.sse, tensors=labels)
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator

@@ -66,7 +66,7 @@ def _summary(file: SummaryFile, most: int) -> Lines:
         )
     yield from _exposed(file)
     yield (
-        "- anyone who knows all rows of a cluster but one can compute the last one: "
+        f"- anyone who knows all rows of a cluster but one {_last_row(file)}: "
         "this is not differential privacy."
     )
 
@@ -92,7 +92,13 @@ def _exposed(file: SummaryFile) -> Lines:
         points = 0 if values is None else int((values == 0).sum())
         if points:
             centers = _count(points, "center")
-            yield f"- {centers} with {what} of 0: {rows} with exactly these values."
+            where = "near" if guarded else "with exactly"
+            yield f"- {centers} with {what} of 0: {rows} {where} these values."
+
+
+def _last_row(file: SummaryFile) -> str:
+    guarded = file.guard["min_cluster_size"] > 1
+    return "learns roughly where the last one is" if guarded else "can compute the last one"
 
 
 def _is_sent(values: object) -> bool:

@@ -1,0 +1,114 @@
+"""Groups: rows that all answers about a data set have left together.
+
+Two answers about the same rows may differ by a single row, and their difference is that row. So a
+site that is asked several times remembers a partition of its rows into groups: two rows are in the
+same group if every answer so far put them into the same cluster. The next answer may split a group,
+but only into parts of at least `min_cluster_size` rows; fewer rows stay with the rest of their
+group. So everything that all answers together can tell are sums over groups of that many rows.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.kernels.kmeans import label_sums, squared_distances
+from fedjigsaw.messages import Summary
+from fedjigsaw.privacy.guard import LABELS, Guard
+
+
+@dataclass
+class Memory:
+    """The groups of a data set, before and after an answer; None if nothing was answered."""
+
+    groups: Ints | None = None
+
+
+@dataclass(frozen=True)
+class RememberingGuard(Guard):
+    """A guard that also keeps groups of rows together over several answers.
+
+    It needs the label of each row (tensor ``labels``, which never leaves). A method that computes
+    none passes as with a plain guard.
+    """
+
+    memory: Memory = field(default_factory=Memory)
+
+    def settle(self, summary: Summary, rows: Floats) -> Summary:
+        """Return the summary of clusters that split no group into small parts, and remember it."""
+        if LABELS not in summary.tensors:
+            return summary
+        labels = summary.tensors[LABELS]
+        groups = self.memory.groups
+        if groups is None:
+            groups = np.zeros(len(labels), dtype=np.int64)
+        settled = settle(labels, groups, self.min_cluster_size, rows, summary.centers)
+        self.memory.groups = refine(groups, settled)
+        if (settled == labels).all():
+            return summary
+        return _relabel(summary, rows, settled)
+
+
+def settle(labels: Ints, groups: Ints, size: int, rows: Floats, centers: Floats) -> Ints:
+    """Return labels that split no group into parts of fewer than `size` rows.
+
+    A small part goes to the nearest cluster that holds a large part of its group or, if there is
+    none, to the cluster that holds most of it. Label -1 is for rows that are in no cluster.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.0], [1.0], [2.0], [8.0], [9.0]])
+    >>> labels, groups = np.array([0, 0, 0, 1, 1]), np.zeros(5, dtype=np.int64)
+    >>> settle(labels, groups, 3, rows, np.array([[1.0], [8.5]])).tolist()
+    [0, 0, 0, 0, 0]
+    """
+    k = len(centers) + 1
+    parts, member, sizes = np.unique(
+        groups * k + labels + 1, return_inverse=True, return_counts=True
+    )
+    if sizes.min() >= size:
+        return labels
+    owner, target = parts // k, parts % k - 1
+    means = label_sums(rows, member, np.ones(len(rows)), len(parts)) / sizes[:, None]
+    for group in np.unique(owner[sizes < size]):
+        own = np.flatnonzero(owner == group)
+        kept = own[sizes[own] >= size]
+        if not len(kept):
+            kept = own[[sizes[own].argmax()]]
+        for part in np.setdiff1d(own, kept):
+            target[part] = target[_nearest(means[part], kept, target, centers)]
+    moved: Ints = target[member]
+    return moved
+
+
+def _nearest(mean: Floats, kept: Ints, target: Ints, centers: Floats) -> int:
+    """Return the kept part whose cluster is nearest to a mean; one without a cluster comes last."""
+    inside = kept[target[kept] >= 0]
+    if not len(inside):
+        return int(kept[0])
+    return int(inside[((centers[target[inside]] - mean) ** 2).sum(axis=1).argmin()])
+
+
+def refine(groups: Ints, labels: Ints) -> Ints:
+    """Return the groups after an answer: rows of one group and one cluster.
+
+    Examples
+    --------
+    >>> refine(np.array([0, 0, 1, 1]), np.array([5, 5, 5, 7])).tolist()
+    [0, 0, 1, 2]
+    """
+    pairs = np.stack([groups, labels], axis=1)
+    refined: Ints = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+    return refined
+
+
+def _relabel(summary: Summary, rows: Floats, labels: Ints) -> Summary:
+    """Compute a summary anew for other labels; clusters without rows are left out."""
+    inside = labels >= 0
+    found, labels = np.unique(labels[inside], return_inverse=True)
+    rows = rows[inside]
+    counts = np.bincount(labels)
+    centers = label_sums(rows, labels, np.ones(len(rows)), len(found)) / counts[:, None]
+    sse: Floats = np.bincount(labels, squared_distances(rows, centers, labels)).astype(np.float64)
+    radii = None if summary.radii is None else summary.radii[found]
+    return replace(summary, centers=centers, counts=counts, sse=sse, radii=radii)

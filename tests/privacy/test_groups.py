@@ -1,0 +1,87 @@
+"""Whatever is asked, answers together tell sums over groups of enough rows."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedjigsaw import Broadcast, Client, FeCA, Jigsaw, KFed, MatchAveraging, Model
+from fedjigsaw.privacy.groups import Memory, RememberingGuard, refine, settle
+from fedjigsaw.privacy.guard import Guard
+
+
+@given(st.integers(0, 10**6), st.integers(2, 8), st.integers(1, 6))
+@settings(max_examples=100, deadline=None)
+def test_no_group_is_ever_smaller_than_the_guards_size(seed, size, n_answers):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(int(rng.integers(size, 80)), 2))
+    groups = np.zeros(len(rows), dtype=np.int64)
+    for _ in range(n_answers):
+        k = int(rng.integers(1, 7))
+        labels = rng.integers(-1, k, size=len(rows))
+        groups = refine(groups, settle(labels, groups, size, rows, rng.normal(size=(k, 2))))
+        assert np.bincount(groups).min() >= size
+
+
+def test_a_large_part_of_a_group_may_leave_it():
+    rows = np.arange(10.0)[:, None]
+    labels = np.array([0] * 4 + [1] * 6)
+    zeros = np.zeros(10, dtype=np.int64)
+    assert settle(labels, zeros, 4, rows, np.array([[1.5], [6.5]])).tolist() == labels.tolist()
+
+
+def test_a_small_part_goes_to_the_nearest_cluster_of_its_group():
+    rows = np.array([[0.0]] * 3 + [[10.0]] * 3 + [[8.0]] + [[99.0]] * 3)
+    labels = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 2])
+    groups = np.array([0] * 7 + [1] * 3)
+    centers = np.array([[0.0], [10.0], [80.0]])
+    assert settle(labels, groups, 3, rows, centers).tolist() == [0, 0, 0, 1, 1, 1, 1, 2, 2, 2]
+
+
+def test_rows_in_no_cluster_count_as_a_cluster():
+    rows, zeros = np.arange(8.0)[:, None], np.zeros(8, dtype=np.int64)
+    few = np.array([-1] * 2 + [0] * 6)
+    assert settle(few, zeros, 3, rows, np.array([[5.0]])).tolist() == [0] * 8
+    many = np.array([-1] * 6 + [0] * 2)
+    assert settle(many, zeros, 3, rows, np.array([[5.0]])).tolist() == [-1] * 8
+
+
+@pytest.mark.parametrize("method", [Jigsaw(6), FeCA(6), KFed(6), MatchAveraging(6)])
+def test_the_first_answer_is_that_of_a_plain_guard(method):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(100, 2)), 30 + rng.normal(size=(40, 2)), [[99.0, 9.0]]])
+    plain = Client("a", X, method, Guard()).answer(Broadcast(0, 0))
+    memory = Memory()
+    found = Client("a", X, method, RememberingGuard(memory=memory)).answer(Broadcast(0, 0))
+    assert found == plain
+    assert np.bincount(memory.groups).min() >= 5
+
+
+@pytest.mark.parametrize("method", [Jigsaw, FeCA, KFed, MatchAveraging])
+def test_answers_for_other_numbers_of_clusters_move_rows_in_groups(method):
+    """Every cluster that leaves is a union of groups, after any number of answers."""
+    X = np.random.default_rng(1).normal(size=(150, 2))
+    memory, sent = Memory(), []
+    for k in range(2, 12):
+        guard = RememberingGuard(counts="exact", memory=memory)
+        summary = Client("a", X, method(k), guard).answer(Broadcast(0, 0))
+        assert summary.counts.min() >= 5
+        sent.append(sorted(summary.counts.tolist()))
+    sizes = np.bincount(memory.groups)
+    assert sizes.min() >= 5
+    assert len(sizes) > 12  # finer than any single answer
+
+
+def test_a_border_that_moves_over_one_row_moves_no_row():
+    X = np.arange(20.0)[:, None]
+    memory = Memory()
+
+    def ask(border):
+        model = Model([[border - 100.0], [border + 100.0]])
+        guard = RememberingGuard(memory=memory)
+        return Client("a", X, Jigsaw(2, n_rounds=2), guard).answer(Broadcast(1, 0, model))
+
+    first = ask(9.5)
+    assert ask(10.5) == first  # one row
+    assert ask(14.5) != first  # five rows
+    assert first.counts.tolist() == [10, 10]

@@ -1,0 +1,169 @@
+"""Numbers leave rounded to their sampling error: what that costs, and what it hides."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedjigsaw import Broadcast, Client, FeCA, Jigsaw, Summary
+from fedjigsaw.messages import MAX_COUNT
+from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.privacy.rounding import grid_steps, round_summary, to_bits
+
+
+def of(*clusters, **more):
+    """The exact summary of clusters of rows."""
+    centers = [rows.mean(axis=0) for rows in clusters]
+    sse = [((rows - c) ** 2).sum() for rows, c in zip(clusters, centers, strict=True)]
+    counts = [len(rows) for rows in clusters]
+    return Summary(sum(counts), centers, counts=counts, sse=sse, **more)
+
+
+def rounded(summary):
+    return round_summary(summary, summary.counts)
+
+
+samples = st.tuples(
+    st.integers(0, 10**6),
+    st.integers(5, 300),
+    st.integers(1, 6),
+    st.floats(-60, 60),
+    st.floats(-60, 60),
+)
+
+
+def draw(seed, n, d, scale, offset):
+    rng = np.random.default_rng(seed)
+    return 10.0**offset * rng.normal(size=d) + 10.0**scale * rng.normal(size=(n, d))
+
+
+@given(samples)
+@settings(max_examples=200, deadline=None)
+def test_the_error_is_at_most_the_sampling_error(sample):
+    exact = of(draw(*sample))
+    found = rounded(exact)
+    n, d = exact.n_samples, exact.centers.shape[1]
+    spread = np.sqrt(exact.sse[0] / n / d)
+    moved = np.abs(found.centers - exact.centers)
+    digits = 4 * np.finfo(float).eps * np.abs(exact.centers)
+    assert (moved <= 0.55 * spread / np.sqrt(n) + digits).all()
+    # the objective: n |c - c'|^2, a small part of what one row adds on average
+    assert n * (moved**2).sum() <= 0.31 * exact.sse[0] / n + n * (digits**2).sum()
+    assert abs(found.sse[0] - exact.sse[0]) <= max(0.2, 1 / np.sqrt(n)) * exact.sse[0]
+
+
+@given(samples)
+@settings(max_examples=100, deadline=None)
+def test_rounding_twice_is_rounding_once(sample):
+    once = rounded(of(draw(*sample)))
+    assert rounded(once) == once
+
+
+@given(st.integers(0, 10**6), st.sampled_from([None, "exact", "rounded"]))
+@settings(max_examples=30, deadline=None)
+def test_a_guarded_summary_passes_its_guard_unchanged(seed, counts):
+    guard = Guard(5, counts)
+    X = np.random.default_rng(seed).normal(size=(60, 2))
+    once = Client("a", X, Jigsaw(6), guard).answer(Broadcast(0, 0))
+    again = guard.apply(once, client="a", needed=("counts", "sse"))
+    assert replace(again, merged=once.merged) == once
+
+
+@pytest.mark.parametrize("scale", [1e-90, 1e-9, 1.0, 1e9, 1e49])
+def test_the_same_digits_at_every_scale(scale):
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    factor = 2.0 ** round(np.log2(scale))
+    assert rounded(of(X * factor)).centers.tolist() == (rounded(of(X)).centers * factor).tolist()
+
+
+class TestEqualRows:
+    """Without a spread of their own, clusters get the typical one of the site."""
+
+    spread = np.random.default_rng(0).normal(size=(40, 2))
+
+    def test_they_are_rounded_as_others_are(self):
+        steps = grid_steps(*parts(of(np.full((40, 2), 90.1), self.spread)))
+        assert steps[0] == steps[1] > 0
+        found = rounded(of(np.full((40, 2), 90.1), self.spread)).centers[0]
+        assert found.tolist() != [90.1, 90.1]
+        assert found == pytest.approx([90.1, 90.1], abs=0.1)
+
+    def test_so_are_rows_whose_mean_is_off_by_a_digit(self):
+        almost = Summary(47, [[0.1], [5.0]], counts=[7, 40], sse=[1e-33, 40.0])
+        assert grid_steps(*parts(almost))[0] > 0.1
+
+    def test_if_all_rows_are_equal_there_is_nothing_to_go_by(self):
+        exact = of(np.full((7, 2), 90.1), np.full((9, 2), 3.3))
+        assert rounded(exact).centers.tolist() == exact.centers.tolist()
+
+
+def parts(summary):
+    return summary.centers, summary.counts, summary.sse
+
+
+def test_a_method_without_sums_is_rounded_by_the_spread_of_its_centers():
+    summary = Summary(60, [[0.0], [10.01], [20.0]], counts=[20, 20, 20])
+    assert rounded(summary).centers.ravel().tolist() == [0.0, 10.0, 20.0]
+    alone = Summary(20, [[1.23]], counts=[20])
+    assert rounded(alone) == alone
+
+
+def test_radii_and_the_sums_of_fuzzy_methods_are_rounded_too():
+    tensors = {"support": [33.3333], "sum_of_squares": [48.8, 1.2345], "other": [1.2345]}
+    found = rounded(Summary(40, [[0.0, 0.0]], [3.21], [40], [40.0], tensors))
+    assert found.radii.tolist() == [3.1875]
+    assert found.tensors["support"].tolist() == [32.0]
+    assert found.tensors["sum_of_squares"].tolist() == [48.0, 1.25]
+    assert found.tensors["other"].tolist() == [1.2345]
+
+
+def test_huge_numbers_of_rows_keep_their_digits():
+    assert to_bits(np.array([1.2345678]), np.array([MAX_COUNT])) == pytest.approx(1.2345678, 1e-7)
+
+
+class TestDifferencing:
+    """Summaries of n rows and of the same and one more: the row by subtraction."""
+
+    def recovered(self, guard, n, d, trials=150):
+        """Share of rows that are found within a tenth of the spread."""
+        hits = 0
+        for seed in range(trials):
+            X = np.random.default_rng(seed).normal(size=(n + 1, d))
+            before, after = (
+                guard.apply(of(rows), client="a", needed=("counts", "sse")) for rows in (X[:-1], X)
+            )
+            row = (n + 1) * after.centers[0] - n * before.centers[0]
+            hits += np.linalg.norm(row - X[-1]) < 0.1 * np.sqrt(d)
+        return hits / trials
+
+    @pytest.mark.parametrize(("n", "d"), [(5, 2), (20, 2), (100, 2), (5, 8), (1000, 8)])
+    def test_a_row_is_not_found(self, n, d):
+        assert self.recovered(Guard(), n, d) <= 0.05
+
+    @pytest.mark.parametrize("n", [20, 100])
+    def test_in_one_dimension_it_is_found_no_more_often_than_by_a_blind_guess(self, n):
+        assert self.recovered(Guard(), n, 1) <= 0.15  # a guess at the mean: 0.08
+
+    def test_it_is_always_found_without_a_guard(self):
+        assert self.recovered(Guard(1), 20, 2) == 1
+
+    @pytest.mark.parametrize("n", [20, 100, 1000])
+    def test_sums_of_squares_do_not_give_its_distance(self, n):
+        hits = 0
+        for seed in range(150):
+            X = np.random.default_rng(seed).normal(size=(n + 1, 2))
+            before, after = rounded(of(X[:-1])).sse[0], rounded(of(X)).sse[0]
+            found = np.sqrt(max(0.0, (after - before) * (n + 1) / n))
+            hits += abs(found - np.linalg.norm(X[-1] - X[:-1].mean(axis=0))) < 0.1
+        assert hits / 150 <= 0.1
+
+
+@pytest.mark.parametrize("method", [Jigsaw(5, random_state=0), FeCA(5, random_state=0)])
+def test_the_objective_hardly_changes(method):
+    rng = np.random.default_rng(3)
+    groups = rng.uniform(0, 50, (5, 2))
+    shards = {n: groups[rng.integers(5, size=200)] + rng.normal(size=(200, 2)) for n in "abcd"}
+    exact = method.fit_clients(shards).inertia_
+    assert method.fit_clients(shards, guard=Guard()).inertia_ <= 1.01 * exact
