@@ -21,7 +21,7 @@ from fedjigsaw.messages import Model
 pytest.importorskip("flwr")
 pytestmark = pytest.mark.federation
 
-VERBS = ("init", "server", "site", "run", "status", "revoke")
+VERBS = ("init", "server", "site", "run", "status", "revoke", "policy")
 
 
 def run(*words):
@@ -58,6 +58,41 @@ def test_init(tmp_path):
     )
     settings = folders.ServerSettings.load(tmp_path / "new" / "server")
     assert (settings.host, settings.port) == ("10.1.2.3", 9092)
+
+
+class TestPolicy:
+    def test_it_is_shown_in_words(self, clinic):
+        done = run("policy", clinic / "bern")
+        words = " ".join(done.output.replace("│", " ").split())
+        assert done.exit_code == 0, done.output
+        assert "Site bern: rules of" in words
+        assert "questions_in_all 20 Different questions that are answered" in words
+        (clinic / "bern" / "policy.toml").unlink()
+        assert "default rules" in " ".join(run("policy", clinic / "bern").output.split())
+
+    def test_as_json(self, clinic):
+        (clinic / "bern" / "policy.toml").write_text("rounds = 7")
+        found = json.loads(run("policy", clinic / "bern", "--json").output)
+        assert (found["site"], found["policy"]["rounds"]) == ("bern", 7)
+        assert found["policy"].keys() == found["means"].keys()
+
+    def test_a_wrong_file_is_an_error_here_and_the_site_does_not_start(self, clinic, tmp_path):
+        (tmp_path / "a.csv").write_text("x\n1\n")
+        (clinic / "bern" / "policy.toml").write_text("rounds = 'many'")
+        for words in (["policy"], ["site", "--data", tmp_path / "a.csv"]):
+            done = run(words[0], clinic / "bern", *words[1:])
+            assert isinstance(done.exception, ParameterError)
+            assert "rounds of" in str(done.exception)
+            assert "policy.toml must be an integer >= 1; got 'many'" in str(done.exception)
+
+    def test_of_a_folder_that_is_no_site(self, clinic):
+        assert isinstance(run("policy", clinic / "server").exception, FederationError)
+
+    def test_an_option_may_not_be_laxer(self, clinic, tmp_path):
+        (tmp_path / "a.csv").write_text("x\n1\n")
+        done = run("site", clinic / "bern", "--data", tmp_path / "a.csv", "--min-cluster-size", 1)
+        assert isinstance(done.exception, ParameterError)
+        assert "less than least_cluster_size = 5 in policy.toml" in str(done.exception)
 
 
 @pytest.mark.parametrize("verb", ["run", "status"])

@@ -8,8 +8,9 @@ import safetensors.numpy
 
 from fedjigsaw import datasets, sites
 from fedjigsaw.cli import _shared as cli
-from fedjigsaw.errors import FedJigsawError
+from fedjigsaw.errors import FedJigsawError, ParameterError
 from fedjigsaw.io import formats
+from fedjigsaw.privacy.journal import Journal
 
 
 def test_how_k_was_chosen_as_a_picture(run, tmp_path, monkeypatch):
@@ -109,3 +110,41 @@ def test_nor_does_the_name_of_a_file(shell, tmp_path):
     assert done.returncode == 4
     assert "\\x1b[2J" in done.stderr
     assert "\x1b" not in done.stderr
+
+
+class TestJournal:
+    @pytest.fixture
+    def journal(self, tmp_path):
+        journal = Journal(tmp_path / "journal.jsonl")
+        asked = {"method": "jigsaw\x1b[2J", "params": "{}", "seed": 1, "round": 1, "model": "ab"}
+        journal.add("question", **asked)
+        journal.add("refusal", to=0, reason="2 rounds are more than 1")
+        journal.add("question", **{**asked, "method": "feca", "model": None})
+        journal.add("answer", to=2, centers=4, bytes=900, answer="ab" * 32, repeated=True)
+        return journal.path
+
+    def test_it_is_shown_and_checked(self, shell, journal):
+        done = shell("inspect", journal)
+        assert done.returncode == 0, done.stderr
+        words = " ".join(done.stdout.split())
+        assert "round 1 of jigsaw\\x1b[2J, with a model" in words
+        assert "\x1b" not in done.stdout
+        assert "to 0: RefusedError" not in words
+        assert "to 0: 2 rounds are more than 1" in words
+        assert "4 centers, 900 bytes, as before" in words
+        assert "2 questions, 1 answers, 1 refusals, 0 failures" in words
+        assert "The chain of hashes holds. The last record is number 3" in words
+
+    def test_what_was_changed_is_named(self, shell, journal):
+        lines = journal.read_bytes().splitlines(keepends=True)
+        journal.write_bytes(b"".join([lines[0], *lines[2:]]))
+        done = shell("inspect", journal)
+        assert done.returncode == 4
+        assert "Record 2 does not follow record 0" in " ".join(done.stdout.split())
+
+    def test_as_json(self, run, journal, tmp_path):
+        done = json.loads(run("inspect", journal, "--json").output)
+        assert [record["kind"] for record in done["records"]][:2] == ["question", "refusal"]
+        assert not done["problems"]
+        with pytest.raises(ParameterError, match="is a journal"):
+            run("inspect", journal, "--picture", tmp_path / "k.png")

@@ -30,7 +30,8 @@ from fedjigsaw.flower.patches import build_app
 from fedjigsaw.flower.processes import environment, free_port
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
-from flower_clinic import BACKEND, NAMES, PATIENCE, Clinic, make_shards, members, wait_for
+from fedjigsaw.privacy.journal import Journal
+from flower_clinic import BACKEND, NAMES, PATIENCE, POLICY, Clinic, make_shards, members, wait_for
 
 SECRET = "patient 4711"
 
@@ -158,6 +159,24 @@ def test_what_fails_at_a_site_stays_there(clinic):
     for name, log in (("lyon", "site.log"), ("oslo", "flower.log")):
         path = clinic.home / name / log
         wait_for(lambda path=path: SECRET in clinic.since(path), f"the traceback in {path}")
+
+
+def test_a_question_that_a_policy_does_not_allow_is_refused_and_in_the_journal(clinic):
+    """Attack A needs a model of its own in a later round: one site allows no later rounds."""
+    path = clinic.home / "bern" / "policy.toml"
+    path.write_text(POLICY.replace("rounds = 1000", "rounds = 1"))
+    code, printed = clinic.run("refused", "-p", "n_rounds=2", "--min-sites", 2)
+    assert code == 0, clinic.story(printed)
+    assert "failed: bern (its policy refuses this question" in printed
+    assert "rounds are more than" not in printed
+    assert formats.load(clinic.folder / "refused", ModelFile).clients == ("lyon", "oslo")
+    *_, first, refusal, second, again = Journal(clinic.home / "bern" / "journal.jsonl").records()
+    assert [first["round"], second["round"]] == [0, 1]
+    for record in (refusal, again):
+        assert record["kind"] == "refusal"
+        assert record["reason"] == "RefusedError: 2 rounds are more than 1"
+    answers = list(Journal(clinic.home / "oslo" / "journal.jsonl").records())
+    assert [r["round"] for r in answers if r["kind"] == "answer"][-2:] == [0, 1]
 
 
 def test_too_few_sites_is_an_error_and_no_model(clinic):

@@ -105,7 +105,8 @@ def test_a_site_connects_again_until_it_is_interrupted(clinic, started, rows):
         serving.serve_site(clinic / "bern", rows, show=shown.append)
     assert shown == ["The connection has ended; connecting again."] * 2
     options = json.loads(started.started[0][-1][processes.OPTIONS])
-    assert options == {**rows, "name": "bern"}
+    folder = str((clinic / "bern").resolve())
+    assert options == {**rows, "name": "bern", "folder": folder}
 
 
 def test_a_site_waits_for_its_server(clinic, started, rows):

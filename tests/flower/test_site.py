@@ -21,7 +21,8 @@ def question(method="feca", timeout=60.0):
 def test_rows_by_options(tmp_path):
     (tmp_path / "a.csv").write_text("x,y\n1,2\n3,4\n")
     options = {"kind": "rows", "name": "a", "data": str(tmp_path / "a.csv"), "columns": ["y"]}
-    options |= {"min_cluster_size": 1, "max_rows": 5}
+    (tmp_path / "policy.toml").write_text("least_cluster_size = 1")
+    options |= {"min_cluster_size": 1, "max_rows": 5, "folder": str(tmp_path)}
     file = load_site(json.loads(json.dumps(options))).answer(question())
     assert file.summary.centers.tolist() == [[3.0]]
     assert file.columns == ("y",)

@@ -1,4 +1,4 @@
-"""The commands of a federation on Flower: federation init, server, site, run, status, revoke."""
+"""The commands of a federation on Flower: init, server, site, run, status, revoke, policy."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +23,7 @@ from fedjigsaw.cli._shared import (
     split_names,
     warnings_shown,
 )
+from fedjigsaw.cli.policy import show_policy
 from fedjigsaw.engine import warn_of_fewer_clusters
 from fedjigsaw.errors import FewerClustersWarning, ParameterError
 from fedjigsaw.io import formats
@@ -32,6 +33,7 @@ from fedjigsaw.methods import DEFAULT, METHODS
 from fedjigsaw.sites import MAX_ROWS
 
 app = typer.Typer(no_args_is_help=True)
+app.command(name="policy")(show_policy)
 
 PORT = 9092
 MAX_ROUNDS_SHOWN = 12
@@ -120,19 +122,20 @@ def site(
         typer.Option(help="Images, for deepfeca: a folder or an NPZ file. Example: --images scans"),
     ] = None,
     min_cluster_size: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=1,
-            help="Smallest number of rows or images that a center may stand for; 1 is off.",
+            help="Smallest number of rows or images that a center may stand for; 1 is off. "
+            "Default, and smallest value: that of policy.toml, 5 if it says nothing.",
             rich_help_panel=GUARD,
         ),
-    ] = 5,
+    ] = None,
     counts: Annotated[
         str | None,
         typer.Option(
             **choice(COUNTS),
-            help="How the sizes of clusters leave. Default: exact if the method needs them, "
-            "otherwise none. Only with --data.",
+            help="How the sizes of clusters leave. Default: as policy.toml allows if the method "
+            "needs them, otherwise none. Only with --data.",
             rich_help_panel=GUARD,
         ),
     ] = None,
@@ -180,6 +183,8 @@ def site(
     ] = "auto",
 ) -> None:
     """At a site: serve requests from the server until Ctrl-C. May start before the server.
+
+    The site answers what policy.toml in its folder allows; see `federation policy`.
 
     Example: fedjigsaw federation site clinic/bern --data bern.csv
     """

@@ -7,11 +7,13 @@ from typing import Annotated
 import typer
 
 from fedjigsaw.cli._shared import ForceFlag, JsonFlag, check_outputs, escape, out, print_json
+from fedjigsaw.cli.journal import show_journal
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.privacy.journal import is_journal
 from fedjigsaw.report.inspection import MAX_SHOWN, describe
 
 app = typer.Typer()
@@ -20,7 +22,10 @@ app = typer.Typer()
 @app.command()
 def inspect(
     file: Annotated[
-        Path, typer.Argument(help="A file that one of these commands wrote: bern.summary, model.")
+        Path,
+        typer.Argument(
+            help="A file that one of these commands wrote: bern.summary, model, journal.jsonl."
+        ),
     ],
     picture: Annotated[
         Path | None,
@@ -43,6 +48,9 @@ def inspect(
     Example: fedjigsaw inspect bern.summary
     """
     check_outputs(picture, force=force, inputs=[file])
+    if is_journal(file):
+        show_journal(file, picture, as_json)
+        return
     content: formats.Content | Scaler
     content = formats.load_scaler(file) if formats.is_scaler(file) else formats.load_any(file)
     if picture is not None:

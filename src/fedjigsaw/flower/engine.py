@@ -15,7 +15,7 @@ from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import Reply, run_rounds, warn_of_fewer_clusters
 from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.flower import patches, records
-from fedjigsaw.flower.records import Question
+from fedjigsaw.flower.records import Question, Shown
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import MAX_COUNT, Broadcast, Failure, Transcript
 from fedjigsaw.methods import METHODS
@@ -51,6 +51,7 @@ class FlowerEngine:
     Attributes
     ----------
     files : the last answer of every site, by name.
+    shown : what the next round shows to the sites: the summaries of this one.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class FlowerEngine:
         self.wait = wait
         self.tell = tell
         self.files: dict[str, SummaryFile] = {}
+        self.shown: Shown | None = None
         self._began = monotonic()
 
     def __enter__(self) -> Self:
@@ -103,6 +105,8 @@ class FlowerEngine:
             again = {file.summary.client: connected[file.summary.client] for file in reordered}
             files += self._collect(again, broadcast, failures, deadline, columns)
         self.files |= {file.summary.client: file for file in files}
+        before = broadcast.model and broadcast.model.with_feature_names(self.columns)
+        self.shown = Shown(before, tuple(files))
         summaries: list[Reply] = [file.summary for file in files]
         return summaries + failures
 
@@ -162,7 +166,8 @@ class FlowerEngine:
             broadcast = replace(broadcast, model=broadcast.model.with_feature_names(columns))
         name, params = self.method.method, self.method.configuration()
         seconds = max(deadline - monotonic(), POLL_SECONDS)  # less if a site is asked again
-        question = Question(broadcast, name, params, seconds, columns)
+        shown = self.shown if broadcast.round else None
+        question = Question(broadcast, name, params, seconds, columns, shown)
         content = records.pack_question(question)  # once: it may contain a network
         messages = [
             Message(

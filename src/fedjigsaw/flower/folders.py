@@ -33,6 +33,7 @@ from fedjigsaw.errors import (
 )
 from fedjigsaw.flower.certificates import is_address, make_certificates, make_site_key
 from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.privacy.policy import POLICY, default_text
 
 FORMAT = 1
 SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -151,6 +152,7 @@ def _fill(folder: Path, sites: Sequence[str], host: str, port: int, app: bytes) 
         private, publics[name] = make_site_key()
         write_secret(site / SITE_KEY, private)
         (site / CA).write_bytes(authority)
+        (site / POLICY).write_text(default_text())
         _save(site, "site", SiteSettings(name, host, port, sha256(app).hexdigest()))
     (server / CA).write_bytes(authority)
     (server / CERTIFICATE).write_bytes(certificate)

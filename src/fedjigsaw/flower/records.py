@@ -26,13 +26,17 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.formats import FORMAT, MAX_BYTES, ModelFile, SummaryFile
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.parameters import real
+from fedjigsaw.privacy.policy import RefusedError
 
-KEY = "fedjigsaw"
+KEY, SHOWN = "fedjigsaw", "shown"
 MAX_MESSAGE_BYTES = MAX_BYTES  # size limit of a request or a summary over Flower
+
+MAX_SHOWN_BYTES = MAX_BYTES // 2  # of the summaries of the round before, in a question
 
 # what the server may learn of a failure at a site: the word that travels -> text for people
 REASONS = {
     "data": "its data cannot be used, or its guard allows nothing to leave",
+    "policy": "its policy refuses this question",
     "parameter": "it does not know the method or a parameter, or holds another kind of data",
     "message": "it could not read the question; its version of fedjigsaw may differ",
     "size": "its answer exceeds the size limit of a message",
@@ -45,6 +49,20 @@ SEE_LOG = "; see the log at the site"
 
 
 @dataclass(frozen=True)
+class Shown:
+    """What the server shows of the round before, so that sites can compute its model again.
+
+    Attributes
+    ----------
+    before : the model that sites were asked about; None in the first round.
+    files : the summaries that the server aggregated.
+    """
+
+    before: Model | None
+    files: tuple[SummaryFile, ...]
+
+
+@dataclass(frozen=True)
 class Question:
     """What the server asks all sites in a round.
 
@@ -54,6 +72,7 @@ class Question:
     method, params : name of the method, and its parameters as JSON values.
     timeout : seconds after which the server no longer waits for the answer.
     columns : the order of columns that the site must use; None is the site's own.
+    shown : in later rounds, what the model was made from; None if that is too large.
     """
 
     broadcast: Broadcast
@@ -61,6 +80,7 @@ class Question:
     params: Mapping[str, Any] = field(default_factory=dict)
     timeout: float = 600.0
     columns: tuple[str, ...] | None = None
+    shown: Shown | None = None
 
 
 def category(error: BaseException) -> str:
@@ -72,6 +92,7 @@ def category(error: BaseException) -> str:
     'data'
     """
     kinds: dict[type[BaseException], str] = {
+        RefusedError: "policy",  # before ParameterError, of which it is a kind
         DataError: "data",
         ParameterError: "parameter",
         MessageError: "message",
@@ -103,7 +124,19 @@ def pack_question(question: Question) -> RecordDict:
     if body is not None and len(body) > MAX_MESSAGE_BYTES:
         allowed = f"at most {MAX_MESSAGE_BYTES} bytes"
         raise MessageError(invalid("size", "the model for the sites", allowed, len(body)))
-    return _pack(head, body)
+    content = _pack(head, body)
+    _pack_shown(content, question.shown)
+    return content
+
+
+def _pack_shown(content: RecordDict, shown: Shown | None) -> None:
+    """Add what the server shows, unless a message would become too large."""
+    if shown is None:
+        return
+    files = [formats.encode(file) for file in shown.files]
+    before = b"" if shown.before is None else pack_model(shown.before)
+    if sum(map(len, files)) + len(before) <= MAX_SHOWN_BYTES:
+        content[SHOWN] = ConfigRecord({"files": files, "before": before})
 
 
 def unpack_question(content: RecordDict) -> Question:
@@ -120,9 +153,28 @@ def unpack_question(content: RecordDict) -> Question:
             formats.take(head, "params", dict),
             _seconds(head),
             None if head.get("columns") is None else formats.take_names(head, "columns"),
+            _unpack_shown(content),
         )
     except FedJigsawError as error:
         raise MessageError(f"The question cannot be used: {error}") from error
+
+
+def _unpack_shown(content: RecordDict) -> Shown | None:
+    record = content.get(SHOWN)
+    if record is None:
+        return None
+    files = record.get("files") if isinstance(record, ConfigRecord) else None
+    before = record.get("before") if isinstance(record, ConfigRecord) else None
+    packed = [file for file in files if isinstance(file, bytes)] if isinstance(files, list) else []
+    if not isinstance(before, bytes) or not packed or packed != files:
+        raise MessageError("The summaries that the question shows cannot be read.")
+    if sum(map(len, packed)) + len(before) > MAX_SHOWN_BYTES:
+        raise MessageError(f"The question shows more than {MAX_SHOWN_BYTES} bytes.")
+    found = [formats.decode(file) for file in packed]
+    summaries = tuple(file for file in found if isinstance(file, SummaryFile))
+    if len(summaries) < len(found):
+        raise MessageError("The question shows something else than summaries.")
+    return Shown(unpack_model(before) if before else None, summaries)
 
 
 def _seconds(head: Mapping[str, Any]) -> float:

@@ -117,7 +117,7 @@ def serve_site(
     log : called with each line of the site's log.
     """
     settings = SiteSettings.load(folder)
-    options = {**options, "name": settings.name}
+    options = {**options, "name": settings.name, "folder": str(folder.resolve())}
     load_site(options).check()
     home = folder.resolve()
     with (

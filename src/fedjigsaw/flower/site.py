@@ -7,25 +7,34 @@ is imported only where images are, since it needs torch.
 import faulthandler
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from fedjigsaw import sites
 from fedjigsaw._validation import check_name
+from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import ParameterError
+from fedjigsaw.flower.desk import Desk, fingerprint, make_method
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.tables import Table, open_table
 from fedjigsaw.kernels.scaling import Scaler
-from fedjigsaw.methods import CLUSTERERS
+from fedjigsaw.messages import Broadcast
+from fedjigsaw.methods import CLUSTERERS, METHODS
 from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.privacy.policy import Policy
 
 if TYPE_CHECKING:
     from fedjigsaw.flower.records import Question
 
 LAST_RESORT_SECONDS = 30.0
+# A site clusters with a seed of its own: with the server's, every seed would be another answer
+# about the same rows. 0 is also the default of `federation run`.
+SITE_SEED = 0
 
 
 class AnySite(Protocol):
@@ -44,9 +53,13 @@ class Site:
 
     Parameters
     ----------
-    name : name of the site in the transcript; the site's random stream depends on it.
+    name : name of the site in the transcript; the site's random stream depends on it, and not on
+        the seed of the run.
     data : a CSV, Parquet, NPY or NPZ file, or :func:`fedjigsaw.io.tables.from_array` of rows.
     columns, scaler, guard, max_rows, drop_missing : as in :func:`fedjigsaw.sites.summarize`.
+    policy : which questions the site answers.
+    folder : where it keeps its journal; without one, it cannot count questions, and answers
+        later rounds only if the policy allows any model.
     """
 
     name: str
@@ -56,6 +69,8 @@ class Site:
     guard: Guard = field(default_factory=Guard)
     max_rows: int = sites.MAX_ROWS
     drop_missing: bool = False
+    policy: Policy = field(default_factory=Policy)
+    folder: Path | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -66,12 +81,33 @@ class Site:
             open_table(self.data, columns=self.scaler.columns if self.scaler else self.columns)
 
     def answer(self, question: "Question") -> SummaryFile:
-        """Run one round of a method on the rows, and return the summary that leaves."""
+        """Return the summary that leaves, if the policy allows it; keep it in the journal."""
+
+        def work(guard: Guard, broadcast: Broadcast) -> SummaryFile:
+            return self._summarize(question, guard, broadcast)
+
+        desk = Desk(self.name, self.policy, self.folder)
+        return desk.answer(question, self.data_set, self.guard, work, self._method)
+
+    def data_set(self) -> str:
+        """Return a name of exactly the rows and columns that this site clusters."""
+        data: Path | np.ndarray
+        if isinstance(self.data, Path):
+            data = self.data
+        else:
+            data = np.concatenate([batch.rows for batch in self.data.batches()])
+        scaler = None if self.scaler is None else self.scaler.fingerprint
+        return fingerprint(data, self.columns, scaler, self.max_rows, self.drop_missing)
+
+    def _method(self, question: "Question") -> FederatedMethod:
         if question.method not in CLUSTERERS:
             raise ParameterError(
                 f"Site {self.name!r} holds rows: it can run {', '.join(CLUSTERERS)}, not "
                 f"{question.method}."
             )
+        return make_method(question)
+
+    def _summarize(self, question: "Question", guard: Guard, broadcast: Broadcast) -> SummaryFile:
         params = dict(question.params)
         n_clusters = params.pop("n_clusters", None)
         params.pop("random_state", None)
@@ -82,14 +118,38 @@ class Site:
             params=params,
             client=self.name,
             scaler=self.scaler,
-            guard=self.guard,
-            seed=question.broadcast.seed,
-            broadcast=question.broadcast,
+            guard=guard,
+            seed=SITE_SEED,
+            broadcast=replace(broadcast, seed=SITE_SEED),
             max_rows=self.max_rows,
             columns=self.columns,
             order=question.columns,
             drop_missing=self.drop_missing,
         )
+
+
+@dataclass(frozen=True)
+class PolicedSite:
+    """A site of another kind, behind the same desk; the guard is in the site itself."""
+
+    site: AnySite
+    desk: Desk
+    data: str
+    guard: Guard
+
+    def check(self) -> None:
+        self.site.check()
+
+    def answer(self, question: "Question") -> SummaryFile:
+        def work(guard: Guard, broadcast: Broadcast) -> SummaryFile:
+            return self.site.answer(replace(question, broadcast=broadcast))
+
+        place = Path(self.data)
+
+        def data_set() -> str:
+            return fingerprint(place if place.exists() else self.data)
+
+        return self.desk.answer(question, data_set, self.guard, work)
 
 
 @dataclass(frozen=True)
@@ -120,19 +180,38 @@ class TimeLimitedSite:
             faulthandler.cancel_dump_traceback_later()
 
 
+def load_policy(folder: Path | None) -> Policy:
+    """Read the policy of a site's folder; without a folder, the default one."""
+    # a method that pools rows can be no part of a policy
+    known = [
+        name
+        for name, entry in METHODS.items()
+        if name not in CLUSTERERS or not entry.cls.pools_data
+    ]
+    return Policy() if folder is None else Policy.load(folder, known=known)
+
+
 def load_site(options: Mapping[str, Any]) -> TimeLimitedSite:
     """Make a site from JSON values.
 
     Parameters
     ----------
-    options : `kind` ("rows" or "images") and `name`; the others are the parameters of
-        :func:`load_rows` or of :class:`fedjigsaw.deep.site.ImageSite`.
+    options : `kind` ("rows" or "images"), `name`, and `folder`, with its policy and journal; the
+        others are the parameters of :func:`load_rows` or of
+        :class:`fedjigsaw.deep.site.ImageSite`.
     """
-    own = {name: value for name, value in options.items() if name != "kind"}
+    own = {name: value for name, value in options.items() if name not in ("kind", "folder")}
+    folder = None if options.get("folder") is None else Path(options["folder"])
+    policy = load_policy(folder)
+    guard = policy.guard(own.pop("min_cluster_size", None), own.pop("counts", None))
     if options["kind"] == "rows":
-        return TimeLimitedSite(load_rows(**own))
+        return TimeLimitedSite(load_rows(**own, guard=guard, policy=policy, folder=folder))
     # by name: flower must not import deep, which needs torch
-    return TimeLimitedSite(import_module("fedjigsaw.deep.site").ImageSite(**own))
+    images = import_module("fedjigsaw.deep.site").ImageSite(
+        **own, min_cluster_size=guard.min_cluster_size
+    )
+    desk = Desk(own["name"], policy, folder)
+    return TimeLimitedSite(PolicedSite(images, desk, own["data"], guard))
 
 
 def load_rows(
@@ -140,10 +219,12 @@ def load_rows(
     data: str,
     columns: Sequence[str] | None = None,
     scaler: str | None = None,
-    min_cluster_size: int = 5,
-    counts: str | None = None,
     max_rows: int = sites.MAX_ROWS,
     drop_missing: bool = False,
+    *,
+    guard: Guard,
+    policy: Policy,
+    folder: Path | None,
 ) -> Site:
     """Make a site that holds rows from JSON values; `data` and `scaler` are paths."""
     return Site(
@@ -151,7 +232,9 @@ def load_rows(
         Path(data),
         None if columns is None else tuple(columns),
         None if scaler is None else formats.load_scaler(Path(scaler)),
-        Guard(min_cluster_size, counts),
+        guard,
         max_rows,
         drop_missing,
+        policy,
+        folder,
     )

@@ -1,0 +1,67 @@
+"""Show the journal of a site: a part of `fedjigsaw inspect`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.table import Table
+
+from fedjigsaw.cli._shared import escape, out, print_json
+from fedjigsaw.errors import MessageError, ParameterError
+from fedjigsaw.privacy.journal import read
+
+MAX_TEXT = 300
+
+
+def show_journal(path: Path, picture: Path | None, as_json: bool) -> None:
+    """Show every record of a journal and whether the chain holds; exit code 4 if it does not."""
+    if picture is not None:
+        raise ParameterError(f"--picture shows how k was chosen for a model; {path} is a journal.")
+    records, problems = [], []
+    for record, problem in read(path):
+        if record is not None:
+            records.append(record)
+        if problem is not None:
+            problems.append(problem)
+    if as_json:
+        print_json({"file": str(path), "records": records, "problems": problems})
+    else:
+        out.print(_table(records))
+        out.print(_verdict(records, problems))
+    if problems:
+        raise typer.Exit(MessageError.exit_code)
+
+
+def _verdict(records: list[dict[str, Any]], problems: list[str]) -> str:
+    if problems:
+        return "\n".join(f"[red]{escape(problem)}[/]" for problem in problems)
+    kinds = [record.get("kind") for record in records]
+    counts = ", ".join(
+        f"{kinds.count(kind)} {kind}s" for kind in ("question", "answer", "refusal", "failure")
+    )
+    last = f"The last record is number {len(records) - 1}; note it, and the number of lines."
+    return f"{counts}. The chain of hashes holds. {last}"
+
+
+def _table(records: list[dict[str, Any]]) -> Table:
+    table = Table("record", "time", "what", "details")
+    for record in records:
+        shown = (record.get("n"), record.get("time"), record.get("kind"), _details(record))
+        table.add_row(*(escape(str(value)[:MAX_TEXT]) for value in shown))
+    return table
+
+
+def _details(record: Mapping[str, Any]) -> str:
+    kind, to = record.get("kind"), record.get("to")
+    if kind == "question":
+        model = "" if record.get("model") is None else ", with a model"
+        asked = f"round {record.get('round')} of {record.get('method')}{model}"
+        return f"{asked}; seed {record.get('seed')}; {record.get('params')}"
+    if kind == "answer":
+        again = ", as before" if record.get("repeated") else ""
+        sent = f"{record.get('centers')} centers, {record.get('bytes')} bytes"
+        return f"to {to}: {sent}{again}; sha256 {record.get('answer')}"
+    if kind in ("refusal", "failure"):
+        return f"to {to}: {record.get('reason')}"
+    return str(record.get("text", ""))

@@ -1,0 +1,41 @@
+"""The command that shows what a site answers: federation policy."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from fedjigsaw.cli._shared import JsonFlag, escape, out, print_json
+from fedjigsaw.privacy.journal import JOURNAL
+from fedjigsaw.privacy.policy import POLICY, describe
+
+
+def show_policy(
+    folder: Annotated[Path, typer.Argument(help="A site's folder. Example: clinic/bern")],
+    as_json: JsonFlag = False,
+) -> None:
+    """At a site: show which questions it answers, how many, and what may leave.
+
+    The rules are in policy.toml in the site's folder. Change them there, and restart the site.
+
+    Example: fedjigsaw federation policy clinic/bern
+    """
+    from fedjigsaw.flower.folders import SiteSettings
+    from fedjigsaw.flower.site import load_policy
+
+    settings = SiteSettings.load(folder)
+    policy = load_policy(folder)
+    path, rules = folder / POLICY, describe(policy)
+    if as_json:
+        meanings = {name: meaning for name, _, meaning in rules}
+        values = {name: getattr(policy, name) for name in meanings}
+        print_json({"site": settings.name, "file": str(path), "policy": values, "means": meanings})
+        return
+    source = f"rules of {path}" if path.exists() else f"default rules; there is no {path}"
+    out.print(escape(f"Site {settings.name}: {source}."))
+    table = Table("rule", "value", "meaning")
+    for name, value, meaning in rules:
+        table.add_row(name, escape(value), escape(meaning))
+    out.print(table)
+    out.print(escape(f"Every question and answer is in {folder / JOURNAL}."))

@@ -1,0 +1,296 @@
+"""The policy of a site: which questions it answers, how many, and what may leave.
+
+A coordinator asks; the site decides. Its rules are in ``policy.toml`` in the site's folder. A file
+that is missing means the defaults. A file with a mistake means that the site does not start.
+"""
+
+import tomllib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Self
+
+from fedjigsaw.errors import ParameterError, invalid, unreadable
+from fedjigsaw.messages import COUNTS
+from fedjigsaw.parameters import Rule, integer, is_integer, one_of
+from fedjigsaw.privacy.guard import Guard
+
+POLICY = "policy.toml"
+MAX_POLICY_BYTES = 2**16
+DERIVED, ANY = "derived", "any"
+SUMS = ("rounded", "none")
+# differential privacy will be another word here
+PRIVACY = ("none",)
+LIMITS = {
+    "n_clusters": 100,
+    "n_local_clusters": 200,
+    "max_clusters": 100,
+    "detail": 2,
+    "n_init": 100,
+    "max_iter": 1000,
+}
+ADVICE = "Correct the file, or delete it to get the defaults."
+
+
+class RefusedError(ParameterError):
+    """A question that the policy of a site does not allow. Its text never leaves the site."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Rules of a site; the defaults are strict.
+
+    Parameters
+    ----------
+    methods : tuple of str
+        Methods that the site runs.
+    at_most : mapping of str to int
+        Largest values of parameters.
+    rounds : int, default 1
+        Rounds of one run that the site answers.
+    later_models : {"derived", "any"}
+        Models of later rounds that it answers for: only those that the server can show to come
+        from the summaries of the round before, or any.
+    questions_per_day, questions_in_all : int
+        Different questions that it answers within 24 hours, and in all about one data set.
+    least_cluster_size : int, default 5
+        Smallest number of rows that a center may stand for.
+    counts : {"exact", "rounded", "none"}
+        How sizes of clusters may leave.
+    sums : {"rounded", "none"}
+        Whether sums of squares may leave, if the method needs them.
+    privacy : {"none"}
+        Differential privacy; there is none yet.
+    """
+
+    methods: tuple[str, ...] = ("jigsaw", "feca", "kfed", "match")
+    at_most: Mapping[str, int] = field(default_factory=LIMITS.copy)
+    rounds: int = 1
+    later_models: str = DERIVED
+    questions_per_day: int = 10
+    questions_in_all: int = 20
+    least_cluster_size: int = 5
+    counts: str = "exact"
+    sums: str = "rounded"
+    privacy: str = "none"
+
+    @classmethod
+    def load(cls, folder: Path, *, known: Collection[str]) -> Self:
+        """Read the policy of a site's folder; every mistake in it is a ParameterError.
+
+        Parameters
+        ----------
+        folder : the site's folder.
+        known : names of all methods.
+        """
+        path = folder / POLICY
+        try:
+            with path.open("rb") as file:
+                content = file.read(MAX_POLICY_BYTES + 1)
+        except FileNotFoundError:
+            return cls()
+        except OSError as error:
+            raise ParameterError(unreadable(path, error)) from error
+        try:
+            if len(content) > MAX_POLICY_BYTES:
+                raise ValueError(f"it is larger than {MAX_POLICY_BYTES} bytes")
+            values = tomllib.loads(content.decode())
+        except (ValueError, RecursionError) as error:
+            raise ParameterError(f"{path} is not a TOML file: {error}. {ADVICE}") from error
+        return cls.from_values(values, str(path), known=known)
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any], owner: str, *, known: Collection[str]) -> Self:
+        """Make a policy from the values of a file, and check every one of them."""
+        rules = _rules(known)
+        unknown = sorted(set(values) - set(rules))
+        if unknown:
+            names = ", ".join(map(repr, unknown))
+            raise ParameterError(f"{owner} has unknown keys: {names}. Known: {', '.join(rules)}.")
+        for name, value in values.items():
+            if not rules[name].accepts(value):
+                raise ParameterError(
+                    invalid(name, owner, rules[name].allowed, repr(value)[:80], ADVICE)
+                )
+        values = dict(values)
+        if "methods" in values:
+            values["methods"] = tuple(values["methods"])
+        # a limit that the file does not name keeps its default
+        values["at_most"] = LIMITS | values.get("at_most", {})
+        return cls(**values)
+
+    def check_question(
+        self, method: str, params: Mapping[str, Any], *, total_rounds: int, number: int, model: bool
+    ) -> None:
+        """Raise a RefusedError for a question that is never answered, whatever went before.
+
+        Parameters
+        ----------
+        method, params : the method and all its parameters.
+        total_rounds : rounds that the method needs with these parameters.
+        number : number of this round, from 0.
+        model : whether the question has a model.
+        """
+        if method not in self.methods:
+            raise RefusedError(f"method {method} is not among: {', '.join(self.methods)}")
+        for name, limit in self.at_most.items():
+            if _largest(params.get(name)) > limit:
+                raise RefusedError(f"{name} = {params[name]!r} is more than {limit}")
+        if max(total_rounds, number + 1) > self.rounds:
+            needed = max(total_rounds, number + 1)
+            raise RefusedError(f"{needed} rounds are more than {self.rounds}")
+        if model != (number > 0):
+            what = "a model in the first round" if model else "no model in a later round"
+            raise RefusedError(f"the question has {what}")
+
+    def check_budget(self, per_day: int, in_all: int) -> None:
+        """Raise a RefusedError if a new question would be one too many.
+
+        Parameters
+        ----------
+        per_day : different questions answered within the last 24 hours.
+        in_all : different questions answered about this data set.
+        """
+        if per_day >= self.questions_per_day:
+            raise RefusedError(f"{per_day} questions were answered within 24 hours")
+        if in_all >= self.questions_in_all:
+            raise RefusedError(f"{in_all} questions were answered about this data set")
+
+    def guard(self, min_cluster_size: int | None, counts: str | None) -> Guard:
+        """Return the guard that a command asked for, if it is as strict as the policy.
+
+        None asks for what the policy says.
+        """
+        size = self.least_cluster_size if min_cluster_size is None else min_cluster_size
+        if size < self.least_cluster_size:
+            raise ParameterError(
+                f"--min-cluster-size {size} is less than least_cluster_size = "
+                f"{self.least_cluster_size} in {POLICY}. Give a larger one, or change the policy."
+            )
+        if counts in COUNTS and COUNTS.index(counts) < COUNTS.index(self.counts):
+            raise ParameterError(
+                f"--counts {counts} tells more than counts = {self.counts!r} in {POLICY} allows. "
+                "Give a stricter one, or change the policy."
+            )
+        return Guard(size, counts)
+
+    def tighten(self, guard: Guard, needed: Collection[str]) -> Guard:
+        """Return a guard that lets no more counts and sums pass than the policy allows.
+
+        Parameters
+        ----------
+        guard : the site's guard.
+        needed : fields that the method's server needs.
+        """
+        counts = guard.counts
+        if counts is None and "counts" in needed and self.counts != "exact":
+            counts = self.counts
+        elif counts is not None:
+            counts = max(counts, self.counts, key=COUNTS.index)
+        return replace(guard, counts=counts, sums=guard.sums and self.sums != "none")
+
+
+def _rules(known: Collection[str]) -> dict[str, Rule]:
+    """Return a rule for each key of the file."""
+    whole = integer(1)
+    names = Rule(
+        "a list of methods, each one of " + ", ".join(known),
+        _list_of(lambda value: isinstance(value, str) and value in known),
+    )
+    limits = Rule(
+        "a table of integers >= 1 for some of " + ", ".join(LIMITS),
+        lambda value: (
+            isinstance(value, dict)
+            and set(value) <= set(LIMITS)
+            and all(map(whole.accepts, value.values()))
+        ),
+    )
+    rules = {
+        "methods": names,
+        "at_most": limits,
+        "later_models": one_of(DERIVED, ANY),
+        "counts": one_of(*COUNTS),
+        "sums": one_of(*SUMS),
+        "privacy": Rule(
+            "'none': this version has no differential privacy", lambda value: value in PRIVACY
+        ),
+    }
+    return {f.name: rules.get(f.name, whole) for f in fields(Policy)}
+
+
+def _list_of(accepts: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and bool(value) and all(map(accepts, value))
+
+
+def _largest(value: object) -> float:
+    """Return the largest number in a parameter, which may be a list or a table by site."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return max(map(_largest, value), default=0)
+    return float(value) if is_integer(value) or isinstance(value, float) else 0  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------------- the file, and words
+
+
+def default_text() -> str:
+    """Return the file with all defaults and what they mean."""
+    policy = Policy()
+    lines = [
+        "# What this site answers. Anything else is refused and written to the journal.",
+        "# `fedjigsaw federation policy FOLDER` explains them. Restart the site after a change.",
+        "",
+    ]
+    for name, meaning in MEANINGS.items():
+        if name != "at_most":
+            lines += [f"# {line}" for line in meaning.split("\n")]
+            lines += [f"{name} = {_toml(getattr(policy, name))}", ""]
+    lines += [f"# {line}" for line in MEANINGS["at_most"].split("\n")]
+    lines += ["[at_most]", *(f"{name} = {value}" for name, value in policy.at_most.items())]
+    return "\n".join(lines) + "\n"
+
+
+def describe(policy: Policy) -> list[tuple[str, str, str]]:
+    """Return key, value and meaning of every rule."""
+    return [
+        (name, _toml(getattr(policy, name)), meaning.replace("\n", " "))
+        for name, meaning in MEANINGS.items()
+    ]
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} = {number}" for name, number in value.items())
+    return str(value)
+
+
+MEANINGS = {
+    "methods": "Methods that the coordinator may run here.",
+    "rounds": (
+        "Rounds of one run that are answered. Methods with several rounds need more than 1;\n"
+        "each round counts as a question."
+    ),
+    "later_models": (
+        'Models that later rounds may be about. "derived": the site computes the model again\n'
+        'from the summaries of all sites. "any": whatever the server sends (deepfeca needs it).'
+    ),
+    "questions_per_day": (
+        "Different questions that are answered within 24 hours. The same question again gets\n"
+        "the same answer and does not count."
+    ),
+    "questions_in_all": "Different questions that are answered about one data set, ever.",
+    "least_cluster_size": (
+        "Smallest number of rows that a center may stand for. Rows move between the clusters\n"
+        "of different answers only in groups of this size. From 2 on, numbers leave rounded to\n"
+        "their sampling error; 1 turns all of this off."
+    ),
+    "counts": 'How sizes of clusters leave, if the method needs them: "exact", "rounded", "none".',
+    "sums": 'Whether sums of squares leave, if the method needs them: "rounded" or "none".',
+    "privacy": 'Differential privacy. This version has none, so "none" is the only value.',
+    "at_most": "Largest values of parameters that the coordinator may choose.",
+}
