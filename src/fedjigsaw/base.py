@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedjigsaw._random import resolve_seed
 from fedjigsaw._typing import Floats, Ints, Rows
-from fedjigsaw._validation import check_data, name_clients, rows_by_client
+from fedjigsaw._validation import MAX_MAGNITUDE, check_data, name_clients, rows_by_client
 from fedjigsaw.engine import (
     NO_GUARD,
     Client,
@@ -397,8 +397,8 @@ def local_labels(model: Model, centers: Floats, rows: Floats) -> tuple[Ints, Int
     ([0, 1], [0, 1])
     """
     own, _ = nearest_centers(rows, centers)
-    chosen = model.tensors.get("chosen", model.centers)
-    if chosen.shape != model.centers.shape or not np.isfinite(chosen).all():
+    chosen = model.tensors.get("chosen", model.centers).astype(np.float64)
+    if chosen.shape != model.centers.shape or not (np.abs(chosen) <= MAX_MAGNITUDE).all():
         allowed = f"finite, of the shape of its centers, {model.centers.shape}"
         raise MessageError(invalid("chosen", "a model", allowed, f"shape {chosen.shape}"))
     labels, _ = nearest_centers(centers, chosen)

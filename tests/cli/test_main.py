@@ -69,6 +69,7 @@ def test_every_command_is_in_a_panel(run):
     assert "Commands" not in shown  # typer's panel of commands without one
 
 
+@pytest.mark.slow
 class TestSignals:
     """A command that is stopped says little and leaves nothing behind."""
 
@@ -92,7 +93,7 @@ class TestSignals:
 
     @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
     def test_assign_leaves_no_part_of_a_file(self, tmp_path, name):
-        rows = np.random.default_rng(0).normal(size=(4_000_000, 2))
+        rows = np.random.default_rng(0).normal(size=(2_000_000, 2))
         np.save(tmp_path / "a.npy", rows)
         file = sites.summarize(from_array(rows[:100]), 2, client="a")
         formats.save(sites.aggregate({"a": file}, 2), tmp_path / "model")

@@ -1,14 +1,15 @@
 """Runs as files: round trip, another configuration, files that are none."""
 
 import json
+import os
 
 import numpy as np
 import pytest
 import safetensors.numpy
 
-from fedjigsaw.deep import CentralDeepCluster, checkpoint
+from fedjigsaw.deep import CentralDeepCluster, checkpoint, images
 from fedjigsaw.deep.checkpoint import Checkpoint
-from fedjigsaw.errors import MessageError, ParameterError
+from fedjigsaw.errors import DataError, MessageError, ParameterError
 
 ABOUT = {"dataset": "few", "split": "iid"}
 
@@ -107,6 +108,11 @@ def test_a_header_that_is_no_table(saved, header):
         ("method", "x"),
         ("params", {"x": 1}),
         ("params", {"network": "vgg"}),
+        ("params", {"batch_size": 10**12}),
+        ("params", {"views": 10**12}),
+        ("params", {"small_crops": 10**12}),
+        ("params", {"n_rounds": 10**12}),
+        ("params", {"local_epochs": 10**12}),
         ("round", -1),
         ("seed", "0"),
         ("numbers", 3),
@@ -130,6 +136,15 @@ def test_a_truncated_checkpoint(saved):
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(MessageError, match="is not a checkpoint.* or was cut off"):
         checkpoint.load(path)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "run.st")
+    os.mkfifo(tmp_path / "images.npz")
+    with pytest.raises(DataError, match="is a pipe or a device"):
+        checkpoint.load(tmp_path / "run.st")
+    with pytest.raises(DataError, match="is a pipe or a device"):
+        images.load(tmp_path / "images.npz")
 
 
 def test_no_file(tmp_path):

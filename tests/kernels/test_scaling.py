@@ -91,3 +91,12 @@ def test_bad_statistics():
             Stats(*bad)
     with pytest.raises(MessageError, match=r"deviation of a scaler must be > 0; got 0\.0"):
         Scaler(COLUMNS, one, one * 0)
+
+
+@pytest.mark.parametrize(
+    ("mean", "squares"), [(1e101, 1.0), (1.0, 1e300), (1.0, 5e200)], ids=["mean", "huge", "large"]
+)
+def test_statistics_that_no_rows_can_have(mean, squares):
+    """A lie must not become an overflow at the coordinator."""
+    with pytest.raises(MessageError, match="of client 'a' must be at most .* in size"):
+        Stats("a", ("x",), 1, np.array([mean]), np.array([squares]))

@@ -191,3 +191,11 @@ class TestLookAlikes:
     def test_names_of_one_alphabet_are_fine(self, two):
         moscow = named(two["b"], "\u041c\u043e\u0441\u043a\u0432\u0430")
         assert sites.aggregate({"a": two["a"], "b": moscow}, 3).clients[1] == moscow.summary.client
+
+
+def test_sums_at_the_limit_of_what_is_allowed_are_no_crash(files):
+    """The search for k once ended in a traceback, over squares of squares."""
+    liar = files["0.summary"]
+    sse = np.full(len(liar.summary.sse), 1e199)
+    liar = replace(liar, summary=replace(liar.summary, sse=sse))
+    assert len(sites.aggregate({**files, "0.summary": liar}, "auto").model.centers) >= 2

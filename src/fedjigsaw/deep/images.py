@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from fedjigsaw._typing import Ints
 from fedjigsaw.errors import DataError, ExtraError, invalid, requires_extra, unreadable
+from fedjigsaw.io.regular import check_regular
 
 Bytes = npt.NDArray[np.uint8]
 ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm"}
@@ -155,6 +156,7 @@ def _bytes(path: Path) -> Bytes:
 
 def _npz(path: Path) -> ImageSet:
     """Read the arrays x_train, y_train, x_test and y_test, or images and labels."""
+    check_regular(path)
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -241,7 +243,7 @@ def _check_level(path: Path, classes: list[str]) -> None:
 
 
 def _is_picture(file: Path) -> bool:
-    return file.suffix.lower() in ENDINGS
+    return file.suffix.lower() in ENDINGS and not file.is_fifo()
 
 
 def _pictures(folder: Path) -> list[Path]:

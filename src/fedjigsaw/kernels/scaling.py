@@ -16,7 +16,7 @@ from hashlib import sha256
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw._validation import MAX_SAMPLES, check_name, repeated
+from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES, check_name, repeated
 from fedjigsaw.errors import MessageError, invalid
 
 
@@ -37,8 +37,9 @@ class Stats:
             allowed = f"an integer >= 1, <= {MAX_SAMPLES}"
             raise MessageError(invalid("n_samples", owner, allowed, self.n_samples))
         check_columns(self.columns, owner)
-        for name in ("mean", "sum_of_squares"):
-            check_vector(name, getattr(self, name), len(self.columns), owner)
+        check_vector("mean", self.mean, len(self.columns), owner)
+        most = self.n_samples * (2 * MAX_MAGNITUDE) ** 2
+        check_vector("sum_of_squares", self.sum_of_squares, len(self.columns), owner, most)
         if (self.sum_of_squares < 0).any():
             raise MessageError(invalid("sum_of_squares", owner, ">= 0", self.sum_of_squares.min()))
 
@@ -137,10 +138,15 @@ def check_columns(columns: Sequence[str], owner: str) -> None:
         raise MessageError(f"Column {name!r} is selected twice ({owner}).")
 
 
-def check_vector(name: str, values: Floats, length: int, owner: str) -> None:
-    """Raise a MessageError if the values are not finite, or not one per column."""
+def check_vector(
+    name: str, values: Floats, length: int, owner: str, most: float = 2 * MAX_MAGNITUDE
+) -> None:
+    """Raise a MessageError if the values are not finite, too large, or not one per column."""
     if values.shape != (length,):
         allowed = f"one number per column, shape ({length},)"
         raise MessageError(invalid(name, owner, allowed, f"shape {values.shape}"))
     if not np.isfinite(values).all():
         raise MessageError(invalid(name, owner, "finite", values[~np.isfinite(values)][0]))
+    if (np.abs(values) > most).any():
+        allowed = f"at most {most:g} in size"
+        raise MessageError(invalid(name, owner, allowed, np.abs(values).max()))

@@ -22,7 +22,7 @@ def support_of(model: Model) -> dict[str, np.ndarray] | None:
         allowed = f"{', '.join(SUPPORT)}, one number per cluster each"
         raise MessageError(invalid("support", "a model", allowed, sorted(found)))
     for name, tensor in found.items():
-        if not np.isfinite(tensor).all() or (np.abs(tensor) > MAX_MAGNITUDE).any():
+        if not (np.abs(tensor.astype(np.float64)) <= MAX_MAGNITUDE).all():
             raise MessageError(invalid(f"support_{name}", "a model", "finite", "NaN or infinity"))
     return found
 

@@ -371,7 +371,9 @@ def effective_dimension(received: Received) -> int:
     offset = received.centers - np.average(received.centers, axis=0, weights=received.counts)
     scale = np.abs(offset).max() or 1.0  # squares of squares stay in range
     offset = offset / scale
-    covariance = (offset * received.counts[:, None]).T @ offset / n
-    covariance += np.eye(d) * received.sse.sum() / scale**2 / (n * d)
+    within = received.sse.sum() / (n * d)
+    unit = max(scale**2, within)
+    covariance = (offset * received.counts[:, None]).T @ offset / n * (scale**2 / unit)
+    covariance += np.eye(d) * (within / unit)
     spread = (covariance**2).sum()
     return max(1, round(float(np.trace(covariance) ** 2 / spread))) if spread > 0 else d
