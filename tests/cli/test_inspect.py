@@ -105,6 +105,16 @@ def test_no_string_of_a_file_reaches_the_terminal_as_an_escape(every_kind, kind,
     assert refused
 
 
+def test_nor_does_a_journal(run, tmp_path):
+    journal = Journal(tmp_path / "journal.jsonl")
+    for kind in ("question", "answer", "refusal", "note", ESCAPE):
+        names = ("to", "method", "seed", "params", "reason", "text", "answer", "round")
+        journal.add(kind, **dict.fromkeys(names, ESCAPE))
+    for words in ([], ["--json"]):
+        text = run("inspect", journal.path, *words).output
+        assert not set(ESCAPE) & set(text) - set("[2J1Am3")
+
+
 def test_nor_does_the_name_of_a_file(shell, tmp_path):
     done = shell("inspect", tmp_path / "a\x1b[2Jb")
     assert done.returncode == 4

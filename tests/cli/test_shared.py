@@ -1,6 +1,7 @@
 """Parsing of options and checks of outputs, as all commands share them."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,17 @@ class TestOutputs:
         (tmp_path / "a").write_text("")
         with pytest.raises(DataError, match="a is an input; write the result to another file"):
             check_outputs(tmp_path / "a", force=True, inputs=[tmp_path / "." / "a"])
+
+    def test_a_link_is_a_result_too_even_if_it_leads_nowhere(self, tmp_path):
+        (tmp_path / "a").symlink_to(tmp_path / "nowhere")
+        with pytest.raises(DataError, match="a already exists. Use --force"):
+            check_outputs(tmp_path / "a", force=False)
+        check_outputs(tmp_path / "a", force=True)
+
+    @pytest.mark.parametrize("force", [True, False])
+    def test_a_device_is_never_replaced(self, force):
+        with pytest.raises(DataError, match="is a pipe or a device"):
+            check_outputs(Path("/dev/null"), force=force)
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
     def test_a_folder_without_permission(self, tmp_path):

@@ -47,6 +47,12 @@ def test_the_table_and_the_class_agree(name):
 
 
 @pytest.mark.parametrize("name", METHODS)
+def test_a_method_says_of_its_own_parameters_where_they_act(name):
+    cls = method_class(name)
+    assert set(cls.server_parameters) <= set(cls.rules) - {"n_clusters", "random_state"}
+
+
+@pytest.mark.parametrize("name", METHODS)
 def test_every_method_has_every_member_with_the_same_arguments(name):
     method = method_class(name).from_settings({"n_clusters": 3, "random_state": 0})
     for member in MEMBERS:

@@ -1,6 +1,10 @@
 """What users may rely on."""
 
+import ast
 import inspect
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +16,29 @@ from fedjigsaw.methods import CLUSTERERS, METHODS, build, make
 def test_names_are_sorted_and_there():
     assert fedjigsaw.__all__ == sorted(fedjigsaw.__all__)
     assert all(hasattr(fedjigsaw, name) for name in fedjigsaw.__all__)
+
+
+def test_type_checkers_see_the_same_names():
+    tree = ast.parse(Path(fedjigsaw.__file__).read_text())
+    imports = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("fedjigsaw")
+    ]
+    seen = {alias.name: node.module for node in imports for alias in node.names}
+    assert sorted(seen) == fedjigsaw.__all__
+    homes = {name: f"fedjigsaw.{module}" for name, module in fedjigsaw._HOMES.items()}
+    assert homes == {name: module for name, module in seen.items() if module != "fedjigsaw"}
+
+
+def test_modules_are_attributes_as_before():
+    done = subprocess.run(
+        [sys.executable, "-c", "import fedjigsaw as f; f.errors, f.methods, f.engine, f.metrics"]
+    )
+    assert done.returncode == 0
+    assert {"FeCA", "datasets"} <= set(dir(fedjigsaw))
+    with pytest.raises(AttributeError, match="no attribute 'poem'"):
+        _ = fedjigsaw.poem
 
 
 def test_every_method_is_public_and_has_a_color_of_its_own():

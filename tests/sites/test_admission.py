@@ -9,6 +9,7 @@ import pytest
 
 from fedjigsaw import sites
 from fedjigsaw.errors import (
+    DataError,
     MessageError,
     ParameterError,
     QuorumError,
@@ -180,11 +181,12 @@ class TestLookAlikes:
                 {"a": two["a"], "b": named(two["b"], "Bern")}, 3, without=["bern"], min_sites=1
             )
 
+    def test_a_site_is_told_first(self, grid_sites):
+        with pytest.raises(DataError, match="The name of this site, .* mixes alphabets"):
+            sites.measure(grid_sites[0][0], client=self.TWIN)
+
     def test_scores_and_statistics_too(self, grid_sites):
-        a, b = (
-            sites.measure(p, client=name)
-            for p, name in zip(grid_sites[0], ("bern", self.TWIN), strict=False)
-        )
+        a, b = (replace(sites.measure(grid_sites[0][0]), client=n) for n in ("bern", self.TWIN))
         with pytest.raises(MessageError, match="mixes alphabets"):
             sites.common_scaler({"a": a, "b": b})
 

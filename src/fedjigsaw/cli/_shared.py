@@ -169,6 +169,9 @@ def check_outputs(*paths: Path | None, force: bool, inputs: Sequence[Path | None
     given = [path.resolve() for path in paths if path is not None]
     if len(set(given)) < len(given):
         raise DataError(f"Two results cannot be written to one file, {given[0]}.")
+    for path in paths:
+        if path is not None and path.is_symlink() and not force:  # even if it leads nowhere
+            raise DataError(already_there(path))
     sources = {path.resolve() for path in inputs if path is not None}
     for path in given:
         if path in sources:

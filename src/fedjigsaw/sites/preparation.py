@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fedjigsaw._names import mixes_alphabets
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import check_name
 from fedjigsaw.errors import DataError, ParameterError, invalid
@@ -19,7 +20,13 @@ def quiet(n_rows: int) -> None:
 
 def site_name(client: str | None, table: Table) -> str:
     """Return the name of the site: by default that of its file, without the ending."""
-    return check_name(table.path.stem if client is None else client)
+    name = check_name(table.path.stem if client is None else client)
+    if mixes_alphabets(name):
+        raise DataError(
+            f"The name of this site, {name!a}, mixes alphabets, so that it can be taken for "
+            "another. Give a plain name (--client)."
+        )
+    return name
 
 
 def open_data(
