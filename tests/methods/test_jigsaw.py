@@ -20,12 +20,13 @@ from fedjigsaw import (
 from fedjigsaw.engine import run_rounds
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.kernels.clouds import settle_clouds
+from fedjigsaw.kernels.indices import effective_dimension
 from fedjigsaw.kernels.kmeans import kmeans, nearest_centers
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.methods import jigsaw
-from fedjigsaw.methods._received import receive
 from fedjigsaw.methods._support import SUPPORT, k_curve_of, support_of
 from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.trust.received import receive
 
 FIRST = Broadcast(0, 0)
 
@@ -501,16 +502,14 @@ class TestEffectiveDimension:
     def test_by_hand(self, second, expected):
         centers = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, second], [0.0, -second]])
         summary = Summary(4, 1e90 * centers, counts=[1, 1, 1, 1], sse=np.zeros(4))
-        assert jigsaw.effective_dimension(receive([summary])) == expected
+        assert effective_dimension(summary.centers, summary.counts, summary.sse) == expected
 
     def test_rows_within_local_clusters_count(self):
         summary = Summary(2, [[1.0, 0.0], [-1.0, 0.0]], counts=[1, 1], sse=[50.0, 50.0])
-        assert jigsaw.effective_dimension(receive([summary])) == 2
+        assert effective_dimension(summary.centers, summary.counts, summary.sse) == 2
 
     def test_a_single_place(self):
-        assert (
-            jigsaw.effective_dimension(receive([Summary(1, [[3.0]], counts=[1], sse=[0.0])])) == 1
-        )
+        assert effective_dimension(np.array([[3.0]]), np.ones(1), np.zeros(1)) == 1
 
     def test_one_column_outweighs_the_other(self):
         """Four clusters along a line, and a second column of a thousandth of the size."""

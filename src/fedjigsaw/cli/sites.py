@@ -36,6 +36,8 @@ from fedjigsaw.kernels.scaling import Stats
 from fedjigsaw.messages import COUNTS
 from fedjigsaw.methods import DEFAULT
 from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.report.inspection import MAX_SHOWN
+from fedjigsaw.report.trust import describe_sites
 
 app = typer.Typer()
 
@@ -265,6 +267,8 @@ def aggregate(
     formats.save(model, output, replace=force)
     text = f"{_sites(len(model.clients))}, {model.n_samples:,} rows"
     out.print(f"{text} -> {len(model.model.centers)} centers -> {escape(str(output))}")
+    for line in describe_sites(model.model, model.clients, MAX_SHOWN):
+        out.print(escape(line))
 
 
 @app.command()

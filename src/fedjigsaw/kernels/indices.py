@@ -40,6 +40,25 @@ def calinski_harabasz(
     return index
 
 
+def effective_dimension(centers: Floats, counts: Floats, sse: Floats) -> int:
+    r"""Return the effective dimension of the data: :math:`(\sum_j v_j)^2 / \sum_j v_j^2`, rounded.
+
+    :math:`v_j` are the variances along the principal axes of all rows: those of the
+    centers, plus in each direction an equal share of the variance within local clusters. Columns on
+    very different scales count as one.
+    """
+    n, d = counts.sum(), centers.shape[1]
+    offset = centers - np.average(centers, axis=0, weights=counts)
+    scale = np.abs(offset).max() or 1.0  # squares of squares stay in range
+    offset = offset / scale
+    within = sse.sum() / (n * d)
+    unit = max(scale**2, within)
+    covariance = (offset * counts[:, None]).T @ offset / n * (scale**2 / unit)
+    covariance += np.eye(d) * (within / unit)
+    spread = (covariance**2).sum()
+    return max(1, round(float(np.trace(covariance) ** 2 / spread))) if spread > 0 else d
+
+
 def margins(centers: Floats, spread: Floats) -> Floats:
     r"""Separation of each cluster from the nearest other one: :math:`1 - s / \sqrt{s^2 + D^2}`.
 

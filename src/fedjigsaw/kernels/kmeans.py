@@ -167,6 +167,24 @@ def _check_weights(weights: Floats, n_rows: int) -> None:
         raise DataError(invalid("weights", "k-means", allowed, got))
 
 
+def lloyd_step(X: Floats, weights: Floats, centers: Floats) -> tuple[Floats, Ints]:
+    """Move each center to the mean of its rows, and return the labels, too.
+
+    A center without rows stays.
+
+    Examples
+    --------
+    >>> X, weights = np.array([[0.0], [4.0]]), np.array([3.0, 1.0])
+    >>> lloyd_step(X, weights, np.array([[1.0], [9.0]]))[0].tolist()
+    [[1.0], [9.0]]
+    """
+    labels, k = nearest_centers(X, centers)[0], len(centers)
+    counts = np.bincount(labels, weights, minlength=k)[:, None]
+    sums = np.zeros_like(centers)
+    np.add.at(sums, labels, weights[:, None] * X)
+    return np.where(counts > 0, sums / np.where(counts > 0, counts, 1), centers), labels
+
+
 def cluster_means(X: Floats, labels: Ints) -> Floats:
     """Return the means of all clusters that have rows, ordered by label.
 

@@ -4,15 +4,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.base import ASSIGN, FederatedClusterer
 from fedjigsaw.errors import MessageError
-from fedjigsaw.kernels.grouping import means_of_groups
-from fedjigsaw.kernels.kmeans import kmeans
+from fedjigsaw.kernels.kmeans import kmeans, nearest_centers
 from fedjigsaw.kernels.local_solutions import drop_one_fit_many, empirical_radii, theoretical_radii
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_source
+from fedjigsaw.trust.examination import examine
+from fedjigsaw.trust.influence import influences
+from fedjigsaw.trust.plausibility import unexamined, variance_of
+from fedjigsaw.trust.received import Received, group_means
+from fedjigsaw.trust.site_reports import SiteReport, site_reports, site_tensors
 
 RADII = {"empirical": empirical_radii, "theoretical": theoretical_radii}
 
@@ -43,6 +48,10 @@ class FeCA(FederatedClusterer):
     radius : {"empirical", "theoretical"}, default "empirical"
         One radius per center, for data as they are; or one per client, for which the paper proves
         its theorem on separated balls.
+    robust : bool, default True
+        Check summaries against each other: far centers are set aside, radii that are many times
+        those of other clients are limited, and centers that a client repeats count once. `sites_`
+        says what was done to whom. Nothing changes where nothing is conspicuous.
     max_iter, tol : int, float
         When a restart of k-means ends, as in :class:`sklearn.cluster.KMeans`.
     assign : {"nearest", "local"}, default "nearest"
@@ -72,12 +81,14 @@ class FeCA(FederatedClusterer):
 
     method: ClassVar[str] = "feca"
     sends: ClassVar[tuple[str, ...]] = ("radii",)
+    server_parameters: ClassVar[tuple[str, ...]] = ("robust",)
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_clusters": integer(1),
         "n_local_clusters": integer(1, or_none=True),
         "n_init": integer(1),
         "refine": boolean(),
         "radius": one_of(*RADII),
+        "robust": boolean(),
         "max_iter": integer(1),
         "tol": real(0),
         "assign": ASSIGN,
@@ -92,6 +103,7 @@ class FeCA(FederatedClusterer):
         n_init: int = 10,
         refine: bool = True,
         radius: str = "empirical",
+        robust: bool = True,
         max_iter: int = 300,
         tol: float = 1e-4,
         assign: str = "nearest",
@@ -102,6 +114,7 @@ class FeCA(FederatedClusterer):
         self.n_init = n_init
         self.refine = refine
         self.radius = radius
+        self.robust = robust
         self.max_iter = max_iter
         self.tol = tol
         self.assign = assign
@@ -133,10 +146,43 @@ class FeCA(FederatedClusterer):
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
     ) -> Model:
         """Return the means of the largest groups of centers (ServerAggregation)."""
-        radii = []
+        received = self._receive(summaries)
+        examined = unexamined(received)
+        if self.robust:
+            separate = self.radius == "empirical"
+            examined = examine(received, lambda _: self.n_clusters, group_means, separate=separate)
+        centers = group_means(examined.received, self.n_clusters)
+        labels, _ = nearest_centers(examined.received.centers, centers)
+        table = np.zeros((received.n_sites, len(centers)))
+        np.add.at(table, (examined.received.owners, labels), 1)
+        rows = np.array([float(summary.n_samples) for summary in summaries])
+        influence = influences(examined, centers, group_means) if self.robust else None
+        return self.make_model(centers, **site_tensors(rows, table, examined.notes, influence))
+
+    def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
+        """Check a summary from a client that is not trusted: it must have radii."""
+        super().check_answer(summary, broadcast)
+        self._receive([summary])
+
+    def _receive(self, summaries: Sequence[Summary]) -> Received:
+        """Put centers and radii together. FeCA's server knows no counts: each center counts 1."""
         for summary in summaries:
             if summary.radii is None:
                 raise MessageError(f"Client {summary.client!r} sent no radii, which FeCA needs.")
-            radii.append(summary.radii)
-        centers = np.concatenate([summary.centers for summary in summaries])
-        return self.make_model(means_of_groups(centers, np.concatenate(radii), self.n_clusters))
+        sizes = [len(summary.centers) for summary in summaries]
+        radii = np.concatenate([np.asarray(summary.radii) for summary in summaries])
+        return Received(
+            centers=np.concatenate([summary.centers for summary in summaries]),
+            counts=np.ones(len(radii)),
+            sse=variance_of(radii),
+            owners=np.repeat(np.arange(len(sizes)), sizes),
+            has_counts=False,
+            has_sse=False,
+            radii=radii,
+            n_sites=len(sizes),
+        )
+
+    @property
+    def sites_(self) -> list[SiteReport]:
+        check_is_fitted(self)
+        return site_reports(self.model_, [summary.client for summary in self.summaries_]) or []

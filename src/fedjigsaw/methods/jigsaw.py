@@ -1,5 +1,6 @@
 """Jigsaw: each client sends centers and counts; the server solves weighted k-means."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -8,16 +9,30 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.base import FederatedClusterer
-from fedjigsaw.errors import MessageError, ParameterError
+from fedjigsaw.errors import CountsWarning, MessageError, ParameterError
 from fedjigsaw.kernels.clouds import settle_clouds
-from fedjigsaw.kernels.grouping import means_of_groups
-from fedjigsaw.kernels.indices import calinski_harabasz, margins, mutual_information
-from fedjigsaw.kernels.kmeans import coordinate_order, kmeans, nearest_centers, partition_of
+from fedjigsaw.kernels.indices import (
+    calinski_harabasz,
+    effective_dimension,
+    margins,
+    mutual_information,
+)
+from fedjigsaw.kernels.kmeans import (
+    coordinate_order,
+    kmeans,
+    lloyd_step,
+    nearest_centers,
+    partition_of,
+)
 from fedjigsaw.kernels.solver import solve, solve_each
 from fedjigsaw.messages import Broadcast, Model, Summary
-from fedjigsaw.methods._received import Received, receive
 from fedjigsaw.methods._support import k_curve_of, runner_up, support_of
-from fedjigsaw.parameters import Rule, integer, one_of, real, seed_source
+from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_source
+from fedjigsaw.trust.examination import examine
+from fedjigsaw.trust.influence import Find, influences
+from fedjigsaw.trust.plausibility import Examined, unexamined
+from fedjigsaw.trust.received import Received, group_means, receive
+from fedjigsaw.trust.site_reports import SiteReport, site_reports, site_tensors
 
 ROWS_PER_CENTER = 5  # rows that each center beyond k must stand for, as in the default guard
 SKEWED = 1.0  # bits; from here on knowing the client halves the clusters that a row may be in
@@ -66,6 +81,10 @@ class Jigsaw(FederatedClusterer):
     patience : int or None, default None
         Number of moves without success after which the server's search ends; None is 10 + k / 2.
         With 0 it ends where Lloyd's iterations do, which is several times faster and less exact.
+    robust : bool, default True
+        Check summaries against each other, so that up to 30 % of the clients may send anything:
+        implausible numbers are limited, and a client that harms the others is set aside. `sites_`
+        says what was done to whom. Nothing changes where nothing is conspicuous.
     assign : {"nearest", "local", "auto"}, default "nearest"
         Label rows by the nearest center of the model, or by the nearest center that the row's own
         client sent. "local" is better on skewed data and worse on even splits. "auto" decides by
@@ -80,6 +99,9 @@ class Jigsaw(FederatedClusterer):
         it. `spread`: root mean square distance s of its rows to its center. `margin`:
         :math:`1 - s / \sqrt{s^2 + D^2}` with the distance D to the nearest other center, between 0
         (they coincide) and 1 (far apart).
+    sites_ : list of SiteReport
+        For each client: rows, clusters that it takes part in and holds alone, influence on the
+        others, and whether something was set aside, and why.
     k_curve_ : dict of arrays, with ``n_clusters="auto"`` only
         `k`, `objective` and `index` of every k that was considered.
     k_runner_up_ : int or None
@@ -114,7 +136,12 @@ class Jigsaw(FederatedClusterer):
         *FederatedClusterer.client_parameters,
         "detail",
     )
-    server_parameters: ClassVar[tuple[str, ...]] = ("max_clusters", "max_iter", "patience")
+    server_parameters: ClassVar[tuple[str, ...]] = (
+        "max_clusters",
+        "max_iter",
+        "patience",
+        "robust",
+    )
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_clusters": integer(1, or_word="auto"),
         "n_local_clusters": integer(1, or_none=True),
@@ -125,6 +152,7 @@ class Jigsaw(FederatedClusterer):
         "max_iter": integer(1),
         "tol": real(0),
         "patience": integer(0, or_none=True),
+        "robust": boolean(),
         "assign": one_of("nearest", "local", "auto"),
         "random_state": seed_source(),
     }
@@ -141,6 +169,7 @@ class Jigsaw(FederatedClusterer):
         max_iter: int = 300,
         tol: float = 1e-4,
         patience: int | None = None,
+        robust: bool = True,
         assign: str = "nearest",
         random_state: Any = None,
     ) -> None:
@@ -153,6 +182,7 @@ class Jigsaw(FederatedClusterer):
         self.max_iter = max_iter
         self.tol = tol
         self.patience = patience
+        self.robust = robust
         self.assign = assign
         self.random_state = random_state
 
@@ -203,24 +233,55 @@ class Jigsaw(FederatedClusterer):
         """Solve weighted k-means over all received centers; in later rounds, take a Lloyd step."""
         if broadcast.model is not None:
             return self._step(receive(summaries), broadcast.model)
-        if self.n_clusters == "auto":
-            received = receive(summaries)
-            curve, centers = self._choose(received, rng)
-            return self._model(received, *self._refine(received, centers), k_curve=curve)
-        received = receive(summaries, allow_radii=True)
+        received = receive(summaries, allow_radii=self.n_clusters != "auto")
         if received.radii is not None:  # FeCA's rule
-            centers = means_of_groups(received.centers, received.radii, self.n_clusters)
-            return self._model(received, centers)
-        found = solve(
+            examined = self._examine(received, group_means)
+            return self._model(examined, group_means(examined.received, int(self.n_clusters)))
+        curve = None
+        if self.n_clusters == "auto":
+            _check_sums(received)
+        examined = self._examine(received, self._find)
+        if self.n_clusters == "auto":
+            curve, centers = self._choose(examined.received, rng)
+        else:
+            centers = self._solve(examined.received, self.n_clusters, rng)
+        refined = self._refine(examined.received, centers)
+        return self._model(examined, *refined, find=self._find, k_curve=curve)
+
+    def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
+        """Check a summary from a client that is not trusted, as `aggregate` would."""
+        super().check_answer(summary, broadcast)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CountsWarning)  # `aggregate` warns once for all
+            received = receive([summary])
+        if self.n_clusters == "auto":
+            _check_sums(received)
+        if broadcast.model is not None:
+            _check_counts(received)
+
+    def _examine(self, received: Received, find: Find) -> Examined:
+        return examine(received, self._test_k, find) if self.robust else unexamined(received)
+
+    def _solve(self, received: Received, k: int, rng: np.random.Generator) -> Floats:
+        return solve(
             received.centers,
             received.counts,
-            self.n_clusters,
+            k,
             rng=rng,
             max_iter=self.max_iter,
             n_tries=self.patience,
             backend=self.backend,
-        )
-        return self._model(received, *self._refine(received, found.centers))
+        ).centers
+
+    def _find(self, received: Received, k: int) -> Floats:
+        """Find centers for a check, with random numbers of their own."""
+        return self._solve(received, k, np.random.default_rng(0))
+
+    def _test_k(self, received: Received) -> int:
+        """Return the number of clusters that checks look for."""
+        if self.n_clusters != "auto":
+            return int(self.n_clusters)
+        return len(self._choose(received, np.random.default_rng(0))[1])
 
     def _refine(self, received: Received, centers: Floats) -> tuple[Floats, Ints | None]:
         """Refine the centers, treating each local cluster as a Gaussian.
@@ -241,11 +302,6 @@ class Jigsaw(FederatedClusterer):
 
     def _choose(self, received: Received, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Return k, objective and index of every candidate, and the centers of the best one."""
-        if not received.has_sse:
-            raise MessageError(
-                "n_clusters='auto' needs the summed squared distances of every client, and some "
-                "sent none. Give the number of clusters."
-            )
         tried = list(
             solve_each(
                 received.centers,
@@ -258,7 +314,10 @@ class Jigsaw(FederatedClusterer):
         ks = np.array([len(solution.centers) for solution in tried])
         objectives = received.sse.sum() + np.array([solution.inertia for solution in tried])
         index = calinski_harabasz(
-            ks, objectives, received.counts.sum(), effective_dimension(received)
+            ks,
+            objectives,
+            received.counts.sum(),
+            effective_dimension(received.centers, received.counts, received.sse),
         )
         return np.column_stack([ks, objectives, index]), tried[int(index.argmax())].centers
 
@@ -268,31 +327,26 @@ class Jigsaw(FederatedClusterer):
         The mean of rows that are all nearest to one center is itself nearest to it, since cells are
         convex. So answers need not name their cluster.
         """
-        if not received.has_counts:
-            raise MessageError(
-                "Jigsaw with n_rounds > 1 needs counts from every client. Use a guard with "
-                "counts='exact' or 'rounded', or n_rounds=1."
-            )
-        labels, k = nearest_centers(received.centers, model.centers)[0], len(model.centers)
-        counts = np.bincount(labels, received.counts, minlength=k)[:, None]
-        sums = np.zeros_like(model.centers)
-        np.add.at(sums, labels, received.counts[:, None] * received.centers)
-        centers = np.where(counts > 0, sums / np.where(counts > 0, counts, 1), model.centers)
-        return self._model(received, centers, labels, k_curve=model.tensors.get("k_curve"))
+        _check_counts(received)
+        examined = self._examine(received, lambda part, k: _step(part, model)[0])
+        centers, labels = _step(examined.received, model)
+        return self._model(examined, centers, labels, k_curve=model.tensors.get("k_curve"))
 
     def _model(
         self,
-        received: Received,
+        examined: Examined,
         centers: Floats,
         labels: Ints | None = None,
+        find: Find | None = None,
         k_curve: np.ndarray | None = None,
     ) -> Model:
-        """Make the model: the centers, and the support statistics of each."""
+        """Make the model: the centers, and what is known about each, and about each client."""
+        received = examined.received
         if labels is None:
             centers = centers[coordinate_order(centers)]
             labels = nearest_centers(received.centers, centers)[0]
         k = len(centers)
-        table = np.zeros((received.owners.max() + 1, k))
+        table = np.zeros((received.n_sites, k))
         np.add.at(table, (received.owners, labels), received.counts)
         points = table.sum(axis=0)
         squared = ((received.centers - centers[labels]) ** 2).sum(axis=1)
@@ -306,6 +360,12 @@ class Jigsaw(FederatedClusterer):
             support_margin=margins(centers, spread),
             objective=np.array([sse.sum()]),
             skew=np.array([mutual_information(table)]),
+            **site_tensors(
+                examined.original.per_site(examined.original.counts),
+                table,
+                examined.notes,
+                influences(examined, centers, find) if self.robust and find else None,
+            ),
             **({} if received.has_counts else {"guessed_counts": np.ones(1)}),
             **({} if k_curve is None else {"k_curve": k_curve}),
         )
@@ -338,6 +398,11 @@ class Jigsaw(FederatedClusterer):
         return support_of(self.model_) or {}
 
     @property
+    def sites_(self) -> list[SiteReport]:
+        check_is_fitted(self)
+        return site_reports(self.model_, [summary.client for summary in self.summaries_]) or []
+
+    @property
     def k_curve_(self) -> dict[str, np.ndarray]:
         check_is_fitted(self)
         curve = k_curve_of(self.model_)
@@ -360,20 +425,21 @@ class Jigsaw(FederatedClusterer):
         return float(self.model_.tensors["skew"][0])
 
 
-def effective_dimension(received: Received) -> int:
-    r"""Return the effective dimension of the data: :math:`(\sum_j v_j)^2 / \sum_j v_j^2`, rounded.
+def _step(received: Received, model: Model) -> tuple[Floats, Ints]:
+    return lloyd_step(received.centers, received.counts, model.centers)
 
-    :math:`v_j` are the variances along the principal axes of all rows: those of the received
-    centers, plus in each direction an equal share of the variance within local clusters. Columns on
-    very different scales count as one.
-    """
-    n, d = received.counts.sum(), received.centers.shape[1]
-    offset = received.centers - np.average(received.centers, axis=0, weights=received.counts)
-    scale = np.abs(offset).max() or 1.0  # squares of squares stay in range
-    offset = offset / scale
-    within = received.sse.sum() / (n * d)
-    unit = max(scale**2, within)
-    covariance = (offset * received.counts[:, None]).T @ offset / n * (scale**2 / unit)
-    covariance += np.eye(d) * (within / unit)
-    spread = (covariance**2).sum()
-    return max(1, round(float(np.trace(covariance) ** 2 / spread))) if spread > 0 else d
+
+def _check_sums(received: Received) -> None:
+    if not received.has_sse:
+        raise MessageError(
+            "n_clusters='auto' needs the summed squared distances of every client, and some "
+            "sent none. Give the number of clusters."
+        )
+
+
+def _check_counts(received: Received) -> None:
+    if not received.has_counts:
+        raise MessageError(
+            "Jigsaw with n_rounds > 1 needs counts from every client. Use a guard with "
+            "counts='exact' or 'rounded', or n_rounds=1."
+        )

@@ -12,6 +12,7 @@ from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Model, Summary, Tensors
 from fedjigsaw.methods._support import k_curve_of, knows_no_counts, runner_up, support_of
 from fedjigsaw.methods.jigsaw import SKEWED
+from fedjigsaw.report.trust import describe_sites
 
 MAX_SHOWN = 20
 Lines = Iterator[str]
@@ -118,6 +119,7 @@ def _model(file: ModelFile, most: int) -> Lines:
     yield from _centers(file.model.centers, file.columns, file.scaler, most)
     yield from _k_curve(file.model)
     yield from describe_support(file.model, most)
+    yield from describe_sites(file.model, file.clients, most)
     yield from _label_rule(file.model)
     yield from _weights(file.model.tensors)
     yield (

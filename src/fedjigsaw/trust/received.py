@@ -2,13 +2,15 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE
 from fedjigsaw.errors import CountsWarning, MessageError, invalid
+from fedjigsaw.kernels.grouping import means_of_groups
 from fedjigsaw.messages import Summary
 
 
@@ -26,6 +28,8 @@ class Received:
         Whether all clients sent them.
     radii : array or None
         Radii, only if they replace the counts.
+    n_sites : int
+        Number of clients, of which some may have no cluster left.
     """
 
     centers: Floats
@@ -35,6 +39,45 @@ class Received:
     has_counts: bool
     has_sse: bool
     radii: Floats | None
+    n_sites: int
+
+    def per_site(self, values: Floats) -> Floats:
+        """Return the sum of the clusters' values for each site."""
+        sums: Floats = np.bincount(self.owners, values, minlength=self.n_sites).astype(np.float64)
+        return sums
+
+    def select(self, clusters: Ints | npt.NDArray[np.bool_]) -> "Received":
+        """Return some of the clusters; sites keep their numbers."""
+        return replace(
+            self,
+            centers=self.centers[clusters],
+            counts=self.counts[clusters],
+            sse=self.sse[clusters],
+            owners=self.owners[clusters],
+            radii=None if self.radii is None else self.radii[clusters],
+        )
+
+    def of_sites(self, chosen: npt.NDArray[np.bool_]) -> "Received":
+        """Return the clusters of some sites; sites keep their numbers."""
+        return self.select(chosen[self.owners])
+
+    def joined(self, other: "Received") -> "Received":
+        """Return the clusters of both; sites have the same numbers in both."""
+        return replace(
+            self,
+            centers=np.concatenate([self.centers, other.centers]),
+            counts=np.concatenate([self.counts, other.counts]),
+            sse=np.concatenate([self.sse, other.sse]),
+            owners=np.concatenate([self.owners, other.owners]),
+            radii=None
+            if self.radii is None or other.radii is None
+            else np.concatenate([self.radii, other.radii]),
+        )
+
+    def weighted(self, shares: Floats) -> "Received":
+        """Return the clusters with a share of the rows of each site."""
+        share = shares[self.owners]
+        return replace(self, counts=self.counts * share, sse=self.sse * share)
 
 
 def receive(summaries: Sequence[Summary], *, allow_radii: bool = False) -> Received:
@@ -69,7 +112,14 @@ def receive(summaries: Sequence[Summary], *, allow_radii: bool = False) -> Recei
         has_counts=not without,
         has_sse=all(summary.sse is not None for summary in summaries),
         radii=np.concatenate([np.asarray(s.radii) for s in summaries]) if by_radius else None,
+        n_sites=len(summaries),
     )
+
+
+def group_means(received: Received, k: int) -> Floats:
+    """Return the means of the k largest groups of centers by their radii, FeCA's rule."""
+    assert received.radii is not None
+    return means_of_groups(received.centers, received.radii, k)
 
 
 def _counts(summary: Summary) -> Floats:

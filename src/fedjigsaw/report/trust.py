@@ -1,0 +1,68 @@
+"""Tell people about each site: rows, clusters, influence, what was set aside and why."""
+
+from collections.abc import Iterator, Sequence
+
+from fedjigsaw.messages import Model
+from fedjigsaw.trust.site_reports import SiteReport, site_reports
+
+CONSPICUOUS = 1.05  # influence from which on leaving the site out is offered
+
+
+def describe_sites(model: Model, clients: Sequence[str], most: int) -> Iterator[str]:
+    """Describe each site of a model in one line; nothing if the model has no reports.
+
+    Parameters
+    ----------
+    clients : names, in the order in which their summaries were aggregated.
+    most : how many sites are shown: those first about which there is something to say.
+    """
+    reports = site_reports(model, clients)
+    if reports is None:
+        return
+    yield "Sites (influence: objective of the other sites' rows with this site, over without it):"
+    shown = sorted(reports, key=_importance) if len(reports) > most else reports
+    for report in shown[:most]:
+        yield f"  {describe_site(report)}"
+    if len(reports) > most:
+        yield f"  and {len(reports) - most:,} others, about which there is less to say"
+
+
+def describe_site(report: SiteReport) -> str:
+    """Describe one site in one line.
+
+    Examples
+    --------
+    >>> describe_site(SiteReport("oslo", 1200, 4, 1, 1.0, False, ""))
+    'oslo: 1,200 rows; in 4 clusters, of which 1 is held by this site only; influence 1.00'
+    """
+    parts = [f"{report.rows:,} rows"]
+    if report.set_aside:
+        parts.append(f"set aside, since {report.reason}")
+    else:
+        parts.append(_clusters(report))
+        if report.reason:
+            parts.append(report.reason)
+    if report.influence is not None:
+        parts.append(f"influence {_number(report.influence)}")
+    text = f"{report.client}: " + "; ".join(parts)
+    return f"{text}; leave it out with --without {report.client}" if _is_odd(report) else text
+
+
+def _clusters(report: SiteReport) -> str:
+    text = f"in {report.clusters} cluster{'s' * (report.clusters != 1)}"
+    if not report.alone:
+        return text
+    verb = "is" if report.alone == 1 else "are"
+    return f"{text}, of which {report.alone} {verb} held by this site only"
+
+
+def _number(influence: float) -> str:
+    return f"{influence:.2f}" if influence < 100 else f"{influence:.0e}".replace("e+0", "e")
+
+
+def _is_odd(report: SiteReport) -> bool:
+    return bool(report.reason) or (report.influence or 1.0) >= CONSPICUOUS
+
+
+def _importance(report: SiteReport) -> tuple[bool, float]:
+    return not report.reason, -(report.influence or 1.0)

@@ -1,0 +1,1 @@
+"""Checks of a server that trusts no site; internal."""

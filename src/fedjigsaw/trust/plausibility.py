@@ -1,0 +1,134 @@
+"""Which numbers of a summary are plausible, judged by what the other sites sent."""
+
+from dataclasses import dataclass, replace
+from enum import IntFlag
+
+import numpy as np
+import numpy.typing as npt
+
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.kernels.matching import pairwise_distances
+from fedjigsaw.trust.received import Received
+
+Flags = npt.NDArray[np.bool_]
+
+LIARS = 0.3  # share of the sites that may send anything
+MIN_SITES = 4  # of fewer sites, no majority can outvote a liar
+FARTHEST = 5.0  # ranges of the other sites beyond which a center is not believed
+EXACT = 1e9  # typical distances beyond which arithmetic would lose the other centers
+WIDE = 10.0  # times the others' variance within clusters, or their radii
+
+
+class Note(IntFlag):
+    """What was done to the summary of a site."""
+
+    FAR = 1
+    SPREAD = 2
+    ROWS = 4
+    STRANGE = 8
+    RADIUS = 16
+    REPEATED = 32
+
+
+@dataclass(frozen=True)
+class Examined:
+    """Summaries after the checks.
+
+    Attributes
+    ----------
+    original : what the sites sent.
+    received : what the server uses; the same object if nothing was conspicuous.
+    notes : shape (n_sites,), a :class:`Note` for each site.
+    """
+
+    original: Received
+    received: Received
+    notes: Ints
+
+
+def unexamined(received: Received) -> Examined:
+    """Return summaries as they are."""
+    return Examined(received, received, np.zeros(received.n_sites, dtype=np.int64))
+
+
+def typical_variance(received: Received) -> float:
+    """Return the median over sites of the mean squared distance within local clusters."""
+    rows = received.per_site(received.counts)
+    return float(np.median(received.per_site(received.sse)[rows > 0] / rows[rows > 0]))
+
+
+def far_centers(received: Received, variance: float) -> Flags:
+    """Tell which centers lie many ranges away from those of most sites.
+
+    The range of a column excludes the largest 30 % of the sites' maxima and the smallest 30 % of
+    their minima; the spread within clusters widens it.
+    """
+    X, n_sites = received.centers, received.n_sites
+    middle = np.median(X, axis=0)
+    away = np.abs(X - middle).max(axis=1)
+    usual = np.median(away)
+    far: Flags = (away > EXACT * usual) & (usual > 0)
+    if n_sites < MIN_SITES:
+        return far
+    lows = np.full((n_sites, X.shape[1]), np.inf)
+    highs = -lows
+    np.minimum.at(lows, received.owners, X)
+    np.maximum.at(highs, received.owners, X)
+    dropped = int(LIARS * n_sites)
+    low = np.sort(lows, axis=0)[dropped]
+    high = np.sort(highs, axis=0)[n_sites - 1 - dropped]
+    margin = FARTHEST * (np.maximum(high - low, 0) + 4 * np.sqrt(variance / X.shape[1]))
+    margin[margin == 0] = np.inf  # a constant column has no range to compare with
+    outside = np.maximum(low - X, X - high) > margin
+    far |= outside.any(axis=1)
+    return far
+
+
+def huge_radii(received: Received) -> tuple[Flags, Floats]:
+    """Tell which radii are many times those of other sites; return also the limited radii."""
+    assert received.radii is not None
+    largest = np.zeros(received.n_sites)
+    np.maximum.at(largest, received.owners, received.radii)
+    typical = float(np.median(largest[largest > 0])) if largest.any() else 0.0
+    huge: Flags = received.radii > WIDE * typical
+    return huge, np.where(huge, typical, received.radii)
+
+
+def variance_of(radii: Floats) -> Floats:
+    """Estimate the variance of a cluster by its radius, which is about two spreads."""
+    variance: Floats = (radii / 2) ** 2
+    return variance
+
+
+def without_repeated(received: Received, notes: Ints) -> Received:
+    """Leave out centers that a site repeats: a group should not grow by one site's word.
+
+    Each radius is at most half the distance to the site's nearest other center. So of two centers
+    that are much closer, one counts.
+    """
+    if received.radii is None:
+        return received
+    kept = np.ones(len(received.centers), dtype=bool)
+    for site in range(received.n_sites):
+        own = np.flatnonzero(received.owners == site)
+        if len(own) < 2:
+            continue
+        distances = pairwise_distances(received.centers[own], received.centers[own])
+        reach = np.add.outer(received.radii[own], received.radii[own]) / 4
+        repeated = np.tril((distances <= reach) & (distances < reach.max()), -1).any(axis=1)
+        # no clustering has mostly equal centers: such a site is not believed at all
+        kept[own[repeated] if repeated.mean() <= 0.5 else own] = False
+    notes[received.owners[~kept]] |= Note.REPEATED
+    return received if kept.all() else received.select(kept)
+
+
+def limit_spread(received: Received, notes: Ints) -> Received:
+    """Replace sums of squares that are many times those of the other sites."""
+    variance = typical_variance(received)
+    rows = received.per_site(received.counts)
+    wide = received.per_site(received.sse) > WIDE * variance * rows
+    if not variance or not wide.any():
+        return received
+    notes[wide] |= Note.SPREAD
+    theirs = np.where(wide[received.owners], variance * received.counts, received.sse)
+    return replace(received, sse=theirs)
