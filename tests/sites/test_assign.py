@@ -109,3 +109,16 @@ class TestLocalLabels:
                 model = sites.aggregate(made, 15)
             for path in found:
                 self.all_labels(path, model, local=made[path.stem])
+
+    def test_a_summary_without_centers(self, grid_sites, made):
+        summaries, model = made
+        empty = replace(
+            summaries["0"].summary,
+            centers=np.empty((0, 2)),
+            radii=None,
+            tensors={"a": np.zeros(1)},
+        )
+        with pytest.raises(MessageError, match="This summary of '0' has no centers. Use"):
+            next(
+                sites.assign(grid_sites[0][0], model, local=replace(summaries["0"], summary=empty))
+            )

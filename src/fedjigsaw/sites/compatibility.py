@@ -92,6 +92,8 @@ def check_own(local: SummaryFile, file: ModelFile) -> SummaryFile:
         difference = f"is {_scaling(local)}, but the model is {_scaling(file)}"
     elif local.method != file.model.method:
         difference = f"was made with {local.method}, the model with {file.model.method}"
+    elif not len(local.summary.centers):
+        difference = "has no centers"
     if difference:
         raise MessageError(
             f"This summary of {client!r} {difference}. "
