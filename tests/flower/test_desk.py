@@ -10,7 +10,7 @@ import pytest
 
 from builders import write_table
 from fedjigsaw import Guard, Jigsaw, Model
-from fedjigsaw.errors import DataError, MessageError, ParameterError
+from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.flower import desk as module
 from fedjigsaw.flower import records
 from fedjigsaw.flower.engine import federate
@@ -441,7 +441,7 @@ def test_a_site_whose_journal_was_changed_answers_nothing(start):
     site.answer(ask(k=2))
     path = start.home / "journal.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"round":0', b'"round":9'))
-    with pytest.raises(MessageError, match="Record 0 was changed"):
+    with pytest.raises(RefusedError, match="Record 0 was changed"):
         site.answer(ask(k=3))
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fedjigsaw import Broadcast, Client, FeCA, Jigsaw, KFed, MatchAveraging, Model
 from fedjigsaw.privacy.groups import Memory, RememberingGuard, refine, settle
-from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.privacy.guard import Guard, merge_small
 
 
 @given(st.integers(0, 10**6), st.integers(2, 8), st.integers(1, 6))
@@ -44,6 +44,19 @@ def test_rows_in_no_cluster_count_as_a_cluster():
     assert settle(few, zeros, 3, rows, np.array([[5.0]])).tolist() == [0] * 8
     many = np.array([-1] * 6 + [0] * 2)
     assert settle(many, zeros, 3, rows, np.array([[5.0]])).tolist() == [-1] * 8
+
+
+@pytest.mark.parametrize("method", [Jigsaw(9), FeCA(9), KFed(9), MatchAveraging(9)])
+@pytest.mark.parametrize("size", [1, 5, 30])
+def test_labels_are_those_that_the_centers_are_means_of(method, size):
+    """What a guard remembers is exact, merged clusters included."""
+    rng = np.random.default_rng(2)
+    X = np.concatenate([rng.normal(size=(120, 2)), rng.uniform(-9, 9, size=(30, 2))])
+    found = merge_small(method.summarize(X, Broadcast(0, 0, client="a"), rng), size)
+    labels = found.tensors["labels"]
+    assert np.bincount(labels[labels >= 0]).tolist() == found.counts.tolist()
+    means = [X[labels == j].mean(axis=0) for j in range(len(found.centers))]
+    np.testing.assert_allclose(found.centers, means)
 
 
 @pytest.mark.parametrize("method", [Jigsaw(6), FeCA(6), KFed(6), MatchAveraging(6)])

@@ -9,7 +9,7 @@ import base64
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -98,7 +98,7 @@ class Desk:
             return work(self.policy.tighten(guard, method.sends), broadcast)
         with _locked(self.folder / LOCK):
             journal = Journal(self.folder / JOURNAL)
-            earlier = Earlier(list(journal.records()))
+            earlier = _read(journal)
             asked = _describe(question)
             number = journal.add("question", **asked)["n"]
             try:
@@ -224,7 +224,7 @@ class Earlier:
     answers : the first answer to each different question, by its key.
     """
 
-    def __init__(self, records: Sequence[Record]) -> None:
+    def __init__(self, records: Iterable[Record]) -> None:
         self._all = [record for record in records if record["kind"] == "answer"]
         self.answers: dict[str, Record] = {}
         for record in self._all:
@@ -243,6 +243,14 @@ class Earlier:
     def about(self, data_set: str) -> int:
         """Count the different questions that were answered about a data set."""
         return sum(record["data_set"] == data_set for record in self.answers.values())
+
+
+def _read(journal: Journal) -> Earlier:
+    """Read the answers of a journal; one that was changed allows no further answer."""
+    try:
+        return Earlier(journal.records())
+    except MessageError as error:
+        raise RefusedError(str(error)) from error
 
 
 def _repeated(record: Record, columns: tuple[str, ...] | None) -> SummaryFile | None:
