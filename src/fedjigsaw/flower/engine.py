@@ -166,7 +166,9 @@ class FlowerEngine:
             broadcast = replace(broadcast, model=broadcast.model.with_feature_names(columns))
         name, params = self.method.method, self.method.configuration()
         seconds = max(deadline - monotonic(), POLL_SECONDS)  # less if a site is asked again
-        shown = self.shown if broadcast.round else None
+        # summaries of rows only: what a site learned from images is not for the others
+        rows = self.method.data_kind == "rows"
+        shown = self.shown if broadcast.round and rows else None
         question = Question(broadcast, name, params, seconds, columns, shown)
         content = records.pack_question(question)  # once: it may contain a network
         messages = [
