@@ -192,7 +192,7 @@ BAD = {
                 replace(file, summary=replace(file.summary, radii=None))
             )
         ),
-        engine.OTHER_KIND,
+        engine.INVALID_ANSWER,
     ),
     "missing column": (site_app("oslo", np.ones((50, 3)), columns=("z",)), records.REASONS["data"]),
 }
