@@ -71,7 +71,7 @@ def settle(labels: Ints, groups: Ints, size: int, rows: Floats, centers: Floats)
     owner, target = parts // k, parts % k - 1
     means = label_sums(rows, member, np.ones(len(rows)), len(parts)) / sizes[:, None]
     for group in np.unique(owner[sizes < size]):
-        own = np.flatnonzero(owner == group)
+        own = np.arange(*np.searchsorted(owner, [group, group + 1]))  # owners are sorted
         kept = own[sizes[own] >= size]
         if not len(kept):
             kept = own[[sizes[own].argmax()]]
@@ -97,8 +97,8 @@ def refine(groups: Ints, labels: Ints) -> Ints:
     >>> refine(np.array([0, 0, 1, 1]), np.array([5, 5, 5, 7])).tolist()
     [0, 0, 1, 2]
     """
-    pairs = np.stack([groups, labels], axis=1)
-    refined: Ints = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+    pairs = groups * (int(labels.max()) + 2) + labels + 1
+    refined: Ints = np.unique(pairs, return_inverse=True)[1]
     return refined
 
 
