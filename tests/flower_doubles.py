@@ -1,5 +1,6 @@
 """A grid whose nodes live in this process, and apps that misbehave on purpose."""
 
+from copy import copy
 from types import SimpleNamespace
 
 from flwr.app import Context, Error, Message, RecordDict
@@ -30,6 +31,14 @@ def numbered_question(node):
     question = Message(RecordDict(), dst_node_id=node, message_type="query.summary")
     question.metadata.__dict__["_message_id"] = question.object_id
     return question
+
+
+def unchecked(thing, **changes):
+    """A copy of a frozen object with other values, which nothing has checked: as a liar has it."""
+    changed = copy(thing)
+    for name, value in changes.items():
+        object.__setattr__(changed, name, value)
+    return changed
 
 
 def site_app(name, rows, *, order=None, **options):

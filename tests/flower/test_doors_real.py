@@ -10,7 +10,6 @@ import ssl
 import threading
 import time
 from contextlib import suppress
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -32,6 +31,7 @@ from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.rows import read_rows
 from fedjigsaw.io.tables import from_array
 from flower_clinic import BACKEND, NAMES, Clinic, make_shards, members, wait_for
+from flower_doubles import unchecked
 from flower_rogues import die, in_background, reply, rogue, wait_for_question
 
 ROGUES = ("rome", "turin", "zug")
@@ -205,9 +205,9 @@ def lie(line, rows):
     question = wait_for_question(line)
     asked = records.unpack_question(question.content)
     file = Site("turin", from_array(rows, ["age", "dose"])).answer(asked)
-    counts = np.full(len(file.summary.centers), 2**40)
-    guard = {**file.guard, "min_cluster_size": 2**50}
-    spoiled = replace(file, summary=replace(file.summary, counts=counts), guard=guard)
+    counts = np.full(len(file.summary.centers), 2**29)
+    guard = {**file.guard, "min_cluster_size": 2**30}
+    spoiled = unchecked(file, summary=unchecked(file.summary, counts=counts), guard=guard)
     reply(line, question, records.pack_answer(spoiled))
 
 

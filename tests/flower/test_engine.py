@@ -9,7 +9,7 @@ import pytest
 from flwr.app import RecordDict
 from flwr.common.constant import ErrorCode
 
-from fedjigsaw import CentralKMeans, FeCA, FuzzyCMeans, Jigsaw
+from fedjigsaw import CentralKMeans, FeCA, FuzzyCMeans, Jigsaw, MatchAveraging
 from fedjigsaw.errors import DataError, ParameterError, QuorumError
 from fedjigsaw.flower import engine, patches, records
 from fedjigsaw.flower.apps import client_app
@@ -21,7 +21,7 @@ from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.inspection import describe
-from flower_doubles import NAMES, OFF, LocalGrid, engine_of, grid_of, site_app
+from flower_doubles import NAMES, OFF, LocalGrid, engine_of, grid_of, site_app, unchecked
 
 SECRET = "patient 4711"
 
@@ -228,6 +228,57 @@ def test_too_few_is_an_error_that_names_who_was_missing(shards, case):
         federate(run)
     assert reason in str(caught.value)
     assert SECRET not in str(caught.value)
+
+
+def lying(**lies):
+    """An app whose answer to a question says what cannot be, under a guard that explains it."""
+
+    def change(file):
+        told = {name: lie(file.summary) for name, lie in lies.items()}
+        guard = {**file.guard, "min_cluster_size": 2**30}
+        lie = unchecked(file, summary=unchecked(file.summary, **told), guard=guard)
+        SENT.append(records.pack_answer(lie))
+        return SENT[-1]
+
+    return tampered(change)
+
+
+SENT = []
+
+
+def far(number):
+    return lambda summary: np.where(np.arange(len(summary.centers)) == 0, number, 9.0)
+
+
+LIES = {
+    "no rows in a cluster": (Jigsaw, {"counts": far(0)}),
+    "more rows in clusters than rows": (Jigsaw, {"counts": far(1000)}),
+    "far more rows in clusters": (Jigsaw, {"counts": far(2**50)}),
+    "a sum that overflows when it is squared": (Jigsaw, {"sse": far(1e250)}),
+    "a center at the end of the world": (Jigsaw, {"centers": lambda s: s.centers * 1e290}),
+    "more rows than a file can say": (Jigsaw, {"n_samples": lambda s: 2**53}),
+    "more centers than asked for": (
+        MatchAveraging,
+        {"centers": lambda s: np.vstack([s.centers] * 2)},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LIES)
+def test_one_lie_costs_a_site_its_place_and_never_the_run(shards, case):
+    kind, lies = LIES[case]
+    events = []
+    SENT.clear()
+    run = engine_of(
+        grid_of(shards, oslo=lying(**lies)),
+        kind(3, random_state=5),
+        tell=lambda *event: events.append(event),
+    )
+    file, _ = federate(run, min_sites=2)
+    assert file.clients == NAMES[:2]
+    assert SENT
+    assert ("failed", "oslo", engine.INVALID_ANSWER) in events
+    assert formats.decode(formats.encode(file)).clients == NAMES[:2]
 
 
 @pytest.mark.parametrize("load", [explodes, refuses])
