@@ -21,7 +21,7 @@ from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.inspection import describe
-from flower_doubles import NAMES, OFF, LocalGrid, engine_of, grid_of, site_app, unchecked
+from flower_doubles import NAMES, OFF, OPEN, LocalGrid, engine_of, grid_of, site_app, unchecked
 
 SECRET = "patient 4711"
 
@@ -118,7 +118,8 @@ def tampered(change):
     def app(message, context):
         rows = np.random.default_rng(0).normal(size=(50, 3))
         question = records.unpack_question(message.content)
-        return change(Site("oslo", from_array(rows), guard=OFF).answer(question))
+        site = Site("oslo", from_array(rows), guard=OFF, policy=OPEN)
+        return change(site.answer(question))
 
     return app
 
@@ -257,6 +258,11 @@ LIES = {
     "a sum that overflows when it is squared": (Jigsaw, {"sse": far(1e250)}),
     "a center at the end of the world": (Jigsaw, {"centers": lambda s: s.centers * 1e290}),
     "more rows than a file can say": (Jigsaw, {"n_samples": lambda s: 2**53}),
+    "no squares": (FuzzyCMeans, {"tensors": lambda s: {}}),
+    "squares of other columns": (
+        FuzzyCMeans,
+        {"tensors": lambda s: {"sum_of_squares": np.ones(7)}},
+    ),
     "more centers than asked for": (
         MatchAveraging,
         {"centers": lambda s: np.vstack([s.centers] * 2)},

@@ -7,7 +7,7 @@ from fedjigsaw.flower import folders, jobs
 
 
 def test_a_job_survives(tmp_path):
-    job = jobs.Job("feca", 4, {"refine": False}, 7, 2, 5.0, 0.0)
+    job = jobs.Job("feca", 4, {"refine": False}, 7, 2, 5.0, 0.0, ["bern"])
     job.save(tmp_path)
     assert jobs.Job.load(tmp_path) == job
     assert job.make_method().get_params()["refine"] is False
@@ -155,5 +155,8 @@ def test_which_sites_are_connected(server):
     control = server(finishes)
     sites = jobs.active_sites(control.home)
     assert jobs.connected_sites(control, sites) == {"bern": False, "lyon": True}
+    assert jobs.active_sites(control.home, ["lyon"]) == ["bern"]
+    with pytest.raises(ParameterError, match="There is no site 'oslo'. Sites: 'bern', 'lyon'."):
+        jobs.active_sites(control.home, ["oslo"])
     folders.revoke(control.home, "bern")
     assert jobs.active_sites(control.home) == ["lyon"]

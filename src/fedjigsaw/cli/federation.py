@@ -1,6 +1,7 @@
 """The commands of a federation on Flower: init, server, site, run, status, revoke, policy."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +31,8 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.messages import COUNTS
 from fedjigsaw.methods import DEFAULT, METHODS
+from fedjigsaw.report.inspection import MAX_SHOWN
+from fedjigsaw.report.trust import describe_sites, reports_of
 from fedjigsaw.sites import MAX_ROWS
 
 app = typer.Typer(no_args_is_help=True)
@@ -247,6 +250,10 @@ def run(
         int | None,
         typer.Option(min=1, help="Smallest number of sites that must answer. Default: all."),
     ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(help="Do not ask this site; repeat for several. Example: --without oslo"),
+    ] = None,
     timeout: Annotated[
         float, typer.Option(help="Seconds that a site has to answer in each round.")
     ] = 600.0,
@@ -264,8 +271,9 @@ def run(
 
     check_outputs(output, force=force)
     home = folders.server_folder(folder)
-    sites = jobs.active_sites(home)
-    job = jobs.Job(method, k, parse_params(param), seed, min_sites, timeout, wait)
+    left_out = without or []
+    sites = jobs.active_sites(home, left_out)
+    job = jobs.Job(method, k, parse_params(param), seed, min_sites, timeout, wait, left_out)
     with processes.stopped_by_signals():
         try:
             model, transcript = jobs.run_job(home, job, tell=print_event)
@@ -348,7 +356,8 @@ def report(
     if as_json:
         numbers = {"model": str(path), "n_clusters": n_centers}
         people = {"sites": list(file.clients), "missing": missing, "partly": list(file.partly)}
-        print_json({**numbers, **people, "transcript": transcript})
+        reports = [asdict(report) for report in reports_of(file)]
+        print_json({**numbers, **people, "reports": reports, "transcript": transcript})
         return
     out.print(rounds_table(file.clients, transcript["rounds"]))
     with warnings_shown(FewerClustersWarning):
@@ -362,6 +371,8 @@ def report(
     kind = METHODS[file.model.method].data_kind
     what = f"{len(file.clients)} sites, {file.n_samples:,} {kind}"
     out.print(f"{what} -> {n_centers} centers -> {escape(str(path))}")
+    for line in describe_sites(file, MAX_SHOWN):
+        out.print(escape(line))
 
 
 def _sites(names: Sequence[str]) -> str:

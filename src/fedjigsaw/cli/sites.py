@@ -267,7 +267,7 @@ def aggregate(
     formats.save(model, output, replace=force)
     text = f"{_sites(len(model.clients))}, {model.n_samples:,} rows"
     out.print(f"{text} -> {len(model.model.centers)} centers -> {escape(str(output))}")
-    for line in describe_sites(model.model, model.clients, MAX_SHOWN):
+    for line in describe_sites(model, MAX_SHOWN):
         out.print(escape(line))
 
 

@@ -110,7 +110,7 @@ def do_job(grid: Grid, context: Context) -> None:
         engine = FlowerEngine(
             grid,
             job.make_method(),
-            names=active_sites(home),
+            names=active_sites(home, job.without),
             timeout=job.timeout,
             wait=job.wait,
             tell=partial(tell, home, folder),

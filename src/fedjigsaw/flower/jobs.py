@@ -8,7 +8,7 @@ each event, and writes ``model`` and ``result.json`` at the end. No two runs sha
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -43,6 +43,7 @@ class Job:
     min_sites : smallest number of sites that must answer in every round; None is all of them.
     timeout : seconds that a site has to answer in each round.
     wait : seconds to wait for sites that are not connected yet.
+    without : names of sites that are not asked.
     """
 
     method: str
@@ -52,6 +53,7 @@ class Job:
     min_sites: int | None = None
     timeout: float = 600.0
     wait: float = 60.0
+    without: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed <= MAX_COUNT:
@@ -142,7 +144,7 @@ def run_job(
     tell : called with each event of the run: a mapping with `time`, `event`, `site`, `detail`.
     """
     job.make_method()
-    n_sites = len(active_sites(home))
+    n_sites = len(active_sites(home, job.without))
     if job.min_sites is not None and job.min_sites > n_sites:
         allowed = f"at most the number of sites, {n_sites}"
         raise ParameterError(invalid("min_sites", "a run", allowed, job.min_sites))
@@ -199,9 +201,13 @@ def _error(result: Mapping[str, Any]) -> FedJigsawError:
     return kinds.get(result["exit_code"], FedJigsawError)(result["error"])
 
 
-def active_sites(home: Path) -> list[str]:
-    """Return the names of the sites whose keys are not revoked."""
-    return sorted(set(ServerSettings.load(home).sites) - set(read_revoked(home)))
+def active_sites(home: Path, without: Sequence[str] = ()) -> list[str]:
+    """Return the names of the sites whose keys are not revoked, except those in `without`."""
+    sites = sorted(set(ServerSettings.load(home).sites) - set(read_revoked(home)))
+    if unknown := sorted(set(without) - set(sites)):
+        names, known = (", ".join(map(repr, some)) for some in (unknown, sites))
+        raise ParameterError(f"There is no site {names}. Sites: {known}.")
+    return [name for name in sites if name not in without]
 
 
 def connected_sites(client: Control, sites: Iterable[str]) -> dict[str, bool]:

@@ -123,6 +123,14 @@ class FuzzyCMeans(FederatedClusterer):
         tensors = {"support": support}
         return Summary(len(X), centers, counts=counts, sse=sse, tensors=tensors)
 
+    def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
+        """Check a summary from a client that is not trusted, as `aggregate` would."""
+        super().check_answer(summary, broadcast)
+        if broadcast.model is None:
+            self._draw([summary], np.random.default_rng(0))
+        elif self.version == 1:
+            average_by_support([summary], broadcast.model.centers)
+
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
     ) -> Model:

@@ -98,16 +98,21 @@ class MatchAveraging(FederatedClusterer):
         labels = {"labels": local.labels}  # for the guard; they never leave
         return Summary(len(X), local.centers, counts=counts, sse=local.sse, tensors=labels)
 
+    def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
+        """Check a summary from a client that is not trusted: it has at most k centers."""
+        super().check_answer(summary, broadcast)
+        if len(summary.centers) > self.n_clusters:
+            allowed = f"at most the number of clusters, {self.n_clusters}"
+            advice = "Summarize with the number of clusters that is wanted in the end."
+            owner, got = f"client {summary.client!r}", len(summary.centers)
+            raise MessageError(invalid("centers", owner, allowed, got, advice))
+
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
     ) -> Model:
         """Average the pairs, starting at the client with the most centers (then: the most rows)."""
         for summary in summaries:
-            if len(summary.centers) > self.n_clusters:
-                allowed = f"at most the number of clusters, {self.n_clusters}"
-                advice = "Summarize with the number of clusters that is wanted in the end."
-                owner, got = f"client {summary.client!r}", len(summary.centers)
-                raise MessageError(invalid("centers", owner, allowed, got, advice))
+            self.check_answer(summary, broadcast)
         sets = [summary.centers for summary in summaries]
         first = max(summaries, key=lambda s: (len(s.centers), s.n_samples, s.centers.tolist()))
         means, error = np.array(first.centers), np.inf

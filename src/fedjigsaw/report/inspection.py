@@ -119,7 +119,7 @@ def _model(file: ModelFile, most: int) -> Lines:
     yield from _centers(file.model.centers, file.columns, file.scaler, most)
     yield from _k_curve(file.model)
     yield from describe_support(file.model, most)
-    yield from describe_sites(file.model, file.clients, most)
+    yield from describe_sites(file, most)
     yield from _label_rule(file.model)
     yield from _weights(file.model.tensors)
     yield (

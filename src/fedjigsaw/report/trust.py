@@ -1,23 +1,22 @@
 """Tell people about each site: rows, clusters, influence, what was set aside and why."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from fedjigsaw.messages import Model
-from fedjigsaw.trust.site_reports import SiteReport, site_reports
+from fedjigsaw.io.formats import ModelFile
+from fedjigsaw.trust.site_reports import PREFIX, SiteReport, site_reports
 
 CONSPICUOUS = 1.05  # influence from which on leaving the site out is offered
 
 
-def describe_sites(model: Model, clients: Sequence[str], most: int) -> Iterator[str]:
+def describe_sites(file: ModelFile, most: int) -> Iterator[str]:
     """Describe each site of a model in one line; nothing if the model has no reports.
 
     Parameters
     ----------
-    clients : names, in the order in which their summaries were aggregated.
     most : how many sites are shown: those first about which there is something to say.
     """
-    reports = site_reports(model, clients)
-    if reports is None:
+    reports = reports_of(file)
+    if not reports:
         return
     yield "Sites (influence: objective of the other sites' rows with this site, over without it):"
     shown = sorted(reports, key=_importance) if len(reports) > most else reports
@@ -25,6 +24,19 @@ def describe_sites(model: Model, clients: Sequence[str], most: int) -> Iterator[
         yield f"  {describe_site(report)}"
     if len(reports) > most:
         yield f"  and {len(reports) - most:,} others, about which there is less to say"
+
+
+def reports_of(file: ModelFile) -> list[SiteReport]:
+    """Return what a model reports about its sites, or nothing.
+
+    The reports are about the last round, which a site that was in some rounds only may have missed.
+    """
+    rows = file.model.tensors.get(f"{PREFIX}rows")
+    always = [client for client in file.clients if client not in file.partly]
+    for clients in (file.clients, always):
+        if rows is not None and rows.shape == (len(clients),):
+            return site_reports(file.model, clients) or []
+    return []
 
 
 def describe_site(report: SiteReport) -> str:
