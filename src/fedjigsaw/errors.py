@@ -19,6 +19,7 @@ got *value*. All other errors are plain sentences: what happened, where, and wha
 """
 
 __all__ = [
+    "ConspicuousSiteWarning",
     "CountsWarning",
     "DataError",
     "DataTypeError",
@@ -104,6 +105,10 @@ class DivergedError(FedJigsawError, ArithmeticError):
     """Training diverged: the loss or the weights are NaN or infinite."""
 
     exit_code = 9
+
+
+class ConspicuousSiteWarning(UserWarning):
+    """A site sent numbers that are implausible beside those of the others."""
 
 
 class CountsWarning(UserWarning):

@@ -18,6 +18,7 @@ from fedjigsaw import sites
 from fedjigsaw.errors import DataError, MessageError, ParameterError
 from fedjigsaw.io import formats, tables
 from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.kernels.scaling import Stats, measure
 from fedjigsaw.privacy.guard import Guard
 
 
@@ -275,6 +276,27 @@ class TestCommands:
         else:
             with pytest.raises(MessageError, match="chosen of a model must be finite, of the shap"):
                 run(words)
+
+    def test_statistics_of_a_liar_and_in_other_units(self, run, tmp_path, rng):
+        for m in range(6):
+            rows = rng.normal([60, 5.5], [9, 1.1], (40, 2)) * ([1, 18] if m == 2 else 1)
+            found = measure(f"s{m}", ("age", "glucose"), [rows])
+            formats.save(found, tmp_path / f"{m}.stats")
+        words = "scaler 0.stats 1.stats 2.stats 3.stats 4.stats 5.stats"
+        told = run(f"{words} -o told").stdout.replace("\n", " ")
+        assert "of 6 sites -> told" in told
+        assert "s1: 40 rows; glucose 5." in told
+        assert "those of the others: are these other units?; leave it out with --without s2" in told
+        assert "other units?" not in run(f"{words} -o left --without s2").stdout
+        squares = np.array([1e200, 1.0])
+        liar = Stats("s2", found.columns, 40, found.mean, squares)
+        formats.save(liar, tmp_path / "2.stats", replace=True)
+        aside = run(f"{words} -o aside").stdout.replace("\n", " ")
+        assert "of 5 sites -> aside" in aside
+        assert "set aside, since mean or deviation of age is" in aside
+        assert (tmp_path / "aside").read_bytes() == (tmp_path / "left").read_bytes()
+        assert "of 6 sites" in run(f"{words} -o believed --no-robust").stdout
+        assert formats.load_scaler(tmp_path / "believed").deviation[0] > 1e97
 
     def test_inspect(self, run):
         run("stats a.parquet -o a.stats")

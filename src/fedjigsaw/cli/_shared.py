@@ -97,6 +97,13 @@ def parameters(panel: str | None = None) -> Any:
     )
 
 
+Without = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Leave this site out, as if it had never taken part; repeat for several. "
+        "Example: --without oslo"
+    ),
+]
 ParamFlag = Annotated[list[str] | None, parameters()]
 
 

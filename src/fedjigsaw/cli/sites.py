@@ -11,6 +11,7 @@ from fedjigsaw.cli._shared import (
     ForceFlag,
     JsonFlag,
     ParamFlag,
+    Without,
     check_outputs,
     choice,
     count_rows,
@@ -37,6 +38,7 @@ from fedjigsaw.messages import COUNTS
 from fedjigsaw.methods import DEFAULT
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.inspection import MAX_SHOWN
+from fedjigsaw.report.statistics import describe_statistics
 from fedjigsaw.report.trust import describe_sites
 
 app = typer.Typer()
@@ -108,20 +110,32 @@ def scaler(
         list[Path], typer.Argument(help="The files that `stats` wrote, one from each site.")
     ],
     output: Output,
+    without: Without = None,
+    robust: Annotated[
+        bool,
+        typer.Option(
+            help="From four sites on, set aside statistics that are impossible beside those of "
+            "the others. --no-robust believes all sites."
+        ),
+    ] = True,
     force: ForceFlag = False,
 ) -> None:
     """At the coordinator: merge the statistics of all sites into one scaler.
 
-    It equals the scaler of the pooled rows. Send it to all sites.
+    It equals the scaler of the pooled rows. Send it to all sites. Sites that differ much from the
+    others are named: ask them for their units.
 
     Example: fedjigsaw scaler bern.stats lyon.stats -o scaler.json
     """
     check_outputs(output, force=force, inputs=files)
     sites.check_once(files)
     loaded = {str(path): formats.load(path, Stats) for path in files}
-    merged = sites.common_scaler(loaded)
+    merged, verdicts = sites.merge_statistics(loaded, without=without or (), robust=robust)
     formats.save_scaler(merged, output, replace=force)
-    out.print(f"Scaler {merged.fingerprint} of {_sites(len(loaded))} -> {escape(str(output))}")
+    used = len(loaded) - len(set(without or ())) - sum(v.used is None for v in verdicts)
+    out.print(f"Scaler {merged.fingerprint} of {_sites(used)} -> {escape(str(output))}")
+    for line in describe_statistics(verdicts, MAX_SHOWN):
+        out.print(escape(line))
 
 
 @app.command()
@@ -221,13 +235,7 @@ def aggregate(
     ],
     output: Output,
     k: Annotated[Any, CLUSTERS],
-    without: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Leave this site out, as if it had never taken part; repeat for several. "
-            "Example: --without oslo"
-        ),
-    ] = None,
+    without: Without = None,
     min_sites: Annotated[
         int | None,
         typer.Option(

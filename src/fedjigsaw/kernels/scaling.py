@@ -94,10 +94,10 @@ def measure(client: str, columns: tuple[str, ...], blocks: Iterable[Floats]) -> 
     return Stats(client, columns, n, mean, squares)
 
 
-def merge(stats: Sequence[Stats]) -> Scaler:
-    """Compute the scaler of all rows together. A constant column is centered, not scaled."""
+def aligned(stats: Sequence[Stats]) -> list[Stats]:
+    """Return statistics by client name, with the columns of all in the order of the first."""
     first, *others = sorted(stats, key=lambda s: s.client)
-    n, mean, squares = first.n_samples, first.mean, first.sum_of_squares
+    found = [first]
     for other in others:
         if sorted(other.columns) != sorted(first.columns):
             ours, theirs = (", ".join(found.columns[:20]) for found in (first, other))
@@ -107,8 +107,19 @@ def merge(stats: Sequence[Stats]) -> Scaler:
             )
         places = {name: j for j, name in enumerate(other.columns)}
         where = [places[name] for name in first.columns]
-        means, sums = other.mean[where], other.sum_of_squares[where]
-        n, mean, squares = _merge(n, mean, squares, other.n_samples, means, sums)
+        mean, squares = other.mean[where], other.sum_of_squares[where]
+        found.append(Stats(other.client, first.columns, other.n_samples, mean, squares))
+    return found
+
+
+def merge(stats: Sequence[Stats]) -> Scaler:
+    """Compute the scaler of all rows together. A constant column is centered, not scaled."""
+    first, *others = aligned(stats)
+    n, mean, squares = first.n_samples, first.mean, first.sum_of_squares
+    for other in others:
+        n, mean, squares = _merge(
+            n, mean, squares, other.n_samples, other.mean, other.sum_of_squares
+        )
     deviation = np.sqrt(squares / n)
     # a deviation this small is due to rounding: the rule of scikit-learn's StandardScaler
     constant = (

@@ -28,7 +28,7 @@ from fedjigsaw.sites.compatibility import (
 from fedjigsaw.sites.labels import write_labels
 from fedjigsaw.sites.preparation import Progress, open_data, prepare, quiet
 from fedjigsaw.sites.score import mean_squared_distance, merge_scores, score
-from fedjigsaw.sites.stats import common_scaler, measure
+from fedjigsaw.sites.stats import common_scaler, measure, merge_statistics
 from fedjigsaw.sites.summarize import MAX_ROWS, summarize
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "mean_squared_distance",
     "measure",
     "merge_scores",
+    "merge_statistics",
     "open_data",
     "prepare",
     "quiet",

@@ -1,0 +1,45 @@
+"""Tell people about the statistics of each site: which are conspicuous, and what was done."""
+
+from collections.abc import Iterator, Sequence
+from math import sqrt
+
+from fedjigsaw.kernels.scaling import Stats
+from fedjigsaw.trust.moments import Verdict
+
+MAX_COLUMNS = 3  # conspicuous columns that are shown
+
+
+def describe_statistics(verdicts: Sequence[Verdict], most: int) -> Iterator[str]:
+    """Describe the conspicuous columns at each site; nothing if nothing is conspicuous.
+
+    Parameters
+    ----------
+    most : how many sites are shown: the conspicuous ones first.
+    """
+    if not any(verdict.reason for verdict in verdicts):
+        return
+    named = dict.fromkeys(verdict.column for verdict in verdicts if verdict.column)
+    columns = list(named)[:MAX_COLUMNS]
+    yield "Sites (mean ± deviation of the conspicuous columns; do all use the same units?):"
+    shown = sorted(verdicts, key=lambda v: not v.reason) if len(verdicts) > most else verdicts
+    for verdict in shown[:most]:
+        yield f"  {_statistics_of(verdict.stats, columns)}{_offer(verdict)}"
+    if len(verdicts) > most:
+        yield f"  and {len(verdicts) - most:,} others"
+
+
+def _statistics_of(stats: Stats, columns: Sequence[str]) -> str:
+    parts = [f"{stats.n_samples:,} rows"]
+    for name in columns:
+        j = stats.columns.index(name)
+        deviation = sqrt(stats.sum_of_squares[j] / stats.n_samples)
+        parts.append(f"{name} {stats.mean[j]:.4g} ± {deviation:.3g}")
+    return f"{stats.client}: " + "; ".join(parts)
+
+
+def _offer(verdict: Verdict) -> str:
+    """Say what is conspicuous about a site, what was done, and how to leave it out."""
+    if not verdict.reason:
+        return ""
+    aside = "set aside, since " if verdict.used is None else ""
+    return f"; {aside}{verdict.reason}; leave it out with --without {verdict.stats.client}"
