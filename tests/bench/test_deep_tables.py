@@ -30,6 +30,29 @@ def test_a_later_evaluation_counts_if_it_is_about_the_same_images():
         assert (words in deep_tables.commands({"deep-a": run})) is (again in run)
 
 
+def test_what_chooses_a_round_is_shown_beside_the_evaluation():
+    found = {"loss": 2.0, "validation_loss": 2.5, "information": 3.125, "nmi": 0.3}
+    run = [
+        {"rounds": 4, **found},
+        deep_row(5, 0.5, **found),
+        deep_row(9, 0.75, agreement=0.8, **found),
+    ]
+    lines = deep_tables.choice_table({"deep-a": run, "deep-b": [deep_row(1, 0.5)]}).splitlines()
+    assert lines[2:] == [
+        "| deep-a | 5 of 150 | 2.00 | 2.50 | 3.12 | - | 0.300 | 50.0 | 25.0 |",
+        "| deep-a | 9 of 150 | 2.00 | 2.50 | 3.12 | 0.80 | 0.300 | 75.0 | 25.0 |",
+    ]
+
+
+def test_targets_are_named_unless_they_are_stored():
+    def first(targets):
+        row = deep_row(5, 0.5, config={"targets": targets})
+        return deep_tables.quality_table({"deep-a": [row]}).splitlines()[-1]
+
+    assert "| ours, FeCA, k = 10, 5 epochs a round, swapped targets | 50.0" in first("swapped")
+    assert "| ours, FeCA, k = 10, 5 epochs a round | 50.0" in first("stored")
+
+
 def test_deep_tables(tmp_path):
     files = {
         "deep-a.jsonl": [{"rounds": 1, "loss": 2.0}, deep_row(10, 0.5), deep_row(20, 0.575)],

@@ -1,10 +1,13 @@
 """Recipes are settings that DeepFeCA accepts, and the command line knows them."""
 
+from pathlib import Path
+
 import pytest
 
 from fedjigsaw.cli import deep as commands
-from fedjigsaw.deep import DeepFeCA
+from fedjigsaw.deep import DeepFeCA, Execution
 from fedjigsaw.deep.recipes import RECIPES
+from fedjigsaw.io.rows import read_rows
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -15,6 +18,17 @@ def test_every_setting_arrives(name):
 
 def test_the_paper_is_the_default():
     assert DeepFeCA.from_settings(RECIPES["paper"]).configuration() == DeepFeCA().configuration()
+
+
+def test_the_best_is_what_its_rows_were_made_with():
+    path = Path(__file__).parents[2] / "results" / "deep-swapped-dirichlet0.3.jsonl"
+    last = read_rows(path)[-1]
+    config = DeepFeCA.from_settings(RECIPES["best"]).configuration()
+    others = {*Execution.rules, "random_state", "clusterer_params"}
+    assert last["rounds"] == config["n_rounds"]
+    assert {n: v for n, v in last["config"].items() if n not in others} == {
+        n: v for n, v in config.items() if n not in others
+    }
 
 
 def test_the_command_line_offers_them_all():

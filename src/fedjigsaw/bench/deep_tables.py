@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Run = list[dict[str, Any]]
 PAPER_BATCH = 128
-EPOCHS = (10, 20, 50, 100, 170)
+EPOCHS = (10, 20, 50, 100, 170, 250, 400)
 TITLES = {
     "iid": "IID",
     "dirichlet(0.3)": "Dirichlet(0.3)",
@@ -132,6 +132,24 @@ def progress_table(runs: Mapping[str, Run]) -> str:
     return markdown_table(head, lines)
 
 
+def choice_table(runs: Mapping[str, Run]) -> str:
+    """What rounds tell without labels, beside the evaluation, where a run has both."""
+    head = ["run", "round", "loss", "validation loss", "information", "agreement"]
+    head += ["NMI with classes", "linear", "neighbors"]
+    lines = []
+    for name, run in runs.items():
+        for row in evaluated(run):
+            if "information" not in row:
+                continue
+            cells = [name, f"{row['rounds']} of {row['config']['n_rounds']}"]
+            cells += [f"{row[n]:.2f}" for n in ("loss", "validation_loss", "information")]
+            cells += [f"{row['agreement']:.2f}" if "agreement" in row else "-"]
+            cells += [f"{row['nmi']:.3f}"]
+            cells += [f"{100 * row[f'{kind}_accuracy']:.1f}" for kind in ("linear", "knn")]
+            lines.append(cells)
+    return markdown_table(head, lines)
+
+
 def speed_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Results of benchmarks/deep_speed.py."""
     head = ["batch x lanes", "epochs a round", "views/s"]
@@ -214,7 +232,9 @@ def _configuration(row: dict[str, Any]) -> str:
     text += f", {n_epochs} epoch{'s' * (n_epochs > 1)} a round"
     size, momentum = row["config"]["batch_size"], row["config"].get("server_momentum", 0)
     text += "" if size == PAPER_BATCH else f", batches of {size}"
-    return text + (f", server momentum {momentum:g}" if momentum else "")
+    text += f", server momentum {momentum:g}" if momentum else ""
+    targets = row["config"].get("targets", "stored")
+    return text + ("" if targets == "stored" else f", {targets} targets")
 
 
 def accuracy_over_rounds(runs: Mapping[str, Run]) -> Figure:
@@ -248,7 +268,8 @@ def accuracy_over_rounds(runs: Mapping[str, Run]) -> Figure:
             text = fill(_configuration(rows[-1]), 36)
             again = any(text in label for label in axes.get_legend_handles_labels()[1])
             label = f"the same, {rows[-1]['rounds']} rounds" if again else text
-            line = "o--" if again else "o-"
+            soft = rows[-1]["config"].get("targets", "stored") != "stored"
+            line = ("s" if soft else "o") + ("--" if again else "-." if soft else "-")
             percent = {row["rounds"]: 100 * row["linear_accuracy"] for row in rows}  # the latest
             axes.plot(*zip(*percent.items(), strict=True), line, ms=3, color=color, label=label)
         axes.set_title(_title(by_split[split][0][-1]))

@@ -155,6 +155,7 @@ def deepfeca(text: str, runs: Mapping[str, deep_tables.Run], speed: list[Row]) -
     text = fill_block(text, "quality", deep_tables.quality_table(runs))
     text = fill_block(text, "methods", deep_tables.methods_table(runs))
     text = fill_block(text, "runs", deep_tables.runs_table(runs))
+    text = fill_block(text, "choice", deep_tables.choice_table(runs))
     text = fill_block(text, "progress", deep_tables.progress_table(runs))
     text = fill_block(text, "speed", deep_tables.speed_table(speed))
     return fill_block(text, "commands", deep_tables.commands(runs))
