@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedjigsaw.deep import checkpoint
-from fedjigsaw.deep.images import Bytes
+from fedjigsaw.deep.pictures import Bytes
 from fedjigsaw.deep.trainer import GPU_FEATURE_BATCH
 from fedjigsaw.errors import ExtraError, MessageError, ParameterError
 from fedjigsaw.io.atomic import write_whole

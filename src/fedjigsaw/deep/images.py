@@ -12,13 +12,12 @@ from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
-import numpy.typing as npt
 
 from fedjigsaw._typing import Ints
-from fedjigsaw.errors import DataError, ExtraError, invalid, requires_extra, unreadable
+from fedjigsaw.deep.pictures import Bytes, read_pictures
+from fedjigsaw.errors import DataError, invalid, unreadable
 from fedjigsaw.io.regular import check_regular
 
-Bytes = npt.NDArray[np.uint8]
 ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm"}
 CIFARS = {  # training files, test files, label bytes, height and width
     "cifar10": ([f"data_batch_{i}.bin" for i in range(1, 6)], ["test_batch.bin"], 1, 32),
@@ -252,20 +251,6 @@ def _pictures(folder: Path) -> list[Path]:
 
 
 def _read_all(files: list[tuple[Path, int]], size: int | None) -> tuple[Bytes, Ints]:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ExtraError(requires_extra("Reading images", "pillow", "deep")) from error
-    images = []
-    for file, _ in files:
-        try:
-            with Image.open(file) as opened:
-                size = size or min(opened.size)
-                picture = opened.convert("RGB")
-                if picture.size != (size, size):
-                    picture = picture.resize((size, size), Image.Resampling.BILINEAR)
-                images.append(np.asarray(picture, dtype=np.uint8))
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            raise DataError(f"Cannot read {file}: the image is broken or cut off.") from error
+    images = read_pictures([file for file, _ in files], size)
     labels = np.array([label for _, label in files], dtype=np.int64)
-    return with_channels(np.stack(images), "a folder"), labels
+    return check_images(images, owner="a folder"), labels

@@ -113,6 +113,9 @@ def decode(content: bytes) -> Content:
     return result
 
 
-def fingerprint(content: bytes) -> str:
-    """Return a short name for exactly these bytes."""
-    return sha256(content).hexdigest()[:16]
+def fingerprint(*content: bytes | memoryview) -> str:
+    """Return a short name for exactly these bytes, which may come in several parts."""
+    digest = sha256()
+    for part in content:
+        digest.update(part)
+    return digest.hexdigest()[:16]

@@ -1,0 +1,57 @@
+"""Decode image files into a part of an NPY file.
+
+Also a program of its own, which imports neither torch nor the rest of the package, so that several
+of them start at once and fast: ``python _decode.py TARGET START < names``.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+BROKEN_IMAGE = 3  # exit code; the name of the file is the output
+
+
+def decode(file: str | Path, size: int | None) -> npt.NDArray[np.uint8]:
+    """Read an image as bytes of shape (3, height, width), scaled to a square unless size is None.
+
+    Raises
+    ------
+    ValueError
+        If the file is not an image, or is cut off.
+    """
+    from PIL import Image
+
+    try:
+        with Image.open(file) as opened:
+            picture = opened.convert("RGB")
+            if size is not None and picture.size != (size, size):
+                picture = picture.resize((size, size), Image.Resampling.BILINEAR)
+            return np.asarray(picture, dtype=np.uint8).transpose(2, 0, 1)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ValueError(f"{file} is broken or cut off.") from error
+
+
+def main(target: str, start: str) -> int:
+    """Decode the files named on standard input, with zeros between them, and return an exit code.
+
+    Parameters
+    ----------
+    target : NPY file of all images, which is changed in place.
+    start : number of the first image in it.
+    """
+    images = np.load(target, mmap_mode="r+", allow_pickle=False)
+    for i, name in enumerate(sys.stdin.buffer.read().split(b"\0"), int(start)):
+        try:
+            images[i] = decode(os.fsdecode(name), images.shape[2])
+        except ValueError:
+            sys.stdout.buffer.write(name)
+            return BROKEN_IMAGE
+    images.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(*sys.argv[1:]))
