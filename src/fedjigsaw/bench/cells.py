@@ -15,6 +15,7 @@ from fedjigsaw import partition
 from fedjigsaw._random import stream
 from fedjigsaw._typing import Ints
 from fedjigsaw.base import FederatedClusterer
+from fedjigsaw.bench.lies import fit_among_liars
 from fedjigsaw.bench.measures import MEASURES, standard_measures
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import FewerClustersWarning, ParameterError, invalid
@@ -38,6 +39,7 @@ class Cell:
     params : further parameters of the method.
     share : share of the rows, drawn at random, that clients hold. Purity and NMI are measured on
         all rows.
+    lie, n_liars : a lie of :data:`fedjigsaw.bench.lies.LIES`, and how many clients tell it.
     """
 
     dataset: str
@@ -51,6 +53,8 @@ class Cell:
     shards: int = 2
     params: Mapping[str, Any] = field(default_factory=dict)
     share: float = 1.0
+    lie: str = ""
+    n_liars: int = 0
 
     def __post_init__(self) -> None:
         one_of(*partition.SPLITS).check("split", "a simulation", self.split)
@@ -63,6 +67,7 @@ class Cell:
         unused = {"iid": ("alpha", "min_size", "shards"), "dirichlet": ("shards",)}
         skip = unused.get(self.split, ("alpha", "min_size"))
         skip += ("share",) if self.share == 1 else ()
+        skip += () if self.lie else ("lie", "n_liars")
         return {name: value for name, value in asdict(self).items() if name not in skip}
 
 
@@ -94,7 +99,12 @@ def run_cell(
         method.backend = BACKENDS[backend]()
     used = _used_rows(cell, len(data.X))
     clients = split_rows(data.y[used], cell)
-    numbers = fit_and_measure(method, data, clients, used)
+    if cell.lie:
+        numbers = fit_among_liars(
+            method, data, clients, lie=cell.lie, n_liars=cell.n_liars, seed=cell.seed
+        )
+    else:
+        numbers = fit_and_measure(method, data, clients, used)
     for name in extra:
         numbers |= MEASURES[name](method, data, clients)
     return method, {**cell.as_row(), **numbers, **provenance(backend)}

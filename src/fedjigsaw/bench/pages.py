@@ -138,7 +138,7 @@ def reproduction(text: str, rows: Rows) -> str:
     """Fill in every table of the paper, ours beside it, and a summary of the verdicts."""
     summary = []
     for study in studies().values():
-        if not study.numbers:
+        if not study.numbers or study.page != "reproduction":
             continue
         made = tables(study, rows[study.name])
         parts = [f"**{title}**\n\n{table}" for title, table in made.items()]

@@ -36,6 +36,7 @@ class Study:
     first_seed : first seed, if it continues another study.
     extra : further measures in its rows, of :data:`fedjigsaw.bench.measures.MEASURES`.
     backend : name of the k-means backend; None is the default of the machine.
+    page : the page in docs/ that shows its tables.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Study:
     first_seed: int = 0
     extra: tuple[str, ...] = ()
     backend: str | None = None
+    page: str = "reproduction"
 
     def __post_init__(self) -> None:
         assert all(name in MEASURES for name in self.extra)

@@ -39,6 +39,9 @@ NUMBERS = {
     "purity": Number("purity"),
     "nmi": Number("NMI"),
     "inertia": Number("objective / 1e12", 1e-12, smaller_is_better=True),
+    "honest_ratio": Number(
+        "objective of the honest rows over that of k-means on them alone", smaller_is_better=True
+    ),
     "purity_lloyd": Number("purity after one Lloyd step"),
     "nmi_lloyd": Number("NMI after one Lloyd step"),
 }
@@ -95,9 +98,9 @@ class Outcome:
     def text(self) -> str:
         """Ours, the paper's in brackets, and the verdict."""
         digits = NUMBERS[self.number].digits
-        ours = f"{self.mean:.{digits}f}"
+        ours = f"{self.mean:.{digits}f}" if self.mean < 1e4 else f"{self.mean:.0e}"
         if self.published is None or self.published[1] is not None:
-            ours += f" ± {self.std:.{digits}f}"
+            ours += f" ± {self.std:.{digits}f}" if self.std < 1e4 else f" ± {self.std:.0e}"
         if self.published is None:
             return ours
         mean, std = self.published

@@ -89,6 +89,27 @@ def solve(
     return partition_of(X, state.labels[inverse], weights)
 
 
+def improve(X: Floats, weights: Floats, centers: Floats, *, max_iter: int = 300) -> Floats:
+    """Improve known centers by Lloyd's iterations and by moves that promise a gain.
+
+    Much faster than :func:`solve` where the rows have changed little since the centers were found.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [1.0], [10.0], [11.0]])
+    >>> sorted(improve(X, np.ones(4), np.array([[0.0], [1.0]])).ravel().tolist())
+    [0.5, 10.5]
+    """
+    rows, w, _ = distinct_rows(X, weights)
+    middle = rows.mean(axis=0)
+    scale = np.abs(rows - middle).max() or 1.0
+    search = _Search((rows - middle) / scale, w, np.random.default_rng(0), max_iter, 1e-4)
+    shift = middle + scale * search.middle
+    state = search.settle((centers - shift) / scale)
+    found: Floats = search.improve(state, 0).centers * scale + shift
+    return found
+
+
 def solve_each(
     X: Floats,
     weights: Floats,
@@ -169,7 +190,8 @@ class _Search:
     ) -> None:
         self.rng, self.max_iter, self.tol = rng, max_iter, tol
         self.w = w
-        self.X = X - np.average(X, axis=0, weights=w)  # rounding is smallest around the mean
+        self.middle = np.average(X, axis=0, weights=w)
+        self.X = X - self.middle  # rounding is smallest around the mean
         self.norms = np.einsum("ij,ij->i", self.X, self.X)
         self.work, self.limit = 0.0, np.inf
 

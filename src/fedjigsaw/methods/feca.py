@@ -156,7 +156,7 @@ class FeCA(FederatedClusterer):
         table = np.zeros((received.n_sites, len(centers)))
         np.add.at(table, (examined.received.owners, labels), 1)
         rows = np.array([float(summary.n_samples) for summary in summaries])
-        influence = influences(examined, centers, group_means) if self.robust else None
+        influence = influences(examined, centers, _refind) if self.robust else None
         return self.make_model(centers, **site_tensors(rows, table, examined.notes, influence))
 
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
@@ -186,3 +186,7 @@ class FeCA(FederatedClusterer):
     def sites_(self) -> list[SiteReport]:
         check_is_fitted(self)
         return site_reports(self.model_, [summary.client for summary in self.summaries_]) or []
+
+
+def _refind(received: Received, centers: Floats) -> Floats:
+    return group_means(received, len(centers))

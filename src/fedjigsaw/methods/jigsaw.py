@@ -24,12 +24,12 @@ from fedjigsaw.kernels.kmeans import (
     nearest_centers,
     partition_of,
 )
-from fedjigsaw.kernels.solver import solve, solve_each
+from fedjigsaw.kernels.solver import improve, solve, solve_each
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._support import k_curve_of, runner_up, support_of
 from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_source
 from fedjigsaw.trust.examination import examine
-from fedjigsaw.trust.influence import Find, influences
+from fedjigsaw.trust.influence import Find, Refind, influences
 from fedjigsaw.trust.plausibility import Examined, unexamined
 from fedjigsaw.trust.received import Received, group_means, receive
 from fedjigsaw.trust.site_reports import SiteReport, site_reports, site_tensors
@@ -246,7 +246,7 @@ class Jigsaw(FederatedClusterer):
         else:
             centers = self._solve(examined.received, self.n_clusters, rng)
         refined = self._refine(examined.received, centers)
-        return self._model(examined, *refined, find=self._find, k_curve=curve)
+        return self._model(examined, *refined, refind=self._refind, k_curve=curve)
 
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
         """Check a summary from a client that is not trusted, as `aggregate` would."""
@@ -260,7 +260,9 @@ class Jigsaw(FederatedClusterer):
             _check_counts(received)
 
     def _examine(self, received: Received, find: Find) -> Examined:
-        return examine(received, self._test_k, find) if self.robust else unexamined(received)
+        if not self.robust:
+            return unexamined(received)
+        return examine(received, self._test_k, find, strict=self.n_clusters == "auto")
 
     def _solve(self, received: Received, k: int, rng: np.random.Generator) -> Floats:
         return solve(
@@ -276,6 +278,9 @@ class Jigsaw(FederatedClusterer):
     def _find(self, received: Received, k: int) -> Floats:
         """Find centers for a check, with random numbers of their own."""
         return self._solve(received, k, np.random.default_rng(0))
+
+    def _refind(self, received: Received, centers: Floats) -> Floats:
+        return improve(received.centers, received.counts, centers, max_iter=self.max_iter)
 
     def _test_k(self, received: Received) -> int:
         """Return the number of clusters that checks look for."""
@@ -337,7 +342,7 @@ class Jigsaw(FederatedClusterer):
         examined: Examined,
         centers: Floats,
         labels: Ints | None = None,
-        find: Find | None = None,
+        refind: Refind | None = None,
         k_curve: np.ndarray | None = None,
     ) -> Model:
         """Make the model: the centers, and what is known about each, and about each client."""
@@ -364,7 +369,7 @@ class Jigsaw(FederatedClusterer):
                 examined.original.per_site(examined.original.counts),
                 table,
                 examined.notes,
-                influences(examined, centers, find) if self.robust and find else None,
+                influences(examined, centers, refind) if self.robust and refind else None,
             ),
             **({} if received.has_counts else {"guessed_counts": np.ones(1)}),
             **({} if k_curve is None else {"k_curve": k_curve}),

@@ -2,8 +2,8 @@ r"""Checks of a server that trusts no site: implausible numbers, strange sites, 
 
 Up to 30 % of the sites may send anything. What the others sent says what is plausible:
 
-1. **Far centers**, many ranges of the other sites away, are set aside; a **spread** many times that
-   of the others is replaced by theirs.
+1. **Far centers**, many ranges of the other sites away, are set aside if they lie in many places or
+   harm the others (below); a **spread** many times that of the others is replaced by theirs.
 2. A site is **strange** if its centers lie where no other site has any, and in many places. It is
    set aside only if it harms the others (below).
 3. A site with many times the **rows** of the others counts as an average one if its weight harms
@@ -19,7 +19,7 @@ If nothing is conspicuous, the summaries are used as they are: honest federation
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -33,6 +33,7 @@ from fedjigsaw.trust.plausibility import (
     Examined,
     Flags,
     Note,
+    endless_centers,
     far_centers,
     huge_radii,
     limit_spread,
@@ -42,10 +43,13 @@ from fedjigsaw.trust.plausibility import (
 )
 from fedjigsaw.trust.received import Received
 
-HEAVY = 20.0  # times the typical number of rows, from where on the weight is tested
+HEAVY = 8.0  # times the typical number of rows, from where on the weight is tested
+COMPARED = 512  # centers that each center is compared with
 REPEATED = 1e-4  # squared distance of equal centers, in typical variances
+HEAVY_AND_ODD = 3.0  # the same for a site that is odd in several places,
+HEAVY_AND_ALONE = 20.0  # and for one that is odd in one or two
 PLACES = 4  # places without any other site, from where on a site is tested
-TOO_HEAVY = 1.1  # harm that a weight may do
+TOO_HEAVY = 1.05  # harm that a weight may do
 
 
 def examine(
@@ -54,6 +58,7 @@ def examine(
     find: Find,
     *,
     separate: bool = True,
+    strict: bool = False,
 ) -> Examined:
     """Check the summaries of all sites against each other.
 
@@ -62,17 +67,42 @@ def examine(
     choose : returns the number of clusters to look for.
     find : finds centers: the method itself, without refinements.
     separate : whether no two circles of a site overlap, if there are radii.
+    strict : whether sums of squares matter, as they do for the number of clusters.
     """
     notes = np.zeros(received.n_sites, dtype=np.int64)
-    far = far_centers(received, typical_variance(received))
-    notes[received.owners[far]] |= Note.FAR
-    used = received.select(~far) if far.any() else received
+    used = _without(received, endless_centers(received), notes)
     if received.n_sites >= MIN_SITES:
-        used = limit_spread(_limit_radii(used, choose, find, notes), notes)
+        used = _without(used, _harmful_far_centers(used, choose, find), notes)
+        used = _limit_radii(used, choose, find, notes)
+        used = limit_spread(used, notes, strict=strict)
         if separate:
             used = without_repeated(used, notes)
         used = _Jury(used, choose, find, notes).verdict()
     return Examined(received, used, notes)
+
+
+def _without(received: Received, far: Flags, notes: Ints) -> Received:
+    notes[received.owners[far]] |= Note.FAR
+    return received.select(~far) if far.any() else received
+
+
+def _harmful_far_centers(
+    received: Received, choose: Callable[[Received], int], find: Find
+) -> Flags:
+    """Tell which far centers are not believed: those in many places, and those that do harm.
+
+    A site that is far away in a few places may be the only one that has some clusters.
+    """
+    far = far_centers(received)
+    if not far.any():
+        return far
+    others, variance = received.select(~far), typical_variance(received)
+    k = choose(others)
+    for site in np.unique(received.owners[far]):
+        own = far & (received.owners == site)
+        if _places(received.centers[own], variance) < PLACES:
+            far[own] = harm(others, received.select(own), k, find) > HARM
+    return far
 
 
 def _limit_radii(
@@ -109,8 +139,9 @@ class _Jury:
         rows = received.per_site(received.counts)
         here = rows > 0
         typical = float(np.median(rows[here]))
-        self.heavy = rows > HEAVY * typical
-        self.strange = strange_sites(received)
+        odd = _odd_sites(received)
+        self.strange = odd.tested
+        self.heavy = rows > odd.most_rows * typical
         share = np.where(self.heavy, typical / np.where(here, rows, 1), 1.0)
         self.limited = received if not self.heavy.any() else received.weighted(share)
 
@@ -127,7 +158,7 @@ class _Jury:
         if not (self.heavy & inside).any():
             return kept
         limited = self.limited.of_sites(inside)
-        if tests.harm_of_weights(limited, kept) <= TOO_HEAVY:
+        if tests.harm_of_weights(limited, kept, self.heavy) <= TOO_HEAVY:
             return kept
         self.notes[self.heavy & inside] |= Note.ROWS
         return limited
@@ -181,39 +212,55 @@ class _Tests:
             others = others.joined(self.received.of_sites(before))
         return harm(others, self.received.of_sites(chosen), self.k, self.find) <= HARM
 
-    def harm_of_weights(self, limited: Received, kept: Received) -> float:
-        """Return the harm that the weights of heavy sites do, relative to limited ones."""
+    def harm_of_weights(self, limited: Received, kept: Received, heavy: Flags) -> float:
+        """Return the harm that weights of heavy sites do to others, relative to limited ones."""
         sample = self._sampled(np.bincount(kept.owners, minlength=kept.n_sites) > 0)
-        limited, kept = limited.of_sites(sample), kept.of_sites(sample)
-        own = objective(limited, self.find(limited, self.k))
-        return ratio(objective(limited, self.find(kept, self.k)), own)
+        limited, kept = limited.of_sites(sample | heavy), kept.of_sites(sample | heavy)
+        others = limited.of_sites(sample & ~heavy)
+        own = objective(others, self.find(limited, self.k))
+        return ratio(objective(others, self.find(kept, self.k)), own)
 
 
-def strange_sites(received: Received) -> Ints:
-    """Return sites whose centers lie where no other site has any, the least strange first.
+@dataclass(frozen=True)
+class _Oddity:
+    """Sites whose centers lie where no other site has any.
 
-    A center is strange by the squared distance to the nearest center of another site, relative to
-    the typical variance within clusters, and by at most 4; a site by the mean over its rows. Sites
-        that are far stranger than the median site, and in many places, are returned; and those that
-    send one center many times, which no clustering does.
+    Attributes
+    ----------
+    tested : sites that are odd in many places, or send one center many times, which no clustering
+        does; the least odd first.
+    most_rows : shape (n_sites,), from how many typical numbers of rows on a weight is tested.
+    """
+
+    tested: Ints
+    most_rows: Floats
+
+
+def _odd_sites(received: Received) -> _Oddity:
+    """Find sites that are far odder than the median site.
+
+    A center is odd by the squared distance to the nearest center of another site, relative to the
+    typical variance within clusters, and by at most 4; a site by the mean over its rows.
     """
     squared = _to_other_sites(received)
     variance = max(typical_variance(received), float(np.median(squared)))
-    if not variance:
-        return np.zeros(0, dtype=np.int64)
     rows = received.per_site(received.counts)
     here = rows > 0
+    most_rows = np.full(received.n_sites, HEAVY)
+    if not variance:
+        return _Oddity(np.zeros(0, dtype=np.int64), most_rows)
     score = received.per_site(received.counts * np.minimum(squared / variance, 4))
     score /= np.where(here, rows, 1)
     odd = np.flatnonzero(here & (score > 2 * np.median(score[here]) + 0.2))
-    lonely = squared > variance
-    tested = [
-        site
-        for site in odd[np.argsort(score[odd], kind="stable")]
-        if _places(received.centers[lonely & (received.owners == site)], variance) >= PLACES
-        or _repeats(received.centers[received.owners == site], variance)
-    ]
-    return np.array(tested, dtype=np.int64)
+    tested = []
+    for site in odd[np.argsort(score[odd], kind="stable")]:
+        own = received.owners == site
+        places = _places(received.centers[own & (squared > variance)], variance)
+        if places >= PLACES or _repeats(received.centers[own], variance):
+            tested.append(site)
+        # a site that is odd in one or two places may be the only one that has some clusters
+        most_rows[site] = HEAVY_AND_ALONE if places <= 2 else HEAVY_AND_ODD
+    return _Oddity(np.array(tested, dtype=np.int64), most_rows)
 
 
 def _repeats(centers: Floats, variance: float) -> bool:
@@ -223,21 +270,23 @@ def _repeats(centers: Floats, variance: float) -> bool:
 
 
 def _to_other_sites(received: Received) -> Floats:
-    """Return the squared distance of each center to the nearest center of another site.
+    """Return the squared distance of each center to centers of other sites.
 
-    Of very many centers, a sample is compared with.
+    It is that to the nearest one; of many sites, to the one that a thirtieth of all sites would
+    bring. Very many centers are compared with a sample of them.
     """
-    X, owners = received.centers, received.owners
-    step = -(-len(X) // SAMPLE)
-    # a stride that shares no factor with the number of centers per site meets all of them
-    others = np.sort(np.random.default_rng(0).permutation(len(X))[::step])
+    X, owners = received.centers - np.median(received.centers, axis=0), received.owners
+    n_compared = min(len(X), COMPARED)
+    others = np.sort(np.random.default_rng(0).permutation(len(X))[:n_compared])
+    rank = max(1, round(received.n_sites / 30 * n_compared / len(X))) - 1
+    norms = np.einsum("ij,ij->i", X, X)
     nearest = np.empty(len(X))
-    for part in blocks(len(X), len(others)):
-        distances = pairwise_distances(X[part], X[others])
-        distances[owners[part][:, None] == owners[others]] = np.inf
-        nearest[part] = distances.min(axis=1)
+    for part in blocks(len(X), len(others), 2**20):
+        squared = norms[part, None] + norms[others] - 2 * (X[part] @ X[others].T)
+        squared[owners[part][:, None] == owners[others]] = np.inf
+        nearest[part] = np.partition(squared, rank, axis=1)[:, rank]
     nearest[np.isinf(nearest)] = 0.0  # there is no other site
-    return nearest**2
+    return np.maximum(nearest, 0.0)
 
 
 def _places(centers: Floats, variance: float) -> int:

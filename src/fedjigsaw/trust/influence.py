@@ -6,14 +6,17 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.kernels.kmeans import nearest_centers
-from fedjigsaw.trust.plausibility import Examined
+from fedjigsaw.trust.plausibility import Examined, Flags
 from fedjigsaw.trust.received import Received
 
 Find = Callable[[Received, int], Floats]
+Refind = Callable[[Received, Floats], Floats]
 
-SAMPLE = 2048  # centers that checks look at
+SAMPLE = 1024  # centers that checks look at
 HARM = 1.02  # harm that a site may do beyond what is excused
+CLUSTER = 3.0  # mean squared distance within a cluster, relative to that of the others
 HALVING = 0.75  # largest share of a cluster's variance that halving it gains, in one column
+EXACT_SITES = 64  # up to here, each site is left out in turn
 MOST = 1e6  # largest ratio that is reported
 
 
@@ -24,59 +27,85 @@ def objective(received: Received, centers: Floats) -> float:
 
 
 def harm(others: Received, site: Received, k: int, find: Find) -> float:
-    """Return the harm that a site does to others, beyond what is excused."""
+    """Return the harm that a site does to others, beyond what is excused.
+
+    The site may also be several ones together.
+    """
     together = find(others.joined(site), k)
-    labels, distances = nearest_centers(others.centers, together)
-    parts = np.bincount(labels, others.sse + others.counts * distances**2, minlength=len(together))
+    rows, costs = _cells(others, together)
     own = objective(others, find(others, k))
-    found = ratio(float(parts.sum()), own)
-    theirs = np.bincount(labels, others.counts, minlength=len(together))
-    taken = nearest_centers(site.centers, together)[0]
-    n_taken = int((np.bincount(taken, site.counts, minlength=len(together)) > theirs).sum())
+    found = ratio(float(costs.sum()), own)
+    n_taken = int(_taken(rows, costs, *_cells(site, together)).sum())
     if not n_taken or found <= HARM:
         return found
     k = len(together)
     if n_taken >= k:
         return np.inf
     share = HALVING / others.centers.shape[1]
-    halved = parts.sum() - share * np.sort(parts)[::-1][:n_taken].sum()
-    excused = ratio(float(parts.sum()), float(halved))
+    halved = costs.sum() - share * np.sort(costs)[::-1][:n_taken].sum()
+    excused = ratio(float(costs.sum()), float(halved))
     further = ratio(own, objective(others, find(others, k + n_taken)))
     # without any structure, the objective falls as a power of the number of centers
     power = np.log(k / (k - n_taken)) / np.log((k + n_taken) / k)
     return float(found / max(excused, further**power, 1.0))
 
 
+def _cells(received: Received, centers: Floats) -> tuple[Floats, Floats]:
+    """Return the number of rows nearest to each center, and their part of the objective."""
+    labels, distances = nearest_centers(received.centers, centers)
+    costs = received.sse + received.counts * distances**2
+    k = len(centers)
+    return (
+        np.bincount(labels, received.counts, minlength=k).astype(np.float64),
+        np.bincount(labels, costs, minlength=k).astype(np.float64),
+    )
+
+
+def _taken(rows: Floats, costs: Floats, site_rows: Floats, site_costs: Floats) -> Flags:
+    """Tell which centers a site took for clusters of its own, no wider than those of the others.
+
+    Centers between scattered points are no clusters: they excuse nothing.
+    """
+    filled, own = rows > 0, site_rows > rows
+    usual = np.median(costs[filled] / rows[filled]) if filled.any() else np.inf
+    taken: Flags = own & (site_costs <= CLUSTER * usual * np.where(own, site_rows, 1))
+    return taken
+
+
 def ratio(a: float, b: float) -> float:
     return min(a / b, MOST) if b > 0 else 1.0 if a <= 0 else MOST
 
 
-def influences(examined: Examined, centers: Floats, find: Find) -> Floats:
+def influences(examined: Examined, centers: Floats, refind: Refind) -> Floats:
     """Return the influence of each site: the objective of the others with it, over without it.
 
     For a site whose summary was changed or set aside, it is the influence that it would have had.
     Of many sites, the influence is estimated: each cluster's rows stay together.
+
+    Parameters
+    ----------
+    refind : finds centers again, after a site was added or removed, starting from known ones.
     """
     kept = examined.received
     if kept.n_sites == 1:
         return np.ones(1)
-    if len(kept.centers) <= SAMPLE and kept.n_sites <= 64:
-        exact = [_influence(examined, site, centers, find) for site in range(kept.n_sites)]
+    if len(kept.centers) <= SAMPLE and kept.n_sites <= EXACT_SITES:
+        exact = [_influence(examined, site, centers, refind) for site in range(kept.n_sites)]
         return np.maximum(exact, 1.0)
     return _estimated(examined, centers)
 
 
-def _influence(examined: Examined, site: int, centers: Floats, find: Find) -> float:
-    kept, k = examined.received, len(centers)
-    everyone = np.arange(kept.n_sites)
-    others = kept.of_sites(everyone != site)
+def _influence(examined: Examined, site: int, centers: Floats, refind: Refind) -> float:
+    everyone = np.arange(examined.received.n_sites)
+    others = examined.received.of_sites(everyone != site)
     if not len(others.centers):
         return 1.0
-    own = objective(others, find(others, k))
+    found = refind(others, centers)
+    own = objective(others, found)
     if not examined.notes[site]:
         return ratio(objective(others, centers), own)
     with_it = others.joined(examined.original.of_sites(everyone == site))
-    return ratio(objective(others, find(with_it, k)), own)
+    return ratio(objective(others, refind(with_it, found)), own)
 
 
 def _estimated(examined: Examined, centers: Floats) -> Floats:

@@ -57,19 +57,22 @@ def typical_variance(received: Received) -> float:
     return float(np.median(received.per_site(received.sse)[rows > 0] / rows[rows > 0]))
 
 
-def far_centers(received: Received, variance: float) -> Flags:
+def endless_centers(received: Received) -> Flags:
+    """Tell which centers are so far away that arithmetic would lose the others."""
+    away = np.abs(received.centers - np.median(received.centers, axis=0)).max(axis=1)
+    usual = np.median(away)
+    endless: Flags = (away > EXACT * usual) & (usual > 0)
+    return endless
+
+
+def far_centers(received: Received) -> Flags:
     """Tell which centers lie many ranges away from those of most sites.
 
     The range of a column excludes the largest 30 % of the sites' maxima and the smallest 30 % of
-    their minima; the spread within clusters widens it.
+    their minima. Distances are relative to the diagonal of all ranges, widened by the spread
+    within clusters.
     """
     X, n_sites = received.centers, received.n_sites
-    middle = np.median(X, axis=0)
-    away = np.abs(X - middle).max(axis=1)
-    usual = np.median(away)
-    far: Flags = (away > EXACT * usual) & (usual > 0)
-    if n_sites < MIN_SITES:
-        return far
     lows = np.full((n_sites, X.shape[1]), np.inf)
     highs = -lows
     np.minimum.at(lows, received.owners, X)
@@ -77,10 +80,9 @@ def far_centers(received: Received, variance: float) -> Flags:
     dropped = int(LIARS * n_sites)
     low = np.sort(lows, axis=0)[dropped]
     high = np.sort(highs, axis=0)[n_sites - 1 - dropped]
-    margin = FARTHEST * (np.maximum(high - low, 0) + 4 * np.sqrt(variance / X.shape[1]))
-    margin[margin == 0] = np.inf  # a constant column has no range to compare with
-    outside = np.maximum(low - X, X - high) > margin
-    far |= outside.any(axis=1)
+    diagonal = np.linalg.norm(np.maximum(high - low, 0)) + 4 * np.sqrt(typical_variance(received))
+    outside = np.linalg.norm(np.maximum(0, np.maximum(low - X, X - high)), axis=1)
+    far: Flags = (outside > FARTHEST * diagonal) & (diagonal > 0)
     return far
 
 
@@ -122,11 +124,19 @@ def without_repeated(received: Received, notes: Ints) -> Received:
     return received if kept.all() else received.select(kept)
 
 
-def limit_spread(received: Received, notes: Ints) -> Received:
-    """Replace sums of squares that are many times those of the other sites."""
+def limit_spread(received: Received, notes: Ints, *, strict: bool) -> Received:
+    """Replace sums of squares that no data within the range of the centers can have.
+
+    Parameters
+    ----------
+    strict : also those that are many times those of the other sites
+        A site whose clusters are too few has such sums honestly.
+    """
     variance = typical_variance(received)
     rows = received.per_site(received.counts)
-    wide = received.per_site(received.sse) > WIDE * variance * rows
+    mean = received.per_site(received.sse) / np.where(rows > 0, rows, 1)
+    diagonal = np.linalg.norm(np.ptp(received.centers, axis=0)) + 4 * np.sqrt(variance)
+    wide = mean > (WIDE * variance if strict else diagonal**2)
     if not variance or not wide.any():
         return received
     notes[wide] |= Note.SPREAD

@@ -9,14 +9,13 @@ import numpy as np
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.messages import Model
-from fedjigsaw.trust.examination import HEAVY
-from fedjigsaw.trust.plausibility import WIDE, Note
+from fedjigsaw.trust.plausibility import Note
 
 REASONS = {
     Note.STRANGE: "its centers lie where no other site has any, and they harm the others",
     Note.FAR: "some centers are far outside the range of the other sites",
-    Note.ROWS: f"it claims more than {HEAVY:g} times the rows of a typical site; it counts as one",
-    Note.SPREAD: f"its spread is more than {WIDE:g} times that of the others; theirs is used",
+    Note.ROWS: "it claims many times the rows of a typical site, and counts as one",
+    Note.SPREAD: "its spread is many times that of the others; theirs is used",
     Note.RADIUS: "some radii are many times those of the other sites; theirs are used",
     Note.REPEATED: "some centers repeat others of the same site; they count once",
 }
@@ -75,6 +74,8 @@ def site_tensors(
 def site_reports(model: Model, clients: Sequence[str]) -> list[SiteReport] | None:
     """Return a report about each client, or None if the model has none.
 
+    Nor does the model of several rounds, in the last of which some clients were missing.
+
     Parameters
     ----------
     clients : names, in the order in which their summaries were aggregated.
@@ -83,12 +84,14 @@ def site_reports(model: Model, clients: Sequence[str]) -> list[SiteReport] | Non
     found = {name: model.tensors.get(f"{PREFIX}{name}") for name in (*names, "influence")}
     if any(found[name] is None for name in names):
         return None
+    shapes = {tensor.shape for tensor in found.values() if tensor is not None}
+    if len(shapes) > 1 or len(shape := shapes.pop()) != 1:
+        raise MessageError(invalid("reports", "a model", "one number per client", found.keys()))
     for name, tensor in found.items():
-        if tensor is not None and (
-            tensor.shape != (len(clients),) or not (np.isfinite(tensor) & (tensor >= 0)).all()
-        ):
-            allowed = f"one number >= 0 per client, {len(clients)}"
-            raise MessageError(invalid(f"{PREFIX}{name}", "a model", allowed, tensor.shape))
+        if tensor is not None and not (np.isfinite(tensor) & (tensor >= 0)).all():
+            raise MessageError(invalid(f"{PREFIX}{name}", "a model", ">= 0", tensor.min()))
+    if shape != (len(clients),):
+        return None
     columns: dict[str, Any] = {name: t if t is None else t.tolist() for name, t in found.items()}
     return [
         SiteReport(

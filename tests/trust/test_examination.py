@@ -1,0 +1,162 @@
+"""A server that survives liars, and pays nothing where nobody lies."""
+
+from functools import partial
+from time import process_time
+
+import numpy as np
+import pytest
+
+from fedjigsaw import FeCA, Jigsaw, Summary
+from fedjigsaw.bench.lies import LIES, LyingEngine, fit_among_liars
+from fedjigsaw.datasets import Dataset, gaussian_grid
+from fedjigsaw.engine import aggregate_round
+from fedjigsaw.messages import Broadcast
+from fedjigsaw.partition import dirichlet
+from fedjigsaw.privacy.guard import Guard
+
+
+@pytest.fixture(scope="module")
+def grid() -> Dataset:
+    return gaussian_grid(3000)
+
+
+@pytest.fixture(scope="module")
+def skewed(grid):
+    return dirichlet(grid.y, 10, alpha=0.3, rng=0, min_size=15)
+
+
+def blobs(k, n, *, width=0.02, seed=0):
+    """Return rows of k round clusters on a circle, and their classes."""
+    rng = np.random.default_rng(seed)
+    angles = 2 * np.pi * np.arange(k) / k
+    y = np.arange(n) % k
+    X = np.column_stack([np.cos(angles), np.sin(angles)])[y]
+    return X + width * rng.standard_normal((n, 2)), y
+
+
+class TestLies:
+    @pytest.mark.parametrize("lie", [*LIES, "a+b", "b+c", "c+e"])
+    @pytest.mark.parametrize("n_liars", [1, 3])
+    def test_jigsaw_survives(self, grid, skewed, lie, n_liars):
+        found = fit_among_liars(
+            Jigsaw(15, random_state=0), grid, skewed, lie=lie, n_liars=n_liars, seed=0
+        )
+        assert found["honest_ratio"] < (1.3 if lie.endswith("d") else 1.1)
+        assert found["accused"] == 0
+
+    @pytest.mark.filterwarnings("ignore:Jigsaw found 2 of 15")
+    @pytest.mark.parametrize("lie", ["a", "a'", "a''", "b", "c'"])
+    def test_it_would_not_without_the_checks(self, grid, skewed, lie):
+        method = Jigsaw(15, random_state=0, robust=False)
+        found = fit_among_liars(method, grid, skewed, lie=lie, n_liars=3, seed=0)
+        assert found["honest_ratio"] > 1.1
+
+    @pytest.mark.parametrize("lie", LIES)
+    def test_feca_survives(self, grid, skewed, lie):
+        fit = partial(fit_among_liars, data=grid, clients=skewed, n_liars=3, seed=0)
+        without = fit(FeCA(15, random_state=0), lie="none")["honest_ratio"]
+        assert fit(FeCA(15, random_state=0), lie=lie)["honest_ratio"] < 1.1 * without
+
+    @pytest.mark.parametrize("lie", ["a'", "a''", "b", "e"])
+    def test_the_number_of_clusters_survives(self, grid, skewed, lie):
+        method = Jigsaw("auto", random_state=0, max_clusters=25)
+        engine = partial(LyingEngine, lie=lie, liars=["3"], seed=0, honest=[])
+        method.fit(grid.X, clients=skewed, guard=Guard(), engine=engine, min_clients=1)
+        assert method.n_clusters_ == 15
+        engine = partial(LyingEngine, lie=lie, liars=["3"], seed=0, honest=[])
+        method.set_params(robust=False).fit(
+            grid.X, clients=skewed, guard=Guard(), engine=engine, min_clients=1
+        )
+        assert method.n_clusters_ != 15
+
+    @pytest.mark.parametrize("lie", ["a", "a'", "a''", "b", "c'"])
+    def test_the_largest_influence_names_the_liar(self, grid, skewed, lie):
+        method = Jigsaw(15, random_state=0)
+        engine = partial(LyingEngine, lie=lie, liars=["7"], seed=0, honest=[])
+        method.fit(grid.X, clients=skewed, guard=Guard(), engine=engine, min_clients=1)
+        first, second = sorted(method.sites_, key=lambda site: -site.influence)[:2]
+        assert first.client == "7"
+        assert first.influence > 1.05 > second.influence
+        assert first.reason
+
+
+class TestHonest:
+    @pytest.mark.parametrize("method", [Jigsaw, FeCA])
+    @pytest.mark.parametrize("alpha", [0.1, 0.3, 100.0])
+    def test_the_same_bits_as_without_checks(self, grid, method, alpha):
+        clients = dirichlet(grid.y, 10, alpha=alpha, rng=1, min_size=15)
+        with_checks, without = (
+            method(15, random_state=1, n_init=3, robust=robust).fit(grid.X, clients=clients)
+            for robust in (True, False)
+        )
+        assert (with_checks.cluster_centers_ == without.cluster_centers_).all()
+        assert not any(site.reason for site in with_checks.sites_)
+
+    @pytest.mark.parametrize("k", [3, 5, 15])
+    @pytest.mark.parametrize("only", [False, True])
+    @pytest.mark.parametrize("less", [0, 1])
+    def test_a_site_that_alone_holds_a_cluster_is_kept(self, k, only, less):
+        """It is not a liar, whether it holds other rows, too, and even if k is too small."""
+        X, y = blobs(k, 150 * k)
+        clients = np.random.default_rng(0).integers(0, 10, len(X))
+        if only:
+            clients[clients == 4] = 5
+        clients[y == 0] = 4
+        jigsaw = Jigsaw(k - less, random_state=0).fit(X, clients=clients, guard=Guard())
+        (lone,) = [site for site in jigsaw.sites_ if site.client == "4"]
+        assert (lone.reason, lone.set_aside) == ("", False)
+        if not less:
+            assert lone.alone == 1
+            assert np.abs(jigsaw.cluster_centers_ - X[y == 0].mean(axis=0)).sum(axis=1).min() < 0.01
+
+    def test_three_sites_are_no_majority(self):
+        """The third is a liar for all that the others can know, or the only honest one."""
+        X, y = blobs(6, 600)
+        jigsaw = Jigsaw(6, random_state=0).fit(X, clients=y // 2)
+        assert [site.reason for site in jigsaw.sites_] == ["", "", ""]
+        assert [site.alone for site in jigsaw.sites_] == [2, 2, 2]
+
+    def test_constant_columns_and_equal_rows(self):
+        X = np.repeat([[0.0, 7.0], [1.0, 7.0]], 50, axis=0)
+        jigsaw = Jigsaw(2, random_state=0).fit(X, clients=np.arange(100) % 5)
+        assert jigsaw.cluster_centers_.tolist() == [[0.0, 7.0], [1.0, 7.0]]
+        assert not any(site.reason for site in jigsaw.sites_)
+
+
+class TestManySites:
+    def summaries(self, n_sites, n_liars, rng):
+        true = rng.uniform(size=(15, 2))
+        for number in range(n_sites):
+            centers = true[rng.permutation(15)] + 0.01 * rng.standard_normal((15, 2))
+            if number < n_liars:
+                centers = rng.uniform(size=(15, 2))
+            yield Summary(
+                495, centers, counts=np.full(15, 33), sse=np.full(15, 0.06), client=f"{number:04d}"
+            )
+
+    def test_two_hundred_liars_of_a_thousand(self):
+        """They are found, and it takes at most three times as long as without checks."""
+        summaries = list(self.summaries(1000, 200, np.random.default_rng(0)))
+        seconds = {}
+        for robust in (True, False):
+            times = []
+            for _ in range(3):
+                began = process_time()
+                jigsaw = Jigsaw(15, random_state=0, robust=robust)
+                model = aggregate_round(jigsaw, summaries, Broadcast(0, 0))
+                times.append(process_time() - began)
+                if robust:
+                    odd = model.tensors["site_notes"] > 0
+            seconds[robust] = min(times)
+        assert odd[:200].sum() > 100
+        assert odd[200:].sum() == 0
+        assert seconds[True] < 3 * seconds[False]
+
+
+class TestLaterRounds:
+    def test_a_far_answer_does_not_move_the_centers(self, grid, skewed):
+        engine = partial(LyingEngine, lie="a", liars=["7"], seed=0, honest=[])
+        jigsaw = Jigsaw(15, n_rounds=2, random_state=0)
+        jigsaw.fit(grid.X, clients=skewed, guard=Guard(), engine=engine, min_clients=1)
+        reach = np.abs(grid.X).max()
+        assert np.abs(jigsaw.cluster_centers_).max() < reach
