@@ -1,0 +1,59 @@
+"""What a server received, put together and selected."""
+
+import numpy as np
+import pytest
+
+from fedjigsaw import Summary
+from fedjigsaw.errors import CountsWarning, MessageError
+from fedjigsaw.trust.received import group_means, receive
+
+
+@pytest.fixture
+def received():
+    a = Summary(10, [[0.0], [4.0]], counts=[6, 4], sse=[1.0, 2.0], client="a")
+    b = Summary(5, [[9.0]], counts=[5], sse=[3.0], client="b")
+    return receive([a, b])
+
+
+def test_sums_of_each_site(received):
+    assert received.per_site(received.counts).tolist() == [10.0, 5.0]
+
+
+def test_sites_keep_their_numbers(received):
+    chosen = received.of_sites(np.array([False, True]))
+    assert (chosen.centers.tolist(), chosen.owners.tolist(), chosen.n_sites) == ([[9.0]], [1], 2)
+    assert chosen.per_site(chosen.counts).tolist() == [0.0, 5.0]
+
+
+def test_parts_join_to_the_whole(received):
+    one, other = (received.of_sites(np.array(c)) for c in ([True, False], [False, True]))
+    joined = one.joined(other)
+    assert joined.centers.tolist() == received.centers.tolist()
+    assert joined.owners.tolist() == [0, 0, 1]
+
+
+def test_a_share_of_the_rows(received):
+    half = received.weighted(np.array([0.5, 1.0]))
+    assert (half.counts.tolist(), half.sse.tolist()) == ([3.0, 2.0, 5.0], [0.5, 1.0, 3.0])
+
+
+def test_radii_are_selected_and_joined():
+    sent = [Summary(9, [[x], [x + 9.0]], radii=[1.0, 2.0], client=str(x)) for x in (0.0, 0.5)]
+    with pytest.warns(CountsWarning, match="grouped by their radii"):
+        received = receive(sent, allow_radii=True)
+    first, second = (received.of_sites(np.array(c)) for c in ([True, False], [False, True]))
+    assert first.joined(second).radii.tolist() == [1.0, 2.0, 1.0, 2.0]
+    assert group_means(received, 2).tolist() == [[9.25], [0.25]]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"counts": [0, 5]}, "counts of client 'a' must be at least 1"),
+        ({"counts": [99, 5]}, "has 10 rows, but its counts sum to 104"),
+        ({"counts": [5, 5], "sse": [1e300, 0.0]}, "too large for its rows"),
+    ],
+)
+def test_contradictions_are_refused(fields, message):
+    with pytest.raises(MessageError, match=message):
+        receive([Summary(10, [[0.0], [4.0]], client="a", **fields)])
