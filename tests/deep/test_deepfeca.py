@@ -201,6 +201,18 @@ def test_what_leaves_a_client(small, few):
     assert clustered.radii is not None
 
 
+@pytest.mark.parametrize("min_cluster_size", [1, 5])
+@pytest.mark.parametrize("clusterer", FEDERATED)
+def test_clusters_of_single_images_never_leave(small, few, clusterer, min_cluster_size):
+    images = few[0][:60]
+    deep = small([6, 5], min_cluster_size=min_cluster_size, clusterer=clusterer)
+    for sender in (Client("a", images, deep), Client("a", images, deep, Guard(5))):
+        first = sender.answer(Broadcast(0, 0))
+        model = deep.aggregate([first], Broadcast(0, 0), np.random.default_rng(0))
+        sent = sender.answer(Broadcast(1, 0, model)).tensors
+        assert not [name for name, tensor in sent.items() if len(images) in tensor.shape], set(sent)
+
+
 def test_small_clusters_are_merged_before_they_leave(small, few):
     images, _ = few
     deep = small([20, 20], min_cluster_size=30, clusterer="match")

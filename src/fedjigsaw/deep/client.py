@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from fedjigsaw.deep.trainer import Trainer
 from fedjigsaw.deep.validation import split_rows
 from fedjigsaw.errors import DivergedError
 from fedjigsaw.messages import Broadcast, Model, Summary
-from fedjigsaw.privacy.guard import merge_small
+from fedjigsaw.privacy.guard import LABELS, merge_small
 
 
 def answer(
@@ -63,7 +64,9 @@ def cluster(
     def summarize(head: int, own: np.random.Generator) -> Summary:
         inner = heads.inner_broadcast(broadcast, step.inner_round, head)
         part = method.make_clusterer(head).summarize(rows, inner, own)
-        return merge_small(part, min_size) if min_size > 1 else part
+        part = merge_small(part, min_size) if min_size > 1 else part
+        # the guard of a client removes labels of rows; it does not look into those of heads
+        return replace(part, tensors={n: t for n, t in part.tensors.items() if n != LABELS})
 
     sequential = method.execution.kmeans_backend is not None
     return heads.pack(heads.for_each(summarize, len(method.sizes), rng, sequential=sequential))
