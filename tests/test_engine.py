@@ -1,4 +1,5 @@
 import importlib.util
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -234,6 +235,32 @@ def test_rounds_build_on_one_another():
     assert [summary.centers[0, 0] for summary in summaries] == [7, 7]  # those of the last round
     assert [r.number for r in transcript.rounds] == [0, 1, 2]
     assert [r.bytes_down for r in transcript.rounds] == [2 * 16, 2 * 24, 2 * 24]
+
+
+class WithSecret(Counter):
+    """A method whose server remembers something that clients must not see."""
+
+    def aggregate(self, summaries, broadcast, rng):
+        known = {} if broadcast.model is None else broadcast.model.tensors
+        times = known.get("server.times", np.zeros(1)) + 1
+        found = super().aggregate(summaries, broadcast, rng)
+        return replace(found, tensors={"server.times": times, "open": np.ones(1)})
+
+
+class Recording(SerialEngine):
+    """Keeps what was sent."""
+
+    def gather(self, broadcast):
+        self.sent = [*getattr(self, "sent", []), broadcast]
+        return super().gather(broadcast)
+
+
+def test_what_only_the_server_needs_is_not_sent():
+    engine = Recording(clients(WithSecret(), a=GOOD, b=GOOD))
+    model, transcript, _ = run_rounds(WithSecret(), engine, seed=0, n_rounds=3)
+    assert model.tensors["server.times"].tolist() == [3]
+    assert [set(one.model.tensors) for one in engine.sent[1:]] == [{"open"}] * 2
+    assert [r.bytes_down for r in transcript.rounds] == [2 * one.nbytes for one in engine.sent]
 
 
 def test_a_run_goes_on_where_it_stopped():

@@ -224,14 +224,15 @@ def run_rounds(
     for number in range(first, first + n_rounds):
         started = perf_counter()
         broadcast = Broadcast(number, seed, model)
-        replies = sorted(engine.gather(broadcast), key=lambda reply: reply.client)
+        sent = broadcast if model is None else replace(broadcast, model=model.for_clients())
+        replies = sorted(engine.gather(sent), key=lambda reply: reply.client)
         summaries = _quorum(replies, min_clients)
         model = aggregate_round(method, summaries, broadcast)
         rounds.append(
             Round(
                 number=number,
                 bytes_up={summary.client: summary.nbytes for summary in summaries},
-                bytes_down=broadcast.nbytes * len(replies),
+                bytes_down=sent.nbytes * len(replies),
                 failures=tuple(
                     replace(reply, cause=None) for reply in replies if isinstance(reply, Failure)
                 ),

@@ -19,6 +19,7 @@ from fedjigsaw.parameters import is_integer
 Tensors = Mapping[str, np.ndarray]
 MAX_COUNT = 2**53  # whole numbers up to here are exact in every format
 COUNTS = ("exact", "rounded", "none")  # how a guard lets cluster sizes leave
+SERVER_ONLY = "server."  # tensors of a model with such names are not sent to clients
 
 
 class _Message:
@@ -113,7 +114,7 @@ class Model(_Message):
     feature_names : tuple of str or None
         Names of the d columns, if the clients' data had names.
     tensors : mapping of str to array
-        Further named arrays.
+        Further named arrays. Those whose names begin with ``server.`` never leave the server.
     """
 
     centers: Floats
@@ -137,6 +138,18 @@ class Model(_Message):
     def with_feature_names(self, names: Iterable[str] | None) -> Self:
         """Return the same model with names for its columns; None leaves it as it is."""
         return self if names is None else replace(self, feature_names=tuple(names))
+
+    def for_clients(self) -> Self:
+        """Return the model without what only the server needs, such as its momentum.
+
+        Examples
+        --------
+        >>> made = Model([[0.0]], tensors={"server.velocity": [1.0], "weights": [2.0]})
+        >>> list(made.for_clients().tensors)
+        ['weights']
+        """
+        kept = {n: a for n, a in self.tensors.items() if not n.startswith(SERVER_ONLY)}
+        return self if len(kept) == len(self.tensors) else replace(self, tensors=kept)
 
 
 @dataclass(frozen=True, eq=False)

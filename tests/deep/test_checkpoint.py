@@ -42,6 +42,20 @@ def test_going_on_from_a_file_equals_no_interruption(saved, few, small):
     assert rest[-1].model == whole[-1].model
 
 
+def test_momentum_of_older_files_is_found(small, few, tmp_path):
+    """It used to have a name under which it would be sent to clients."""
+    method = small(n_rounds=2, server_momentum=0.5)
+    state = next(method.train(few[0], clients=few[1]))
+    path = tmp_path / "run.st"
+    checkpoint.save(Checkpoint(method, state, ABOUT), path)
+    with safetensors.safe_open(path, "numpy") as file:
+        arrays = {n.replace("server.", ""): file.get_tensor(n) for n in file.keys()}  # noqa: SIM118
+        header = file.metadata()
+    assert "tensor.velocity.weights.stem.weight" in arrays
+    path.write_bytes(safetensors.numpy.save(arrays, metadata=header))
+    assert checkpoint.load(path).state.model == state.model
+
+
 def test_centralized_runs_know_that_they_are(small, few, tmp_path):
     method = small(cls=CentralDeepCluster, n_rounds=1)
     checkpoint.save(Checkpoint(method, next(method.train(few[0])), {}), tmp_path / "c.st")

@@ -223,6 +223,36 @@ def test_small_clusters_are_merged_before_they_leave(small, few):
     assert len(clustered.centers) <= 4  # two heads, 80 images, 30 at least
 
 
+def test_momentum_stays_at_the_server(small, few, monkeypatch):
+    """Clients receive no more than without it, and it is there when a run goes on."""
+    images, clients = few
+    seen = []
+    summarize = DeepFeCA.summarize
+
+    def spy(self, X, broadcast, rng):
+        seen.append(broadcast)
+        return summarize(self, X, broadcast, rng)
+
+    monkeypatch.setattr(DeepFeCA, "summarize", spy)
+    deep = small(n_rounds=2, server_momentum=0.5)
+    states = list(deep.train(images, clients=clients))
+    names = {name for one in seen if one.model is not None for name in one.model.tensors}
+    assert "weights.stem.weight" in names
+    assert not [name for name in names if "velocity" in name]
+    assert "server.velocity.weights.stem.weight" in states[-1].model.tensors
+    plain = list(small(n_rounds=2).train(images, clients=clients))
+    down = [[s.numbers["bytes_down"] for s in run] for run in (states, plain)]
+    assert down[0] == down[1]
+    assert not [n for n in deep.fit(images, clients=clients).model_.tensors if "velocity" in n]
+
+
+def test_a_large_network_with_momentum_fits_into_a_message():
+    large = {"clusterer": "jigsaw", "n_clusters": [300, 300, 300], "network": "resnet18"}
+    DeepFeCA.from_settings({**large, "server_momentum": 0.5}).check_federated()
+    with pytest.raises(ParameterError, match="Use a smaller network, or no ema"):
+        DeepFeCA.from_settings({**large, "ema": 0.5}).check_federated()
+
+
 def test_the_transcript_counts_every_exchange(small, few):
     images, clients = few
     deep = small(n_rounds=2).fit(images, clients=clients)

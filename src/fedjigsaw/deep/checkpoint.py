@@ -116,6 +116,12 @@ def _restore(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Che
     integer(0).check("round", "the file", header["round"])
     integer(0).check("seed", "the file", header["seed"])
     tensors = {n.removeprefix("tensor."): a for n, a in arrays.items() if n.startswith("tensor.")}
+    tensors = {_new_name(name): array for name, array in tensors.items()}
     model = Model(arrays["centers"], method.method, method.configuration(), None, tensors)
     state = State(header["round"], header["seed"], model, dict(header["numbers"]))
     return Checkpoint(method.load_model(model), state, dict(header["about"]))
+
+
+def _new_name(name: str) -> str:
+    """Return the name of a tensor; files of older versions have the momentum under another one."""
+    return f"server.{name}" if name.startswith("velocity.") else name

@@ -129,7 +129,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         for state in self.train(X, clients=clients, engine=engine):
             rounds += state.exchanges
             numbers.append(dict(state.numbers))
-        self.model_, self.states_ = state.model, numbers
+        self.model_, self.states_ = state.model.for_clients(), numbers
         self.transcript_ = Transcript(state.seed, tuple(rounds))
         return self
 
@@ -230,13 +230,13 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         if self.model_bytes > MAX_BYTES:
             raise ParameterError(
                 f"A message with this model has {self.model_bytes} bytes, more than the limit of "
-                f"{MAX_BYTES}. Use a smaller network, or neither ema nor server_momentum."
+                f"{MAX_BYTES}. Use a smaller network, or no ema."
             )
 
     @property
     def model_bytes(self) -> int:
-        """Approximate size of the largest message: weights, with moving averages and centers."""
-        copies = 1 + bool(self.schedule.ema) + bool(self.schedule.server_momentum)
+        """Approximate size of the largest message: weights, teacher weights and centers."""
+        copies = 1 + bool(self.schedule.ema)
         start = initial_model(self.objective.network, self.objective.norm, 0)
         return copies * start.nbytes + 8 * sum(self.sizes) * int(start.centers.shape[1])
 

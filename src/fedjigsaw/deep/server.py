@@ -1,7 +1,7 @@
 """The server's half of DeepFeCA: aggregating what clients send in each communication step.
 
-Weights are tensors named ``weights.*``. The server adds ``velocity.*`` (its momentum) and
-``teacher.*`` (the moving average of the weights).
+Weights are tensors named ``weights.*``. The server adds ``server.velocity.*`` (its momentum, which
+is not sent to clients) and ``teacher.*`` (the moving average of the weights).
 """
 
 from collections.abc import Mapping, Sequence
@@ -221,10 +221,10 @@ def with_momentum(
         if name.endswith(STATISTICS):
             continue
         velocity = target - model.tensors[name]
-        before = model.tensors.get(f"velocity.{name}")
+        before = model.tensors.get(f"server.velocity.{name}")
         if before is not None:
             velocity = velocity + np.float32(momentum) * before
-        result[f"velocity.{name}"] = velocity
+        result[f"server.velocity.{name}"] = velocity
         result[name] = model.tensors[name] + velocity
     return result
 

@@ -290,7 +290,7 @@ def federate(
     took_part = [engine.files[name] for name in transcript.clients]
     failed = {failure.client for failure in transcript.failures}
     file = ModelFile(
-        model.with_feature_names(engine.columns),
+        model.for_clients().with_feature_names(engine.columns),
         took_part[0].scaler,
         transcript.clients,
         sum(file.summary.n_samples for file in took_part),
