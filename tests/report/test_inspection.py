@@ -82,6 +82,13 @@ def test_a_model_without_counts_calls_its_rows_guesses(grid_sites):
         assert ("Mutual information of client and cluster" in text) is not guessed
 
 
+def test_a_model_tells_how_many_rows_each_client_has(grid_sites):
+    for method, told in (("jigsaw", True), ("feca", True), ("kfed", False)):
+        files = {str(path): sites.summarize(path, 3, method=method) for path in grid_sites[0]}
+        text = "\n".join(describe(sites.aggregate(files, 3), 1))
+        assert ("how many rows each client has" in text) is told
+
+
 @pytest.mark.parametrize(
     ("bits", "rule"),
     [(0.29, "Nearest-center labels"), (1.0, "Local-center labels (assign --local)")],

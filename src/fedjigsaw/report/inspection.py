@@ -12,7 +12,7 @@ from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Model, Summary, Tensors
 from fedjigsaw.methods._support import k_curve_of, knows_no_counts, runner_up, support_of
 from fedjigsaw.methods.jigsaw import SKEWED
-from fedjigsaw.report.trust import describe_sites
+from fedjigsaw.report.trust import describe_sites, reports_of
 
 MAX_SHOWN = 20
 Lines = Iterator[str]
@@ -124,7 +124,8 @@ def _model(file: ModelFile, most: int) -> Lines:
     yield from _weights(file.model.tensors)
     yield (
         "What could be inferred: around which values the rows of all clients gather, "
-        "and which clients took part."
+        + ("how many rows each client has, " if reports_of(file) else "")
+        + "and which clients took part."
     )
     support = support_of(file.model)
     if support is not None and (support["clients"] == 1).any():
