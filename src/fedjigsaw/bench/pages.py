@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fedjigsaw.bench import deep_tables, jigsaw_tables
+from fedjigsaw.bench import deep_tables, jigsaw_tables, liar_tables
 from fedjigsaw.bench.figures import FIGURES, k_curves
 from fedjigsaw.bench.markdown import markdown_table
 from fedjigsaw.bench.measures import mean_and_std
@@ -33,6 +33,7 @@ def build(root: Path) -> dict[Path, bytes]:
         root / "README.md": readme,
         docs / "reproduction.md": reproduction,
         docs / "jigsaw.md": jigsaw,
+        docs / "security.md": security,
         docs / "deepfeca.md": lambda text, rows: deepfeca(text, runs, rows["deep-speed"]),
     }
     made = {path: make(path.read_text(), rows).encode() for path, make in pages.items()}
@@ -148,6 +149,13 @@ def reproduction(text: str, rows: Rows) -> str:
             summary.append([f"[{study.name}](#{study.name})", *map(str, counts.values())])
     head = ["table", "better", "within", "worse"]
     return fill_block(text, "summary", markdown_table(head, summary))
+
+
+def security(text: str, rows: Rows) -> str:
+    """Fill in what is measured about sites that lie."""
+    liars = liar_tables.Liars(rows["liars"])
+    parts = (liar_tables.ratios_table, liar_tables.limits_table, liar_tables.naming)
+    return fill_block(text, "liars", "\n\n".join(part(liars) for part in parts))
 
 
 def deepfeca(text: str, runs: Mapping[str, deep_tables.Run], speed: list[Row]) -> str:
