@@ -201,7 +201,8 @@ _SHOWN_ELSEWHERE = {
 _NOT_IN_ALL = {
     "capture": True, "centered": False, "compile": False, "lanes": 1, "targets": "stored",
     "target_softness": 0.25, "target_balance": "own", "stored_share": 0.0, "teacher_momentum": 0.99,
-    "validation_share": 0.0, "stored_falls": False,  # the latter was removed
+    "validation_share": 0.0, "robust_average": "mean",
+    "stored_falls": False,  # was removed
 }  # fmt: skip
 
 

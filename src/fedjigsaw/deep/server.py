@@ -11,16 +11,16 @@ import numpy as np
 import torch
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.deep import heads
+from fedjigsaw.deep import heads, robust
 from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.parameters import DeepParameters
+from fedjigsaw.deep.robust import STATISTICS
 from fedjigsaw.deep.schedule import Step
 from fedjigsaw.errors import MessageError
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary, Tensors
 
-STATISTICS = ("running_mean", "running_var")  # how the names of batch-norm statistics end
 LOSSES = ("report.loss", "report.validation_loss")
 SAME = 1e-6  # unit centers that are closer than this are duplicates
 
@@ -39,13 +39,19 @@ def aggregate(
     model = _model_before(method, broadcast)
     if step.kind == "cluster":
         return new_centers(method, summaries, broadcast, model, step, rng)
+    device, rule = method.execution.torch_device, method.schedule.robust_average
+    used, about = summaries, {}
+    if rule != "off":
+        used, notes = robust.limited(summaries, model, device)
+        if broadcast.round == len(method.plan()) - 1 and step.kind == "train":
+            about = robust.reports(summaries, notes)  # for people: no client receives this model
     if step.kind == "calibrate":
-        found = pooled_statistics(summaries)
+        found = pooled_statistics(used, rule)
     else:
-        found = average(summaries, method.execution.torch_device)
+        found = average(used, device, rule)
         found = with_momentum(model, found, method.schedule.server_momentum)
         found |= teacher(model, found, method.schedule.ema)
-        found |= report(summaries)
+        found |= report(used) | about
     return model.centers, {**model.tensors, **found}
 
 
@@ -153,6 +159,8 @@ def check_weights(summary: Summary, model: Model, *, statistics_only: bool) -> N
             )
         if not np.isfinite(array).all():
             raise MessageError(f"Client {summary.client!r} sent NaN or infinity in {name}.")
+        if name.endswith("running_var") and (array < 0).any():
+            raise MessageError(f"Client {summary.client!r} sent a negative variance in {name}.")
 
 
 def check_report(summary: Summary, model: Model, *, validates: bool = False) -> None:
@@ -179,10 +187,24 @@ def check_report(summary: Summary, model: Model, *, validates: bool = False) -> 
             raise MessageError(
                 f"Client {summary.client!r} reported {name} that is negative, NaN or infinite."
             )
+        if kind == "i" and (found > summary.n_samples).any():
+            raise MessageError(
+                f"Client {summary.client!r} reported a cluster of more images than it has."
+            )
 
 
-def average(summaries: Sequence[Summary], device: torch.device) -> dict[str, np.ndarray]:
+def average(
+    summaries: Sequence[Summary], device: torch.device, rule: str = "mean"
+) -> dict[str, np.ndarray]:
     """Average the clients' weights and statistics, weighted by their numbers of images (FedAvg)."""
+    if rule in ("trimmed", "median"):
+        images = [summary.n_samples for summary in summaries]
+        return {
+            name: robust.without_extremes(
+                [summary.tensors[name] for summary in summaries], images, rule, device
+            ).astype(np.float32)
+            for name in _weights(summaries[0].tensors)
+        }
     total = sum(summary.n_samples for summary in summaries)
     sums: dict[str, torch.Tensor] = {}
     for summary in summaries:
@@ -192,12 +214,15 @@ def average(summaries: Sequence[Summary], device: torch.device) -> dict[str, np.
     return {name: value.float().cpu().numpy() for name, value in sums.items()}
 
 
-def pooled_statistics(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
+def pooled_statistics(summaries: Sequence[Summary], rule: str = "mean") -> dict[str, np.ndarray]:
     r"""Compute mean and variance over all images from those of the clients, exactly.
 
     :math:`\sigma^2 = \sum_m w_m (\sigma_m^2 + \mu_m^2) - \mu^2`, where :math:`w_m` is client m's
-    share of the images.
+    share of the images. A rule without extremes takes the middle of :math:`\mu_m`, and then of
+    :math:`\sigma_m^2 + (\mu_m - \mu)^2`.
     """
+    if rule in ("trimmed", "median"):
+        return _middle_statistics(summaries, rule)
     total = sum(summary.n_samples for summary in summaries)
     pooled: dict[str, np.ndarray] = {}
     for name in (n for n in summaries[0].tensors if n.endswith("running_mean")):
@@ -209,6 +234,22 @@ def pooled_statistics(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
             square = square + (v + m**2) * (summary.n_samples / total)
         pooled[name] = mean.astype(np.float32)
         pooled[spread] = np.maximum(square - mean**2, 0).astype(np.float32)
+    return pooled
+
+
+def _middle_statistics(summaries: Sequence[Summary], rule: str) -> dict[str, np.ndarray]:
+    images, cpu = [summary.n_samples for summary in summaries], torch.device("cpu")
+    pooled: dict[str, np.ndarray] = {}
+    for name in (n for n in summaries[0].tensors if n.endswith("running_mean")):
+        spread = name.replace("running_mean", "running_var")
+        means = [summary.tensors[name].astype(np.float64) for summary in summaries]
+        mean = robust.without_extremes(means, images, rule, cpu)
+        squares = [
+            summary.tensors[spread] + (own - mean) ** 2
+            for summary, own in zip(summaries, means, strict=True)
+        ]
+        pooled[name] = mean.astype(np.float32)
+        pooled[spread] = robust.without_extremes(squares, images, rule, cpu).astype(np.float32)
     return pooled
 
 

@@ -28,6 +28,8 @@ class Note(IntFlag):
     STRANGE = 8
     RADIUS = 16
     REPEATED = 32
+    LONG = 64
+    NOT_FINITE = 128
 
 
 @dataclass(frozen=True)
