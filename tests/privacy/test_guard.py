@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from fedjigsaw import Broadcast, Client, FeCA, Summary
 from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.methods import CLUSTERERS, build
+from fedjigsaw.privacy.groups import RememberingGuard
 from fedjigsaw.privacy.guard import Guard, merge_small
 
 ALL = ("radii", "counts", "sse", "tensors")
@@ -102,6 +104,18 @@ def test_what_is_not_needed_does_not_leave():
     sent = Guard(1).apply(replace(summary(), tensors={"w": [1.0]}), client="a", needed=())
     assert sent.radii is sent.counts is sent.sse is None
     assert not sent.tensors
+
+
+@pytest.mark.parametrize("guard", [Guard(1), Guard(), RememberingGuard()])
+@pytest.mark.parametrize(
+    "method", [name for name, entry in CLUSTERERS.items() if not entry.cls.pools_data]
+)
+def test_the_label_of_a_row_never_leaves(method, guard):
+    X = np.random.default_rng(0).normal(size=(61, 2))
+    sent = Client("a", X, build(method, {"n_clusters": 4}), guard).answer(Broadcast(0, 0))
+    arrays = {name: t for name, t in vars(sent).items() if isinstance(t, np.ndarray)}
+    assert "centers" in arrays
+    assert not [name for name, t in {**arrays, **sent.tensors}.items() if len(X) in t.shape]
 
 
 class TestNoRowLeaves:
