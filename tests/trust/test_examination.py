@@ -110,6 +110,14 @@ class TestHonest:
             assert lone.alone == 1
             assert np.abs(jigsaw.cluster_centers_ - X[y == 0].mean(axis=0)).sum(axis=1).min() < 0.01
 
+    def test_a_lone_cluster_counts_where_the_number_is_not_given(self):
+        X, y = blobs(6, 900)
+        clients = np.random.default_rng(0).integers(0, 8, len(X))
+        clients[y == 0] = 4
+        jigsaw = Jigsaw("auto", random_state=0, max_clusters=12).fit(X, clients=clients)
+        assert jigsaw.n_clusters_ == 6
+        assert not any(site.reason for site in jigsaw.sites_)
+
     def test_three_sites_are_no_majority(self):
         """The third is a liar for all that the others can know, or the only honest one."""
         X, y = blobs(6, 600)

@@ -42,14 +42,14 @@ def test_a_site_that_takes_a_center_from_two_clusters_harms():
     others, liar = last_apart([0.0, 2.0], [20.0, 22.0], [900.0, 901.0])
     found = {(6, 2): [11.0, 900.5], (4, 2): [1.0, 21.0], (4, 3): [0.0, 2.0, 21.0]}
     # excused: three quarters of 404, which halving the one cluster could gain
-    assert harm(others, liar, 2, by_table(found)) == pytest.approx(0.25 * 404 / 4)
+    assert harm(others, liar, lambda _: 2, by_table(found)) == pytest.approx(0.25 * 404 / 4)
 
 
 def test_a_site_that_alone_holds_a_cluster_is_excused():
     """The others lose 4, of which halving their only cluster would gain three quarters."""
     others, lone = last_apart([0.0, 2.0], [0.0, 2.0], [900.0, 900.5, 901.0])
     found = {(7, 2): [1.0, 900.5], (4, 2): [0.5, 1.5], (4, 3): [0.0, 1.5, 2.0]}
-    assert harm(others, lone, 2, by_table(found)) <= 1.02
+    assert harm(others, lone, lambda _: 2, by_table(found)) <= 1.02
 
 
 def test_influence_of_a_site_that_makes_no_difference():

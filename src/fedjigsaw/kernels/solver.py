@@ -106,7 +106,7 @@ def improve(X: Floats, weights: Floats, centers: Floats, *, max_iter: int = 300)
     search = _Search((rows - middle) / scale, w, np.random.default_rng(0), max_iter, 1e-4)
     shift = middle + scale * search.middle
     state = search.settle((centers - shift) / scale)
-    found: Floats = search.improve(state, 0).centers * scale + shift
+    found: Floats = search.improve(state, 10).centers * scale + shift
     return found
 
 

@@ -18,7 +18,6 @@ always kept: it may be the only one that holds some clusters.
 If nothing is conspicuous, the summaries are used as they are: honest federations pay nothing.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,7 +26,7 @@ from scipy.sparse.csgraph import connected_components
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.kmeans import blocks
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.trust.influence import HARM, SAMPLE, Find, harm, objective, ratio
+from fedjigsaw.trust.influence import HARM, SAMPLE, Choose, Find, harm, objective, ratio
 from fedjigsaw.trust.plausibility import (
     MIN_SITES,
     Examined,
@@ -39,13 +38,13 @@ from fedjigsaw.trust.plausibility import (
     limit_spread,
     typical_variance,
     variance_of,
-    without_repeated,
+    without_copies,
+    without_overlaps,
 )
 from fedjigsaw.trust.received import Received
 
 HEAVY = 8.0  # times the typical number of rows, from where on the weight is tested
 COMPARED = 512  # centers that each center is compared with
-REPEATED = 1e-4  # squared distance of equal centers, in typical variances
 HEAVY_AND_ODD = 3.0  # the same for a site that is odd in several places,
 HEAVY_AND_ALONE = 20.0  # and for one that is odd in one or two
 PLACES = 4  # places without any other site, from where on a site is tested
@@ -54,7 +53,7 @@ TOO_HEAVY = 1.05  # harm that a weight may do
 
 def examine(
     received: Received,
-    choose: Callable[[Received], int],
+    choose: Choose,
     find: Find,
     *,
     separate: bool = True,
@@ -72,11 +71,12 @@ def examine(
     notes = np.zeros(received.n_sites, dtype=np.int64)
     used = _without(received, endless_centers(received), notes)
     if received.n_sites >= MIN_SITES:
+        used = without_copies(used, notes)
         used = _without(used, _harmful_far_centers(used, choose, find), notes)
         used = _limit_radii(used, choose, find, notes)
         used = limit_spread(used, notes, strict=strict)
         if separate:
-            used = without_repeated(used, notes)
+            used = without_overlaps(used, notes)
         used = _Jury(used, choose, find, notes).verdict()
     return Examined(received, used, notes)
 
@@ -86,9 +86,7 @@ def _without(received: Received, far: Flags, notes: Ints) -> Received:
     return received.select(~far) if far.any() else received
 
 
-def _harmful_far_centers(
-    received: Received, choose: Callable[[Received], int], find: Find
-) -> Flags:
+def _harmful_far_centers(received: Received, choose: Choose, find: Find) -> Flags:
     """Tell which far centers are not believed: those in many places, and those that do harm.
 
     A site that is far away in a few places may be the only one that has some clusters.
@@ -97,17 +95,14 @@ def _harmful_far_centers(
     if not far.any():
         return far
     others, variance = received.select(~far), typical_variance(received)
-    k = choose(others)
     for site in np.unique(received.owners[far]):
         own = far & (received.owners == site)
         if _places(received.centers[own], variance) < PLACES:
-            far[own] = harm(others, received.select(own), k, find) > HARM
+            far[own] = harm(others, received.select(own), choose, find) > HARM
     return far
 
 
-def _limit_radii(
-    received: Received, choose: Callable[[Received], int], find: Find, notes: Ints
-) -> Received:
+def _limit_radii(received: Received, choose: Choose, find: Find, notes: Ints) -> Received:
     """Limit huge radii if they harm the sites that sent none."""
     if received.radii is None:
         return received
@@ -131,7 +126,7 @@ class _Jury:
     def __init__(
         self,
         received: Received,
-        choose: Callable[[Received], int],
+        choose: Choose,
         find: Find,
         notes: Ints,
     ) -> None:
@@ -151,7 +146,7 @@ class _Jury:
             return self.received
         inside = np.ones(self.received.n_sites, dtype=bool)
         inside[self.strange] = False
-        tests = _Tests(self.limited, inside, self.choose, self.find)
+        tests = _Tests(self.limited, inside, self.heavy, self.choose, self.find)
         inside[tests.admitted(self.strange)] = True
         self.notes[~inside] |= Note.STRANGE
         kept = self.received if inside.all() else self.received.of_sites(inside)
@@ -168,12 +163,11 @@ class _Tests:
     """Tests of strange sites on a sample of the others, which is all of them if they are few."""
 
     def __init__(
-        self, received: Received, inside: Flags, choose: Callable[[Received], int], find: Find
+        self, received: Received, inside: Flags, heavy: Flags, choose: Choose, find: Find
     ) -> None:
-        self.received, self.find = received, find
+        self.received, self.heavy, self.choose, self.find = received, heavy, choose, find
         self.step = max(1, len(received.centers) // SAMPLE)
         self.core = received.of_sites(self._sampled(inside))
-        self.k = choose(self.core)
 
     def _sampled(self, inside: Flags) -> Flags:
         """Keep every n-th site of those that are inside."""
@@ -210,15 +204,20 @@ class _Tests:
             before = np.zeros_like(chosen)
             before[sites[:n_admitted]] = True
             others = others.joined(self.received.of_sites(before))
-        return harm(others, self.received.of_sites(chosen), self.k, self.find) <= HARM
+        tested = self.received.of_sites(chosen)
+        # strange and heavy: too much to excuse anything
+        excuse = not (chosen & self.heavy).any()
+        return harm(others, tested, self.choose, self.find, excuse=excuse) <= HARM
 
     def harm_of_weights(self, limited: Received, kept: Received, heavy: Flags) -> float:
         """Return the harm that weights of heavy sites do to others, relative to limited ones."""
         sample = self._sampled(np.bincount(kept.owners, minlength=kept.n_sites) > 0)
         limited, kept = limited.of_sites(sample | heavy), kept.of_sites(sample | heavy)
         others = limited.of_sites(sample & ~heavy)
-        own = objective(others, self.find(limited, self.k))
-        return ratio(objective(others, self.find(kept, self.k)), own)
+        k = self.choose(limited)
+        return ratio(
+            objective(others, self.find(kept, k)), objective(others, self.find(limited, k))
+        )
 
 
 @dataclass(frozen=True)
@@ -227,8 +226,7 @@ class _Oddity:
 
     Attributes
     ----------
-    tested : sites that are odd in many places, or send one center many times, which no clustering
-        does; the least odd first.
+    tested : sites that are odd in many places, the least odd first.
     most_rows : shape (n_sites,), from how many typical numbers of rows on a weight is tested.
     """
 
@@ -254,19 +252,13 @@ def _odd_sites(received: Received) -> _Oddity:
     odd = np.flatnonzero(here & (score > 2 * np.median(score[here]) + 0.2))
     tested = []
     for site in odd[np.argsort(score[odd], kind="stable")]:
-        own = received.owners == site
-        places = _places(received.centers[own & (squared > variance)], variance)
-        if places >= PLACES or _repeats(received.centers[own], variance):
+        own = received.clusters_of(site)
+        places = _places(received.centers[own][squared[own] > variance], variance)
+        if places >= PLACES:
             tested.append(site)
         # a site that is odd in one or two places may be the only one that has some clusters
         most_rows[site] = HEAVY_AND_ALONE if places <= 2 else HEAVY_AND_ODD
     return _Oddity(np.array(tested, dtype=np.int64), most_rows)
-
-
-def _repeats(centers: Floats, variance: float) -> bool:
-    """Tell whether most of a site's centers are the same."""
-    near = pairwise_distances(centers, np.median(centers, axis=0)[None]) ** 2 < REPEATED * variance
-    return len(centers) > 2 and bool(near.mean() > 0.5)
 
 
 def _to_other_sites(received: Received) -> Floats:

@@ -9,6 +9,7 @@ from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.trust.plausibility import Examined, Flags
 from fedjigsaw.trust.received import Received
 
+Choose = Callable[[Received], int]  # the number of clusters to look for
 Find = Callable[[Received, int], Floats]
 Refind = Callable[[Received, Floats], Floats]
 
@@ -26,17 +27,21 @@ def objective(received: Received, centers: Floats) -> float:
     return float(received.sse.sum() + received.counts @ distances**2)
 
 
-def harm(others: Received, site: Received, k: int, find: Find) -> float:
+def harm(
+    others: Received, site: Received, choose: Choose, find: Find, *, excuse: bool = True
+) -> float:
     """Return the harm that a site does to others, beyond what is excused.
 
-    The site may also be several ones together.
+    The site may also be several ones together. Where the number of clusters is not given, it may
+    be another one with the site.
     """
-    together = find(others.joined(site), k)
+    k, joined = choose(others), others.joined(site)
+    together = find(joined, choose(joined))
     rows, costs = _cells(others, together)
     own = objective(others, find(others, k))
     found = ratio(float(costs.sum()), own)
     n_taken = int(_taken(rows, costs, *_cells(site, together)).sum())
-    if not n_taken or found <= HARM:
+    if not excuse or not n_taken or found <= HARM:
         return found
     k = len(together)
     if n_taken >= k:

@@ -16,6 +16,7 @@ LIARS = 0.3  # share of the sites that may send anything
 MIN_SITES = 4  # of fewer sites, no majority can outvote a liar
 FARTHEST = 5.0  # ranges of the other sites beyond which a center is not believed
 EXACT = 1e9  # typical distances beyond which arithmetic would lose the other centers
+COPIES = 3  # centers from which on a site can be seen to repeat one
 WIDE = 10.0  # times the others' variance within clusters, or their radii
 
 
@@ -104,24 +105,39 @@ def variance_of(radii: Floats) -> Floats:
     return variance
 
 
-def without_repeated(received: Received, notes: Ints) -> Received:
-    """Leave out centers that a site repeats: a group should not grow by one site's word.
+def without_copies(received: Received, notes: Ints) -> Received:
+    """Leave out sites most of whose centers are one and the same: no clustering gives that."""
+    kept = np.ones(len(received.centers), dtype=bool)
+    for site in range(received.n_sites):
+        own = received.clusters_of(site)
+        centers = received.centers[own]
+        if len(centers) >= COPIES:
+            # the median of each column is the value that most centers have
+            copies = (centers == np.median(centers, axis=0)).all(axis=1)
+            kept[own] = copies.mean() <= 0.5
+    notes[received.owners[~kept]] |= Note.REPEATED
+    return received if kept.all() else received.select(kept)
+
+
+def without_overlaps(received: Received, notes: Ints) -> Received:
+    """Leave out centers that lie within the radius of another one of the same site.
 
     Each radius is at most half the distance to the site's nearest other center. So of two centers
-    that are much closer, one counts.
+    that are much closer, one counts: a group should not grow by one site's word.
     """
     if received.radii is None:
         return received
     kept = np.ones(len(received.centers), dtype=bool)
     for site in range(received.n_sites):
-        own = np.flatnonzero(received.owners == site)
-        if len(own) < 2:
+        own = received.clusters_of(site)
+        centers, radii = received.centers[own], received.radii[own]
+        if len(centers) < 2:
             continue
-        distances = pairwise_distances(received.centers[own], received.centers[own])
-        reach = np.add.outer(received.radii[own], received.radii[own]) / 4
+        distances = pairwise_distances(centers, centers)
+        reach = np.add.outer(radii, radii) / 4
         repeated = np.tril((distances <= reach) & (distances < reach.max()), -1).any(axis=1)
         # no clustering has mostly equal centers: such a site is not believed at all
-        kept[own[repeated] if repeated.mean() <= 0.5 else own] = False
+        kept[own] = ~repeated if repeated.mean() <= 0.5 else False
     notes[received.owners[~kept]] |= Note.REPEATED
     return received if kept.all() else received.select(kept)
 

@@ -46,6 +46,11 @@ class Received:
         sums: Floats = np.bincount(self.owners, values, minlength=self.n_sites).astype(np.float64)
         return sums
 
+    def clusters_of(self, site: int) -> slice:
+        """Return where the clusters of a site are; those of a site lie one after the other."""
+        start, end = np.searchsorted(self.owners, [site, site + 1])
+        return slice(int(start), int(end))
+
     def select(self, clusters: Ints | npt.NDArray[np.bool_]) -> "Received":
         """Return some of the clusters; sites keep their numbers."""
         return replace(

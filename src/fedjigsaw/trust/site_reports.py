@@ -17,7 +17,7 @@ REASONS = {
     Note.ROWS: "it claims many times the rows of a typical site, and counts as one",
     Note.SPREAD: "its spread is many times that of the others; theirs is used",
     Note.RADIUS: "some radii are many times those of the other sites; theirs are used",
-    Note.REPEATED: "some centers repeat others of the same site; they count once",
+    Note.REPEATED: "its centers repeat each other, which no clustering does",
     Note.LONG: "its update is many times as long as those of the others; it is shortened",
     Note.NOT_FINITE: "its weights have NaN or infinity",
 }
