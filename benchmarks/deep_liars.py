@@ -131,8 +131,8 @@ def measure(rule: str, name: str, seed: int, options: argparse.Namespace) -> dic
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--images", type=int, default=800)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--images", type=int, default=500)
     parser.add_argument("--tiny", action="store_true")
     options = parser.parse_args()
     if options.tiny:

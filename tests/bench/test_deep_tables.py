@@ -169,6 +169,18 @@ def test_progress_and_speed():
     assert "1x1" not in table
 
 
+def test_ways_to_average():
+    rows = [
+        {"rule": "off", "lie": "honest", "knn_accuracy": 0.9, "nmi": 0.4},
+        {"rule": "off", "lie": "honest", "knn_accuracy": 0.8, "nmi": 0.3},
+        {"rule": "off", "lie": "far", "error": "DivergedError"},
+        {"rule": "mean", "lie": "honest", "knn_accuracy": 0.9, "nmi": 0.4},
+    ]
+    lines = deep_tables.robust_table(rows).splitlines()
+    assert lines[0] == "| robust_average | honest | far |"
+    assert lines[2:] == ["| `off` | 85.0, 0.35 | failed |", "| `mean` | 90.0, 0.40 | - |"]
+
+
 def test_accuracy_over_rounds():
     def rows(split, method, **more):
         return [

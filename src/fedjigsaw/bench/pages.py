@@ -34,7 +34,7 @@ def build(root: Path) -> dict[Path, bytes]:
         docs / "reproduction.md": reproduction,
         docs / "jigsaw.md": jigsaw,
         docs / "security.md": security,
-        docs / "deepfeca.md": lambda text, rows: deepfeca(text, runs, rows["deep-speed"]),
+        docs / "deepfeca.md": lambda text, rows: deepfeca(text, runs, rows),
     }
     made = {path: make(path.read_text(), rows).encode() for path, make in pages.items()}
     figures = {docs / "reproduction" / f"{name}.svg": draw(rows) for name, draw in FIGURES.items()}
@@ -158,14 +158,15 @@ def security(text: str, rows: Rows) -> str:
     return fill_block(text, "liars", "\n\n".join(part(liars) for part in parts))
 
 
-def deepfeca(text: str, runs: Mapping[str, deep_tables.Run], speed: list[Row]) -> str:
+def deepfeca(text: str, runs: Mapping[str, deep_tables.Run], rows: Rows) -> str:
     """Fill in all numbers of the page on DeepFeCA."""
     text = fill_block(text, "quality", deep_tables.quality_table(runs))
     text = fill_block(text, "methods", deep_tables.methods_table(runs))
     text = fill_block(text, "runs", deep_tables.runs_table(runs))
     text = fill_block(text, "choice", deep_tables.choice_table(runs))
     text = fill_block(text, "progress", deep_tables.progress_table(runs))
-    text = fill_block(text, "speed", deep_tables.speed_table(speed))
+    text = fill_block(text, "speed", deep_tables.speed_table(rows["deep-speed"]))
+    text = fill_block(text, "robust", deep_tables.robust_table(rows["robust-average"]))
     return fill_block(text, "commands", deep_tables.commands(runs))
 
 

@@ -10,8 +10,8 @@ From four clients on, what a client sends is limited relative to the others:
 Weights that are not finite cost a client its place. If nothing is conspicuous, the summaries are
 used as they are: honest runs are the same bit for bit.
 
-These limits keep a liar from destroying a network at once; within them, it can still pull. Beyond
-that there are rules that ignore extremes, at some cost if clients differ: the mean of each weight
+These limits bound what a liar can do in a round; within them, it can still pull. Beyond that there
+are rules that ignore extremes, at some cost if clients differ: the mean of each weight
 without the 30 % smallest and largest values, or the median (Yin et al. 2018).
 """
 
