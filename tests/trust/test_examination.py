@@ -1,6 +1,7 @@
 """A server that survives liars, and pays nothing where nobody lies."""
 
 import sys
+from dataclasses import replace
 from functools import partial
 from time import process_time
 
@@ -10,7 +11,7 @@ import pytest
 from fedjigsaw import FeCA, Jigsaw, Summary
 from fedjigsaw.bench.lies import LIES, LyingEngine, fit_among_liars
 from fedjigsaw.datasets import Dataset, gaussian_grid
-from fedjigsaw.engine import aggregate_round
+from fedjigsaw.engine import Client, aggregate_round
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.partition import dirichlet
 from fedjigsaw.privacy.guard import Guard
@@ -109,6 +110,36 @@ class TestHonest:
         if not less:
             assert lone.alone == 1
             assert np.abs(jigsaw.cluster_centers_ - X[y == 0].mean(axis=0)).sum(axis=1).min() < 0.01
+
+    @pytest.mark.parametrize("alone", [3, 4, 5])
+    def test_a_large_site_that_alone_holds_many_clusters_is_kept(self, alone):
+        """It has up to half of all rows."""
+        X, y = blobs(10, 3000)
+        clients = np.where(y < alone, 5, np.arange(len(X)) // 10 % 5)
+        with_checks, without = (
+            Jigsaw(10, random_state=0, robust=robust).fit(X, clients=clients, guard=Guard())
+            for robust in (True, False)
+        )
+        assert not any(site.set_aside for site in with_checks.sites_)
+        assert with_checks.inertia_ < 1.005 * without.inertia_
+
+    def test_few_clusters_survive_random_centers_nearby(self):
+        """One of ten sites sends three centers, each two ranges away."""
+        X, _ = blobs(3, 1500)
+        sent = [
+            Client(str(site), X[site::10], Jigsaw(3), Guard()).answer(Broadcast(0, 0))
+            for site in range(10)
+        ]
+        far = np.random.default_rng(0).uniform(4, 6, size=(3, 2))
+        model = aggregate_round(
+            Jigsaw(3), [replace(sent[0], centers=far), *sent[1:]], Broadcast(0, 0)
+        )
+        assert np.abs(model.centers).max() < 1.1
+
+    def test_influence_is_finite_where_all_rows_lie_at_centers(self):
+        X = np.repeat(np.eye(4), 50, axis=0)
+        jigsaw = Jigsaw(4, random_state=0).fit(X, clients=np.arange(200) % 5)
+        assert [site.influence for site in jigsaw.sites_] == [1.0] * 5
 
     def test_a_lone_cluster_counts_where_the_number_is_not_given(self):
         X, y = blobs(6, 900)

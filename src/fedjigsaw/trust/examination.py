@@ -146,7 +146,7 @@ class _Jury:
             return self.received
         inside = np.ones(self.received.n_sites, dtype=bool)
         inside[self.strange] = False
-        tests = _Tests(self.limited, inside, self.heavy, self.choose, self.find)
+        tests = _Tests(self.limited, inside, self.choose, self.find)
         inside[tests.admitted(self.strange)] = True
         self.notes[~inside] |= Note.STRANGE
         kept = self.received if inside.all() else self.received.of_sites(inside)
@@ -162,10 +162,8 @@ class _Jury:
 class _Tests:
     """Tests of strange sites on a sample of the others, which is all of them if they are few."""
 
-    def __init__(
-        self, received: Received, inside: Flags, heavy: Flags, choose: Choose, find: Find
-    ) -> None:
-        self.received, self.heavy, self.choose, self.find = received, heavy, choose, find
+    def __init__(self, received: Received, inside: Flags, choose: Choose, find: Find) -> None:
+        self.received, self.choose, self.find = received, choose, find
         self.step = max(1, len(received.centers) // SAMPLE)
         self.core = received.of_sites(self._sampled(inside))
 
@@ -204,10 +202,7 @@ class _Tests:
             before = np.zeros_like(chosen)
             before[sites[:n_admitted]] = True
             others = others.joined(self.received.of_sites(before))
-        tested = self.received.of_sites(chosen)
-        # strange and heavy: too much to excuse anything
-        excuse = not (chosen & self.heavy).any()
-        return harm(others, tested, self.choose, self.find, excuse=excuse) <= HARM
+        return harm(others, self.received.of_sites(chosen), self.choose, self.find) <= HARM
 
     def harm_of_weights(self, limited: Received, kept: Received, heavy: Flags) -> float:
         """Return the harm that weights of heavy sites do to others, relative to limited ones."""
@@ -226,7 +221,8 @@ class _Oddity:
 
     Attributes
     ----------
-    tested : sites that are odd in many places, the least odd first.
+    tested : sites that are odd in many places, or in a place of its own with every center; the
+        least odd first.
     most_rows : shape (n_sites,), from how many typical numbers of rows on a weight is tested.
     """
 
@@ -253,8 +249,9 @@ def _odd_sites(received: Received) -> _Oddity:
     tested = []
     for site in odd[np.argsort(score[odd], kind="stable")]:
         own = received.clusters_of(site)
-        places = _places(received.centers[own][squared[own] > variance], variance)
-        if places >= PLACES:
+        centers = received.centers[own]
+        places = _places(centers[squared[own] > variance], variance)
+        if places >= PLACES or 2 < places == len(centers):
             tested.append(site)
         # a site that is odd in one or two places may be the only one that has some clusters
         most_rows[site] = HEAVY_AND_ALONE if places <= 2 else HEAVY_AND_ODD

@@ -13,11 +13,12 @@ Choose = Callable[[Received], int]  # the number of clusters to look for
 Find = Callable[[Received, int], Floats]
 Refind = Callable[[Received, Floats], Floats]
 
-SAMPLE = 1024  # centers that checks look at
+SAMPLE = 640  # centers that checks look at
 HARM = 1.02  # harm that a site may do beyond what is excused
 CLUSTER = 3.0  # mean squared distance within a cluster, relative to that of the others
 HALVING = 0.75  # largest share of a cluster's variance that halving it gains, in one column
 EXACT_SITES = 64  # up to here, each site is left out in turn
+SMALLEST = 1e-6  # objective that counts, relative to that of one center
 MOST = 1e6  # largest ratio that is reported
 
 
@@ -27,9 +28,7 @@ def objective(received: Received, centers: Floats) -> float:
     return float(received.sse.sum() + received.counts @ distances**2)
 
 
-def harm(
-    others: Received, site: Received, choose: Choose, find: Find, *, excuse: bool = True
-) -> float:
+def harm(others: Received, site: Received, choose: Choose, find: Find) -> float:
     """Return the harm that a site does to others, beyond what is excused.
 
     The site may also be several ones together. Where the number of clusters is not given, it may
@@ -41,7 +40,7 @@ def harm(
     own = objective(others, find(others, k))
     found = ratio(float(costs.sum()), own)
     n_taken = int(_taken(rows, costs, *_cells(site, together)).sum())
-    if not excuse or not n_taken or found <= HARM:
+    if not n_taken or found <= HARM:
         return found
     k = len(together)
     if n_taken >= k:
@@ -94,7 +93,7 @@ def influences(examined: Examined, centers: Floats, refind: Refind) -> Floats:
     kept = examined.received
     if kept.n_sites == 1:
         return np.ones(1)
-    if len(kept.centers) <= SAMPLE and kept.n_sites <= EXACT_SITES:
+    if len(kept.centers) <= 2 * SAMPLE and kept.n_sites <= EXACT_SITES:
         exact = [_influence(examined, site, centers, refind) for site in range(kept.n_sites)]
         return np.maximum(exact, 1.0)
     return _estimated(examined, centers)
@@ -106,11 +105,14 @@ def _influence(examined: Examined, site: int, centers: Floats, refind: Refind) -
     if not len(others.centers):
         return 1.0
     found = refind(others, centers)
-    own = objective(others, found)
+    # where all rows lie at centers, the smallest difference would be an endless ratio
+    mean = np.average(others.centers, axis=0, weights=others.counts)[None]
+    least = SMALLEST * objective(others, mean)
+    own = objective(others, found) + least
     if not examined.notes[site]:
-        return ratio(objective(others, centers), own)
+        return ratio(objective(others, centers) + least, own)
     with_it = others.joined(examined.original.of_sites(everyone == site))
-    return ratio(objective(others, refind(with_it, found)), own)
+    return ratio(objective(others, refind(with_it, found)) + least, own)
 
 
 def _estimated(examined: Examined, centers: Floats) -> Floats:
