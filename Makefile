@@ -13,7 +13,7 @@ demo: $(VENV)/.core
 	$(BIN)/fedjigsaw demo --out demo.png --force
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --durations=20
 
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -q -m "not slow and not federation and not deep" \
