@@ -137,7 +137,8 @@ class Clinic:
 
     def site_words(self, name, home=None, data=None, kind="--data"):
         data = data or self.folder / f"{name}.{'parquet' if name == 'lyon' else 'csv'}"
-        return ("site", home or self.home / name, kind, data, "--min-cluster-size", 1)
+        guard = ("--min-cluster-size", 1, "--accept-policy")
+        return ("site", home or self.home / name, kind, data, *guard)
 
     def start_site(self, name, home=None, data=None, kind="--data"):
         ((home or self.home / name) / "policy.toml").write_text(POLICY)

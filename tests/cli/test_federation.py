@@ -85,6 +85,34 @@ class TestPolicy:
             assert "rounds of" in str(done.exception)
             assert "policy.toml must be an integer >= 1; got 'many'" in str(done.exception)
 
+    def test_a_looser_policy_needs_consent_at_the_site(self, clinic, tmp_path):
+        (tmp_path / "a.csv").write_text("x\n1\n")
+        words = ["site", clinic / "bern", "--data", tmp_path / "a.csv"]
+        (clinic / "bern" / "policy.toml").write_text("least_cluster_size = 1\nrounds = 1000")
+        done = run(*words)
+        assert isinstance(done.exception, ParameterError)
+        text = str(done.exception)
+        assert "Site bern was not started" in text
+        assert "least_cluster_size = 1 (default: at least 5)" in text
+        assert "rounds = 1000 (default: at most 1)" in text
+        assert "--accept-policy" in text
+        # the folder holds no consent, and a file that claims one is a mistake
+        (clinic / "bern" / "policy.toml").write_text("rounds = 2\naccept_policy = true")
+        assert "unknown keys" in str(run(*words).exception)
+        # with consent, or stricter rules, the next check is that of the data
+        wrong = [*words, "--columns", "z"]
+        (clinic / "bern" / "policy.toml").write_text("rounds = 2")
+        assert "not started" not in str(run(*wrong, "--accept-policy").exception)
+        (clinic / "bern" / "policy.toml").write_text("questions_per_day = 2")
+        assert "not started" not in str(run(*wrong).exception)
+
+    def test_looser_rules_are_marked(self, clinic):
+        assert "looser than" not in run("policy", clinic / "bern").output
+        (clinic / "bern" / "policy.toml").write_text("rounds = 7")
+        assert "looser than the default" in " ".join(run("policy", clinic / "bern").output.split())
+        found = json.loads(run("policy", clinic / "bern", "--json").output)
+        assert list(found["looser"]) == ["rounds"]
+
     def test_of_a_folder_that_is_no_site(self, clinic):
         assert isinstance(run("policy", clinic / "server").exception, FederationError)
 

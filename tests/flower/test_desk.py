@@ -50,6 +50,7 @@ def start(tmp_path, rows):
         if text is not None:
             (home / "policy.toml").write_text(text)
         own = {"kind": "rows", "name": "bern", "data": str(tmp_path / "bern.csv")}
+        own["accept_policy"] = True
         return load_site(json.loads(json.dumps({**own, "folder": str(home), **options})))
 
     load.home = home

@@ -22,7 +22,12 @@ def test_rows_by_options(tmp_path):
     (tmp_path / "a.csv").write_text("x,y\n1,2\n3,4\n")
     options = {"kind": "rows", "name": "a", "data": str(tmp_path / "a.csv"), "columns": ["y"]}
     (tmp_path / "policy.toml").write_text("least_cluster_size = 1")
-    options |= {"min_cluster_size": 1, "max_rows": 5, "folder": str(tmp_path)}
+    options |= {
+        "min_cluster_size": 1,
+        "max_rows": 5,
+        "folder": str(tmp_path),
+        "accept_policy": True,
+    }
     file = load_site(json.loads(json.dumps(options))).answer(question())
     assert file.summary.centers.tolist() == [[3.0]]
     assert file.columns == ("y",)

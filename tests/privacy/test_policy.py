@@ -77,6 +77,33 @@ def test_a_file_that_cannot_be_read_is_not_the_default(tmp_path):
         Policy.load(tmp_path, known=KNOWN)
 
 
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        (default_text(), []),
+        ("methods = ['feca']\nquestions_per_day = 1\nquestions_in_all = 1", []),
+        ("least_cluster_size = 50\ncounts = 'none'\nsums = 'none'\n[at_most]\nn_init = 1", []),
+        ("methods = ['jigsaw', 'deepfeca']", ["methods"]),
+        ("rounds = 2", ["rounds"]),
+        ("later_models = 'any'", ["later_models"]),
+        ("questions_per_day = 11", ["questions_per_day"]),
+        ("questions_in_all = 21", ["questions_in_all"]),
+        ("least_cluster_size = 4", ["least_cluster_size"]),
+        ("[at_most]\nn_clusters = 101", ["at_most"]),
+        ("rounds = 9\nleast_cluster_size = 1", ["rounds", "least_cluster_size"]),
+    ],
+)
+def test_which_rules_are_looser(tmp_path, text, rules):
+    policy = load(tmp_path, text)
+    assert list(policy.looser()) == rules
+    policy.check_accepted("bern", accepted=True)
+    if rules:
+        with pytest.raises(ParameterError, match=rules[0]):
+            policy.check_accepted("bern", accepted=False)
+    else:
+        policy.check_accepted("bern", accepted=False)
+
+
 def check(policy, method="jigsaw", total_rounds=1, number=0, model=False, **params):
     policy.check_question(method, params, total_rounds=total_rounds, number=number, model=model)
 

@@ -24,7 +24,7 @@ from fedjigsaw.cli._shared import (
     split_names,
     warnings_shown,
 )
-from fedjigsaw.cli.policy import show_policy
+from fedjigsaw.cli.policy import AcceptPolicyFlag, show_policy
 from fedjigsaw.engine import warn_of_fewer_clusters
 from fedjigsaw.errors import FewerClustersWarning, ParameterError
 from fedjigsaw.io import formats
@@ -142,6 +142,7 @@ def site(
             rich_help_panel=GUARD,
         ),
     ] = None,
+    accept_policy: AcceptPolicyFlag = False,
     columns: Annotated[
         str | None,
         typer.Option(
@@ -195,7 +196,7 @@ def site(
 
     if data is not None and images is not None:
         raise ParameterError("Give --data or --images, not both.")
-    guard = {"min_cluster_size": min_cluster_size}
+    guard = {"min_cluster_size": min_cluster_size, "accept_policy": accept_policy}
     if data is not None:
         _refuse(context, OF_IMAGES, "images")
         options = {

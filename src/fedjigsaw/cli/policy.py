@@ -10,6 +10,16 @@ from fedjigsaw.cli._shared import JsonFlag, escape, out, print_json
 from fedjigsaw.privacy.journal import JOURNAL
 from fedjigsaw.privacy.policy import POLICY, describe
 
+AcceptPolicyFlag = Annotated[
+    bool,
+    typer.Option(
+        "--accept-policy",
+        help="Agree to rules of policy.toml that allow more than the default ones. Without it, a "
+        "site with such rules does not start, and lists them.",
+        rich_help_panel="Guard: what may leave",
+    ),
+]
+
 
 def show_policy(
     folder: Annotated[Path, typer.Argument(help="A site's folder. Example: clinic/bern")],
@@ -18,6 +28,7 @@ def show_policy(
     """At a site: show which questions it answers, how many, and what may leave.
 
     The rules are in policy.toml in the site's folder. Change them there, and restart the site.
+    Rules that allow more than the default ones are marked: `site` then needs --accept-policy.
 
     Example: fedjigsaw federation policy clinic/bern
     """
@@ -26,16 +37,20 @@ def show_policy(
 
     settings = SiteSettings.load(folder)
     policy = load_policy(folder)
-    path, rules = folder / POLICY, describe(policy)
+    path, rules, looser = folder / POLICY, describe(policy), policy.looser()
     if as_json:
         meanings = {name: meaning for name, _, meaning in rules}
         values = {name: getattr(policy, name) for name in meanings}
-        print_json({"site": settings.name, "file": str(path), "policy": values, "means": meanings})
+        place = {"site": settings.name, "file": str(path)}
+        print_json({**place, "policy": values, "means": meanings, "looser": looser})
         return
     source = f"rules of {path}" if path.exists() else f"default rules; there is no {path}"
     out.print(escape(f"Site {settings.name}: {source}."))
     table = Table("rule", "value", "meaning")
     for name, value, meaning in rules:
-        table.add_row(name, escape(value), escape(meaning))
+        mark = " (looser than the default)" if name in looser else ""
+        table.add_row(name, escape(value + mark), escape(meaning))
     out.print(table)
+    if looser:
+        out.print("Rules are looser than the default: the site starts with --accept-policy only.")
     out.print(escape(f"Every question and answer is in {folder / JOURNAL}."))

@@ -25,7 +25,7 @@ from fedjigsaw.flower.folders import (
     server_folder,
     write_secret,
 )
-from fedjigsaw.flower.site import load_site
+from fedjigsaw.flower.site import load_policy, load_site
 
 Show = Callable[[str], object]
 
@@ -119,6 +119,8 @@ def serve_site(
     settings = SiteSettings.load(folder)
     options = {**options, "name": settings.name, "folder": str(folder.resolve())}
     load_site(options).check()
+    for text in load_policy(folder).looser().values():
+        show(f"Accepted, looser than the default policy: {text}")
     home = folder.resolve()
     with (
         processes.alone(home, f"Site {settings.name}"),

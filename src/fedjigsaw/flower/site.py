@@ -196,13 +196,14 @@ def load_site(options: Mapping[str, Any]) -> TimeLimitedSite:
 
     Parameters
     ----------
-    options : `kind` ("rows" or "images"), `name`, and `folder`, with its policy and journal; the
-        others are the parameters of :func:`load_rows` or of
-        :class:`fedjigsaw.deep.site.ImageSite`.
+    options : `kind` ("rows" or "images"), `name`, `folder`, with its policy and journal, and
+        `accept_policy`, without which a policy may not be looser than the default; the others
+        are the parameters of :func:`load_rows` or of :class:`fedjigsaw.deep.site.ImageSite`.
     """
     own = {name: value for name, value in options.items() if name not in ("kind", "folder")}
     folder = None if options.get("folder") is None else Path(options["folder"])
     policy = load_policy(folder)
+    policy.check_accepted(own["name"], accepted=own.pop("accept_policy", False) is True)
     guard = policy.guard(own.pop("min_cluster_size", None), own.pop("counts", None))
     if options["kind"] == "rows":
         return TimeLimitedSite(load_rows(**own, guard=guard, policy=policy, folder=folder))

@@ -189,6 +189,46 @@ class Policy:
             counts = max(counts, self.counts, key=COUNTS.index)
         return replace(guard, counts=counts, sums=guard.sums and self.sums != "none")
 
+    def looser(self) -> dict[str, str]:
+        """Return the rules that allow more than the default ones, in words.
+
+        Examples
+        --------
+        >>> Policy(rounds=3, questions_in_all=5).looser()
+        {'rounds': 'rounds = 3 (default: at most 1)'}
+        """
+        default, found = Policy(), {}
+        more = [name for name in self.methods if name not in default.methods]
+        if more:
+            found["methods"] = f"methods: {', '.join(more)} (not among the default methods)"
+        for name in ("rounds", "questions_per_day", "questions_in_all"):
+            if getattr(self, name) > (usual := getattr(default, name)):
+                found[name] = f"{name} = {getattr(self, name)} (default: at most {usual})"
+        if self.later_models != DERIVED:
+            found["later_models"] = f'later_models = "{self.later_models}" (default: "{DERIVED}")'
+        if self.least_cluster_size < (least := default.least_cluster_size):
+            text = f"least_cluster_size = {self.least_cluster_size} (default: at least {least})"
+            found["least_cluster_size"] = text
+        large = [f"{k} = {v} ({LIMITS[k]})" for k, v in self.at_most.items() if v > LIMITS[k]]
+        if large:
+            found["at_most"] = f"at_most: {', '.join(large)} (in brackets: the default limit)"
+        return found
+
+    def check_accepted(self, name: str, *, accepted: bool) -> None:
+        """Raise a ParameterError if rules are looser than the default and nobody agreed to them.
+
+        The coordinator makes a site's folder, and the policy in it: only who starts the site can
+        agree, and nothing in the folder.
+        """
+        rules = self.looser()
+        if rules and not accepted:
+            lines = "".join(f"\n  {text}" for text in rules.values())
+            raise ParameterError(
+                f"Site {name} was not started: its {POLICY} allows more than the default rules."
+                f"{lines}\nThe file came with the folder, from the coordinator. Tighten these "
+                "rules, or start the site with --accept-policy if you agree to them."
+            )
+
 
 def _rules(known: Collection[str]) -> dict[str, Rule]:
     """Return a rule for each key of the file."""
