@@ -22,7 +22,10 @@ from fedjigsaw.messages import Summary
 
 SUPPORT = "support"  # tensor with one number per center that adds up as counts do
 SQUARES = "sum_of_squares"  # tensor with one sum of squares per column
-EQUAL_ROWS = 2.0**-40  # spread, relative to the center, that is rounding of equal rows
+EQUAL_ROWS = 2.0**-40  # spread, relative to the range of centers, that equal rows may have
+LAST_DIGITS = 2.0**-50  # and relative to the centers themselves: rounding of their digits
+RADIUS_BITS = 4  # steps of 6 to 12 %
+MAX_RADIUS = 4.0  # largest radius, in root mean squared distances of the rows
 
 
 def round_summary(summary: Summary, sizes: Ints) -> Summary:
@@ -40,11 +43,9 @@ def round_summary(summary: Summary, sizes: Ints) -> Summary:
     if not len(summary.centers):
         return summary
     sse = None if summary.sse is None else to_bits(summary.sse, sizes)
-    steps = grid_steps(summary.centers, sizes, sse)
-    changes: dict[str, Any] = {"centers": to_grid(summary.centers, steps[:, None]), "sse": sse}
+    changes: dict[str, Any] = {"centers": round_centers(summary.centers, sizes, sse), "sse": sse}
     if summary.radii is not None:
-        radii = to_grid(summary.radii, steps)
-        changes["radii"] = np.where(summary.radii > 0, np.maximum(radii, steps), radii)
+        changes["radii"] = round_radii(summary.radii, sizes, sse)
     tensors = dict(summary.tensors)
     if tensors.get(SUPPORT, np.zeros(0)).shape == sizes.shape:
         tensors[SUPPORT] = to_bits(tensors[SUPPORT], sizes)
@@ -61,28 +62,78 @@ def to_bits(values: Floats, sizes: Ints) -> Floats:
     >>> to_bits(np.array([48.8, 48.8]), np.array([5, 10_000])).tolist()
     [48.0, 49.0]
     """
-    bits = np.maximum(2, np.ceil(np.log2(np.maximum(sizes, 1)) / 2)).astype(np.int64)
+    return keep_bits(values, np.maximum(2, np.ceil(np.log2(np.maximum(sizes, 1)) / 2)))
+
+
+def keep_bits(values: Floats, n_bits: Floats | int) -> Floats:
+    """Round to a number of significant binary digits."""
+    bits = np.asarray(n_bits).astype(np.int64)
     mantissa, exponent = np.frexp(values)
     rounded: Floats = np.ldexp(np.rint(np.ldexp(mantissa, bits)), exponent - bits)
     return rounded
 
 
+def round_radii(radii: Floats, sizes: Ints, sse: Floats | None) -> Floats:
+    """Round radii to steps of 6 to 12 %, and limit them by the spread of all rows of the cluster.
+
+    The radius of a cluster may be the distance of a single row, the farthest one. So it leaves with
+    few digits, and a row that is far from all others does not set it. One radius for all centers
+    is half a distance between centers, and has no limit.
+
+    Examples
+    --------
+    >>> round_radii(np.array([3.21, 50.0]), np.array([40, 40]), np.array([40.0, 40.0])).tolist()
+    [3.25, 4.0]
+    """
+    common = len(radii) > 1 and (radii == radii[0]).all()
+    if sse is not None and not common:
+        limits = MAX_RADIUS * np.sqrt(sse / sizes)
+        radii = np.where(limits > 0, np.minimum(radii, limits), radii)
+    return keep_bits(radii, RADIUS_BITS)
+
+
+def round_centers(centers: Floats, sizes: Ints, sse: Floats | None) -> Floats:
+    """Round centers to their grids, until rounding again changes nothing.
+
+    The deviation of rounded centers may be over a power of two that it was below; the grid then
+    has the double step. A center that has moved is on a coarser grid than before, and grids have
+    a largest step, so this ends, nearly always at once.
+    """
+    for _ in range(64):
+        rounded = to_grid(centers, grid_steps(centers, sizes, sse))
+        if (rounded == centers).all():
+            break
+        centers = rounded
+    return centers
+
+
 def grid_steps(centers: Floats, sizes: Ints, sse: Floats | None) -> Floats:
-    r"""Return the step of each center's grid: a power of two, at most :math:`s / \sqrt n`.
+    r"""Return the step of each center's grid in each column: powers of two, shape (k, d).
+
+    A step is at most :math:`s / \sqrt n`, and at most half the deviation of the site's centers
+    in that column, so that a column of small numbers beside large ones keeps its digits. By chance
+    alone, means of n rows deviate by the sampling error of *their* column, so half of it is not far
+    below that error either. A single center, or
+    a column where all centers agree, gets :math:`s / \sqrt n`.
 
     Clusters of equal rows have no spread: they get the median spread of the others. If all rows of
     every cluster are equal, there is nothing to go by: the steps are 0, which rounds nothing. A
     method that computes no sums of squares gets the spread of its centers.
     """
+    mean = sizes @ centers / sizes.sum()
+    between = np.sqrt(sizes @ (centers - mean) ** 2 / sizes.sum())
+    # columns that are the same everywhere: large ones must not hide how small the others are
+    constant = between <= EQUAL_ROWS * np.abs(mean)
     if sse is None:
-        mean = sizes @ centers / sizes.sum()
-        between = sizes @ ((centers - mean) ** 2).mean(axis=1) / sizes.sum()
-        spread = np.full(len(centers), np.sqrt(between))
+        spread = np.full(len(centers), np.sqrt((between**2).mean()))
     else:
         spread = np.sqrt(sse / sizes / centers.shape[1])
-    equal = spread <= EQUAL_ROWS * np.abs(centers).max(axis=1)
+    far = np.abs(np.where(constant, 0.0, centers - mean)).max(axis=1)
+    large = np.abs(np.where(constant, 0.0, centers)).max(axis=1)
+    equal = spread <= np.maximum(EQUAL_ROWS * far, LAST_DIGITS * large)
     typical = np.median(spread[~equal]) if not equal.all() else 0.0
-    errors = np.where(equal, typical, spread) / np.sqrt(sizes)
+    errors = (np.where(equal, typical, spread) / np.sqrt(sizes))[:, None]
+    errors = np.minimum(errors, np.where(constant, np.inf, between / 2))
     return np.where(errors > 0, np.ldexp(0.5, np.frexp(errors)[1]), 0.0)
 
 
