@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise, product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -444,6 +445,18 @@ def test_a_site_whose_journal_was_changed_answers_nothing(start):
     path.write_bytes(path.read_bytes().replace(b'"round":0', b'"round":9'))
     with pytest.raises(RefusedError, match="Record 0 was changed"):
         site.answer(ask(k=3))
+
+
+@pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_bytes(b"")])
+def test_a_site_whose_journal_is_gone_answers_nothing(start, lose):
+    site = start()
+    site.answer(ask(k=2))
+    lose(start.home / "journal.jsonl")
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="is missing or empty, but .*groups shows that"):
+            site.answer(ask(k=3))
+    (start.home / "groups").rename(start.home / "old groups")
+    site.answer(ask(k=3))
 
 
 def test_an_answer_that_is_too_large_is_kept_by_its_hash(start, monkeypatch):

@@ -1,5 +1,6 @@
 """The policy file of a site: strict by default, and strict about itself."""
 
+import os
 import tomllib
 
 import pytest
@@ -58,6 +59,7 @@ def test_a_limit_that_is_not_named_keeps_its_default(tmp_path):
         ("sums = 'exact'", "must be one of 'rounded', 'none'"),
         ("privacy = 'dp'", "must be 'none': this version has no differential privacy"),
         ("privacy = ['none']", "must be 'none'"),
+        ("least_cluster_size = 1\ncounts = 'rounded'", "must be greater than 1 for rounded counts"),
     ],
 )
 def test_a_mistake_is_an_error_that_says_where_and_what_to_do(tmp_path, text, words):
@@ -74,6 +76,13 @@ def test_a_file_that_cannot_be_read_is_not_the_default(tmp_path):
     (tmp_path / "policy.toml").rmdir()
     (tmp_path / "policy.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ParameterError, match="is not a TOML file"):
+        Policy.load(tmp_path, known=KNOWN)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("nowhere")])
+def test_neither_a_pipe_nor_a_link_to_nothing_is_the_default(tmp_path, make):
+    make(tmp_path / "policy.toml")
+    with pytest.raises(ParameterError, match="it is not a regular file. Correct the file"):
         Policy.load(tmp_path, known=KNOWN)
 
 

@@ -98,6 +98,7 @@ class Desk:
             return work(self.policy.tighten(guard, method.sends), broadcast)
         with _locked(self.folder / LOCK):
             journal = Journal(self.folder / JOURNAL)
+            _check_present(journal, self.folder)
             earlier = _read(journal)
             asked = _describe(question)
             number = journal.add("question", **asked)["n"]
@@ -243,6 +244,17 @@ class Earlier:
     def about(self, data_set: str) -> int:
         """Count the different questions that were answered about a data set."""
         return sum(record["data_set"] == data_set for record in self.answers.values())
+
+
+def _check_present(journal: Journal, folder: Path) -> None:
+    """Raise a RefusedError if answers were given and the journal of them is gone."""
+    if journal.path.exists() and journal.path.stat().st_size:
+        return
+    if any((folder / GROUPS).glob("*.npy")):
+        raise RefusedError(
+            f"{journal.path} is missing or empty, but {folder / GROUPS} shows that questions were "
+            "answered. Restore it from a backup. To start anew, move that folder away, too."
+        )
 
 
 def _read(journal: Journal) -> Earlier:

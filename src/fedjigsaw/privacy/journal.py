@@ -1,9 +1,10 @@
 """The journal of a site: every question and every answer, in one file that is only added to.
 
 A line is a JSON object with a record and its SHA-256 hash. A record names its number and the hash
-of the record before it. So a record that was changed, removed, inserted or moved is noticed. Only
-the removal of the last records leaves no trace in the file itself: `inspect` shows the number and
-the hash of the last one, to be noted elsewhere.
+of the record before it. So a record that was changed, removed, inserted or moved by accident or
+without care is noticed. There is no secret in it: whoever can write the file can remove its last
+records, or write all of it anew with hashes that match. Against that, `inspect` shows the number
+and the hash of the last record, to be noted elsewhere.
 
 A record is on the disk before an answer leaves. A process that is killed while it writes leaves a
 line without an end; nothing left the site for such a line, and the next record removes it.
@@ -51,8 +52,8 @@ class Journal:
             lines += _line(record)[0]
             if end + len(lines) > MAX_JOURNAL:
                 raise MessageError(
-                    f"{self.path} is full: it has {end} bytes. Move it to an archive; the site "
-                    "then counts questions from zero."
+                    f"{self.path} is full: it has {end} bytes. Move it and the folder groups to an "
+                    "archive; the site then counts questions from zero."
                 )
             _write(file, lines)
         return record

@@ -85,10 +85,12 @@ class Policy:
         """
         path = folder / POLICY
         try:
+            if not path.exists() and not path.is_symlink():
+                return cls()
+            if not path.is_file():  # a pipe would be waited for; a link to nothing is no default
+                raise ParameterError(f"Cannot read {path}: it is not a regular file. {ADVICE}")
             with path.open("rb") as file:
                 content = file.read(MAX_POLICY_BYTES + 1)
-        except FileNotFoundError:
-            return cls()
         except OSError as error:
             raise ParameterError(unreadable(path, error)) from error
         try:
@@ -112,6 +114,9 @@ class Policy:
                 raise ParameterError(
                     invalid(name, owner, rules[name].allowed, repr(value)[:80], ADVICE)
                 )
+        if values.get("counts") == "rounded" and values.get("least_cluster_size") == 1:
+            allowed = "greater than 1 for rounded counts"
+            raise ParameterError(invalid("least_cluster_size", owner, allowed, 1, ADVICE))
         values = dict(values)
         if "methods" in values:
             values["methods"] = tuple(values["methods"])
