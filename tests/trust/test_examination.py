@@ -71,6 +71,21 @@ class TestLies:
         )
         assert method.n_clusters_ != 15
 
+    @pytest.mark.parametrize("n_liars", [2, 3])
+    @pytest.mark.parametrize("away", [1, 4])
+    def test_accomplices_do_not_confirm_each_other(self, grid, skewed, n_liars, away):
+        """They send the same invented centers, some ranges of the data away."""
+        sent = [
+            Client(str(site), grid.X[skewed == site], Jigsaw(15), Guard()).answer(Broadcast(0, 0))
+            for site in range(10)
+        ]
+        low, high = grid.X.min(axis=0), grid.X.max(axis=0)
+        invented = np.random.default_rng(0).uniform(low, high, (15, 2)) + away * (high - low)
+        lies = [replace(s, centers=invented[: len(s.centers)]) for s in sent[:n_liars]]
+        model = aggregate_round(Jigsaw(15), [*lies, *sent[n_liars:]], Broadcast(0, 0))
+        assert (model.tensors["site_notes"] > 0).tolist() == [i < n_liars for i in range(10)]
+        assert (model.centers < high).all()
+
     @pytest.mark.parametrize("lie", ["a", "a'", "a''", "b", "c'"])
     def test_the_largest_influence_names_the_liar(self, grid, skewed, lie):
         method = Jigsaw(15, random_state=0)

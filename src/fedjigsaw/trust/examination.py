@@ -18,6 +18,7 @@ always kept: it may be the only one that holds some clusters.
 If nothing is conspicuous, the summaries are used as they are: honest federations pay nothing.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,6 +29,7 @@ from fedjigsaw.kernels.kmeans import blocks
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.trust.influence import HARM, SAMPLE, Choose, Find, harm, objective, ratio
 from fedjigsaw.trust.plausibility import (
+    LIARS,
     MIN_SITES,
     Examined,
     Flags,
@@ -44,7 +46,7 @@ from fedjigsaw.trust.plausibility import (
 from fedjigsaw.trust.received import Received
 
 HEAVY = 8.0  # times the typical number of rows, from where on the weight is tested
-COMPARED = 512  # centers that each center is compared with
+COMPARED = 640  # centers that each center is compared with
 HEAVY_AND_ODD = 3.0  # the same for a site that is odd in several places,
 HEAVY_AND_ALONE = 20.0  # and for one that is odd in one or two
 PLACES = 4  # places without any other site, from where on a site is tested
@@ -233,49 +235,58 @@ class _Oddity:
 def _odd_sites(received: Received) -> _Oddity:
     """Find sites that are far odder than the median site.
 
-    A center is odd by the squared distance to the nearest center of another site, relative to the
-    typical variance within clusters, and by at most 4; a site by the mean over its rows.
+    A center is odd by the squared distance to centers of other sites, relative to the typical
+    variance within clusters, and by at most 4; a site by the mean over its rows.
     """
-    squared = _to_other_sites(received)
-    variance = max(typical_variance(received), float(np.median(squared)))
     rows = received.per_site(received.counts)
     here = rows > 0
     most_rows = np.full(received.n_sites, HEAVY)
-    if not variance:
-        return _Oddity(np.zeros(0, dtype=np.int64), most_rows)
-    score = received.per_site(received.counts * np.minimum(squared / variance, 4))
-    score /= np.where(here, rows, 1)
-    odd = np.flatnonzero(here & (score > 2 * np.median(score[here]) + 0.2))
-    tested = []
-    for site in odd[np.argsort(score[odd], kind="stable")]:
-        own = received.clusters_of(site)
-        centers = received.centers[own]
-        places = _places(centers[squared[own] > variance], variance)
-        if places >= PLACES or 2 < places == len(centers):
-            tested.append(site)
-        # a site that is odd in one or two places may be the only one that has some clusters
-        most_rows[site] = HEAVY_AND_ALONE if places <= 2 else HEAVY_AND_ODD
-    return _Oddity(np.array(tested, dtype=np.int64), most_rows)
+    tested: dict[int, float] = {}
+    for squared in _to_other_sites(received):
+        variance = max(typical_variance(received), float(np.median(squared)))
+        if not variance:
+            continue
+        score = received.per_site(received.counts * np.minimum(squared / variance, 4))
+        score /= np.where(here, rows, 1)
+        for site in np.flatnonzero(here & (score > 2 * np.median(score[here]) + 0.2)):
+            own = received.clusters_of(int(site))
+            centers = received.centers[own]
+            places = _places(centers[squared[own] > variance], variance)
+            if places >= PLACES or 2 < places == len(centers):
+                tested[int(site)] = max(tested.get(int(site), 0.0), float(score[site]))
+            # a site that is odd in one or two places may be the only one that has some clusters
+            most = HEAVY_AND_ALONE if places <= 2 else HEAVY_AND_ODD
+            most_rows[site] = most if most_rows[site] == HEAVY else min(most, most_rows[site])
+    by_score = sorted(tested, key=lambda site: (tested[site], site))
+    return _Oddity(np.array(by_score, dtype=np.int64), most_rows)
 
 
-def _to_other_sites(received: Received) -> Floats:
-    """Return the squared distance of each center to centers of other sites.
+def _to_other_sites(received: Received) -> list[Floats]:
+    """Return two squared distances of each center: to the nearest other site, and to enough ones.
 
-    It is that to the nearest one; of many sites, to the one that a thirtieth of all sites would
-    bring. Very many centers are compared with a sample of them.
+    Enough are as many sites as may lie: liars who send the same centers confirm one another, but
+    not more than so often. Very many centers are compared with a sample of them, and there the
+    distance is that to the center that a thirtieth of all sites would bring.
     """
     X, owners = received.centers - np.median(received.centers, axis=0), received.owners
-    n_compared = min(len(X), COMPARED)
-    others = np.sort(np.random.default_rng(0).permutation(len(X))[:n_compared])
-    rank = max(1, round(received.n_sites / 30 * n_compared / len(X))) - 1
+    others = np.sort(np.random.default_rng(0).permutation(len(X))[:COMPARED])
+    sampled = len(others) < len(X)
+    sites, starts = np.unique(owners[others], return_index=True)
+    if len(sites) < 2:
+        return []
+    rank = max(1, round(received.n_sites / 30 * len(others) / len(X))) - 1
+    enough = min(math.ceil(LIARS * len(sites)), len(sites) - 1) - 1
+    ranks = [rank] if sampled else [0, enough]
     norms = np.einsum("ij,ij->i", X, X)
-    nearest = np.empty(len(X))
+    found = np.empty((len(ranks), len(X)))
     for part in blocks(len(X), len(others), 2**20):
         squared = norms[part, None] + norms[others] - 2 * (X[part] @ X[others].T)
         squared[owners[part][:, None] == owners[others]] = np.inf
-        nearest[part] = np.partition(squared, rank, axis=1)[:, rank]
-    nearest[np.isinf(nearest)] = 0.0  # there is no other site
-    return np.maximum(nearest, 0.0)
+        if not sampled:
+            squared = np.minimum.reduceat(squared, starts, axis=1)
+        found[:, part] = np.partition(squared, ranks, axis=1)[:, ranks].T
+    distances: list[Floats] = list(np.clip(found, 0.0, np.finfo(np.float64).max))
+    return distances
 
 
 def _places(centers: Floats, variance: float) -> int:
