@@ -124,5 +124,15 @@ class TestSignals:
 
 def start(*words):
     return subprocess.Popen(
-        [COMMAND, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [COMMAND, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_signals,
     )
+
+
+def heed_signals():
+    """Undo what nohup or a job in the background did to the process that runs the tests."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
