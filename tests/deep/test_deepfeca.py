@@ -32,7 +32,7 @@ def same(a, b):
     return a.model_ == b.model_
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0])
 def test_it_learns(digits, seed):
     """The probe of the trained network beats that of the untrained one by 3 points and more."""
     clients = np.random.default_rng(seed).permutation(np.arange(len(digits.train)) % 3)
