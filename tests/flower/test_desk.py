@@ -257,7 +257,7 @@ def test_questions_are_counted_by_day(start, monkeypatch):
 
 def test_other_columns_are_another_data_set(start):
     start("questions_in_all = 1").answer(ask(k=2))
-    start("questions_in_all = 1", columns=["age"]).answer(ask(k=2))
+    assert start("questions_in_all = 1", columns=["age"]).answer(ask(k=2)).columns == ("age",)
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def tell(name: str, summary: Summary, box: Box, rng: np.random.Generator) -> Sum
         before = lied
         for lie in LIES[letter]:
             lied = lie(lied, box, rng)
-        if moving.index(letter) if letter in moving else 0:  # the first half keeps the other lie
+        if letter in moving[1:]:  # the first half keeps the other lie
             half = len(lied.centers) // 2
             lied = replace(lied, centers=np.r_[before.centers[:half], lied.centers[half:]])
     return lied
@@ -214,11 +214,11 @@ def fit_among_liars(
     names = np.unique(clients)
     chosen = np.random.default_rng([seed, 2]).permutation(names)[:n_liars]
     liars = {str(name) for name in chosen}
-    answers = _answers(data.name, seed, method.method)
+    answers = _answers(data.name, clients.tobytes(), seed, method.method, method.n_clusters)
     engine = partial(LyingEngine, lie=lie, liars=sorted(liars), seed=seed, honest=answers)
     method.fit(data.X, clients=clients, guard=Guard(), engine=engine, min_clients=1)
     honest = ~np.isin(clients, chosen)
-    best = _best(data.name, seed, n_liars, method.n_clusters, data.X[honest].tobytes())
+    best = _best(data.X[honest].tobytes(), data.X.shape[1], method.n_clusters)
     _, distances = nearest_centers(data.X[honest], method.cluster_centers_)
     reports = site_reports(method.model_, [s.client for s in method.summaries_]) or []
     odd = {report.client for report in reports if report.reason}
@@ -235,13 +235,13 @@ def fit_among_liars(
 
 
 @lru_cache(16)
-def _answers(dataset: str, seed: int, method: str) -> list[Reply]:
+def _answers(dataset: str, clients: bytes, seed: int, method: str, k: int) -> list[Reply]:
     """Return the list that keeps the honest answers, which are the same for all lies."""
     return []
 
 
 @lru_cache(64)
-def _best(dataset: str, seed: int, n_liars: int, k: int, rows: bytes) -> float:
+def _best(rows: bytes, n_columns: int, k: int) -> float:
     """Return the objective of the best of twenty starts of k-means on the honest rows."""
-    X = np.frombuffer(rows).reshape(-1, 2)
+    X = np.frombuffer(rows).reshape(-1, n_columns)
     return kmeans(X, k, rng=np.random.default_rng(0), n_init=20).inertia

@@ -333,8 +333,8 @@ class Jigsaw(FederatedClusterer):
         convex. So answers need not name their cluster.
         """
         _check_counts(received)
-        examined = self._examine(received, lambda part, k: _step(part, model)[0])
-        centers, labels = _step(examined.received, model)
+        examined = self._examine(received, lambda part, k: _one_step(part, model)[0])
+        centers, labels = _one_step(examined.received, model)
         return self._model(examined, centers, labels, k_curve=model.tensors.get("k_curve"))
 
     def _model(
@@ -430,7 +430,7 @@ class Jigsaw(FederatedClusterer):
         return float(self.model_.tensors["skew"][0])
 
 
-def _step(received: Received, model: Model) -> tuple[Floats, Ints]:
+def _one_step(received: Received, model: Model) -> tuple[Floats, Ints]:
     return lloyd_step(received.centers, received.counts, model.centers)
 
 

@@ -45,8 +45,8 @@ from fedjigsaw.trust.plausibility import (
 )
 from fedjigsaw.trust.received import Received
 
-HEAVY = 8.0  # times the typical number of rows, from where on the weight is tested
 COMPARED = 640  # centers that each center is compared with
+HEAVY = 8.0  # times the typical number of rows, from where on the weight is tested
 HEAVY_AND_ODD = 3.0  # the same for a site that is odd in several places,
 HEAVY_AND_ALONE = 20.0  # and for one that is odd in one or two
 PLACES = 4  # places without any other site, from where on a site is tested
@@ -223,8 +223,7 @@ class _Oddity:
 
     Attributes
     ----------
-    tested : sites that are odd in many places, or in a place of its own with every center; the
-        least odd first.
+    tested : sites that are odd in many places, or with every center; the least odd first.
     most_rows : shape (n_sites,), from how many typical numbers of rows on a weight is tested.
     """
 
@@ -290,7 +289,10 @@ def _to_other_sites(received: Received) -> list[Floats]:
 
 
 def _places(centers: Floats, variance: float) -> int:
-    """Count groups of centers: those within two typical spreads of each other form one."""
+    """Count groups of centers: those within two typical spreads of each other form one.
+
+    Fewer than `PLACES` centers are not grouped: each counts.
+    """
     if len(centers) < PLACES:
         return len(centers)
     close = pairwise_distances(centers, centers) <= 2 * np.sqrt(variance)
