@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fedjigsaw.methods.jigsaw import Jigsaw
     from fedjigsaw.methods.kfed import KFed
     from fedjigsaw.methods.match_averaging import MatchAveraging
-    from fedjigsaw.privacy import Guard
+    from fedjigsaw.privacy import Guard, Privacy
 
 __version__ = "0.1.0"
 
@@ -46,6 +46,7 @@ __all__ = [
     "KFed",
     "MatchAveraging",
     "Model",
+    "Privacy",
     "ProcessEngine",
     "SerialEngine",
     "Summary",
@@ -70,7 +71,7 @@ _MODULES = {
     "methods.jigsaw": ("Jigsaw",),
     "methods.kfed": ("KFed",),
     "methods.match_averaging": ("MatchAveraging",),
-    "privacy": ("Guard",),
+    "privacy": ("Guard", "Privacy"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 _PARTS = {"datasets", "kernels", "metrics", "parameters", "partition"} | {

@@ -1,5 +1,6 @@
-"""Guards: rules that a summary passes before it leaves a client."""
+"""What may leave a client: guards, and differential privacy."""
 
+from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "Privacy"]

@@ -1,0 +1,156 @@
+"""What a site promises about its rows: differential privacy with a stated epsilon and delta.
+
+Two data sets are neighbors if one has one row more than the other (``unit="row"``), or if all rows
+of one site were replaced by others (``unit="site"``). A release is (epsilon, delta)-differentially
+private if, for any two neighbors and any set S of outputs, P(S) <= e^epsilon P'(S) + delta.
+Everything that leaves a site under a :class:`Privacy` satisfies this, all parts of a message and
+all rounds of a run together; the server is not trusted with more. Since every row is at one site,
+the promise for a whole run is that of one site.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from fedjigsaw._typing import Floats
+from fedjigsaw._validation import MAX_MAGNITUDE
+from fedjigsaw.errors import ParameterError, invalid
+from fedjigsaw.parameters import fraction, integer, one_of, real
+
+ROW, SITE = "row", "site"
+OWN, SHARED = "own", "shared"
+MAX_EPSILON = 100.0  # beyond this, a number that promises nothing would look like a promise
+Limits = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """Differential privacy for the rows of each site.
+
+    Parameters
+    ----------
+    epsilon : float
+        How much one row may change the probability of any output: at most by a factor e^epsilon.
+        1 is a strong promise, 10 a weak one.
+    delta : float, default 1e-6
+        Probability with which the factor may be exceeded. It must be well below 1 / rows.
+    bounds : two numbers, or two lists with a number for each column
+        Least and greatest value of the columns. They are public: take them from a schema or from
+        knowledge of the field, never from the rows. Rows outside are clipped.
+    unit : {"row", "site"}, default "row"
+        Whose contribution is protected: one row's, or that of a whole site. "site" is for
+        federations of very many small sites, such as phones.
+    cells : {"own", "shared"} or None
+        "own": each site looks for its clusters itself, which is best for sites with many rows.
+        "shared": all sites describe the same cells of the bounds, which the server adds up: for
+        many sites with few rows. None is "own" for rows and "shared" for sites.
+    rows_per_site : int, default 1
+        With ``unit="site"``, the rows for which a site counts at most. 1 gives all sites the same
+        weight.
+    insecure_seed : int or None
+        A seed for the noise, for tests and studies alone: whoever knows it can remove the noise.
+        None draws the noise from the operating system's random numbers.
+
+    Examples
+    --------
+    >>> privacy = Privacy(epsilon=1.0, bounds=(0, 120))
+    >>> privacy.sentence()
+    'Any one row changes the probability of any output by at most a factor 2.72, except with
+    probability 1e-06.'
+    """
+
+    epsilon: float
+    delta: float = 1e-6
+    bounds: Any = None
+    unit: str = ROW
+    cells: str | None = None
+    rows_per_site: int = 1
+    insecure_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        owner = "Privacy"
+        real(0, inclusive=False).check("epsilon", owner, self.epsilon)
+        if float(self.epsilon) > MAX_EPSILON:
+            allowed = f"at most {MAX_EPSILON:g}, since a larger one promises nothing"
+            raise ParameterError(invalid("epsilon", owner, allowed, self.epsilon))
+        fraction(zero=False, one=False).check("delta", owner, self.delta)
+        one_of(ROW, SITE).check("unit", owner, self.unit)
+        integer(1).check("rows_per_site", owner, self.rows_per_site)
+        integer(0, or_none=True).check("insecure_seed", owner, self.insecure_seed)
+        if self.cells is None:
+            object.__setattr__(self, "cells", SHARED if self.unit == SITE else OWN)
+        one_of(OWN, SHARED).check("cells", owner, self.cells)
+        if self.unit == SITE and self.cells == OWN:
+            raise ParameterError(invalid("cells", owner, "'shared' with unit='site'", "'own'"))
+        for name in ("epsilon", "delta"):
+            object.__setattr__(self, name, float(getattr(self, name)))
+        object.__setattr__(self, "bounds", _checked(self.bounds))
+
+    def limits(self, n_columns: int) -> tuple[Floats, Floats]:
+        """Return the least and greatest value of each column."""
+        low, high = (np.array(values, dtype=np.float64) for values in self.bounds)
+        for values in (low, high):
+            if len(values) not in (1, n_columns):
+                allowed = f"two numbers, or two lists of {n_columns}, one number per column"
+                got = f"lists of {len(values)}"
+                raise ParameterError(invalid("bounds", "Privacy", allowed, got))
+        return np.broadcast_to(low, n_columns), np.broadcast_to(high, n_columns)
+
+    def sentence(self) -> str:
+        """State the promise in words."""
+        what = "Any one row changes" if self.unit == ROW else "All rows of any one site change"
+        return (
+            f"{what} the probability of any output by at most a factor "
+            f"{math.exp(self.epsilon):.3g}, except with probability {self.delta:g}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for a file's header: what is public, without a seed."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "bounds": [list(values) for values in self.bounds],
+            "unit": self.unit,
+            "cells": self.cells,
+            "rows_per_site": self.rows_per_site,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Make the promise that a file states; a ParameterError if it is not a promise."""
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise ParameterError(
+                invalid("privacy", "the file", "known names alone", sorted(values))
+            ) from error
+
+
+def _checked(bounds: object) -> tuple[Limits, Limits]:
+    """Return bounds as two tuples; the first problem is a ParameterError."""
+    allowed = (
+        "two finite numbers, low < high, or two lists of them with one number per column; "
+        "public values from a schema, not from the rows"
+    )
+    try:
+        least, greatest = map(_limits, bounds)  # type: ignore[call-overload]
+    except (TypeError, ValueError) as error:
+        raise ParameterError(invalid("bounds", "Privacy", allowed, repr(bounds))) from error
+    low, high = np.array(least), np.array(greatest)
+    if len(low) != len(high) or not len(low) or not (low < high).all():
+        raise ParameterError(invalid("bounds", "Privacy", allowed, repr(bounds)))
+    if not (np.abs([low, high]) <= MAX_MAGNITUDE).all() or not np.isfinite(high - low).all():
+        raise ParameterError(invalid("bounds", "Privacy", allowed, repr(bounds)))
+    return least, greatest
+
+
+def _limits(values: object) -> Limits:
+    if isinstance(values, (str, bytes, bool)):
+        raise TypeError("not a number")
+    array = np.atleast_1d(np.asarray(values))
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        raise TypeError("not numbers")
+    return tuple(float(value) for value in array)
