@@ -2,14 +2,18 @@
 
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from flwr.app import Message
 from flwr.proto.fleet_pb2 import ActivateNodeRequest
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
 from flwr.supercore.inflatable.inflatable_object import iterate_object_tree as parts_of
-from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+from flwr.supercore.inflatable.inflatable_utils import (
+    inflate_object_from_contents,
+    pull_objects,
+)
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from flwr.supercore.run import RunNotRunningException
 from flwr.supernode.fleet_http_client import FleetHttpClient
@@ -61,7 +65,9 @@ def wait_for_question(line, seconds=60):
         time.sleep(0.2)
     message, tree = found
     run = message.metadata.run_id
-    contents = {p.object_id: line.pull_object(run, p.object_id) for p in parts_of(tree)}
+    # a question is announced before its parts arrive: Flower's function tries until they are there
+    parts = [part.object_id for part in parts_of(tree)]
+    contents = pull_objects(parts, partial(line.pull_object, run))
     line.confirm_message_received(run, tree.object_id)
     question = inflate_object_from_contents(tree.object_id, contents)
     question.metadata.__dict__["_message_id"] = tree.object_id
@@ -82,13 +88,20 @@ def reply(line, question, content, *, pause=0.0):
 
 @contextmanager
 def in_background(function, *args):
-    """Call a function in a thread while the block runs."""
+    """Call a function in a thread while the block runs; what fails in it, fails the test."""
+    failures = []
 
     def call():
-        with suppress(Exception, RunNotRunningException):
+        try:
             function(*args)
+        except RunNotRunningException:
+            pass  # a run that has ended takes no more answers
+        except Exception as error:
+            failures.append(error)
 
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
     yield
     thread.join(60)
+    for failure in failures:
+        raise failure

@@ -115,7 +115,7 @@ def test_no_token_in_a_process_list_and_a_dead_app_is_missed_at_once(clinic):
         for event in events_of(clinic)
         if event["event"] == "failed" and event["site"] == "bern"
     )
-    assert failed - float(clinic.mode("bern").removeprefix("died ")) < 15  # it was 60
+    assert failed - float(clinic.mode("bern").removeprefix("died ")) < 30  # it was 60
     apps = [n for n in members(clinic.folder) if b"flwr-" in b" ".join(command_of(n))]
     kinds = {w for n in apps for w in command_of(n) if w in (b"flwr-clientapp", b"flwr-serverapp")}
     assert len(kinds) == 2
@@ -229,7 +229,7 @@ def test_hanging_lying_and_dead_sites_cost_a_run_neither_time_nor_its_model(clin
             code, printed = clinic.run("six", "--timeout", seconds, "--wait", 1, "--min-sites", 3)
             ended = time.time()
     assert code == 0, clinic.story(printed)
-    assert ended - events_of(clinic)[0]["time"] < seconds + 10
+    assert ended - events_of(clinic)[0]["time"] < 2 * seconds  # rome would go on for ten minutes
     late = f"it did not answer within {seconds} s"
     assert f"failed: rome ({late})" in printed
     assert f"failed: zug ({late})" in printed
