@@ -32,6 +32,7 @@ from fedjigsaw.kernels.kmeans import count_distinct, nearest_centers
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary, Transcript
 from fedjigsaw.parameters import Rule, check_parameters, is_integer, one_of
+from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
 
 ASSIGN = one_of("nearest", "local")  # the rule for the parameter `assign`
@@ -134,6 +135,14 @@ class FederatedClusterer(
         clusters. What the server does not need (`sends`) is removed before the summary leaves.
         """
 
+    def summarize_privately(
+        self, X: Floats, broadcast: Broadcast, rng: np.random.Generator, privacy: Privacy
+    ) -> Summary:
+        """Compute a differentially private summary; a method that cannot raises an error."""
+        raise ParameterError(
+            f"Method {self.method!r} has no differential privacy. Use jigsaw, or leave out privacy."
+        )
+
     @abstractmethod
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
@@ -147,6 +156,7 @@ class FederatedClusterer(
         *,
         clients: Any = None,
         guard: Guard = NO_GUARD,
+        privacy: Privacy | None = None,
         engine: EngineFactory = SerialEngine,
         min_clients: int | None = None,
     ) -> Self:
@@ -163,6 +173,8 @@ class FederatedClusterer(
         guard : Guard
             What may leave a client. The default lets every summary pass; the file workflow and
             federations use ``Guard()``, which merges centers of fewer than five rows.
+        privacy : Privacy or None
+            Differential privacy for the rows of each client, in place of a guard.
         engine : callable
             Where the clients run: `SerialEngine`, `ProcessEngine`, or, for two workers,
             ``functools.partial(ProcessEngine, n_jobs=2)``.
@@ -174,7 +186,7 @@ class FederatedClusterer(
         with self._all_or_nothing():
             rows = check_data(self, X, owner=owner, reset=True)
             members = rows_by_client(len(rows), clients, owner=owner)
-            self._fit(rows, members, guard, engine, min_clients)
+            self._fit(rows, members, guard, privacy, engine, min_clients)
         self._warn_of_fewer(rows)
         return self
 
@@ -183,6 +195,7 @@ class FederatedClusterer(
         shards: Sequence[Any] | Mapping[Any, Any],
         *,
         guard: Guard = NO_GUARD,
+        privacy: Privacy | None = None,
         engine: EngineFactory = SerialEngine,
         min_clients: int | None = None,
     ) -> Self:
@@ -193,7 +206,7 @@ class FederatedClusterer(
         shards : list of arrays or mapping of id to array
             The rows of each client. A list is the same as a mapping with the ids "0", "1", and so
             on. `labels_` follows the shards one after the other.
-        guard, engine, min_clients : as in `fit`
+        guard, privacy, engine, min_clients : as in `fit`
         """
         self.check()
         owner = f"{type(self).__name__}.fit_clients"
@@ -216,7 +229,7 @@ class FederatedClusterer(
             blocks = (slice(start, end) for start, end in pairwise([0, *ends]))
             rows = np.concatenate(checked)
             members: dict[str, Rows] = dict(zip(names, blocks, strict=True))
-            self._fit(rows, members, guard, engine, min_clients)
+            self._fit(rows, members, guard, privacy, engine, min_clients)
         self._warn_of_fewer(rows)
         return self
 
@@ -317,6 +330,7 @@ class FederatedClusterer(
         rows: Floats,
         members: dict[str, Rows],
         guard: Guard,
+        privacy: Privacy | None,
         engine: EngineFactory,
         min_clients: int | None,
     ) -> None:
@@ -327,12 +341,15 @@ class FederatedClusterer(
             )
         if not isinstance(guard, Guard):
             raise ParameterError(invalid("guard", type(self).__name__, "a Guard", repr(guard)))
+        if not isinstance(privacy, Privacy | None):
+            allowed = "a Privacy or None"
+            raise ParameterError(invalid("privacy", type(self).__name__, allowed, repr(privacy)))
         if not callable(engine):
             allowed = "a class or function that makes an engine of clients, such as ProcessEngine"
             raise ParameterError(invalid("engine", type(self).__name__, allowed, repr(engine)))
         if self.pools_data:
             members, min_clients = {"pooled": slice(None)}, None
-        clients = [Client(name, rows[held], self, guard) for name, held in members.items()]
+        clients = [Client(name, rows[held], self, guard, privacy) for name, held in members.items()]
         with engine(clients) as running:
             self.model_, self.transcript_, self.summaries_ = run_rounds(
                 self,

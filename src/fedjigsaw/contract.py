@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.privacy.guarantee import Privacy
 
 
 class FederatedMethod(Protocol):
@@ -72,6 +73,15 @@ class FederatedMethod(Protocol):
 
     def summarize(self, X: Any, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
         """Compute the summary of a client's data; only this summary leaves the client."""
+
+    def summarize_privately(
+        self, X: Any, broadcast: Broadcast, rng: np.random.Generator, privacy: Privacy
+    ) -> Summary:
+        """Compute a summary that is differentially private as a whole.
+
+        Raise a ParameterError if the method cannot. The random numbers of `rng` are for choices
+        that do not depend on the data; noise comes from :mod:`fedjigsaw.privacy`.
+        """
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator

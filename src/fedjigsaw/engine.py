@@ -39,6 +39,7 @@ from fedjigsaw.messages import (
     check_same_width,
 )
 from fedjigsaw.parameters import integer, is_integer
+from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
 
 logger = logging.getLogger(__name__)
@@ -67,18 +68,25 @@ class Client:
     method : FederatedMethod
     guard : Guard
         What may leave the client. The default lets every summary pass.
+    privacy : Privacy or None
+        Differential privacy for the client's rows. It takes the place of the guard: everything
+        that leaves is noisy.
     """
 
     id: str
     data: Any
     method: FederatedMethod
     guard: Guard = NO_GUARD
+    privacy: Privacy | None = None
 
     def answer(self, broadcast: Broadcast) -> Summary:
-        """Summarize the data. Return what the guard lets pass, with the client's name."""
+        """Summarize the data. Return what may leave, with the client's name."""
         with one_thread():
             rng = stream(broadcast.seed, broadcast.round, self.id)
             received = replace(broadcast, client=self.id)
+            if self.privacy is not None:
+                noisy = self.method.summarize_privately(self.data, received, rng, self.privacy)
+                return replace(noisy, client=self.id)
             summary = self.method.summarize(self.data, received, rng)
         needed = self.method.sends
         return self.guard.apply(summary, client=self.id, needed=needed, rows=self.data)

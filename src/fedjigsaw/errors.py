@@ -19,6 +19,7 @@ got *value*. All other errors are plain sentences: what happened, where, and wha
 """
 
 __all__ = [
+    "ClippedRowsWarning",
     "ConspicuousSiteWarning",
     "CountsWarning",
     "DataError",
@@ -32,6 +33,7 @@ __all__ = [
     "FewerRowsWarning",
     "ForeignSummaryWarning",
     "MessageError",
+    "NoisySummaryWarning",
     "ParameterError",
     "QuorumError",
     "RefusedFileWarning",
@@ -107,6 +109,10 @@ class DivergedError(FedJigsawError, ArithmeticError):
     exit_code = 9
 
 
+class ClippedRowsWarning(UserWarning):
+    """Rows of a site lie outside the bounds of its privacy, and were moved to them."""
+
+
 class ConspicuousSiteWarning(UserWarning):
     """A site sent numbers that are implausible beside those of the others."""
 
@@ -121,6 +127,10 @@ class FewerClustersWarning(UserWarning):
 
 class FewerRowsWarning(UserWarning):
     """A site has fewer rows than there are clusters; it sends a center for each row at most."""
+
+
+class NoisySummaryWarning(UserWarning):
+    """A site has so few rows that its private summary is hardly more than noise."""
 
 
 class RefusedFileWarning(UserWarning):

@@ -32,6 +32,7 @@ def test_the_contract_has_the_members_that_engines_files_and_flower_use():
         "sends",
         "server_parameters",
         "summarize",
+        "summarize_privately",
         "total_rounds",
     ]
     for name in MEMBERS[:-1]:

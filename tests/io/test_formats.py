@@ -4,6 +4,7 @@ import json
 import random
 import time
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from fedjigsaw.io import _codec, formats
 from fedjigsaw.io.formats import ModelFile, Score, SummaryFile, decode, encode, load, load_any, save
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Model, Summary
+from fedjigsaw.privacy import Privacy
 
 OLD = Path(__file__).parents[1] / "data" / "format-1"
 COLUMNS = ("age", "dose")
@@ -52,7 +54,9 @@ WEIGHTS = {"weights.a": np.array([[0.1, 0.2]], np.float32), "loss": np.array(0.5
 ALL = {
     "summary": summary_file(),
     "plain": summary_file(scaler=None),
+    "private": summary_file(privacy=Privacy(0.5, bounds=([0, 0.1], [120, 9.5]))),
     "model": MODEL,
+    "private model": replace(MODEL, privacy=Privacy(2, 1e-9, (0, 1), unit="site")),
     "stats": STATS,
     "score": SCORE,
     "weights": ModelFile(Model([[1.0]], "deepfeca", {}, ("p",), WEIGHTS), None, ("bern",), 2),

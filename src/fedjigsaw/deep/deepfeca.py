@@ -38,6 +38,7 @@ from fedjigsaw.engine import Client, Engine, SerialEngine, run_rounds
 from fedjigsaw.errors import DataError, ParameterError, invalid
 from fedjigsaw.io.formats import MAX_BYTES
 from fedjigsaw.messages import Broadcast, Model, Round, Summary, Transcript
+from fedjigsaw.privacy import Privacy
 
 
 class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
@@ -207,6 +208,15 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         """Do one communication step at a client; `X` are its images, an array or a tensor."""
         images = torch.as_tensor(X, device=self.execution.torch_device)
         return client.answer(self, self._prepare(images.shape[1:]), images, broadcast, rng)
+
+    def summarize_privately(
+        self, X: Any, broadcast: Broadcast, rng: np.random.Generator, privacy: Privacy
+    ) -> Summary:
+        """Refuse: weights leave without noise, whatever is done to the centers."""
+        raise ParameterError(
+            "DeepFeCA has no differential privacy: its weights leave without noise. Leave out "
+            "privacy, or cluster features with jigsaw."
+        )
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator

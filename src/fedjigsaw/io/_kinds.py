@@ -7,11 +7,12 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import check_name
-from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.io._codec import Arrays, Header, take, take_array, take_floats, take_names
 from fedjigsaw.io.contents import ModelFile, Score, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Model, Summary, Tensors
+from fedjigsaw.privacy import Privacy
 
 Parts = tuple[Header, Arrays]
 
@@ -29,6 +30,7 @@ def _summary_parts(file: SummaryFile) -> Parts:
         "scaler": file.scaler and file.scaler.fingerprint,
         "guard": dict(file.guard),
         "seed": file.seed,
+        **_privacy_header(file.privacy),
     }
     arrays = {name: getattr(summary, name) for name in ("centers", "radii", "counts", "sse")}
     arrays = {name: array for name, array in arrays.items() if array is not None}
@@ -57,6 +59,7 @@ def _summary_from(header: Header, arrays: Arrays) -> SummaryFile:
         take(header, "guard", dict),
         take(header, "seed", int),
         take(header, "n_used", int),
+        _privacy_from(header),
     )
 
 
@@ -68,6 +71,7 @@ def _model_parts(file: ModelFile) -> Parts:
         "scaler": file.scaler and file.scaler.fingerprint,
         "clients": list(file.clients),
         "n_samples": file.n_samples,
+        **_privacy_header(file.privacy),
     }
     if file.partly:
         header["partly"] = list(file.partly)
@@ -86,6 +90,7 @@ def _model_from(header: Header, arrays: Arrays) -> ModelFile:
         tuple(check_name(name) for name in take_names(header, "clients")),
         take(header, "n_samples", int),
         take_names(header, "partly") if "partly" in header else (),
+        _privacy_from(header),
     )
 
 
@@ -151,6 +156,19 @@ def _tensors_from(arrays: Arrays) -> dict[str, np.ndarray]:
         for name, array in arrays.items()
         if name.startswith("tensor.")
     }
+
+
+def _privacy_header(privacy: Privacy | None) -> Header:
+    return {} if privacy is None else {"privacy": privacy.to_dict()}
+
+
+def _privacy_from(header: Header) -> Privacy | None:
+    if "privacy" not in header:
+        return None
+    try:
+        return Privacy.from_dict(take(header, "privacy", dict))
+    except ParameterError as error:
+        raise MessageError(str(error)) from error
 
 
 def _scaler_arrays(scaler: Scaler | None) -> Arrays:

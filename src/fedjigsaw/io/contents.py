@@ -11,6 +11,7 @@ from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES, repeated
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import COUNTS, MAX_COUNT, Model, Summary
+from fedjigsaw.privacy import Privacy
 
 MAX_SSE = 2.0**62 * MAX_MAGNITUDE**2  # more than any rows that may be read can have
 
@@ -23,6 +24,8 @@ class SummaryFile:
     ----------
     guard : the rule that the summary passed before it left: min_cluster_size and counts.
     n_used : rows that were clustered; fewer than ``summary.n_samples`` if they were a sample.
+    privacy : the promise of differential privacy, or None. Under one, the guard is not applied, and
+        numbers of rows are noisy.
     """
 
     summary: Summary
@@ -33,6 +36,7 @@ class SummaryFile:
     guard: Mapping[str, Any]
     seed: int
     n_used: int
+    privacy: Privacy | None = None
 
     def __post_init__(self) -> None:
         owner = f"client {self.summary.client!r}"
@@ -60,6 +64,8 @@ class ModelFile:
     clients : names of the clients that took part.
     n_samples : their rows, all together.
     partly : those of the clients that missed at least one round.
+    privacy : the promise that holds for the rows of every client, or None if there is a client
+        without one.
     """
 
     model: Model
@@ -67,6 +73,7 @@ class ModelFile:
     clients: tuple[str, ...]
     n_samples: int
     partly: tuple[str, ...] = ()
+    privacy: Privacy | None = None
 
     def __post_init__(self) -> None:
         for client in repeated(self.clients):

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,10 +29,15 @@ from fedjigsaw.kernels.solver import improve, solve, solve_each
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._support import k_curve_of, runner_up, support_of
 from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_source
+from fedjigsaw.privacy.guarantee import Privacy
+from fedjigsaw.privacy.mechanism import CENTERS_PER_CLUSTER
+from fedjigsaw.privacy.shared_cells import add_up, check_cells, has_cells, n_shared_cells
+from fedjigsaw.privacy.summaries import Question
 from fedjigsaw.trust.examination import examine
 from fedjigsaw.trust.influence import Find, Refind, influences
 from fedjigsaw.trust.plausibility import Examined, unexamined
 from fedjigsaw.trust.received import Received, group_means, receive
+from fedjigsaw.trust.site_reports import PREFIX as SITE_TENSOR
 from fedjigsaw.trust.site_reports import SiteReport, site_reports, site_tensors
 
 ROWS_PER_CENTER = 5  # rows that each center beyond k must stand for, as in the default guard
@@ -215,6 +221,23 @@ class Jigsaw(FederatedClusterer):
         labels = {"labels": local.labels}  # for the guard; they never leave
         return Summary(len(X), local.centers, counts=counts, sse=local.sse, tensors=labels)
 
+    def summarize_privately(
+        self, X: Floats, broadcast: Broadcast, rng: np.random.Generator, privacy: Privacy
+    ) -> Summary:
+        """Return noisy centers, counts and sums, or a noisy table of cells that all share."""
+        if privacy.cells == "shared" and self.n_rounds > 1:
+            raise ParameterError("Privacy with cells='shared' requires n_rounds=1.")
+        if self.n_clusters == "auto":
+            fewest, most, k = 2, self.max_clusters, self.max_clusters
+        else:
+            fewest = k = int(self.n_clusters)
+            most = CENTERS_PER_CLUSTER * k
+        if self.n_local_clusters is not None:
+            fewest = most = self.n_local_clusters
+        n_cells = self.n_local_clusters or n_shared_cells(k)
+        question = Question(privacy, self.total_rounds, broadcast, fewest, most, n_cells)
+        return question.answer(X, rng)
+
     def n_local(self, n_rows: int) -> int:
         """Return the number of clusters that a client with `n_rows` rows looks for."""
         if self.n_local_clusters is not None:
@@ -231,6 +254,8 @@ class Jigsaw(FederatedClusterer):
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
     ) -> Model:
         """Solve weighted k-means over all received centers; in later rounds, take a Lloyd step."""
+        if any(map(has_cells, summaries)):
+            return self._from_cells(summaries, rng)
         if broadcast.model is not None:
             return self._step(receive(summaries), broadcast.model)
         received = receive(summaries, allow_radii=self.n_clusters != "auto")
@@ -248,9 +273,24 @@ class Jigsaw(FederatedClusterer):
         refined = self._refine(examined.received, centers)
         return self._model(examined, *refined, refind=self._refind, k_curve=curve)
 
+    def _from_cells(self, summaries: Sequence[Summary], rng: np.random.Generator) -> Model:
+        """Cluster the sum of all tables of shared cells; what a single client holds is not seen."""
+        received = receive([add_up(summaries, limited=self.robust)])
+        if self.n_clusters == "auto":
+            curve, centers = self._choose(received, rng)
+        else:
+            curve, centers = None, self._solve(received, self.n_clusters, rng)
+        model = self._model(unexamined(received), *self._refine(received, centers), k_curve=curve)
+        hidden = {n: t for n, t in model.tensors.items() if not n.startswith(SITE_TENSOR)}
+        hidden["support_clients"] = np.full(len(model.centers), len(summaries))
+        return replace(model, tensors=hidden)
+
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
         """Check a summary from a client that is not trusted, as `aggregate` would."""
         super().check_answer(summary, broadcast)
+        if has_cells(summary):
+            check_cells(summary)
+            return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CountsWarning)  # `aggregate` warns once for all
             received = receive([summary])

@@ -23,6 +23,7 @@ from fedjigsaw.parameters import fraction, integer, one_of, real
 ROW, SITE = "row", "site"
 OWN, SHARED = "own", "shared"
 MAX_EPSILON = 100.0  # beyond this, a number that promises nothing would look like a promise
+STATED = ("epsilon", "delta", "bounds", "unit", "cells", "rows_per_site")  # in a file
 Limits = tuple[float, ...]
 
 
@@ -109,24 +110,16 @@ class Privacy:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for a file's header: what is public, without a seed."""
-        return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "bounds": [list(values) for values in self.bounds],
-            "unit": self.unit,
-            "cells": self.cells,
-            "rows_per_site": self.rows_per_site,
-        }
+        values = {name: getattr(self, name) for name in STATED}
+        return values | {"bounds": [list(limits) for limits in self.bounds]}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Make the promise that a file states; a ParameterError if it is not a promise."""
-        try:
-            return cls(**values)
-        except TypeError as error:
-            raise ParameterError(
-                invalid("privacy", "the file", "known names alone", sorted(values))
-            ) from error
+        """Make the promise that a file states; a ParameterError if it is none."""
+        if set(values) != set(STATED):
+            allowed = f"a table of {', '.join(STATED)}"
+            raise ParameterError(invalid("privacy", "the file", allowed, sorted(values)))
+        return cls(**values)
 
 
 def _checked(bounds: object) -> tuple[Limits, Limits]:

@@ -1,0 +1,121 @@
+"""The private summary of a site, and what a server makes of it."""
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedjigsaw._typing import Floats
+from fedjigsaw.errors import ClippedRowsWarning, NoisySummaryWarning, ParameterError, invalid
+from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.privacy.accounting import multiplier_for
+from fedjigsaw.privacy.guarantee import SHARED, Privacy
+from fedjigsaw.privacy.mechanism import FLOOR, Search
+from fedjigsaw.privacy.noise import Noise
+from fedjigsaw.privacy.releases import MAX_COLUMNS, Box, Cells, release_cells
+from fedjigsaw.privacy.shared_cells import shared_summary
+
+NOISE = "noise"  # tensor of a summary: deviation of the noise on counts and on coordinates
+SPREAD = "support_spread"  # tensor of a model
+REACH = 2.0  # spreads of a model's cluster within which nearly all of its rows lie
+SMALLEST = 2.0**-16  # radius
+
+
+@dataclass(frozen=True)
+class Question:
+    """What one site is to release in one round.
+
+    Parameters
+    ----------
+    privacy : Privacy
+        The promise for the whole run.
+    n_rounds : int
+        Rounds of the run, which share the budget equally.
+    broadcast : Broadcast
+    n_clusters, most : int
+        Fewest and most centers that the site looks for.
+    n_cells : int
+        Number of cells, where all sites share them.
+    """
+
+    privacy: Privacy
+    n_rounds: int
+    broadcast: Broadcast
+    n_clusters: int
+    most: int
+    n_cells: int
+
+    def answer(self, rows: Floats, rng: np.random.Generator) -> Summary:
+        """Summarize rows: by a search for clusters, by shared cells, or by a model's clusters."""
+        privacy, model, client = self.privacy, self.broadcast.model, self.broadcast.client
+        box = box_of(privacy, rows.shape[1])
+        inside = _place(rows, box, client)
+        noise = Noise.for_answer(privacy, self.broadcast.round, client)
+        multiplier = round_multiplier(privacy, self.n_rounds)
+        if privacy.cells == SHARED:
+            return shared_summary(inside, box, self.n_cells, multiplier, privacy, noise)
+        if model is not None:
+            return _own(_step(inside, box, model, multiplier, noise), box, client)
+        search = Search(box, self.n_clusters, self.most, multiplier, noise, rng)
+        return _own(search.run(inside), box, client)
+
+
+def box_of(privacy: Privacy, n_columns: int) -> Box:
+    """Return the public box of the rows."""
+    if n_columns > MAX_COLUMNS:
+        allowed = f"at most {MAX_COLUMNS} under differential privacy"
+        raise ParameterError(invalid("number of columns", "the data", allowed, n_columns))
+    return Box.within(*privacy.limits(n_columns))
+
+
+def round_multiplier(privacy: Privacy, n_rounds: int) -> float:
+    """Return the multiplier of one round, such that all rounds together keep the promise."""
+    return multiplier_for(privacy.epsilon, privacy.delta) * math.sqrt(n_rounds)
+
+
+def _place(rows: Floats, box: Box, client: str) -> Floats:
+    inside, n_outside = box.inside(rows)
+    if n_outside:
+        warnings.warn(
+            f"Client {client!r}: {n_outside} of {len(rows)} rows are outside the bounds of Privacy "
+            "and were clipped. If there are many, the bounds are too narrow.",
+            ClippedRowsWarning,
+            stacklevel=5,
+        )
+    return inside
+
+
+def _step(rows: Floats, box: Box, model: Model, multiplier: float, noise: Noise) -> Cells:
+    """Release sums over the clusters of a model; any model may be asked about."""
+    centers = box.on_grid((model.centers - box.middle) / box.scale)
+    spreads = model.tensors.get(SPREAD)
+    radii = np.full(len(centers), float(np.linalg.norm(box.half)))
+    if spreads is not None and spreads.shape == (len(centers),):
+        radii = np.minimum(np.maximum(REACH * spreads / box.scale, SMALLEST), radii)
+    return release_cells(rows, centers, radii, multiplier, noise)
+
+
+def _own(cells: Cells, box: Box, client: str) -> Summary:
+    """Make the message of a site's own cells, without those that are hardly more than noise."""
+    clear = cells.counts > FLOOR * cells.count_noise
+    if not clear.any():  # something must leave: one center, where most rows seem to be
+        clear[cells.counts.argmax()] = True
+        warnings.warn(
+            f"Client {client!r} has too few rows for this epsilon: its summary is hardly more than "
+            "noise. Use a larger epsilon, or cells='shared' at all sites.",
+            NoisySummaryWarning,
+            stacklevel=4,
+        )
+    kept = cells.select(clear)
+    counts = np.maximum(np.rint(kept.counts), 1).astype(np.int64)
+    centers = box.outside(np.clip(kept.means(), -box.half, box.half))
+    spread = kept.sum_noise / np.maximum(kept.counts, 1) * box.scale
+    deviations = np.column_stack([np.full(len(counts), kept.count_noise), spread])
+    return Summary(
+        int(counts.sum()),
+        centers,
+        counts=counts,
+        sse=kept.sse() * box.scale**2,
+        tensors={NOISE: deviations},
+    )
