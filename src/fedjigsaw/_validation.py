@@ -6,7 +6,6 @@ from math import isfinite, isinf, isnan
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from fedjigsaw._typing import Floats, Rows
 from fedjigsaw.errors import DataError, DataTypeError, invalid
@@ -26,6 +25,9 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool) -> Floats:
         learns them if `reset` is True.
     owner : name of the owner of the data in errors, for instance ``"client 'a'"``.
     """
+    # here, since scikit-learn takes seconds to load and a federation's server and agents need none
+    from sklearn.utils.validation import validate_data
+
     try:
         rows: Floats = validate_data(
             estimator, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False

@@ -9,6 +9,7 @@ pytestmark = pytest.mark.slow
 
 HEAVY = {
     "torch", "flwr", "matplotlib", "sklearnex", "daal4py", "pandas", "pyarrow", "pooch", "typer", "rich",
+    "sklearn",
 }  # fmt: skip
 
 
@@ -36,3 +37,11 @@ def test_fitting_needs_only_a_backend():
 
 def test_the_command_line_draws_only_on_demand():
     assert not loaded_after("import fedjigsaw.cli") & {"matplotlib", "torch", "flwr"}
+
+
+@pytest.mark.parametrize("part", ["superlink", "supernode", "launcher"])
+def test_what_a_federation_keeps_running_computes_nothing(part):
+    """Server and agents only carry messages; the methods run in processes of their own."""
+    pytest.importorskip("flwr")
+    needed = loaded_after(f"import fedjigsaw.flower.{part}")
+    assert not needed & {"sklearn", "torch", "pandas", "pyarrow"}
