@@ -12,12 +12,12 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from fedjigsaw import datasets
+from fedjigsaw._locks import locked
 from fedjigsaw._threads import one_thread
 from fedjigsaw.bench.cells import run_cell
 from fedjigsaw.bench.generated import GENERATED
 from fedjigsaw.bench.study import Task
 from fedjigsaw.errors import DataError, unwritable
-from fedjigsaw.io.locks import locked
 from fedjigsaw.io.rows import Row, append_row, read_rows, write_rows
 
 

@@ -8,9 +8,7 @@ every question is a process of its own.
 import base64
 import json
 import logging
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedjigsaw._locks import locked
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import aggregate_round
 from fedjigsaw.errors import FedJigsawError, MessageError
@@ -96,7 +95,7 @@ class Desk:
             method = make(question)
             broadcast = self._allowed(question, method, None)
             return work(self.policy.tighten(guard, method.sends), broadcast)
-        with _locked(self.folder / LOCK):
+        with locked(self.folder / LOCK, wait=True):
             journal = Journal(self.folder / JOURNAL)
             _check_present(journal, self.folder)
             earlier = _read(journal)
@@ -335,28 +334,6 @@ def _describe_answer(file: SummaryFile, content: bytes) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------ files
 
 
-def fingerprint(*parts: object) -> str:
-    """Return a name for exactly these values; files and folders count by their content.
-
-    Of a folder, names, sizes and times of its files count: it may hold very many.
-    """
-    digest = sha256()
-    for part in parts:
-        if isinstance(part, np.ndarray):
-            digest.update(f"{part.dtype} {part.shape} ".encode() + part.tobytes())
-        elif isinstance(part, Path) and part.is_dir():
-            for path in sorted(part.rglob("*")):
-                found = path.stat()
-                digest.update(f"{path} {found.st_size} {found.st_mtime_ns}\n".encode())
-        elif isinstance(part, Path):
-            with part.open("rb") as file:
-                while block := file.read(2**20):
-                    digest.update(block)
-        else:
-            digest.update(f"{part!r}\n".encode())
-    return digest.hexdigest()
-
-
 def _load_groups(place: Path) -> Any:
     if not place.exists():
         return None
@@ -368,16 +345,3 @@ def _save_groups(place: Path, groups: np.ndarray) -> None:
     buffer = BytesIO()
     np.save(buffer, groups.astype(np.int32), allow_pickle=False)
     write_whole(place, buffer.getvalue())
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Wait for the lock of a site's journal, and hold it while the block runs."""
-    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600)) as file:
-        try:
-            import fcntl
-        except ImportError:
-            pass
-        else:
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -16,9 +16,9 @@ from pathlib import Path
 from threading import Event, Thread
 from time import monotonic, sleep
 
+from fedjigsaw._locks import locked
 from fedjigsaw.errors import FederationError, unreadable
 from fedjigsaw.flower.folders import FLOWER_LOG
-from fedjigsaw.io.locks import locked
 
 GRACE_SECONDS = 6.0
 # exit codes of a site's process that the server refused

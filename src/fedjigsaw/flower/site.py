@@ -18,13 +18,14 @@ from fedjigsaw import sites
 from fedjigsaw._validation import check_name
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import ParameterError
-from fedjigsaw.flower.desk import Desk, fingerprint, make_method
+from fedjigsaw.flower.desk import Desk, make_method
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.tables import Table, open_table
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import CLUSTERERS, METHODS
+from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.policy import Policy
 

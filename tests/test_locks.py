@@ -1,14 +1,16 @@
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from fedjigsaw.io.locks import locked
+from fedjigsaw._locks import locked
 
 HOLD = """
 import sys
+import threading
 from pathlib import Path
-from fedjigsaw.io.locks import locked
+from fedjigsaw._locks import locked
 with locked(Path(sys.argv[1])):
     print("locked", flush=True)
     sys.stdin.read()
@@ -45,3 +47,19 @@ def test_a_lock_ends_with_its_process_even_if_that_is_killed(tmp_path):
 def test_a_lock_that_cannot_be_created(tmp_path):
     with pytest.raises(FileNotFoundError), locked(tmp_path / "no" / "lock"):
         pass
+
+
+def test_who_waits_gets_the_lock_when_its_holder_ends(tmp_path):
+    path = tmp_path / "lock"
+    command = [sys.executable, "-c", HOLD, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"locked\n"
+        timer = threading.Timer(0.3, holder.kill)
+        timer.start()
+        with locked(path, wait=True):
+            assert not timer.is_alive()
+
+
+def test_a_lock_of_the_owner_alone(tmp_path):
+    with locked(tmp_path / "lock"):
+        assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
