@@ -5,7 +5,8 @@
     FedJigsawError           exit code
     ├── ParameterError       2   a parameter has a value that is not allowed
     ├── DataError            3   data or client ids cannot be used
-    │   └── DataTypeError    3   ... because of their type
+    │   ├── DataTypeError    3   ... because of their type
+    │   └── BudgetError      3   ... because their privacy budget is spent
     ├── MessageError         4   a summary or model is invalid or inconsistent with others
     ├── QuorumError          5   too few clients answered
     ├── DatasetError         6   a named data set is missing, or is not what it should be
@@ -19,6 +20,7 @@ got *value*. All other errors are plain sentences: what happened, where, and wha
 """
 
 __all__ = [
+    "BudgetError",
     "ClippedRowsWarning",
     "ConspicuousSiteWarning",
     "CountsWarning",
@@ -71,6 +73,10 @@ class DataError(FedJigsawError, ValueError):
 
 class DataTypeError(DataError, TypeError):
     """Data cannot be used because of their type."""
+
+
+class BudgetError(DataError):
+    """A release would pass the limit of privacy that a site has set for its data."""
 
 
 class MessageError(FedJigsawError, ValueError):

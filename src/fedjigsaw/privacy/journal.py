@@ -33,15 +33,24 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Journal:
-    """The journal in one file. Only one process at a time may add to it."""
+    """The journal in one file. Only one process at a time may add to it.
+
+    Parameters
+    ----------
+    path : the file.
+    archive : what to do when it is full.
+    """
 
     path: Path
+    archive: str = (
+        "Move it and the folder groups to an archive; the site then counts questions from zero."
+    )
 
     def add(self, kind: str, **values: Any) -> Record:
         """Add a record and return it; it is on the disk when this returns."""
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(descriptor, "r+b", buffering=0) as file:
-            number, previous, end, torn = _last(file)
+            number, previous, end, torn = _last(file, self.path)
             lines = b""
             if torn:
                 file.truncate(end)
@@ -51,11 +60,10 @@ class Journal:
             record = _record(number, previous, kind, values)
             lines += _line(record)[0]
             if end + len(lines) > MAX_JOURNAL:
-                raise MessageError(
-                    f"{self.path} is full: it has {end} bytes. Move it and the folder groups to an "
-                    "archive; the site then counts questions from zero."
-                )
+                raise MessageError(f"{self.path} is full: it has {end} bytes. {self.archive}")
             _write(file, lines)
+        if not end:
+            _sync_folder(self.path)
         return record
 
     def records(self) -> Iterator[Record]:
@@ -128,13 +136,16 @@ def _check(line: bytes, expected: int, previous: str) -> tuple[Record, str, str 
     return record, found, None
 
 
-def _last(file: BinaryIO) -> tuple[int, str, int, int]:
+def _last(file: BinaryIO, path: Path) -> tuple[int, str, int, int]:
     """Return number and previous hash for the next record, its place, and bytes of a torn line."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - 2 * MAX_LINE))
     tail = file.read()
     torn = len(tail) - (tail.rfind(b"\n") + 1)
     whole = tail[: len(tail) - torn]
+    rest = tail[len(whole) :].rstrip(b"\0")  # a machine that lost its power may leave zeros
+    if not (rest.startswith(START) or START.startswith(rest)):
+        raise MessageError(f"{path} does not end as a journal does. Nothing was written to it.")
     if not whole:
         return 0, NO_HASH, size - torn, torn
     line = whole[whole.rfind(b"\n", 0, -1) + 1 :]
@@ -160,3 +171,13 @@ def _write(file: BinaryIO, lines: bytes) -> None:
     while left:
         left = left[file.write(left) or 0 :]
     os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    """Wait until the name of a new file is on the disk, too."""
+    if hasattr(os, "O_DIRECTORY"):
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -1,0 +1,246 @@
+"""The ledger of a site: what was released about its data, in one file that is only added to.
+
+A release is written down as spent, and is on the disk, before its noise is drawn. So a process that
+ends between noise and result has spent it. Checking the limit and writing are one step, under a
+lock, so that two processes cannot spend the same rest. The file is a
+:class:`~fedjigsaw.privacy.journal.Journal`: one that was changed allows no further release.
+
+Releases belong to the same data if they share a name or a fingerprint, directly or by way of other
+releases: neither a changed file nor a renamed copy starts anew. Two files that share rows, but
+neither name nor content, are two data sets here; give them one name.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fedjigsaw._locks import locked
+from fedjigsaw._validation import MAX_NAME_LENGTH
+from fedjigsaw.errors import DataError, MessageError, ParameterError, invalid, unwritable
+from fedjigsaw.parameters import fraction, one_of, real
+from fedjigsaw.privacy.accounting import multiplier_for
+from fedjigsaw.privacy.budget import DEFAULT_DELTA, Account, Limit, Release, total
+from fedjigsaw.privacy.guarantee import MAX_EPSILON, ROW, SITE
+from fedjigsaw.privacy.journal import Journal, Record
+
+LEDGER = "privacy-ledger.jsonl"
+COORDINATOR = "the coordinator"
+SPENT, RELEASED, LIMIT, NOTE = "spent", "released", "limit", "note"
+POSITIVE, DELTA = real(0, inclusive=False), fraction(zero=False, one=False)
+ARCHIVE = "Keep it, and give the data sets of new releases a ledger of their own."
+
+
+def default_path(data: Path) -> Path:
+    """Return where the ledger of a data file is: beside it, also if `data` is a link to it."""
+    return (data.resolve() if data.is_symlink() else data).parent / LEDGER
+
+
+@dataclass(frozen=True)
+class History:
+    """What a ledger says: its releases, and the limit of each name (None: of all others)."""
+
+    releases: tuple[Release, ...]
+    limits: Mapping[str | None, Limit]
+
+    def account(self, data_set: str, fingerprint: str | None = None) -> Account:
+        """Return the account of the data with this name or this fingerprint."""
+        names, prints = {data_set: None}, {fingerprint}
+        found: list[Release] = []
+        while True:
+            before = len(found)
+            found = [r for r in self.releases if r.data_set in names or r.fingerprint in prints]
+            names.update(dict.fromkeys(release.data_set for release in found))
+            prints.update(release.fingerprint for release in found)
+            if len(found) == before:
+                break
+        limits = [self.limits.get(name, self.limits.get(None)) for name in names]
+        used = dict.fromkeys(limit for limit in limits if limit is not None)
+        return Account(tuple(names), tuple(found), tuple(used))
+
+    def accounts(self) -> list[Account]:
+        """Return the accounts of all data sets that were released or have a limit."""
+        found: list[Account] = []
+        for name in [*(r.data_set for r in self.releases), *self.limits]:
+            if name is not None and not any(name in account.names for account in found):
+                found.append(self.account(name))
+        return found
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The ledger in one file. Any number of processes may use it at once.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from fedjigsaw.privacy.accounting import multiplier_for
+    >>> with TemporaryDirectory() as folder:
+    ...     ledger = Ledger(Path(folder) / LEDGER)
+    ...     ledger.set_limit(4.0)
+    ...     noise = multiplier_for(1.0, 1e-6)
+    ...     number = ledger.spend("bern", "sha256 of bern.csv", "summary", noise, 1e-6)
+    ...     # draw the noise and write the result here
+    ...     ledger.confirm(number)
+    ...     round(ledger.account("bern").left(), 2)
+    3.82
+    """
+
+    path: Path
+
+    def read(self) -> History:
+        """Return what the ledger says; a file that was changed is a MessageError."""
+        if self.path.exists() and not self.path.is_file():
+            raise DataError(f"{self.path} is a folder, a pipe or a device; give a file.")
+        releases: dict[int, Release] = {}
+        limits: dict[str | None, Limit] = {}
+        for record in self._journal.records():
+            try:
+                _take(record, releases, limits)
+            except (KeyError, TypeError, ValueError) as error:
+                text = f"{self.path}: record {record['n']} is not one of a privacy ledger."
+                raise MessageError(text) from error
+        return History(tuple(releases.values()), limits)
+
+    def account(self, data_set: str, fingerprint: str | None = None) -> Account:
+        """Return the account of the data with this name or this fingerprint."""
+        return self.read().account(data_set, fingerprint)
+
+    def spend(
+        self,
+        data_set: str,
+        fingerprint: str,
+        what: str,
+        multiplier: float | None,
+        delta: float | None,
+        *,
+        unit: str | None = ROW,
+        to: str = COORDINATOR,
+    ) -> int | None:
+        """Write down a release, before its noise is drawn; return its number.
+
+        Raises a BudgetError if the release would pass a limit, and a DataError if it cannot be
+        written: then nothing may be released. A release without privacy is refused where there is
+        a limit, and otherwise written down only if the ledger exists; else None is returned.
+
+        Parameters
+        ----------
+        data_set, fingerprint : name of the data, and the SHA-256 hash of their file.
+        what : what is released, such as "summary", "statistics" or "round 1".
+        multiplier : noise over sensitivity, of all parts of the release together; None: no noise.
+        delta : the delta of the promise, for the epsilon that is written down.
+        unit : whose contribution is protected.
+        to : who gets it.
+        """
+        texts = {"data_set": data_set, "fingerprint": fingerprint, "what": what, "to": to}
+        for name, text in texts.items():
+            _check_text(name, text)
+        promise: dict[str, Any] = dict.fromkeys(("multiplier", "epsilon", "delta", "unit"))
+        if multiplier is not None:
+            POSITIVE.check("multiplier", "a release", multiplier)
+            DELTA.check("delta", "a release", delta)
+            one_of(ROW, SITE).check("unit", "a release", unit)
+            promise = _promise(float(multiplier), float(delta or 0), str(unit))
+        elif not self.path.exists():
+            return None
+        with self._locked():
+            self.account(data_set, fingerprint).check(multiplier, delta, self.path)
+            return int(self._journal.add(SPENT, **texts, **promise)["n"])
+
+    def confirm(self, number: int | None) -> None:
+        """Note that the result of a release was written.
+
+        It counts without this note, too. So it is no error if the note cannot be written.
+        """
+        if number is None:
+            return
+        try:
+            with self._locked():
+                self._journal.add(RELEASED, of=number)
+        except DataError:
+            pass
+
+    def set_limit(
+        self, epsilon: float, delta: float = DEFAULT_DELTA, data_set: str | None = None
+    ) -> None:
+        """Set the limit of one data set, or of every data set without a limit of its own."""
+        POSITIVE.check("epsilon", "a limit", epsilon)
+        DELTA.check("delta", "a limit", delta)
+        if epsilon > MAX_EPSILON:
+            allowed = f"at most {MAX_EPSILON:g}, since a larger one promises nothing"
+            raise ParameterError(invalid("epsilon", "a limit", allowed, epsilon))
+        if data_set is not None:
+            _check_text("data_set", data_set)
+        multiplier_for(float(epsilon), float(delta))  # an epsilon too small for any noise
+        with self._locked():
+            self.read()
+            self._journal.add(LIMIT, data_set=data_set, epsilon=float(epsilon), delta=float(delta))
+
+    @property
+    def _journal(self) -> Journal:
+        return Journal(self.path, ARCHIVE)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        place = self.path.resolve()
+        try:
+            with locked(place.with_name(f".{place.name}.lock"), wait=True):
+                yield
+        except OSError as error:
+            advice = "Nothing was released. Make room or name another ledger."
+            raise DataError(f"{unwritable(self.path, error)} {advice}") from error
+
+
+def _take(record: Record, releases: dict[int, Release], limits: dict[str | None, Limit]) -> None:
+    """Take in one record; a KeyError, TypeError or ValueError if it is not one of a ledger."""
+    kind = record["kind"]
+    if kind == SPENT:
+        releases[record["n"]] = _release(record)
+    elif kind == RELEASED:
+        if record["of"] in releases:
+            releases[record["of"]] = replace(releases[record["of"]], confirmed=True)
+    elif kind == LIMIT:
+        name = record["data_set"]
+        if name is not None:
+            _check_text("data_set", name)
+        POSITIVE.check("epsilon", "a limit", record["epsilon"])
+        DELTA.check("delta", "a limit", record["delta"])
+        limits[name] = Limit(float(record["epsilon"]), float(record["delta"]))
+    elif kind != NOTE:
+        raise ValueError(kind)
+
+
+def _release(record: Record) -> Release:
+    texts = {name: record[name] for name in ("data_set", "fingerprint", "what", "to", "time")}
+    for name, text in texts.items():
+        _check_text(name, text)
+    multiplier, epsilon = record["multiplier"], record["epsilon"]
+    if multiplier is not None:
+        POSITIVE.check("multiplier", "a release", multiplier)
+        DELTA.check("delta", "a release", record["delta"])
+        one_of(ROW, SITE).check("unit", "a release", record["unit"])
+    if epsilon is not None:
+        real(0).check("epsilon", "a release", epsilon)
+    return Release(
+        number=record["n"],
+        multiplier=multiplier,
+        epsilon=math.inf if epsilon is None else epsilon,
+        delta=record["delta"],
+        unit=record["unit"],
+        **texts,
+    )
+
+
+def _check_text(name: str, text: object) -> None:
+    if not isinstance(text, str) or not 1 <= len(text) <= MAX_NAME_LENGTH or not text.isprintable():
+        allowed = f"printable and 1 to {MAX_NAME_LENGTH} characters long"
+        advice = "Choose a name with --data-set." if name == "data_set" else ""
+        raise DataError(invalid(name, "a release", allowed, repr(text), advice))
+
+
+def _promise(multiplier: float, delta: float, unit: str) -> dict[str, Any]:
+    epsilon = total([multiplier], delta)
+    stated = epsilon if math.isfinite(epsilon) else None  # JSON has no infinity
+    return {"multiplier": multiplier, "epsilon": stated, "delta": delta, "unit": unit}

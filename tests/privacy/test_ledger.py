@@ -1,0 +1,285 @@
+"""The ledger of a site: no order of releases, crashes or processes passes its limit unnoticed."""
+
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedjigsaw.errors import BudgetError, ParameterError
+from fedjigsaw.privacy.accounting import epsilon_of, multiplier_for
+from fedjigsaw.privacy.budget import Account, Limit, Release, round_down, total
+from fedjigsaw.privacy.journal import Journal
+from fedjigsaw.privacy.ledger import LEDGER, Ledger, default_path
+
+DELTA = 1e-6
+ONE = multiplier_for(1.0, DELTA)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger(tmp_path / LEDGER)
+
+
+def spend(ledger, epsilon=1.0, data_set="bern", content="aa", **others):
+    """Write down a release; None is one without privacy."""
+    multiplier = None if epsilon is None else multiplier_for(epsilon, DELTA)
+    return ledger.spend(data_set, content, "summary", multiplier, DELTA, **others)
+
+
+def kinds(ledger):
+    return [record["kind"] for record in Journal(ledger.path).records()]
+
+
+def test_a_release_is_written_down_in_full(ledger):
+    number = ledger.spend("bern", "aa", "round 1", ONE, DELTA, unit="site", to="Anna")
+    (release,) = ledger.read().releases
+    assert number == release.number == 0
+    assert (release.data_set, release.fingerprint, release.what) == ("bern", "aa", "round 1")
+    assert (release.to, release.unit, release.multiplier) == ("Anna", "site", ONE)
+    assert release.epsilon == pytest.approx(1.0, rel=1e-5)
+    assert release.delta == DELTA
+    assert release.time.endswith("+00:00")
+    assert not release.confirmed
+    ledger.confirm(number)
+    assert ledger.read().releases[0].confirmed
+
+
+def test_who_gets_it_is_the_coordinator_unless_told(ledger):
+    spend(ledger)
+    assert ledger.read().releases[0].to == "the coordinator"
+
+
+def test_a_release_that_nobody_knows_is_confirmed_without_harm(ledger):
+    spend(ledger)
+    ledger.confirm(7)
+    ledger.confirm(None)
+    assert len(ledger.read().releases) == 1
+
+
+class TestPlace:
+    def test_beside_the_data(self, tmp_path):
+        assert default_path(tmp_path / "bern.csv") == tmp_path / "privacy-ledger.jsonl"
+        assert default_path(Path("bern.csv")) == Path("privacy-ledger.jsonl")
+
+    def test_a_link_leads_to_the_ledger_of_its_target(self, tmp_path):
+        (tmp_path / "a").mkdir()
+        (tmp_path / "a" / "bern.csv").write_text("x\n1\n")
+        (tmp_path / "link.csv").symlink_to(tmp_path / "a" / "bern.csv")
+        assert default_path(tmp_path / "link.csv") == tmp_path.resolve() / "a" / LEDGER
+
+
+class TestSum:
+    def test_four_releases_with_half_the_noise_of_one(self, ledger):
+        for _ in range(4):
+            ledger.spend("bern", "aa", "summary", 2 * ONE, DELTA)
+        assert ledger.account("bern").spent(DELTA) == pytest.approx(1.0, rel=1e-5)
+
+    def test_an_independent_accountant_agrees(self):
+        accounting = pytest.importorskip("dp_accounting")
+        from dp_accounting import rdp
+
+        orders = [1 + x / 20 for x in range(1, 400)] + list(range(21, 600))
+        for multipliers in [(1.3,), (4.5, 4.5), (2.0, 9.0, 30.0), (6.0,) * 12]:
+            for delta in (1e-9, 1e-6, 1e-3):
+                theirs = rdp.RdpAccountant(orders, accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
+                for multiplier in multipliers:
+                    theirs.compose(accounting.GaussianDpEvent(multiplier))
+                assert total(multipliers, delta) == pytest.approx(
+                    theirs.get_epsilon(delta), rel=2e-3
+                )
+
+    def test_both_units_add_up(self, ledger):
+        for unit in ("row", "site"):
+            ledger.spend("bern", "aa", "summary", ONE * math.sqrt(2), DELTA, unit=unit)
+        assert ledger.account("bern").spent(DELTA) == pytest.approx(1.0, rel=1e-5)
+
+    def test_a_release_without_privacy_is_without_limit(self, ledger):
+        spend(ledger)
+        spend(ledger, None)
+        assert ledger.account("bern").spent() == math.inf
+
+    @pytest.mark.parametrize("multiplier", [0.01, 1e-3, 1e-200])
+    def test_noise_that_promises_nothing_has_a_large_or_infinite_epsilon(self, ledger, multiplier):
+        ledger.spend("bern", "aa", "summary", multiplier, DELTA)
+        ledger.spend("bern", "aa", "summary", multiplier, DELTA)
+        assert ledger.account("bern").spent() > 5000
+
+    def test_nothing_is_zero(self, ledger):
+        assert ledger.account("bern").spent() == 0.0
+        assert ledger.account("bern").left() == math.inf
+
+
+class TestSameData:
+    def test_changed_data_of_the_same_name(self, ledger):
+        spend(ledger, content="aa")
+        assert not ledger.account("bern").changed
+        spend(ledger, content="bb")
+        account = ledger.account("bern", "cc")
+        assert len(account.releases) == 2
+        assert account.changed
+
+    def test_a_renamed_copy(self, ledger):
+        spend(ledger, data_set="bern", content="aa")
+        assert len(ledger.account("copy", "aa").releases) == 1
+        assert ledger.account("copy", "aa").names == ("copy", "bern")
+
+    def test_by_way_of_others(self, ledger):
+        spend(ledger, data_set="a", content="1")
+        spend(ledger, data_set="c", content="3")
+        assert len(ledger.account("a", "1").releases) == 1
+        spend(ledger, data_set="b", content="3")
+        spend(ledger, data_set="b", content="1")
+        for name in "abc":
+            assert len(ledger.account(name).releases) == 4
+        assert len(ledger.read().accounts()) == 1
+
+    def test_other_data_have_their_own_budget(self, ledger):
+        spend(ledger, data_set="bern", content="aa")
+        spend(ledger, data_set="basel", content="bb")
+        assert [a.names for a in ledger.read().accounts()] == [("bern",), ("basel",)]
+        assert ledger.account("bern").spent() == pytest.approx(1.0, rel=1e-5)
+
+    def test_a_renamed_copy_does_not_get_around_the_limit(self, ledger):
+        ledger.set_limit(1.0, DELTA)
+        spend(ledger, data_set="bern", content="aa")
+        for name, content in (("bern", "bb"), ("copy", "aa")):
+            with pytest.raises(BudgetError):
+                spend(ledger, data_set=name, content=content)
+        spend(ledger, data_set="basel", content="bb")
+
+
+class TestLimit:
+    def test_the_refusal_says_what_is_spent_and_what_is_left(self, ledger):
+        ledger.set_limit(1.2, DELTA)
+        spend(ledger)
+        left = round_down(ledger.account("bern").left())
+        with pytest.raises(BudgetError) as caught:
+            spend(ledger)
+        text = str(caught.value)
+        assert "budget of 'bern'" in text
+        assert "it has epsilon 1 at delta 1e-06; earlier releases have 1;" in text
+        assert "the limit is epsilon 1.2 at delta 1e-06" in text
+        assert f"What is left allows epsilon {left:g} at delta 1e-06" in text
+        assert f"fedjigsaw privacy set-limit {ledger.path}" in text
+        assert kinds(ledger) == ["limit", "spent"]
+        spend(ledger, left)
+        with pytest.raises(BudgetError):
+            spend(ledger, 0.1)
+
+    def test_it_may_be_reached_exactly(self, ledger):
+        ledger.set_limit(1.0, DELTA)
+        spend(ledger, 1.0)
+        assert ledger.account("bern").left() == 0.0
+        with pytest.raises(BudgetError, match="Nothing is left"):
+            spend(ledger, 0.01)
+
+    @pytest.mark.parametrize("n_rounds", [2, 3, 7])
+    def test_rounds_that_share_a_budget_fill_it_exactly(self, ledger, n_rounds):
+        ledger.set_limit(1.0, DELTA)
+        for number in range(n_rounds):
+            ledger.spend("bern", "aa", f"round {number}", ONE * math.sqrt(n_rounds), DELTA)
+        with pytest.raises(BudgetError):
+            spend(ledger, 0.05)
+
+    def test_nothing_spent_leaves_all_of_it(self, ledger):
+        ledger.set_limit(4.0, DELTA)
+        account = ledger.account("bern")
+        assert account.left() == 4.0
+        assert account.left(1e-5) == pytest.approx(
+            epsilon_of(multiplier_for(4.0, DELTA), 1e-5), rel=1e-5
+        )
+
+    def test_the_last_one_counts(self, ledger):
+        ledger.set_limit(0.5, DELTA)
+        ledger.set_limit(2.0, DELTA)
+        spend(ledger)
+        ledger.set_limit(0.5, DELTA)  # below what is spent
+        assert ledger.account("bern").left() == 0.0
+        with pytest.raises(BudgetError):
+            spend(ledger, 0.01)
+
+    def test_a_data_set_may_have_its_own(self, ledger):
+        ledger.set_limit(0.5, DELTA)
+        ledger.set_limit(2.0, DELTA, data_set="bern")
+        spend(ledger, data_set="bern", content="aa")
+        with pytest.raises(BudgetError):
+            spend(ledger, data_set="basel", content="bb")
+
+    def test_of_two_names_of_the_same_data_both_limits_hold(self, ledger):
+        ledger.set_limit(0.5, DELTA)
+        ledger.set_limit(2.0, DELTA, data_set="bern")
+        with pytest.raises(BudgetError):
+            spend(ledger, data_set="copy", content="aa")
+        spend(ledger, data_set="bern", content="aa")
+        assert len(ledger.account("copy", "aa").limits) == 2
+        assert ledger.account("copy", "aa").left() == 0.0
+
+    def test_the_deltas_of_limit_and_release_may_differ(self, ledger):
+        ledger.set_limit(1.0, 1e-9)
+        with pytest.raises(BudgetError):
+            spend(ledger, 1.0)
+        spend(ledger, round_down(ledger.account("bern").left(DELTA)))
+
+    def test_a_release_without_privacy_is_refused(self, ledger):
+        ledger.set_limit(4.0, DELTA)
+        with pytest.raises(BudgetError, match="without noise"):
+            spend(ledger, None)
+        assert kinds(ledger) == ["limit"]
+
+    def test_no_limit_counts_only(self, ledger):
+        assert spend(ledger, None) is None
+        assert not ledger.path.exists()
+        for _ in range(3):
+            spend(ledger, 50.0)
+        assert spend(ledger, None) == 3
+
+    def test_after_a_release_without_privacy_a_limit_leaves_nothing(self, ledger):
+        spend(ledger)
+        spend(ledger, None)
+        ledger.set_limit(50.0, DELTA)
+        assert ledger.account("bern").left() == 0.0
+        with pytest.raises(BudgetError, match="earlier releases have no bound"):
+            spend(ledger, 0.1)
+
+    @pytest.mark.parametrize(
+        ("epsilon", "delta"), [(0, 1e-6), (-1, 1e-6), (math.inf, 1e-6), (101, 1e-6), (1, 0), (1, 1)]
+    )
+    def test_values_that_are_no_limit(self, ledger, epsilon, delta):
+        with pytest.raises(ParameterError, match="of a limit must be"):
+            ledger.set_limit(epsilon, delta)
+        assert not ledger.path.exists()
+
+    def test_a_limit_too_small_for_any_noise(self, ledger):
+        with pytest.raises(ParameterError, match="No noise is large enough"):
+            ledger.set_limit(1e-300, 1e-300)
+
+
+@given(
+    st.floats(0.1, 20),
+    st.sampled_from([1e-9, 1e-6, 1e-4]),
+    st.lists(
+        st.tuples(st.floats(0.2, 60), st.sampled_from("ab"), st.sampled_from("xyz")), max_size=6
+    ),
+)
+@settings(max_examples=20, deadline=None)
+def test_no_sequence_of_releases_passes_the_limit(epsilon, delta, asked):
+    """What was accepted stays below the limit, and what was refused would have passed it."""
+    limit = Limit(epsilon, delta)
+    accepted = []
+    for multiplier, name, content in asked:
+        account = Account((name,), tuple(accepted), (limit,))
+        together = total([*(r.multiplier for r in accepted), multiplier], delta)
+        try:
+            account.check(multiplier, DELTA, Path(LEDGER))
+        except BudgetError:
+            assert together > epsilon
+            continue
+        values = (len(accepted), "", name, content, "summary", "x", multiplier)
+        accepted.append(Release(*values, 1.0, delta, "row"))
+        assert together <= epsilon * (1 + 1e-8)
+    left = Account(("a",), tuple(accepted), (limit,)).left(delta)
+    if left > 1e-3:
+        multiplier = multiplier_for(left, delta)
+        Account(("a",), tuple(accepted), (limit,)).check(multiplier, delta, Path(LEDGER))
