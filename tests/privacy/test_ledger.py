@@ -1,15 +1,19 @@
 """The ledger of a site: no order of releases, crashes or processes passes its limit unnoticed."""
 
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedjigsaw.errors import BudgetError, ParameterError
+from fedjigsaw.errors import BudgetError, DataError, MessageError, ParameterError
 from fedjigsaw.privacy.accounting import epsilon_of, multiplier_for
 from fedjigsaw.privacy.budget import Account, Limit, Release, round_down, total
+from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.journal import Journal
 from fedjigsaw.privacy.ledger import LEDGER, Ledger, default_path
 
@@ -283,3 +287,272 @@ def test_no_sequence_of_releases_passes_the_limit(epsilon, delta, asked):
     if left > 1e-3:
         multiplier = multiplier_for(left, delta)
         Account(("a",), tuple(accepted), (limit,)).check(multiplier, delta, Path(LEDGER))
+
+
+# ------------------------------------------------------------------------- files and processes
+
+
+def run(program, *words):
+    """Run a program as its own process; return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+KILLED_EVERYWHERE = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.privacy.ledger import Ledger
+from fedjigsaw.privacy.noise import Noise
+
+traced = ("<string>", "ledger.py", "journal.py", "_locks.py", "budget.py", "noise.py", "atomic.py")
+
+def release(folder):
+    ledger = Ledger(folder / "privacy-ledger.jsonl")
+    number = ledger.spend("bern", "aa", "summary", 5.0, 1e-6)
+    noisy = Noise().add(np.zeros(3, dtype=np.int64), 5.0)
+    (folder / "drawn").touch()
+    write_whole(folder / "result", noisy.tobytes())
+    ledger.confirm(number)
+    (folder / "done").touch()
+
+def killed_after(n_lines):
+    def trace(frame, event, arg):
+        nonlocal n_lines
+        if os.path.basename(frame.f_code.co_filename) not in traced:
+            return None
+        if event == "line":
+            if not n_lines:
+                os.kill(os.getpid(), signal.SIGKILL)
+            n_lines -= 1
+        return trace
+    return trace
+
+release(Path(sys.argv[1]))  # loads everything
+for n_lines in range(100_000):
+    folder = Path(sys.argv[1]) / str(n_lines)
+    folder.mkdir()
+    child = os.fork()
+    if not child:
+        sys.settrace(killed_after(n_lines))
+        release(folder)
+        os._exit(0)
+    if os.waitpid(child, 0)[1] == 0:
+        break
+print(n_lines)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_killed_at_any_line_has_spent_what_it_may_have_released(tmp_path):
+    n_lines = int(run(KILLED_EVERYWHERE, tmp_path))
+    assert n_lines > 50
+    seen = set()
+    for i in range(n_lines + 1):
+        folder = tmp_path / str(i)
+        ledger = Ledger(folder / LEDGER)
+        state = tuple((folder / name).exists() for name in ("drawn", "result", "done"))
+        releases = ledger.read().releases
+        assert len(releases) == 1 or not any(state)
+        seen.add((len(releases), *state))
+        if i % 10 == 0:  # whatever is left there, the ledger can be used
+            ledger.spend("bern", "aa", "summary", 5.0, DELTA)
+            assert len(ledger.read().releases) == len(releases) + 1
+    # before it, after it, after the noise, after the result, after all
+    assert {(0, False, False, False), (1, False, False, False), (1, True, False, False)} < seen
+    assert {(1, True, True, False), (1, True, True, True)} < seen
+
+
+AT_ONCE = """
+import os, sys
+from pathlib import Path
+from fedjigsaw.errors import BudgetError
+from fedjigsaw.privacy.accounting import multiplier_for
+from fedjigsaw.privacy.ledger import Ledger
+
+ledger = Ledger(Path(sys.argv[1]))
+ledger.set_limit(1.0, 1e-6)
+noise = multiplier_for(1.0, 1e-6) * 3  # nine of them fill the limit
+for process in range(4):
+    if not os.fork():
+        accepted = 0
+        for i in range(6):
+            try:
+                ledger.confirm(ledger.spend("bern", "aa", f"{process} {i}", noise, 1e-6))
+                accepted += 1
+            except BudgetError:
+                pass
+        os._exit(accepted)
+print(sum(os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(4)))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_processes_at_once_neither_pass_the_limit_nor_lose_a_record(ledger):
+    assert int(run(AT_ONCE, ledger.path)) == 9
+    releases = ledger.read().releases
+    assert len(releases) == len({release.what for release in releases}) == 9
+    assert all(release.confirmed for release in releases)
+    assert ledger.account("bern").spent() <= 1.0 * (1 + 1e-9)
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from fedjigsaw.errors import DataError
+from fedjigsaw.privacy.ledger import Ledger
+
+for word in sys.argv[1:]:
+    path, _, room = word.rpartition(":")
+    ledger = Ledger(Path(path))
+    size = ledger.path.stat().st_size if ledger.path.exists() else 0
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + int(room), resource.RLIM_INFINITY))
+    try:
+        ledger.spend("bern", "aa", "summary", 5.0, 1e-6)
+    except DataError as error:
+        print(error)
+    ledger.confirm(0)
+"""
+
+
+def test_a_full_disk_releases_nothing(tmp_path):
+    pytest.importorskip("resource")
+    new, torn, old = (Ledger(tmp_path / name) for name in ("new", "torn", "old"))
+    spend(old)
+    said = run(FULL_DISK, f"{new.path}:0", f"{torn.path}:100", f"{old.path}:100").splitlines()
+    for ledger, line in zip((new, torn, old), said, strict=True):
+        assert line.startswith(f"Cannot write {ledger.path}: file too large. Nothing was released.")
+        before = len(ledger.read().releases)
+        assert before == (ledger is old)
+        assert ledger is new or not ledger.path.read_bytes().endswith(b"\n")
+        spend(ledger)
+        assert len(ledger.read().releases) == before + 1
+
+
+def test_a_folder_that_does_not_exist(tmp_path):
+    with pytest.raises(DataError, match="Cannot write .*no such file.* Nothing was released"):
+        spend(Ledger(tmp_path / "none" / LEDGER))
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or not os.geteuid(), reason="root may write")
+def test_a_folder_that_may_not_be_written(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(DataError, match="permission denied"):
+        spend(Ledger(tmp_path / LEDGER))
+
+
+def test_a_pipe_is_no_ledger_and_nobody_waits_for_it(tmp_path):
+    os.mkfifo(tmp_path / LEDGER)
+    for place in (tmp_path, tmp_path / LEDGER):
+        with pytest.raises(DataError, match="a folder, a pipe or a device"):
+            spend(Ledger(place))
+
+
+def test_a_torn_last_line_is_no_release(ledger):
+    ledger.set_limit(1.0, DELTA)
+    before = ledger.path.stat().st_size
+    spend(ledger)
+    content = ledger.path.read_bytes()
+    for cut in (before + 1, before + 30, len(content) - 1):
+        ledger.path.write_bytes(content[:cut])
+        assert not ledger.read().releases
+        spend(ledger)
+        assert kinds(ledger) == ["limit", "note", "spent"]
+        with pytest.raises(BudgetError):
+            spend(ledger)
+
+
+class TestChanged:
+    def check(self, ledger, content, words="was changed"):
+        ledger.path.write_bytes(content)
+        for act in (spend, Ledger.read, lambda ledger: ledger.set_limit(9.0)):
+            with pytest.raises(MessageError, match=words):
+                act(ledger)
+        assert ledger.path.read_bytes() == content
+
+    def test_a_release_with_more_noise_than_it_had(self, ledger):
+        spend(ledger)
+        spend(ledger)
+        content = ledger.path.read_bytes()
+        self.check(ledger, content.replace(b'"multiplier":4.5', b'"multiplier":9.5', 1))
+
+    def test_a_release_that_is_gone(self, ledger):
+        for _ in range(3):
+            spend(ledger)
+        first, _, last = ledger.path.read_bytes().splitlines(keepends=True)
+        self.check(ledger, first + last, "does not follow record 0")
+
+    def test_the_journal_of_a_site(self, ledger):
+        Journal(ledger.path).add("question", text="hello")
+        self.check(ledger, ledger.path.read_bytes(), "record 0 is not one of a privacy ledger")
+
+    @pytest.mark.parametrize(
+        "values",
+        [
+            {"multiplier": float("nan")},
+            {"multiplier": -1.0},
+            {"multiplier": True},
+            {"delta": 2.0},
+            {"epsilon": "1"},
+            {"unit": "none"},
+            {"data_set": None},
+            {"what": "\x1b[2J"},
+            {"to": "a" * 1000},
+        ],
+    )
+    def test_a_record_that_no_ledger_wrote(self, ledger, values):
+        good = {"data_set": "bern", "fingerprint": "aa", "what": "summary", "to": "x"}
+        good |= {"multiplier": 5.0, "epsilon": 1.0, "delta": DELTA, "unit": "row"}
+        Journal(ledger.path).add("spent", **good)
+        assert len(ledger.read().releases) == 1
+        ledger.path.unlink()
+        Journal(ledger.path).add("spent", **{**good, **values})
+        self.check(ledger, ledger.path.read_bytes(), "record 0 is not one of a privacy ledger")
+
+    @pytest.mark.parametrize("content", [b"a file of something else", b"x,y\n1,2\n"])
+    def test_a_file_of_something_else_is_not_cut(self, ledger, content):
+        ledger.path.write_bytes(content)
+        with pytest.raises(MessageError):
+            spend(ledger)
+        assert ledger.path.read_bytes() == content
+
+
+def test_real_files_that_were_changed_or_renamed(tmp_path, ledger):
+    data = tmp_path / "bern.csv"
+    data.write_text("x\n1\n2\n")
+    ledger.set_limit(1.0, DELTA)
+    spend(ledger, content=fingerprint(data))
+    copy = tmp_path / "other.csv"
+    copy.write_bytes(data.read_bytes())
+    data.write_text("x\n1\n2\n3\n")
+    for name, path in (("bern", data), ("other", copy)):
+        with pytest.raises(BudgetError):
+            spend(ledger, data_set=name, content=fingerprint(path))
+    copy.write_text("x\n7\n")
+    spend(ledger, data_set="other", content=fingerprint(copy))
+
+
+@pytest.mark.parametrize("text", ["", "a" * 201, "\x1b[2J", 3, None])
+@pytest.mark.parametrize("name", ["data_set", "fingerprint", "what", "to"])
+def test_texts_that_are_refused(ledger, name, text):
+    texts = {"data_set": "bern", "fingerprint": "aa", "what": "summary", "to": "x", name: text}
+    with pytest.raises(DataError, match=f"{name} of a release must be printable"):
+        ledger.spend(**texts, multiplier=1.0, delta=DELTA)
+    assert not ledger.path.exists()
+
+
+@pytest.mark.parametrize(
+    "values", [{"multiplier": 0.0}, {"multiplier": math.inf}, {"delta": 0}, {"unit": "person"}]
+)
+def test_promises_that_are_refused(ledger, values):
+    promise = {"multiplier": 1.0, "delta": DELTA, "unit": "row", **values}
+    with pytest.raises(ParameterError, match="of a release must be"):
+        ledger.spend("bern", "aa", "summary", **promise)
+    assert not ledger.path.exists()

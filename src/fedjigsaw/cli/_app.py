@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fedjigsaw import __version__
-from fedjigsaw.cli import bench, catalog, deep, federation, inspect, reproduce, sites
+from fedjigsaw.cli import bench, catalog, deep, federation, inspect, privacy, reproduce, sites
 from fedjigsaw.cli._shared import err, escape, out
 from fedjigsaw.errors import FedJigsawError
 
@@ -33,6 +33,7 @@ def _assemble() -> None:
             command.rich_help_panel = START if command.callback is bench.demo else panel
         app.add_typer(part)
     app.add_typer(catalog.data_app, name="data", rich_help_panel=START)
+    app.add_typer(privacy.app, name="privacy", rich_help_panel="One round, by files")
     app.add_typer(federation.app, name="federation", rich_help_panel="Federation over a network")
     app.add_typer(deep.app, name="deep", rich_help_panel="Images")
 

@@ -1,4 +1,4 @@
-"""Show the journal of a site: a part of `fedjigsaw inspect`."""
+"""Show the journal of a site, or its privacy ledger: a part of `fedjigsaw inspect`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +10,7 @@ from rich.table import Table
 from fedjigsaw.cli._shared import escape, out, print_json
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.privacy.journal import read
+from fedjigsaw.privacy.ledger import LIMIT, RELEASED, SPENT
 
 MAX_TEXT = 300
 
@@ -40,6 +41,8 @@ def _verdict(records: list[dict[str, Any]], problems: list[str]) -> str:
     counts = ", ".join(
         f"{kinds.count(kind)} {kind}s" for kind in ("question", "answer", "refusal", "failure")
     )
+    if {SPENT, LIMIT} & set(kinds):
+        counts = f"A privacy ledger: {kinds.count(SPENT)} releases; `privacy status` adds them up"
     last = f"The last record is number {len(records) - 1}; note it, and the number of lines."
     return f"{counts}. The chain of hashes holds. {last}"
 
@@ -64,4 +67,17 @@ def _details(record: Mapping[str, Any]) -> str:
         return f"to {to}: {sent}{again}; sha256 {record.get('answer')}"
     if kind in ("refusal", "failure"):
         return f"to {to}: {record.get('reason')}"
+    if kind == SPENT:
+        whose = f"{record.get('what')} of {record.get('data_set')}, to {to}"
+        return f"{whose}; {_promise(record)}; data {record.get('fingerprint')}"
+    if kind == LIMIT:
+        return f"of {record.get('data_set') or 'all others'}: {_promise(record)}"
+    if kind == RELEASED:
+        return f"the result of {record.get('of')} was written"
     return str(record.get("text", ""))
+
+
+def _promise(record: Mapping[str, Any]) -> str:
+    if record.get("epsilon") is None:
+        return "no bound"
+    return f"epsilon {record['epsilon']} at delta {record.get('delta')}"

@@ -1,0 +1,150 @@
+"""The commands about a site's privacy budget."""
+
+import json
+
+import pytest
+
+from fedjigsaw import cli
+from fedjigsaw.errors import BudgetError, DataError, MessageError, ParameterError
+from fedjigsaw.privacy.accounting import multiplier_for
+from fedjigsaw.privacy.journal import Journal
+from fedjigsaw.privacy.ledger import LEDGER, Ledger
+
+DELTA = 1e-6
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A data file, with a ledger of two releases beside it: one before and one after a change."""
+    (tmp_path / "bern.csv").write_text("x\n1\n")
+    ledger = Ledger(tmp_path / LEDGER)
+    ledger.set_limit(4.0, DELTA)
+    one, two = (multiplier_for(epsilon, DELTA) for epsilon in (1.0, 2.0))
+    ledger.confirm(ledger.spend("bern", "ab" * 32, "statistics", one, DELTA))
+    ledger.spend("bern", "cd" * 32, "[red]summary", two, DELTA, unit="site", to="Anna")
+    return tmp_path / "bern.csv"
+
+
+def said(result):
+    return " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("place", ["bern.csv", ".", LEDGER])
+def test_status_says_in_words_what_is_spent_and_left(run, data, place):
+    text = said(run("privacy", "status", data.parent / place))
+    assert "Data set bern" in text
+    assert "statistics │ the coordinator │ bern abababab │ 1 │ 1e-06 │ each row │ written" in text
+    assert "[red]summary │ Anna │ bern cdcdcdcd │ 2 │ 1e-06 │ the site │ not confirmed" in text
+    assert "Spent: epsilon 2.284 at delta 1e-06. Any one row changes the probability of all" in text
+    assert "by at most a factor 9.82, except with probability 1e-06." in text
+    assert "Left: a release with epsilon 3.11 at delta 1e-06." in text
+    assert "The data changed between releases." in text
+    assert "not confirmed count, too" in text
+    assert "Limit of every data set that has none of its own: epsilon 4 at delta 1e-06." in text
+
+
+def test_what_status_says_is_left_can_be_spent_and_no_more(run, data):
+    ledger = Ledger(data.parent / LEDGER)
+    ledger.spend("bern", "cd", "summary", multiplier_for(3.11, DELTA), DELTA)
+    with pytest.raises(BudgetError):
+        ledger.spend("bern", "cd", "summary", multiplier_for(0.5, DELTA), DELTA)
+
+
+def test_status_as_json(run, data):
+    found = json.loads(run("privacy", "status", data, "--json").output)
+    assert found["ledger"] == str(data.parent / LEDGER)
+    assert found["limit"] == {"epsilon": 4.0, "delta": DELTA}
+    (account,) = found["data_sets"]
+    assert [release["what"] for release in account["releases"]] == ["statistics", "[red]summary"]
+    assert account["spent"] == pytest.approx(2.284, abs=1e-3)
+    assert account["factor"] == pytest.approx(9.82, abs=1e-2)
+    assert account["left"] == pytest.approx(3.11, abs=1e-2)
+    assert account["changed"] is True
+
+
+def test_a_release_without_privacy_has_no_bound(run, data):
+    ledger = Ledger(data.parent / "other.jsonl")
+    ledger.spend("bern", "ab", "summary", 5.0, DELTA)
+    ledger.spend("bern", "ab", "summary", None, None)
+    text = said(run("privacy", "status", ledger.path))
+    assert "no bound │ │ nothing" in text
+    assert "Spent: no bound" in text
+    assert "No limit is set." in text
+    output = run("privacy", "status", ledger.path, "--json").output
+    assert "Infinity" not in output
+    (account,) = json.loads(output)["data_sets"]
+    assert account["spent"] is account["left"] is account["factor"] is None
+
+
+def test_no_ledger_is_no_release(run, tmp_path):
+    assert "no release and no limit is on record" in said(run("privacy", "status", tmp_path))
+    assert json.loads(run("privacy", "status", tmp_path, "--json").output)["data_sets"] == []
+    assert not list(tmp_path.iterdir())
+
+
+class TestSetLimit:
+    def test_it_holds_for_every_data_set(self, run, tmp_path):
+        text = said(run("privacy", "set-limit", tmp_path, "--epsilon", 4, "--delta", "1e-7"))
+        assert "Every data set without a limit of its own: at most epsilon 4 at delta 1e-07" in text
+        (limit,) = Ledger(tmp_path / LEDGER).account("bern").limits
+        assert (limit.epsilon, limit.delta) == (4.0, 1e-7)
+
+    def test_or_for_one(self, run, data):
+        text = said(run("privacy", "set-limit", data, "--epsilon", 9, "--data-set", "bern"))
+        assert "bern: at most epsilon 9 at delta 1e-06." in text
+        assert "Left: a release with epsilon 8.5" in text
+        ledger = Ledger(data.parent / LEDGER)
+        assert ledger.account("bern").limits[0].epsilon == 9.0
+        assert ledger.account("basel").limits[0].epsilon == 4.0
+
+    def test_below_what_is_spent_it_says_so(self, run, data):
+        text = said(run("privacy", "set-limit", data, "--epsilon", 1))
+        assert "Spent: epsilon 2.284" in text
+        assert "More is spent than the limit allows: every further release is refused." in text
+
+    @pytest.mark.parametrize("name", ["berm.csv", "none/ledger"])
+    def test_a_mistyped_data_file_is_not_made_a_ledger(self, run, data, name):
+        with pytest.raises(DataError, match="Cannot read .*: no such file"):
+            run("privacy", "set-limit", data.parent / name, "--epsilon", 1)
+
+    def test_values_that_are_no_limit(self, run, tmp_path):
+        with pytest.raises(ParameterError, match="epsilon of a limit"):
+            run("privacy", "set-limit", tmp_path, "--epsilon", 0)
+
+
+def test_a_changed_ledger_is_an_error_with_its_exit_code(shell, data):
+    ledger = data.parent / LEDGER
+    ledger.write_bytes(ledger.read_bytes().replace(b'"epsilon":4.0', b'"epsilon":9.0'))
+    done = shell("privacy", "status", data)
+    assert done.returncode == MessageError.exit_code
+    assert "Record 0 was changed" in " ".join(done.stderr.split())
+
+
+def test_inspect_shows_every_record_and_checks_the_chain(run, data):
+    text = said(run("inspect", data.parent / LEDGER))
+    assert "of all others: epsilon 4.0 at delta 1e-06" in text
+    assert "[red]summary of bern, to Anna" in text
+    assert "the result of 1 was written" in text
+    assert "A privacy ledger: 2 releases" in text
+    assert "The chain of hashes holds. The last record is number 3" in text
+
+
+def test_no_string_of_a_ledger_reaches_the_terminal_as_an_escape(run, tmp_path):
+    escape = "\x1b[2J\x1b[1A\x9b3m"
+    journal = Journal(tmp_path / LEDGER)
+    names = ("data_set", "what", "to", "fingerprint", "epsilon", "delta", "multiplier", "of")
+    for kind in ("spent", "limit", "released", escape):
+        journal.add(kind, **dict.fromkeys(names, escape))
+    assert "\x1b" not in run("inspect", journal.path).output
+    with pytest.raises(MessageError) as caught:
+        run("privacy", "status", journal.path)
+    assert "\x1b" not in cli._app.escape(str(caught.value))
+
+
+def test_nor_does_the_name_of_its_file(run, tmp_path):
+    folder = tmp_path / "a\x1b[2Jb"
+    folder.mkdir()
+    for words in (["set-limit", folder, "--epsilon", 1], ["status", folder]):
+        output = run("privacy", *words).output
+        assert "\\x1b[2J" in output
+        assert "\x1b" not in output
