@@ -1,82 +1,109 @@
-"""Public bounds of columns, as differential privacy needs them: two numbers, or a JSON file.
+"""Bounds of columns, as a file or as two numbers: the public input of differential privacy.
 
-Bounds come from a schema or from knowledge of the field, never from the rows. A file gives the
-least and the greatest value of each column, and may name columns that are not used::
-
-    {"age": [0, 120], "dose": [0, 50]}
+A file is a JSON object, ``{"age": [0, 120], "dose": [0, 10]}``, written by people who know the
+field. It may have more columns than are clustered, so that one file serves all commands and sites.
 """
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fedjigsaw._validation import MAX_MAGNITUDE
-from fedjigsaw.errors import MessageError, ParameterError, invalid
+from fedjigsaw.errors import ParameterError
 from fedjigsaw.io._codec import read_bounded
-from fedjigsaw.parameters import real
 
-MAX_BYTES = 2**22
-NUMBER = real(-MAX_MAGNITUDE)
-USAGE = 'Give LOW,HIGH for all columns, or a JSON file such as {"age": [0, 120], "dose": [0, 50]}.'
-Limits = tuple[float, float]
-Bounds = Limits | Mapping[str, Limits]  # the same for all columns, or by name
+MAX_BOUNDS = 2**20  # bytes of a file
+EXAMPLE = '{"age": [0, 120], "dose": [0, 10]}'
+Pair = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Least and greatest value of each column.
+
+    Attributes
+    ----------
+    source : where they are from, for errors.
+    columns : name -> least and greatest value; None if all columns have the same.
+    common : the bounds of all columns, if they are the same.
+    """
+
+    source: str
+    columns: Mapping[str, Pair] | None
+    common: Pair | None = None
+
+    def of(self, columns: Sequence[str]) -> tuple[list[float], list[float]]:
+        """Return the least and the greatest values of these columns.
+
+        Examples
+        --------
+        >>> Bounds("columns.json", {"dose": (0, 10), "age": (0, 120)}).of(["age", "dose"])
+        ([0, 0], [120, 10])
+        """
+        if self.columns is None:
+            assert self.common is not None
+            return [self.common[0]] * len(columns), [self.common[1]] * len(columns)
+        missing = [name for name in columns if name not in self.columns]
+        if missing:
+            names = ", ".join(map(repr, missing[:5])) + ", ..." * (len(missing) > 5)
+            raise ParameterError(
+                f"{self.source} has no bounds for column {names}. Add the least and the greatest "
+                f"value, like {EXAMPLE}, or leave the column out (--columns)."
+            )
+        pairs = [self.columns[name] for name in columns]
+        return [low for low, _ in pairs], [high for _, high in pairs]
 
 
 def read_bounds(text: str) -> Bounds:
-    """Read the bounds that a text gives: ``LOW,HIGH``, or the path of a JSON file.
+    """Read bounds from a file, or from two numbers such as "0,1" for all columns."""
+    numbers = _numbers(text)
+    if numbers is not None:
+        return Bounds("--bounds", None, _pair(numbers, "--bounds", None))
+    path = Path(text)
+    return Bounds(str(path), _decode(read_bounded(path, MAX_BOUNDS), path))
 
-    Examples
-    --------
-    >>> read_bounds("-1,1")
-    (-1.0, 1.0)
-    """
+
+def _numbers(text: str) -> list[float] | None:
     try:
-        numbers = [float(part) for part in text.split(",")]
+        return [float(part) for part in text.split(",")]
     except ValueError:
-        return _read_file(Path(text))
-    return _limits(numbers, "the bounds")
+        return None
 
 
-def bounds_of(bounds: Bounds, columns: Sequence[str]) -> tuple[list[float], list[float]]:
-    """Return the least and the greatest value of each column, for :class:`fedjigsaw.Privacy`.
-
-    Examples
-    --------
-    >>> bounds_of({"age": (0.0, 120.0), "dose": (0.0, 50.0)}, ["dose", "age"])
-    ([0.0, 0.0], [50.0, 120.0])
-    """
-    if not isinstance(bounds, Mapping):
-        bounds = dict.fromkeys(columns, bounds)
-    missing = [name for name in columns if name not in bounds]
-    if missing:
-        names = ", ".join(map(repr, missing[:20])) + ", ..." * (len(missing) > 20)
-        raise ParameterError(f"The bounds have no column {names}. {USAGE}")
-    return [bounds[name][0] for name in columns], [bounds[name][1] for name in columns]
-
-
-def _read_file(path: Path) -> dict[str, Limits]:
+def _decode(content: bytes, path: Path) -> dict[str, Pair]:
     try:
-        content = json.loads(read_bounded(path, MAX_BYTES), object_pairs_hook=_each_once)
-    except MessageError as error:
-        raise ParameterError(f"{error} {USAGE}") from error
+        values = json.loads(content, object_pairs_hook=lambda pairs: _once(pairs, path))
     except (ValueError, RecursionError) as error:
-        raise ParameterError(f"{path} has no bounds: {error}. {USAGE}") from error
-    if not isinstance(content, dict) or not content:
-        raise ParameterError(f"{path} has no bounds: it is not a table of columns. {USAGE}")
-    return {name: _limits(values, f"column {name!r} in {path}") for name, values in content.items()}
+        raise ParameterError(f"{path} is not JSON ({error}). Write {EXAMPLE}.") from error
+    if not isinstance(values, dict) or not values:
+        raise ParameterError(f"{path} names no columns. Write {EXAMPLE}.")
+    return {name: _pair(pair, str(path), name) for name, pair in values.items()}
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(found := dict(pairs)) < len(pairs):
-        raise ValueError("a column is given twice")
+def _once(pairs: list[tuple[str, Any]], path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ParameterError(f"{path} has column {name!r} twice. Keep one of the two.")
+        found[name] = value
     return found
 
 
-def _limits(values: object, owner: str) -> Limits:
-    if isinstance(values, list) and len(values) == 2 and all(map(NUMBER.accepts, values)):
-        low, high = map(float, values)
-        if low < high <= MAX_MAGNITUDE:
-            return low, high
-    allowed = "two finite numbers, the smaller one first"
-    raise ParameterError(invalid("range", owner, allowed, values))
+def _pair(value: object, source: str, column: str | None) -> Pair:
+    where = source if column is None else f"{source}, column {column!r}"
+    if not isinstance(value, list) or len(value) != 2 or not all(map(_is_number, value)):
+        got = repr(value)[:80]
+        raise ParameterError(f"{where}: bounds are two finite numbers, like [0, 120]; got {got}.")
+    low, high = map(float, value)
+    if not low < high:
+        raise ParameterError(
+            f"{where}: the least value, {low:g}, is not below the greatest, {high:g}."
+        )
+    return low, high
+
+
+def _is_number(value: object) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and abs(value) <= MAX_MAGNITUDE  # type: ignore[arg-type]
