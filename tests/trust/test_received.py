@@ -1,5 +1,7 @@
 """What a server received, put together and selected."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -57,3 +59,34 @@ def test_radii_are_selected_and_joined():
 def test_contradictions_are_refused(fields, message):
     with pytest.raises(MessageError, match=message):
         receive([Summary(10, [[0.0], [4.0]], client="a", **fields)])
+
+
+class TestNoise:
+    def test_a_noisy_center_weighs_less(self):
+        # variance per coordinate: 40 / (20 * 1) = 2; the second center: 10 / (1 + 10 * 0.6 / 2)
+        exact = Summary(10, [[0.0]], counts=[10], sse=[20.0], client="a")
+        noisy = Summary(
+            10,
+            [[1.0]],
+            counts=[10],
+            sse=[20.0],
+            tensors={"noise": [[5.0, math.sqrt(0.6)]]},
+            client="b",
+        )
+        received = receive([exact, noisy])
+        assert received.weights == pytest.approx([10, 2.5])
+        assert received.weighed().sse == pytest.approx([20, 5])
+        assert received.counts.tolist() == [10, 10]
+
+    def test_without_noise_weights_are_the_counts(self):
+        received = receive([Summary(10, [[0.0]], counts=[10], sse=[20.0])])
+        assert received.weights is received.counts
+        assert received.weighed() is received
+
+    @pytest.mark.parametrize(
+        "noise", [[[1.0, np.nan]], [[1.0, -1.0]], [[1.0]], [1.0, 1.0], [[1.0, 1.0], [1.0, 1.0]]]
+    )
+    def test_bad_noise_is_refused(self, noise):
+        summary = Summary(10, [[0.0]], counts=[10], tensors={"noise": noise}, client="bern")
+        with pytest.raises(MessageError, match="noise of client 'bern' must be two finite"):
+            receive([summary])

@@ -179,6 +179,7 @@ class FeCA(FederatedClusterer):
             has_counts=False,
             has_sse=False,
             radii=radii,
+            noise=np.zeros(len(radii)),
             n_sites=len(sizes),
         )
 

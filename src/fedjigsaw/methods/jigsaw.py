@@ -307,7 +307,7 @@ class Jigsaw(FederatedClusterer):
     def _solve(self, received: Received, k: int, rng: np.random.Generator) -> Floats:
         return solve(
             received.centers,
-            received.counts,
+            received.weights,
             k,
             rng=rng,
             max_iter=self.max_iter,
@@ -320,7 +320,7 @@ class Jigsaw(FederatedClusterer):
         return self._solve(received, k, np.random.default_rng(0))
 
     def _refind(self, received: Received, centers: Floats) -> Floats:
-        return improve(received.centers, received.counts, centers, max_iter=self.max_iter)
+        return improve(received.centers, received.weights, centers, max_iter=self.max_iter)
 
     def _test_k(self, received: Received) -> int:
         """Return the number of clusters that checks look for."""
@@ -333,10 +333,11 @@ class Jigsaw(FederatedClusterer):
 
         Return centers and labels, or the input centers and None if a cluster would become empty.
         """
+        weighed = received.weighed()
         moved = settle_clouds(
             received.centers,
-            received.counts,
-            received.sse,
+            weighed.counts,
+            weighed.sse,
             centers,
             max_iter=self.max_iter,
             backend=self.backend,

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.errors import ClippedRowsWarning, NoisySummaryWarning, ParameterError, invalid
+from fedjigsaw.errors import (
+    ClippedRowsWarning,
+    MessageError,
+    NoisySummaryWarning,
+    ParameterError,
+    invalid,
+)
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.guarantee import SHARED, Privacy
@@ -59,6 +65,18 @@ class Question:
             return _own(_step(inside, box, model, multiplier, noise), box, client)
         search = Search(box, self.n_clusters, self.most, multiplier, noise, rng)
         return _own(search.run(inside), box, client)
+
+
+def center_noise(summary: Summary) -> Floats:
+    """Return the standard deviation of the noise on the coordinates of each center, 0 for none."""
+    n_centers = len(summary.centers)
+    if NOISE not in summary.tensors:
+        return np.zeros(n_centers)
+    noise = summary.tensors[NOISE].astype(np.float64)
+    if noise.shape != (n_centers, 2) or not (np.isfinite(noise) & (noise >= 0)).all():
+        allowed = f"two finite numbers >= 0 for each of its {n_centers} centers"
+        raise MessageError(invalid(NOISE, f"client {summary.client!r}", allowed, noise.shape))
+    return noise[:, 1]
 
 
 def box_of(privacy: Privacy, n_columns: int) -> Box:

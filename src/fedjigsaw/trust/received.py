@@ -12,6 +12,7 @@ from fedjigsaw._validation import MAX_MAGNITUDE
 from fedjigsaw.errors import CountsWarning, MessageError, invalid
 from fedjigsaw.kernels.grouping import means_of_groups
 from fedjigsaw.messages import Summary
+from fedjigsaw.privacy.summaries import center_noise
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,9 @@ class Received:
         Whether all clients sent them.
     radii : array or None
         Radii, only if they replace the counts.
+    noise : array
+        Standard deviation of the noise on each coordinate of a center: 0 without differential
+        privacy.
     n_sites : int
         Number of clients, of which some may have no cluster left.
     """
@@ -39,7 +43,31 @@ class Received:
     has_counts: bool
     has_sse: bool
     radii: Floats | None
+    noise: Floats
     n_sites: int
+
+    @property
+    def weights(self) -> Floats:
+        r"""The counts, less where noise makes a center uncertain.
+
+        The center of n rows whose coordinates have variance v has an error of variance v / n, and
+        :math:`\tau^2` more with noise. So it tells as much as the center of
+        :math:`n / (1 + n \tau^2 / v)` rows without noise.
+        """
+        if not self.noise.any():
+            return self.counts
+        spread = self.sse.sum() / (self.counts.sum() * self.centers.shape[1])
+        if spread == 0:
+            return self.counts
+        weights: Floats = self.counts / (1 + self.counts * self.noise**2 / spread)
+        return weights
+
+    def weighed(self) -> "Received":
+        """Return the clusters as so many rows as their weights say."""
+        weights = self.weights
+        if weights is self.counts:
+            return self
+        return replace(self, counts=weights, sse=self.sse * (weights / self.counts))
 
     def per_site(self, values: Floats) -> Floats:
         """Return the sum of the clusters' values for each site."""
@@ -60,6 +88,7 @@ class Received:
             sse=self.sse[clusters],
             owners=self.owners[clusters],
             radii=None if self.radii is None else self.radii[clusters],
+            noise=self.noise[clusters],
         )
 
     def of_sites(self, chosen: npt.NDArray[np.bool_]) -> "Received":
@@ -77,6 +106,7 @@ class Received:
             radii=None
             if self.radii is None or other.radii is None
             else np.concatenate([self.radii, other.radii]),
+            noise=np.concatenate([self.noise, other.noise]),
         )
 
     def weighted(self, shares: Floats) -> "Received":
@@ -117,6 +147,7 @@ def receive(summaries: Sequence[Summary], *, allow_radii: bool = False) -> Recei
         has_counts=not without,
         has_sse=all(summary.sse is not None for summary in summaries),
         radii=np.concatenate([np.asarray(s.radii) for s in summaries]) if by_radius else None,
+        noise=np.concatenate([center_noise(summary) for summary in summaries]),
         n_sites=len(summaries),
     )
 
