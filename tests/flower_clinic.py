@@ -70,6 +70,8 @@ class Clinic:
         self.parts = {}
         self.words = {}
         self.seen = {}
+        self.began = time.monotonic()
+        self.timeout = None
         self.home = folder / "clinic"
         folders.init(self.home, [*NAMES, *others], "127.0.0.1", free_port(), bundle.build())
         for name, rows in shards.items():
@@ -130,6 +132,9 @@ class Clinic:
         for name in changed:
             self.wait_to_say(name, "connected to the server")
         wait_for(lambda: set(NAMES) <= set(self.connected()), "all sites to be connected")
+        if self.timeout is None:
+            # enough for an answer, however slow the machine is now: to start was more work
+            self.timeout = min(max(15, round(time.monotonic() - self.began)), 60)
 
     def since(self, path):
         """The part of a log that was written since this test began."""

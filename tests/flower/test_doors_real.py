@@ -30,7 +30,7 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.rows import read_rows
 from fedjigsaw.io.tables import from_array
-from flower_clinic import BACKEND, NAMES, Clinic, make_shards, members, wait_for
+from flower_clinic import BACKEND, NAMES, PATIENCE, Clinic, make_shards, members, wait_for
 from flower_doubles import unchecked
 from flower_rogues import die, in_background, reply, rogue, wait_for_question
 
@@ -122,7 +122,7 @@ def test_no_token_in_a_process_list_and_a_dead_app_is_missed_at_once(clinic):
     for number in members(clinic.folder):
         assert not TOKEN.search(b"\0".join(command_of(number))), command_of(number)
     clinic.behave("lyon", "well")
-    assert clinic.parts.pop("run short").wait(60) == 0, clinic.output("run short")
+    assert clinic.parts.pop("run short").wait(PATIENCE) == 0, clinic.output("run short")
     clinic.behave("bern", "well")
     code, printed = clinic.run("next", "--wait", 1, "--min-sites", 3)
     assert code == 0, clinic.story(printed)
@@ -220,7 +220,7 @@ def stall(line):
 
 def test_hanging_lying_and_dead_sites_cost_a_run_neither_time_nor_its_model(clinic):
     """Three of six do not answer: the run keeps its timeout, and makes a model of the others."""
-    seconds = 25
+    seconds = clinic.timeout
     with rogue(clinic.home / "rome") as rome, rogue(clinic.home / "turin") as turin:
         die(clinic.home / "zug")
         wait_for(lambda: len(clinic.connected()) == 6, "all six")
@@ -229,7 +229,7 @@ def test_hanging_lying_and_dead_sites_cost_a_run_neither_time_nor_its_model(clin
             code, printed = clinic.run("six", "--timeout", seconds, "--wait", 1, "--min-sites", 3)
             ended = time.time()
     assert code == 0, clinic.story(printed)
-    assert ended - events_of(clinic)[0]["time"] < 2 * seconds  # rome would go on for ten minutes
+    assert ended - events_of(clinic)[0]["time"] < 2 * seconds + 10  # rome never ends
     late = f"it did not answer within {seconds} s"
     assert f"failed: rome ({late})" in printed
     assert f"failed: zug ({late})" in printed
@@ -239,10 +239,12 @@ def test_hanging_lying_and_dead_sites_cost_a_run_neither_time_nor_its_model(clin
 
 def test_a_key_that_is_used_from_two_places_is_told_at_both_ends(clinic):
     with rogue(clinic.home / "bern") as twin:
-        for _ in range(12):
+
+        def told():
             assert twin.receive() is None
-            time.sleep(0.5)
-        clinic.wait_to_say("bern", "this site's key is used from two places at once")
+            return "this site's key is used from two places at once" in clinic.output("bern")
+
+        wait_for(told, "bern to tell of its twin")
         clinic.wait_to_say("server", "the key of site bern is used from two places at once")
         assert list(status(clinic)["twins"]) == ["bern"]
     printed = CliRunner().invoke(cli.app, ["federation", "status", str(clinic.home)]).stdout
@@ -258,8 +260,8 @@ def test_a_revoked_site_is_out_within_ten_seconds_and_stays_out(clinic):
     wait_for(lambda: "oslo" not in clinic.connected(), "oslo to be gone")
     with pytest.raises(httpx.HTTPStatusError, match="410"):
         die(clinic.home / "oslo")  # one who has a copy of the key
-    assert clinic.parts.pop("oslo").wait(60) == 8
     assert time.monotonic() - began < 10
+    assert clinic.parts.pop("oslo").wait(PATIENCE) == 8
     said = " ".join(clinic.output("oslo").split())
     assert "has revoked site oslo: it no longer accepts this site's key" in said
     assert list(status(clinic)["revoked"]) == ["oslo"]
@@ -267,7 +269,7 @@ def test_a_revoked_site_is_out_within_ten_seconds_and_stays_out(clinic):
     clinic.start("server", "server", clinic.home)
     clinic.wait_to_say("server", "Server for bern, lyon, rome, turin, zug at")
     clinic.start_site("oslo")
-    assert clinic.parts.pop("oslo").wait(60) == 8
+    assert clinic.parts.pop("oslo").wait(PATIENCE) == 8
     assert (
         "oslo: revoked on" in CliRunner().invoke(cli.app, ["federation", "status", folder]).stdout
     )
