@@ -152,7 +152,7 @@ def listen_to_interrupts():
 
 def test_interrupted_and_resumed_equals_a_run_in_one_go(tmp_path, load_or_skip):
     load_or_skip("s1")
-    command = [sys.executable, "-c", "from fedjigsaw.cli import main; main()", "reproduce", "varying-k", "--runs", "3"]  # fmt: skip
+    command = [sys.executable, "-c", "from fedjigsaw.cli import main; main()", "reproduce", "varying-k", "--runs", "1"]  # fmt: skip
     path = tmp_path / "one" / "varying-k.jsonl"
     started = subprocess.Popen([*command, "--out", str(path.parent)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True, preexec_fn=listen_to_interrupts)  # fmt: skip
     try:
@@ -167,7 +167,7 @@ def test_interrupted_and_resumed_equals_a_run_in_one_go(tmp_path, load_or_skip):
         if started.poll() is None:
             os.killpg(started.pid, signal.SIGKILL)
     kept = [json.dumps(row) for row in read_rows(path)]
-    assert 2 <= len(kept) < 12 * 3
+    assert 2 <= len(kept) < 12
     subprocess.run([*command, "--out", str(path.parent)], check=True, capture_output=True)
     other = tmp_path / "two"
     subprocess.run([*command, "--out", str(other)], check=True, capture_output=True)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -13,6 +14,7 @@ HEAVY = {
 }  # fmt: skip
 
 
+@cache
 def loaded_after(code):
     script = f"import sys\n{code}\nprint(*({HEAVY!r} & set(sys.modules)))"
     done = subprocess.run(
@@ -21,18 +23,15 @@ def loaded_after(code):
     return set(done.stdout.split())
 
 
-SCIKIT_LEARN = loaded_after("import sklearn")
-ITS_KMEANS = loaded_after("import sklearn.cluster")
-
-
 def test_import_is_light():
-    assert not SCIKIT_LEARN & {"torch", "flwr", "matplotlib"}
-    assert loaded_after("import fedjigsaw") <= SCIKIT_LEARN
+    scikit_learn = loaded_after("import sklearn")
+    assert not scikit_learn & {"torch", "flwr", "matplotlib"}
+    assert loaded_after("import fedjigsaw") <= scikit_learn
 
 
 def test_fitting_needs_only_a_backend():
     fit = "import fedjigsaw; fedjigsaw.FeCA(2).fit([[0.0], [1.0], [9.0]])"
-    assert loaded_after(fit) <= ITS_KMEANS | {"sklearnex", "daal4py"}
+    assert loaded_after(fit) <= loaded_after("import sklearn.cluster") | {"sklearnex", "daal4py"}
 
 
 def test_the_command_line_draws_only_on_demand():
