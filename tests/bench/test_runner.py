@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +32,16 @@ def without_seconds(path):
     return [{k: v for k, v in row.items() if k != "seconds"} for row in read_rows(path)]
 
 
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Workers that need not be started, where a test is about files."""
+
+    def make(n_jobs, mp_context):
+        return ThreadPoolExecutor(n_jobs)
+
+    monkeypatch.setattr(runner, "ProcessPoolExecutor", make)
+
+
 def test_one_row_for_each_task_in_their_order(tmp_path):
     done = []
     runner.run_tasks(TASKS, tmp_path, n_jobs=2, progress=lambda: done.append(1))
@@ -43,6 +54,7 @@ def test_one_row_for_each_task_in_their_order(tmp_path):
     assert rows[0]["cell"] == "a/2"
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_nothing_is_computed_twice(tmp_path):
     runner.run_tasks(TASKS[1:3], tmp_path, n_jobs=1)
     before = {runner.key_of(row): row for row in read_rows(tmp_path / "toy.jsonl")}
@@ -55,6 +67,7 @@ def test_nothing_is_computed_twice(tmp_path):
     ]  # with their seconds: not made anew
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("other", [{"params": {"n_init": 2}}, {"n_clusters": 14}, {"share": 0.5}])
 def test_a_row_of_another_cell_with_the_same_name_is_made_again(tmp_path, other):
     path = tmp_path / "toy.jsonl"
@@ -75,6 +88,7 @@ def test_every_committed_row_is_of_a_cell_as_it_is_today():
         assert len(runner.finished(wanted, results)) == len(wanted), study.name
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_two_runs_at_once_on_one_file(tmp_path):
     with (tmp_path / ".toy.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -87,6 +101,7 @@ def test_two_runs_at_once_on_one_file(tmp_path):
     assert len(read_rows(tmp_path / "toy.jsonl")) == 1
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_run_holds_its_lock_until_its_rows_are_in_order(tmp_path):
     refused = []
 
@@ -109,6 +124,7 @@ def test_rows_are_forgotten_only_if_new_ones_can_be_made(tmp_path):
     assert not path.exists()
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_finished_rows_need_no_folder_that_can_be_written_to(tmp_path):
     runner.run_tasks(TASKS[:1], tmp_path, n_jobs=1)
     before = {path.name for path in tmp_path.iterdir()}
@@ -128,6 +144,7 @@ def test_rows_in_the_order_of_the_tasks_whoever_was_first(tmp_path):
     assert read_rows(path) == [rows[0], newer, rows[2], rows[3], stranger]
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_torn_last_line_is_made_again(tmp_path):
     path = tmp_path / "toy.jsonl"
     runner.run_tasks(TASKS[:2], tmp_path, n_jobs=1)

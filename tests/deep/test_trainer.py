@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-import torch._dynamo.testing
 from torch.nn import functional as F
 
 from fedjigsaw.deep.deepcluster import ABSENT, Prototypes
@@ -141,6 +140,8 @@ def test_compiled_training_is_the_same(small, few, monkeypatch, half):
 
 
 def test_what_one_trainer_compiled_serves_the_others(small, few, monkeypatch):
+    import torch._dynamo.testing  # takes seconds to import
+
     counted = torch._dynamo.testing.CompileCounter()
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=counted, fullgraph=True))
     torch.compiler.reset()
