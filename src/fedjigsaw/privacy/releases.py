@@ -20,11 +20,11 @@ from typing import Self
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.kernels.kmeans import blocks
 from fedjigsaw.privacy.noise import Noise
 
 GRID = 2**20
 MAX_COLUMNS = 1024  # up to here, squared distances on the grid are exact
-BLOCK = 2**15  # rows of which distances are computed at once
 COUNT_UNIT, SQUARE_UNIT = round(0.5 * GRID), round(0.3 * GRID)  # lambda and mu, by measurement
 
 
@@ -48,7 +48,8 @@ class Box:
     def inside(self, rows: Floats) -> tuple[Floats, int]:
         """Return the rows in the box, on the grid, and how many had to be moved into it."""
         placed = (rows - self.middle) / self.scale
-        outside = int((np.abs(placed) > self.half).any(axis=1).sum())
+        limit = self.half + 0.5 / GRID  # rounding may move a row on the bounds a little
+        outside = int((np.abs(placed) > limit).any(axis=1).sum())
         return self.on_grid(placed), outside
 
     def on_grid(self, points: Floats) -> Floats:
@@ -116,9 +117,8 @@ def nearest_cell(rows: Floats, centers: Floats) -> tuple[Ints, Floats]:
     """
     labels = np.empty(len(rows), dtype=np.int64)
     lengths = (centers**2).sum(axis=1)
-    for start in range(0, len(rows), BLOCK):
-        block = rows[start : start + BLOCK]
-        labels[start : start + BLOCK] = (lengths - 2 * (block @ centers.T)).argmin(axis=1)
+    for part in blocks(len(rows), len(centers)):
+        labels[part] = (lengths - 2 * (rows[part] @ centers.T)).argmin(axis=1)
     squared = np.zeros(len(rows))
     for column, places in zip(rows.T, centers.T, strict=True):
         squared += (column - places[labels]) ** 2

@@ -57,7 +57,7 @@ class Question:
         privacy, model, client = self.privacy, self.broadcast.model, self.broadcast.client
         box = box_of(privacy, rows.shape[1])
         inside = _place(rows, box, client)
-        noise = Noise.for_answer(privacy, self.broadcast.round, client)
+        noise = self.noise()
         multiplier = round_multiplier(privacy, self.n_rounds)
         if privacy.cells == SHARED:
             return shared_summary(inside, box, self.n_cells, multiplier, privacy, noise)
@@ -65,6 +65,10 @@ class Question:
             return _own(_step(inside, box, model, multiplier, noise), box, client)
         search = Search(box, self.n_clusters, self.most, multiplier, noise, rng)
         return _own(search.run(inside), box, client)
+
+    def noise(self) -> Noise:
+        """Return the noise of this answer. An audit puts its own in this place."""
+        return Noise.for_answer(self.privacy, self.broadcast.round, self.broadcast.client)
 
 
 def center_noise(summary: Summary) -> Floats:
@@ -110,7 +114,8 @@ def _step(rows: Floats, box: Box, model: Model, multiplier: float, noise: Noise)
     spreads = model.tensors.get(SPREAD)
     radii = np.full(len(centers), float(np.linalg.norm(box.half)))
     if spreads is not None and spreads.shape == (len(centers),):
-        radii = np.minimum(np.maximum(REACH * spreads / box.scale, SMALLEST), radii)
+        # fmax and fmin take the other number where one is NaN
+        radii = np.fmin(np.fmax(REACH * spreads / box.scale, SMALLEST), radii)
     return release_cells(rows, centers, radii, multiplier, noise)
 
 
