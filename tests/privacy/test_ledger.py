@@ -261,32 +261,30 @@ class TestLimit:
 
 
 @given(
-    st.floats(0.1, 20),
-    st.sampled_from([1e-9, 1e-6, 1e-4]),
-    st.lists(
-        st.tuples(st.floats(0.2, 60), st.sampled_from("ab"), st.sampled_from("xyz")), max_size=6
-    ),
+    st.sampled_from([(0.5, 1e-9), (1.0, DELTA), (8.0, 1e-4)]),
+    st.lists(st.tuples(st.integers(1, 10), st.sampled_from(["row", "site"])), max_size=8),
 )
-@settings(max_examples=20, deadline=None)
-def test_no_sequence_of_releases_passes_the_limit(epsilon, delta, asked):
-    """What was accepted stays below the limit, and what was refused would have passed it."""
-    limit = Limit(epsilon, delta)
-    accepted = []
-    for multiplier, name, content in asked:
-        account = Account((name,), tuple(accepted), (limit,))
-        together = total([*(r.multiplier for r in accepted), multiplier], delta)
+@settings(max_examples=40, deadline=None)
+def test_no_sequence_of_releases_passes_the_limit(limit, asked):
+    """Releases that take sixteenths of the limit are accepted while they fit, and never else."""
+    whole, accepted = multiplier_for(*limit), []
+    for share, unit in asked:
+        multiplier = whole * math.sqrt(16 / share)
+        fits = sum(share for share, _ in accepted) + share <= 16
+        account = Account(("a",), tuple(release for _, release in accepted), (Limit(*limit),))
         try:
             account.check(multiplier, DELTA, Path(LEDGER))
         except BudgetError:
-            assert together > epsilon
-            continue
-        values = (len(accepted), "", name, content, "summary", "x", multiplier)
-        accepted.append(Release(*values, 1.0, delta, "row"))
-        assert together <= epsilon * (1 + 1e-8)
-    left = Account(("a",), tuple(accepted), (limit,)).left(delta)
-    if left > 1e-3:
-        multiplier = multiplier_for(left, delta)
-        Account(("a",), tuple(accepted), (limit,)).check(multiplier, delta, Path(LEDGER))
+            assert not fits
+        else:
+            assert fits
+            values = (len(accepted), "", "a", "aa", "summary", "x", multiplier)
+            accepted.append((share, Release(*values, 1.0, DELTA, unit)))
+    account = Account(("a",), tuple(release for _, release in accepted), (Limit(*limit),))
+    assert account.spent() <= limit[0] * (1 + 1e-9)
+    left = 16 - sum(share for share, _ in accepted)
+    expected = epsilon_of(whole * math.sqrt(16 / left), limit[1]) if left else 0.0
+    assert account.left() == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
 # ------------------------------------------------------------------------- files and processes
