@@ -135,13 +135,18 @@ class FederatedClusterer(
         clusters. What the server does not need (`sends`) is removed before the summary leaves.
         """
 
+    def check_privacy(self, privacy: Privacy) -> None:
+        """Raise a ParameterError if the method cannot keep this promise, before it is paid for."""
+        raise ParameterError(
+            f"Method {self.method!r} has no differential privacy. Use jigsaw, or leave out privacy."
+        )
+
     def summarize_privately(
         self, X: Floats, broadcast: Broadcast, rng: np.random.Generator, privacy: Privacy
     ) -> Summary:
         """Compute a differentially private summary; a method that cannot raises an error."""
-        raise ParameterError(
-            f"Method {self.method!r} has no differential privacy. Use jigsaw, or leave out privacy."
-        )
+        self.check_privacy(privacy)
+        raise NotImplementedError
 
     @abstractmethod
     def aggregate(

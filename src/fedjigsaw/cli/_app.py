@@ -6,7 +6,17 @@ from typing import Annotated
 import typer
 
 from fedjigsaw import __version__
-from fedjigsaw.cli import bench, catalog, deep, federation, inspect, privacy, reproduce, sites
+from fedjigsaw.cli import (
+    bench,
+    catalog,
+    deep,
+    federation,
+    inspect,
+    privacy,
+    reproduce,
+    scaling,
+    sites,
+)
 from fedjigsaw.cli._shared import err, escape, out
 from fedjigsaw.errors import FedJigsawError
 
@@ -22,6 +32,7 @@ PANELS = {
     catalog.app: START,
     bench.app: "Experiments on one machine",
     reproduce.app: "Experiments on one machine",
+    scaling.app: "One round, by files",
     sites.app: "One round, by files",
     inspect.app: "One round, by files",
 }

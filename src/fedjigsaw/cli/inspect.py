@@ -15,6 +15,7 @@ from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.journal import is_journal
 from fedjigsaw.report.inspection import MAX_SHOWN, describe
+from fedjigsaw.report.privacy import privacy_values
 
 app = typer.Typer()
 
@@ -61,7 +62,7 @@ def inspect(
     except MessageError as error:
         raise formats.error_in(file, error) from error
     if as_json:
-        print_json({"file": str(file), "lines": lines})
+        print_json({"file": str(file), "lines": lines, "privacy": privacy_values(content)})
         return
     for line in lines:
         out.print(escape(line))

@@ -1,4 +1,4 @@
-"""Commands of one round by file: stats, scaler, summarize, aggregate, assign, score."""
+"""Commands of one round by file: summarize, aggregate, assign, score."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -6,6 +6,23 @@ from typing import Annotated, Any
 import typer
 
 from fedjigsaw import sites
+from fedjigsaw.cli._options import (
+    BoundsOption,
+    CellsOption,
+    ClientName,
+    Columns,
+    Data,
+    DataSet,
+    Delta,
+    DropMissing,
+    Epsilon,
+    LedgerOption,
+    Output,
+    Unit,
+    make_privacy,
+    print_privacy,
+    refuse_with_epsilon,
+)
 from fedjigsaw.cli._shared import (
     CLUSTERS,
     ForceFlag,
@@ -16,6 +33,7 @@ from fedjigsaw.cli._shared import (
     choice,
     count_rows,
     escape,
+    n_sites,
     out,
     parse_params,
     print_json,
@@ -23,123 +41,34 @@ from fedjigsaw.cli._shared import (
     warnings_shown,
 )
 from fedjigsaw.errors import (
+    ClippedRowsWarning,
     CountsWarning,
     FewerClustersWarning,
     FewerRowsWarning,
     ForeignSummaryWarning,
+    NoisySummaryWarning,
     ParameterError,
     RefusedFileWarning,
 )
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score, SummaryFile
 from fedjigsaw.io.tables import open_table
-from fedjigsaw.kernels.scaling import Stats
 from fedjigsaw.messages import COUNTS
 from fedjigsaw.methods import DEFAULT
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.inspection import MAX_SHOWN
-from fedjigsaw.report.statistics import describe_statistics
 from fedjigsaw.report.trust import describe_sites
 
 app = typer.Typer()
 
-Data = Annotated[
-    Path,
-    typer.Argument(
-        help="The site's data: a CSV (with a header line), Parquet, NPY or NPZ file, for example "
-        "bern.csv."
-    ),
-]
-Output = Annotated[Path, typer.Option("--out", "-o", help="The file to write.")]
-Columns = Annotated[
-    str | None,
-    typer.Option(
-        help="The columns to use, separated by commas. Default: all. Example: --columns age,dose"
-    ),
-]
-ClientName = Annotated[
-    str | None,
-    typer.Option(
-        "--client",
-        help="The name of this site, which must differ from site to site. Default: the name of "
-        "the data file, without its ending. Example: --client bern",
-    ),
-]
-DropMissing = Annotated[
-    bool,
-    typer.Option(
-        "--drop-missing",
-        help="Skip rows with missing values. Default: a missing value is an error.",
-    ),
-]
 ModelPath = Annotated[
     Path, typer.Option("--model", help="The model that `aggregate` wrote. Example: --model model")
 ]
 
 
 @app.command()
-def stats(
-    data: Data,
-    output: Output,
-    columns: Columns = None,
-    client: ClientName = None,
-    min_cluster_size: Annotated[
-        int,
-        typer.Option(
-            min=1, help="Guard: write nothing if there are fewer rows than this; 1 turns it off."
-        ),
-    ] = 5,
-    drop_missing: DropMissing = False,
-    force: ForceFlag = False,
-) -> None:
-    """At a site: write count, mean and spread of each column, for a common scaler.
-
-    Example: fedjigsaw stats bern.csv -o bern.stats --columns age,dose
-    """
-    check_outputs(output, force=force, inputs=[data])
-    table = open_table(data, columns=split_names(columns), drop_missing=drop_missing)
-    with count_rows("Rows", table.n_rows) as progress:
-        found = sites.measure(table, client=client, min_rows=min_cluster_size, progress=progress)
-    formats.save(found, output, replace=force)
-    out.print(f"{found.n_samples:,} rows, {len(found.columns)} columns -> {escape(str(output))}")
-
-
-@app.command()
-def scaler(
-    files: Annotated[
-        list[Path], typer.Argument(help="The files that `stats` wrote, one from each site.")
-    ],
-    output: Output,
-    without: Without = None,
-    robust: Annotated[
-        bool,
-        typer.Option(
-            help="From four sites on, set aside statistics that are impossible beside those of "
-            "the others. --no-robust believes all sites."
-        ),
-    ] = True,
-    force: ForceFlag = False,
-) -> None:
-    """At the coordinator: merge the statistics of all sites into one scaler.
-
-    It equals the scaler of the pooled rows. Send it to all sites. Sites that differ much from the
-    others are named: ask them for their units.
-
-    Example: fedjigsaw scaler bern.stats lyon.stats -o scaler.json
-    """
-    check_outputs(output, force=force, inputs=files)
-    sites.check_once(files)
-    loaded = {str(path): formats.load(path, Stats) for path in files}
-    merged, verdicts = sites.merge_statistics(loaded, without=without or (), robust=robust)
-    formats.save_scaler(merged, output, replace=force)
-    used = len(loaded) - len(set(without or ())) - sum(v.used is None for v in verdicts)
-    out.print(f"Scaler {merged.fingerprint} of {_sites(used)} -> {escape(str(output))}")
-    for line in describe_statistics(verdicts, MAX_SHOWN):
-        out.print(escape(line))
-
-
-@app.command()
 def summarize(
+    context: typer.Context,
     data: Data,
     output: Output,
     k: Annotated[Any, CLUSTERS],
@@ -187,6 +116,13 @@ def summarize(
         ),
     ] = sites.MAX_ROWS,
     drop_missing: DropMissing = False,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    bounds: BoundsOption = None,
+    unit: Unit = None,
+    cells: CellsOption = None,
+    ledger: LedgerOption = None,
+    data_set: DataSet = None,
     force: ForceFlag = False,
 ) -> None:
     """At a site: cluster the rows and write the one summary that leaves.
@@ -194,25 +130,41 @@ def summarize(
     Read it with `fedjigsaw inspect` before you send it.
 
     Example: fedjigsaw summarize bern.csv -k 4 -o bern.summary --scaler scaler.json
+
+    Example: fedjigsaw summarize bern.csv -k 4 -o bern.summary --epsilon 1 --bounds columns.json
     """
-    check_outputs(output, force=force, inputs=[data, scaler_file])
+    check_outputs(output, force=force, inputs=[data, scaler_file, ledger])
     table = open_table(data)
-    with warnings_shown(FewerRowsWarning), count_rows("Rows", table.n_rows) as progress:
+    names = split_names(columns)
+    scaler = None if scaler_file is None else formats.load_scaler(scaler_file)
+    wanted = names or table.columns if scaler is None else scaler.columns
+    privacy = make_privacy(wanted, epsilon, delta, bounds, unit, cells)
+    if privacy is not None:
+        refuse_with_epsilon(context, "min_cluster_size", "counts", "max_rows")
+    charge = sites.Charge.for_file(data, "summary", ledger=ledger, data_set=data_set)
+    shown = warnings_shown(FewerRowsWarning, ClippedRowsWarning, NoisySummaryWarning)
+    with shown, count_rows("Rows", table.n_rows) as progress:
         file = sites.summarize(
             table,
             k,
             method=method,
             params=parse_params(param),
             client=client,
-            scaler=None if scaler_file is None else formats.load_scaler(scaler_file),
+            scaler=scaler,
             guard=Guard(min_cluster_size, counts),
             seed=seed,
+            privacy=privacy,
+            spend=charge.spend,
             max_rows=max_rows,
-            columns=split_names(columns),
+            columns=names,
             drop_missing=drop_missing,
             progress=progress,
         )
-    formats.save(file, output, replace=force)
+        formats.save(file, output, replace=force)
+    charge.confirm()
+    if privacy is not None:
+        _report_private(file, charge, output)
+        return
     summary = file.summary
     merged = f", {summary.merged} merged by the guard" if summary.merged else ""
     text = f"{summary.n_samples:,} rows -> {len(summary.centers)} centers{merged}"
@@ -226,6 +178,13 @@ def summarize(
                 table, file, drop_missing=drop_missing, progress=progress
             )
         out.print(f"Mean squared distance of all rows to the nearest center: {mean:.6g}")
+
+
+def _report_private(file: SummaryFile, charge: sites.Charge, output: Path) -> None:
+    summary = file.summary
+    text = f"About {summary.n_samples:,} rows (a noisy number) -> {len(summary.centers)} centers"
+    out.print(f"{text} -> {escape(str(output))} ({output.stat().st_size:,} bytes)")
+    print_privacy(file.privacy, charge, scaled=file.scaler is not None)
 
 
 @app.command()
@@ -263,9 +222,10 @@ def aggregate(
     """
     check_outputs(output, force=force, inputs=files)
     sites.check_once(files)
+    loaded = sites.read_summaries(files)
     with warnings_shown(CountsWarning, FewerClustersWarning, RefusedFileWarning):
         model = sites.aggregate(
-            sites.read_summaries(files),
+            loaded,
             k,
             without=without or (),
             seed=seed,
@@ -273,10 +233,23 @@ def aggregate(
             min_sites=min_sites,
         )
     formats.save(model, output, replace=force)
-    text = f"{_sites(len(model.clients))}, {model.n_samples:,} rows"
+    text = f"{n_sites(len(model.clients))}, {model.n_samples:,} rows"
     out.print(f"{text} -> {len(model.model.centers)} centers -> {escape(str(output))}")
     for line in describe_sites(model, MAX_SHOWN):
         out.print(escape(line))
+    _report_promises([f for f in loaded.values() if isinstance(f, SummaryFile)], model)
+
+
+def _report_promises(files: list[SummaryFile], model: ModelFile) -> None:
+    """Print what the model promises, or which sites promise nothing while others do."""
+    if model.privacy is not None:
+        out.print(f"Differential privacy at every site: {model.privacy.sentence()}")
+        return
+    used = [file for file in files if file.summary.client in model.clients]
+    plain = [file.summary.client for file in used if file.privacy is None]
+    if len(plain) < len(used):
+        names = ", ".join(plain[:MAX_SHOWN]) + ", ..." * (len(plain) > MAX_SHOWN)
+        out.print(escape(f"The model promises no differential privacy, since {names} did not."))
 
 
 @app.command()
@@ -361,16 +334,21 @@ def score(
     ] = False,
     client: ClientName = None,
     drop_missing: DropMissing = False,
+    ledger: LedgerOption = None,
+    data_set: DataSet = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Measure how well a model fits: at a site for its rows, with --merge for all sites.
 
+    A score is exact. So no file is written if the ledger of the data has a limit.
+
     Example: fedjigsaw score bern.csv --model model -o bern.score
 
     Example: fedjigsaw score --merge bern.score lyon.score
     """
-    check_outputs(output, force=force, inputs=[*data, model])
+    check_outputs(output, force=force, inputs=[*data, model, ledger])
+    charge = None
     if merge:
         sites.check_once(data)
         found = sites.merge_scores({str(path): formats.load(path, Score) for path in data})
@@ -379,20 +357,18 @@ def score(
     else:
         file = formats.load(model, ModelFile)
         table = open_table(data[0], columns=file.columns, drop_missing=drop_missing)
+        if output is not None:  # only then it may leave
+            charge = sites.Charge.for_file(data[0], "score", ledger=ledger, data_set=data_set)
+            charge.spend(None, None)
         with count_rows("Rows", table.n_rows) as progress:
             found = sites.score(table, file, client=client, progress=progress)
     if output is not None:
         formats.save(found, output, replace=force)
+    if charge is not None:
+        charge.confirm()
     rows, sizes, inertia = found.n_rows, found.counts.tolist(), float(found.sse.sum())
     if as_json:
         print_json({"who": found.client, "rows": rows, "inertia": inertia, "cluster_sizes": sizes})
         return
     out.print(f"{escape(found.client)}: {rows:,} rows, inertia {inertia:.10g}")
     out.print("Rows per cluster: " + ", ".join(map(str, sizes)))
-
-
-# ----------------------------------------------------------------------------------------- parts
-
-
-def _sites(n: int) -> str:
-    return "1 site" if n == 1 else f"{n} sites"

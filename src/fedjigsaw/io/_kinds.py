@@ -9,7 +9,7 @@ from fedjigsaw._typing import Floats
 from fedjigsaw._validation import check_name
 from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.io._codec import Arrays, Header, take, take_array, take_floats, take_names
-from fedjigsaw.io.contents import ModelFile, Score, SummaryFile
+from fedjigsaw.io.contents import ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Model, Summary, Tensors
 from fedjigsaw.privacy import Privacy
@@ -59,7 +59,7 @@ def _summary_from(header: Header, arrays: Arrays) -> SummaryFile:
         take(header, "guard", dict),
         take(header, "seed", int),
         take(header, "n_used", int),
-        _privacy_from(header),
+        _privacy_from(header, len(columns)),
     )
 
 
@@ -90,23 +90,28 @@ def _model_from(header: Header, arrays: Arrays) -> ModelFile:
         tuple(check_name(name) for name in take_names(header, "clients")),
         take(header, "n_samples", int),
         take_names(header, "partly") if "partly" in header else (),
-        _privacy_from(header),
+        _privacy_from(header, len(columns)),
     )
 
 
 def _stats_parts(stats: Stats) -> Parts:
     header = {"client": stats.client, "columns": list(stats.columns), "n_samples": stats.n_samples}
+    if isinstance(stats, NoisyStats):
+        header |= _privacy_header(stats.privacy)
     return header, {"mean": stats.mean, "sum_of_squares": stats.sum_of_squares}
 
 
 def _stats_from(header: Header, arrays: Arrays) -> Stats:
-    return Stats(
+    columns = take_names(header, "columns")
+    privacy = _privacy_from(header, len(columns))
+    fields = (
         take(header, "client", str),
-        take_names(header, "columns"),
+        columns,
         take(header, "n_samples", int),
         take_floats(arrays, "mean"),
         take_floats(arrays, "sum_of_squares"),
     )
+    return Stats(*fields) if privacy is None else NoisyStats(*fields, privacy)
 
 
 def _score_parts(score: Score) -> Parts:
@@ -162,11 +167,13 @@ def _privacy_header(privacy: Privacy | None) -> Header:
     return {} if privacy is None else {"privacy": privacy.to_dict()}
 
 
-def _privacy_from(header: Header) -> Privacy | None:
+def _privacy_from(header: Header, n_columns: int) -> Privacy | None:
     if "privacy" not in header:
         return None
     try:
-        return Privacy.from_dict(take(header, "privacy", dict))
+        privacy = Privacy.from_dict(take(header, "privacy", dict))
+        privacy.limits(n_columns)
+        return privacy
     except ParameterError as error:
         raise MessageError(str(error)) from error
 

@@ -1,4 +1,4 @@
-"""What files hold besides scalers and statistics: summaries, models and scores."""
+"""What files hold besides scalers and exact statistics: summaries, models and scores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES, repeated
 from fedjigsaw.errors import MessageError, invalid
-from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import COUNTS, MAX_COUNT, Model, Summary
 from fedjigsaw.privacy import Privacy
 
@@ -86,6 +86,13 @@ class ModelFile:
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that the model was made from."""
         return self.model.feature_names or ()
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyStats(Stats):
+    """Column statistics of one site with noise, and the promise that they keep."""
+
+    privacy: Privacy
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from fedjigsaw.io._codec import (
 )
 from fedjigsaw.io._kinds import KINDS, kind_of
 from fedjigsaw.io.atomic import write_whole
-from fedjigsaw.io.contents import ModelFile, Score, SummaryFile
+from fedjigsaw.io.contents import ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.io.scalers import is_scaler, load_scaler, save_scaler
 from fedjigsaw.kernels.scaling import Stats
 
@@ -34,6 +34,7 @@ __all__ = [
     "MAX_BYTES",
     "Content",
     "ModelFile",
+    "NoisyStats",
     "Score",
     "SummaryFile",
     "decode",

@@ -221,12 +221,16 @@ class Jigsaw(FederatedClusterer):
         labels = {"labels": local.labels}  # for the guard; they never leave
         return Summary(len(X), local.centers, counts=counts, sse=local.sse, tensors=labels)
 
+    def check_privacy(self, privacy: Privacy) -> None:
+        """Raise a ParameterError if Jigsaw cannot keep this promise with its parameters."""
+        if privacy.cells == "shared" and self.n_rounds > 1:
+            raise ParameterError("Privacy with cells='shared' requires n_rounds=1.")
+
     def summarize_privately(
         self, X: Floats, broadcast: Broadcast, rng: np.random.Generator, privacy: Privacy
     ) -> Summary:
         """Return noisy centers, counts and sums, or a noisy table of cells that all share."""
-        if privacy.cells == "shared" and self.n_rounds > 1:
-            raise ParameterError("Privacy with cells='shared' requires n_rounds=1.")
+        self.check_privacy(privacy)
         if self.n_clusters == "auto":
             fewest, most, k = 2, self.max_clusters, self.max_clusters
         else:

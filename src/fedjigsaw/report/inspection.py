@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.io.formats import Content, ModelFile, Score, SummaryFile
+from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Model, Summary, Tensors
 from fedjigsaw.methods._support import k_curve_of, knows_no_counts, runner_up, support_of
 from fedjigsaw.methods.jigsaw import SKEWED
+from fedjigsaw.privacy.shared_cells import has_cells
+from fedjigsaw.report.privacy import describe_privacy
 from fedjigsaw.report.trust import describe_sites, reports_of
 
 MAX_SHOWN = 20
@@ -44,11 +46,13 @@ def describe(content: Content | Scaler, n_bytes: int, *, most: int = MAX_SHOWN) 
 def _summary(file: SummaryFile, most: int) -> Lines:
     summary = file.summary
     yield f"A summary of client {summary.client!r}, for one round of federated clustering."
-    yield f"Rows at the client, without those with missing values: {summary.n_samples:,} (exact)."
+    exact = file.privacy is None
+    rows = f"{summary.n_samples:,} (exact)" if exact else f"about {summary.n_samples:,} (noisy)"
+    yield f"Rows at the client, without those with missing values: {rows}."
     if file.n_used < summary.n_samples:
         yield f"Only a random sample of {file.n_used:,} of them was clustered."
     yield from _origin(file.method, file.params, file.columns, file.scaler, most)
-    yield f"Centers: {len(summary.centers)}, each the mean of some rows. Seed: {file.seed}."
+    yield f"Centers: {len(summary.centers)}, {_kind_of_centers(file)}. Seed: {file.seed}."
     sent = [n for n in ("radii", "counts", "sse", "tensors") if _is_sent(getattr(summary, n))]
     yield "Sent with the centers: " + (", ".join(sent) or "nothing else") + "."
     if summary.sse is not None:
@@ -56,6 +60,9 @@ def _summary(file: SummaryFile, most: int) -> Lines:
         yield f"(sse: summed squared distance of the rows to their center{units})"
     yield from _centers(summary.centers, file.columns, file.scaler, most, summary)
     yield from _tensors(summary.tensors, most)
+    if not exact:
+        yield from describe_privacy(file, most)
+        return
     yield _guard(file)
     yield from _weights(summary.tensors)
     yield "What could be inferred:"
@@ -70,6 +77,14 @@ def _summary(file: SummaryFile, most: int) -> Lines:
         f"- anyone who knows all rows of a cluster but one {_last_row(file)}: "
         "this is not differential privacy."
     )
+
+
+def _kind_of_centers(file: SummaryFile) -> str:
+    if file.privacy is None:
+        return "each the mean of some rows"
+    if has_cells(file.summary):
+        return "those of cells that all sites share; they follow from the bounds alone"
+    return "each the mean of some rows plus noise; counts and sse are noisy, too"
 
 
 def _guard(file: SummaryFile) -> str:
@@ -112,7 +127,8 @@ def _is_sent(values: object) -> bool:
 def _model(file: ModelFile, most: int) -> Lines:
     yield f"A model of {_count(len(file.model.centers), 'cluster')}."
     clients, names = _count(len(file.clients), "client"), ", ".join(file.clients)
-    yield f"Made from {clients}: {names}; {file.n_samples:,} rows in all."
+    about = "" if file.privacy is None else "about "
+    yield f"Made from {clients}: {names}; {about}{file.n_samples:,} rows in all."
     if file.partly:
         yield f"Not in every round: {', '.join(file.partly)}."
     yield from _origin(file.model.method, file.model.params, file.columns, file.scaler, most)
@@ -122,6 +138,10 @@ def _model(file: ModelFile, most: int) -> Lines:
     yield from describe_sites(file, most)
     yield from _label_rule(file.model)
     yield from _weights(file.model.tensors)
+    if file.privacy is not None:
+        yield "All numbers of rows are noisy."
+        yield from describe_privacy(file, most)
+        return
     yield (
         "What could be inferred: around which values the rows of all clients gather, "
         + ("how many rows each client has, " if reports_of(file) else "")
@@ -214,9 +234,14 @@ def _score(score: Score, most: int) -> Lines:
 
 def _stats(stats: Stats) -> Lines:
     yield f"Column statistics of client {stats.client!r}, for a common scaler."
-    yield f"Rows: {stats.n_samples:,}. For each column, the mean and the sum of squared deviations:"
+    noisy = isinstance(stats, NoisyStats)
+    rows = f"about {stats.n_samples:,} (all numbers are noisy)" if noisy else f"{stats.n_samples:,}"
+    yield f"Rows: {rows}. For each column, the mean and the sum of squared deviations:"
     for name, mean, squares in zip(stats.columns, stats.mean, stats.sum_of_squares, strict=True):
         yield f"  {name}: mean {mean:.6g}, sum of squares {squares:.6g}"
+    if isinstance(stats, NoisyStats):
+        yield from describe_privacy(stats, MAX_SHOWN)
+        return
     yield "What could be inferred: mean and spread of each column at this client."
     if stats.n_samples <= 2:
         yield "- the mean of one row is that row; of two rows, mean and spread give both values."
@@ -226,6 +251,7 @@ def _scaler(scaler: Scaler) -> Lines:
     yield f"A scaler for {_count(len(scaler.columns), 'column')}, fingerprint {scaler.fingerprint}."
     yield from _formulas(scaler, len(scaler.columns))
     yield "What could be inferred: mean and standard deviation of each column over all clients."
+    yield "(nothing, if it was made from bounds alone; differential privacy takes it as public)"
 
 
 def _formulas(scaler: Scaler, most: int) -> Lines:

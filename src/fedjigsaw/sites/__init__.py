@@ -18,6 +18,7 @@ A whole round, from a notebook:
 from fedjigsaw.sites.admission import read_summaries
 from fedjigsaw.sites.aggregate import aggregate
 from fedjigsaw.sites.assign import Assigned, assign
+from fedjigsaw.sites.charge import Charge, Spend, free
 from fedjigsaw.sites.compatibility import (
     check_different,
     check_fit_together,
@@ -28,13 +29,15 @@ from fedjigsaw.sites.compatibility import (
 from fedjigsaw.sites.labels import write_labels
 from fedjigsaw.sites.preparation import Progress, open_data, prepare, quiet
 from fedjigsaw.sites.score import mean_squared_distance, merge_scores, score
-from fedjigsaw.sites.stats import common_scaler, measure, merge_statistics
+from fedjigsaw.sites.stats import common_scaler, measure, merge_statistics, scaler_of_bounds
 from fedjigsaw.sites.summarize import MAX_ROWS, summarize
 
 __all__ = [
     "MAX_ROWS",
     "Assigned",
+    "Charge",
     "Progress",
+    "Spend",
     "aggregate",
     "assign",
     "check_different",
@@ -42,6 +45,7 @@ __all__ = [
     "check_once",
     "check_own",
     "common_scaler",
+    "free",
     "mean_squared_distance",
     "measure",
     "merge_scores",
@@ -51,6 +55,7 @@ __all__ = [
     "quiet",
     "read_summaries",
     "reorder",
+    "scaler_of_bounds",
     "score",
     "summarize",
     "write_labels",

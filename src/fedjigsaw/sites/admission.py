@@ -29,6 +29,7 @@ from fedjigsaw.sites.compatibility import (
     check_look_alikes,
     check_one_round,
     scaler_name,
+    shared_bounds,
 )
 
 ADVICE = "Mend or leave out that file, or go on without such files: --min-sites N."
@@ -197,6 +198,9 @@ def _check_usable(name: str, file: SummaryFile) -> None:
 def _terms(file: SummaryFile) -> str:
     """Return all that must be the same at all sites, as one text."""
     return json.dumps(
-        [file.method, sorted(file.columns), scaler_name(file), agreed_parameters(file)],
+        [
+            *(file.method, sorted(file.columns), scaler_name(file), agreed_parameters(file)),
+            shared_bounds(file),
+        ],
         sort_keys=True,
     )

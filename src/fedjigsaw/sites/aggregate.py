@@ -1,13 +1,17 @@
 """At the coordinator: aggregate the summaries of all sites into a model."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.engine import aggregate_round, warn_of_fewer_clusters
 from fedjigsaw.errors import MessageError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import Broadcast, Model
+from fedjigsaw.privacy.guarantee import ROW, SITE, Privacy
 from fedjigsaw.sites.admission import Admission, Loaded, server_method
 from fedjigsaw.sites.compatibility import reorder
 
@@ -53,6 +57,27 @@ def aggregate(
         ordered[0].scaler,
         tuple(file.summary.client for file in ordered),
         sum(file.summary.n_samples for file in ordered),
+        privacy=weakest([file.privacy for file in ordered], len(ordered[0].columns)),
+    )
+
+
+def weakest(promises: Sequence[Privacy | None], n_columns: int) -> Privacy | None:
+    """Return the promise that holds for the rows of every site; None if one promises nothing.
+
+    Epsilon and delta are the largest of all. A promise about each row holds where another site
+    protects all of its rows together, too. Bounds are those that contain all others.
+    """
+    kept = [privacy for privacy in promises if privacy is not None]
+    if len(kept) < len(promises) or not kept:
+        return None
+    unit = SITE if all(privacy.unit == SITE for privacy in kept) else ROW
+    low, high = zip(*(privacy.limits(n_columns) for privacy in kept), strict=True)
+    return replace(
+        max(kept, key=lambda privacy: privacy.unit == unit),
+        epsilon=max(privacy.epsilon for privacy in kept),
+        delta=max(privacy.delta for privacy in kept),
+        bounds=(np.min(low, axis=0), np.max(high, axis=0)),
+        insecure_seed=None,
     )
 
 

@@ -11,6 +11,8 @@ from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.methods import CLUSTERERS
+from fedjigsaw.privacy.guarantee import SHARED
+from fedjigsaw.sites.preparation import bounds_in_order
 
 
 def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
@@ -29,6 +31,9 @@ def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
             text = f"{first_name} was made with {first.method}, {name} with {file.method}."
             raise MessageError(f"{text} Use the same --method at all sites.")
         _check_parameters(first_name, agreed_parameters(first), name, agreed_parameters(file))
+        if shared_bounds(first) != shared_bounds(file):
+            text = f"{first_name} has {_cells(first)}, but {name} has {_cells(file)}."
+            raise MessageError(f"{text} Use the same --cells and --bounds at all sites.")
 
 
 def check_different(clients: Mapping[str, str]) -> None:
@@ -109,12 +114,22 @@ def reorder(file: SummaryFile, columns: tuple[str, ...]) -> SummaryFile:
     places = {name: j for j, name in enumerate(file.columns)}
     where = [places[name] for name in columns]
     summary = replace(file.summary, centers=file.summary.centers[:, where])
-    return replace(file, summary=summary, columns=columns)
+    privacy = file.privacy and bounds_in_order(file.privacy, file.columns, columns)
+    return replace(file, summary=summary, columns=columns, privacy=privacy)
 
 
 def scaler_name(file: SummaryFile | ModelFile) -> str | None:
     """Return the fingerprint of a file's scaler."""
     return None if file.scaler is None else file.scaler.fingerprint
+
+
+def shared_bounds(file: SummaryFile) -> list[Any] | None:
+    """Return what cells that all sites share depend on; None for a file without such cells."""
+    if file.privacy is None or file.privacy.cells != SHARED:
+        return None
+    low, high = file.privacy.limits(len(file.columns))
+    weight = [file.privacy.unit, file.privacy.rows_per_site]
+    return [*weight, *zip(file.columns, low.tolist(), high.tolist(), strict=True)]
 
 
 def agreed_parameters(file: SummaryFile) -> dict[str, Any]:
@@ -155,6 +170,15 @@ def _listed(columns: Sequence[str]) -> str:
 
 def _scaling(file: SummaryFile | ModelFile) -> str:
     return "not scaled" if file.scaler is None else f"scaled (scaler {file.scaler.fingerprint})"
+
+
+def _cells(file: SummaryFile) -> str:
+    bounds = shared_bounds(file)
+    if bounds is None:
+        return "centers of its own"
+    unit, weight, *columns = bounds
+    places = ", ".join(f"{name} {low:g} to {high:g}" for name, low, high in columns[:20])
+    return f"shared cells (unit {unit}, {weight} rows per site; {places})"
 
 
 def check_has_centers(file: ModelFile) -> None:

@@ -10,6 +10,7 @@ from fedjigsaw._validation import check_name
 from fedjigsaw.errors import DataError, ParameterError, invalid
 from fedjigsaw.io.tables import Table, open_table
 from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.privacy.guarantee import Privacy
 
 Progress = Callable[[int], object]
 
@@ -80,6 +81,21 @@ def scaled_rows(table: Table, scaler: Scaler | None, progress: Progress) -> Iter
 def scale(rows: Floats, scaler: Scaler | None) -> Floats:
     """Scale rows, if there is a scaler."""
     return rows if scaler is None else scaler.scale(rows)
+
+
+def bounds_in_order(privacy: Privacy, columns: Sequence[str], order: Sequence[str]) -> Privacy:
+    """Return a promise about columns as one about the same columns in another order."""
+    low, high = privacy.limits(len(columns))
+    where = [list(columns).index(name) for name in order]
+    return replace(privacy, bounds=(low[where], high[where]))
+
+
+def scale_bounds(privacy: Privacy, scaler: Scaler | None) -> Privacy:
+    """Return the same promise with its bounds scaled as rows are."""
+    if scaler is None:
+        return privacy
+    low, high = map(scaler.scale, privacy.limits(len(scaler.columns)))
+    return replace(privacy, bounds=(low, high))
 
 
 def _in_order(table: Table, order: tuple[str, ...], scaler: Scaler | None) -> Table:

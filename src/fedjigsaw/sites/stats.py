@@ -1,13 +1,26 @@
 """Statistics of a site's columns, and the scaler that all sites have in common."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fedjigsaw.errors import ConspicuousSiteWarning, DataError, ParameterError
+import numpy as np
+
+from fedjigsaw._typing import Floats
+from fedjigsaw.errors import (
+    ClippedRowsWarning,
+    ConspicuousSiteWarning,
+    DataError,
+    ParameterError,
+)
+from fedjigsaw.io.formats import NoisyStats
 from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels import scaling
 from fedjigsaw.kernels.scaling import Scaler, Stats
+from fedjigsaw.privacy import statistics
+from fedjigsaw.privacy.accounting import multiplier_for
+from fedjigsaw.privacy.guarantee import Privacy
+from fedjigsaw.sites.charge import Spend, free
 from fedjigsaw.sites.compatibility import check_different
 from fedjigsaw.sites.preparation import Progress, open_data, quiet, scaled_rows, site_name
 from fedjigsaw.trust.moments import Verdict, judge
@@ -20,16 +33,25 @@ def measure(
     columns: Sequence[str] | None = None,
     min_rows: int = 1,
     drop_missing: bool = False,
+    privacy: Privacy | None = None,
+    spend: Spend = free,
     progress: Progress = quiet,
 ) -> Stats:
     """Measure count, mean and sum of squares of each column: what a site sends for a scaler.
 
     Parameters
     ----------
-    min_rows : fewest rows for which statistics may leave; fewer are a DataError.
+    min_rows : fewest rows for which statistics may leave; fewer are a DataError
+        Not under privacy, where the number of rows is noisy.
+    privacy : differential privacy; its bounds are for the columns in the order of `columns`, or of
+        the file.
+    spend : called right before noise is drawn, and before exact statistics are made.
     """
     table = open_data(data, columns, drop_missing=drop_missing)
     name = site_name(client, table)
+    if privacy is not None:
+        return _measure_privately(name, table, privacy, spend, progress)
+    spend(None, None)
     stats = scaling.measure(name, table.columns, scaled_rows(table, None, progress))
     if stats.n_samples < min_rows:  # the mean of one row is that row, of two nearly both
         raise DataError(
@@ -37,6 +59,47 @@ def measure(
             "may not leave (--min-cluster-size)."
         )
     return stats
+
+
+def _measure_privately(
+    name: str, table: Table, privacy: Privacy, spend: Spend, progress: Progress
+) -> NoisyStats:
+    statistics.check_unit(privacy)
+    n_rows, n_outside = 0, 0
+
+    def counted() -> Iterator[Floats]:
+        nonlocal n_rows, n_outside
+        for rows in scaled_rows(table, None, progress):
+            n_rows += len(rows)
+            n_outside += statistics.count_outside(rows, privacy)
+            yield rows
+
+    sums = statistics.exact_table(counted(), privacy, len(table.columns))
+    if not n_rows:
+        raise DataError(f"{table.path} has no row without missing values.")
+    if n_outside:
+        warnings.warn(
+            f"{n_outside} of {n_rows} rows of {table.path} are outside the bounds and were "
+            "clipped. If there are many, the bounds are too narrow.",
+            ClippedRowsWarning,
+            stacklevel=3,
+        )
+    spend(privacy, multiplier_for(privacy.epsilon, privacy.delta))
+    found = statistics.release(sums, privacy, name, table.columns)
+    return NoisyStats(**vars(found), privacy=privacy)
+
+
+def scaler_of_bounds(columns: Sequence[str], low: Sequence[float], high: Sequence[float]) -> Scaler:
+    """Make a scaler from public bounds alone, as if values were spread evenly between them.
+
+    Examples
+    --------
+    >>> scaler_of_bounds(["age"], [0.0], [120.0]).deviation.round(2).tolist()
+    [34.64]
+    """
+    least, greatest = np.array(low, dtype=np.float64), np.array(high, dtype=np.float64)
+    deviation = (greatest / 2 - least / 2) / np.sqrt(3)
+    return Scaler(tuple(columns), least / 2 + greatest / 2, deviation)
 
 
 def common_scaler(

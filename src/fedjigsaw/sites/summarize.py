@@ -7,16 +7,28 @@ from pathlib import Path
 from typing import Any
 
 from fedjigsaw._random import stream
-from fedjigsaw.engine import Client
+from fedjigsaw._validation import MAX_SAMPLES
+from fedjigsaw.engine import NO_GUARD, Client
 from fedjigsaw.errors import FewerRowsWarning
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import DEFAULT, make
+from fedjigsaw.privacy.guarantee import SHARED, Privacy
 from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.privacy.summaries import box_of, round_multiplier
+from fedjigsaw.sites.charge import Spend, free
 from fedjigsaw.sites.compatibility import check_one_round
-from fedjigsaw.sites.preparation import Progress, prepare, quiet, scale, site_name
+from fedjigsaw.sites.preparation import (
+    Progress,
+    bounds_in_order,
+    prepare,
+    quiet,
+    scale,
+    scale_bounds,
+    site_name,
+)
 
 MAX_ROWS = 1_000_000
 
@@ -32,6 +44,8 @@ def summarize(
     guard: Guard | None = None,
     seed: int = 0,
     broadcast: Broadcast | None = None,
+    privacy: Privacy | None = None,
+    spend: Spend = free,
     max_rows: int = MAX_ROWS,
     columns: Sequence[str] | None = None,
     order: Sequence[str] | None = None,
@@ -48,34 +62,61 @@ def summarize(
     scaler : from :func:`~fedjigsaw.sites.common_scaler`; its columns are then the ones to read.
     guard : the rule that the summary passes; the default merges centers of fewer than five rows.
     broadcast : the message of the server for this round; None for the only round.
-    max_rows : if more rows than this have no missing values, cluster a uniform random sample.
+    privacy : differential privacy, in place of the guard
+        Its bounds are in the units of the file, for the columns of the scaler, or else `columns`,
+        or else those of the file, in that order. All numbers in the result are then noisy.
+    spend : called right before noise is drawn, and before an exact summary is made; it may refuse.
+    max_rows : if more rows than this have no missing values, cluster a uniform random sample
+        Not under privacy: a row that moves others into a sample counts for more than one.
     columns, order, drop_missing : as in :func:`~fedjigsaw.sites.prepare`.
     progress : called with the number of rows of each batch that was read.
     """
     estimator = make(method, n_clusters, seed, **(params or {}))
     estimator.check_federated() if broadcast else check_one_round(estimator)
-    table = prepare(data, scaler=scaler, columns=columns, order=order, drop_missing=drop_missing)
+    given = prepare(data, scaler=scaler, columns=columns, drop_missing=drop_missing)
+    if privacy is not None and order is None and scaler is None and privacy.cells == SHARED:
+        order = sorted(given.columns)  # shared cells depend on the order of columns
+    table = prepare(given, scaler=scaler, order=order)
+    if privacy is not None:
+        estimator.check_privacy(privacy)
+        privacy = bounds_in_order(privacy, given.columns, table.columns)
     name = site_name(client, table)
     sampling = stream(seed, 0, f"sample of {name}")
-    rows, n_samples = table.read(max_rows=max_rows, rng=sampling, progress=progress)
+    most = max_rows if privacy is None else MAX_SAMPLES
+    rows, n_samples = table.read(max_rows=most, rng=sampling, progress=progress)
     if n_clusters != "auto" and len(rows) < int(n_clusters):
         _warn_of_fewer_rows(table.path, len(rows), n_clusters)
-    guard = guard or Guard()
-    asked = broadcast or Broadcast(0, seed)
-    summary = Client(name, scale(rows, scaler), estimator, guard).answer(asked)
+    rule = (guard or Guard()) if privacy is None else NO_GUARD
+    here = Client(name, scale(rows, scaler), estimator, rule, _scaled(privacy, scaler))
+    spend(privacy, None if privacy is None else round_multiplier(privacy, estimator.total_rounds))
+    summary = here.answer(broadcast or Broadcast(0, seed))
+    if privacy is None:
+        summary, n_used = replace(summary, n_samples=n_samples), len(rows)
+    else:
+        n_used = summary.n_samples
     return SummaryFile(
-        summary=replace(summary, n_samples=n_samples),
+        summary=summary,
         method=method,
         params=estimator.configuration(),
         columns=table.columns,
         scaler=scaler,
         guard={
-            "min_cluster_size": guard.min_cluster_size,
-            "counts": "none" if summary.counts is None else guard.counts or "exact",
+            "min_cluster_size": rule.min_cluster_size,
+            "counts": "none" if summary.counts is None else rule.counts or "exact",
         },
         seed=seed,
-        n_used=len(rows),
+        n_used=n_used,
+        privacy=privacy,
     )
+
+
+def _scaled(privacy: Privacy | None, scaler: Scaler | None) -> Privacy | None:
+    """Return the promise in scaled units; raise what is wrong with it before it is paid for."""
+    if privacy is None:
+        return None
+    scaled = scale_bounds(privacy, scaler)
+    box_of(scaled, len(scaled.bounds[0]))
+    return scaled
 
 
 def _warn_of_fewer_rows(path: Path, n_rows: int, n_clusters: int | str) -> None:

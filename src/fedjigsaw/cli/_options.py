@@ -1,0 +1,168 @@
+"""Options of commands that read a site's data, and those of differential privacy."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedjigsaw.cli._shared import choice, escape, out
+from fedjigsaw.errors import ParameterError
+from fedjigsaw.io.bounds import Bounds, read_bounds
+from fedjigsaw.privacy.budget import DEFAULT_DELTA
+from fedjigsaw.privacy.guarantee import OWN, ROW, SHARED, SITE, Privacy
+from fedjigsaw.privacy.ledger import LEDGER
+from fedjigsaw.sites import Charge
+
+Data = Annotated[
+    Path,
+    typer.Argument(
+        help="The site's data: a CSV (with a header line), Parquet, NPY or NPZ file, for example "
+        "bern.csv."
+    ),
+]
+Output = Annotated[Path, typer.Option("--out", "-o", help="The file to write.")]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        help="The columns to use, separated by commas. Default: all. Example: --columns age,dose"
+    ),
+]
+ClientName = Annotated[
+    str | None,
+    typer.Option(
+        "--client",
+        help="The name of this site, which must differ from site to site. Default: the name of "
+        "the data file, without its ending. Example: --client bern",
+    ),
+]
+DropMissing = Annotated[
+    bool,
+    typer.Option(
+        "--drop-missing",
+        help="Skip rows with missing values. Default: a missing value is an error.",
+    ),
+]
+PRIVACY = "Differential privacy"
+Epsilon = Annotated[
+    float | None,
+    typer.Option(
+        help="Add noise, so that one row changes the probability of any result by at most a factor "
+        "e^EPSILON. Default: no noise. Example: --epsilon 1",
+        rich_help_panel=PRIVACY,
+    ),
+]
+Delta = Annotated[
+    float | None,
+    typer.Option(
+        help="Probability with which that factor may be exceeded; well below 1 / rows. "
+        f"Default: {DEFAULT_DELTA:g}. Example: --delta 1e-7",
+        rich_help_panel=PRIVACY,
+    ),
+]
+BoundsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--bounds",
+        help="Least and greatest value of each column, in the units of the data: a JSON file such "
+        'as {"age": [0, 120], "dose": [0, 10]}, or two numbers for all columns. They are public: '
+        "take them from a schema, never from the rows. Required with --epsilon. "
+        "Example: --bounds columns.json",
+        rich_help_panel=PRIVACY,
+    ),
+]
+Unit = Annotated[
+    str | None,
+    typer.Option(
+        **choice((ROW, SITE)),
+        help="Protect each row, or all rows of the site together, where very many small sites take "
+        f"part. Default: {ROW}.",
+        rich_help_panel=PRIVACY,
+    ),
+]
+CellsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cells",
+        **choice((OWN, SHARED)),
+        help="Look for clusters at each site, or describe cells that all sites share, where each "
+        f"has few rows. The same at all sites. Default: {OWN}; with --unit {SITE}: {SHARED}.",
+        rich_help_panel=PRIVACY,
+    ),
+]
+LedgerOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger",
+        help="Where releases about these data are written down and limited. Default: "
+        f"{LEDGER} beside the data. Example: --ledger bern.jsonl",
+        rich_help_panel=PRIVACY,
+    ),
+]
+DataSet = Annotated[
+    str | None,
+    typer.Option(
+        help="Name of these data in the ledger; releases under one name add up. Default: the name "
+        "of the data file, without its ending. Example: --data-set bern",
+        rich_help_panel=PRIVACY,
+    ),
+]
+
+
+def take_bounds(
+    epsilon: float | None, bounds: str | None, **others: float | str | None
+) -> Bounds | None:
+    """Read the bounds for --epsilon; None without it, and then no other option may be given."""
+    if epsilon is None:
+        for name, value in {"bounds": bounds, **others}.items():
+            if value is not None:
+                raise ParameterError(f"--{name} is about differential privacy: give --epsilon too.")
+        return None
+    if bounds is None:
+        raise ParameterError(
+            "--epsilon needs --bounds, the least and greatest value of each column: a file such as "
+            '{"age": [0, 120]}, or two numbers for all columns. Take them from a schema, never '
+            "from the rows."
+        )
+    return read_bounds(bounds)
+
+
+def make_privacy(
+    columns: Sequence[str],
+    epsilon: float | None,
+    delta: float | None,
+    bounds: str | None,
+    unit: str | None = None,
+    cells: str | None = None,
+) -> Privacy | None:
+    """Make the promise that options ask for, about these columns; None without --epsilon."""
+    found = take_bounds(epsilon, bounds, delta=delta, unit=unit, cells=cells)
+    if epsilon is None or found is None:
+        return None
+    return Privacy(
+        epsilon=epsilon,
+        delta=DEFAULT_DELTA if delta is None else delta,
+        bounds=found.of(columns),
+        unit=unit or ROW,
+        cells=cells,
+    )
+
+
+def print_privacy(privacy: Privacy | None, charge: Charge, *, scaled: bool = False) -> None:
+    """Print what a release promises, what it takes for granted, and what is left."""
+    if privacy is not None:
+        out.print(privacy.sentence())
+        if scaled:
+            out.print("The scaler is taken as public: the promise does not cover how it was made.")
+        out.print(escape(charge.describe()))
+
+
+def refuse_with_epsilon(context: typer.Context, *names: str) -> None:
+    """Raise if an option was given that has no meaning under differential privacy."""
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise ParameterError(
+                f"--{name.replace('_', '-')} has no meaning with --epsilon, under which all rows "
+                "are used and noise takes the place of the guard. Leave it out."
+            )

@@ -1,0 +1,167 @@
+"""Commands that make a common scale: stats and scaler."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedjigsaw import sites
+from fedjigsaw.cli._options import (
+    BoundsOption,
+    ClientName,
+    Columns,
+    Data,
+    DataSet,
+    Delta,
+    DropMissing,
+    Epsilon,
+    LedgerOption,
+    Output,
+    make_privacy,
+    print_privacy,
+    refuse_with_epsilon,
+)
+from fedjigsaw.cli._shared import (
+    ForceFlag,
+    Without,
+    check_outputs,
+    count_rows,
+    escape,
+    n_sites,
+    out,
+    split_names,
+    warnings_shown,
+)
+from fedjigsaw.errors import ClippedRowsWarning, ParameterError
+from fedjigsaw.io import formats
+from fedjigsaw.io.bounds import read_bounds
+from fedjigsaw.io.tables import open_table
+from fedjigsaw.kernels.scaling import Stats
+from fedjigsaw.report.inspection import MAX_SHOWN
+from fedjigsaw.report.statistics import describe_statistics
+
+app = typer.Typer()
+
+
+@app.command()
+def stats(
+    context: typer.Context,
+    data: Data,
+    output: Output,
+    columns: Columns = None,
+    client: ClientName = None,
+    min_cluster_size: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Guard: write nothing if there are fewer rows than this; 1 turns it off."
+        ),
+    ] = 5,
+    drop_missing: DropMissing = False,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    bounds: BoundsOption = None,
+    ledger: LedgerOption = None,
+    data_set: DataSet = None,
+    force: ForceFlag = False,
+) -> None:
+    """At a site: write count, mean and spread of each column, for a common scaler.
+
+    With --epsilon, these are noisy, and use up a part of the privacy budget. A scaler from public
+    bounds alone costs nothing: `fedjigsaw scaler --bounds`.
+
+    Example: fedjigsaw stats bern.csv -o bern.stats --columns age,dose
+    """
+    check_outputs(output, force=force, inputs=[data, ledger])
+    table = open_table(data, columns=split_names(columns), drop_missing=drop_missing)
+    privacy = make_privacy(table.columns, epsilon, delta, bounds)
+    if privacy is not None:
+        refuse_with_epsilon(context, "min_cluster_size")
+    charge = sites.Charge.for_file(data, "statistics", ledger=ledger, data_set=data_set)
+    with warnings_shown(ClippedRowsWarning), count_rows("Rows", table.n_rows) as progress:
+        found = sites.measure(
+            table,
+            client=client,
+            min_rows=min_cluster_size,
+            privacy=privacy,
+            spend=charge.spend,
+            progress=progress,
+        )
+        formats.save(found, output, replace=force)
+    charge.confirm()
+    rows = f"{found.n_samples:,} rows" if privacy is None else f"About {found.n_samples:,} rows"
+    out.print(f"{rows}, {len(found.columns)} columns -> {escape(str(output))}")
+    print_privacy(privacy, charge)
+
+
+@app.command()
+def scaler(
+    output: Output,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help="The files that `stats` wrote, one from each site."),
+    ] = None,
+    bounds: Annotated[
+        str | None,
+        typer.Option(
+            help="Make the scaler from the bounds of the columns, a JSON file, instead of from "
+            "statistics: it tells nothing about any row. Example: --bounds columns.json"
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="With --bounds: the columns of the scaler, separated by commas. Default: all of "
+            "the file. Example: --columns age,dose"
+        ),
+    ] = None,
+    without: Without = None,
+    robust: Annotated[
+        bool,
+        typer.Option(
+            help="From four sites on, set aside statistics that are impossible beside those of "
+            "the others. --no-robust believes all sites."
+        ),
+    ] = True,
+    force: ForceFlag = False,
+) -> None:
+    """At the coordinator: merge the statistics of all sites into one scaler.
+
+    It equals the scaler of the pooled rows. Send it to all sites. Sites that differ much from the
+    others are named: ask them for their units.
+
+    With --bounds, it is that of values spread evenly between the bounds: the middle becomes 0, and
+    the deviation is half the width over the root of 3.
+
+    Example: fedjigsaw scaler bern.stats lyon.stats -o scaler.json
+
+    Example: fedjigsaw scaler --bounds columns.json -o scaler.json
+    """
+    if bounds is not None or not files:
+        _from_bounds(files or [], bounds, columns, output, force=force)
+        return
+    if columns is not None:
+        raise ParameterError("--columns goes with --bounds; statistics have columns of their own.")
+    check_outputs(output, force=force, inputs=files)
+    sites.check_once(files)
+    loaded = {str(path): formats.load(path, Stats) for path in files}
+    merged, verdicts = sites.merge_statistics(loaded, without=without or (), robust=robust)
+    formats.save_scaler(merged, output, replace=force)
+    used = len(loaded) - len(set(without or ())) - sum(v.used is None for v in verdicts)
+    out.print(f"Scaler {merged.fingerprint} of {n_sites(used)} -> {escape(str(output))}")
+    for line in describe_statistics(verdicts, MAX_SHOWN):
+        out.print(escape(line))
+
+
+def _from_bounds(
+    files: list[Path], bounds: str | None, columns: str | None, output: Path, *, force: bool
+) -> None:
+    if bounds is None or files:
+        raise ParameterError("scaler needs files of `stats`, or --bounds, and not both.")
+    check_outputs(output, force=force, inputs=[Path(bounds)])
+    found = read_bounds(bounds)
+    names = split_names(columns) or list(found.columns or ())
+    if not names:
+        raise ParameterError("--bounds must be a file here, since a scaler names its columns.")
+    made = sites.scaler_of_bounds(names, *found.of(names))
+    formats.save_scaler(made, output, replace=force)
+    out.print(f"Scaler {made.fingerprint} of public bounds -> {escape(str(output))}")

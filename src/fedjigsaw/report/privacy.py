@@ -1,0 +1,143 @@
+"""State a promise of differential privacy in words that a privacy officer can check."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fedjigsaw._typing import Floats
+from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, SummaryFile
+from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.messages import Summary
+from fedjigsaw.privacy.guarantee import ROW, Privacy
+from fedjigsaw.privacy.shared_cells import CELL_NOISE
+from fedjigsaw.privacy.summaries import NOISE
+
+Private = SummaryFile | ModelFile | NoisyStats
+
+
+def promise_of(content: Content | Scaler) -> Privacy | None:
+    """Return the promise that a file states, if there is one."""
+    return content.privacy if isinstance(content, Private) else None
+
+
+def describe_privacy(content: Private, most: int) -> Iterator[str]:
+    """Describe what a file promises: the factor, how it is counted, what it does not cover.
+
+    Parameters
+    ----------
+    most : how many columns are shown.
+    """
+    values = privacy_values(content)
+    if values is None:
+        return
+    who = "the weakest of all clients" if isinstance(content, ModelFile) else "stated by the sender"
+    yield f"Differential privacy, {who}: epsilon {values['epsilon']:g}, delta {values['delta']:g}."
+    yield values["sentence"]
+    yield from _noise(values["noise"], most)
+    yield f"- Counted for: {values['counted_for']}"
+    yield f"- Included: {values['included']}"
+    bounds = [f"{name} {low:g} to {high:g}" for name, (low, high) in values["bounds"].items()]
+    more = ", ..." * (len(bounds) > most)
+    yield f"- Bounds, to which rows were clipped: {', '.join(bounds[:most])}{more}."
+    yield f"- Public by assumption: {', '.join(values['public'])}."
+    yield "- Not covered:"
+    yield from (f"  - {text}" for text in values["not_covered"])
+
+
+def privacy_values(content: Content | Scaler) -> dict[str, Any] | None:
+    """Return what a file promises as plain values; None if it promises nothing."""
+    privacy = promise_of(content)
+    if privacy is None or not isinstance(content, Private):
+        return None
+    low, high = privacy.limits(len(content.columns))
+    pairs = zip(low.tolist(), high.tolist(), strict=True)
+    scaler = None if isinstance(content, NoisyStats) else content.scaler
+    return {
+        "epsilon": privacy.epsilon,
+        "delta": privacy.delta,
+        "factor": math.exp(privacy.epsilon),
+        "unit": privacy.unit,
+        "cells": privacy.cells,
+        "rows_per_site": privacy.rows_per_site,
+        "sentence": privacy.sentence(),
+        "counted_for": _counted_for(privacy),
+        "included": "every number in this file, and all rounds of the run that it is from.",
+        "bounds": dict(zip(content.columns, map(list, pairs), strict=True)),
+        "public": _public(scaler),
+        "not_covered": NOT_COVERED,
+        "noise": _noise_values(content),
+    }
+
+
+NOT_COVERED = [
+    "other releases about the same rows: they add up (fedjigsaw privacy status, at the site).",
+    "labels and scores that a site computes for itself: labels do not leave, and scores are exact.",
+    "anyone who can read the data or the memory of the site's machine.",
+    "what rows have in common: a cluster that is there without any one row is no secret.",
+]
+
+
+def _counted_for(privacy: Privacy) -> str:
+    if privacy.unit == ROW:
+        return "one row more or less at a site; a row that is changed counts twice."
+    return (
+        f"all rows of a site replaced by others; a site counts for at most "
+        f"{privacy.rows_per_site} rows."
+    )
+
+
+def _public(scaler: Scaler | None) -> list[str]:
+    found = [
+        "the bounds and names of the columns",
+        "method, number of clusters and other parameters",
+        "names of sites and that they took part",
+        "epsilon and delta",
+    ]
+    return found if scaler is None else [*found, "the scaler, however it was made"]
+
+
+def _noise_values(content: Private) -> dict[str, Any] | None:
+    """Return standard deviations of the noise, in the units of the data."""
+    if not isinstance(content, SummaryFile):
+        return None
+    d = len(content.columns)
+    scale = np.ones(d) if content.scaler is None else content.scaler.deviation
+    found = _deviations(content.summary)
+    if found is None:
+        return None
+    counts, places, kind = found
+    return {
+        "counts": counts,
+        "of": kind,
+        "columns": {
+            name: [float(places.min() * unit), float(places.max() * unit)]
+            for name, unit in zip(content.columns, scale, strict=True)
+        },
+    }
+
+
+def _deviations(summary: Summary) -> tuple[float, Floats, str] | None:
+    """Return the noise on counts and on coordinates, if tensors of the right shape state it."""
+    own, shared = summary.tensors.get(NOISE), summary.tensors.get(CELL_NOISE)
+    if own is not None and own.ndim == 2 and own.shape[1] == 2 and len(own):
+        return float(own[:, 0].max()), own[:, 1], "centers"
+    if shared is not None and shared.shape == (2,):
+        return float(shared[0]), shared[1:], "sums"
+    return None
+
+
+def _noise(values: dict[str, Any] | None, most: int) -> Iterator[str]:
+    if values is None:
+        return
+    ranges = [
+        f"{name} {low:.3g}" + (f" to {high:.3g}" if high > low else "")
+        for name, (low, high) in values["columns"].items()
+    ]
+    what = "centers" if values["of"] == "centers" else "the sum of a cell"
+    more = ", ..." * (len(ranges) > most)
+    yield (
+        f"Noise (standard deviations): {values['counts']:.3g} on each count; "
+        f"on {what}: {', '.join(ranges[:most])}{more}."
+    )

@@ -1,0 +1,84 @@
+"""What leaves a site is first written down in the ledger of its data."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from fedjigsaw.privacy.budget import Account, in_words, round_down
+from fedjigsaw.privacy.fingerprints import fingerprint
+from fedjigsaw.privacy.guarantee import Privacy
+from fedjigsaw.privacy.ledger import Ledger, default_path
+
+# called right before noise is drawn: the promise and the multiplier, None for exact numbers
+Spend = Callable[[Privacy | None, float | None], object]
+
+
+def free(privacy: Privacy | None, multiplier: float | None) -> None:
+    """Write nothing down: the default of functions, whose caller keeps the ledger."""
+
+
+@dataclass
+class Charge:
+    """The release of one result, in the ledger of the data that it is about.
+
+    Parameters
+    ----------
+    ledger, data_set : where it is written down, and the name of the data.
+    fingerprint : returns a hash of the data.
+    what : what is released, such as "summary".
+    """
+
+    ledger: Ledger
+    data_set: str
+    fingerprint: Callable[[], str]
+    what: str
+    number: int | None = field(default=None, init=False)
+
+    @classmethod
+    def for_file(
+        cls, data: Path, what: str, *, ledger: Path | None = None, data_set: str | None = None
+    ) -> Self:
+        """Charge a release about the rows of a file.
+
+        The ledger is beside the file, and the data have the name of the file without its ending,
+        unless others are given.
+        """
+        book = Ledger(default_path(data) if ledger is None else ledger)
+        name = data.stem if data_set is None else data_set
+        return cls(book, name, lambda: fingerprint(data), what)
+
+    def spend(self, privacy: Privacy | None, multiplier: float | None) -> None:
+        """Write the release down; a BudgetError if a limit does not allow it.
+
+        A release without privacy needs no ledger. If there is one, it is written down there, and
+        refused if there is a limit.
+        """
+        if privacy is None and not self.ledger.path.exists():
+            return
+        self.number = self.ledger.spend(
+            self.data_set,
+            self.fingerprint(),
+            self.what,
+            multiplier,
+            None if privacy is None else privacy.delta,
+            unit=None if privacy is None else privacy.unit,
+        )
+
+    def confirm(self) -> None:
+        """Note that the result was written."""
+        self.ledger.confirm(self.number)
+
+    def describe(self) -> str:
+        """Say in one line what all releases of the data have spent, and what is left."""
+        return in_short(self.ledger.account(self.data_set, self.fingerprint()), self.ledger.path)
+
+
+def in_short(account: Account, ledger: Path) -> str:
+    """Say what an account has spent, and what is left, in one line."""
+    name = " = ".join(map(repr, account.names[:3]))
+    spent = f"epsilon {in_words(account.spent())} at delta {account.delta:g}"
+    text = f"Spent on {name} so far: {spent}"
+    if account.limits:
+        return f"{text}; left: epsilon {in_words(round_down(account.left()))} ({ledger})."
+    return f"{text}, without a limit (fedjigsaw privacy set-limit {ledger})."

@@ -1,0 +1,227 @@
+"""The commands of one round by file under differential privacy."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from builders import write_table
+from fedjigsaw.errors import BudgetError, DataError, ParameterError
+from fedjigsaw.io import formats
+from fedjigsaw.io.formats import ModelFile, NoisyStats, SummaryFile
+from fedjigsaw.privacy.ledger import LEDGER, Ledger
+
+PRIVATE = "--epsilon 2 --bounds columns.json"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder with two sites of 600 and 700 rows, and the bounds of their columns."""
+    rng = np.random.default_rng(0)
+    for name, n in (("a.csv", 600), ("b.parquet", 700)):
+        places = np.array([[20.0, 1.0], [80.0, 2.0], [50.0, 9.0]])[rng.integers(3, size=n)]
+        x, y = (places + rng.standard_normal((n, 2)) * [2, 0.2]).T
+        write_table(tmp_path / name, age=x, dose=y)
+    (tmp_path / "columns.json").write_text('{"dose": [0, 10], "age": [0, 120], "other": [0, 1]}')
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ledger():
+    return Ledger(Path(LEDGER)).read()
+
+
+@pytest.mark.usefixtures("folder")
+class TestSummarize:
+    def test_the_site_is_told_what_is_promised_spent_and_left(self, run):
+        run("privacy set-limit a.csv --epsilon 4")
+        done = run(f"summarize a.csv -k 3 -o a.summary {PRIVATE}")
+        assert "(a noisy number)" in done.stdout
+        assert "at most a factor 7.39, except with probability 1e-06." in done.stdout
+        assert "Spent on 'a' so far: epsilon 2 at delta 1e-06; left: epsilon 3.3" in done.stdout
+        file = formats.load(Path("a.summary"), SummaryFile)
+        assert file.privacy.to_dict() == {
+            "epsilon": 2.0,
+            "delta": 1e-6,
+            "unit": "row",
+            "cells": "own",
+            "rows_per_site": 1,
+            "bounds": [[0, 0], [120, 10]],
+        }
+        (release,) = ledger().releases
+        assert (release.what, release.data_set, release.confirmed) == ("summary", "a", True)
+        assert release.epsilon == pytest.approx(2, abs=1e-5)
+
+    def test_the_same_seed_gives_other_noise(self, run):
+        for name in ("one", "two"):
+            run(f"summarize a.csv -k 3 -o {name} --seed 5 {PRIVATE}")
+        one, two = (formats.load(Path(n), SummaryFile).summary for n in ("one", "two"))
+        assert one != two
+
+    def test_clipped_rows_are_told_on_the_screen_only(self, run, folder):
+        done = run("summarize a.csv -k 3 -o a.summary --epsilon 2 --bounds 0,70")
+        assert "of 600 rows are outside the bounds" in done.stderr
+        assert b"outside" not in (folder / "a.summary").read_bytes()
+
+    def test_a_limit_refuses_and_nothing_is_written(self, run, folder):
+        run("privacy set-limit a.csv --epsilon 2.5")
+        run(f"summarize a.csv -k 3 -o a.summary {PRIVATE}")
+        for command in (
+            f"summarize a.csv -k 3 -o more {PRIVATE}",
+            f"stats a.csv -o more {PRIVATE}",
+            "summarize a.csv -k 3 -o more",
+            "stats a.csv -o more",
+        ):
+            with pytest.raises(BudgetError, match="The privacy budget of 'a' does not allow"):
+                run(command)
+        assert not (folder / "more").exists()
+        assert len(ledger().releases) == 1
+
+    def test_a_score_that_could_leave_is_refused_under_a_limit(self, run, folder):
+        run("summarize a.csv -k 3 -o a.summary")
+        run("aggregate a.summary -k 3 -o model")
+        run("score a.csv --model model -o first.score")  # there is no ledger
+        run("privacy set-limit a.csv --epsilon 1")
+        assert "600 rows" in run("score a.csv --model model").stdout  # stays at the site
+        with pytest.raises(BudgetError, match="it would leave without noise"):
+            run("score a.csv --model model -o a.score")
+        assert not (folder / "a.score").exists()
+
+    def test_exact_releases_are_written_down_where_there_is_a_ledger(self, run):
+        run(f"summarize a.csv -k 3 -o a.summary {PRIVATE}")
+        run("stats b.parquet -o b.stats")
+        assert [(r.data_set, r.epsilon) for r in ledger().releases][1] == ("b", math.inf)
+
+    def test_ledger_and_name_can_be_chosen(self, run, folder):
+        for name in ("a.csv", "b.parquet"):
+            run(f"summarize {name} -k 3 -o {name}.s {PRIVATE} --ledger l.jsonl --data-set both")
+        assert not (folder / LEDGER).exists()
+        (account,) = Ledger(folder / "l.jsonl").read().accounts()
+        assert account.names == ("both",)
+        assert len(account.releases) == 2
+
+    def test_what_failed_before_the_noise_costs_nothing(self, run, folder):
+        (folder / "bad.csv").write_text("age,dose\n1,oops\n")
+        for options in (f"bad.csv {PRIVATE}", f"a.csv {PRIVATE} --method feca"):
+            with pytest.raises((DataError, ParameterError)):
+                run(f"summarize -k 3 -o a.summary {options}")
+        assert not (folder / LEDGER).exists()
+
+    @pytest.mark.parametrize(
+        ("options", "reason"),
+        [
+            ("--epsilon 1", "--epsilon needs --bounds"),
+            ("--bounds columns.json", "--bounds is about differential privacy: give --epsilon"),
+            ("--delta 1e-7", "--delta is about differential privacy"),
+            ("--cells shared", "--cells is about differential privacy"),
+            (f"{PRIVATE} --max-rows 10", "--max-rows has no meaning with --epsilon"),
+            (f"{PRIVATE} --min-cluster-size 5", "--min-cluster-size has no meaning"),
+            (f"{PRIVATE} --counts none", "--counts has no meaning"),
+            ("--epsilon 0 --bounds 0,1", "epsilon"),
+            ("--epsilon nan --bounds 0,1", "epsilon"),
+            ("--epsilon 101 --bounds 0,1", "a larger one promises nothing"),
+            ("--epsilon 1 --delta 1 --bounds 0,1", "delta"),
+            (f"{PRIVATE} --unit site --cells own", "'shared' with unit='site'"),
+            (f"{PRIVATE} --columns age,nose", "has no bounds for column 'nose'"),
+        ],
+    )
+    def test_bad_options(self, run, folder, options, reason):
+        with pytest.raises(ParameterError, match=reason):
+            run(f"summarize a.csv -k 3 -o a.summary {options}")
+        assert not (folder / LEDGER).exists()
+
+    def test_the_noise_cannot_be_seeded(self, run):
+        assert run(f"summarize a.csv -k 3 -o s {PRIVATE} --insecure-seed 0").exit_code == 2
+        assert "insecure" not in run("summarize --help").stdout
+
+
+@pytest.mark.usefixtures("folder")
+class TestScaler:
+    def test_from_noisy_statistics(self, run):
+        for name in ("a.csv", "b.parquet"):
+            done = run(f"stats {name} -o {name}.stats {PRIVATE}")
+            assert "About" in done.stdout
+        assert [r.what for r in ledger().releases] == ["statistics"] * 2
+        assert formats.load(Path("a.csv.stats"), NoisyStats).privacy.epsilon == 2
+        run("scaler a.csv.stats b.parquet.stats -o scaler.json")
+        shown = run(f"summarize a.csv -k 3 -o s --scaler scaler.json {PRIVATE}").stdout
+        assert "The scaler is taken as public" in shown
+        assert "the scaler, however it was made" in run("inspect s").stdout
+
+    def test_from_bounds_alone(self, run):
+        run("scaler --bounds columns.json --columns age,dose -o scaler.json")
+        scaler = formats.load_scaler(Path("scaler.json"))
+        assert scaler.columns == ("age", "dose")
+        assert scaler.mean.tolist() == [60, 5]
+        assert scaler.deviation == pytest.approx(np.array([60, 5]) / 3**0.5)
+        run("scaler --bounds columns.json -o all.json")
+        found = formats.load_scaler(Path("all.json"))
+        assert found.columns == ("dose", "age", "other")
+
+    def test_bad_input(self, run):
+        for command, reason in {
+            "scaler -o s.json": "needs files of `stats`, or --bounds",
+            "scaler a.stats --bounds columns.json -o s.json": "and not both",
+            "scaler --bounds 0,1 -o s.json": "must be a file here",
+            "scaler a.stats --columns age -o s.json": "--columns goes with --bounds",
+            f"stats a.csv -o s {PRIVATE} --min-cluster-size 9": "has no meaning with --epsilon",
+            "stats a.csv -o s --epsilon 1": "--epsilon needs --bounds",
+        }.items():
+            with pytest.raises(ParameterError, match=reason):
+                run(command)
+
+
+@pytest.mark.usefixtures("folder")
+class TestInspect:
+    def test_a_privacy_officer_can_check_it(self, run):
+        for name in ("a", "b"):
+            data = "a.csv" if name == "a" else "b.parquet"
+            run(f"summarize {data} -k 3 -o {name}.summary {PRIVATE}")
+        done = run("aggregate a.summary b.summary -k 3 -o model")
+        assert "Differential privacy at every site: Any one row" in done.stdout
+        for file in ("a.summary", "model"):
+            text = run(f"inspect {file}").stdout
+            for part in (
+                "epsilon 2, delta 1e-06",
+                "Any one row changes the probability of any output by at most a factor 7.39",
+                "one row more or less",
+                "all rounds",
+                "age 0 to 120, dose 0 to 10",
+                "Public by assumption: the bounds",
+                "they add up",
+                "labels do not leave",
+                "about ",
+            ):
+                assert part in text, (file, part)
+            assert "this is not differential privacy" not in text
+            assert "(exact)" not in text
+
+    def test_json_has_it_all(self, run):
+        run("scaler --bounds columns.json --columns age,dose -o scaler.json")
+        run(f"summarize a.csv -k 3 -o s --scaler scaler.json {PRIVATE}")
+        found = json.loads(run("inspect s --json").stdout)["privacy"]
+        assert found["factor"] == pytest.approx(math.exp(2))
+        assert found["bounds"] == {"age": [0, 120], "dose": [0, 10]}
+        summary = formats.load(Path("s"), SummaryFile).summary
+        noise, scale = summary.tensors["noise"], 120 / 2 / 3**0.5
+        assert found["noise"]["counts"] == noise[:, 0].max()
+        expected = [scale * noise[:, 1].min(), scale * noise[:, 1].max()]
+        assert found["noise"]["columns"]["age"] == pytest.approx(expected)
+        run("summarize a.csv -k 3 -o plain")
+        assert json.loads(run("inspect plain --json").stdout)["privacy"] is None
+
+    def test_shared_cells(self, run):
+        run(f"summarize a.csv -k 3 -o s --cells shared {PRIVATE}")
+        text = run("inspect s").stdout
+        assert "those of cells that all sites share; they follow from the bounds alone" in text
+        assert "on the sum of a cell: age" in text
+
+    def test_a_model_of_mixed_sites_promises_nothing(self, run):
+        run(f"summarize a.csv -k 3 -o a.summary {PRIVATE} --ledger l.jsonl")
+        run("summarize b.parquet -k 3 -o b.summary")
+        done = run("aggregate a.summary b.summary -k 3 -o model")
+        assert "The model promises no differential privacy, since b did not." in done.stdout
+        assert formats.load(Path("model"), ModelFile).privacy is None
+        assert "epsilon" not in run("inspect model").stdout
