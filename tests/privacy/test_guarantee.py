@@ -1,0 +1,93 @@
+"""The promise itself: what may be asked for, and how it is stated."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedjigsaw import Privacy
+from fedjigsaw.errors import ParameterError
+
+
+def test_defaults_and_words():
+    privacy = Privacy(1.0, bounds=(0, 120))
+    assert privacy.delta == 1e-6
+    assert (privacy.unit, privacy.cells) == ("row", "own")
+    assert privacy.sentence() == (
+        "Any one row changes the probability of any output by at most a factor 2.72, except with "
+        "probability 1e-06."
+    )
+    site = Privacy(0.5, 1e-9, (0, 1), unit="site")
+    assert site.cells == "shared"
+    assert site.sentence().startswith("All rows of any one site change the probability")
+    assert "factor 1.65, except with probability 1e-09" in site.sentence()
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"epsilon": 0}, "epsilon of Privacy must be a finite number > 0; got 0"),
+        ({"epsilon": -1}, "epsilon of Privacy"),
+        ({"epsilon": np.nan}, "epsilon of Privacy"),
+        ({"epsilon": np.inf}, "epsilon of Privacy"),
+        ({"epsilon": "1"}, "epsilon of Privacy"),
+        ({"epsilon": True}, "epsilon of Privacy"),
+        ({"epsilon": 101}, "at most 100, since a larger one promises nothing; got 101"),
+        ({"delta": 0}, "delta of Privacy"),
+        ({"delta": 1}, "delta of Privacy"),
+        ({"delta": np.nan}, "delta of Privacy"),
+        ({"unit": "person"}, "unit of Privacy must be one of 'row', 'site'"),
+        ({"cells": "mine"}, "cells of Privacy must be one of 'own', 'shared'"),
+        ({"unit": "site", "cells": "own"}, "cells of Privacy must be 'shared' with unit='site'"),
+        ({"rows_per_site": 0}, "rows_per_site of Privacy"),
+        ({"insecure_seed": -1}, "insecure_seed of Privacy"),
+        ({"bounds": None}, "bounds of Privacy must be two finite numbers, low < high.*got None"),
+        ({"bounds": (1, 1)}, "bounds of Privacy"),
+        ({"bounds": (1, 0)}, "bounds of Privacy"),
+        ({"bounds": (0, np.inf)}, "bounds of Privacy"),
+        ({"bounds": (np.nan, 1)}, "bounds of Privacy"),
+        ({"bounds": (-1e300, 1e300)}, "bounds of Privacy"),
+        ({"bounds": "01"}, "bounds of Privacy"),
+        ({"bounds": ("0", "1")}, "bounds of Privacy"),
+        ({"bounds": (False, True)}, "bounds of Privacy"),
+        ({"bounds": (0, 1, 2)}, "bounds of Privacy"),
+        ({"bounds": ([], [])}, "bounds of Privacy"),
+        ({"bounds": ([0, 0], [1])}, "bounds of Privacy"),
+        ({"bounds": ([0, 2], [1, 1])}, "bounds of Privacy"),
+        ({"bounds": ([[0]], [[1]])}, "bounds of Privacy"),
+        ({"bounds": 3}, "bounds of Privacy"),
+    ],
+)
+def test_what_is_no_promise_is_refused(changes, text):
+    with pytest.raises(ParameterError, match=text):
+        Privacy(**{"epsilon": 1.0, "bounds": (0, 1), **changes})
+
+
+def test_one_pair_of_bounds_is_for_all_columns():
+    low, high = Privacy(1, bounds=(-1, 2)).limits(3)
+    assert (low.tolist(), high.tolist()) == ([-1, -1, -1], [2, 2, 2])
+    low, high = Privacy(1, bounds=([0, 1], np.array([5, 6]))).limits(2)
+    assert (low.tolist(), high.tolist()) == ([0, 1], [5, 6])
+    with pytest.raises(ParameterError, match="two lists of 3, one number per column"):
+        Privacy(1, bounds=([0, 1], [5, 6])).limits(3)
+
+
+@given(
+    st.floats(1e-3, 100),
+    st.floats(1e-12, 0.5),
+    st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6)), min_size=1, max_size=5),
+    st.sampled_from(["row", "site"]),
+)
+def test_a_file_states_the_same_promise(epsilon, delta, columns, unit):
+    low = [lo for lo, _ in columns]
+    privacy = Privacy(epsilon, delta, (low, [lo + w for lo, w in columns]), unit=unit)
+    assert Privacy.from_dict(privacy.to_dict()) == privacy
+
+
+def test_a_file_never_states_a_seed():
+    stated = Privacy(1, bounds=(0, 1), insecure_seed=7).to_dict()
+    assert "insecure_seed" not in stated
+    with pytest.raises(ParameterError, match="privacy of the file must be a table of"):
+        Privacy.from_dict({**stated, "insecure_seed": 7})
+    with pytest.raises(ParameterError, match="privacy of the file must be a table of"):
+        Privacy.from_dict({"epsilon": 1.0})
