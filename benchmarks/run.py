@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from fedjigsaw import FeCA, Jigsaw
+from fedjigsaw import Client, FeCA, Jigsaw, Privacy
 from fedjigsaw._random import stream
 from fedjigsaw._threads import one_thread
 from fedjigsaw._typing import Floats, Ints
@@ -338,6 +338,33 @@ def _wait(condition: Callable[[], bool], seconds: float = 120.0) -> None:
         sleep(0.2)
 
 
+def private_summary(k: int = 15, repeats: int = 5) -> Iterator[Row]:
+    """Measure a private summary of a site against a plain one. Target: 3 times as long."""
+    privacy = Privacy(epsilon=1.0, bounds=(-1.0, 1.0))
+    for n_rows, n_columns in ((1_000, 2), (1_000, 16), (10_000, 2), (10_000, 8), (10_000, 16)):
+        rng = np.random.default_rng([n_rows, n_columns])
+        centers = rng.uniform(-0.7, 0.7, (k, n_columns))
+        noise = 0.1 * rng.standard_normal((n_rows, n_columns))
+        rows = np.clip(centers[rng.integers(k, size=n_rows)] + noise, -1, 1)
+        plain = Client("site", rows, Jigsaw(k))
+        private = Client("site", rows, Jigsaw(k), privacy=privacy)
+        private.answer(Broadcast(0, 0))  # OpenDP is imported when it is first needed
+        times = [
+            [_seconds(partial(client.answer, Broadcast(0, 0))) for client in (plain, private)]
+            for _ in range(repeats)
+        ]
+        bare, noisy = map(min, zip(*times, strict=True))
+        yield {
+            "benchmark": "private_summary",
+            "n_rows": n_rows,
+            "n_columns": n_columns,
+            "seconds": noisy,
+            "plain_seconds": bare,
+            "ratio": noisy / bare,
+            "target": "<= 3",
+        }
+
+
 def methods() -> Iterator[Row]:
     """Measure every method in cells of the paper's tables against k-means on pooled rows.
 
@@ -373,6 +400,7 @@ BENCHMARKS = {
     "import_time": import_time,
     "large_file": large_file,
     "federation": federation,
+    "private_summary": private_summary,
     "methods": methods,
 }
 
