@@ -376,7 +376,7 @@ def methods() -> Iterator[Row]:
             for plan in studies()[name].plans
             if plan.name.split("/")[0] in ("S1", "CIFAR-10") and "(1.0)" not in plan.name
         ]
-        if not SOURCES[plans[0].cell.dataset].is_here:
+        if not SOURCES[plans[0].cell.as_row()["dataset"]].is_here:
             print(f"Skipping {name}: no data. Set FEDJIGSAW_DATA to a folder with them.")
             continue
         seconds = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjigsaw import methods
+from fedjigsaw.bench.cells import Cell
 from fedjigsaw.bench.paper import MAIN_SPLITS, PAPER_METHODS, SPLIT_TITLES, SSETS
 from fedjigsaw.bench.studies import studies
 from fedjigsaw.report.pictures import INK, PALE, new_figure
@@ -121,7 +122,7 @@ def clients(results: Results) -> Figure:
     for place, held in enumerate(dict.fromkeys(plan.name.split("/")[0] for plan in study.plans)):
         axes = figure.add_subplot(1, 2, place + 1)
         plans = [plan for plan in study.plans if plan.name.startswith(held)]
-        x = [plan.cell.n_clients for plan in plans]
+        x = [plan.cell.n_clients for plan in plans if isinstance(plan.cell, Cell)]
         ours = [_values(results["clients"], plan.name, "l2") / 1e4 for plan in plans]
         _band(axes, x, ours, color_of("FeCA"), "FeCA, ours")
         axes.plot(x, [plan.published["l2"][0] for plan in plans], **PAPER)

@@ -38,6 +38,11 @@ class Reproduction:
         """Return the tasks that have no row yet."""
         return runner.missing(self.tasks, self.folder)
 
+    def lacking(self) -> dict[str, int]:
+        """Return what is missing to compute some tasks -> the number of these tasks."""
+        found = [task.lacks() for task in self.missing()]
+        return {text: found.count(text) for text in dict.fromkeys(found) if text}
+
     def delete_rows(self) -> None:
         """Delete all rows of these studies, after checking that new ones can be computed."""
         runner.delete_rows(self.tasks, self.folder)

@@ -14,7 +14,7 @@ from pathlib import Path
 from fedjigsaw import datasets
 from fedjigsaw._locks import locked
 from fedjigsaw._threads import one_thread
-from fedjigsaw.bench.cells import run_cell
+from fedjigsaw.bench.cells import Cell, run_cell
 from fedjigsaw.bench.generated import GENERATED
 from fedjigsaw.bench.study import Task
 from fedjigsaw.errors import DataError, unwritable
@@ -48,9 +48,14 @@ def missing(tasks: Sequence[Task], folder: Path) -> list[Task]:
     return [task for task in tasks if task.key not in done]
 
 
+def computable(tasks: Sequence[Task], folder: Path) -> list[Task]:
+    """Return the tasks that have no row yet, and lack no package."""
+    return [task for task in missing(tasks, folder) if not task.lacks()]
+
+
 def delete_rows(tasks: Sequence[Task], folder: Path) -> None:
     """Delete all rows of these tasks' studies, after checking that their data can be loaded."""
-    for name in {task.cell.dataset for task in tasks}:
+    for name in {task.cell.dataset for task in tasks if isinstance(task.cell, Cell)}:
         _read(name)
     with _exclusive(_studies(tasks), folder):
         for study in _studies(tasks):
@@ -66,17 +71,18 @@ def run_tasks(
 ) -> None:
     """Compute the tasks that have no row yet, and write each row as soon as it is done.
 
-    A task that fails does not stop the others; failures are raised at the end.
+    A task that fails does not stop the others; failures are raised at the end. A task that lacks a
+    package is left out.
 
     Parameters
     ----------
     n_jobs : number of worker processes; None is one per core.
     progress : called after each task.
     """
-    if not missing(tasks, folder):  # nothing to write: a read-only folder will do
+    if not computable(tasks, folder):  # nothing to write: a read-only folder will do
         return
     with _exclusive(_studies(tasks), folder):
-        todo = missing(tasks, folder)
+        todo = computable(tasks, folder)
         for study in _studies(todo):  # remove a torn last line before appending
             path = result_file(folder, study)
             write_rows(path, read_rows(path))
@@ -102,7 +108,10 @@ def run_tasks(
 def compute(task: Task) -> Row:
     """Compute one row; runs in a worker."""
     with one_thread():  # workers already use all cores
-        _, row = run_cell(task.cell, _load(task.cell.dataset), task.extra, task.backend)
+        if isinstance(task.cell, Cell):
+            _, row = run_cell(task.cell, _load(task.cell.dataset), task.extra, task.backend)
+        else:
+            row = task.cell.compute()
     return {"table": task.study, "cell": task.name, **row}
 
 

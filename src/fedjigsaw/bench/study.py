@@ -2,14 +2,36 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import Field, dataclass, field, fields, replace
+from typing import Any, ClassVar, Protocol
 
 from fedjigsaw.bench.cells import BACKENDS, Cell
 from fedjigsaw.bench.measures import MEASURES
+from fedjigsaw.io.rows import Row
 
 # measured number -> mean, and standard deviation if there is one
 Published = Mapping[str, tuple[float, float | None]]
+
+
+class OwnCell(Protocol):
+    """A cell that computes its row itself: a dataclass of plain values, one of which is a seed."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def seed(self) -> int: ...
+
+    def as_row(self) -> Row:
+        """Return its values, as the beginning of its row."""
+        ...
+
+    def lacks(self) -> str:
+        """Say which package is missing and how to install it; empty if the cell can be computed."""
+        ...
+
+    def compute(self) -> Row:
+        """Return the row."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -17,7 +39,7 @@ class Plan:
     """One cell of a table: what to run for each seed, and what the paper published for it."""
 
     name: str
-    cell: Cell
+    cell: Cell | OwnCell
     published: Published = field(default_factory=dict)
 
 
@@ -62,7 +84,7 @@ class Task:
 
     study: str
     name: str
-    cell: Cell
+    cell: Cell | OwnCell
     extra: tuple[str, ...] = ()
     backend: str | None = None
 
@@ -74,9 +96,13 @@ class Task:
     def made(self, row: Mapping[str, Any]) -> bool:
         """Return whether a row was computed from the cell and with the backend of this task."""
         wanted = json.dumps(self.cell.as_row(), sort_keys=True)
-        found = {f.name: row[f.name] for f in fields(Cell) if f.name in row}
+        found = {f.name: row[f.name] for f in fields(self.cell) if f.name in row}
         same_backend = self.backend is None or row.get("backend") == self.backend
         return same_backend and json.dumps(found, sort_keys=True) == wanted
+
+    def lacks(self) -> str:
+        """Say which package is missing and how to install it; empty if nothing is."""
+        return "" if isinstance(self.cell, Cell) else self.cell.lacks()
 
 
 def tasks_of(study: Study, runs: int | None = None) -> list[Task]:

@@ -42,6 +42,11 @@ NUMBERS = {
     "honest_ratio": Number(
         "objective of the honest rows over that of k-means on them alone", smaller_is_better=True
     ),
+    "ratio": Number(
+        "objective over that of k-means on all rows without privacy",
+        digits=3,
+        smaller_is_better=True,
+    ),
     "purity_lloyd": Number("purity after one Lloyd step"),
     "nmi_lloyd": Number("NMI after one Lloyd step"),
 }
@@ -116,8 +121,10 @@ def outcomes(study: Study, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str,
     found = {}
     for plan in study.plans:
         group = by_cell.get(plan.name, [])
-        for number in study.numbers if group else ():
-            values = [row[number] * NUMBERS[number].factor for row in group]
+        for number in study.numbers:
+            values = [row[number] * NUMBERS[number].factor for row in group if number in row]
+            if not values:
+                continue
             numbers = float(np.mean(values)), float(np.std(values)), len(values)
             found[plan.name, number] = Outcome(plan, number, *numbers)
     return found

@@ -97,8 +97,11 @@ def _compute(work: Reproduction, jobs: int | None) -> None:
     if outdated:
         more = f" and {len(outdated) - 1} more" * (len(outdated) > 1)
         err.print(f"Rows with other parameters will be replaced: {escape(outdated[0])}{more}.")
+    lacking = work.lacking()
+    for text, n_cells in lacking.items():
+        err.print(f"{n_cells} cells are left out. {escape(text)}")
     try:
-        with count_steps("Cells", todo) as progress:
+        with count_steps("Cells", todo - sum(lacking.values())) as progress:
             work.run(n_jobs=jobs, progress=progress)
     except KeyboardInterrupt:
         kept = total - len(work.missing())
