@@ -6,21 +6,24 @@ Each patch is applied to Flower's own modules, classes or memory wherever that i
 import inspect
 import io
 import zipfile
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
-from flwr.common.constant import ErrorCode, Status
+from flwr.common.constant import ErrorCode, Status, SubStatus
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.server.superlink.linkstate.in_memory_linkstate import InMemoryLinkState
 from flwr.serverapp import Grid
+from flwr.supercore.constant import TaskType
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
 from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
 from flwr.supercore.utils import get_popen_detach_kwargs
 from flwr.superlink.federation import NoOpFederationManager
 from flwr.supernode import start_client_internal
+from flwr.supernode.nodestate.in_memory_nodestate import InMemoryNodeState
 
 from fedjigsaw.flower import folders, patches, superlink
 from flower_doubles import LocalGrid, numbered_question
@@ -211,6 +214,28 @@ def test_a_site_is_known_by_its_key(superlink_app):
     assert node
     (found,) = state.get_node_info(node_ids=[node])
     assert found.name == "bern"
+
+
+@pytest.mark.parametrize(("place", "end"), [("server", False), ("site", False), ("site", True)])
+def test_an_app_may_take_minutes_to_start(place, end, monkeypatch):
+    """Its token stays valid, and nobody starts it again; but it may end before it has begun."""
+    store = InMemoryObjectStore()
+    server = place == "server"
+    state = (
+        InMemoryLinkState(NoOpFederationManager(), store) if server else InMemoryNodeState(store)
+    )
+    patches.allow_slow_starts(state)
+    task = state.create_task(TaskType.CLIENT_APP, run_id=1)
+    token = state.claim_task(task)
+    assert state.claim_task(task) is None
+    assert parameters(type(state).claim_task) == ["self", "task_id"]
+    later = datetime.now(UTC) + timedelta(minutes=5)
+    if end:
+        assert state.finish_task(task, SubStatus.FAILED, "")
+    monkeypatch.setattr("flwr.supercore.corestate.in_memory_corestate.now", lambda: later)
+    pending = state.get_tasks(statuses=[Status.PENDING, Status.STARTING])
+    assert [one.task_id for one in pending] == ([] if end else [task])
+    assert patches.is_task_token(state, token) != end
 
 
 def test_children_stay_in_the_process_group(monkeypatch):

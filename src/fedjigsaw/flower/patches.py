@@ -17,7 +17,7 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
 from importlib import import_module
@@ -35,6 +35,8 @@ FLEET_PATH, CONTROL_PATH, RUNTIME_PATH = "/v1/fleet/", "/v1/control/", "/v1/runt
 PUSH_OBJECT_PATH = FLEET_PATH + "push-object"
 ACQUIRE_PATH = RUNTIME_PATH + "acquire-task"
 TOKEN_HEADER = b"flwr-task-token"
+
+START_TIME = timedelta(minutes=10)
 
 # Upstream: public constants for the codes of a message's error.
 ERRORS = {
@@ -192,6 +194,25 @@ def is_task_token(state: Any, token: str) -> bool:
     """Return whether a text is the token of an app that is running now."""
     # Upstream: authentication that does not need the body.
     return state.get_task_by_token(token) is not None
+
+
+def allow_slow_starts(state: Any) -> None:
+    """Give an app ten minutes to load its libraries; Flower gives it half a minute.
+
+    After that, Flower starts it again and forgets the token of the first process. Where every start
+    takes longer, as on a busy machine, nothing would ever be answered. An app that ends instead of
+    starting is noticed at once, see :func:`~fedjigsaw.flower.node_patches.hide_tokens`.
+    """
+    # Upstream: an option for this time.
+
+    def claim(original: Any, task_id: int) -> str | None:
+        token: str | None = original(task_id)
+        with state.lock_task_store:
+            if token is not None and task_id in state.task_token_store:
+                state.task_token_store[task_id].active_until += START_TIME
+        return token
+
+    wrap(state, "claim_task", claim)
 
 
 def keep_in_process_group() -> None:

@@ -44,6 +44,7 @@ def main(folder: Path, private_port: int, listen: str, secret: str) -> None:
     patches.keep_in_process_group()
     app = patches.make_superlink(arguments(folder, private_port), folder / TASK_SECRET)
     state = patches.link_state(app)
+    patches.allow_slow_starts(state)
     patches.accept_reconnection(state)
     patches.redeliver_unconfirmed(state)
     patches.hold_incomplete_answers(state)

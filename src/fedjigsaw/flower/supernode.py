@@ -31,7 +31,7 @@ from fedjigsaw.flower.folders import (
 )
 from fedjigsaw.flower.gate import Gate
 from fedjigsaw.flower.node_patches import Connection
-from fedjigsaw.flower.patches import is_task_token
+from fedjigsaw.flower.patches import allow_slow_starts, is_task_token
 from fedjigsaw.flower.processes import NEVER_CONNECTED, WAS_REVOKED, end_with_parent, log_to
 
 POLL_SECONDS = 1.0
@@ -74,6 +74,7 @@ def arguments(folder: Path, settings: SiteSettings, port: int) -> list[str]:
 
 def guarded(port: int, app: Any, state: Any) -> Gate:
     """Return the app of the local port behind a gate that admits the processes of apps alone."""
+    allow_slow_starts(state)
     return Gate(app, {port: PrivateDoor(partial(is_task_token, state))})
 
 
