@@ -1,6 +1,7 @@
 """Fixtures shared by all tests."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -36,6 +37,17 @@ def run():
         return result
 
     return invoke
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Compute the cells of studies here, where a test is not about worker processes."""
+    from fedjigsaw.bench import runner
+
+    def make(n_jobs, mp_context):
+        return ThreadPoolExecutor(1)
+
+    monkeypatch.setattr(runner, "ProcessPoolExecutor", make)
 
 
 @pytest.fixture

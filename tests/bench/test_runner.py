@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,16 +29,6 @@ TASKS = [
 
 def without_seconds(path):
     return [{k: v for k, v in row.items() if k != "seconds"} for row in read_rows(path)]
-
-
-@pytest.fixture
-def in_this_process(monkeypatch):
-    """Workers that need not be started, where a test is about files."""
-
-    def make(n_jobs, mp_context):
-        return ThreadPoolExecutor(n_jobs)
-
-    monkeypatch.setattr(runner, "ProcessPoolExecutor", make)
 
 
 def test_one_row_for_each_task_in_their_order(tmp_path):

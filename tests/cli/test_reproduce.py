@@ -41,6 +41,7 @@ class TestReproduce:
         run(*words, "--fresh")
         assert (tmp_path / "radius.jsonl").read_text() != kept  # other seconds
 
+    @pytest.mark.usefixtures("in_this_process")
     def test_rows_of_other_code_are_shown(self, run, tmp_path, load_or_skip):
         load_or_skip("s1")
         words = ("reproduce", "sigma", "--runs", "1", "--out", tmp_path)
@@ -51,6 +52,7 @@ class TestReproduce:
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         assert "Some are of other commits or backends: abc (" in run(*words).stderr
 
+    @pytest.mark.usefixtures("in_this_process")
     def test_rows_of_other_parameters_are_shown_and_replaced(self, run, tmp_path, load_or_skip):
         load_or_skip("s1")
         words = ("reproduce", "sigma", "--runs", "1", "--out", tmp_path)

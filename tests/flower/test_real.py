@@ -190,7 +190,9 @@ def test_too_few_sites_is_an_error_and_no_model(clinic):
     printed = " ".join(clinic.output("run quorum").split())
     assert "No client answered (3 of 3 failed)" in printed
     late = f"it did not answer within {clinic.timeout} s"
-    assert f"client 'bern' failed: {late} (also 'lyon')" in printed
+    assert f"failed: bern ({late})" in printed
+    lost = "it lost its connection"  # if the timeout is longer than the server waits for a sign
+    assert f"failed: lyon ({late})" in printed or f"failed: lyon ({lost})" in printed
     assert "client 'oslo' failed: its answer is not valid" in printed
     assert not (clinic.folder / "quorum").exists()
     wait_for(lambda: not members(clinic.home / "lyon"), "what lyon left behind")
