@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.base import ASSIGN, FederatedClusterer
@@ -12,17 +11,18 @@ from fedjigsaw.errors import MessageError
 from fedjigsaw.kernels.kmeans import kmeans, nearest_centers
 from fedjigsaw.kernels.local_solutions import drop_one_fit_many, empirical_radii, theoretical_radii
 from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.methods._fitted import SiteFindings
 from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_source
 from fedjigsaw.trust.examination import examine
 from fedjigsaw.trust.influence import influences
 from fedjigsaw.trust.plausibility import unexamined, variance_of
 from fedjigsaw.trust.received import Received, group_means
-from fedjigsaw.trust.site_reports import SiteReport, site_reports, site_tensors
+from fedjigsaw.trust.site_reports import site_tensors
 
 RADII = {"empirical": empirical_radii, "theoretical": theoretical_radii}
 
 
-class FeCA(FederatedClusterer):
+class FeCA(SiteFindings, FederatedClusterer):
     r"""Federated centroid aggregation. One round: each client sends centers and radii.
 
     The problem: M clients hold rows :math:`D = \cup_m D_m`, which may not leave; find k centers C
@@ -182,11 +182,6 @@ class FeCA(FederatedClusterer):
             noise=np.zeros(len(radii)),
             n_sites=len(sizes),
         )
-
-    @property
-    def sites_(self) -> list[SiteReport]:
-        check_is_fitted(self)
-        return site_reports(self.model_, [summary.client for summary in self.summaries_]) or []
 
 
 def _refind(received: Received, centers: Floats) -> Floats:

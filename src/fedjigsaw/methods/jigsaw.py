@@ -27,7 +27,7 @@ from fedjigsaw.kernels.kmeans import (
 )
 from fedjigsaw.kernels.solver import improve, solve, solve_each
 from fedjigsaw.messages import Broadcast, Model, Summary
-from fedjigsaw.methods._support import k_curve_of, runner_up, support_of
+from fedjigsaw.methods._fitted import ClusterFindings
 from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_source
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.mechanism import CENTERS_PER_CLUSTER
@@ -38,13 +38,13 @@ from fedjigsaw.trust.influence import Find, Refind, influences
 from fedjigsaw.trust.plausibility import Examined, unexamined
 from fedjigsaw.trust.received import Received, group_means, receive
 from fedjigsaw.trust.site_reports import PREFIX as SITE_TENSOR
-from fedjigsaw.trust.site_reports import SiteReport, site_reports, site_tensors
+from fedjigsaw.trust.site_reports import site_tensors
 
 ROWS_PER_CENTER = 5  # rows that each center beyond k must stand for, as in the default guard
 SKEWED = 1.0  # bits; from here on knowing the client halves the clusters that a row may be in
 
 
-class Jigsaw(FederatedClusterer):
+class Jigsaw(ClusterFindings, FederatedClusterer):
     r"""One round: each client sends centers and counts; weighted k-means at the server.
 
     The problem: M clients hold rows :math:`D = \cup_m D_m`, which may not leave; find k centers C
@@ -441,38 +441,6 @@ class Jigsaw(FederatedClusterer):
         relation = "at least" if self.skew_ >= SKEWED else "less than"
         information = f"mutual information of client and cluster is {self.skew_:.2f} bits"
         return f"{information}, {relation} {SKEWED:g}"
-
-    @property
-    def support_(self) -> dict[str, np.ndarray]:
-        check_is_fitted(self)
-        return support_of(self.model_) or {}
-
-    @property
-    def sites_(self) -> list[SiteReport]:
-        check_is_fitted(self)
-        return site_reports(self.model_, [summary.client for summary in self.summaries_]) or []
-
-    @property
-    def k_curve_(self) -> dict[str, np.ndarray]:
-        check_is_fitted(self)
-        curve = k_curve_of(self.model_)
-        if curve is None:
-            raise AttributeError("k_curve_ exists only after a fit with n_clusters='auto'")
-        return curve
-
-    @property
-    def k_runner_up_(self) -> int | None:
-        return runner_up(self.k_curve_)
-
-    @property
-    def objective_(self) -> float:
-        check_is_fitted(self)
-        return float(self.model_.tensors["objective"][0])
-
-    @property
-    def skew_(self) -> float:
-        check_is_fitted(self)
-        return float(self.model_.tensors["skew"][0])
 
 
 def _one_step(received: Received, model: Model) -> tuple[Floats, Ints]:
