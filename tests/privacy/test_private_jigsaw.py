@@ -72,6 +72,14 @@ def test_one_loud_site_is_shortened_where_all_have_the_same_weight():
     assert found.max() < 0.15
 
 
+@pytest.mark.parametrize("cells", ["own", "shared"])
+def test_the_number_of_clusters_is_found_from_noisy_summaries(cells):
+    X, _ = rows_of(6000)
+    jigsaw = Jigsaw("auto", max_clusters=10, random_state=0)
+    assert jigsaw.fit(X, privacy=private(cells=cells)).n_clusters_ == 3
+    assert len(jigsaw.k_curve_["k"]) > 3
+
+
 def test_later_rounds_keep_the_promise_together():
     one, three = fitted(private()), fitted(private(), n_rounds=3)
     assert three.n_iter_ == 3
