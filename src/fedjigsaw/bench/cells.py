@@ -23,6 +23,7 @@ from fedjigsaw.io.rows import Row
 from fedjigsaw.kernels.backends import Backend, SklearnBackend
 from fedjigsaw.methods import make
 from fedjigsaw.parameters import one_of
+from fedjigsaw.privacy import Privacy
 from fedjigsaw.report.provenance import provenance
 
 BACKENDS: dict[str, type[Backend]] = {"sklearn": SklearnBackend}
@@ -111,7 +112,12 @@ def run_cell(
 
 
 def fit_and_measure(
-    method: FederatedClusterer, data: Dataset, clients: Ints, used: Ints | slice = slice(None)
+    method: FederatedClusterer,
+    data: Dataset,
+    clients: Ints,
+    used: Ints | slice = slice(None),
+    *,
+    privacy: Privacy | None = None,
 ) -> dict[str, Any]:
     """Fit a method and return what was measured.
 
@@ -119,12 +125,13 @@ def fit_and_measure(
     ----------
     clients : client id of each row that is used.
     used : which rows of `data` the clients hold; all by default.
+    privacy : differential privacy for each client; none by default.
     """
     started = perf_counter()
     with warnings.catch_warnings():
         # the row says how many clusters were found; a warning per run would hide everything else
         warnings.simplefilter("ignore", FewerClustersWarning)
-        method.fit(data.X[used], clients=clients)
+        method.fit(data.X[used], clients=clients, privacy=privacy)
     seconds = perf_counter() - started
     n_clients = len(np.unique(clients))
     return {**standard_measures(method, data, n_clients), "seconds": seconds}

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw._typing import Ints
+from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.bench.cells import fit_and_measure
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.io.rows import Row
 from fedjigsaw.io.tables import open_table
+from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.methods import CLUSTERERS, make
 from fedjigsaw.report.provenance import provenance
 from fedjigsaw.sites import check_once
@@ -112,7 +113,7 @@ def pool_files(
     rows, classes, owners = [], [], []
     options: dict[str, Any] = {"id_column": label, "drop_missing": drop_missing}
     if columns is None:
-        columns = [name for name in open_table(files[0], **options).columns if name != label]
+        columns = default_columns(files[0], label)
     for owner, path in enumerate(files):
         for batch in open_table(path, columns=columns, **options).batches():
             rows.append(batch.rows)
@@ -121,11 +122,21 @@ def pool_files(
                 classes.append(np.asarray(batch.ids)[batch.kept].astype(str))
     X = np.concatenate(rows)
     if scale:
-        spread = X.std(axis=0)
-        X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1)
+        X = standard_scaler(X, columns).scale(X)
     y = np.unique(np.concatenate(classes), return_inverse=True)[1] if classes else np.zeros(len(X))
     name = ", ".join(names[:3]) + ", ..." * (len(files) > 3)
     return Dataset(X, y.astype(np.int64), None, name), np.concatenate(owners)
+
+
+def default_columns(file: Path, label: str | None = None) -> list[str]:
+    """Return all columns of a file, without the one with true classes."""
+    return list(open_table(file, id_column=label).columns)
+
+
+def standard_scaler(X: Floats, columns: Sequence[str]) -> Scaler:
+    """Return the scaler that gives every column mean 0 and standard deviation 1."""
+    spread = X.std(axis=0)
+    return Scaler(tuple(columns), X.mean(axis=0), np.where(spread > 0, spread, 1))
 
 
 def without_classes(rows: Iterable[Row]) -> list[Row]:

@@ -155,6 +155,79 @@ def comparison(rows: Sequence[Mapping[str, Any]]) -> Figure:
     return figure
 
 
+def privacy_cost(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """Draw what privacy costs against epsilon: the objective, and how well labels agree.
+
+    Parameters
+    ----------
+    rows : of :func:`fedjigsaw.bench.cost.privacy_cost`.
+    """
+    epsilons = sorted({row["epsilon"] for row in rows if row["epsilon"] is not None})
+    figure = new_figure(9, 3.6)
+    panels = (
+        ("ratio", "Objective / objective without privacy", (1.0, 1.05)),
+        ("agreement", "Agreement of labels (adjusted Rand index)", (0.95, 1.0)),
+    )
+    for axes, (number, title, window) in zip(figure.subplots(1, 2), panels, strict=True):
+        axes.axhline(1, color=INK, linestyle="--", linewidth=1, label="without privacy")
+        groups = {
+            epsilon: [row[number] for row in rows if row["epsilon"] == epsilon and number in row]
+            for epsilon in epsilons
+        }
+        _draw_runs(axes, groups, window, CLUSTERERS[rows[0]["method"]].color)
+        axes.set_title(title, fontsize=10, color=INK)
+    figure.axes[0].legend(fontsize=8, labelcolor=INK, frameon=False, loc="upper right")
+    return figure
+
+
+def _draw_runs(
+    axes: Axes,
+    groups: Mapping[float, Sequence[float]],
+    window: tuple[float, float],
+    color: str,
+) -> None:
+    """Draw the values of each epsilon as dots, and a line through their means."""
+    found = {epsilon: values for epsilon, values in groups.items() if values}
+    places = np.repeat(list(found), [len(values) for values in found.values()])
+    values = np.concatenate([*found.values(), []])
+    axes.scatter(places, values, s=22, facecolors="white", edgecolors=color, zorder=3, label="run")
+    means = [float(np.mean(values)) for values in found.values()]
+    axes.plot(list(found), means, color=color, marker="o", markersize=4, zorder=2, label="mean")
+    for epsilon, mean in zip(found, means, strict=True):
+        axes.annotate(
+            f"{mean:.3f}" if mean < 10 else f"{mean:.3g}", (epsilon, mean),
+            (6, 7 if window[0] == 1 else -7),  # beside the line, which falls or rises
+            textcoords="offset points", va="center", fontsize=8, color=INK,
+        )  # fmt: skip
+    for epsilon in groups.keys() - found.keys():
+        axes.annotate(
+            "no clusters found", (epsilon, 0.5), xycoords=("data", "axes fraction"), rotation=90,
+            ha="center", va="center", fontsize=8, color=INK,
+        )  # fmt: skip
+    axes.set_xscale("log")
+    axes.set_xticks(list(groups), [f"{epsilon:g}" for epsilon in groups])
+    axes.set_xlim(min(groups) / 1.4, max(groups) * 1.6)
+    axes.set_xlabel("epsilon (smaller: more private)", fontsize=9, color=INK)
+    _show_around_one(axes, values, window)
+    axes.minorticks_off()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8, colors=INK)
+
+
+def _show_around_one(axes: Axes, values: Floats, window: tuple[float, float]) -> None:
+    """Show at least a window, so that small differences look small; multiples on a log axis."""
+    low, high = min([window[0], *values]), max([window[1], *values])
+    if high <= 2:
+        margin = 0.04 * (high - low)
+        axes.set_ylim(low - margin, high + margin)
+        return
+    axes.set_yscale("log")
+    steps = np.array([1, 1.2, 1.5, 2, 3, 5, 7]) if high < 20 else np.array([1, 2, 5])
+    ticks = [tick for power in range(9) for tick in steps * 10.0**power if tick <= high * 1.1]
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_ylim(low / (high / low) ** 0.04, high * (high / low) ** 0.04)
+
+
 def k_curve(model: Model) -> Figure:
     """Draw how the number of clusters was chosen: index and objective of every k.
 
