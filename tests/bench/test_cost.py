@@ -71,6 +71,7 @@ def test_mean_and_range_over_runs_leave_out_runs_without_clusters():
         ([row(1, 8.26)], "Even at epsilon = 1 the clusters cost 8.3 times as much as without privacy."),
         ([row(1, 1.0004)], "At epsilon = 1 the clusters cost the same as without privacy."),
         ([row(1, 0.99)], "At epsilon = 1 the clusters cost 1.0 % less than without privacy."),
+        ([row(1, 1.2, cells="shared")], "Even at epsilon = 1 the clusters cost 20.0 % more than without privacy."),
         ([failed(1), failed(1)], "No clusters were found in 2 of 2 runs at epsilon = 1. No cell stands out."),
     ],
 )  # fmt: skip
@@ -78,9 +79,14 @@ def test_what_the_rows_show_in_words(rows, words):
     assert findings([row(None), *rows]) == [words]
 
 
-def test_sites_with_too_few_rows_are_named_once():
-    _, line = findings([row(None), row(1, 3, noisy=2), row(1, 3, noisy=4), row(2)])
-    assert "hardly more than noise at epsilon = 1 (up to 4 sites). Shared cells may help" in line
+def test_shared_cells_are_advised_where_sites_have_few_rows():
+    own = {"cells": "own"}
+    noisy = [row(1, 3, noisy=2, **own), row(1, 3, noisy=4, **own), row(2, 1.0, noisy=1, **own)]
+    _, line = findings([row(None), *noisy])
+    assert "hardly more than noise at epsilon = 1 (4 sites), 2 (1 site). Shared cells may" in line
+    _, line = findings([row(None), row(1, 1.2, **own), row(2, 1.01, **own)])
+    assert line == "Where sites have few rows, shared cells may cost less (--cells shared)."
+    assert len(findings([row(None), row(1, 1.01, **own)])) == 1
 
 
 @pytest.mark.filterwarnings("error")  # all warnings of single sites are summed up

@@ -1,11 +1,10 @@
-"""The commands demo, simulate and compare as a user sees them: output, files, errors."""
+"""The commands demo and simulate as a user sees them: output, files, errors."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from fedjigsaw import datasets
 from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.methods import CLUSTERERS
 
@@ -171,106 +170,3 @@ class TestAutoK:
         words = [] if command == "simulate" else ["x", "-o", "y"]
         result = run(command, *words, f"-k={k}")
         assert result.exit_code == 2
-
-
-class TestCompare:
-    @pytest.fixture
-    def files(self, tmp_path):
-        """Three sites with two columns and a class each; the second has its columns turned."""
-        data = datasets.gaussian_grid(600, overlap=0.0, rng=3)
-        paths = []
-        for m in range(3):
-            names = ("y", "x") if m == 1 else ("x", "y")
-            columns = [data.X[m::3, "xy".index(name)] for name in names]
-            lines = [",".join([*names, "kind"])]
-            for *values, kind in zip(*columns, data.y[m::3], strict=True):
-                lines.append(",".join([*map(repr, map(float, values)), f"c{kind}"]))
-            paths.append(tmp_path / f"site{m}.csv")
-            paths[-1].write_text("\n".join(lines) + "\n")
-        return paths
-
-    def test_own_files(self, run, files, tmp_path):
-        picture = tmp_path / "c.svg"
-        words = ("compare", *files, "-k", "15", "-o", picture)
-        found = json.loads(run(*words, "--label", "kind", "--json").stdout)
-        by_method = {row["method"]: row for row in found["rows"]}
-        assert set(by_method) == set(CLUSTERERS)
-        assert by_method["jigsaw"]["purity"] > 0.99
-        assert by_method["jigsaw"]["ratio"] < 1.001
-        assert min(row["ratio"] for row in found["rows"]) == 1.0
-        assert picture.read_bytes().startswith(b"<?xml")
-        shown = run(*words, "--columns", "x,y", "--method", "jigsaw", "--force").stdout
-        assert "3 sites, 600 rows, k = 15" in shown
-        assert "purity" not in shown  # without --label, classes are unknown
-
-    def test_scale_makes_columns_count_alike(self, run, files, tmp_path):
-        stretched = [tmp_path / f"wide{m}.csv" for m in range(3)]
-        for source, target in zip(files, stretched, strict=True):
-            head, *lines = source.read_text().splitlines()
-            at = head.split(",").index("x")
-            parts = [line.split(",") for line in lines]
-            for part in parts:
-                part[at] = repr(float(part[at]) * 1000)
-            target.write_text("\n".join([head, *(",".join(part) for part in parts)]) + "\n")
-        words = (
-            "-k",
-            "15",
-            "--label",
-            "kind",
-            "--method",
-            "jigsaw",
-            "--json",
-            "--force",
-            "-o",
-            tmp_path / "c.png",
-        )
-        purity = {}
-        for scale in ([], ["--scale"]):
-            (row,) = json.loads(run("compare", *stretched, *words, *scale).stdout)["rows"]
-            purity[bool(scale)] = row["purity"]
-        assert purity[True] > 0.99 > purity[False]
-
-    def test_files_of_one_name_in_several_folders(self, run, tmp_path, rng):
-        files = [tmp_path / site / "data.csv" for site in ("bern", "lyon")]
-        for file in files:
-            file.parent.mkdir()
-            file.write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rng.normal(size=(30, 2))))
-        words = ("-k", "2", "--method", "jigsaw", "-o", tmp_path / "c.png", "--force")
-        shown = run("compare", *files, *words).stdout
-        assert "bern/data.csv, lyon/data.csv: 2 sites, 60 rows" in shown
-        assert "data.csv: 1 sites" not in shown
-        with pytest.raises(
-            FedJigsawError, match=r"data.csv is given twice; every site counts once"
-        ):
-            run("compare", files[0], tmp_path / "lyon" / ".." / "bern" / "data.csv", *words)
-
-    def test_a_column_with_a_comma_in_its_name(self, run, tmp_path, rng):
-        file = tmp_path / "a.csv"
-        rows = "".join(f"{x},{y},0\n" for x, y in rng.normal(size=(30, 2)))
-        file.write_text('"x,1",y,z\n' + rows)
-        words = ("compare", file, "-k", "2", "--method", "jigsaw", "-o", tmp_path / "c.png")
-        (row,) = json.loads(run(*words, "--columns", '"x,1", y', "--json").stdout)["rows"]
-        assert row["n_found"] == 2
-
-    def test_named_set_and_auto(self, run, tmp_path):
-        picture = tmp_path / "c.png"
-        words = ("--dataset", "gaussian-grid", "-k", "auto", "-p", "max_clusters=20")
-        (row,) = json.loads(run("compare", *words, "-o", picture, "--json").stdout)["rows"]
-        assert (row["method"], row["n_found"]) == ("jigsaw", 15)
-
-    @pytest.mark.parametrize(
-        ("words", "message"),
-        [
-            ([], "Give either files, one per site, or --dataset NAME"),
-            (["FILE", "--dataset", "s1", "-k", "3"], "Give either files"),
-            (["FILE"], "Missing option -k: the number of clusters, e.g. -k 4"),
-            (["FILE", "-k", "3", "--columns", "x,z"], "'z'"),
-            (["FILE", "-k", "3", "--label", "nothing"], "nothing"),
-            (["FILE", "-k", "3"], "kind"),  # a column of words
-            (["FILE", "-k", "3", "--columns", "x,y", "-o", "c.bmp"], "name of a picture must end in"),
-        ],
-    )  # fmt: skip
-    def test_bad_input(self, run, files, tmp_path, monkeypatch, words, message):
-        monkeypatch.chdir(tmp_path)
-        with pytest.raises(FedJigsawError, match=message):
-            run("compare", *(str(files[0]) if word == "FILE" else word for word in words))

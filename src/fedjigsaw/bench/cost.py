@@ -30,7 +30,7 @@ from fedjigsaw.errors import (
 )
 from fedjigsaw.io.rows import Row
 from fedjigsaw.methods import CLUSTERERS, DEFAULT, make
-from fedjigsaw.privacy import Privacy
+from fedjigsaw.privacy.guarantee import OWN, Privacy
 from fedjigsaw.report.provenance import provenance
 
 SMALL = 0.05  # a cost that the findings call small
@@ -83,7 +83,7 @@ def privacy_cost(
             row |= {"epsilon": None, **fit_and_measure(fitted, data, clients)}
             plain = fitted, row
         else:
-            row |= {"epsilon": promise.epsilon}
+            row |= {name: getattr(promise, name) for name in ("epsilon", "delta", "unit", "cells")}
             row |= _measure_privately(fitted, data, clients, replace(promise, insecure_seed=number))
         assert plain is not None  # every run begins without privacy
         rows.append({**row, **_relative(fitted, row, *plain), **provenance()})
@@ -138,7 +138,7 @@ def findings(rows: Sequence[Row]) -> list[str]:
     elif costs:
         cheapest = min(costs, key=costs.__getitem__)
         lines.append(f"Even at epsilon = {cheapest:g} the clusters cost {_cost(costs[cheapest])}.")
-    return lines + _too_noisy(rows) + _without_result(rows)
+    return lines + _about_cells(rows, max(costs.values(), default=0)) + _without_result(rows)
 
 
 def clipped_rows(X: Floats, promise: Privacy) -> int:
@@ -186,17 +186,21 @@ def _cost(cost: float) -> str:
     return f"{100 * abs(cost):.1f} % {'more' if cost > 0 else 'less'} than without privacy"
 
 
-def _too_noisy(rows: Sequence[Row]) -> list[str]:
-    most = {row["epsilon"]: 0 for row in rows}
+def _about_cells(rows: Sequence[Row], highest: float) -> list[str]:
+    """Advise shared cells where sites that search for themselves pay much."""
+    most: dict[float, int] = {}
     for row in rows:
-        most[row["epsilon"]] = max(most[row["epsilon"]], row.get("noisy_sites", 0))
-    noisy = [f"{epsilon:g} (up to {count} sites)" for epsilon, count in most.items() if count]
-    if not noisy:
-        return []
-    return [
-        f"Some sites have so few rows that their summaries are hardly more than noise at epsilon = "
-        f"{', '.join(noisy)}. Shared cells may help (--cells shared)."
-    ]
+        if row.get("cells") == OWN:
+            most[row["epsilon"]] = max(most.get(row["epsilon"], 0), row["noisy_sites"])
+    noisy = [f"{e:g} ({n} site{'s' * (n > 1)})" for e, n in most.items() if n]
+    if noisy:
+        return [
+            "Some sites have so few rows that their summaries are hardly more than noise at "
+            f"epsilon = {', '.join(noisy)}. Shared cells may help (--cells shared)."
+        ]
+    if most and highest > SMALL:
+        return ["Where sites have few rows, shared cells may cost less (--cells shared)."]
+    return []
 
 
 def _without_result(rows: Sequence[Row]) -> list[str]:

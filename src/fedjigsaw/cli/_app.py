@@ -9,6 +9,7 @@ from fedjigsaw import __version__
 from fedjigsaw.cli import (
     bench,
     catalog,
+    compare,
     deep,
     federation,
     inspect,
@@ -31,6 +32,7 @@ START = "Start here"
 PANELS = {
     catalog.app: START,
     bench.app: "Experiments on one machine",
+    compare.app: "Experiments on one machine",
     reproduce.app: "Experiments on one machine",
     scaling.app: "One round, by files",
     sites.app: "One round, by files",

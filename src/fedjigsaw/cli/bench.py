@@ -1,4 +1,4 @@
-"""Commands that measure: demo, simulate, compare."""
+"""Commands that measure on generated or named data: demo, simulate."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -9,12 +9,10 @@ import typer
 from rich.table import Table
 
 from fedjigsaw import partition
-from fedjigsaw.bench.comparison import compare, pool_files, without_classes
 from fedjigsaw.bench.measures import mean_and_std
-from fedjigsaw.bench.simulation import deal_dataset, run_demo
+from fedjigsaw.bench.simulation import run_demo
 from fedjigsaw.bench.simulation import simulate as run_simulation
 from fedjigsaw.cli._shared import (
-    CLUSTERS,
     ForceFlag,
     JsonFlag,
     ParamFlag,
@@ -25,10 +23,8 @@ from fedjigsaw.cli._shared import (
     out,
     parse_params,
     print_json,
-    split_names,
     track,
 )
-from fedjigsaw.errors import ParameterError
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.rows import write_rows
 from fedjigsaw.methods import CLUSTERERS, DEFAULT
@@ -89,7 +85,7 @@ def demo(
         support = {name: values.tolist() for name, values in (support_of(model) or {}).items()}
         print_json({"rows": list(result.rows), "support": support, "picture": str(picture)})
         return
-    _print_table([[row] for row in result.rows], "15 Gaussians, 10 clients, Dirichlet(0.3)")
+    print_table([[row] for row in result.rows], "15 Gaussians, 10 clients, Dirichlet(0.3)")
     out.print(f"{CLUSTERERS[DEFAULT].label}:")
     for line in describe_support(model):
         out.print(line)
@@ -188,110 +184,7 @@ def simulate(
     n_runs = "1 run" if runs == 1 else f"{runs} runs"
     k = rows[0]["n_clusters"]
     title = f"{dataset}, {clients} clients, {split}{detail}, k = {k}, {n_runs}"
-    _print_table(list(groups.values()), title)
-
-
-@app.command("compare")
-def compare_methods(
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="Your own data, one CSV, Parquet, NPY or NPZ file per site: bern.csv lyon.csv"
-        ),
-    ] = None,
-    k: Annotated[Any, CLUSTERS] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            help="Instead of files: a named data set, split by Dirichlet. Example: --dataset s1"
-        ),
-    ] = None,
-    clients: Annotated[
-        int, typer.Option(min=1, help="--dataset: number of clients. Example: --clients 20")
-    ] = 10,
-    alpha: Annotated[
-        float,
-        typer.Option(help="--dataset: the smaller, the more skewed. Example: --alpha 0.1"),
-    ] = 0.3,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            help="Files: the columns to use, separated by commas. Default: all. "
-            "Example: --columns age,dose"
-        ),
-    ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(
-            help="Files: a column with true classes, to measure purity and nmi. Default: none. "
-            "Example: --label diagnosis"
-        ),
-    ] = None,
-    scale: Annotated[
-        bool,
-        typer.Option(
-            "--scale",
-            help="Files: give every column mean 0 and standard deviation 1. Default: as it is.",
-        ),
-    ] = False,
-    drop_missing: Annotated[
-        bool,
-        typer.Option(
-            "--drop-missing",
-            help="Files: skip rows with missing values. Default: a missing value is an error.",
-        ),
-    ] = False,
-    method: MethodFlag = None,
-    param: ParamFlag = None,
-    seed: SeedFlag = 0,
-    picture: PictureFlag = Path("compare.png"),
-    force: ForceFlag = False,
-    as_json: JsonFlag = False,
-) -> None:
-    """Run all methods on your own files, or on a named data set: one table, one picture.
-
-    It reads all files in one place, which no federation could: use data that you may pool, to find
-    out which method suits data like yours. Objectives are relative to the best one.
-
-    Example: fedjigsaw compare bern.csv lyon.parquet oslo.csv --columns age,dose --scale -k 4
-    """
-    check_outputs(picture, force=force, inputs=files or [])
-    pictures.check_format(picture.suffix)
-    if bool(files) == bool(dataset):
-        raise ParameterError("Give either files, one per site, or --dataset NAME.")
-    if files and k is None:
-        raise ParameterError(
-            "Missing option -k: the number of clusters, e.g. -k 4, or -k auto (jigsaw)."
-        )
-    if files:
-        data, ids = pool_files(
-            files, split_names(columns), label=label, scale=scale, drop_missing=drop_missing
-        )
-    else:
-        data, ids = deal_dataset(str(dataset), clients, alpha=alpha, seed=seed)
-        k = k or data.n_clusters
-    rows = compare(
-        data,
-        ids,
-        k,
-        methods=method,
-        params=parse_params(param),
-        seed=seed,
-        track=partial(track, label="Methods"),
-    )
-    if files and label is None:
-        rows = without_classes(rows)
-    figure = pictures.comparison(rows)
-    write_whole(picture, pictures.render(figure, picture.suffix), replace=force)
-    if as_json:
-        print_json({"rows": rows, "picture": str(picture)})
-        return
-    n_sites = len(set(ids.tolist()))
-    title = f"{data.name}: {n_sites} sites, {len(data.X):,} rows, k = {k}"
-    _print_table([[row] for row in rows], title)
-    if k == "auto" and not method:
-        out.print("With -k auto, only methods that find the number of clusters take part.")
-    out.print(f"Picture: {escape(str(picture))}")
+    print_table(list(groups.values()), title)
 
 
 # number of a row -> title, format, factor; l2 and its scale are those of the paper
@@ -306,7 +199,7 @@ COLUMNS = {
 }
 
 
-def _print_table(groups: Sequence[Sequence[Mapping[str, Any]]], title: str) -> None:
+def print_table(groups: Sequence[Sequence[Mapping[str, Any]]], title: str) -> None:
     """Print one line per group of rows; mean and standard deviation of groups of several."""
     measured = [mean_and_std(group) for group in groups]
     shown = [name for name in COLUMNS if name in measured[0]]

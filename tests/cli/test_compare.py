@@ -1,0 +1,223 @@
+"""The command compare as a user sees it: methods side by side, and what privacy costs."""
+
+import json
+
+import pytest
+
+from fedjigsaw import datasets
+from fedjigsaw.errors import FedJigsawError
+from fedjigsaw.methods import CLUSTERERS
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Three sites with two columns and a class each; the second has its columns turned."""
+    data = datasets.gaussian_grid(600, overlap=0.0, rng=3)
+    paths = []
+    for m in range(3):
+        names = ("y", "x") if m == 1 else ("x", "y")
+        columns = [data.X[m::3, "xy".index(name)] for name in names]
+        lines = [",".join([*names, "kind"])]
+        for *values, kind in zip(*columns, data.y[m::3], strict=True):
+            lines.append(",".join([*map(repr, map(float, values)), f"c{kind}"]))
+        paths.append(tmp_path / f"site{m}.csv")
+        paths[-1].write_text("\n".join(lines) + "\n")
+    return paths
+
+
+class TestMethods:
+    def test_own_files(self, run, files, tmp_path):
+        picture = tmp_path / "c.svg"
+        words = ("compare", *files, "-k", "15", "-o", picture)
+        found = json.loads(run(*words, "--label", "kind", "--json").stdout)
+        by_method = {row["method"]: row for row in found["rows"]}
+        assert set(by_method) == set(CLUSTERERS)
+        assert by_method["jigsaw"]["purity"] > 0.99
+        assert by_method["jigsaw"]["ratio"] < 1.001
+        assert min(row["ratio"] for row in found["rows"]) == 1.0
+        assert picture.read_bytes().startswith(b"<?xml")
+        shown = run(*words, "--columns", "x,y", "--method", "jigsaw", "--force").stdout
+        assert "3 sites, 600 rows, k = 15" in shown
+        assert "purity" not in shown  # without --label, classes are unknown
+
+    def test_scale_makes_columns_count_alike(self, run, files, tmp_path):
+        stretched = [tmp_path / f"wide{m}.csv" for m in range(3)]
+        for source, target in zip(files, stretched, strict=True):
+            head, *lines = source.read_text().splitlines()
+            at = head.split(",").index("x")
+            parts = [line.split(",") for line in lines]
+            for part in parts:
+                part[at] = repr(float(part[at]) * 1000)
+            target.write_text("\n".join([head, *(",".join(part) for part in parts)]) + "\n")
+        words = (
+            "-k",
+            "15",
+            "--label",
+            "kind",
+            "--method",
+            "jigsaw",
+            "--json",
+            "--force",
+            "-o",
+            tmp_path / "c.png",
+        )
+        purity = {}
+        for scale in ([], ["--scale"]):
+            (row,) = json.loads(run("compare", *stretched, *words, *scale).stdout)["rows"]
+            purity[bool(scale)] = row["purity"]
+        assert purity[True] > 0.99 > purity[False]
+
+    def test_files_of_one_name_in_several_folders(self, run, tmp_path, rng):
+        files = [tmp_path / site / "data.csv" for site in ("bern", "lyon")]
+        for file in files:
+            file.parent.mkdir()
+            file.write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rng.normal(size=(30, 2))))
+        words = ("-k", "2", "--method", "jigsaw", "-o", tmp_path / "c.png", "--force")
+        shown = run("compare", *files, *words).stdout
+        assert "bern/data.csv, lyon/data.csv: 2 sites, 60 rows" in shown
+        assert "data.csv: 1 sites" not in shown
+        with pytest.raises(
+            FedJigsawError, match=r"data.csv is given twice; every site counts once"
+        ):
+            run("compare", files[0], tmp_path / "lyon" / ".." / "bern" / "data.csv", *words)
+
+    def test_a_column_with_a_comma_in_its_name(self, run, tmp_path, rng):
+        file = tmp_path / "a.csv"
+        rows = "".join(f"{x},{y},0\n" for x, y in rng.normal(size=(30, 2)))
+        file.write_text('"x,1",y,z\n' + rows)
+        words = ("compare", file, "-k", "2", "--method", "jigsaw", "-o", tmp_path / "c.png")
+        (row,) = json.loads(run(*words, "--columns", '"x,1", y', "--json").stdout)["rows"]
+        assert row["n_found"] == 2
+
+    def test_named_set_and_auto(self, run, tmp_path):
+        picture = tmp_path / "c.png"
+        words = ("--dataset", "gaussian-grid", "-k", "auto", "-p", "max_clusters=20")
+        (row,) = json.loads(run("compare", *words, "-o", picture, "--json").stdout)["rows"]
+        assert (row["method"], row["n_found"]) == ("jigsaw", 15)
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            ([], "Give either files, one per site, or --dataset NAME"),
+            (["FILE", "--dataset", "s1", "-k", "3"], "Give either files"),
+            (["FILE"], "Missing option -k: the number of clusters, e.g. -k 4"),
+            (["FILE", "-k", "3", "--columns", "x,z"], "'z'"),
+            (["FILE", "-k", "3", "--label", "nothing"], "nothing"),
+            (["FILE", "-k", "3"], "kind"),  # a column of words
+            (["FILE", "-k", "3", "--columns", "x,y", "-o", "c.bmp"], "name of a picture must end in"),
+        ],
+    )  # fmt: skip
+    def test_bad_input(self, run, files, tmp_path, monkeypatch, words, message):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(FedJigsawError, match=message):
+            run("compare", *(str(files[0]) if word == "FILE" else word for word in words))
+
+
+class TestPrivacyCost:
+    def compare(self, run, folder, *words):
+        given = ("-k", "15", "-o", folder / "cost.png", "--force", "--runs", "2")
+        return run("compare", *given, "--epsilon", "4,50", "--bounds", "0,1000000", *words)
+
+    def test_table_words_and_picture(self, run, files, tmp_path):
+        words = ("--label", "kind", "--cells", "shared")
+        shown = self.compare(run, tmp_path, *files, *words).stdout
+        assert "3 sites, 600 rows, k = 15, 2 runs, delta = 1e-06, shared cells" in shown
+        lines = [line.strip("│ ") for line in shown.splitlines() if line.startswith("│")]
+        first, at_4, at_50 = [[part.strip() for part in line.split("│")] for line in lines]
+        assert first[:4] == ["without privacy", "", "1", "1"]
+        assert (at_4[:2], at_50[:2]) == (["4", "54.6"], ["50", "5.18e+21"])
+        assert "At epsilon = 50 the clusters cost" in shown
+        assert "probability of any output by at most a factor e^epsilon" in shown
+        content = (tmp_path / "cost.png").read_bytes()
+        assert content.startswith(b"\x89PNG")
+        assert content.endswith(b"IEND\xaeB`\x82")
+
+    def test_json(self, run, files, tmp_path):
+        words = ("--json", "--delta", "1e-5", "--seed", "3", "--method", "jigsaw")
+        found = json.loads(self.compare(run, tmp_path, *files, "--columns", "x,y", *words).stdout)
+        assert found["privacy"] == {
+            "delta": 1e-5, "bounds": [[0.0, 0.0], [1e6, 1e6]], "unit": "row", "cells": "own",
+            "rows_per_site": 1,
+        }  # fmt: skip
+        rows = [(row["epsilon"], row["seed"]) for row in found["rows"]]
+        assert rows == [(None, 3), (None, 4), (4.0, 3), (4.0, 4), (50.0, 3), (50.0, 4)]
+        groups = found["by_epsilon"]
+        assert [group["epsilon"] for group in groups] == [None, 4.0, 50.0]
+        ratios = [row["ratio"] for row in found["rows"][2:4]]
+        assert groups[1]["ratio"] == {
+            "mean": pytest.approx(sum(ratios) / 2), "least": min(ratios), "greatest": max(ratios),
+        }  # fmt: skip
+        assert groups[2]["ratio"]["mean"] < groups[1]["ratio"]["mean"]
+        assert not {"purity", "nmi", "ari"} & set(found["rows"][0])  # there are no classes
+        assert found["findings"][0].startswith("At epsilon = 50 the clusters cost")
+        assert found["picture"] == str(tmp_path / "cost.png")
+        again = json.loads(self.compare(run, tmp_path, *files, "--columns", "x,y", *words).stdout)
+        assert [row["ratio"] for row in again["rows"]] == [row["ratio"] for row in found["rows"]]
+
+    def test_bounds_of_a_file_are_scaled_as_the_rows_are(self, run, files, tmp_path):
+        columns = tmp_path / "columns.json"
+        columns.write_text('{"y": [0, 1000000], "x": [0, 100], "kind": [0, 1]}')
+        words = ("--label", "kind", "--bounds", columns, "--json")
+        for scale in ([], ["--scale"]):
+            found = json.loads(self.compare(run, tmp_path, *files, *words, *scale).stdout)
+            (line,) = [line for line in found["findings"] if "outside the bounds" in line]
+            assert line.startswith("600 of 600 rows")  # x is far beyond 100, in any unit
+            assert any("private scaler" in line for line in found["findings"]) == bool(scale)
+            assert found["privacy"]["bounds"] == [[0.0, 0.0], [100.0, 1e6]]  # as given
+
+    def test_site_as_the_unit(self, run, tmp_path):
+        words = ("--dataset", "gaussian-grid", "--clients", "30", "--unit", "site", "--runs", "1")
+        shown = self.compare(run, tmp_path, *words).stdout
+        assert "shared cells" in shown
+        assert "All rows of one site change the probability" in shown
+
+    def test_auto(self, run, tmp_path):
+        words = ("--dataset", "gaussian-grid", "-k", "auto", "-p", "max_clusters=20")
+        shown = self.compare(run, tmp_path, *words, "--epsilon", "50", "--runs", "1").stdout
+        assert "k = auto, 1 run" in shown
+        assert "objectives may be those of different numbers of clusters" in shown
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (["--epsilon", "a"], "--epsilon takes numbers separated by commas, such as 0.5,1,2,4; got 'a'"),
+            (["--epsilon", "1,"], "--epsilon takes numbers"),
+            (["--epsilon", "0"], "epsilon of Privacy must be a finite number > 0; got 0.0"),
+            (["--epsilon", "nan"], "epsilon of Privacy must be a finite number > 0"),
+            (["--epsilon", "1,2,1.0"], "An epsilon is given twice: 1.0, 2.0, 1.0"),
+            (["--epsilon", "1", "--bounds", "1,0"], "the least value, 1, is not below the greatest, 0"),
+            (["--epsilon", "1", "--bounds", "no.json"], "Cannot read no.json"),
+            (["--epsilon", "1", "--delta", "1"], "delta of Privacy must be a number > 0 and < 1"),
+            (["--epsilon", "1", "--method", "feca"], "'feca' has no differential privacy. Use jigsaw."),
+            (["--epsilon", "1", "--method", "jigsaw", "--method", "feca"], "'feca' has no differential"),
+            (["--epsilon", "1", "--method", "x"], "Unknown method 'x'"),
+            (["--epsilon", "1", "--unit", "site", "--cells", "own"], "cells of Privacy must be 'shared'"),
+            (["--epsilon", "1", "--cells", "shared", "-p", "n_rounds=2"], "requires n_rounds=1"),
+            (["--epsilon", "1", "-p", "speed=3"], "Jigsaw has no parameter 'speed'"),
+        ],
+    )  # fmt: skip
+    def test_bad_input(self, run, files, tmp_path, words, message):
+        given = ("compare", *files, "-k", "3", "--columns", "x,y", "-o", tmp_path / "c.png")
+        words = [*words, *(() if "--bounds" in words else ("--bounds", "0,1000000"))]
+        with pytest.raises(FedJigsawError) as caught:
+            run(*given, *words)
+        assert message in str(caught.value)
+        assert not (tmp_path / "c.png").exists()
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (["--epsilon", "1"], "--epsilon needs --bounds"),
+            (["--bounds", "0,1"], "--bounds is about differential privacy: give --epsilon too"),
+            (["--delta", "1e-6"], "--delta is about differential privacy"),
+            (["--cells", "own"], "--cells is about differential privacy"),
+            (["--runs", "3"], "--runs is about differential privacy"),
+        ],
+    )
+    def test_options_that_need_one_another(self, run, files, tmp_path, words, message):
+        with pytest.raises(FedJigsawError, match=message):
+            run("compare", *files, "-k", "3", "-o", tmp_path / "c.png", *words)
+
+    @pytest.mark.parametrize("words", [["--unit", "person"], ["--cells", "none"], ["--runs", "0"]])
+    def test_choices_that_do_not_exist(self, run, files, words):
+        assert run("compare", *files, "-k", "3", "--epsilon", "1", *words).exit_code == 2
