@@ -1,12 +1,16 @@
 """The commands of docs/privacy.md run in order, and print what the page shows, but for noise."""
 
+import json
 import re
 import subprocess
 import sys
 
+import pytest
+
 from pages_as_code import ROOT, blocks, commands, page, section
 
 SECTIONS = ("At a site", "The scaler", "What inspect says", "The budget")
+COSTS = "What privacy costs on your data"
 PAGE = "\n".join(section(page("docs/privacy.md"), title) for title in SECTIONS)
 
 
@@ -35,3 +39,19 @@ def test_the_commands_print_what_the_page_shows(run, tmp_path, monkeypatch):
     assert len(shown) > 20
     rest = iter(without_noise(printed))
     assert [line for line in without_noise(shown) if line not in rest] == []  # all, in this order
+
+
+@pytest.mark.slow
+def test_the_table_of_costs(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = section(page("docs/privacy.md"), COSTS)
+    ((program, *words),) = commands(text)
+    assert program == "fedjigsaw"
+    stated = re.findall(r"^\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", text, re.M)
+    for cells, column in (("own", 1), ("shared", 2)):
+        shown = run(*words, "--cells", cells, "--json", "--force").stdout
+        _, *groups = json.loads(shown)["by_epsilon"]
+        assert [group["epsilon"] for group in groups] == [float(row[0]) for row in stated]
+        for group, row in zip(groups, stated, strict=True):
+            assert group["ratio"]["mean"] == pytest.approx(float(row[column]), rel=0.1)
+    assert (tmp_path / "compare.png").exists()
