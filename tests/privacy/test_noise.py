@@ -4,6 +4,8 @@ What the size must be is written here once more by hand: the multiplier of the p
 longest vector that a row adds.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import chi2, chisquare, kstest, norm
@@ -11,6 +13,7 @@ from scipy.stats import chi2, chisquare, kstest, norm
 from fedjigsaw import Broadcast, Jigsaw, Model, Privacy
 from fedjigsaw.bench.privacy_audit import Witness, watch
 from fedjigsaw.engine import Client
+from fedjigsaw.privacy import statistics
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.noise import Noise
 from fedjigsaw.privacy.summaries import Question
@@ -169,3 +172,18 @@ def test_noise_of_shared_cells_is_as_they_say():
         ratio = (part**2).sum() / scale**2 * 59 / 60
         degrees = n * (part.shape[2] if part.ndim == 3 else 1)
         assert 2 * min(chi2.cdf(ratio, degrees), chi2.sf(ratio, degrees)) > SMALL
+
+
+def test_noise_of_statistics_is_that_of_the_longest_row():
+    X, n = rows_of(), 300
+    tables, promise = [], Privacy(1.0, bounds=(-1, 1))
+    exact = statistics.exact_table([X], promise, D)
+    for seed in range(n):
+        stats = statistics.release(
+            exact, replace(promise, insecure_seed=seed), "a", ("x", "y", "z")
+        )
+        tables.append([stats.n_samples, *(stats.mean * stats.n_samples)])
+    noise = MULTIPLIER * np.sqrt(1 + 2 * D)
+    check_gaussian(np.array(tables)[:, 0] - len(X), noise)
+    for j in range(D):
+        check_gaussian(np.array(tables)[:, 1 + j] - exact[1 + 2 * j] / 2**20, noise)

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from fedjigsaw import Broadcast, Model, Privacy
 from fedjigsaw.bench.privacy_audit import Witness, replay, watch
+from fedjigsaw.errors import ParameterError
 from fedjigsaw.privacy.mechanism import SHARES
 from fedjigsaw.privacy.releases import GRID, Box, cell_table, nearest_cell
 from fedjigsaw.privacy.shared_cells import shared_cells
+from fedjigsaw.privacy.statistics import exact_table, sensitivity
 from fedjigsaw.privacy.summaries import Question, box_of, round_multiplier
 
 WIDTHS = (1, 2, 16, 100)
@@ -113,6 +115,22 @@ def test_tables_of_neighbors_are_within_the_sensitivity(kind):
         assert np.linalg.norm(found) <= allowed * (1 + 1e-12)
 
     check()
+
+
+@examples
+@given(neighbors("step"))
+def test_statistics_of_neighbors_are_within_the_sensitivity(case):
+    question, rows, others = case
+    d = rows.shape[1]
+    one, other = (exact_table([part], question.privacy, d) for part in (rows, others))
+    assert np.linalg.norm(one - other) <= sensitivity(d)
+    alone = [exact_table([rows[i : i + 1]], question.privacy, d) for i in range(len(rows))]
+    assert (one == sum(alone)).all()
+
+
+def test_bounds_too_narrow_to_divide_by_are_refused():
+    with pytest.raises(ParameterError, match="low < high"):
+        Privacy(1.0, bounds=(0, 5e-324))
 
 
 def canary(kind, d):

@@ -130,7 +130,7 @@ class Neighbors:
                 change = (with_.table - without.table) / scale
                 product += float((change * ((with_.noisy - without.table) / scale)).sum())
                 length += float((change**2).sum())
-        return product / length**0.5
+        return float(product / length**0.5)
 
 
 def neighbors(mechanism: str, privacy: Privacy) -> Neighbors:

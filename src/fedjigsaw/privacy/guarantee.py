@@ -22,6 +22,7 @@ from fedjigsaw.parameters import fraction, integer, one_of, real
 
 ROW, SITE = "row", "site"
 OWN, SHARED = "own", "shared"
+NARROWEST = 1 / MAX_MAGNITUDE  # bounds, so that rows can be divided by their width
 MAX_EPSILON = 100.0  # beyond this, a number that promises nothing would look like a promise
 STATED = ("epsilon", "delta", "bounds", "unit", "cells", "rows_per_site")  # in a file
 Limits = tuple[float, ...]
@@ -135,7 +136,7 @@ def _checked(bounds: object) -> tuple[Limits, Limits]:
     low, high = np.array(least), np.array(greatest)
     if len(low) != len(high) or not len(low) or not (low < high).all():
         raise ParameterError(invalid("bounds", "Privacy", allowed, repr(bounds)))
-    if not (np.abs([low, high]) <= MAX_MAGNITUDE).all() or not np.isfinite(high - low).all():
+    if not (np.abs([low, high]) <= MAX_MAGNITUDE).all() or not (high - low >= NARROWEST).all():
         raise ParameterError(invalid("bounds", "Privacy", allowed, repr(bounds)))
     return least, greatest
 
