@@ -173,6 +173,7 @@ def test_bad_input(clinic, tmp_path):
         (["--images", "x.npz", "--max-rows", "9"], "--max-rows is for sites that hold rows"),
         (["--data", "x.csv", "--device", "cpu"], "--device is for sites that hold images"),
         (["--data", "x.csv", "--images", "x.npz"], "Give --data or --images, not both"),
+        (["--images", "x.npz", "--epsilon", "1"], "--epsilon is for sites that hold rows"),
         ([], "Give --data or --images"),
     ],
 )
@@ -182,12 +183,33 @@ def test_options_of_the_other_kind_are_refused(clinic, words, message):
     assert message in str(done.exception)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--epsilon", "1"], "--epsilon needs --bounds"),
+        (["--bounds", "0,1"], "--bounds is about differential privacy"),
+        (["--epsilon", "1", "--bounds", "0,1", "--counts", "none"], "--counts has no meaning"),
+        (["--epsilon", "1", "--bounds", "c.json"], "c.json has no bounds for column 'x'"),
+    ],
+)
+def test_options_of_privacy(clinic, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    (tmp_path / "c.json").write_text('{"y": [0, 1]}')
+    done = run("site", clinic / "bern", "--data", "a.csv", *words)
+    assert isinstance(done.exception, ParameterError)
+    assert message in str(done.exception)
+
+
 def test_the_page_has_no_option_that_does_not_exist():
     page = (Path(__file__).parents[2] / "docs" / "federation.md").read_text()
     lines = re.findall(r"fedjigsaw federation (\w+ [^`\n]*?)(?: &| \.\.\.)?(?:`|\n)", page)
     verbs = get_command(federation.app).commands
     assert {line.split()[0] for line in lines} == set(verbs) == set(VERBS)
-    for line in lines:
+    other = (Path(__file__).parents[2] / "docs" / "privacy.md").read_text()
+    more = re.findall(r"^fedjigsaw federation (.*)$", other, re.MULTILINE)
+    assert more
+    for line in lines + more:
         verb, *words = shlex.split(line)
         verbs[verb].make_context(verb, words)
 

@@ -7,6 +7,7 @@ ended or changed is brought back.
 import io
 import json
 import os
+import shutil
 import signal
 import socket
 import ssl
@@ -31,6 +32,7 @@ from fedjigsaw.flower.processes import environment, free_port
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.privacy.journal import Journal
+from fedjigsaw.privacy.ledger import LEDGER, Ledger
 from flower_clinic import BACKEND, NAMES, PATIENCE, POLICY, Clinic, make_shards, members, wait_for
 
 SECRET = "patient 4711"
@@ -177,6 +179,47 @@ def test_a_question_that_a_policy_does_not_allow_is_refused_and_in_the_journal(c
         assert record["reason"] == "RefusedError: 2 rounds are more than 1"
     answers = list(Journal(clinic.home / "oslo" / "journal.jsonl").records())
     assert [r["round"] for r in answers if r["kind"] == "answer"][-2:] == [0, 1]
+
+
+def test_sites_under_differential_privacy_pay_once_and_stop_at_their_limit(clinic):
+    """Two sites, started with --epsilon: a model, the same question again, and one too many."""
+    homes = [clinic.home / name for name in ("bern", "lyon")]
+    try:
+        for home in homes:
+            _forget(clinic, home)
+            Ledger(home / LEDGER).set_limit(25)
+            data = clinic.site_words(home.name)[3]
+            words = ("--data", data, "--accept-policy", "--epsilon", 20, "--bounds", "0,100")
+            clinic.start(home.name, "site", home, *words)
+        for home in homes:
+            clinic.wait_to_say(home.name, "connected to the server")
+        for label, seed in (("private", 0), ("again", 1)):
+            code, printed = clinic.run(label, "--without", "oslo", "--seed", seed)
+            assert code == 0, clinic.story(printed)
+            assert "Differential privacy at every site: Any one row" in printed
+            assert [len(Ledger(home / LEDGER).read().releases) for home in homes] == [1, 1]
+        model = formats.load(clinic.folder / "private", ModelFile)
+        assert (model.clients, model.privacy.epsilon) == (("bern", "lyon"), 20.0)
+        assert "Spent on 'bern' so far: epsilon 20" in clinic.since(homes[0] / "site.log")
+        code, printed = clinic.run("more", "--without", "oslo", "-p", "n_local_clusters=4")
+        assert code == 5
+        assert "bern (its policy refuses this question" in printed
+        assert "budget" not in printed
+        for home in homes:
+            *_, refusal = Journal(home / "journal.jsonl").records()
+            assert refusal["reason"].startswith("BudgetError: The privacy budget of")
+    finally:
+        for home in homes:
+            _forget(clinic, home)
+
+
+def _forget(clinic, home):
+    """End a site, and remove what it remembers: other tests have no limit."""
+    if clinic.runs(home.name):
+        clinic.interrupt(home.name)
+    for name in (LEDGER, "journal.jsonl"):
+        (home / name).unlink(missing_ok=True)
+    shutil.rmtree(home / "groups", ignore_errors=True)
 
 
 def test_too_few_sites_is_an_error_and_no_model(clinic):

@@ -57,8 +57,11 @@ def test_a_limit_that_is_not_named_keeps_its_default(tmp_path):
         ("later_models = 'all'", "must be one of 'derived', 'any'"),
         ("counts = 'some'", "must be one of 'exact', 'rounded', 'none'"),
         ("sums = 'exact'", "must be one of 'rounded', 'none'"),
-        ("privacy = 'dp'", "must be 'none': this version has no differential privacy"),
-        ("privacy = ['none']", "must be 'none'"),
+        ("privacy = 'dp'", "must be one of 'none', 'required'"),
+        ("privacy = ['none']", "must be one of 'none', 'required'"),
+        ("largest_epsilon = 0", "must be a finite number > 0"),
+        ("largest_epsilon = inf", "must be a finite number > 0"),
+        ("largest_epsilon = '1'", "must be a finite number > 0"),
         ("least_cluster_size = 1\ncounts = 'rounded'", "must be greater than 1 for rounded counts"),
     ],
 )
@@ -100,6 +103,7 @@ def test_neither_a_pipe_nor_a_link_to_nothing_is_the_default(tmp_path, make):
         ("least_cluster_size = 4", ["least_cluster_size"]),
         ("[at_most]\nn_clusters = 101", ["at_most"]),
         ("rounds = 9\nleast_cluster_size = 1", ["rounds", "least_cluster_size"]),
+        ("privacy = 'required'\nlargest_epsilon = 9", []),  # stricter than none at all
     ],
 )
 def test_which_rules_are_looser(tmp_path, text, rules):

@@ -13,7 +13,6 @@ from fedjigsaw.cli._shared import (
     JsonFlag,
     ParamFlag,
     check_outputs,
-    choice,
     clusters_by_head,
     err,
     escape,
@@ -24,25 +23,21 @@ from fedjigsaw.cli._shared import (
     split_names,
     warnings_shown,
 )
-from fedjigsaw.cli.policy import AcceptPolicyFlag, show_policy
+from fedjigsaw.cli.federation_site import site
+from fedjigsaw.cli.policy import show_policy
 from fedjigsaw.engine import warn_of_fewer_clusters
-from fedjigsaw.errors import FewerClustersWarning, ParameterError
+from fedjigsaw.errors import FewerClustersWarning
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
-from fedjigsaw.messages import COUNTS
 from fedjigsaw.methods import DEFAULT, METHODS
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.trust import describe_sites, reports_of
-from fedjigsaw.sites import MAX_ROWS
 
 app = typer.Typer(no_args_is_help=True)
 app.command(name="policy")(show_policy)
 
 PORT = 9092
 MAX_ROUNDS_SHOWN = 12
-GUARD, ROWS, IMAGES = "Guard: what may leave", "Only with --data", "Only with --images"
-OF_ROWS = ("columns", "scaler", "counts", "max_rows", "drop_missing")
-OF_IMAGES = ("size", "device")
 
 Folder = Annotated[Path, typer.Argument(help="Folder that `federation init` made. Example: clinic")]
 
@@ -112,121 +107,7 @@ def server(
             err.print("The server has ended.")
 
 
-@app.command()
-def site(
-    context: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="This site's folder. Example: clinic/bern")],
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Rows: a CSV, Parquet, NPY or NPZ file. Example: --data bern.csv"),
-    ] = None,
-    images: Annotated[
-        Path | None,
-        typer.Option(help="Images, for deepfeca: a folder or an NPZ file. Example: --images scans"),
-    ] = None,
-    min_cluster_size: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Smallest number of rows or images that a center may stand for; 1 is off. "
-            "Default, and smallest value: that of policy.toml, 5 if it says nothing.",
-            rich_help_panel=GUARD,
-        ),
-    ] = None,
-    counts: Annotated[
-        str | None,
-        typer.Option(
-            **choice(COUNTS),
-            help="How the sizes of clusters leave. Default: as policy.toml allows if the method "
-            "needs them, otherwise none. Only with --data.",
-            rich_help_panel=GUARD,
-        ),
-    ] = None,
-    accept_policy: AcceptPolicyFlag = False,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            help="Columns to use, separated by commas. Default: all. Example: --columns age,dose",
-            rich_help_panel=ROWS,
-        ),
-    ] = None,
-    scaler: Annotated[
-        Path | None,
-        typer.Option(
-            help="Scaler from `fedjigsaw scaler`, the same file at all sites. Default: no scaling.",
-            rich_help_panel=ROWS,
-        ),
-    ] = None,
-    max_rows: Annotated[
-        int,
-        typer.Option(
-            min=1, help="Cluster a random sample of at most this many rows.", rich_help_panel=ROWS
-        ),
-    ] = MAX_ROWS,
-    drop_missing: Annotated[
-        bool,
-        typer.Option(
-            "--drop-missing", help="Leave out rows with missing values.", rich_help_panel=ROWS
-        ),
-    ] = False,
-    size: Annotated[
-        int | None,
-        typer.Option(
-            min=8,
-            help="Height and width to scale the images of a folder to. "
-            "Default: the size of the first one. Example: --size 32",
-            rich_help_panel=IMAGES,
-        ),
-    ] = None,
-    device: Annotated[
-        str,
-        typer.Option(
-            help="Torch device; auto is a GPU if there is one. Example: --device cuda:1",
-            rich_help_panel=IMAGES,
-        ),
-    ] = "auto",
-) -> None:
-    """At a site: serve requests from the server until Ctrl-C. May start before the server.
-
-    The site answers what policy.toml in its folder allows; see `federation policy`.
-
-    Example: fedjigsaw federation site clinic/bern --data bern.csv
-    """
-    from fedjigsaw.flower import processes, serving
-
-    if data is not None and images is not None:
-        raise ParameterError("Give --data or --images, not both.")
-    guard = {"min_cluster_size": min_cluster_size, "accept_policy": accept_policy}
-    if data is not None:
-        _refuse(context, OF_IMAGES, "images")
-        options = {
-            "kind": "rows",
-            "data": str(data.resolve()),
-            "columns": split_names(columns),
-            "scaler": None if scaler is None else str(scaler.resolve()),
-            "counts": counts,
-            "max_rows": max_rows,
-            "drop_missing": drop_missing,
-        }
-    elif images is not None:
-        _refuse(context, OF_ROWS, "rows")
-        place = str(images.resolve())
-        options = {"kind": "images", "data": place, "size": size, "device": device}
-    else:
-        raise ParameterError("Give --data or --images: a site needs data.")
-    with processes.stopped_by_signals():
-        try:
-            serving.serve_site(folder, {**options, **guard}, show=err.print, log=say)
-        except KeyboardInterrupt:
-            err.print("The site has ended.")
-
-
-def _refuse(context: typer.Context, names: Iterable[str], kind: str) -> None:
-    """Raise if an option was given that only sites with the other kind of data have."""
-    for name in names:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            raise ParameterError(f"--{name.replace('_', '-')} is for sites that hold {kind}.")
+app.command()(site)
 
 
 @app.command()
@@ -372,6 +253,8 @@ def report(
     kind = METHODS[file.model.method].data_kind
     what = f"{len(file.clients)} sites, {file.n_samples:,} {kind}"
     out.print(f"{what} -> {n_centers} centers -> {escape(str(path))}")
+    if file.privacy is not None:
+        out.print(f"Differential privacy at every site: {file.privacy.sentence()}")
     for line in describe_sites(file, MAX_SHOWN):
         out.print(escape(line))
 

@@ -21,16 +21,20 @@ import numpy as np
 from fedjigsaw._locks import locked
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import aggregate_round
-from fedjigsaw.errors import FedJigsawError, MessageError
+from fedjigsaw.errors import BudgetError, FedJigsawError, MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.methods import build
 from fedjigsaw.privacy.groups import Memory, RememberingGuard
+from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.journal import JOURNAL, Journal, Record
+from fedjigsaw.privacy.ledger import LEDGER, Ledger
 from fedjigsaw.privacy.policy import DERIVED, Policy, RefusedError
+from fedjigsaw.privacy.summaries import NOISE
+from fedjigsaw.sites.charge import Charge, Spend, free
 from fedjigsaw.sites.compatibility import reorder
 
 if TYPE_CHECKING:
@@ -47,7 +51,7 @@ DAY = timedelta(hours=24)
 
 # what a site gives its desk: how to make the method, and how to compute an answer
 Make = Callable[["Question"], FederatedMethod]
-Work = Callable[[Guard, Broadcast], SummaryFile]
+Work = Callable[[Guard, Broadcast, Spend], SummaryFile]
 
 
 def make_method(question: "Question") -> FederatedMethod:
@@ -66,13 +70,16 @@ class Desk:
     ----------
     name : name of the site.
     policy : its rules.
-    folder : where journal and groups are; None keeps nothing, so that only rules about a single
-        question hold.
+    folder : where journal, groups and ledger are; None keeps nothing, so that only rules about a
+        single question hold.
+    privacy : differential privacy of every answer. It takes the place of guard and groups; each
+        new answer is written down in the ledger before its noise is drawn.
     """
 
     name: str
     policy: Policy
     folder: Path | None = None
+    privacy: Privacy | None = None
 
     def answer(
         self,
@@ -88,35 +95,49 @@ class Desk:
         ----------
         data_set : returns a name of exactly the data that the site holds.
         guard : the site's guard.
-        work : computes an answer with a guard, for a broadcast.
+        work : computes an answer with a guard, for a broadcast; it calls the function that it is
+            given right before noise is drawn.
         make : makes the method of the question.
         """
         if self.folder is None:
+            if self.privacy is not None:
+                raise ParameterError("Differential privacy needs a folder, where the ledger is.")
             method = make(question)
             broadcast = self._allowed(question, method, None)
-            return work(self.policy.tighten(guard, method.sends), broadcast)
+            return work(self.policy.tighten(guard, method.sends), broadcast, free)
         with locked(self.folder / LOCK, wait=True):
             journal = Journal(self.folder / JOURNAL)
             _check_present(journal, self.folder)
             earlier = _read(journal)
+            earlier.check_ledger(self.folder)
             asked = _describe(question)
             number = journal.add("question", **asked)["n"]
             try:
                 method = make(question)
                 guard = self.policy.tighten(guard, method.sends)
-                names = _names(question, method, data_set(), guard)
+                names = _names(question, method, data_set(), self.privacy or guard)
                 broadcast = self._allowed(question, method, earlier, names["topic"])
+                charge = self._charge(asked, names)
 
                 def compute(guard: Guard, broadcast: Broadcast = broadcast) -> SummaryFile:
-                    return work(guard, broadcast)
+                    return work(guard, broadcast, charge.spend)
 
                 file, extra = self._answer(question, names, earlier, guard, compute)
             except BaseException as error:
-                kind = "refusal" if isinstance(error, RefusedError) else "failure"
-                journal.add(kind, to=number, reason=f"{type(error).__name__}: {error}"[:500])
+                refused = isinstance(error, RefusedError | BudgetError)
+                reason = f"{type(error).__name__}: {error}"[:500]
+                journal.add("refusal" if refused else "failure", to=number, reason=reason)
                 raise
             journal.add("answer", to=number, **asked, **names, **extra)
+            charge.confirm()
+            if charge.number is not None:
+                logger.info("%s", charge.describe())
             return file
+
+    def _charge(self, asked: Mapping[str, Any], names: Mapping[str, str]) -> Charge:
+        assert self.folder is not None
+        what = f"round {asked['round']} of {asked['method']}"
+        return Charge(Ledger(self.folder / LEDGER), self.name, lambda: names["data_set"], what)
 
     def _answer(
         self,
@@ -133,14 +154,22 @@ class Desk:
             self.policy.check_budget(earlier.within(DAY), earlier.about(names["data_set"]))
         elif (file := _repeated(known, question.columns)) is not None:
             return file, {**_describe_answer(file, formats.encode(file)), "repeated": True}
-        place = self.folder / GROUPS / f"{names['data_set'][:32]}.npy"
+        file = work(guard) if self.privacy else self._remembering(names["data_set"], guard, work)
+        content = formats.encode(file)
+        kept = {} if len(content) > MAX_KEPT else {"content": base64.b64encode(content).decode()}
+        return file, {**_describe_answer(file, content), **kept}
+
+    def _remembering(
+        self, data_set: str, guard: Guard, work: Callable[[Guard], SummaryFile]
+    ) -> SummaryFile:
+        """Compute an answer that moves rows between clusters only in the groups of earlier ones."""
+        assert self.folder is not None
+        place = self.folder / GROUPS / f"{data_set[:32]}.npy"
         memory = Memory(_load_groups(place))
         file = work(RememberingGuard(guard.min_cluster_size, guard.counts, guard.sums, memory))
         if memory.groups is not None:
             _save_groups(place, memory.groups)
-        content = formats.encode(file)
-        kept = {} if len(content) > MAX_KEPT else {"content": base64.b64encode(content).decode()}
-        return file, {**_describe_answer(file, content), **kept}
+        return file
 
     def _allowed(
         self,
@@ -240,6 +269,14 @@ class Earlier:
         start = datetime.now(UTC) - time
         return sum(datetime.fromisoformat(r["time"]) > start for r in self.answers.values())
 
+    def check_ledger(self, folder: Path) -> None:
+        """Raise a RefusedError if noisy answers were given and the ledger of them is gone."""
+        if any(record.get("privacy") for record in self._all) and not (folder / LEDGER).exists():
+            raise RefusedError(
+                f"{folder / LEDGER} is missing, but the journal has answers that it counted. "
+                "Restore it from a backup. To start anew, move the journal away, too."
+            )
+
     def about(self, data_set: str) -> int:
         """Count the different questions that were answered about a data set."""
         return sum(record["data_set"] == data_set for record in self.answers.values())
@@ -274,21 +311,24 @@ def _repeated(record: Record, columns: tuple[str, ...] | None) -> SummaryFile | 
     if columns is None or columns == file.columns:
         return file
     # what cannot be put in another order is computed again; it passes the guard once more
-    if file.summary.tensors or file.scaler or sorted(columns) != sorted(file.columns):
+    if set(file.summary.tensors) - {NOISE} or file.scaler or set(columns) != set(file.columns):
         return None
     return reorder(file, columns)
 
 
 def _names(
-    question: "Question", method: FederatedMethod, data_set: str, guard: Guard
+    question: "Question", method: FederatedMethod, data_set: str, rule: Guard | Privacy
 ) -> dict[str, str]:
     """Return the names of the data, of the topic, and of the question: equal ones are equal.
 
     Neither the seed nor the time limit nor the order of columns makes another question.
     """
     params = {n: v for n, v in method.configuration().items() if n != "random_state"}
-    rule = [guard.min_cluster_size, guard.counts, guard.sums]
-    topic = _hash([data_set, rule, method.method, params])
+    if isinstance(rule, Privacy):
+        terms: object = rule.to_dict()
+    else:
+        terms = [rule.min_cluster_size, rule.counts, rule.sums]
+    topic = _hash([data_set, terms, method.method, params])
     broadcast = question.broadcast
     key = _hash([topic, broadcast.round, _describe_model(broadcast.model)])
     return {"data_set": data_set, "topic": topic, "key": key}
@@ -328,6 +368,7 @@ def _describe_answer(file: SummaryFile, content: bytes) -> dict[str, Any]:
         "centers": len(file.summary.centers),
         "bytes": len(content),
         "guard": dict(file.guard),
+        **({} if file.privacy is None else {"privacy": file.privacy.to_dict()}),
     }
 
 

@@ -20,6 +20,9 @@ from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import MAX_COUNT, Broadcast, Failure, Transcript
 from fedjigsaw.methods import METHODS
 from fedjigsaw.parameters import real
+from fedjigsaw.privacy.summaries import NOISE
+from fedjigsaw.sites.aggregate import weakest
+from fedjigsaw.sites.compatibility import shared_bounds
 
 logger = logging.getLogger(__name__)
 
@@ -261,8 +264,12 @@ def _kind(file: SummaryFile) -> tuple[Any, ...]:
     """Return the compatibility key of a summary."""
     summary = file.summary
     sent = [name for name in ("radii", "counts", "sse") if getattr(summary, name) is not None]
-    sent += [f"{name} {tensor.ndim}" for name, tensor in sorted(summary.tensors.items())]
-    return *_source(file), tuple(sent)
+    sent += [
+        f"{name} {tensor.ndim}"
+        for name, tensor in sorted(summary.tensors.items())
+        if name != NOISE  # sites with and without differential privacy go together
+    ]
+    return *_source(file), repr(shared_bounds(file)), tuple(sent)
 
 
 def _without_seed(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -295,5 +302,6 @@ def federate(
         transcript.clients,
         sum(file.summary.n_samples for file in took_part),
         tuple(name for name in transcript.clients if name in failed),
+        weakest([file.privacy for file in took_part], len(engine.columns)),
     )
     return file, transcript

@@ -15,6 +15,7 @@ import numpy as np
 from flwr.app import ConfigRecord, RecordDict
 
 from fedjigsaw.errors import (
+    BudgetError,
     DataError,
     DivergedError,
     FedJigsawError,
@@ -27,6 +28,7 @@ from fedjigsaw.io.formats import FORMAT, MAX_BYTES, ModelFile, SummaryFile
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.parameters import real
 from fedjigsaw.privacy.policy import RefusedError
+from fedjigsaw.privacy.shared_cells import has_cells
 
 KEY, SHOWN = "fedjigsaw", "shown"
 MAX_MESSAGE_BYTES = MAX_BYTES  # size limit of a request or a summary over Flower
@@ -93,6 +95,7 @@ def category(error: BaseException) -> str:
     """
     kinds: dict[type[BaseException], str] = {
         RefusedError: "policy",  # before ParameterError, of which it is a kind
+        BudgetError: "policy",  # before DataError
         DataError: "data",
         ParameterError: "parameter",
         MessageError: "message",
@@ -228,7 +231,8 @@ def _check_plausible(file: SummaryFile) -> None:
     sizes = file.params.get("n_clusters")
     n_heads = len(sizes) if isinstance(sizes, list) else 1  # each head clusters all rows
     most = n_heads * summary.n_samples
-    if len(summary.centers) > most:
+    # cells that all sites share may be more than the rows of one
+    if len(summary.centers) > most and not has_cells(summary):
         raise MessageError(
             f"The {len(summary.centers)} centers of {owner} exceed {most}, one per row and head."
         )

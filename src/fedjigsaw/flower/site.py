@@ -5,7 +5,9 @@ is imported only where images are, since it needs torch.
 """
 
 import faulthandler
+import logging
 import signal
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -26,11 +28,15 @@ from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import CLUSTERERS, METHODS
 from fedjigsaw.privacy.fingerprints import fingerprint
+from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.policy import Policy
+from fedjigsaw.sites import Spend
 
 if TYPE_CHECKING:
     from fedjigsaw.flower.records import Question
+
+logger = logging.getLogger(__name__)
 
 LAST_RESORT_SECONDS = 30.0
 # A site clusters with a seed of its own: with the server's, every seed would be another answer
@@ -61,6 +67,8 @@ class Site:
     policy : which questions the site answers.
     folder : where it keeps its journal; without one, it cannot count questions, and answers
         later rounds only if the policy allows any model.
+    privacy : differential privacy of every answer, as in :func:`fedjigsaw.sites.summarize`; it
+        needs a folder, where the ledger is, and nothing that a server asks can change it.
     """
 
     name: str
@@ -72,6 +80,7 @@ class Site:
     drop_missing: bool = False
     policy: Policy = field(default_factory=Policy)
     folder: Path | None = None
+    privacy: Privacy | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -79,15 +88,23 @@ class Site:
     def check(self) -> None:
         """Raise if the rows cannot be used, before the first question."""
         if isinstance(self.data, Path):
-            open_table(self.data, columns=self.scaler.columns if self.scaler else self.columns)
+            columns = self.scaler.columns if self.scaler else self.columns
+            table = open_table(self.data, columns=columns)
+            if self.privacy is not None:
+                self.privacy.limits(len(table.columns))
 
     def answer(self, question: "Question") -> SummaryFile:
         """Return the summary that leaves, if the policy allows it; keep it in the journal."""
 
-        def work(guard: Guard, broadcast: Broadcast) -> SummaryFile:
-            return self._summarize(question, guard, broadcast)
+        def work(guard: Guard, broadcast: Broadcast, spend: Spend) -> SummaryFile:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                file = self._summarize(question, guard, broadcast, spend)
+            for warning in caught:  # about its rows: for the log of the site, and nobody else
+                logger.warning("%s", warning.message)
+            return file
 
-        desk = Desk(self.name, self.policy, self.folder)
+        desk = Desk(self.name, self.policy, self.folder, self.privacy)
         return desk.answer(question, self.data_set, self.guard, work, self._method)
 
     def data_set(self) -> str:
@@ -108,7 +125,9 @@ class Site:
             )
         return make_method(question)
 
-    def _summarize(self, question: "Question", guard: Guard, broadcast: Broadcast) -> SummaryFile:
+    def _summarize(
+        self, question: "Question", guard: Guard, broadcast: Broadcast, spend: Spend
+    ) -> SummaryFile:
         params = dict(question.params)
         n_clusters = params.pop("n_clusters", None)
         params.pop("random_state", None)
@@ -122,6 +141,8 @@ class Site:
             guard=guard,
             seed=SITE_SEED,
             broadcast=replace(broadcast, seed=SITE_SEED),
+            privacy=self.privacy,
+            spend=spend,
             max_rows=self.max_rows,
             columns=self.columns,
             order=question.columns,
@@ -142,7 +163,8 @@ class PolicedSite:
         self.site.check()
 
     def answer(self, question: "Question") -> SummaryFile:
-        def work(guard: Guard, broadcast: Broadcast) -> SummaryFile:
+        def work(guard: Guard, broadcast: Broadcast, spend: Spend) -> SummaryFile:
+            spend(None, None)
             return self.site.answer(replace(question, broadcast=broadcast))
 
         place = Path(self.data)
@@ -205,6 +227,8 @@ def load_site(options: Mapping[str, Any]) -> TimeLimitedSite:
     folder = None if options.get("folder") is None else Path(options["folder"])
     policy = load_policy(folder)
     policy.check_accepted(own["name"], accepted=own.pop("accept_policy", False) is True)
+    promise = own.get("privacy")
+    policy.check_privacy(own["name"], None if promise is None else promise["epsilon"])
     guard = policy.guard(own.pop("min_cluster_size", None), own.pop("counts", None))
     if options["kind"] == "rows":
         return TimeLimitedSite(load_rows(**own, guard=guard, policy=policy, folder=folder))
@@ -223,12 +247,19 @@ def load_rows(
     scaler: str | None = None,
     max_rows: int = sites.MAX_ROWS,
     drop_missing: bool = False,
+    privacy: Mapping[str, Any] | None = None,
     *,
     guard: Guard,
     policy: Policy,
     folder: Path | None,
 ) -> Site:
-    """Make a site that holds rows from JSON values; `data` and `scaler` are paths."""
+    """Make a site that holds rows from JSON values.
+
+    Parameters
+    ----------
+    data, scaler : paths.
+    privacy : as :meth:`fedjigsaw.Privacy.to_dict` gives it.
+    """
     return Site(
         name,
         Path(data),
@@ -239,4 +270,5 @@ def load_rows(
         drop_missing,
         policy,
         folder,
+        None if privacy is None else Privacy.from_dict(privacy),
     )

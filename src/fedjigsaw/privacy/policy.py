@@ -12,15 +12,14 @@ from typing import Any, Self
 
 from fedjigsaw.errors import ParameterError, invalid, unreadable
 from fedjigsaw.messages import COUNTS
-from fedjigsaw.parameters import Rule, integer, is_integer, one_of
+from fedjigsaw.parameters import Rule, integer, is_integer, one_of, real
 from fedjigsaw.privacy.guard import Guard
 
 POLICY = "policy.toml"
 MAX_POLICY_BYTES = 2**16
 DERIVED, ANY = "derived", "any"
 SUMS = ("rounded", "none")
-# differential privacy will be another word here
-PRIVACY = ("none",)
+NONE, REQUIRED = "none", "required"
 LIMITS = {
     "n_clusters": 100,
     "n_local_clusters": 200,
@@ -59,8 +58,11 @@ class Policy:
         How sizes of clusters may leave.
     sums : {"rounded", "none"}
         Whether sums of squares may leave, if the method needs them.
-    privacy : {"none"}
-        Differential privacy; there is none yet.
+    privacy : {"none", "required"}
+        Whether the site answers only under differential privacy. "none" demands nothing: the site
+        may be started with it all the same.
+    largest_epsilon : float, default 1
+        Largest epsilon of one run, where privacy is required.
     """
 
     methods: tuple[str, ...] = ("jigsaw", "feca", "kfed", "match")
@@ -72,7 +74,8 @@ class Policy:
     least_cluster_size: int = 5
     counts: str = "exact"
     sums: str = "rounded"
-    privacy: str = "none"
+    privacy: str = NONE
+    largest_epsilon: float = 1.0
 
     @classmethod
     def load(cls, folder: Path, *, known: Collection[str]) -> Self:
@@ -160,6 +163,25 @@ class Policy:
             raise RefusedError(f"{per_day} questions were answered within 24 hours")
         if in_all >= self.questions_in_all:
             raise RefusedError(f"{in_all} questions were answered about this data set")
+
+    def check_privacy(self, name: str, epsilon: float | None) -> None:
+        """Raise a ParameterError if a site may not be started with this epsilon.
+
+        Parameters
+        ----------
+        epsilon : that of every run; None is a site without differential privacy.
+        """
+        if self.privacy != REQUIRED:
+            return
+        demand = f"Site {name} was not started: its {POLICY} demands differential privacy"
+        if epsilon is None:
+            raise ParameterError(
+                f"{demand}. Give --epsilon (at most {self.largest_epsilon:g}) and --bounds."
+            )
+        if epsilon > self.largest_epsilon:
+            raise ParameterError(
+                f"{demand} with epsilon at most {self.largest_epsilon:g}; got {epsilon:g}."
+            )
 
     def guard(self, min_cluster_size: int | None, counts: str | None) -> Guard:
         """Return the guard that a command asked for, if it is as strict as the policy.
@@ -256,9 +278,8 @@ def _rules(known: Collection[str]) -> dict[str, Rule]:
         "later_models": one_of(DERIVED, ANY),
         "counts": one_of(*COUNTS),
         "sums": one_of(*SUMS),
-        "privacy": Rule(
-            "'none': this version has no differential privacy", lambda value: value in PRIVACY
-        ),
+        "privacy": one_of(NONE, REQUIRED),
+        "largest_epsilon": real(0, inclusive=False),
     }
     return {f.name: rules.get(f.name, whole) for f in fields(Policy)}
 
@@ -336,6 +357,10 @@ MEANINGS = {
     ),
     "counts": 'How sizes of clusters leave, if the method needs them: "exact", "rounded", "none".',
     "sums": 'Whether sums of squares leave, if the method needs them: "rounded" or "none".',
-    "privacy": 'Differential privacy. This version has none, so "none" is the only value.',
+    "privacy": (
+        'Differential privacy. "required": the site starts with --epsilon only. "none": it may be\n'
+        "started with or without; what it was started with holds for every answer."
+    ),
+    "largest_epsilon": 'Largest epsilon of one run, if privacy = "required".',
     "at_most": "Largest values of parameters that the coordinator may choose.",
 }

@@ -1,0 +1,169 @@
+"""The command that serves a site of a federation: federation site."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedjigsaw.cli._options import (
+    BoundsOption,
+    CellsOption,
+    Delta,
+    Epsilon,
+    Unit,
+    make_privacy,
+    refuse_with_epsilon,
+)
+from fedjigsaw.cli._shared import choice, err, say, split_names
+from fedjigsaw.cli.policy import AcceptPolicyFlag
+from fedjigsaw.errors import ParameterError
+from fedjigsaw.io import formats
+from fedjigsaw.io.tables import open_table
+from fedjigsaw.messages import COUNTS
+from fedjigsaw.sites import MAX_ROWS
+
+GUARD, ROWS, IMAGES = "Guard: what may leave", "Only with --data", "Only with --images"
+OF_ROWS = (
+    *("columns", "scaler", "counts", "max_rows", "drop_missing"),
+    *("epsilon", "delta", "bounds", "unit", "cells"),
+)
+OF_IMAGES = ("size", "device")
+
+
+def site(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(help="This site's folder. Example: clinic/bern")],
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Rows: a CSV, Parquet, NPY or NPZ file. Example: --data bern.csv"),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(help="Images, for deepfeca: a folder or an NPZ file. Example: --images scans"),
+    ] = None,
+    min_cluster_size: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Smallest number of rows or images that a center may stand for; 1 is off. "
+            "Default, and smallest value: that of policy.toml, 5 if it says nothing.",
+            rich_help_panel=GUARD,
+        ),
+    ] = None,
+    counts: Annotated[
+        str | None,
+        typer.Option(
+            **choice(COUNTS),
+            help="How the sizes of clusters leave. Default: as policy.toml allows if the method "
+            "needs them, otherwise none. Only with --data.",
+            rich_help_panel=GUARD,
+        ),
+    ] = None,
+    accept_policy: AcceptPolicyFlag = False,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Columns to use, separated by commas. Default: all. Example: --columns age,dose",
+            rich_help_panel=ROWS,
+        ),
+    ] = None,
+    scaler: Annotated[
+        Path | None,
+        typer.Option(
+            help="Scaler from `fedjigsaw scaler`, the same file at all sites. Default: no scaling.",
+            rich_help_panel=ROWS,
+        ),
+    ] = None,
+    max_rows: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Cluster a random sample of at most this many rows.", rich_help_panel=ROWS
+        ),
+    ] = MAX_ROWS,
+    drop_missing: Annotated[
+        bool,
+        typer.Option(
+            "--drop-missing", help="Leave out rows with missing values.", rich_help_panel=ROWS
+        ),
+    ] = False,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    bounds: BoundsOption = None,
+    unit: Unit = None,
+    cells: CellsOption = None,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            min=8,
+            help="Height and width to scale the images of a folder to. "
+            "Default: the size of the first one. Example: --size 32",
+            rich_help_panel=IMAGES,
+        ),
+    ] = None,
+    device: Annotated[
+        str,
+        typer.Option(
+            help="Torch device; auto is a GPU if there is one. Example: --device cuda:1",
+            rich_help_panel=IMAGES,
+        ),
+    ] = "auto",
+) -> None:
+    """At a site: serve requests from the server until Ctrl-C. May start before the server.
+
+    The site answers what policy.toml in its folder allows; see `federation policy`.
+
+    With --epsilon, every answer is noisy, whatever the server asks. Each new one is written down
+    in privacy-ledger.jsonl in the folder; `fedjigsaw privacy set-limit` limits them.
+
+    Example: fedjigsaw federation site clinic/bern --data bern.csv
+    """
+    from fedjigsaw.flower import processes, serving
+
+    if data is not None and images is not None:
+        raise ParameterError("Give --data or --images, not both.")
+    guard = {"min_cluster_size": min_cluster_size, "accept_policy": accept_policy}
+    if data is not None:
+        _refuse(context, OF_IMAGES, "images")
+        options: dict[str, Any] = {
+            "kind": "rows",
+            "data": str(data.resolve()),
+            "columns": split_names(columns),
+            "scaler": None if scaler is None else str(scaler.resolve()),
+            "counts": counts,
+            "max_rows": max_rows,
+            "drop_missing": drop_missing,
+        }
+        wanted = [] if epsilon is None else _columns(data, split_names(columns), scaler)
+        privacy = make_privacy(wanted, epsilon, delta, bounds, unit, cells)
+        if privacy is not None:
+            refuse_with_epsilon(context, "min_cluster_size", "counts", "max_rows")
+            # bounds are for these columns in this order
+            own = None if scaler is not None else list(wanted)
+            options |= {"columns": own, "privacy": privacy.to_dict()}
+    elif images is not None:
+        _refuse(context, OF_ROWS, "rows")
+        place = str(images.resolve())
+        options = {"kind": "images", "data": place, "size": size, "device": device}
+    else:
+        raise ParameterError("Give --data or --images: a site needs data.")
+    with processes.stopped_by_signals():
+        try:
+            serving.serve_site(folder, {**options, **guard}, show=err.print, log=say)
+        except KeyboardInterrupt:
+            err.print("The site has ended.")
+
+
+def _columns(data: Path, columns: list[str] | None, scaler: Path | None) -> Sequence[str]:
+    """Return the columns that the site clusters, in their order."""
+    if scaler is not None:
+        return formats.load_scaler(scaler).columns
+    return open_table(data, columns=columns).columns
+
+
+def _refuse(context: typer.Context, names: Iterable[str], kind: str) -> None:
+    """Raise if an option was given that only sites with the other kind of data have."""
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise ParameterError(f"--{name.replace('_', '-')} is for sites that hold {kind}.")

@@ -1,0 +1,220 @@
+"""A site that answers under differential privacy: what leaves, what it costs, what is refused."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+
+from builders import write_table
+from fedjigsaw import Jigsaw, Privacy
+from fedjigsaw.errors import BudgetError, ParameterError
+from fedjigsaw.flower import records
+from fedjigsaw.flower.apps import client_app
+from fedjigsaw.flower.engine import federate
+from fedjigsaw.flower.records import Question
+from fedjigsaw.flower.site import Site, load_site
+from fedjigsaw.io import formats
+from fedjigsaw.io.tables import from_array
+from fedjigsaw.messages import Broadcast
+from fedjigsaw.methods import build
+from fedjigsaw.privacy.accounting import multiplier_for
+from fedjigsaw.privacy.journal import Journal
+from fedjigsaw.privacy.ledger import LEDGER, Ledger
+from fedjigsaw.privacy.policy import RefusedError
+from flower_doubles import NAMES, LocalGrid, engine_of
+
+pytestmark = pytest.mark.federation
+
+GROUPS = np.array([[25.0, 1.0], [45.0, 6.0], [80.0, 3.0]])
+PROMISE = Privacy(2.0, bounds=([0, 0], [120, 10]))
+
+
+def patients(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return GROUPS[rng.integers(3, size=n)] + rng.normal(size=(n, 2)) * [2.0, 0.3]
+
+
+def ask(k=3, *, seed=0, columns=None, method="jigsaw", **params):
+    settings = build(method, {"n_clusters": k, **params, "random_state": seed}).configuration()
+    return Question(Broadcast(0, seed), method, settings, 60.0, columns)
+
+
+def written(folder, name, seed=0, n=1500, order=("age", "dose")):
+    """The data of a site, and its folder."""
+    rows = dict(zip(("age", "dose"), patients(n, seed).T, strict=True))
+    write_table(folder / f"{name}.csv", **{column: rows[column] for column in order})
+    (folder / name).mkdir()
+    return folder / name
+
+
+def load(home, policy="", **options):
+    """Start a site as `federation site` does."""
+    (home / "policy.toml").write_text(policy)
+    own = {"kind": "rows", "name": home.name, "data": f"{home}.csv", "accept_policy": True}
+    own |= {"folder": str(home), "privacy": PROMISE.to_dict(), **options}
+    return load_site(json.loads(json.dumps(own)))
+
+
+@pytest.fixture
+def home(tmp_path):
+    return written(tmp_path, "bern")
+
+
+def releases(home):
+    return Ledger(home / LEDGER).read().releases
+
+
+def journal(home):
+    return list(Journal(home / "journal.jsonl").records())
+
+
+class TestAnswers:
+    def test_a_new_question_costs_and_the_same_again_does_not(self, home):
+        site = load(home)
+        first = site.answer(ask())
+        assert first.privacy == PROMISE
+        (spent,) = releases(home)
+        assert (spent.data_set, spent.what, spent.confirmed) == ("bern", "round 0 of jigsaw", True)
+        assert spent.multiplier == multiplier_for(2.0, 1e-6)
+        assert formats.encode(site.answer(ask(seed=7))) == formats.encode(first)
+        other = site.answer(ask(columns=("dose", "age")))
+        assert other.columns == ("dose", "age")
+        assert other.summary.centers.tolist() == first.summary.centers[:, ::-1].tolist()
+        assert other.privacy.bounds == ((0, 0), (10, 120))
+        assert len(releases(home)) == 1
+        site.answer(ask(k=4))
+        assert len(releases(home)) == 2
+
+    def test_another_epsilon_is_another_question(self, home):
+        first = load(home).answer(ask())
+        second = load(home, privacy={**PROMISE.to_dict(), "epsilon": 1.0}).answer(ask())
+        assert first.summary != second.summary
+        assert [round(r.epsilon, 3) for r in releases(home)] == [2, 1]
+
+    def test_all_of_it_is_noisy_and_groups_are_not_kept(self, home, caplog):
+        with caplog.at_level(logging.INFO):
+            narrow = {**PROMISE.to_dict(), "bounds": [[0, 0], [70, 10]]}
+            file = load(home, privacy=narrow).answer(ask())
+        assert file.summary.n_samples == file.n_used == file.summary.counts.sum()
+        assert not (home / "groups").exists()
+        *_, answer = journal(home)
+        assert answer["privacy"]["epsilon"] == 2.0
+        assert "rows are outside the bounds" in caplog.text  # the log of the site
+        assert "Spent on 'bern' so far: epsilon 2 at delta 1e-06" in caplog.text
+        assert "outside" not in json.dumps(answer)
+
+    def test_a_limit_is_a_refusal_like_any_other(self, home):
+        Ledger(home / LEDGER).set_limit(2.5)
+        site = load(home)
+        site.answer(ask())
+        with pytest.raises(BudgetError) as caught:
+            site.answer(ask(k=4))
+        assert records.category(caught.value) == "policy"
+        *_, refusal = journal(home)
+        assert refusal["kind"] == "refusal"
+        assert "does not allow this release" in refusal["reason"]
+        assert len(releases(home)) == 1
+        site.answer(ask())  # still free
+
+    def test_nothing_leaves_without_noise_under_a_limit(self, home):
+        Ledger(home / LEDGER).set_limit(2.5)
+        with pytest.raises(BudgetError, match="it would leave without noise"):
+            load(home, privacy=None).answer(ask())
+        assert not (home / "groups").exists()
+
+    def test_a_ledger_that_is_gone_stops_the_site(self, home):
+        site = load(home)
+        site.answer(ask())
+        (home / LEDGER).unlink()
+        with pytest.raises(RefusedError, match="is missing, but the journal has answers"):
+            site.answer(ask(k=4))
+
+    def test_a_method_without_privacy_is_refused_and_free(self, home):
+        with pytest.raises(ParameterError, match="'feca' has no differential privacy"):
+            load(home).answer(ask(method="feca"))
+        assert not (home / LEDGER).exists()
+
+    def test_a_site_without_a_folder_has_no_ledger(self):
+        site = Site("bern", from_array(patients(50)), privacy=PROMISE)
+        with pytest.raises(ParameterError, match="needs a folder"):
+            site.answer(ask())
+
+
+class TestPolicy:
+    def test_required(self, home):
+        with pytest.raises(ParameterError, match="bern was not started: .*Give --epsilon .at most"):
+            load(home, 'privacy = "required"', privacy=None)
+        with pytest.raises(ParameterError, match="with epsilon at most 1; got 2"):
+            load(home, 'privacy = "required"')
+        site = load(home, 'privacy = "required"\nlargest_epsilon = 2')
+        assert site.answer(ask()).privacy == PROMISE
+
+    def test_images_cannot_be_private(self, home):
+        with pytest.raises(ParameterError, match="demands differential privacy"):
+            load(home, 'privacy = "required"', privacy=None, kind="images")
+
+    def test_bounds_of_other_columns_are_found_before_the_first_question(self, home):
+        wrong = {**PROMISE.to_dict(), "bounds": [[0] * 3, [1] * 3]}
+        with pytest.raises(ParameterError, match="two lists of 2"):
+            load(home, privacy=wrong).check()
+
+
+def clinic(folder, policy="", **promises):
+    """Three sites behind their apps; the columns of one are in another order."""
+    apps = {}
+    for i, name in enumerate(NAMES):
+        order = ("dose", "age") if name == "lyon" else ("age", "dose")
+        home = written(folder, name, seed=i, order=order)
+        promise = promises.get(name, PROMISE)
+        if promise is not None:
+            low, high = promise.limits(2)
+            step = -1 if name == "lyon" else 1
+            promise = {**promise.to_dict(), "bounds": [low[::step].tolist(), high[::step].tolist()]}
+        site = load(home, policy, privacy=promise)
+        apps[name] = client_app(lambda context, site=site: site)
+    return LocalGrid(apps)
+
+
+def far_from_truth(model):
+    return (np.linalg.norm((GROUPS[:, None] - model.centers) / [120, 10], axis=2).min(1)).max()
+
+
+class TestRuns:
+    def test_every_site_pays_once(self, tmp_path):
+        weak = Privacy(4.0, 1e-5, PROMISE.bounds)
+        engine = engine_of(clinic(tmp_path, oslo=weak), Jigsaw(3, random_state=0))
+        file, _ = federate(engine)
+        assert far_from_truth(file.model) < 0.02
+        assert (file.privacy.epsilon, file.privacy.delta) == (4.0, 1e-5)
+        assert [len(releases(tmp_path / name)) for name in NAMES] == [1, 1, 1]
+
+    def test_rounds_share_the_budget(self, tmp_path):
+        grid = clinic(tmp_path, "rounds = 3")
+        method = Jigsaw(3, n_rounds=3, random_state=0)
+        file, transcript = federate(engine_of(grid, method))
+        assert len(transcript.rounds) == 3
+        assert not transcript.failures
+        assert far_from_truth(file.model) < 0.02
+        for name in NAMES:
+            account = Ledger(tmp_path / name / LEDGER).account(name)
+            assert len(account.releases) == 3
+            assert account.spent() == pytest.approx(2.0, abs=1e-4)
+
+    def test_sites_with_and_without_privacy_go_together(self, tmp_path):
+        file, transcript = federate(
+            engine_of(clinic(tmp_path, bern=None), Jigsaw(3, random_state=0))
+        )
+        assert not transcript.failures
+        assert file.clients == NAMES
+        assert file.privacy is None
+
+    def test_shared_cells(self, tmp_path):
+        shared = Privacy(4.0, bounds=PROMISE.bounds, cells="shared")
+        other = Privacy(4.0, bounds=([0, 0], [100, 10]), cells="shared")
+        grid = clinic(tmp_path, bern=shared, lyon=shared, oslo=other)
+        file, transcript = federate(engine_of(grid, Jigsaw(3, random_state=0)), min_sites=2)
+        assert file.clients == ("bern", "lyon")
+        assert [failure.client for failure in transcript.failures] == ["oslo"]
+        assert file.privacy.cells == "shared"
+        assert far_from_truth(file.model) < 0.1
