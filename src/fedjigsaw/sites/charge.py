@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Self
 
@@ -46,7 +47,7 @@ class Charge:
         """
         book = Ledger(default_path(data) if ledger is None else ledger)
         name = data.stem if data_set is None else data_set
-        return cls(book, name, lambda: fingerprint(data), what)
+        return cls(book, name, cache(lambda: fingerprint(data)), what)  # a file may be large
 
     def spend(self, privacy: Privacy | None, multiplier: float | None) -> None:
         """Write the release down; a BudgetError if a limit does not allow it.
