@@ -32,9 +32,9 @@ THRESHOLDS = np.array([-2.5, -1.5, 0.0, 1.5, 2.5])  # of the statistic
 N_COLUMNS, N_CELLS = 2, 16
 HALF = 0.5  # share of the noise that is left in a broken mechanism
 MECHANISMS = {  # name -> runs for each data set and seed, of the real and of the broken mechanism
-    "own": (500, 300),
+    "own": (600, 400),
     "rounds": (400, 300),
-    "shared": (8000, 8000),
+    "shared": (6000, 6000),
     "site": (2000, 2000),
 }
 
@@ -112,10 +112,18 @@ class Neighbors:
     others: Floats
 
     def statistic(self, noise: np.random.Generator | None, strength: float, *, held: bool) -> float:
-        """Return the likelihood ratio's statistic of one run, in units of its noise.
+        """Return the statistic of one run, in units of its noise."""
+        product, length = self.ratio(noise, strength, held=held)
+        return float(product / length**0.5)
+
+    def ratio(
+        self, noise: np.random.Generator | None, strength: float, *, held: bool
+    ) -> tuple[float, float]:
+        """Return numbers p, l of one run whose log likelihood ratio is p - l / 2.
 
         Parameters
         ----------
+        noise, strength : as in :class:`Witness`
         held : whether the site holds `others`.
         """
         product = length = 0.0
@@ -130,7 +138,7 @@ class Neighbors:
                 change = (with_.table - without.table) / scale
                 product += float((change * ((with_.noisy - without.table) / scale)).sum())
                 length += float((change**2).sum())
-        return float(product / length**0.5)
+        return product, length
 
 
 def neighbors(mechanism: str, privacy: Privacy) -> Neighbors:
