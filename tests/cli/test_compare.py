@@ -164,6 +164,9 @@ class TestPrivacyCost:
             assert line.startswith("600 of 600 rows")  # x is far beyond 100, in any unit
             assert any("private scaler" in line for line in found["findings"]) == bool(scale)
             assert found["privacy"]["bounds"] == [[0.0, 0.0], [100.0, 1e6]]  # as given
+        words = ("--label", "kind", "--scale", "--epsilon", "50", "--json")
+        found = json.loads(self.compare(run, tmp_path, *files, *words).stdout)
+        assert found["by_epsilon"][1]["ratio"]["mean"] < 1.1
 
     def test_site_as_the_unit(self, run, tmp_path):
         words = ("--dataset", "gaussian-grid", "--clients", "30", "--unit", "site", "--runs", "1")
