@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from fedjigsaw import FeCA, ProcessEngine
+from fedjigsaw import FeCA, Privacy, ProcessEngine
 from fedjigsaw.deep import (
     Augmentation,
     CentralDeepCluster,
@@ -338,3 +338,10 @@ def test_clustering_on_the_device_leads_to_the_same_kind_of_run(small, few, monk
     assert np.bincount(on_device.model_.tensors["head"]).tolist() == [6, 4]
     assert on_device.states_[-1]["loss"] == pytest.approx(own.states_[-1]["loss"], rel=0.2)
     assert not same(own, on_device)
+
+
+def test_it_makes_no_promise_that_it_cannot_keep(digits):
+    """Weights leave without noise, so a client with privacy answers nothing."""
+    client = Client("a", digits.train[:8], DeepFeCA(2), privacy=Privacy(1.0, bounds=(-1, 1)))
+    with pytest.raises(ParameterError, match="weights leave without noise.*public network"):
+        client.answer(Broadcast(0, 0))

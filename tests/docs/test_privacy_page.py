@@ -2,14 +2,17 @@
 
 import json
 import re
+import runpy
 import subprocess
 import sys
 
 import pytest
 
+from fedjigsaw.io.rows import read_rows
 from pages_as_code import ROOT, blocks, commands, page, section
 
 SECTIONS = ("At a site", "The scaler", "What inspect says", "The budget")
+IMAGES = "Images: what DeepFeCA cannot promise"
 COSTS = "What privacy costs on your data"
 PAGE = "\n".join(section(page("docs/privacy.md"), title) for title in SECTIONS)
 
@@ -55,3 +58,50 @@ def test_the_table_of_costs(run, tmp_path, monkeypatch):
         for group, row in zip(groups, stated, strict=True):
             assert group["ratio"]["mean"] == pytest.approx(float(row[column]), rel=0.1)
     assert (tmp_path / "compare.png").exists()
+
+
+def test_what_noisy_centers_of_projections_are_worth():
+    text = section(page("docs/privacy.md"), IMAGES)
+    rows = read_rows(ROOT / "results" / "private-projections.jsonl")
+    stated = re.findall(r"^\| (\d+) \| (\d+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", text, re.M)
+    assert len(stated) == len({(row["k"], row["releases"]) for row in rows})
+    for k, releases, *numbers in stated:
+        for epsilon, number in zip((None, 8.0, 1.0), numbers, strict=True):
+            cell = {"k": int(k), "releases": int(releases), "epsilon": epsilon}
+            found = [row["purity"] for row in rows if cell.items() <= row.items()]
+            assert len(found) == 3
+            assert f"{sum(found) / 3:.2f}" == number
+
+
+def test_the_noise_that_weights_would_need():
+    accounting = pytest.importorskip("dp_accounting")
+    from dp_accounting import rdp
+
+    text = section(page("docs/privacy.md"), IMAGES)
+    stated = re.findall(r"^\| `(\w+)` \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \|$", text, re.M)
+    for name, steps, *multipliers in stated:
+        recipe = recipes()[name]
+        n_steps = recipe["n_rounds"] * recipe["local_epochs"] * (5000 // recipe["batch_size"])
+        assert n_steps == int(steps.replace(",", ""))
+        for epsilon, multiplier in zip((8, 1), multipliers, strict=True):
+            noise = accounting.GaussianDpEvent(float(multiplier))
+            event = accounting.PoissonSampledDpEvent(recipe["batch_size"] / 5000, noise)
+            found = rdp.RdpAccountant().compose(event, n_steps).get_epsilon(1e-6)
+            assert found == pytest.approx(epsilon, rel=0.03)
+    assert len(stated) == 2
+
+
+def recipes():
+    pytest.importorskip("torch")
+    from fedjigsaw.deep.recipes import RECIPES
+
+    return RECIPES
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of noisy sites, which are meant
+def test_a_row_of_the_benchmark_of_projections():
+    benchmark = runpy.run_path(str(ROOT / "benchmarks" / "private_projections.py"))
+    plain, weak, strong = benchmark["measure"](10, 1, 0, True)
+    assert plain["ratio"] == plain["agreement"] == 1.0
+    assert 1 < weak["ratio"] < strong["ratio"]

@@ -215,7 +215,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         """Refuse: weights leave without noise, whatever is done to the centers."""
         raise ParameterError(
             "DeepFeCA has no differential privacy: its weights leave without noise. Leave out "
-            "privacy, or cluster features with jigsaw."
+            "privacy, or cluster features of a public network with jigsaw (docs/privacy.md)."
         )
 
     def aggregate(
