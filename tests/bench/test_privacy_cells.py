@@ -55,6 +55,12 @@ def test_generated_rows_are_clustered_almost_as_without_privacy(monkeypatch):
     assert cell.compute()["ratio"] < 1.1
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_cell_that_is_hardly_more_than_noise_has_a_row(load_or_skip):
+    load_or_skip("s1")
+    assert replace(S1, epsilon=0.1).compute()["ratio"] > 1.2
+
+
 def test_without_a_package_its_cells_are_left_out_and_named(
     monkeypatch, tmp_path, load_or_skip, capsys
 ):

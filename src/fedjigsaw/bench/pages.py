@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fedjigsaw.bench import deep_tables, jigsaw_tables, liar_tables
+from fedjigsaw.bench import deep_tables, jigsaw_tables, liar_tables, privacy_tables
 from fedjigsaw.bench.figures import FIGURES, k_curves
 from fedjigsaw.bench.markdown import markdown_table
 from fedjigsaw.bench.measures import mean_and_std
@@ -34,6 +34,7 @@ def build(root: Path) -> dict[Path, bytes]:
         docs / "reproduction.md": reproduction,
         docs / "jigsaw.md": jigsaw,
         docs / "security.md": security,
+        docs / "privacy.md": privacy,
         docs / "deepfeca.md": lambda text, rows: deepfeca(text, runs, rows),
     }
     made = {path: make(path.read_text(), rows).encode() for path, make in pages.items()}
@@ -156,6 +157,14 @@ def security(text: str, rows: Rows) -> str:
     liars = liar_tables.Liars(rows["liars"])
     parts = (liar_tables.ratios_table, liar_tables.limits_table, liar_tables.naming)
     return fill_block(text, "liars", "\n\n".join(part(liars) for part in parts))
+
+
+def privacy(text: str, rows: Rows) -> str:
+    """Fill in what privacy costs, and what other methods reach."""
+    ratios = privacy_tables.Ratios(rows["privacy"])
+    text = fill_block(text, "cost", privacy_tables.cost_table(ratios))
+    text = fill_block(text, "s1", privacy_tables.s1_table(ratios))
+    return fill_block(text, "peers", privacy_tables.peers_table(ratios))
 
 
 def deepfeca(text: str, runs: Mapping[str, deep_tables.Run], rows: Rows) -> str:

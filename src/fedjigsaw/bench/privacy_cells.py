@@ -1,5 +1,6 @@
 """Cells of the study "privacy": what differential privacy costs, ours and that of others."""
 
+import warnings
 from dataclasses import asdict, dataclass
 from itertools import product
 from time import perf_counter
@@ -7,6 +8,7 @@ from time import perf_counter
 import numpy as np
 
 from fedjigsaw import datasets
+from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.bench.privacy_peers import PEERS
 from fedjigsaw.bench.private_problem import (
     BOUNDS,
@@ -18,19 +20,22 @@ from fedjigsaw.bench.private_problem import (
     site_of_rows,
 )
 from fedjigsaw.bench.study import Plan
+from fedjigsaw.errors import FewerClustersWarning, NoisySummaryWarning
 from fedjigsaw.io.rows import Row
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.methods.jigsaw import Jigsaw
 from fedjigsaw.privacy.guarantee import OWN, SHARED, Privacy
 from fedjigsaw.report.provenance import provenance
 
+Bounds = tuple[float, float]
 OURS = "jigsaw"
 S1 = "s1"
 S1_BOUNDS = (0.0, 1e6)
 COLUMNS = (2, 8, 16)
 SPLITS = {"iid": "IID", "dirichlet": "Dirichlet(0.3)"}
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
-PEER_EPSILONS = (1.0, 4.0)
+S1_EPSILONS = (1.0, 4.0)
+PEER_EPSILON = 1.0
 PER_SITE = ("gaussian", "laplace")  # peers for which the split matters
 FIRST_SEED = 100  # smaller ones were used to choose the mechanism
 
@@ -66,23 +71,29 @@ class PrivacyCell:
         seed = FIRST_SEED + self.seed
         data, bounds = self._data(seed)
         sites = site_of_rows(data.y, self.split, seed)
+        fit = self._ours if self.method == OURS else self._theirs
         started = perf_counter()
-        if self.method == OURS:
-            privacy = Privacy(
-                self.epsilon, self.delta, bounds, cells=self.cells, insecure_seed=seed
-            )
-            model = Jigsaw(N_CLUSTERS, random_state=seed)
-            centers = model.fit(data.X, clients=sites, privacy=privacy).cluster_centers_
-        else:
-            parts = tuple(data.X[sites == site] for site in np.unique(sites))
-            promise = (self.epsilon, self.delta, seed, *bounds)
-            problem = Problem(parts, N_CLUSTERS, *promise, server_rows=data.server_rows)
-            centers = PEERS[self.method].fit(problem)
+        with warnings.catch_warnings():  # the row says what came of it
+            warnings.simplefilter("ignore", FewerClustersWarning)
+            warnings.simplefilter("ignore", NoisySummaryWarning)
+            centers = fit(data, sites, bounds, seed)
         seconds = perf_counter() - started
         numbers = {"ratio": data.ratio(centers), "n_found": len(centers), "seconds": seconds}
         return {**self.as_row(), **numbers, **provenance()}
 
-    def _data(self, seed: int) -> tuple[Mixture, tuple[float, float]]:
+    def _ours(self, data: Mixture, sites: Ints, bounds: Bounds, seed: int) -> Floats:
+        promise = (self.epsilon, self.delta, bounds)
+        privacy = Privacy(*promise, cells=self.cells, insecure_seed=seed)
+        model = Jigsaw(N_CLUSTERS, random_state=seed)
+        return model.fit(data.X, clients=sites, privacy=privacy).cluster_centers_
+
+    def _theirs(self, data: Mixture, sites: Ints, bounds: Bounds, seed: int) -> Floats:
+        parts = tuple(data.X[sites == site] for site in np.unique(sites))
+        promise = (self.epsilon, self.delta, seed, *bounds)
+        problem = Problem(parts, N_CLUSTERS, *promise, server_rows=data.server_rows)
+        return PEERS[self.method].fit(problem)
+
+    def _data(self, seed: int) -> tuple[Mixture, Bounds]:
         if self.width != S1:
             return mixture(self.n_columns, self.width, seed), BOUNDS
         rows = datasets.load(S1)
@@ -98,7 +109,7 @@ def cost_plans() -> list[Plan]:
     ]
     s1 = [
         _plan(PrivacyCell(OURS, 2, S1, split, epsilon, cells))
-        for split, epsilon, cells in product(SPLITS, PEER_EPSILONS, (OWN, SHARED))
+        for split, epsilon, cells in product(SPLITS, S1_EPSILONS, (OWN, SHARED))
     ]
     return [*plans, *s1]
 
@@ -106,8 +117,8 @@ def cost_plans() -> list[Plan]:
 def peer_plans() -> list[Plan]:
     """Other methods on the same data; those that pool rows do not depend on the split."""
     return [
-        _plan(PrivacyCell(method, n_columns, width, split, epsilon))
-        for n_columns, width, epsilon in product(COLUMNS, WIDTHS, PEER_EPSILONS)
+        _plan(PrivacyCell(method, n_columns, width, split, PEER_EPSILON))
+        for n_columns, width in product(COLUMNS, WIDTHS)
         for method in PEERS
         for split in (SPLITS if method in PER_SITE else ["iid"])
     ]

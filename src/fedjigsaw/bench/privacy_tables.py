@@ -10,9 +10,10 @@ from fedjigsaw.bench.privacy_cells import (
     COLUMNS,
     EPSILONS,
     OURS,
-    PEER_EPSILONS,
+    PEER_EPSILON,
     PER_SITE,
     S1,
+    S1_EPSILONS,
     SPLITS,
 )
 from fedjigsaw.bench.privacy_peers import PEERS
@@ -78,35 +79,35 @@ def s1_table(ratios: Ratios) -> str:
     lines = [
         [
             f"{cells} cells",
-            *(ratios.over_splits(Place(OURS, 2, S1, "", e, cells)) for e in PEER_EPSILONS),
+            *(ratios.over_splits(Place(OURS, 2, S1, "", e, cells)) for e in S1_EPSILONS),
         ]
         for cells in (OWN, SHARED)
     ]
-    return markdown_table(["S1", *(f"epsilon {e:g}" for e in PEER_EPSILONS)], lines)
+    return markdown_table(["S1", *(f"epsilon {e:g}" for e in S1_EPSILONS)], lines)
 
 
-def peers_table(ratios: Ratios, epsilon: float) -> str:
+def peers_table(ratios: Ratios) -> str:
     """All methods side by side, and where ours is not ahead."""
     methods = [OURS, *PEERS]
     lines = [
         [
             f"{n_columns} columns, {width}",
             *(
-                ratios.over_splits(Place(method, n_columns, width, "", epsilon))
+                ratios.over_splits(Place(method, n_columns, width, "", PEER_EPSILON))
                 for method in methods
             ),
         ]
         for n_columns, width in DATA
     ]
     head = ["data", "Jigsaw", *(peer.label for peer in PEERS.values())]
-    return "\n\n".join([markdown_table(head, lines), comparison(ratios, epsilon)])
+    return "\n\n".join([markdown_table(head, lines), comparison(ratios)])
 
 
-def comparison(ratios: Ratios, epsilon: float) -> str:
+def comparison(ratios: Ratios) -> str:
     """Say for each peer in how many cells ours is ahead, and name the others."""
     lines = []
     for method, peer in PEERS.items():
-        pairs = list(_pairs(ratios, method, epsilon))
+        pairs = list(_pairs(ratios, method))
         ahead = sum(theirs - ours > LEVEL for _, ours, theirs in pairs)
         behind = [
             f"{place.data}, {SPLITS[place.split]} ({_number(ours)} against {_number(theirs)})"
@@ -114,16 +115,16 @@ def comparison(ratios: Ratios, epsilon: float) -> str:
             if ours - theirs > LEVEL
         ]
         text = f"- {peer.label}: Jigsaw is ahead in {ahead} of {len(pairs)} cells"
-        text += f", and behind in {len(behind)}: {'; '.join(behind)}." if behind else "."
-        lines.append(text)
+        lines.append(text + (f", and behind in {len(behind)}:" if behind else "."))
+        lines += [f"  - {where}" for where in behind]
     return "\n".join(lines)
 
 
-def _pairs(ratios: Ratios, method: str, epsilon: float) -> Iterator[tuple[Place, float, float]]:
+def _pairs(ratios: Ratios, method: str) -> Iterator[tuple[Place, float, float]]:
     """Yield cells with our mean and a peer's."""
     for n_columns, width in DATA:
         for split in SPLITS:
-            place = Place(OURS, n_columns, width, split, epsilon)
+            place = Place(OURS, n_columns, width, split, PEER_EPSILON)
             other = split if method in PER_SITE else "iid"
             theirs = ratios.mean(place._replace(method=method, split=other))
             if not np.isnan(theirs):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import combinations
 
-from fedjigsaw.bench import paper
+from fedjigsaw.bench import paper, privacy_cells
 from fedjigsaw.bench.lies import ABOUT
 from fedjigsaw.bench.paper import (
     CENTRALIZED,
@@ -188,6 +188,14 @@ def _liars() -> Study:
     return Study("liars", about, tuple(plans), numbers, layout, "lie", page="security")
 
 
+def _privacy() -> Study:
+    """Jigsaw and other methods under differential privacy, on the same rows."""
+    about = "15 Gaussians and S1, ten sites: the cost of differential privacy (not in the paper)"
+    numbers, layout = ("ratio",), ("table", "column", "line")
+    plans = privacy_cells.plans()
+    return Study("privacy", about, plans, numbers, layout, "data", runs=3, page="privacy")
+
+
 def _truth() -> Study:
     """True centers and density of the S-sets, for pictures."""
     plans = [Plan(name, make_cell(name.lower(), "iid", *CENTRALIZED, 15)) for name in SSETS]
@@ -197,5 +205,5 @@ def _truth() -> Study:
 
 _BUILDERS: tuple[Callable[[], Study], ...] = (
     _ssets, _plain_ssets, _starts, _truth, _best, _auto_k, _k_curve, _untuned, _more_features,
-    _liars,
+    _liars, _privacy,
 )  # fmt: skip
