@@ -31,6 +31,11 @@ def test_a_column_without_bounds(columns):
         read_bounds(str(columns)).of(["age", "weight"])
 
 
+def test_a_misspelled_column_is_named_beside_those_of_the_file(columns):
+    with pytest.raises(ParameterError, match=r"columns 'agee', 'id' \(it has bounds for 'age'"):
+        read_bounds(str(columns)).of(["agee", "id"])
+
+
 @pytest.mark.parametrize("text", ["1,0", "1,1", "0,nan", "0,inf", "5", "0,1,2", "-1e400,0"])
 def test_numbers_that_are_no_bounds(text):
     with pytest.raises(ParameterError, match="two finite numbers|is not below"):
@@ -43,7 +48,7 @@ def test_numbers_that_are_no_bounds(text):
         ("", "is not JSON"),
         ("[0, 1]", "names no columns"),
         ("{}", "names no columns"),
-        ('{"age": [0, 1], "age": [0, 2]}', "has column 'age' twice"),
+        ('{"age": [0, 1], "age": [0, 2]}', "c.json has column 'age' twice. Keep one of the two.$"),
         ('{"age": [1, 0]}', "column 'age': the least value, 1, is not below the greatest, 0"),
         ('{"age": [0, NaN]}', "column 'age': bounds are two finite numbers"),
         ('{"age": [0, "1"]}', "column 'age': bounds are two finite numbers"),

@@ -48,9 +48,13 @@ class Bounds:
         missing = [name for name in columns if name not in self.columns]
         if missing:
             names = ", ".join(map(repr, missing[:5])) + ", ..." * (len(missing) > 5)
+            known = sorted(set(self.columns).difference(columns))
+            others = ", ".join(map(repr, known[:5])) + ", ..." * (len(known) > 5)
             raise ParameterError(
-                f"{self.source} has no bounds for column {names}. Add the least and the greatest "
-                f"value, like {EXAMPLE}, or leave the column out (--columns)."
+                f"{self.source} has no bounds for column{'s' * (len(missing) > 1)} {names}"
+                f"{' (it has bounds for ' * bool(known)}{others}{')' * bool(known)}. "
+                f"Add the least and the greatest value, like {EXAMPLE}, or leave "
+                f"{'these columns' if len(missing) > 1 else 'the column'} out (--columns)."
             )
         pairs = [self.columns[name] for name in columns]
         return [low for low, _ in pairs], [high for _, high in pairs]
@@ -75,6 +79,8 @@ def _numbers(text: str) -> list[float] | None:
 def _decode(content: bytes, path: Path) -> dict[str, Pair]:
     try:
         values = json.loads(content, object_pairs_hook=lambda pairs: _once(pairs, path))
+    except ParameterError:
+        raise
     except (ValueError, RecursionError) as error:
         raise ParameterError(f"{path} is not JSON ({error}). Write {EXAMPLE}.") from error
     if not isinstance(values, dict) or not values:
@@ -95,11 +101,15 @@ def _pair(value: object, source: str, column: str | None) -> Pair:
     where = source if column is None else f"{source}, column {column!r}"
     if not isinstance(value, list) or len(value) != 2 or not all(map(_is_number, value)):
         got = repr(value)[:80]
-        raise ParameterError(f"{where}: bounds are two finite numbers, like [0, 120]; got {got}.")
+        raise ParameterError(
+            f"{where}: bounds are two finite numbers of at most "
+            f"{MAX_MAGNITUDE:g}, like [0, 120]; got {got}."
+        )
     low, high = map(float, value)
     if not low < high:
         raise ParameterError(
-            f"{where}: the least value, {low:g}, is not below the greatest, {high:g}."
+            f"{where}: the least value, {low:g}, is not below the greatest, {high:g}. "
+            "Write the least value first."
         )
     return low, high
 
