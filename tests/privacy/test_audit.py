@@ -19,7 +19,7 @@ from fedjigsaw.bench.privacy_audit import (
 from fedjigsaw.engine import Client
 from fedjigsaw.privacy.accounting import epsilon_of, multiplier_for
 from fedjigsaw.privacy.noise import Noise
-from fedjigsaw.privacy.summaries import Question
+from fedjigsaw.privacy.summaries import PrivateRound
 
 RUNS = {"own": 120, "rounds": 120, "shared": 500, "site": 500}
 
@@ -77,7 +77,7 @@ def test_the_audit_watches_the_real_answer():
     rows = neighbors("own", privacy).rows
     jigsaw = Jigsaw(2, n_local_clusters=4)
     answer = Client("a", rows, jigsaw, privacy=privacy).answer(Broadcast(0, 0))
-    question = Question(privacy, 1, Broadcast(0, 0, client="a"), 4, 4, 4)
+    question = PrivateRound(privacy, 1, Broadcast(0, 0, client="a"), 4, 4, 4)
     witness = Witness(Noise.for_answer(privacy, 0, "a").insecure)
     watched = watch(question, rows, witness)
     assert watched.centers.tolist() == answer.centers.tolist()

@@ -14,13 +14,13 @@ def test_defaults_and_words():
     assert privacy.delta == 1e-6
     assert (privacy.unit, privacy.cells) == ("row", "own")
     assert privacy.sentence() == (
-        "Any one row changes the probability of any output by at most a factor 2.72, except with "
-        "probability 1e-06."
+        "With or without any one row, any set of outputs is at most 2.72 times as likely, plus "
+        "1e-06."
     )
     site = Privacy(0.5, 1e-9, (0, 1), unit="site")
     assert site.cells == "shared"
-    assert site.sentence().startswith("All rows of any one site change the probability")
-    assert "factor 1.65, except with probability 1e-09" in site.sentence()
+    assert site.sentence().startswith("Whatever the rows of any one site are, any set of outputs")
+    assert "at most 1.65 times as likely, plus 1e-09." in site.sentence()
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,7 @@ def test_defaults_and_words():
         ({"epsilon": 101}, "at most 100, since a larger one promises nothing; got 101"),
         ({"delta": 0}, "delta of Privacy"),
         ({"delta": 1}, "delta of Privacy"),
+        ({"delta": 0.1}, "delta of Privacy must be at most 0.01; it should be well below 1 / rows"),
         ({"delta": np.nan}, "delta of Privacy"),
         ({"unit": "person"}, "unit of Privacy must be one of 'row', 'site'"),
         ({"cells": "mine"}, "cells of Privacy must be one of 'own', 'shared'"),
@@ -74,7 +75,7 @@ def test_one_pair_of_bounds_is_for_all_columns():
 
 @given(
     st.floats(1e-3, 100),
-    st.floats(1e-12, 0.5),
+    st.floats(1e-12, 0.01),
     st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6)), min_size=1, max_size=5),
     st.sampled_from(["row", "site"]),
 )
@@ -84,10 +85,16 @@ def test_a_file_states_the_same_promise(epsilon, delta, columns, unit):
     assert Privacy.from_dict(privacy.to_dict()) == privacy
 
 
-def test_a_file_never_states_a_seed():
-    stated = Privacy(1, bounds=(0, 1), insecure_seed=7).to_dict()
+def test_a_seed_voids_the_promise_and_a_file_tells_it():
+    stated = Privacy(1, bounds=(0, 1)).to_dict()
     assert "insecure_seed" not in stated
+    seeded = Privacy(1, bounds=(0, 1), insecure_seed=7)
+    assert Privacy.from_dict(seeded.to_dict()) == seeded
+    assert seeded.sentence().startswith("Nothing is promised: the noise is seeded")
+
+
+@pytest.mark.parametrize("values", [{"epsilon": 1.0}, {"more": 1}])
+def test_a_file_that_states_something_else_is_refused(values):
+    stated = values if "epsilon" in values else Privacy(1, bounds=(0, 1)).to_dict() | values
     with pytest.raises(ParameterError, match="privacy of the file must be a table of"):
-        Privacy.from_dict({**stated, "insecure_seed": 7})
-    with pytest.raises(ParameterError, match="privacy of the file must be a table of"):
-        Privacy.from_dict({"epsilon": 1.0})
+        Privacy.from_dict(stated)

@@ -16,7 +16,7 @@ from fedjigsaw.engine import Client
 from fedjigsaw.privacy import statistics
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.noise import Noise
-from fedjigsaw.privacy.summaries import Question
+from fedjigsaw.privacy.summaries import PrivateRound
 
 SMALL = 1e-4  # p-value; there are about 40 of them, all with fixed seeds
 D = 3
@@ -35,7 +35,7 @@ def rows_of(n=3000, seed=0):
 def question(kind, model=None):
     promise = {"site": {"unit": "site"}, "shared": {"cells": "shared"}}.get(kind, {})
     privacy = Privacy(1.0, bounds=(-1, 1), **promise)
-    return Question(privacy, 1, Broadcast(0, 0, model, client="a"), 3, 12, 48)
+    return PrivateRound(privacy, 1, Broadcast(0, 0, model, client="a"), 3, 12, 48)
 
 
 def residuals(asked, n_runs, strength=1.0, *, seeded=True):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedjigsaw import Broadcast, FeCA, Jigsaw, Privacy
+from fedjigsaw import Broadcast, Client, FeCA, Jigsaw, Privacy
 from fedjigsaw.engine import aggregate_round
 from fedjigsaw.errors import (
     ClippedRowsWarning,
@@ -90,6 +90,32 @@ def test_later_rounds_keep_the_promise_together():
     assert noise[1] / noise[0] == pytest.approx((3 * 0.3) ** 0.5)
 
 
+@pytest.mark.parametrize("number", [1, 7])
+def test_a_round_beyond_the_last_has_no_share_of_the_budget(number):
+    X, _ = rows_of(300)
+    client = Client("bern", X, Jigsaw(3), privacy=private())
+    model = Jigsaw(3, random_state=0).fit(X).model_
+    with pytest.raises(ParameterError, match="round of a question must be below the number of"):
+        client.answer(Broadcast(number, 0, model))
+
+
+def test_what_is_no_number_counts_as_a_row_in_the_middle():
+    X, _ = rows_of(3000)
+    X[0] = np.nan
+    X[1] = np.inf
+    with pytest.warns(ClippedRowsWarning, match="2 of 3000 rows"):
+        summary = Client("bern", X, Jigsaw(3), privacy=private()).answer(Broadcast(0, 0))
+    assert abs(summary.n_samples - 3000) < 1000
+
+
+def test_no_rows_are_like_few_rows():
+    with pytest.warns(NoisySummaryWarning):
+        summary = Client("bern", np.zeros((0, 2)), Jigsaw(3), privacy=private()).answer(
+            Broadcast(0, 0)
+        )
+    assert len(summary.centers) == 1
+
+
 def test_nothing_leaves_but_noisy_numbers():
     X, _ = rows_of(2000)
     jigsaw = Jigsaw(3, random_state=0).fit(X, privacy=private())
@@ -138,6 +164,12 @@ def test_what_cannot_be_private_says_so():
         FeCA(3).fit(X, privacy=private())
     with pytest.raises(ParameterError, match="cells='shared' requires n_rounds=1"):
         Jigsaw(3, n_rounds=2).fit(X, privacy=private(cells="shared"))
+    with pytest.raises(ParameterError, match="number of centers of Jigsaw must be at most 2048"):
+        Jigsaw(3, n_local_clusters=8192).fit(X, privacy=private(cells="shared"))
+    with pytest.raises(ParameterError, match="number of centers of Jigsaw must be at most 2048"):
+        Jigsaw(3, n_local_clusters=5000).fit(X, privacy=private())
+    with pytest.raises(ParameterError, match="less than a thousandth as wide"):
+        Jigsaw(3).fit(X, privacy=private(bounds=([-1, -1e-4], [1, 1e-4])))
     with pytest.raises(ParameterError, match="privacy of Jigsaw must be a Privacy or None; got 1"):
         Jigsaw(3).fit(X, privacy=1.0)
     with pytest.raises(ParameterError, match="two lists of 2, one number per column"):

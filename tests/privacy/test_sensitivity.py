@@ -19,7 +19,7 @@ from fedjigsaw.privacy.mechanism import SHARES
 from fedjigsaw.privacy.releases import GRID, Box, cell_table, nearest_cell
 from fedjigsaw.privacy.shared_cells import shared_cells
 from fedjigsaw.privacy.statistics import exact_table, sensitivity
-from fedjigsaw.privacy.summaries import Question, box_of, round_multiplier
+from fedjigsaw.privacy.summaries import PrivateRound, box_of, round_multiplier
 
 WIDTHS = (1, 2, 16, 100)
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -30,7 +30,7 @@ examples = settings(max_examples=30, deadline=None, suppress_health_check=list(H
 def bounds_of(draw, d):
     """Bounds of d columns: alike, of very different widths, or far from zero."""
     low = np.full(d, draw(st.sampled_from([-1.0, 0.0, 0.1, 1e6])))
-    widths = {"alike": np.full(d, 2.0), "uneven": 10.0 ** -np.linspace(0, 8, d)}
+    widths = {"alike": np.full(d, 2.0), "uneven": 10.0 ** -np.linspace(0, 2.9, d)}
     return low, low + widths[draw(st.sampled_from(sorted(widths)))]
 
 
@@ -76,9 +76,10 @@ def neighbors(draw, kind):
     if kind in ("shared", "site"):
         box = box_of(privacy, d)
         cells, reach = shared_cells(tuple(box.half), 6)
-        centers, radii = box.outside(cells), np.full(6, reach * box.scale)
-    broadcast = Broadcast(draw(st.integers(0, 3)), 0, model, client="a")
-    question = Question(privacy, draw(st.sampled_from([1, 3])), broadcast, 2, 4, 6)
+        centers, radii = box.to_units(cells), np.full(6, reach * box.scale)
+    n_rounds = draw(st.sampled_from([1, 3]))
+    broadcast = Broadcast(draw(st.integers(0, n_rounds - 1)), 0, model, client="a")
+    question = PrivateRound(privacy, n_rounds, broadcast, 2, 4, 6)
     rows = draw(rows_of(low, high, centers, radii, draw(st.integers(1, 30))))
     if draw(st.booleans()):
         rows = np.repeat(rows[:1], len(rows), axis=0)
@@ -139,7 +140,7 @@ def canary(kind, d):
     privacy = Privacy(1.0, bounds=(-1, 1), **promise)
     model = Model(np.zeros((1, d)), tensors={"support_spread": [0.01]}) if kind == "step" else None
     rows = np.clip(-0.9 + 0.01 * np.random.default_rng(0).standard_normal((1000, d)), -1, 1)
-    question = Question(privacy, 1, Broadcast(0, 0, model, client="a"), 2, 8, 64)
+    question = PrivateRound(privacy, 1, Broadcast(0, 0, model, client="a"), 2, 8, 64)
     row = np.ones((1, d))
     if kind in ("shared", "site"):
         points = np.random.default_rng(0).uniform(-1, 1, (5000, d))
@@ -222,5 +223,5 @@ def test_rows_on_the_bounds_are_not_reported_as_outside():
 def test_a_model_with_a_spread_that_is_no_number_is_answered():
     question, rows, _ = canary("step", 2)
     model = Model(np.zeros((1, 2)), tensors={"support_spread": [np.nan]})
-    asked = Question(**vars(question) | {"broadcast": Broadcast(1, 0, model, client="a")})
+    asked = PrivateRound(**vars(question) | {"broadcast": Broadcast(0, 0, model, client="a")})
     assert len(watch(asked, rows, Witness(np.random.default_rng(0))).centers) == 1

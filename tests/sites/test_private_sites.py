@@ -78,7 +78,7 @@ class TestWhatLeaves:
             assert set(arrays) == (own if cells == "own" else expected)
         assert found[0] == found[1]
         assert found[0]["seed"] == 0  # of choices that do not depend on rows, not of the noise
-        assert "insecure_seed" not in found[0]["privacy"]
+        assert found[0]["privacy"]["insecure_seed"] == 0  # a seed is told: it voids the promise
 
     def test_no_sample_is_drawn(self):
         # a row that pushes another out of a sample would count twice

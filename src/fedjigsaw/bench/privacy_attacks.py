@@ -22,7 +22,7 @@ from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods.jigsaw import Jigsaw
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.privacy.summaries import NOISE, Question
+from fedjigsaw.privacy.summaries import NOISE, PrivateRound
 from fedjigsaw.report.provenance import provenance
 
 GUARDS = {
@@ -224,10 +224,10 @@ def _ratios(cell: AttackCell, *, held: bool) -> list[float]:
     return found
 
 
-def _question(cell: AttackCell) -> Question:
+def _question(cell: AttackCell) -> PrivateRound:
     k, privacy = cell.table.n_clusters, cell.privacy()
     assert privacy is not None
-    return Question(privacy, 1, Broadcast(0, cell.seed, client="a"), k, 4 * k, 16 * k)
+    return PrivateRound(privacy, 1, Broadcast(0, cell.seed, client="a"), k, 4 * k, 16 * k)
 
 
 def population(cell: AttackCell) -> Row:

@@ -24,7 +24,7 @@ from fedjigsaw.privacy.guarantee import SHARED, SITE, Privacy
 from fedjigsaw.privacy.noise import Noise
 from fedjigsaw.privacy.releases import Box, nearest_cell
 from fedjigsaw.privacy.shared_cells import shared_cells
-from fedjigsaw.privacy.summaries import SPREAD, Question
+from fedjigsaw.privacy.summaries import SPREAD, PrivateRound
 from fedjigsaw.report.provenance import provenance
 
 CONFIDENCE = 0.95
@@ -74,7 +74,7 @@ class Witness(Noise):
 
 
 @dataclass(frozen=True)
-class Watched(Question):
+class Watched(PrivateRound):
     """A question whose releases can be seen."""
 
     witness: Witness = field(default_factory=Witness)
@@ -83,14 +83,14 @@ class Watched(Question):
         return self.witness
 
 
-def watch(question: Question, rows: Floats, witness: Witness) -> Summary:
+def watch(question: PrivateRound, rows: Floats, witness: Witness) -> Summary:
     """Answer a question as a site does, with the noise of a witness."""
     watched = Watched(**vars(question) | {"witness": witness})
     broadcast = question.broadcast
     return watched.answer(rows, stream(broadcast.seed, broadcast.round, broadcast.client))
 
 
-def replay(question: Question, rows: Floats, releases: Sequence[Release]) -> Witness:
+def replay(question: PrivateRound, rows: Floats, releases: Sequence[Release]) -> Witness:
     """Answer a question about other rows with noisy tables that were released before.
 
     The witness has the exact tables of these rows, each as it would be after the same releases.
@@ -107,7 +107,7 @@ def replay(question: Question, rows: Floats, releases: Sequence[Release]) -> Wit
 class Neighbors:
     """Questions to a site, and two data sets that their answers may not tell apart."""
 
-    questions: tuple[Question, ...]
+    questions: tuple[PrivateRound, ...]
     rows: Floats
     others: Floats
 
@@ -147,7 +147,7 @@ def neighbors(mechanism: str, privacy: Privacy) -> Neighbors:
     The canary of a search is alone in a corner, beyond the radius of every cell. That of shared
     cells is the point of the box that is farthest from all centers.
     """
-    first = Question(privacy, 1, Broadcast(0, 0, client="a"), 2, 4, N_CELLS)
+    first = PrivateRound(privacy, 1, Broadcast(0, 0, client="a"), 2, 4, N_CELLS)
     if privacy.cells == SHARED:
         one, other = _far_points()
         rows = np.repeat(other, 20, axis=0)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.base import FederatedClusterer
-from fedjigsaw.errors import CountsWarning, MessageError, ParameterError
+from fedjigsaw.errors import CountsWarning, MessageError, ParameterError, invalid
 from fedjigsaw.kernels.clouds import settle_clouds
 from fedjigsaw.kernels.indices import (
     calinski_harabasz,
@@ -29,10 +29,16 @@ from fedjigsaw.kernels.solver import improve, solve, solve_each
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._fitted import ClusterFindings
 from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_source
-from fedjigsaw.privacy.guarantee import Privacy
-from fedjigsaw.privacy.mechanism import CENTERS_PER_CLUSTER
-from fedjigsaw.privacy.shared_cells import add_up, check_cells, has_cells, n_shared_cells
-from fedjigsaw.privacy.summaries import Question
+from fedjigsaw.privacy.guarantee import SHARED, Privacy
+from fedjigsaw.privacy.mechanism import CENTERS_PER_CLUSTER, MAX_CENTERS
+from fedjigsaw.privacy.shared_cells import (
+    MAX_CELLS,
+    add_up,
+    check_cells,
+    has_cells,
+    n_shared_cells,
+)
+from fedjigsaw.privacy.summaries import PrivateRound
 from fedjigsaw.trust.examination import examine
 from fedjigsaw.trust.influence import Find, Refind, influences
 from fedjigsaw.trust.plausibility import Examined, unexamined
@@ -223,24 +229,30 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
 
     def check_privacy(self, privacy: Privacy) -> None:
         """Raise a ParameterError if Jigsaw cannot keep this promise with its parameters."""
-        if privacy.cells == "shared" and self.n_rounds > 1:
+        if privacy.cells == SHARED and self.n_rounds > 1:
             raise ParameterError("Privacy with cells='shared' requires n_rounds=1.")
+        fewest, _, n_cells = self._private_sizes()
+        found, most = (n_cells, MAX_CELLS) if privacy.cells == SHARED else (fewest, MAX_CENTERS)
+        if found > most:
+            allowed = f"at most {most} under differential privacy"
+            raise ParameterError(invalid("number of centers", "Jigsaw", allowed, found))
 
     def summarize_privately(
         self, X: Floats, broadcast: Broadcast, rng: np.random.Generator, privacy: Privacy
     ) -> Summary:
         """Return noisy centers, counts and sums, or a noisy table of cells that all share."""
         self.check_privacy(privacy)
-        if self.n_clusters == "auto":
-            fewest, most, k = 2, self.max_clusters, self.max_clusters
-        else:
-            fewest = k = int(self.n_clusters)
-            most = CENTERS_PER_CLUSTER * k
+        sizes = self._private_sizes()
+        return PrivateRound(privacy, self.total_rounds, broadcast, *sizes).answer(X, rng)
+
+    def _private_sizes(self) -> tuple[int, int, int]:
+        """Return the fewest and most centers of a private search, and the number of cells."""
         if self.n_local_clusters is not None:
-            fewest = most = self.n_local_clusters
-        n_cells = self.n_local_clusters or n_shared_cells(k)
-        question = Question(privacy, self.total_rounds, broadcast, fewest, most, n_cells)
-        return question.answer(X, rng)
+            return (self.n_local_clusters,) * 3
+        if self.n_clusters == "auto":
+            return 2, min(self.max_clusters, MAX_CENTERS), n_shared_cells(self.max_clusters)
+        k = int(self.n_clusters)
+        return k, min(CENTERS_PER_CLUSTER * k, MAX_CENTERS), n_shared_cells(k)
 
     def n_local(self, n_rows: int) -> int:
         """Return the number of clusters that a client with `n_rows` rows looks for."""

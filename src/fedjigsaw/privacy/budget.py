@@ -15,7 +15,7 @@ from fedjigsaw.privacy.accounting import composed, epsilon_of, multiplier_for
 
 DEFAULT_DELTA = 1e-6
 ROUNDING = 1e-9  # relative: four releases with half the budget's noise fill it exactly
-SMALLEST = 0.01  # multiplier; less noise promises nothing
+MIN_MULTIPLIER = 0.01  # multiplier; less noise promises nothing
 
 
 @dataclass(frozen=True)
@@ -143,13 +143,13 @@ def total(multipliers: Iterable[float | None], delta: float) -> float:
     """
     values = []
     for multiplier in multipliers:
-        if multiplier is None or multiplier < SMALLEST:
+        if multiplier is None or multiplier < MIN_MULTIPLIER:
             return math.inf
         values.append(multiplier)
     if not values:
         return 0.0
     together = composed(values)
-    return math.inf if together < SMALLEST else epsilon_of(together, delta)
+    return math.inf if together < MIN_MULTIPLIER else epsilon_of(together, delta)
 
 
 def in_words(epsilon: float) -> str:

@@ -23,7 +23,7 @@ from fedjigsaw.parameters import fraction, integer, one_of, real
 ROW, SITE = "row", "site"
 OWN, SHARED = "own", "shared"
 NARROWEST = 1 / MAX_MAGNITUDE  # bounds, so that rows can be divided by their width
-MAX_EPSILON = 100.0  # beyond this, a number that promises nothing would look like a promise
+MAX_EPSILON, MAX_DELTA = 100.0, 0.01  # beyond these, what promises nothing looks like a promise
 STATED = ("epsilon", "delta", "bounds", "unit", "cells", "rows_per_site")  # in a file
 Limits = tuple[float, ...]
 
@@ -35,10 +35,10 @@ class Privacy:
     Parameters
     ----------
     epsilon : float
-        How much one row may change the probability of any output: at most by a factor e^epsilon.
+        How much one row may change the probability of any set of outputs: by a factor e^epsilon.
         1 is a strong promise, 10 a weak one.
     delta : float, default 1e-6
-        Probability with which the factor may be exceeded. It must be well below 1 / rows.
+        Added to that bound. It must be well below 1 / rows.
     bounds : two numbers, or two lists with a number for each column
         Least and greatest value of the columns. They are public: take them from a schema or from
         knowledge of the field, never from the rows. Rows outside are clipped.
@@ -60,8 +60,7 @@ class Privacy:
     --------
     >>> privacy = Privacy(epsilon=1.0, bounds=(0, 120))
     >>> privacy.sentence()
-    'Any one row changes the probability of any output by at most a factor 2.72, except with
-    probability 1e-06.'
+    'With or without any one row, any set of outputs is at most 2.72 times as likely, plus 1e-06.'
     """
 
     epsilon: float
@@ -79,6 +78,9 @@ class Privacy:
             allowed = f"at most {MAX_EPSILON:g}, since a larger one promises nothing"
             raise ParameterError(invalid("epsilon", owner, allowed, self.epsilon))
         fraction(zero=False, one=False).check("delta", owner, self.delta)
+        if float(self.delta) > MAX_DELTA:
+            allowed = f"at most {MAX_DELTA:g}; it should be well below 1 / rows"
+            raise ParameterError(invalid("delta", owner, allowed, self.delta))
         one_of(ROW, SITE).check("unit", owner, self.unit)
         integer(1).check("rows_per_site", owner, self.rows_per_site)
         integer(0, or_none=True).check("insecure_seed", owner, self.insecure_seed)
@@ -103,21 +105,27 @@ class Privacy:
 
     def sentence(self) -> str:
         """State the promise in words."""
-        what = "Any one row changes" if self.unit == ROW else "All rows of any one site change"
+        if self.insecure_seed is not None:
+            return "Nothing is promised: the noise is seeded, and who has the seed can remove it."
+        who = "With or without any one row"
+        if self.unit == SITE:
+            who = "Whatever the rows of any one site are"
         return (
-            f"{what} the probability of any output by at most a factor "
-            f"{math.exp(self.epsilon):.3g}, except with probability {self.delta:g}."
+            f"{who}, any set of outputs is at most {math.exp(self.epsilon):.3g} times as likely, "
+            f"plus {self.delta:g}."
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for a file's header: what is public, without a seed."""
+        """Return plain values for a file's header, with the seed that voids a promise."""
         values = {name: getattr(self, name) for name in STATED}
+        if self.insecure_seed is not None:
+            values["insecure_seed"] = self.insecure_seed
         return values | {"bounds": [list(limits) for limits in self.bounds]}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Make the promise that a file states; a ParameterError if it is none."""
-        if set(values) != set(STATED):
+        if set(values) - {"insecure_seed"} != set(STATED):
             allowed = f"a table of {', '.join(STATED)}"
             raise ParameterError(invalid("privacy", "the file", allowed, sorted(values)))
         return cls(**values)

@@ -21,6 +21,7 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.privacy.noise import Noise
 from fedjigsaw.privacy.releases import (
     COUNT_UNIT,
+    MIN_RADIUS,
     Box,
     Cells,
     cell_sensitivity,
@@ -34,6 +35,7 @@ CENTERS_PER_CLUSTER = 4
 N_BINS = 64
 START_POINTS = 2**12
 START_STEPS = 10
+MAX_CENTERS = START_POINTS // 2
 FLOOR = 3.0  # standard deviations of noise that a count must exceed
 ROWS_PER_CENTER = 4.5  # the same, on average, for the number of centers
 
@@ -46,7 +48,7 @@ class Search:
     ----------
     box : Box
         The public bounds.
-    n_clusters, most : int
+    n_clusters, max_centers : int
         Fewest and most centers that the site looks for.
     multiplier : float
         That of all releases together.
@@ -57,7 +59,7 @@ class Search:
 
     box: Box
     n_clusters: int
-    most: int
+    max_centers: int
     multiplier: float
     noise: Noise
     rng: np.random.Generator
@@ -69,14 +71,16 @@ class Search:
         centers = self.first_step(release_cells(rows, centers, radius, multipliers[1], self.noise))
         inner = self.radius_of(rows, centers, radius, multipliers[2])
         outer = max(radius, 2 * inner)
-        cells = release_cells(rows, centers, inner, multipliers[3], self.noise, outer=outer)
+        cells = release_cells(rows, centers, inner, multipliers[3], self.noise, outer_radius=outer)
         centers = self.second_step(cells)
-        cells = release_cells(rows, centers, inner, multipliers[4], self.noise, outer=outer)
-        dull = ~clear_cells(cells)
-        dull[: len(centers)] = False  # inner cells are judged by their counts alone
-        return cells.select(~dull)
+        cells = release_cells(rows, centers, inner, multipliers[4], self.noise, outer_radius=outer)
+        kept = clear_cells(cells)
+        kept[: len(centers)] = True  # inner cells are judged by their counts alone, later
+        return cells.select(kept)
 
-    def start(self, rows: Floats, multiplier: float, following: float) -> tuple[Floats, float]:
+    def start(
+        self, rows: Floats, multiplier: float, next_multiplier: float
+    ) -> tuple[Floats, float]:
         """Return first centers, spread as noisy histograms of the columns say, and a radius."""
         width = 2 * self.box.half / N_BINS
         bins = np.clip(((rows + self.box.half) / width).astype(np.int64), 0, N_BINS - 1)
@@ -85,18 +89,18 @@ class Search:
         for j, table in enumerate(tables):
             points[:, j] = _quantiles(table, noise, points[:, j], self.box.half[j])
         n_rows = float(tables.sum(axis=1).mean())
-        k = self._n_centers(n_rows, following)
+        k = self._n_centers(n_rows, next_multiplier)
         centers = points[self.rng.choice(len(points), k, replace=False)]
         for _ in range(START_STEPS):
             centers = _lloyd(points, centers)
         centers = self.box.on_grid(centers)
         squared = nearest_cell(self.box.on_grid(points), centers)[1]
-        return centers, max(float(np.sqrt(np.quantile(squared, 0.9))), 2.0**-16)
+        return centers, max(float(np.sqrt(np.quantile(squared, 0.9))), MIN_RADIUS)
 
     def _n_centers(self, n_rows: float, multiplier: float) -> int:
         """Return how many centers can stand for so many rows each that they exceed the noise."""
         noise = multiplier * cell_sensitivity(len(self.box.half)) / COUNT_UNIT
-        return int(np.clip(n_rows / (ROWS_PER_CENTER * noise), self.n_clusters, self.most))
+        return int(np.clip(n_rows / (ROWS_PER_CENTER * noise), self.n_clusters, self.max_centers))
 
     def first_step(self, cells: Cells) -> Floats:
         """Move centers to their means; those without rows start anew where rows spread widest."""
@@ -108,9 +112,9 @@ class Search:
         for i in np.flatnonzero(~good):
             j = int((spread / taken**2).argmax())
             taken[j] += 1
-            way = self.rng.standard_normal(centers.shape[1])
+            direction = self.rng.standard_normal(centers.shape[1])
             length = 0.7 * np.sqrt(spread[j] / max(cells.counts[j], 1))
-            centers[i] = centers[j] + length * way / np.linalg.norm(way)
+            centers[i] = centers[j] + length * direction / np.linalg.norm(direction)
         return self.box.on_grid(centers)
 
     def radius_of(self, rows: Floats, centers: Floats, radius: float, multiplier: float) -> float:
@@ -125,7 +129,7 @@ class Search:
         median = float(np.interp(sums[-1] / 2, np.append(0, sums), np.arange(N_BINS + 1)))
         d = rows.shape[1]
         factor = max(1.5, float(np.sqrt(chi2.ppf(0.97, d) / chi2.ppf(0.5, d))))
-        return float(np.clip(median * top / N_BINS * factor, 2.0**-16, radius))
+        return float(np.clip(median * top / N_BINS * factor, MIN_RADIUS, radius))
 
     def second_step(self, cells: Cells) -> Floats:
         """Move centers to their inner means; those without rows go where rows lie outside."""

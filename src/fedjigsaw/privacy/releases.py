@@ -25,6 +25,7 @@ from fedjigsaw.privacy.noise import Noise
 
 GRID = 2**20
 MAX_COLUMNS = 1024  # up to here, squared distances on the grid are exact
+MIN_RADIUS = 2.0**-16
 COUNT_UNIT, SQUARE_UNIT = round(0.5 * GRID), round(0.3 * GRID)  # lambda and mu, by measurement
 
 
@@ -46,11 +47,14 @@ class Box:
         return cls(low / 2 + high / 2, scale, (high - low) / (2 * scale))
 
     def inside(self, rows: Floats) -> tuple[Floats, int]:
-        """Return the rows in the box, on the grid, and how many had to be moved into it."""
+        """Return the rows in the box, on the grid, and how many had to be moved into it.
+
+        A value that is no number goes to the middle, so that no row voids the bound on its vector.
+        """
         placed = (rows - self.middle) / self.scale
         limit = self.half + 0.5 / GRID  # rounding may move a row on the bounds a little
-        outside = int((np.abs(placed) > limit).any(axis=1).sum())
-        return self.on_grid(placed), outside
+        outside = int((~(np.abs(placed) <= limit)).any(axis=1).sum())
+        return self.on_grid(np.where(np.isnan(placed), 0.0, placed)), outside
 
     def on_grid(self, points: Floats) -> Floats:
         """Move points into the box and onto the grid."""
@@ -58,7 +62,7 @@ class Box:
         moved: Floats = np.clip(np.rint(points * GRID), -inner, inner) / GRID
         return moved
 
-    def outside(self, points: Floats) -> Floats:
+    def to_units(self, points: Floats) -> Floats:
         """Return points of the box in the units of the rows."""
         return points * self.scale + self.middle
 
@@ -144,7 +148,7 @@ def release_cells(
     multiplier: float,
     noise: Noise,
     *,
-    outer: float | None = None,
+    outer_radius: float | None = None,
 ) -> Cells:
     """Release counts, sums and squares of the cells of some centers.
 
@@ -152,16 +156,16 @@ def release_cells(
     ----------
     rows, centers : on the grid.
     radius : rows farther than this from their center are shortened to it; one, or one per center.
-    outer : if given, rows farther than `radius` are in cells of their own, the second half of the
-        table, where they are shortened to `outer`.
+    outer_radius : if given, rows farther than `radius` are in cells of their own, the second half
+        of the table, where they are shortened to this.
     """
     labels, squared = nearest_cell(rows, centers)
     radii = np.broadcast_to(radius, len(centers))
     where, places = labels, centers
-    if outer is not None:
+    if outer_radius is not None:
         where = labels + len(centers) * (squared > radii[labels] ** 2)
         places = np.tile(centers, (2, 1))
-        radii = np.concatenate([radii, np.full(len(centers), outer)])
+        radii = np.concatenate([radii, np.full(len(centers), outer_radius)])
     table = cell_table(rows, places, radii, where, squared)
     scale = multiplier * cell_sensitivity(rows.shape[1])
     return read_cells(noise.add(table, scale), places, radii, scale)

@@ -19,6 +19,7 @@ from fedjigsaw.privacy.guarantee import SITE, Privacy
 from fedjigsaw.privacy.noise import Noise
 from fedjigsaw.privacy.releases import (
     GRID,
+    MIN_RADIUS,
     SQUARE_UNIT,
     Box,
     Cells,
@@ -31,7 +32,8 @@ from fedjigsaw.privacy.releases import (
 CELLS, CELL_NOISE = "cells", "cell_noise"  # tensors of a summary
 CELLS_PER_CLUSTER = 16
 POINTS, STEPS = 2**13, 10
-COUNT_UNIT = GRID  # counts matter more here: they tell which cells hold rows at all
+MAX_CELLS = POINTS // 4
+SHARED_COUNT_UNIT = GRID  # counts matter more here: they tell which cells hold rows at all
 FLOOR = 3.0  # standard deviations of noise that the count of a cell must exceed
 LONGEST = 3.0  # times the usual length of a table, where all sites have the same weight
 
@@ -43,20 +45,20 @@ def shared_summary(
     centers, radius = shared_cells(tuple(box.half), n_cells)
     radii = np.full(n_cells, radius)
     labels, squared = nearest_cell(rows, centers)
-    table = cell_table(rows, centers, radii, labels, squared, COUNT_UNIT)
+    table = cell_table(rows, centers, radii, labels, squared, SHARED_COUNT_UNIT)
     if privacy.unit == SITE:
         table = np.rint(table / max(len(rows), privacy.rows_per_site)).astype(np.int64)
         sensitivity = site_sensitivity(rows.shape[1], n_cells)
     else:
-        sensitivity = cell_sensitivity(rows.shape[1], COUNT_UNIT)
+        sensitivity = cell_sensitivity(rows.shape[1], SHARED_COUNT_UNIT)
     scale = multiplier * sensitivity
-    cells = read_cells(noise.add(table, scale), centers, radii, scale, COUNT_UNIT)
+    cells = read_cells(noise.add(table, scale), centers, radii, scale, SHARED_COUNT_UNIT)
     weight = privacy.rows_per_site if privacy.unit == SITE else 1
     numbers = np.column_stack([cells.counts, cells.squares * box.scale**2, cells.sums * box.scale])
     deviations = np.array([cells.count_noise, cells.sum_noise[0] * box.scale])
     return Summary(
         max(1, round(weight * float(cells.counts.sum()))),
-        box.outside(centers),
+        box.to_units(centers),
         tensors={CELLS: weight * numbers, CELL_NOISE: weight * deviations},
     )
 
@@ -67,7 +69,7 @@ def site_sensitivity(n_columns: int, n_cells: int) -> float:
     A table is a mean of row vectors (or less), so two tables are farthest apart where each is a
     single row: at opposite ends of one cell, or in two cells. Rounding the mean adds a little.
     """
-    row = cell_sensitivity(n_columns, COUNT_UNIT)
+    row = cell_sensitivity(n_columns, SHARED_COUNT_UNIT)
     u = GRID + math.sqrt(n_columns) / 2 + 1
     opposite = math.hypot(2 * u, SQUARE_UNIT / GRID * math.sqrt(n_columns) + 2)
     return max(math.sqrt(2) * row, opposite) + math.sqrt(n_cells * (n_columns + 2))
@@ -87,7 +89,8 @@ def shared_cells(half: tuple[float, ...], n_cells: int) -> tuple[Floats, float]:
         moved = sums / np.maximum(counts, 1)[:, None]
         centers = box.on_grid(np.where(counts[:, None] > 0, moved, centers))
     _, squared = nearest_cell(points, centers)
-    return centers, float(np.sqrt(np.quantile(squared, 0.99, method="higher")))
+    radius = float(np.sqrt(np.quantile(squared, 0.99, method="higher")))
+    return centers, max(radius, MIN_RADIUS)
 
 
 def has_cells(summary: Summary) -> bool:
@@ -155,4 +158,4 @@ def _kept(cells: Cells) -> Summary:
 
 def n_shared_cells(n_clusters: int) -> int:
     """Return the number of shared cells for so many clusters."""
-    return min(CELLS_PER_CLUSTER * n_clusters, POINTS // 4)
+    return min(CELLS_PER_CLUSTER * n_clusters, MAX_CELLS)

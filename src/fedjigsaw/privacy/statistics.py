@@ -21,8 +21,7 @@ from fedjigsaw.kernels.scaling import Stats
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.guarantee import ROW, Privacy
 from fedjigsaw.privacy.noise import Noise
-
-GRID = 2**20
+from fedjigsaw.privacy.releases import GRID
 
 
 def check_unit(privacy: Privacy) -> None:

@@ -19,17 +19,17 @@ from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.guarantee import SHARED, Privacy
 from fedjigsaw.privacy.mechanism import FLOOR, Search
 from fedjigsaw.privacy.noise import Noise
-from fedjigsaw.privacy.releases import MAX_COLUMNS, Box, Cells, release_cells
+from fedjigsaw.privacy.releases import GRID, MAX_COLUMNS, MIN_RADIUS, Box, Cells, release_cells
 from fedjigsaw.privacy.shared_cells import shared_summary
 
 NOISE = "noise"  # tensor of a summary: deviation of the noise on counts and on coordinates
 SPREAD = "support_spread"  # tensor of a model
+MIN_STEPS = 2**10  # of the grid, within the bounds of a column
 REACH = 2.0  # spreads of a model's cluster within which nearly all of its rows lie
-SMALLEST = 2.0**-16  # radius
 
 
 @dataclass(frozen=True)
-class Question:
+class PrivateRound:
     """What one site is to release in one round.
 
     Parameters
@@ -39,7 +39,7 @@ class Question:
     n_rounds : int
         Rounds of the run, which share the budget equally.
     broadcast : Broadcast
-    n_clusters, most : int
+    n_clusters, max_centers : int
         Fewest and most centers that the site looks for.
     n_cells : int
         Number of cells, where all sites share them.
@@ -49,12 +49,15 @@ class Question:
     n_rounds: int
     broadcast: Broadcast
     n_clusters: int
-    most: int
+    max_centers: int
     n_cells: int
 
     def answer(self, rows: Floats, rng: np.random.Generator) -> Summary:
         """Summarize rows: by a search for clusters, by shared cells, or by a model's clusters."""
         privacy, model, client = self.privacy, self.broadcast.model, self.broadcast.client
+        if self.broadcast.round >= self.n_rounds:  # its share of the budget is spent
+            allowed = f"below the number of rounds, {self.n_rounds}"
+            raise ParameterError(invalid("round", "a question", allowed, self.broadcast.round))
         box = box_of(privacy, rows.shape[1])
         inside = _place(rows, box, client)
         noise = self.noise()
@@ -63,7 +66,7 @@ class Question:
             return shared_summary(inside, box, self.n_cells, multiplier, privacy, noise)
         if model is not None:
             return _own(_step(inside, box, model, multiplier, noise), box, client)
-        search = Search(box, self.n_clusters, self.most, multiplier, noise, rng)
+        search = Search(box, self.n_clusters, self.max_centers, multiplier, noise, rng)
         return _own(search.run(inside), box, client)
 
     def noise(self) -> Noise:
@@ -88,7 +91,13 @@ def box_of(privacy: Privacy, n_columns: int) -> Box:
     if n_columns > MAX_COLUMNS:
         allowed = f"at most {MAX_COLUMNS} under differential privacy"
         raise ParameterError(invalid("number of columns", "the data", allowed, n_columns))
-    return Box.within(*privacy.limits(n_columns))
+    box = Box.within(*privacy.limits(n_columns))
+    if (box.half * GRID < MIN_STEPS).any():
+        raise ParameterError(
+            "The bounds of one column are less than a thousandth as wide as those of another, so "
+            "it would not count. Scale the columns first (fedjigsaw scaler --bounds)."
+        )
+    return box
 
 
 def round_multiplier(privacy: Privacy, n_rounds: int) -> float:
@@ -115,7 +124,7 @@ def _step(rows: Floats, box: Box, model: Model, multiplier: float, noise: Noise)
     radii = np.full(len(centers), float(np.linalg.norm(box.half)))
     if spreads is not None and spreads.shape == (len(centers),):
         # fmax and fmin take the other number where one is NaN
-        radii = np.fmin(np.fmax(REACH * spreads / box.scale, SMALLEST), radii)
+        radii = np.fmin(np.fmax(REACH * spreads / box.scale, MIN_RADIUS), radii)
     return release_cells(rows, centers, radii, multiplier, noise)
 
 
@@ -132,7 +141,7 @@ def _own(cells: Cells, box: Box, client: str) -> Summary:
         )
     kept = cells.select(clear)
     counts = np.maximum(np.rint(kept.counts), 1).astype(np.int64)
-    centers = box.outside(np.clip(kept.means(), -box.half, box.half))
+    centers = box.to_units(np.clip(kept.means(), -box.half, box.half))
     spread = kept.sum_noise / np.maximum(kept.counts, 1) * box.scale
     deviations = np.column_stack([np.full(len(counts), kept.count_noise), spread])
     return Summary(

@@ -64,8 +64,9 @@ def aggregate(
 def weakest(promises: Sequence[Privacy | None], n_columns: int) -> Privacy | None:
     """Return the promise that holds for the rows of every site; None if one promises nothing.
 
-    Epsilon and delta are the largest of all. A promise about each row holds where another site
-    protects all of its rows together, too. Bounds are those that contain all others.
+    Epsilon and delta are the largest of all, and a seed of one site voids the promise. A promise
+    about each row holds where another site protects all of its rows together, too. Bounds are those
+    that contain all others.
     """
     kept = [privacy for privacy in promises if privacy is not None]
     if len(kept) < len(promises) or not kept:
@@ -77,7 +78,7 @@ def weakest(promises: Sequence[Privacy | None], n_columns: int) -> Privacy | Non
         epsilon=max(privacy.epsilon for privacy in kept),
         delta=max(privacy.delta for privacy in kept),
         bounds=(np.min(low, axis=0), np.max(high, axis=0)),
-        insecure_seed=None,
+        insecure_seed=next((p.insecure_seed for p in kept if p.insecure_seed is not None), None),
     )
 
 
