@@ -13,7 +13,7 @@ from builders import write_table
 from fedjigsaw import Guard, Jigsaw, Model
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.flower import desk as module
-from fedjigsaw.flower import records
+from fedjigsaw.flower import earlier, records
 from fedjigsaw.flower.engine import federate
 from fedjigsaw.flower.records import Question, Shown
 from fedjigsaw.flower.site import Site, load_site
@@ -251,7 +251,7 @@ def test_questions_are_counted_by_day(start, monkeypatch):
         def now(cls, tz=None):
             return datetime.now(UTC) + timedelta(hours=25)
 
-    monkeypatch.setattr(module, "datetime", Tomorrow)
+    monkeypatch.setattr(earlier, "datetime", Tomorrow)
     site.answer(ask(k=4))
 
 

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,19 +11,21 @@ import pytest
 from builders import write_table
 from fedjigsaw import Jigsaw, Privacy
 from fedjigsaw.errors import BudgetError, ParameterError
-from fedjigsaw.flower import records
+from fedjigsaw.flower import desk, records
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.engine import federate
 from fedjigsaw.flower.records import Question
-from fedjigsaw.flower.site import Site, load_site
+from fedjigsaw.flower.site import LateError, Site, load_site
 from fedjigsaw.io import formats
+from fedjigsaw.io.readers import READERS
 from fedjigsaw.io.tables import from_array
-from fedjigsaw.messages import Broadcast
+from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.methods import build
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.journal import Journal
 from fedjigsaw.privacy.ledger import LEDGER, Ledger
 from fedjigsaw.privacy.policy import RefusedError
+from fedjigsaw.sites.charge import Charge
 from flower_doubles import NAMES, LocalGrid, engine_of
 
 pytestmark = pytest.mark.federation
@@ -48,8 +52,10 @@ def written(folder, name, seed=0, n=1500, order=("age", "dose")):
     return folder / name
 
 
-def load(home, policy="", **options):
+def load(home, policy="", limit=None, **options):
     """Start a site as `federation site` does."""
+    if limit is not None:
+        Ledger(home / LEDGER).set_limit(limit)
     (home / "policy.toml").write_text(policy)
     own = {"kind": "rows", "name": home.name, "data": f"{home}.csv", "accept_policy": True}
     own |= {"folder": str(home), "privacy": PROMISE.to_dict(), **options}
@@ -71,7 +77,7 @@ def journal(home):
 
 class TestAnswers:
     def test_a_new_question_costs_and_the_same_again_does_not(self, home):
-        site = load(home)
+        site = load(home, limit=9)
         first = site.answer(ask())
         assert first.privacy == PROMISE
         (spent,) = releases(home)
@@ -87,7 +93,7 @@ class TestAnswers:
         assert len(releases(home)) == 2
 
     def test_another_epsilon_is_another_question(self, home):
-        first = load(home).answer(ask())
+        first = load(home, limit=9).answer(ask())
         second = load(home, privacy={**PROMISE.to_dict(), "epsilon": 1.0}).answer(ask())
         assert first.summary != second.summary
         assert [round(r.epsilon, 3) for r in releases(home)] == [2, 1]
@@ -127,7 +133,12 @@ class TestAnswers:
         site = load(home)
         site.answer(ask())
         (home / LEDGER).unlink()
-        with pytest.raises(RefusedError, match="is missing, but the journal has answers"):
+        with pytest.raises(RefusedError, match="is missing or lacks releases, but the journal"):
+            site.answer(ask(k=4))
+        with pytest.raises(RefusedError, match="is missing or lacks releases, but the journal"):
+            site.check()
+        Ledger(home / LEDGER).set_limit(9)  # a new one does not know what was spent
+        with pytest.raises(RefusedError, match="is missing or lacks releases, but the journal"):
             site.answer(ask(k=4))
 
     def test_a_method_without_privacy_is_refused_and_free(self, home):
@@ -139,6 +150,116 @@ class TestAnswers:
         site = Site("bern", from_array(patients(50)), privacy=PROMISE)
         with pytest.raises(ParameterError, match="needs a folder"):
             site.answer(ask())
+
+
+class TestSameQuestion:
+    """An answer with fresh noise to a question that was answered would tell more than it costs."""
+
+    def test_a_changed_file_gets_the_answer_on_record(self, home, caplog):
+        first = load(home, limit=9).answer(ask())
+        written_again = home.with_suffix(".csv")
+        written_again.write_text(written_again.read_text() + "50,5\n")
+        assert formats.encode(load(home).answer(ask())) == formats.encode(first)
+        assert len(releases(home)) == 1
+        assert "The data changed since this question was answered" in caplog.text
+        new = load(home, version="bern-2025").answer(ask())
+        assert new.summary != first.summary
+        assert len(Ledger(home / LEDGER).account("bern").releases) == 2
+
+    def test_questions_about_a_changed_file_are_counted_together(self, home):
+        rules = "questions_in_all = 1"
+        load(home, rules, limit=99).answer(ask())
+        data = home.with_suffix(".csv")
+        data.write_text(data.read_text() + "50,5\n")
+        with pytest.raises(RefusedError, match="1 questions were answered about this data set"):
+            load(home, rules).answer(ask(k=4))
+        load(home, rules, version="bern-2025").answer(ask(k=4))
+
+    def test_shared_cells_in_another_order_of_columns(self, home):
+        shared = {**PROMISE.to_dict(), "cells": "shared"}
+        site = load(home, "questions_in_all = 1", limit=99, privacy=shared)
+        first = site.answer(ask())
+        other = site.answer(ask(columns=("dose", "age")))
+        assert other.columns == ("dose", "age")
+        assert other.summary.centers.tolist() == first.summary.centers[:, ::-1].tolist()
+        cells = first.summary.tensors["cells"]
+        assert other.summary.tensors["cells"].tolist() == cells[:, [0, 1, 3, 2]].tolist()
+        assert other.privacy.bounds == ((0, 0), (10, 120))
+        assert len(releases(home)) == 1
+
+    def test_an_answer_that_was_not_kept_is_not_drawn_again(self, home, monkeypatch):
+        monkeypatch.setattr(desk, "MAX_KEPT", 10)
+        site = load(home, limit=99)
+        site.answer(ask())
+        with pytest.raises(RefusedError, match="the answer on record was not kept"):
+            site.answer(ask())
+        assert len(releases(home)) == 1
+
+    def test_a_round_is_answered_for_one_model(self, home):
+        rules = 'rounds = 3\nlater_models = "any"'
+        site = load(home, rules, limit=99)
+        question = ask(n_rounds=3)
+        centers = site.answer(question).summary.centers[:3]
+
+        def later(number, shift=0.0):
+            broadcast = Broadcast(number, 0, Model(centers + shift))
+            return replace(question, broadcast=broadcast)
+
+        first = site.answer(later(1))
+        with pytest.raises(RefusedError, match="round 1 of this run was answered for another"):
+            site.answer(later(1, 1.0))
+        assert formats.encode(site.answer(later(1))) == formats.encode(first)
+        site.answer(later(2))
+        with pytest.raises(RefusedError, match="round 1 of a run of 1, counted from 0"):
+            site.answer(replace(later(1), params=ask().params))
+
+
+class TestLimits:
+    def test_without_a_limit_all_answers_together_keep_the_promise_of_one_run(self, home):
+        site = load(home)
+        notice = site.check()
+        assert "Limit set: all answers together have at most epsilon 2 at delta 1e-06" in notice
+        assert site.check() is None
+        site.answer(ask())
+        with pytest.raises(BudgetError, match="the limit is epsilon 2 at delta 1e-06"):
+            site.answer(ask(k=4))
+        Ledger(home / LEDGER).set_limit(4)  # as set-limit does by default
+        site.answer(ask(k=4))
+
+    def test_a_question_before_the_check_sets_the_limit_too(self, home):
+        site = load(home)
+        site.answer(ask())
+        with pytest.raises(BudgetError):
+            site.answer(ask(k=4))
+
+    def test_the_ledger_beside_the_data_holds_as_well(self, home):
+        data = home.with_suffix(".csv")
+        beside = Ledger(data.with_name(LEDGER))
+        beside.set_limit(2.5)
+        charge = Charge.for_file(data, "summary")
+        charge.spend(PROMISE, multiplier_for(2.0, 1e-6))
+        site = load(home)
+        assert site.check() is None  # there is a limit
+        with pytest.raises(BudgetError, match="earlier releases have 2"):
+            site.answer(ask())
+        assert not releases(home)
+        beside.set_limit(4)
+        site.answer(ask())
+        assert [r.what for r in charge.account().releases] == ["summary", "round 0 of jigsaw"]
+        assert len({r.fingerprint for r in (*releases(home), *beside.read().releases)}) == 1
+
+    @pytest.mark.parametrize("folder", [True, False])
+    def test_nothing_exact_leaves_against_the_limit_of_the_data(self, home, folder):
+        Ledger(home.with_name(LEDGER)).set_limit(3)
+        site = load(home, privacy=None, folder=str(home) if folder else None)
+        with pytest.raises(BudgetError, match="it would leave without noise"):
+            site.answer(ask())
+
+    def test_a_site_that_is_late_says_nothing_about_its_data(self, home, monkeypatch):
+        monkeypatch.setitem(READERS, ".csv", lambda path: time.sleep(60))
+        with pytest.raises(LateError) as caught:
+            load(home).answer(replace(ask(), timeout=0.2))
+        assert records.category(caught.value) == "timeout"
 
 
 class TestPolicy:

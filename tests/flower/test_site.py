@@ -9,7 +9,7 @@ import pytest
 
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.flower.records import Question
-from fedjigsaw.flower.site import Site, TimeLimitedSite, load_site
+from fedjigsaw.flower.site import LateError, Site, TimeLimitedSite, load_site
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.messages import Broadcast
 
@@ -64,5 +64,5 @@ def test_a_site_has_a_name():
 
 def test_a_site_gives_up_when_the_server_no_longer_waits(monkeypatch):
     monkeypatch.setattr(Site, "answer", lambda self, question: time.sleep(60))
-    with pytest.raises(TimeoutError, match="within 0.1 s"):
+    with pytest.raises(LateError, match="within 0.1 s"):
         TimeLimitedSite(Site("a", Path("a.csv"))).answer(question(timeout=0.1))

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from fedjigsaw.cli._options import (
+    PRIVACY,
     BoundsOption,
     CellsOption,
     Delta,
@@ -26,7 +27,7 @@ from fedjigsaw.sites import MAX_ROWS
 GUARD, ROWS, IMAGES = "Guard: what may leave", "Only with --data", "Only with --images"
 OF_ROWS = (
     *("columns", "scaler", "counts", "max_rows", "drop_missing"),
-    *("epsilon", "delta", "bounds", "unit", "cells"),
+    *("epsilon", "delta", "bounds", "unit", "cells", "data_set"),
 )
 OF_IMAGES = ("size", "device")
 
@@ -92,6 +93,15 @@ def site(
     bounds: BoundsOption = None,
     unit: Unit = None,
     cells: CellsOption = None,
+    data_set: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of these data, with --epsilon. Under one name, the same question gets the "
+            "same answer, even if the file was changed. So give another name when the data are "
+            "new. Default: the name of the site. Example: --data-set bern-2025",
+            rich_help_panel=PRIVACY,
+        ),
+    ] = None,
     size: Annotated[
         int | None,
         typer.Option(
@@ -114,7 +124,8 @@ def site(
     The site answers what policy.toml in its folder allows; see `federation policy`.
 
     With --epsilon, every answer is noisy, whatever the server asks. Each new one is written down
-    in privacy-ledger.jsonl in the folder; `fedjigsaw privacy set-limit` limits them.
+    in privacy-ledger.jsonl in the folder. All of them together have at most this epsilon, unless
+    `fedjigsaw privacy set-limit` said otherwise.
 
     Example: fedjigsaw federation site clinic/bern --data bern.csv
     """
@@ -140,7 +151,9 @@ def site(
             refuse_with_epsilon(context, "min_cluster_size", "counts", "max_rows")
             # bounds are for these columns in this order
             own = None if scaler is not None else list(wanted)
-            options |= {"columns": own, "privacy": privacy.to_dict()}
+            options |= {"columns": own, "privacy": privacy.to_dict(), "version": data_set}
+        elif data_set is not None:
+            raise ParameterError("--data-set needs --epsilon: without it, changed data are new.")
     elif images is not None:
         _refuse(context, OF_ROWS, "rows")
         place = str(images.resolve())

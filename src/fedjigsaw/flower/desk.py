@@ -8,9 +8,10 @@ every question is a process of its own.
 import base64
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
+from functools import cache
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -21,21 +22,21 @@ import numpy as np
 from fedjigsaw._locks import locked
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import aggregate_round
-from fedjigsaw.errors import BudgetError, FedJigsawError, MessageError, ParameterError
+from fedjigsaw.errors import BudgetError, FedJigsawError, ParameterError
+from fedjigsaw.flower.earlier import GROUPS, Earlier, read_earlier, repeated
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.methods import build
+from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.groups import Memory, RememberingGuard
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.journal import JOURNAL, Journal, Record
-from fedjigsaw.privacy.ledger import LEDGER, Ledger
-from fedjigsaw.privacy.policy import DERIVED, Policy, RefusedError
-from fedjigsaw.privacy.summaries import NOISE
-from fedjigsaw.sites.charge import Charge, Spend, free
-from fedjigsaw.sites.compatibility import reorder
+from fedjigsaw.privacy.ledger import LEDGER, Ledger, default_path
+from fedjigsaw.privacy.policy import ANY, DERIVED, Policy, RefusedError
+from fedjigsaw.sites.charge import Charge, Charges, Spend
 
 if TYPE_CHECKING:
     from fedjigsaw.flower.records import Question
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOCK = "journal.lock"
-GROUPS = "groups"  # folder with the groups of rows of each data set
 MAX_KEPT = 4 * 2**20  # a larger answer is in the journal by its hash alone
 MAX_PARAMETERS = 4000  # characters of the parameters in the journal
 TOLERANCE = 1e-6  # relative; other processors give other last digits
@@ -74,12 +74,27 @@ class Desk:
         single question hold.
     privacy : differential privacy of every answer. It takes the place of guard and groups; each
         new answer is written down in the ledger before its noise is drawn.
+    data : the file or folder of the data. If a ledger lies beside it, that one holds as well.
+    version : name of the data for questions under privacy; by default the site's name. A changed
+        file does not make another one: whether an answer is a new one would tell that it changed.
+    view : how the data are read: columns, scaler, missing values.
     """
 
     name: str
     policy: Policy
     folder: Path | None = None
     privacy: Privacy | None = None
+    data: Path | None = None
+    version: str | None = None
+    view: str = ""
+
+    def open(self, data_set: Callable[[], str]) -> str | None:
+        """Make sure, before the first question, that there is a limit; tell if it is a new one."""
+        if self.folder is None or self.privacy is None:
+            return None
+        with locked(self.folder / LOCK, wait=True):
+            read_earlier(self.folder)
+            return self._charges("", self._fingerprint(data_set)).limit(self.privacy)
 
     def answer(
         self,
@@ -104,23 +119,23 @@ class Desk:
                 raise ParameterError("Differential privacy needs a folder, where the ledger is.")
             method = make(question)
             broadcast = self._allowed(question, method, None)
-            return work(self.policy.tighten(guard, method.sends), broadcast, free)
+            charges = self._charges(_what(question), self._fingerprint(data_set))
+            return work(self.policy.tighten(guard, method.sends), broadcast, charges.spend)
         with locked(self.folder / LOCK, wait=True):
+            earlier = read_earlier(self.folder)
             journal = Journal(self.folder / JOURNAL)
-            _check_present(journal, self.folder)
-            earlier = _read(journal)
-            earlier.check_ledger(self.folder)
             asked = _describe(question)
             number = journal.add("question", **asked)["n"]
             try:
                 method = make(question)
                 guard = self.policy.tighten(guard, method.sends)
-                names = _names(question, method, data_set(), self.privacy or guard)
+                hashed = self._fingerprint(data_set)
+                names = self._names(question, method, guard, data_set, hashed)
                 broadcast = self._allowed(question, method, earlier, names["topic"])
-                charge = self._charge(asked, names)
+                charges = self._charges(_what(question), hashed)
 
                 def compute(guard: Guard, broadcast: Broadcast = broadcast) -> SummaryFile:
-                    return work(guard, broadcast, charge.spend)
+                    return work(guard, broadcast, charges.spend)
 
                 file, extra = self._answer(question, names, earlier, guard, compute)
             except BaseException as error:
@@ -129,35 +144,90 @@ class Desk:
                 journal.add("refusal" if refused else "failure", to=number, reason=reason)
                 raise
             journal.add("answer", to=number, **asked, **names, **extra)
-            charge.confirm()
-            if charge.number is not None:
-                logger.info("%s", charge.describe())
+            charges.confirm()
+            for line in charges.describe():
+                logger.info("%s", line)
             return file
 
-    def _charge(self, asked: Mapping[str, Any], names: Mapping[str, str]) -> Charge:
-        assert self.folder is not None
-        what = f"round {asked['round']} of {asked['method']}"
-        return Charge(Ledger(self.folder / LEDGER), self.name, lambda: names["data_set"], what)
+    def _fingerprint(self, data_set: Callable[[], str]) -> Callable[[], str]:
+        """Return what hashes the data once: as the commands for files do, if they are a file."""
+        place = self.data
+        return cache(data_set if place is None else lambda: fingerprint(place))
+
+    def _charges(self, what: str, hashed: Callable[[], str]) -> Charges:
+        """Return the charges to the ledger beside the data, if there is one, and to the folder's.
+
+        The first has the name of the data file, as the commands for files write it down.
+        """
+        own = None if self.folder is None else Ledger(self.folder / LEDGER)
+        found = [] if own is None else [Charge(own, self.name, hashed, what)]
+        beside = None if self.data is None else default_path(self.data)
+        same = own is not None and beside is not None and beside.resolve() == own.path.resolve()
+        if self.data is not None and beside is not None and beside.exists() and not same:
+            found.append(Charge(Ledger(beside), self.data.stem, hashed, what))
+        return Charges(tuple(found))
+
+    def _names(
+        self,
+        question: "Question",
+        method: FederatedMethod,
+        guard: Guard,
+        data_set: Callable[[], str],
+        hashed: Callable[[], str],
+    ) -> dict[str, str]:
+        """Return the names of the data, of the topic, and of the question: equal ones are equal.
+
+        Neither the seed nor the time limit nor the order of columns makes another question.
+        """
+        if self.privacy is None:
+            name = data_set()
+            terms: object = [guard.min_cluster_size, guard.counts, guard.sums]
+            return _question_names(question, method, name, terms)
+        terms = [self.view, self.privacy.to_dict()]
+        names = _question_names(question, method, self.version or self.name, terms)
+        return {**names, "fingerprint": hashed()}
 
     def _answer(
         self,
         question: "Question",
         names: Mapping[str, str],
-        earlier: "Earlier",
+        earlier: Earlier,
         guard: Guard,
         work: Callable[[Guard], SummaryFile],
     ) -> tuple[SummaryFile, dict[str, Any]]:
         """Return the answer, and what the journal keeps of it."""
-        assert self.folder is not None
         known = earlier.answers.get(names["key"])
-        if known is None:
-            self.policy.check_budget(earlier.within(DAY), earlier.about(names["data_set"]))
-        elif (file := _repeated(known, question.columns)) is not None:
-            return file, {**_describe_answer(file, formats.encode(file)), "repeated": True}
+        if known is not None:
+            file = repeated(known, question.columns)
+            if file is not None:
+                self._note_change(known, names)
+                return file, {**_describe_answer(file, formats.encode(file)), "repeated": True}
+            if self.privacy is not None:  # with fresh noise it would tell more
+                raise RefusedError("the answer on record was not kept, or has other columns")
+        else:  # without noise, a known question has the same answer, however often it is computed
+            self._check_new(question, names, earlier)
         file = work(guard) if self.privacy else self._remembering(names["data_set"], guard, work)
         content = formats.encode(file)
         kept = {} if len(content) > MAX_KEPT else {"content": base64.b64encode(content).decode()}
         return file, {**_describe_answer(file, content), **kept}
+
+    def _check_new(self, question: "Question", names: Mapping[str, str], earlier: Earlier) -> None:
+        """Raise a RefusedError if an answer that is computed anew would be one too many."""
+        self.policy.check_budget(earlier.within(DAY), earlier.about(names["data_set"]))
+        if self.privacy is None or self.policy.later_models != ANY:
+            return
+        number = question.broadcast.round
+        if any(record["round"] == number for record in earlier.chain(names["topic"])):
+            raise RefusedError(f"round {number} of this run was answered for another model")
+
+    def _note_change(self, known: Record, names: Mapping[str, str]) -> None:
+        """Tell the site, and nobody else, that an answer is about data as they were."""
+        if known.get("fingerprint") != names.get("fingerprint"):
+            logger.warning(
+                "The data changed since this question was answered, on %s. The answer on record "
+                "was given again. If the data are new, start the site with --data-set NAME.",
+                known["time"],
+            )
 
     def _remembering(
         self, data_set: str, guard: Guard, work: Callable[[Guard], SummaryFile]
@@ -175,7 +245,7 @@ class Desk:
         self,
         question: "Question",
         method: FederatedMethod,
-        earlier: "Earlier | None",
+        earlier: Earlier | None,
         topic: str = "",
     ) -> Broadcast:
         """Return the broadcast that the site answers, or raise a RefusedError."""
@@ -242,92 +312,13 @@ def _close(ours: np.ndarray, theirs: np.ndarray) -> bool:
     return bool(np.allclose(ours, theirs, rtol=TOLERANCE, atol=TOLERANCE * float(np.ptp(ours))))
 
 
-# ------------------------------------------------------------------------------ what went before
+# ------------------------------------------------------------------------------------- names
 
 
-class Earlier:
-    """The answers in a journal.
-
-    Attributes
-    ----------
-    answers : the first answer to each different question, by its key.
-    """
-
-    def __init__(self, records: Iterable[Record]) -> None:
-        self._all = [record for record in records if record["kind"] == "answer"]
-        self.answers: dict[str, Record] = {}
-        for record in self._all:
-            self.answers.setdefault(record["key"], record)
-
-    def chain(self, topic: str) -> list[Record]:
-        """Return every answer of any round about the same data, method and parameters."""
-        return [record for record in self._all if record["topic"] == topic]
-
-    def within(self, time: timedelta) -> int:
-        """Count the different questions that were first answered within this time."""
-        # a clock that was set back makes none of them older
-        start = datetime.now(UTC) - time
-        return sum(datetime.fromisoformat(r["time"]) > start for r in self.answers.values())
-
-    def check_ledger(self, folder: Path) -> None:
-        """Raise a RefusedError if noisy answers were given and the ledger of them is gone."""
-        if any(record.get("privacy") for record in self._all) and not (folder / LEDGER).exists():
-            raise RefusedError(
-                f"{folder / LEDGER} is missing, but the journal has answers that it counted. "
-                "Restore it from a backup. To start anew, move the journal away, too."
-            )
-
-    def about(self, data_set: str) -> int:
-        """Count the different questions that were answered about a data set."""
-        return sum(record["data_set"] == data_set for record in self.answers.values())
-
-
-def _check_present(journal: Journal, folder: Path) -> None:
-    """Raise a RefusedError if answers were given and the journal of them is gone."""
-    if journal.path.exists() and journal.path.stat().st_size:
-        return
-    if any((folder / GROUPS).glob("*.npy")):
-        raise RefusedError(
-            f"{journal.path} is missing or empty, but {folder / GROUPS} shows that questions were "
-            "answered. Restore it from a backup. To start anew, move that folder away, too."
-        )
-
-
-def _read(journal: Journal) -> Earlier:
-    """Read the answers of a journal; one that was changed allows no further answer."""
-    try:
-        return Earlier(journal.records())
-    except MessageError as error:
-        raise RefusedError(str(error)) from error
-
-
-def _repeated(record: Record, columns: tuple[str, ...] | None) -> SummaryFile | None:
-    """Return an earlier answer, with the columns in the order asked for; None if it is not kept."""
-    if "content" not in record:
-        return None
-    file = formats.decode(base64.b64decode(record["content"]))
-    if not isinstance(file, SummaryFile):
-        raise MessageError(f"Record {record['n']} of the journal contains no summary.")
-    if columns is None or columns == file.columns:
-        return file
-    # what cannot be put in another order is computed again; it passes the guard once more
-    if set(file.summary.tensors) - {NOISE} or file.scaler or set(columns) != set(file.columns):
-        return None
-    return reorder(file, columns)
-
-
-def _names(
-    question: "Question", method: FederatedMethod, data_set: str, rule: Guard | Privacy
+def _question_names(
+    question: "Question", method: FederatedMethod, data_set: str, terms: object
 ) -> dict[str, str]:
-    """Return the names of the data, of the topic, and of the question: equal ones are equal.
-
-    Neither the seed nor the time limit nor the order of columns makes another question.
-    """
     params = {n: v for n, v in method.configuration().items() if n != "random_state"}
-    if isinstance(rule, Privacy):
-        terms: object = rule.to_dict()
-    else:
-        terms = [rule.min_cluster_size, rule.counts, rule.sums]
     topic = _hash([data_set, terms, method.method, params])
     broadcast = question.broadcast
     key = _hash([topic, broadcast.round, _describe_model(broadcast.model)])
@@ -339,6 +330,10 @@ def _hash(values: object) -> str:
 
 
 # ----------------------------------------------------------------------------------- descriptions
+
+
+def _what(question: "Question") -> str:
+    return f"round {question.broadcast.round} of {question.method[:100]}"
 
 
 def _describe(question: "Question") -> dict[str, Any]:

@@ -23,6 +23,7 @@ from fedjigsaw.errors import (
     ParameterError,
     invalid,
 )
+from fedjigsaw.flower.site import LateError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import FORMAT, MAX_BYTES, ModelFile, SummaryFile
 from fedjigsaw.messages import Broadcast, Model
@@ -102,6 +103,7 @@ def category(error: BaseException) -> str:
         MemoryError: "memory",
         DivergedError: "diverged",
         TimeoutError: "timeout",
+        LateError: "timeout",
     }
     for kind, word in kinds.items():
         if isinstance(error, kind):

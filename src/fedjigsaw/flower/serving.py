@@ -118,7 +118,8 @@ def serve_site(
     """
     settings = SiteSettings.load(folder)
     options = {**options, "name": settings.name, "folder": str(folder.resolve())}
-    load_site(options).check()
+    if notice := load_site(options).check():
+        show(notice)
     for text in load_policy(folder).looser().values():
         show(f"Accepted, looser than the default policy: {text}")
     home = folder.resolve()

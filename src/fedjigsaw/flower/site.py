@@ -44,11 +44,15 @@ LAST_RESORT_SECONDS = 30.0
 SITE_SEED = 0
 
 
+class LateError(Exception):
+    """The server no longer waits. It is no OSError, which a reader takes for a broken file."""
+
+
 class AnySite(Protocol):
     """Protocol of a site, for any kind of data."""
 
-    def check(self) -> None:
-        """Raise if the data cannot be used, before the first question."""
+    def check(self) -> str | None:
+        """Raise if the data cannot be used; return what the operator should know, if anything."""
 
     def answer(self, question: "Question") -> SummaryFile:
         """Return the summary that leaves the site in this round."""
@@ -69,6 +73,8 @@ class Site:
         later rounds only if the policy allows any model.
     privacy : differential privacy of every answer, as in :func:`fedjigsaw.sites.summarize`; it
         needs a folder, where the ledger is, and nothing that a server asks can change it.
+    version : under privacy, the name of the data: an answer about data of this name is given again
+        even if they changed. By default the name of the site.
     """
 
     name: str
@@ -81,17 +87,21 @@ class Site:
     policy: Policy = field(default_factory=Policy)
     folder: Path | None = None
     privacy: Privacy | None = None
+    version: str | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        if self.version is not None:
+            check_name(self.version)
 
-    def check(self) -> None:
-        """Raise if the rows cannot be used, before the first question."""
+    def check(self) -> str | None:
+        """Raise if the rows cannot be used; set a limit if there is privacy without one."""
         if isinstance(self.data, Path):
             columns = self.scaler.columns if self.scaler else self.columns
             table = open_table(self.data, columns=columns)
             if self.privacy is not None:
                 self.privacy.limits(len(table.columns))
+        return self._desk().open(self.data_set)
 
     def answer(self, question: "Question") -> SummaryFile:
         """Return the summary that leaves, if the policy allows it; keep it in the journal."""
@@ -104,8 +114,12 @@ class Site:
                 logger.warning("%s", warning.message)
             return file
 
-        desk = Desk(self.name, self.policy, self.folder, self.privacy)
-        return desk.answer(question, self.data_set, self.guard, work, self._method)
+        return self._desk().answer(question, self.data_set, self.guard, work, self._method)
+
+    def _desk(self) -> Desk:
+        place = self.data if isinstance(self.data, Path) else None
+        view = fingerprint(*self._view())
+        return Desk(self.name, self.policy, self.folder, self.privacy, place, self.version, view)
 
     def data_set(self) -> str:
         """Return a name of exactly the rows and columns that this site clusters."""
@@ -114,8 +128,12 @@ class Site:
             data = self.data
         else:
             data = np.concatenate([batch.rows for batch in self.data.batches()])
+        return fingerprint(data, *self._view())
+
+    def _view(self) -> tuple[object, ...]:
+        """Return how the rows are read."""
         scaler = None if self.scaler is None else self.scaler.fingerprint
-        return fingerprint(data, self.columns, scaler, self.max_rows, self.drop_missing)
+        return self.columns, scaler, self.max_rows, self.drop_missing
 
     def _method(self, question: "Question") -> FederatedMethod:
         if question.method not in CLUSTERERS:
@@ -159,8 +177,8 @@ class PolicedSite:
     data: str
     guard: Guard
 
-    def check(self) -> None:
-        self.site.check()
+    def check(self) -> str | None:
+        return self.site.check()
 
     def answer(self, question: "Question") -> SummaryFile:
         def work(guard: Guard, broadcast: Broadcast, spend: Spend) -> SummaryFile:
@@ -177,19 +195,19 @@ class PolicedSite:
 
 @dataclass(frozen=True)
 class TimeLimitedSite:
-    """A site that raises TimeoutError when the server no longer waits for its answer.
+    """A site that raises a LateError when the server no longer waits for its answer.
 
     A node answers one question at a time: work that hangs would block the next run.
     """
 
     site: AnySite
 
-    def check(self) -> None:
-        self.site.check()
+    def check(self) -> str | None:
+        return self.site.check()
 
     def answer(self, question: "Question") -> SummaryFile:
         def give_up(number: int, frame: object) -> None:
-            raise TimeoutError(f"no answer within {question.timeout:g} s; the server has moved on")
+            raise LateError(f"no answer within {question.timeout:g} s; the server has moved on")
 
         before = signal.signal(signal.SIGALRM, give_up)
         signal.setitimer(signal.ITIMER_REAL, question.timeout)
@@ -236,7 +254,7 @@ def load_site(options: Mapping[str, Any]) -> TimeLimitedSite:
     images = import_module("fedjigsaw.deep.site").ImageSite(
         **own, min_cluster_size=guard.min_cluster_size
     )
-    desk = Desk(own["name"], policy, folder)
+    desk = Desk(own["name"], policy, folder, data=Path(own["data"]))
     return TimeLimitedSite(PolicedSite(images, desk, own["data"], guard))
 
 
@@ -248,6 +266,7 @@ def load_rows(
     max_rows: int = sites.MAX_ROWS,
     drop_missing: bool = False,
     privacy: Mapping[str, Any] | None = None,
+    version: str | None = None,
     *,
     guard: Guard,
     policy: Policy,
@@ -259,6 +278,7 @@ def load_rows(
     ----------
     data, scaler : paths.
     privacy : as :meth:`fedjigsaw.Privacy.to_dict` gives it.
+    version : name of the data for questions under privacy.
     """
     return Site(
         name,
@@ -271,4 +291,5 @@ def load_rows(
         policy,
         folder,
         None if privacy is None else Privacy.from_dict(privacy),
+        version,
     )

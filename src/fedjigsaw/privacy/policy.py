@@ -147,6 +147,8 @@ class Policy:
         if max(total_rounds, number + 1) > self.rounds:
             needed = max(total_rounds, number + 1)
             raise RefusedError(f"{needed} rounds are more than {self.rounds}")
+        if number >= total_rounds:  # rounds share a budget; one more would have a share of its own
+            raise RefusedError(f"round {number} of a run of {total_rounds}, counted from 0")
         if model != (number > 0):
             what = "a model in the first round" if model else "no model in a later round"
             raise RefusedError(f"the question has {what}")

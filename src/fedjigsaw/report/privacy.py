@@ -94,6 +94,7 @@ def _public(scaler: Scaler | None) -> list[str]:
         "method, number of clusters and other parameters",
         "names of sites and that they took part",
         "epsilon and delta",
+        "when the operator of a site declares new data (--data-set)",
     ]
     return found if scaler is None else [*found, "the scaler, however it was made"]
 

@@ -1,6 +1,6 @@
 """What leaves a site is first written down in the ledger of its data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -49,6 +49,16 @@ class Charge:
         name = data.stem if data_set is None else data_set
         return cls(book, name, cache(lambda: fingerprint(data)), what)  # a file may be large
 
+    def check(self, privacy: Privacy | None, multiplier: float | None) -> None:
+        """Raise a BudgetError if a limit does not allow the release."""
+        if self.ledger.path.exists():
+            delta = None if privacy is None else privacy.delta
+            self.account().check(multiplier, delta, self.ledger.path)
+
+    def account(self) -> Account:
+        """Return what the ledger has about the data."""
+        return self.ledger.account(self.data_set, self.fingerprint())
+
     def spend(self, privacy: Privacy | None, multiplier: float | None) -> None:
         """Write the release down; a BudgetError if a limit does not allow it.
 
@@ -72,7 +82,48 @@ class Charge:
 
     def describe(self) -> str:
         """Say in one line what all releases of the data have spent, and what is left."""
-        return in_short(self.ledger.account(self.data_set, self.fingerprint()), self.ledger.path)
+        return in_short(self.account(), self.ledger.path)
+
+
+@dataclass(frozen=True)
+class Charges:
+    """The release of one result, in every ledger about its data; each has to allow it.
+
+    Parameters
+    ----------
+    each : the first is to the ledger that gets a limit if none has one.
+    """
+
+    each: tuple[Charge, ...]
+
+    def limit(self, privacy: Privacy) -> str | None:
+        """Set the epsilon of one run as the limit if there is no limit; return that in words."""
+        if any(charge.account().limits for charge in self.each):
+            return None
+        ledger = self.each[0].ledger
+        ledger.set_limit(privacy.epsilon, privacy.delta)
+        return (
+            f"Limit set: all answers together have at most epsilon {privacy.epsilon:g} at delta "
+            f"{privacy.delta:g}. To allow more: fedjigsaw privacy set-limit {ledger.path}"
+        )
+
+    def spend(self, privacy: Privacy | None, multiplier: float | None) -> None:
+        """Write the release down in all ledgers, or in none if one does not allow it."""
+        if privacy is not None:
+            self.limit(privacy)
+        for charge in self.each:
+            charge.check(privacy, multiplier)
+        for charge in self.each:
+            charge.spend(privacy, multiplier)
+
+    def confirm(self) -> None:
+        """Note that the result was written."""
+        for charge in self.each:
+            charge.confirm()
+
+    def describe(self) -> Iterator[str]:
+        """Say for each ledger that was charged what is spent and left."""
+        return (charge.describe() for charge in self.each if charge.number is not None)
 
 
 def in_short(account: Account, ledger: Path) -> str:

@@ -1,0 +1,101 @@
+"""What a site answered before: the journal, as its desk reads it."""
+
+import base64
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from fedjigsaw.errors import MessageError
+from fedjigsaw.io import formats
+from fedjigsaw.io.formats import SummaryFile
+from fedjigsaw.privacy.journal import JOURNAL, Journal, Record
+from fedjigsaw.privacy.ledger import LEDGER, Ledger
+from fedjigsaw.privacy.policy import RefusedError
+from fedjigsaw.privacy.shared_cells import CELL_NOISE, CELLS
+from fedjigsaw.privacy.summaries import NOISE
+from fedjigsaw.sites.compatibility import reorder
+
+GROUPS = "groups"  # folder with the groups of rows of each data set
+
+
+class Earlier:
+    """The answers in a journal.
+
+    Attributes
+    ----------
+    answers : the first answer to each different question, by its key.
+    """
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._all = [record for record in records if record["kind"] == "answer"]
+        self.answers: dict[str, Record] = {}
+        for record in self._all:
+            self.answers.setdefault(record["key"], record)
+
+    def chain(self, topic: str) -> list[Record]:
+        """Return every answer of any round about the same data, method and parameters."""
+        return [record for record in self._all if record["topic"] == topic]
+
+    def within(self, time: timedelta) -> int:
+        """Count the different questions that were first answered within this time."""
+        # a clock that was set back makes none of them older
+        start = datetime.now(UTC) - time
+        return sum(datetime.fromisoformat(r["time"]) > start for r in self.answers.values())
+
+    def check_ledger(self, folder: Path) -> None:
+        """Raise a RefusedError if noisy answers were given that the ledger does not have."""
+        noisy = sum(bool(r.get("privacy")) and not r.get("repeated") for r in self._all)
+        if noisy and noisy > len(Ledger(folder / LEDGER).read().releases):
+            raise RefusedError(
+                f"{folder / LEDGER} is missing or lacks releases, but the journal has answers that "
+                "it counted. Restore it from a backup. To start anew, move the journal away, too."
+            )
+
+    def about(self, data_set: str) -> int:
+        """Count the different questions that were answered about a data set."""
+        return sum(record["data_set"] == data_set for record in self.answers.values())
+
+
+def read_earlier(folder: Path) -> Earlier:
+    """Read the answers of a site; a journal that was changed or is gone allows no further one."""
+    journal = Journal(folder / JOURNAL)
+    present = journal.path.exists() and journal.path.stat().st_size
+    if not present and any((folder / GROUPS).glob("*.npy")):
+        raise RefusedError(
+            f"{journal.path} is missing or empty, but {folder / GROUPS} shows that questions were "
+            "answered. Restore it from a backup. To start anew, move that folder away, too."
+        )
+    try:
+        earlier = Earlier(journal.records())
+    except MessageError as error:
+        raise RefusedError(str(error)) from error
+    earlier.check_ledger(folder)
+    return earlier
+
+
+def repeated(record: Record, columns: tuple[str, ...] | None) -> SummaryFile | None:
+    """Return an earlier answer, with the columns in the order asked for.
+
+    None if it was not kept, or cannot be put in that order.
+    """
+    if "content" not in record:
+        return None
+    file = formats.decode(base64.b64decode(record["content"]))
+    if not isinstance(file, SummaryFile):
+        raise MessageError(f"Record {record['n']} of the journal contains no summary.")
+    if columns is None or columns == file.columns:
+        return file
+    tensors = dict(file.summary.tensors)
+    if set(tensors) - {NOISE, CELLS, CELL_NOISE} or file.scaler:
+        return None
+    if sorted(columns) != sorted(file.columns):
+        return None
+    if CELLS in tensors:  # a count and a sum of squares, then one sum for each column
+        where = [file.columns.index(name) for name in columns]
+        cells = tensors[CELLS]
+        tensors[CELLS] = np.column_stack([cells[:, :2], cells[:, 2:][:, where]])
+        file = replace(file, summary=replace(file.summary, tensors=tensors))
+    return reorder(file, columns)
