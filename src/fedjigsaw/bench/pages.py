@@ -8,7 +8,13 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fedjigsaw.bench import deep_tables, jigsaw_tables, liar_tables, privacy_tables
+from fedjigsaw.bench import (
+    deep_tables,
+    jigsaw_tables,
+    liar_tables,
+    privacy_attack_tables,
+    privacy_tables,
+)
 from fedjigsaw.bench.figures import FIGURES, k_curves
 from fedjigsaw.bench.markdown import markdown_table
 from fedjigsaw.bench.measures import mean_and_std
@@ -160,11 +166,14 @@ def security(text: str, rows: Rows) -> str:
 
 
 def privacy(text: str, rows: Rows) -> str:
-    """Fill in what privacy costs, and what other methods reach."""
+    """Fill in what privacy costs, what other methods reach, and what attackers find out."""
     ratios = privacy_tables.Ratios(rows["privacy"])
     text = fill_block(text, "cost", privacy_tables.cost_table(ratios))
     text = fill_block(text, "s1", privacy_tables.s1_table(ratios))
-    return fill_block(text, "peers", privacy_tables.peers_table(ratios))
+    text = fill_block(text, "peers", privacy_tables.peers_table(ratios))
+    for name, make in privacy_attack_tables.TABLES.items():
+        text = fill_block(text, name, make(rows["privacy"]))
+    return text
 
 
 def deepfeca(text: str, runs: Mapping[str, deep_tables.Run], rows: Rows) -> str:

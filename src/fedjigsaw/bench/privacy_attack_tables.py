@@ -1,7 +1,7 @@
 """Tables of docs/privacy.md about attacks and the audit, from rows of the study "privacy"."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -137,3 +137,11 @@ def _error(errors: Sequence[float]) -> str:
         return "–"
     middle = float(np.median(errors))
     return f"{middle:.2f}" if middle >= 0.005 else f"{middle:.0e}".replace("e-0", "e-")
+
+
+TABLES: dict[str, Callable[[Sequence[Row]], str]] = {  # by their names on the page
+    "differencing": differencing_table,
+    "membership": membership_table,
+    "rounds": rounds_table,
+    "audit": audit_table,
+}

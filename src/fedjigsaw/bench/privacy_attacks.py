@@ -153,9 +153,7 @@ def attack_plans() -> list[Plan]:
     cells += [AttackCell("all but one", "mixture", how) for how in PROTECTIONS]
     cells += [AttackCell("population", "digits", how) for how in PROTECTIONS]
     cells += [AttackCell("rounds", "overlap", how, n) for n in (3, 5) for how in PROTECTIONS]
-    names = [f"attack/{cell.attack}/{cell.data}, {cell.n_rounds} rounds/{cell.protection}"
-             for cell in cells]  # fmt: skip
-    return [Plan(name, cell) for name, cell in zip(names, cells, strict=True)]
+    return [Plan(f"{c.attack}/{c.data}, rounds: {c.n_rounds}/{c.protection}", c) for c in cells]
 
 
 # ----------------------------------------------------------- before and after one row was added

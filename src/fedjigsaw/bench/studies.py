@@ -18,6 +18,8 @@ from fedjigsaw.bench.paper import (
     paper_tables,
     published_number,
 )
+from fedjigsaw.bench.privacy_attacks import attack_plans
+from fedjigsaw.bench.privacy_audit import audit_plans
 from fedjigsaw.bench.study import Plan, Study
 from fedjigsaw.errors import ParameterError
 
@@ -189,10 +191,10 @@ def _liars() -> Study:
 
 
 def _privacy() -> Study:
-    """Jigsaw and other methods under differential privacy, on the same rows."""
-    about = "15 Gaussians and S1, ten sites: the cost of differential privacy (not in the paper)"
+    """Jigsaw and other methods on the same rows, attacks on one site, and an audit."""
+    about = "differential privacy: its cost, attacks and an audit (not in the paper)"
     numbers, layout = ("ratio",), ("table", "column", "line")
-    plans = privacy_cells.plans()
+    plans = (*privacy_cells.plans(), *attack_plans(), *audit_plans())
     return Study("privacy", about, plans, numbers, layout, "data", runs=3, page="privacy")
 
 
