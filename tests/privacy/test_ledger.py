@@ -220,6 +220,18 @@ class TestLimit:
         assert len(ledger.account("copy", "aa").limits) == 2
         assert ledger.account("copy", "aa").left() == 0.0
 
+    def test_a_limit_holds_for_the_content_that_it_was_set_for(self, ledger):
+        ledger.set_limit(1.0, DELTA, "bern", "aa")
+        with pytest.raises(BudgetError):
+            spend(ledger, 1.1, data_set="other", content="aa")
+        spend(ledger, 1.0, data_set="other", content="aa")
+        for name, content in (("bern", "bb"), ("third", "aa"), ("other", "cc")):
+            with pytest.raises(BudgetError):
+                spend(ledger, 0.1, data_set=name, content=content)
+        spend(ledger, 2.0, data_set="third", content="dd")  # neither name nor content
+        (one, two) = ledger.read().accounts()
+        assert (set(one.names), two.names) == ({"bern", "other"}, ("third",))
+
     def test_the_deltas_of_limit_and_release_may_differ(self, ledger):
         ledger.set_limit(1.0, 1e-9)
         with pytest.raises(BudgetError):

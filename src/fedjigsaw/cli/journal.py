@@ -71,7 +71,8 @@ def _details(record: Mapping[str, Any]) -> str:
         whose = f"{record.get('what')} of {record.get('data_set')}, to {to}"
         return f"{whose}; {_promise(record)}; data {record.get('fingerprint')}"
     if kind == LIMIT:
-        return f"of {record.get('data_set') or 'all others'}: {_promise(record)}"
+        data = f"; data {record['fingerprint']}" if record.get("fingerprint") else ""
+        return f"of {record.get('data_set') or 'all others'}: {_promise(record)}{data}"
     if kind == RELEASED:
         return f"the result of {record.get('of')} was written"
     return str(record.get("text", ""))

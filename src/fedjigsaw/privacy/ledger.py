@@ -6,8 +6,9 @@ lock, so that two processes cannot spend the same rest. The file is a
 :class:`~fedjigsaw.privacy.journal.Journal`: one that was changed allows no further release.
 
 Releases belong to the same data if they share a name or a fingerprint, directly or by way of other
-releases: neither a changed file nor a renamed copy starts anew. Two files that share rows, but
-neither name nor content, are two data sets here; give them one name.
+releases, or of a limit that was set with a data file: neither a changed file nor a renamed copy
+starts anew. Two files that share rows, but neither name nor content, are two data sets here; give
+them one name.
 """
 
 import math
@@ -40,25 +41,30 @@ def default_path(data: Path) -> Path:
 
 @dataclass(frozen=True)
 class History:
-    """What a ledger says: its releases, and the limit of each name (None: of all others)."""
+    """What a ledger says.
+
+    Attributes
+    ----------
+    releases : in order.
+    limits : the limit of each name; None is for all others.
+    limited : names and fingerprints of data files that were given with a limit.
+    """
 
     releases: tuple[Release, ...]
     limits: Mapping[str | None, Limit]
+    limited: tuple[tuple[str, str], ...] = ()
 
     def account(self, data_set: str, fingerprint: str | None = None) -> Account:
         """Return the account of the data with this name or this fingerprint."""
         names, prints = {data_set: None}, {fingerprint}
-        found: list[Release] = []
-        while True:
-            before = len(found)
-            found = [r for r in self.releases if r.data_set in names or r.fingerprint in prints]
-            names.update(dict.fromkeys(release.data_set for release in found))
-            prints.update(release.fingerprint for release in found)
-            if len(found) == before:
-                break
+        links = [(r.data_set, r.fingerprint) for r in self.releases] + list(self.limited)
+        while new := [(n, p) for n, p in links if (n in names) != (p in prints)]:
+            names.update(dict.fromkeys(name for name, _ in new))
+            prints.update(content for _, content in new)
+        found = tuple(release for release in self.releases if release.data_set in names)
         limits = [self.limits.get(name, self.limits.get(None)) for name in names]
         used = dict.fromkeys(limit for limit in limits if limit is not None)
-        return Account(tuple(names), tuple(found), tuple(used))
+        return Account(tuple(names), found, tuple(used))
 
     def accounts(self) -> list[Account]:
         """Return the accounts of all data sets that were released or have a limit."""
@@ -96,13 +102,14 @@ class Ledger:
             raise DataError(f"{self.path} is a folder, a pipe or a device; give a file.")
         releases: dict[int, Release] = {}
         limits: dict[str | None, Limit] = {}
+        limited: list[tuple[str, str]] = []
         for record in self._journal.records():
             try:
-                _take(record, releases, limits)
+                _take(record, releases, limits, limited)
             except (KeyError, TypeError, ValueError) as error:
                 text = f"{self.path}: record {record['n']} is not one of a privacy ledger."
                 raise MessageError(text) from error
-        return History(tuple(releases.values()), limits)
+        return History(tuple(releases.values()), limits, tuple(limited))
 
     def account(self, data_set: str, fingerprint: str | None = None) -> Account:
         """Return the account of the data with this name or this fingerprint."""
@@ -163,20 +170,31 @@ class Ledger:
             pass
 
     def set_limit(
-        self, epsilon: float, delta: float = DEFAULT_DELTA, data_set: str | None = None
+        self,
+        epsilon: float,
+        delta: float = DEFAULT_DELTA,
+        data_set: str | None = None,
+        fingerprint: str | None = None,
     ) -> None:
-        """Set the limit of one data set, or of every data set without a limit of its own."""
+        """Set the limit of one data set, or of every data set without a limit of its own.
+
+        The limit of one data set also holds for data with this fingerprint, under any name.
+        """
         POSITIVE.check("epsilon", "a limit", epsilon)
         DELTA.check("delta", "a limit", delta)
         if epsilon > MAX_EPSILON:
             allowed = f"at most {MAX_EPSILON:g}, since a larger one promises nothing"
             raise ParameterError(invalid("epsilon", "a limit", allowed, epsilon))
-        if data_set is not None:
-            _check_text("data_set", data_set)
+        whose = {"data_set": data_set}
+        if data_set is not None and fingerprint is not None:
+            whose["fingerprint"] = fingerprint
+        for name, text in whose.items():
+            if text is not None:
+                _check_text(name, text)
         multiplier_for(float(epsilon), float(delta))  # an epsilon too small for any noise
         with self._locked():
             self.read()
-            self._journal.add(LIMIT, data_set=data_set, epsilon=float(epsilon), delta=float(delta))
+            self._journal.add(LIMIT, **whose, epsilon=float(epsilon), delta=float(delta))
 
     @property
     def _journal(self) -> Journal:
@@ -193,7 +211,12 @@ class Ledger:
             raise DataError(f"{unwritable(self.path, error)} {advice}") from error
 
 
-def _take(record: Record, releases: dict[int, Release], limits: dict[str | None, Limit]) -> None:
+def _take(
+    record: Record,
+    releases: dict[int, Release],
+    limits: dict[str | None, Limit],
+    limited: list[tuple[str, str]],
+) -> None:
     """Take in one record; a KeyError, TypeError or ValueError if it is not one of a ledger."""
     kind = record["kind"]
     if kind == SPENT:
@@ -202,9 +225,12 @@ def _take(record: Record, releases: dict[int, Release], limits: dict[str | None,
         if record["of"] in releases:
             releases[record["of"]] = replace(releases[record["of"]], confirmed=True)
     elif kind == LIMIT:
-        name = record["data_set"]
+        name, content = record["data_set"], record.get("fingerprint")
         if name is not None:
             _check_text("data_set", name)
+        if name is not None and content is not None:
+            _check_text("fingerprint", content)
+            limited.append((name, content))
         POSITIVE.check("epsilon", "a limit", record["epsilon"])
         DELTA.check("delta", "a limit", record["delta"])
         limits[name] = Limit(float(record["epsilon"]), float(record["delta"]))
