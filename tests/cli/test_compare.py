@@ -127,7 +127,7 @@ class TestPrivacyCost:
         assert first[:4] == ["without privacy", "", "1", "1"]
         assert (at_4[:2], at_50[:2]) == (["4", "54.6"], ["50", "5.18e+21"])
         assert "At epsilon = 50 the clusters cost" in shown
-        assert "probability of any output by at most a factor e^epsilon" in shown
+        assert "any set of outputs is at most e^epsilon times as likely, plus 1e-06." in shown
         content = (tmp_path / "cost.png").read_bytes()
         assert content.startswith(b"\x89PNG")
         assert content.endswith(b"IEND\xaeB`\x82")
@@ -172,7 +172,7 @@ class TestPrivacyCost:
         words = ("--dataset", "gaussian-grid", "--clients", "30", "--unit", "site", "--runs", "1")
         shown = self.compare(run, tmp_path, *words).stdout
         assert "shared cells" in shown
-        assert "All rows of one site change the probability" in shown
+        assert "Whatever the rows of any one site are, any set of outputs" in shown
 
     def test_auto(self, run, tmp_path):
         words = ("--dataset", "gaussian-grid", "-k", "auto", "-p", "max_clusters=20")

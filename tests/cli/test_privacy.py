@@ -4,9 +4,11 @@ import json
 
 import pytest
 
+from builders import write_table
 from fedjigsaw import cli
 from fedjigsaw.errors import BudgetError, DataError, MessageError, ParameterError
 from fedjigsaw.privacy.accounting import multiplier_for
+from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.journal import Journal
 from fedjigsaw.privacy.ledger import LEDGER, Ledger
 
@@ -35,8 +37,8 @@ def test_status_says_in_words_what_is_spent_and_left(run, data, place):
     assert "Data set bern" in text
     assert "statistics │ the coordinator │ bern abababab │ 1 │ 1e-06 │ each row │ written" in text
     assert "[red]summary │ Anna │ bern cdcdcdcd │ 2 │ 1e-06 │ the site │ not confirmed" in text
-    assert "Spent: epsilon 2.284 at delta 1e-06. Any one row changes the probability of all" in text
-    assert "by at most a factor 9.82, except with probability 1e-06." in text
+    assert "Spent: epsilon 2.284 at delta 1e-06. With or without any one row, any set of" in text
+    assert "of all releases in this ledger is at most 9.82 times as likely, plus 1e-06." in text
     assert "Left: a release with epsilon 3.11 at delta 1e-06." in text
     assert "The data changed between releases." in text
     assert "not confirmed count, too" in text
@@ -96,6 +98,26 @@ class TestSetLimit:
         ledger = Ledger(data.parent / LEDGER)
         assert ledger.account("bern").limits[0].epsilon == 9.0
         assert ledger.account("basel").limits[0].epsilon == 4.0
+
+    def test_another_name_does_not_avoid_it(self, run, tmp_path):
+        write_table(tmp_path / "bern.csv", x=[1.0, 2.0, 3.0])
+        words = ("--epsilon", 1, "--data-set", "bern")
+        text = said(run("privacy", "set-limit", tmp_path / "bern.csv", *words))
+        assert "This also holds for the content of" in text
+        command = ("stats", tmp_path / "bern.csv", "-o", tmp_path / "out", "--data-set", "other")
+        with pytest.raises(BudgetError, match="The privacy budget of 'other' = 'bern'"):
+            run(*command)
+        with pytest.raises(BudgetError, match="it has epsilon 2"):
+            run(*command, "--epsilon", 2, "--bounds", "0,9")
+        assert not (tmp_path / "out").exists()
+        text = said(run("inspect", tmp_path / LEDGER))
+        assert fingerprint(tmp_path / "bern.csv")[:8] in text
+
+    @pytest.mark.parametrize("place", [".", LEDGER])
+    def test_a_ledger_or_a_folder_is_no_data(self, run, data, place):
+        words = ("--epsilon", 9, "--data-set", "bern")
+        assert "content" not in said(run("privacy", "set-limit", data.parent / place, *words))
+        assert Ledger(data.parent / LEDGER).read().limited == ()
 
     def test_below_what_is_spent_it_says_so(self, run, data):
         text = said(run("privacy", "set-limit", data, "--epsilon", 1))

@@ -38,8 +38,8 @@ class TestSummarize:
     def test_the_site_is_told_what_is_promised_spent_and_left(self, run):
         run("privacy set-limit a.csv --epsilon 4")
         done = run(f"summarize a.csv -k 3 -o a.summary {PRIVATE}")
-        assert "(a noisy number)" in done.stdout
-        assert "at most a factor 7.39, except with probability 1e-06." in done.stdout
+        assert "clusters that stand out from the noise -> a.summary" in done.stdout
+        assert "is at most 7.39 times as likely, plus 1e-06." in done.stdout
         assert "Spent on 'a' so far: epsilon 2 at delta 1e-06; left: epsilon 3.3" in done.stdout
         file = formats.load(Path("a.summary"), SummaryFile)
         assert file.privacy.to_dict() == {
@@ -180,28 +180,35 @@ class TestInspect:
             data = "a.csv" if name == "a" else "b.parquet"
             run(f"summarize {data} -k 3 -o {name}.summary {PRIVATE}")
         done = run("aggregate a.summary b.summary -k 3 -o model")
-        assert "Differential privacy at every site: Any one row" in done.stdout
+        assert "Differential privacy at every site: With or without any one row" in done.stdout
         for file in ("a.summary", "model"):
             text = run(f"inspect {file}").stdout
             for part in (
                 "epsilon 2, delta 1e-06",
-                "Any one row changes the probability of any output by at most a factor 7.39",
+                "With or without any one row, any set of outputs is at most 7.39 times as likely",
                 "one row more or less",
                 "all rounds",
                 "age 0 to 120, dose 0 to 10",
                 "Public by assumption: the bounds",
                 "they add up",
                 "labels do not leave",
+                "a row that is changed counts more than twice",
+                "Included: every number in this file, and",
+                "a person with several rows, or rows at several sites",
+                "how long an answer takes, and that an answer fails",
+                "they contain a hash of the data file",
                 "about ",
             ):
                 assert part in text, (file, part)
             assert "this is not differential privacy" not in text
             assert "(exact)" not in text
+            assert "counts: exact" not in text
 
     def test_json_has_it_all(self, run):
         run("scaler --bounds columns.json --columns age,dose -o scaler.json")
         run(f"summarize a.csv -k 3 -o s --scaler scaler.json {PRIVATE}")
         found = json.loads(run("inspect s --json").stdout)["privacy"]
+        assert found["included"].startswith("every number in this file but those of the scaler, ")
         assert found["factor"] == pytest.approx(math.exp(2))
         assert found["bounds"] == {"age": [0, 120], "dose": [0, 10]}
         summary = formats.load(Path("s"), SummaryFile).summary
@@ -217,6 +224,8 @@ class TestInspect:
         text = run("inspect s").stdout
         assert "those of cells that all sites share; they follow from the bounds alone" in text
         assert "on the sum of a cell: age" in text
+        assert "rows (a noisy number) in " in text
+        assert " cells that all sites share." in text
 
     def test_a_model_of_mixed_sites_promises_nothing(self, run):
         run(f"summarize a.csv -k 3 -o a.summary {PRIVATE} --ledger l.jsonl")

@@ -47,15 +47,15 @@ PRIVACY = "Differential privacy"
 Epsilon = Annotated[
     float | None,
     typer.Option(
-        help="Add noise, so that one row changes the probability of any result by at most a factor "
-        "e^EPSILON. Default: no noise. Example: --epsilon 1",
+        help="Add noise, so that, with or without any one row, any set of results is at most "
+        "e^EPSILON times as likely, plus --delta. Default: no noise. Example: --epsilon 1",
         rich_help_panel=PRIVACY,
     ),
 ]
 Delta = Annotated[
     float | None,
     typer.Option(
-        help="Probability with which that factor may be exceeded; well below 1 / rows. "
+        help="Added to the bound that epsilon gives; well below 1 / rows. "
         f"Default: {DEFAULT_DELTA:g}. Example: --delta 1e-7",
         rich_help_panel=PRIVACY,
     ),

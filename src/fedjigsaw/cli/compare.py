@@ -62,9 +62,9 @@ Epsilons = Annotated[
         "--epsilon",
         metavar="E,E,...",
         help="Show what differential privacy costs instead of comparing methods: cluster without "
-        "noise, then so that one row changes the probability of any result by at most a factor "
-        "e^E. Nothing leaves this machine, so the noise is seeded (--seed), and the study can be "
-        "repeated. "
+        "noise, then so that, with or without any one row, any set of results is at most e^E times "
+        "as likely, plus --delta. Nothing leaves this machine, so the noise is seeded (--seed), "
+        "and the study can be repeated. "
         "Example: --epsilon 0.5,1,2,4",
         rich_help_panel=PRIVACY,
     ),
@@ -281,11 +281,10 @@ def _report_costs(
 
 def _remarks(problem: Problem, promise: Privacy) -> list[str]:
     """Say what the numbers of a study of costs do not show by themselves."""
-    who = "One row changes" if promise.unit == ROW else "All rows of one site change"
-    lines = [
-        f"{who} the probability of any output by at most a factor e^epsilon, except with "
-        f"probability {promise.delta:g}."
-    ]
+    row = promise.unit == ROW
+    who = "With or without any one row" if row else "Whatever the rows of any one site are"
+    bound = f"at most e^epsilon times as likely, plus {promise.delta:g}"
+    lines = [f"{who}, any set of outputs is {bound}."]
     X = problem.data.X
     clipped = clipped_rows(X, scale_bounds(promise, problem.scaler))
     if clipped:

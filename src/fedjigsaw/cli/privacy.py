@@ -12,6 +12,7 @@ from rich.table import Table
 from fedjigsaw.cli._shared import JsonFlag, escape, out, print_json
 from fedjigsaw.errors import DataError
 from fedjigsaw.privacy.budget import DEFAULT_DELTA, Account, Release, in_words, round_down
+from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.journal import is_journal
 from fedjigsaw.privacy.ledger import LEDGER, Ledger, default_path
 
@@ -77,14 +78,14 @@ def set_limit(
     delta: Annotated[
         float,
         typer.Option(
-            help="Probability with which the factor e^epsilon may be exceeded; well below "
-            "1 / rows. Example: --delta 1e-7"
+            help="Added to the bound that epsilon gives; well below 1 / rows. Example: --delta 1e-7"
         ),
     ] = DEFAULT_DELTA,
     data_set: Annotated[
         str | None,
         typer.Option(
-            help="The data set that it holds for. Default: every data set of the ledger that has "
+            help="The data set that it holds for; if a data file is given, also for its content "
+            "under any other name. Default: every data set of the ledger that has "
             "no limit of its own, each by itself. Example: --data-set bern"
         ),
     ] = None,
@@ -97,9 +98,12 @@ def set_limit(
     Example: fedjigsaw privacy set-limit bern.csv --epsilon 4
     """
     ledger = find_ledger(place)
-    ledger.set_limit(epsilon, delta, data_set)
+    known = data_set is not None and place.is_file() and place != ledger.path
+    ledger.set_limit(epsilon, delta, data_set, fingerprint(place) if known else None)
     whose = "Every data set without a limit of its own" if data_set is None else data_set
     out.print(escape(f"{whose}: at most epsilon {epsilon:g} at delta {delta:g}."))
+    if known:
+        out.print(escape(f"This also holds for the content of {place} under any other name."))
     for account in ledger.read().accounts():
         if account.releases and (data_set is None or data_set in account.names):
             lines = [f"{' = '.join(account.names)}:", *_totals(account)]
@@ -155,9 +159,9 @@ def _totals(account: Account) -> Iterator[str]:
         yield "Spent: no bound, since something was released without enough noise."
     elif account.releases:
         yield (
-            f"Spent: epsilon {in_words(spent)} at delta {delta:g}. Any one row changes the "
-            f"probability of all outputs together by at most a factor {_factor(spent)}, except "
-            f"with probability {delta:g}."
+            f"Spent: epsilon {in_words(spent)} at delta {delta:g}. With or without any one row, "
+            f"any set of outputs of all releases in this ledger is at most {_factor(spent)} times "
+            f"as likely, plus {delta:g}."
         )
     for limit in account.limits:
         yield f"Limit: epsilon {limit.epsilon:g} at delta {limit.delta:g}."

@@ -57,6 +57,7 @@ from fedjigsaw.messages import COUNTS
 from fedjigsaw.methods import DEFAULT
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.inspection import MAX_SHOWN
+from fedjigsaw.report.privacy import rows_in_words
 from fedjigsaw.report.trust import describe_sites
 
 app = typer.Typer()
@@ -181,8 +182,7 @@ def summarize(
 
 
 def _report_private(file: SummaryFile, charge: sites.Charge, output: Path) -> None:
-    summary = file.summary
-    text = f"About {summary.n_samples:,} rows (a noisy number) -> {len(summary.centers)} centers"
+    text = rows_in_words(file.summary).capitalize()
     out.print(f"{text} -> {escape(str(output))} ({output.stat().st_size:,} bytes)")
     print_privacy(file.privacy, charge, scaled=file.scaler is not None)
 

@@ -13,7 +13,7 @@ from fedjigsaw.messages import Model, Summary, Tensors
 from fedjigsaw.methods._support import k_curve_of, knows_no_counts, runner_up, support_of
 from fedjigsaw.methods.jigsaw import SKEWED
 from fedjigsaw.privacy.shared_cells import has_cells
-from fedjigsaw.report.privacy import describe_privacy
+from fedjigsaw.report.privacy import describe_privacy, rows_in_words
 from fedjigsaw.report.trust import describe_sites, reports_of
 
 MAX_SHOWN = 20
@@ -47,7 +47,7 @@ def _summary(file: SummaryFile, most: int) -> Lines:
     summary = file.summary
     yield f"A summary of client {summary.client!r}, for one round of federated clustering."
     exact = file.privacy is None
-    rows = f"{summary.n_samples:,} (exact)" if exact else f"about {summary.n_samples:,} (noisy)"
+    rows = f"{summary.n_samples:,} (exact)" if exact else rows_in_words(summary)
     yield f"Rows at the client, without those with missing values: {rows}."
     if file.n_used < summary.n_samples:
         yield f"Only a random sample of {file.n_used:,} of them was clustered."

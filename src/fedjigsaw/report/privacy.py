@@ -11,6 +11,7 @@ from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Summary
 from fedjigsaw.privacy.guarantee import ROW, Privacy
+from fedjigsaw.privacy.mechanism import FLOOR
 from fedjigsaw.privacy.shared_cells import CELL_NOISE
 from fedjigsaw.privacy.summaries import NOISE
 
@@ -63,10 +64,10 @@ def privacy_values(content: Content | Scaler) -> dict[str, Any] | None:
         "rows_per_site": privacy.rows_per_site,
         "sentence": privacy.sentence(),
         "counted_for": _counted_for(privacy),
-        "included": "every number in this file, and all rounds of the run that it is from.",
+        "included": _included(scaler),
         "bounds": dict(zip(content.columns, map(list, pairs), strict=True)),
         "public": _public(scaler),
-        "not_covered": NOT_COVERED,
+        "not_covered": [*_whole_persons(privacy), *NOT_COVERED],
         "noise": _noise_values(content),
     }
 
@@ -74,14 +75,39 @@ def privacy_values(content: Content | Scaler) -> dict[str, Any] | None:
 NOT_COVERED = [
     "other releases about the same rows: they add up (fedjigsaw privacy status, at the site).",
     "labels and scores that a site computes for itself: labels do not leave, and scores are exact.",
+    "how long an answer takes, and that an answer fails.",
+    "the ledger and the journal: they contain a hash of the data file. Keep them at the site.",
     "anyone who can read the data or the memory of the site's machine.",
     "what rows have in common: a cluster that is there without any one row is no secret.",
 ]
 
 
+def rows_in_words(summary: Summary) -> str:
+    """Say what the number of rows of a noisy summary is: it leaves out what is hidden by noise."""
+    rows = f"about {summary.n_samples:,} rows"
+    if summary.counts is None:
+        return f"{rows} (a noisy number) in {len(summary.centers)} cells that all sites share"
+    found = _deviations(summary)
+    if found is not None and summary.counts.max() <= FLOOR * found[0]:
+        return f"{rows} in 1 cluster that does not stand out from the noise"
+    if len(summary.centers) == 1:
+        return f"{rows} in 1 cluster that stands out from the noise"
+    return f"{rows} in {len(summary.centers)} clusters that stand out from the noise"
+
+
+def _included(scaler: Scaler | None) -> str:
+    but = "" if scaler is None else " but those of the scaler"
+    return f"every number in this file{but}, and all rounds of the run that it is from."
+
+
+def _whole_persons(privacy: Privacy) -> Iterator[str]:
+    whose = "several rows, or rows at several sites" if privacy.unit == ROW else "several sites"
+    yield f"a person with {whose}: the promise is for one {privacy.unit}, and weaker for them."
+
+
 def _counted_for(privacy: Privacy) -> str:
     if privacy.unit == ROW:
-        return "one row more or less at a site; a row that is changed counts twice."
+        return "one row more or less at a site; a row that is changed counts more than twice."
     return (
         f"all rows of a site replaced by others; a site counts for at most "
         f"{privacy.rows_per_site} rows."

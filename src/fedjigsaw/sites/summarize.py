@@ -84,7 +84,7 @@ def summarize(
     sampling = stream(seed, 0, f"sample of {name}")
     most = max_rows if privacy is None else MAX_SAMPLES
     rows, n_samples = table.read(max_rows=most, rng=sampling, progress=progress)
-    if n_clusters != "auto" and len(rows) < int(n_clusters):
+    if privacy is None and n_clusters != "auto" and len(rows) < int(n_clusters):
         _warn_of_fewer_rows(table.path, len(rows), n_clusters)
     rule = (guard or Guard()) if privacy is None else NO_GUARD
     here = Client(name, scale(rows, scaler), estimator, rule, _scaled(privacy, scaler))
