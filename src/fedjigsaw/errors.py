@@ -39,6 +39,7 @@ __all__ = [
     "ParameterError",
     "QuorumError",
     "RefusedFileWarning",
+    "WeakPromiseWarning",
     "invalid",
     "requires_extra",
     "shorten",
@@ -141,6 +142,10 @@ class NoisySummaryWarning(UserWarning):
 
 class RefusedFileWarning(UserWarning):
     """The file of a site takes no part, because it cannot be used."""
+
+
+class WeakPromiseWarning(UserWarning):
+    """The delta of a promise of privacy is too large for the number of rows."""
 
 
 class ForeignSummaryWarning(UserWarning):

@@ -12,6 +12,7 @@ from fedjigsaw.errors import (
     MessageError,
     NoisySummaryWarning,
     ParameterError,
+    WeakPromiseWarning,
 )
 
 PLACES = np.array([[-0.6, -0.6], [0.6, -0.5], [0.0, 0.7]])
@@ -150,6 +151,11 @@ def test_a_site_with_too_few_rows_is_told():
         pytest.warns(UserWarning, match="clusters"),
     ):
         Jigsaw(3, random_state=0).fit(X, privacy=private())
+
+
+def test_a_site_is_told_of_a_delta_that_is_too_large_for_its_rows():
+    with pytest.warns(WeakPromiseWarning, match="delta = 0.001 is not far below 1 / rows"):
+        fitted(private(delta=1e-3))
 
 
 def test_shared_cells_of_too_few_rows_are_an_error():

@@ -119,17 +119,21 @@ class Account:
         stated = f"the limit is epsilon {limit.epsilon:g} at delta {limit.delta:g}"
         if multiplier is None or delta is None:
             return (
-                f"{start}: it would leave without noise, but {stated}. Release it with --epsilon, "
-                f"or name another ledger than {ledger} if the limit is not about these data."
+                f"{start}: it would leave without noise, but {stated} "
+                f"({ledger}). Release it with --epsilon."
             )
         adds = f"it has epsilon {total([multiplier], delta):.4g} at delta {delta:g}"
         spent = f"earlier releases have {in_words(self.spent(limit.delta))}"
         left = round_down(self.left(delta))
         rest = f"What is left allows epsilon {left:g} at delta {delta:g}." if left else ""
+        advice = f"To promise less, raise the limit: fedjigsaw privacy set-limit {ledger}"
+        if math.isinf(after):  # no limit is large enough
+            advice = (
+                "Something left without noise, so that no promise about these data is possible."
+            )
         return (
             f"{start}: {adds}; {spent}; together they would have {in_words(after)}, but {stated}. "
-            f"{rest or 'Nothing is left.'} To promise less, raise the limit: "
-            f"fedjigsaw privacy set-limit {ledger}"
+            f"{rest or 'Nothing is left.'} {advice}"
         )
 
 

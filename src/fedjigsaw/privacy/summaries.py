@@ -12,6 +12,7 @@ from fedjigsaw.errors import (
     MessageError,
     NoisySummaryWarning,
     ParameterError,
+    WeakPromiseWarning,
     invalid,
 )
 from fedjigsaw.messages import Broadcast, Model, Summary
@@ -25,6 +26,7 @@ from fedjigsaw.privacy.shared_cells import shared_summary
 NOISE = "noise"  # tensor of a summary: deviation of the noise on counts and on coordinates
 SPREAD = "support_spread"  # tensor of a model
 MIN_STEPS = 2**10  # of the grid, within the bounds of a column
+MAX_ROWS_LOST = 0.1  # delta times rows
 REACH = 2.0  # spreads of a model's cluster within which nearly all of its rows lie
 
 
@@ -53,6 +55,18 @@ class PrivateRound:
     n_cells: int
 
     def answer(self, rows: Floats, rng: np.random.Generator) -> Summary:
+        """Release a summary, and warn the site if its delta is too large for its rows."""
+        summary = self._release(rows, rng)
+        if summary.n_samples * self.privacy.delta > MAX_ROWS_LOST:  # a noisy number of rows
+            warnings.warn(
+                f"delta = {self.privacy.delta:g} is not far below 1 / rows: a promise with such a "
+                "delta may be kept by giving away single rows. Use a smaller one.",
+                WeakPromiseWarning,
+                stacklevel=4,
+            )
+        return summary
+
+    def _release(self, rows: Floats, rng: np.random.Generator) -> Summary:
         """Summarize rows: by a search for clusters, by shared cells, or by a model's clusters."""
         privacy, model, client = self.privacy, self.broadcast.model, self.broadcast.client
         if self.broadcast.round >= self.n_rounds:  # its share of the budget is spent
