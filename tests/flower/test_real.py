@@ -196,7 +196,7 @@ def test_sites_under_differential_privacy_pay_once_and_stop_at_their_limit(clini
         for label, seed in (("private", 0), ("again", 1)):
             code, printed = clinic.run(label, "--without", "oslo", "--seed", seed)
             assert code == 0, clinic.story(printed)
-            assert "Differential privacy at every site: Any one row" in printed
+            assert "Differential privacy at every site: With or without any one row" in printed
             assert [len(Ledger(home / LEDGER).read().releases) for home in homes] == [1, 1]
         model = formats.load(clinic.folder / "private", ModelFile)
         assert (model.clients, model.privacy.epsilon) == (("bern", "lyon"), 20.0)
