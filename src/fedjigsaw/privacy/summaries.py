@@ -25,7 +25,7 @@ from fedjigsaw.privacy.shared_cells import shared_summary
 
 NOISE = "noise"  # tensor of a summary: deviation of the noise on counts and on coordinates
 SPREAD = "support_spread"  # tensor of a model
-MIN_STEPS = 2**10  # of the grid, within the bounds of a column
+MIN_STEPS = 16  # of the grid, within the bounds of a column
 MAX_ROWS_LOST = 0.1  # delta times rows
 REACH = 2.0  # spreads of a model's cluster within which nearly all of its rows lie
 
@@ -108,7 +108,7 @@ def box_of(privacy: Privacy, n_columns: int) -> Box:
     box = Box.within(*privacy.limits(n_columns))
     if (box.half * GRID < MIN_STEPS).any():
         raise ParameterError(
-            "The bounds of one column are less than a thousandth as wide as those of another, so "
+            "The bounds of one column are far narrower than those of another (1 to 65,536), so "
             "it would not count. Scale the columns first (fedjigsaw scaler --bounds)."
         )
     return box
