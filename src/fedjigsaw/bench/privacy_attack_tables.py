@@ -91,7 +91,10 @@ def rounds_table(rows: Sequence[Row]) -> str:
             found = of_attack(rows, "rounds", protection, n_rounds=n_rounds)
             recovered, moved = (sum(row[key] for row in found) for key in ("recovered", "moved"))
             noise = max((row["count_noise"] for row in found), default=0.0)
-            cells += [f"{recovered} of {moved}" if found else "–", f"{noise:.1f}" if noise else "–"]
+            cells += [
+                f"{recovered} of {moved:,}" if found else "–",
+                f"{noise:.1f}" if noise else "–",
+            ]
         lines.append([protection, *cells])
     head = [
         "protection", "3 rounds: recovered", "noise on a count", "5 rounds: recovered",
@@ -136,7 +139,7 @@ def _error(errors: Sequence[float]) -> str:
     if not errors:
         return "–"
     middle = float(np.median(errors))
-    return f"{middle:.2f}" if middle >= 0.005 else f"{middle:.0e}".replace("e-0", "e-")
+    return f"{middle:.2f}" if middle >= 0.005 or not middle else f"{middle:.0e}"
 
 
 TABLES: dict[str, Callable[[Sequence[Row]], str]] = {  # by their names on the page

@@ -32,8 +32,8 @@ THRESHOLDS = np.array([-2.5, -1.5, 0.0, 1.5, 2.5])  # of the statistic
 N_COLUMNS, N_CELLS = 2, 16
 HALF = 0.5  # share of the noise that is left in a broken mechanism
 MECHANISMS = {  # name -> runs for each data set and seed, of the real and of the broken mechanism
-    "own": (600, 400),
-    "rounds": (400, 300),
+    "own": (1200, 600),
+    "rounds": (800, 500),
     "shared": (6000, 6000),
     "site": (2000, 2000),
 }
@@ -213,7 +213,7 @@ class AuditCell:
         """Run, and keep what is needed to pool rows: moments, and how many are above thresholds."""
         case, found = neighbors(self.mechanism, self.privacy), {}
         for held in (False, True):
-            noise = np.random.default_rng([self.seed, held])
+            noise = stream(self.seed, 0, f"{self.mechanism}, {self.strength:g}, {held}")
             values = np.array(
                 [case.statistic(noise, self.strength, held=held) for _ in range(self.n_runs)]
             )
