@@ -5,6 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+
+os.environ.pop("COLUMNS", None)  # workers have one, and the console is as wide when it is made
+
 from typer.testing import CliRunner
 
 from builders import write_table

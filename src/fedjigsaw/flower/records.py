@@ -23,18 +23,21 @@ from fedjigsaw.errors import (
     ParameterError,
     invalid,
 )
-from fedjigsaw.flower.site import LateError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import FORMAT, MAX_BYTES, ModelFile, SummaryFile
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.parameters import real
 from fedjigsaw.privacy.policy import RefusedError
-from fedjigsaw.privacy.shared_cells import has_cells
 
 KEY, SHOWN = "fedjigsaw", "shown"
 MAX_MESSAGE_BYTES = MAX_BYTES  # size limit of a request or a summary over Flower
 
 MAX_SHOWN_BYTES = MAX_BYTES // 2  # of the summaries of the round before, in a question
+
+
+class LateError(Exception):
+    """The server no longer waits. It is no OSError, which a reader takes for a broken file."""
+
 
 # what the server may learn of a failure at a site: the word that travels -> text for people
 REASONS = {
@@ -234,6 +237,8 @@ def _check_plausible(file: SummaryFile) -> None:
     n_heads = len(sizes) if isinstance(sizes, list) else 1  # each head clusters all rows
     most = n_heads * summary.n_samples
     # cells that all sites share may be more than the rows of one
+    from fedjigsaw.privacy.shared_cells import has_cells  # needs k-means; servers do not
+
     if len(summary.centers) > most and not has_cells(summary):
         raise MessageError(
             f"The {len(summary.centers)} centers of {owner} exceed {most}, one per row and head."

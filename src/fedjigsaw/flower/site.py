@@ -21,6 +21,7 @@ from fedjigsaw._validation import check_name
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.flower.desk import Desk, make_method
+from fedjigsaw.flower.records import LateError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.tables import Table, open_table
@@ -34,7 +35,7 @@ from fedjigsaw.privacy.policy import Policy
 from fedjigsaw.sites import Spend
 
 if TYPE_CHECKING:
-    from fedjigsaw.flower.records import Question
+    from fedjigsaw.flower.records import LateError, Question
 
 logger = logging.getLogger(__name__)
 
@@ -42,10 +43,6 @@ LAST_RESORT_SECONDS = 30.0
 # A site clusters with a seed of its own: with the server's, every seed would be another answer
 # about the same rows. 0 is also the default of `federation run`.
 SITE_SEED = 0
-
-
-class LateError(Exception):
-    """The server no longer waits. It is no OSError, which a reader takes for a broken file."""
 
 
 class AnySite(Protocol):

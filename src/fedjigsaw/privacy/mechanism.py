@@ -15,7 +15,6 @@ Shares and constants were chosen by measurement on generated data that no page r
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import chi2, qmc
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.privacy.noise import Noise
@@ -82,6 +81,8 @@ class Search:
         self, rows: Floats, multiplier: float, next_multiplier: float
     ) -> tuple[Floats, float]:
         """Return first centers, spread as noisy histograms of the columns say, and a radius."""
+        from scipy.stats import qmc  # slow to import, and servers need this module, too
+
         width = 2 * self.box.half / N_BINS
         bins = np.clip(((rows + self.box.half) / width).astype(np.int64), 0, N_BINS - 1)
         tables, noise = release_histograms(bins, N_BINS, multiplier, self.noise)
@@ -119,6 +120,8 @@ class Search:
 
     def radius_of(self, rows: Floats, centers: Floats, radius: float, multiplier: float) -> float:
         """Return the radius that holds nearly all rows of a round cluster, from the median."""
+        from scipy.stats import chi2
+
         top = 2.5 * radius
         distances = np.sqrt(nearest_cell(rows, centers)[1])
         bins = np.minimum((distances * (N_BINS / top)).astype(np.int64), N_BINS - 1)

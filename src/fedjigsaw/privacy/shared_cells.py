@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy.stats import qmc
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.errors import MessageError, invalid
@@ -78,6 +77,8 @@ def site_sensitivity(n_columns: int, n_cells: int) -> float:
 @lru_cache(maxsize=16)
 def shared_cells(half: tuple[float, ...], n_cells: int) -> tuple[Floats, float]:
     """Return centers spread evenly in the box, and the radius of their cells."""
+    from scipy.stats import qmc  # slow to import, and servers need this module, too
+
     sides = np.array(half)
     box = Box(np.zeros(len(sides)), 1.0, sides)
     points = box.on_grid((2 * qmc.Sobol(len(sides), scramble=False).random(POINTS) - 1) * sides)
