@@ -128,12 +128,12 @@ def test_opendp_draws_the_noise_of_a_real_answer():
 
 
 def answers(n, **promise):
-    """Return what a server receives in a later round, for many seeds of the noise."""
+    """Return what a server receives about a model or shared cells, for many seeds of the noise."""
     X, method = rows_of(), Jigsaw(3, n_rounds=1)
     for seed in range(n):
         privacy = Privacy(1.0, bounds=(-1, 1), insecure_seed=seed, **promise)
         model = None if promise else MODEL
-        yield Client("a", X, method, privacy=privacy).answer(Broadcast(1, 0, model))
+        yield Client("a", X, method, privacy=privacy).answer(Broadcast(0, 0, model))
 
 
 def test_noise_of_a_summary_is_as_it_says():
