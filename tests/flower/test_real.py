@@ -193,7 +193,7 @@ def test_sites_under_differential_privacy_pay_once_and_stop_at_their_limit(clini
             clinic.start(home.name, "site", home, *words)
         for home in homes:
             clinic.wait_to_say(home.name, "connected to the server")
-        for label, seed in (("private", 0), ("again", 1)):
+        for label, seed in (("private", 0), ("private again", 1)):
             code, printed = clinic.run(label, "--without", "oslo", "--seed", seed)
             assert code == 0, clinic.story(printed)
             assert "Differential privacy at every site: With or without any one row" in printed
