@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -27,6 +29,20 @@ def commands(text):
     """The commands of all shell blocks, as lists of words, without comments."""
     script = "".join(blocks(text, "sh")).replace("\\\n", " ")
     return [words for line in script.splitlines() if (words := shlex.split(line, comments=True))]
+
+
+def printed_by(text, run):
+    """The lines that all commands of a page print, run in this folder with `run`."""
+    printed = []
+    for program, *words in commands(text):
+        if program == "fedjigsaw":
+            done = run(*words)
+            assert done.exit_code == 0, (words, done.output)
+        else:
+            command = [sys.executable if program == "python" else program, *words]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        printed += done.stdout.splitlines()
+    return printed
 
 
 def inline_commands(text, start):

@@ -54,6 +54,13 @@ class TestSummarize:
         assert (release.what, release.data_set, release.confirmed) == ("summary", "a", True)
         assert release.epsilon == pytest.approx(2, abs=1e-5)
 
+    @pytest.mark.parametrize("words", ["summarize a.csv -k 3", "stats a.csv"])
+    def test_the_site_is_told_of_a_delta_that_is_too_large(self, run, words):
+        done = run(f"{words} -o made {PRIVATE} --delta 1e-3")
+        told = " ".join(done.output.split())
+        assert "delta = 0.001 is not far below 1 / rows" in told
+        assert "Use a smaller one." in told
+
     def test_the_same_seed_gives_other_noise(self, run):
         for name in ("one", "two"):
             run(f"summarize a.csv -k 3 -o {name} --seed 5 {PRIVATE}")

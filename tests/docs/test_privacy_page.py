@@ -3,14 +3,12 @@
 import json
 import re
 import runpy
-import subprocess
-import sys
 
 import pytest
 
 from fedjigsaw.io.rows import read_rows
 from fedjigsaw.privacy.accounting import epsilon_of, multiplier_for
-from pages_as_code import ROOT, blocks, commands, page, section
+from pages_as_code import ROOT, blocks, commands, page, printed_by, section
 
 SECTIONS = ("At a site", "The scaler", "What inspect says", "The budget")
 IMAGES = "Images: what DeepFeCA cannot promise"
@@ -29,15 +27,7 @@ def test_the_commands_print_what_the_page_shows(run, tmp_path, monkeypatch):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (bounds,) = blocks(PAGE, "json")
     (tmp_path / "columns.json").write_text(bounds)
-    printed = []
-    for program, *words in commands(PAGE):
-        if program == "fedjigsaw":
-            done = run(*words)
-            assert done.exit_code == 0, (words, done.output)
-        else:
-            command = [sys.executable if program == "python" else program, *words]
-            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-        printed += done.stdout.splitlines()
+    printed = printed_by(PAGE, run)
     shown = [line for line in "".join(blocks(PAGE, "text")).splitlines() if line != "..."]
     assert len(shown) > 20
     rest = iter(without_noise(printed))

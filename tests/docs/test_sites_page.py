@@ -1,8 +1,6 @@
 """The commands of docs/sites.md run in order, and print what the page shows."""
 
 import re
-import subprocess
-import sys
 
 import pyarrow as pa
 import pyarrow.csv
@@ -10,7 +8,7 @@ import pyarrow.parquet
 
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
-from pages_as_code import ROOT, blocks, commands, page
+from pages_as_code import ROOT, blocks, page, printed_by
 
 PAGE = page("docs/sites.md")
 
@@ -23,15 +21,7 @@ def unsigned(lines):
 def test_the_commands_print_what_the_page_shows(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    printed = []
-    for program, *words in commands(PAGE):
-        if program == "fedjigsaw":
-            done = run(*words)
-            assert done.exit_code == 0, (words, done.output)
-        else:
-            command = [sys.executable if program == "python" else program, *words]
-            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-        printed += done.stdout.splitlines()
+    printed = printed_by(PAGE, run)
     shown = [line for line in "".join(blocks(PAGE, "text")).splitlines() if line != "..."]
     assert len(shown) > 50
     rest = iter(unsigned(printed))

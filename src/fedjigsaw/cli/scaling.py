@@ -32,7 +32,7 @@ from fedjigsaw.cli._shared import (
     split_names,
     warnings_shown,
 )
-from fedjigsaw.errors import ClippedRowsWarning, ParameterError
+from fedjigsaw.errors import ClippedRowsWarning, ParameterError, WeakPromiseWarning
 from fedjigsaw.io import formats
 from fedjigsaw.io.bounds import read_bounds
 from fedjigsaw.io.tables import open_table
@@ -77,7 +77,8 @@ def stats(
     if privacy is not None:
         refuse_with_epsilon(context, "min_cluster_size")
     charge = sites.Charge.for_file(data, "statistics", ledger=ledger, data_set=data_set)
-    with warnings_shown(ClippedRowsWarning), count_rows("Rows", table.n_rows) as progress:
+    shown = warnings_shown(ClippedRowsWarning, WeakPromiseWarning)
+    with shown, count_rows("Rows", table.n_rows) as progress:
         found = sites.measure(
             table,
             client=client,

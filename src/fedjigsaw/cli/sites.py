@@ -49,6 +49,7 @@ from fedjigsaw.errors import (
     NoisySummaryWarning,
     ParameterError,
     RefusedFileWarning,
+    WeakPromiseWarning,
 )
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score, SummaryFile
@@ -143,7 +144,9 @@ def summarize(
     if privacy is not None:
         refuse_with_epsilon(context, "min_cluster_size", "counts", "max_rows")
     charge = sites.Charge.for_file(data, "summary", ledger=ledger, data_set=data_set)
-    shown = warnings_shown(FewerRowsWarning, ClippedRowsWarning, NoisySummaryWarning)
+    shown = warnings_shown(
+        FewerRowsWarning, ClippedRowsWarning, NoisySummaryWarning, WeakPromiseWarning
+    )
     with shown, count_rows("Rows", table.n_rows) as progress:
         file = sites.summarize(
             table,

@@ -9,6 +9,7 @@ the promise for a whole run is that of one site.
 """
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -17,13 +18,14 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import MAX_MAGNITUDE
-from fedjigsaw.errors import ParameterError, invalid
+from fedjigsaw.errors import ParameterError, WeakPromiseWarning, invalid
 from fedjigsaw.parameters import fraction, integer, one_of, real
 
 ROW, SITE = "row", "site"
 OWN, SHARED = "own", "shared"
 NARROWEST = 1 / MAX_MAGNITUDE  # bounds, so that rows can be divided by their width
 MAX_EPSILON, MAX_DELTA = 100.0, 0.01  # beyond these, what promises nothing looks like a promise
+MAX_ROWS_LOST = 0.1  # delta times rows
 STATED = ("epsilon", "delta", "bounds", "unit", "cells", "rows_per_site")  # in a file
 Limits = tuple[float, ...]
 
@@ -129,6 +131,17 @@ class Privacy:
             allowed = f"a table of {', '.join(STATED)}"
             raise ParameterError(invalid("privacy", "the file", allowed, sorted(values)))
         return cls(**values)
+
+
+def warn_of_large_delta(privacy: Privacy, n_rows: int) -> None:
+    """Warn a site whose delta is near 1 / rows; the number of rows must be a noisy one."""
+    if n_rows * privacy.delta > MAX_ROWS_LOST:
+        warnings.warn(
+            f"delta = {privacy.delta:g} is not far below 1 / rows: a promise with such a delta may "
+            "be kept by giving away single rows. Use a smaller one.",
+            WeakPromiseWarning,
+            stacklevel=5,
+        )
 
 
 def _checked(bounds: object) -> tuple[Limits, Limits]:

@@ -19,7 +19,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.kernels.scaling import Stats
 from fedjigsaw.privacy.accounting import multiplier_for
-from fedjigsaw.privacy.guarantee import ROW, Privacy
+from fedjigsaw.privacy.guarantee import ROW, Privacy, warn_of_large_delta
 from fedjigsaw.privacy.noise import Noise
 from fedjigsaw.privacy.releases import GRID
 
@@ -66,6 +66,7 @@ def release(table: Ints, privacy: Privacy, client: str, columns: tuple[str, ...]
     scale = multiplier_for(privacy.epsilon, privacy.delta) * sensitivity(len(columns))
     noisy = Noise.for_answer(privacy, 0, client).add(table, scale) / GRID
     n = max(1, round(float(noisy[0])))
+    warn_of_large_delta(privacy, n)
     mean = np.clip(noisy[1::2] / n, -1, 1)
     square = np.clip((1 + noisy[2::2] / n) / 2, 0, 1)
     noise = scale / GRID / n

@@ -12,12 +12,11 @@ from fedjigsaw.errors import (
     MessageError,
     NoisySummaryWarning,
     ParameterError,
-    WeakPromiseWarning,
     invalid,
 )
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.privacy.accounting import multiplier_for
-from fedjigsaw.privacy.guarantee import SHARED, Privacy
+from fedjigsaw.privacy.guarantee import SHARED, Privacy, warn_of_large_delta
 from fedjigsaw.privacy.mechanism import FLOOR, Search
 from fedjigsaw.privacy.noise import Noise
 from fedjigsaw.privacy.releases import GRID, MAX_COLUMNS, MIN_RADIUS, Box, Cells, release_cells
@@ -26,7 +25,6 @@ from fedjigsaw.privacy.shared_cells import shared_summary
 NOISE = "noise"  # tensor of a summary: deviation of the noise on counts and on coordinates
 SPREAD = "support_spread"  # tensor of a model
 MIN_STEPS = 16  # of the grid, within the bounds of a column
-MAX_ROWS_LOST = 0.1  # delta times rows
 REACH = 2.0  # spreads of a model's cluster within which nearly all of its rows lie
 
 
@@ -57,13 +55,7 @@ class PrivateRound:
     def answer(self, rows: Floats, rng: np.random.Generator) -> Summary:
         """Release a summary, and warn the site if its delta is too large for its rows."""
         summary = self._release(rows, rng)
-        if summary.n_samples * self.privacy.delta > MAX_ROWS_LOST:  # a noisy number of rows
-            warnings.warn(
-                f"delta = {self.privacy.delta:g} is not far below 1 / rows: a promise with such a "
-                "delta may be kept by giving away single rows. Use a smaller one.",
-                WeakPromiseWarning,
-                stacklevel=4,
-            )
+        warn_of_large_delta(self.privacy, summary.n_samples)
         return summary
 
     def _release(self, rows: Floats, rng: np.random.Generator) -> Summary:
