@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from fedjigsaw.columns.text import TextFormat
 from fedjigsaw.errors import DataError, unreadable
 from fedjigsaw.io.regular import check_regular
 
@@ -24,6 +25,7 @@ class Reader(Protocol):
 
     names: list[str]
     n_rows: int | None
+    text: TextFormat  # how numbers are written, where they are texts
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]: ...
 
@@ -51,6 +53,7 @@ class CsvReader:
     """CSV with commas, semicolons or tabs: whichever the header has most of."""
 
     n_rows = None
+    text = TextFormat()
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -88,6 +91,8 @@ class CsvReader:
 class ParquetReader:
     """Parquet, streamed by row group; only the selected columns are read."""
 
+    text = TextFormat()
+
     def __init__(self, path: Path) -> None:
         self.path = path
         with pa.parquet.ParquetFile(path) as file:
@@ -106,6 +111,8 @@ class ParquetReader:
 
 class ArrayReader:
     """A 2-D array. Columns are x0, x1, ... by default."""
+
+    text = TextFormat()
 
     def __init__(self, array: np.ndarray, names: Sequence[str] | None) -> None:
         if array.ndim != 2 or array.dtype.kind not in "biuf":

@@ -5,6 +5,7 @@ file. A value that is not a finite number is an error that names its column, row
 counted from 1, without the header.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,15 +14,14 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE, repeated
+from fedjigsaw.columns.text import TextFormat, plain, to_numbers
 from fedjigsaw.errors import MAX_VALUE, DataError, invalid, shorten
 from fedjigsaw.io.readers import ArrayReader, Reader, open_reader
 
 MANY = 100  # columns from which on they are cast together
-MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A", "n/a"]
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Table:
 
     def _numbers(self, columns: Sequence[Any], start: int) -> Floats:
         if len(columns) > MANY and not isinstance(columns[0], np.ndarray):
-            together = _cast_together(columns)
+            together = _cast_together(columns, self.reader.text)
             if together is not None:
                 return together
         rows = np.empty((len(columns[0]), len(columns)))
@@ -138,10 +138,13 @@ class Table:
         return rows
 
     def _column(self, name: str, values: Any, start: int) -> Floats:
-        numbers = values.astype(np.float64) if isinstance(values, np.ndarray) else _cast(values)
-        if numbers is None:
-            row, text = _first_text(values)
-            raise DataError(self._refused(name, start + row, shorten(text, MAX_VALUE)))
+        if isinstance(values, np.ndarray):
+            numbers = values.astype(np.float64)
+        elif (found := to_numbers(values, self.reader.text)) is not None:
+            numbers = found
+        else:
+            row, value = _first_text(values, self.reader.text)
+            raise DataError(self._refused(name, start + row, shorten(value, MAX_VALUE)))
         too_large = np.flatnonzero(np.abs(numbers) > MAX_MAGNITUDE)
         if len(too_large):
             row = int(too_large[0])
@@ -216,52 +219,25 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
         raise DataError(f"{path} has several columns named {', '.join(map(repr, twice))}.")
 
 
-def _cast(values: pa.Array) -> Floats | None:
-    """Cast to numbers, with NaN for missing values; None if a value is not a number."""
-    try:
-        values = _plain(values)
-        if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-            values = pc.utf8_trim_whitespace(values)
-            missing = pc.is_in(values, value_set=pa.array(MISSING, values.type))
-            values = pc.if_else(missing, pa.scalar(None, values.type), values)
-        elif not (
-            pa.types.is_integer(values.type)
-            or pa.types.is_floating(values.type)
-            or pa.types.is_boolean(values.type)
-            or pa.types.is_decimal(values.type)
-            or pa.types.is_null(values.type)
-        ):
-            return None
-        cast = pc.cast(values, pa.float64(), safe=False)
-    except pa.ArrowException:
-        return None
-    numbers: Floats = cast.to_numpy(zero_copy_only=False).astype(np.float64)
-    return numbers
-
-
-def _cast_together(columns: Sequence[pa.Array]) -> Floats | None:
+def _cast_together(columns: Sequence[pa.Array], text: TextFormat) -> Floats | None:
     """Cast many columns of one type at once; None if a value must be looked at alone.
 
     With thousands of columns, the calls cost more than the work.
     """
     if len({column.type for column in columns}) > 1:
         return None
-    numbers = _cast(pa.concat_arrays(columns))
+    numbers = to_numbers(pa.concat_arrays(columns), text)
     if numbers is None or (np.abs(numbers) > MAX_MAGNITUDE).any():
         return None
     return numbers.reshape(len(columns), -1).T.copy()
 
 
-def _plain(values: pa.Array) -> pa.Array:
-    """Replace indices into a dictionary by their values."""
-    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-
-
-def _first_text(values: pa.Array) -> tuple[int, str]:
+def _first_text(values: pa.Array, text: TextFormat) -> tuple[int, str]:
     """Find the first value that is not a number, for the error message."""
-    row = next(i for i in range(len(values)) if _cast(values[i : i + 1]) is None)
+    ends = range(len(values))
+    row = bisect_left(ends, True, key=lambda i: to_numbers(values[: i + 1], text) is None)
     try:
-        return row, repr(_plain(values)[row].as_py())
+        return row, repr(plain(values)[row].as_py())
     except (OverflowError, ValueError, LookupError):  # a date or time zone that Python lacks
         return row, f"a value of type {values.type}"
 

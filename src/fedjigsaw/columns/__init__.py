@@ -1,0 +1,1 @@
+"""Internal: columns of a file as numbers. NumPy and pyarrow in, NumPy out."""

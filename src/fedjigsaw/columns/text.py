@@ -1,0 +1,106 @@
+"""Numbers as they are written in a file: decimal sign, thousands, marks for missing values."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fedjigsaw._typing import Floats
+from fedjigsaw.errors import ParameterError, invalid
+
+# Texts that stand for a missing number. None of them can be a number, so that a column of numbers
+# loses nothing. A column of categories has its own rule: "unknown" may be a category.
+MISSING = (
+    *("", "-", "--", "?", ".", "NA", "N/A", "n/a", "n.a.", "NaN", "nan", "NaT", "<NA>"),
+    *("null", "NULL", "None", "missing", "unknown", "k.A.", "k. A.", "o.A."),
+    *("#N/A", "#NV", "#DIV/0!", "#NUM!", "#VALUE!"),
+)
+# decimal sign or separator of thousands -> the signs that are read as such
+SIGNS = {"": "", ".": ".", ",": ",", "'": "'’", " ": " \u00a0\u2009\u202f"}
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How numbers are written in a file.
+
+    Attributes
+    ----------
+    decimal : "." or ","
+    thousands : what separates thousands: nothing, ".", ",", "'" or a space
+        An apostrophe or space stands for its typographic variants, too.
+    missing : texts that stand for a missing value.
+    """
+
+    decimal: str = "."
+    thousands: str = ""
+    missing: tuple[str, ...] = MISSING
+
+    def __post_init__(self) -> None:
+        if self.decimal not in (".", ","):
+            raise ParameterError(invalid("decimal", "TextFormat", '"." or ","', repr(self.decimal)))
+        if self.thousands not in SIGNS or self.thousands == self.decimal:
+            allowed = "nothing, a point, comma, apostrophe or space, and not the decimal sign"
+            raise ParameterError(invalid("thousands", "TextFormat", allowed, repr(self.thousands)))
+
+
+def to_numbers(values: pa.Array, text: TextFormat) -> Floats | None:
+    """Cast to numbers, with NaN for missing values; None if a value is not a number.
+
+    Examples
+    --------
+    >>> to_numbers(pa.array(["1.234,5", "-2", "k.A."]), TextFormat(",", "."))
+    array([1234.5,   -2. ,    nan])
+    >>> to_numbers(pa.array(["1,23,4"]), TextFormat(",")) is None
+    True
+    """
+    values = plain(values)
+    try:
+        if is_text(values.type):
+            values = _rewrite(_without_missing(values, text), text)
+        elif not _is_numeric(values.type):
+            return None
+        cast = pc.cast(values, pa.float64(), safe=False)
+    except pa.ArrowException:
+        return None
+    numbers: Floats = cast.to_numpy(zero_copy_only=False).astype(np.float64)
+    return numbers
+
+
+def plain(values: pa.Array) -> pa.Array:
+    """Replace indices into a dictionary by their values."""
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether values of a type are texts."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    tests = ("is_integer", "is_floating", "is_boolean", "is_decimal", "is_null")
+    return any(getattr(pa.types, test)(kind) for test in tests)
+
+
+def _without_missing(values: pa.Array, text: TextFormat) -> pa.Array:
+    """Trim spaces, and make marks for missing values null."""
+    values = pc.utf8_trim_whitespace(values)
+    missing = pc.is_in(values, value_set=pa.array(text.missing, values.type))
+    return pc.if_else(missing, pa.scalar(None, values.type), values)
+
+
+def _rewrite(values: pa.Array, text: TextFormat) -> pa.Array:
+    """Write numbers as computers do; what is not a number in this format becomes no number."""
+    if text.decimal == "." and not text.thousands:
+        return values
+    decimal = "[.]" if text.decimal == "." else ","
+    if text.thousands:
+        sign = f"[{SIGNS[text.thousands]}]"
+        grouped = rf"^[+-]?\d{{1,3}}({sign}\d{{3}})+({decimal}\d*)?([eE][+-]?\d+)?$"
+        # separators that do not stand between thousands stay, and the cast fails
+        joined = pc.replace_substring_regex(values, sign, "")
+        values = pc.if_else(pc.match_substring_regex(values, grouped), joined, values)
+    if text.decimal == ",":
+        values = pc.replace_substring(values, ".", "..")  # a point left over is no decimal sign
+        values = pc.replace_substring(values, ",", ".")
+    return values
