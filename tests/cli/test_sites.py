@@ -76,7 +76,8 @@ class TestCommands:
         (tmp_path / "m.csv").write_text("y,x\n1,2\n,3\n4,5\n")
         with pytest.raises(DataError, match="has missing values: 1 in 'y'"):
             run("assign m.csv --model model -o labels.csv")
-        run("assign m.csv --model model -o labels.parquet --drop-missing --distances")
+        shown = run("assign m.csv --model model -o labels.parquet --drop-missing --distances")
+        assert "2 labels, 1 row without one (missing values) -> labels.parquet" in shown.stdout
         labels = pa.parquet.read_table(tmp_path / "labels.parquet")
         assert [label is None for label in labels["label"].to_pylist()] == [False, True, False]
 
@@ -187,6 +188,10 @@ class TestCommands:
         np.savez(tmp_path / "a.npz", X=arrays, columns=["x", "y", "nr"])
         run("assign a.npz --model model -o l.parquet --id nr")
         assert pa.parquet.read_table(tmp_path / "l.parquet")["nr"].to_pylist()[:3] == [0, 1, 2]
+        run("assign a.npz --model model -o both.parquet --id nr --id x")
+        labels = pa.parquet.read_table(tmp_path / "both.parquet")
+        assert labels.column_names == ["row", "nr", "x", "label"]
+        assert labels["x"].to_pylist() == table["x"].to_pylist()
 
     def test_a_lie_about_rows_never_costs_the_old_model(self, run, tmp_path):
         run("summarize a.parquet -k 3 -o a.summary")

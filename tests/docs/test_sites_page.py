@@ -28,7 +28,7 @@ def test_the_commands_print_what_the_page_shows(run, tmp_path, monkeypatch):
     assert [line for line in unsigned(shown) if line not in rest] == []  # all, in this order
 
     labels = pa.parquet.read_table(tmp_path / "bern-labels.parquet")
-    assert labels.column_names == ["patient", "label", "distance"]
+    assert labels.column_names == ["row", "patient", "label", "distance"]
     assert labels["patient"].to_pylist()[:2] == ["bern-000", "bern-001"]
     assert pa.csv.read_csv(tmp_path / "lyon-labels.csv").num_rows == 400
     without = formats.load(tmp_path / "model-without-oslo", ModelFile)

@@ -46,14 +46,36 @@ def test_arrays_have_default_names(files):
 
 def test_ids_are_carried_along(files):
     (batch,) = open_table(files / "t.csv", id_column="id").batches()
-    assert batch.ids.to_pylist() == ["x", "y", "z"]
+    assert [ids.to_pylist() for ids in batch.ids] == [["x", "y", "z"]]
     assert batch.rows.tolist() == ROWS.tolist()
 
 
 def test_ids_stay_as_they_are(tmp_path):
     (tmp_path / "t.csv").write_text("id,a\nNA,1\n007,2\n")
     (batch,) = open_table(tmp_path / "t.csv", id_column="id").batches()
-    assert batch.ids.to_pylist() == ["NA", "007"]
+    assert [ids.to_pylist() for ids in batch.ids] == [["NA", "007"]]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_several_ids_are_kept_in_their_order(files, name):
+    table = open_table(files / name, id_column=["b", "id"])
+    assert table.columns == ("a",)
+    (batch,) = table.batches()
+    assert batch.ids[0].cast(pa.float64()).to_pylist() == ROWS[:, 1].tolist()
+    assert batch.ids[1].to_pylist() == ["x", "y", "z"]
+    with pytest.raises(DataError, match="The id column 'id' is given twice"):
+        open_table(files / name, id_column=["id", "id"])
+    (both,) = open_table(files / name, columns=["a"], id_column=["a", "id"]).batches()
+    assert both.ids[0].cast(pa.float64()).to_pylist() == both.rows[:, 0].tolist()
+
+
+def test_the_tally_counts_rows_of_the_latest_reading(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n1,\n2,3\n,\n")
+    table = open_table(tmp_path / "t.csv")
+    for columns, skipped in ((["a"], 1), (["b", "a"], 2)):
+        for _ in range(2):
+            list(table.select(columns, drop_missing=True).batches())
+            assert (table.tally.rows, table.tally.skipped) == (3, skipped)
 
 
 def test_signs_inside_quotes_do_not_separate(tmp_path):

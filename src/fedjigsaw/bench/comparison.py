@@ -118,8 +118,7 @@ def pool_files(
         for batch in open_table(path, columns=columns, **options).batches():
             rows.append(batch.rows)
             owners.append(np.full(len(batch.rows), owner))
-            if batch.ids is not None:
-                classes.append(np.asarray(batch.ids)[batch.kept].astype(str))
+            classes += [np.asarray(found)[batch.kept].astype(str) for found in batch.ids]
     X = np.concatenate(rows)
     if scale:
         X = standard_scaler(X, columns).scale(X)

@@ -280,24 +280,24 @@ def assign(
         ),
     ] = False,
     id_column: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--id",
-            help="Copy this column of the data to the result, to tell rows apart. Default: none. "
-            "Example: --id patient",
+            help="Copy this column of the data to the result. Repeat it for several. Default: "
+            "none, and rows are told apart by their number. Example: --id patient --id visit",
         ),
     ] = None,
     drop_missing: Annotated[
         bool,
         typer.Option(
             "--drop-missing",
-            help="Give rows with missing values an empty label. Default: a missing value is an "
-            "error.",
+            help="Give rows with missing values an empty label, and print how many there are. "
+            "Default: a missing value is an error.",
         ),
     ] = False,
     force: ForceFlag = False,
 ) -> None:
-    """At a site: write the cluster of every row, in the order of the rows.
+    """At a site: write the number and the cluster of every row, in the order of the rows.
 
     Example: fedjigsaw assign bern.csv --model model -o bern-labels.csv --id patient
     """
@@ -310,7 +310,10 @@ def assign(
         n_rows = sites.write_labels(
             output, parts, id_column=id_column, distances=distances, replace=force
         )
-    out.print(f"{n_rows:,} labels -> {escape(str(output))}")
+    skipped = table.tally.skipped
+    rows = "row" if skipped == 1 else "rows"
+    without = f", {skipped:,} {rows} without one (missing values)" if skipped else ""
+    out.print(f"{n_rows - skipped:,} labels{without} -> {escape(str(output))}")
 
 
 @app.command()

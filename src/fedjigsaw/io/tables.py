@@ -7,7 +7,7 @@ counted from 1, without the header.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ from fedjigsaw.columns.text import TextFormat, plain, to_numbers
 from fedjigsaw.errors import MAX_VALUE, DataError, invalid, shorten
 from fedjigsaw.io.readers import ArrayReader, Reader, open_reader
 
+Names = str | Sequence[str] | None  # one name, several, or none
 MANY = 100  # columns from which on they are cast together
 
 
@@ -32,23 +33,35 @@ class Batch:
     ----------
     rows : shape (n_kept, d), the rows without missing values.
     kept : shape (n,), which of the n rows of the batch these are.
-    ids : the id column of all n rows, or None.
+    ids : the id columns of all n rows.
     """
 
     rows: Floats
     kept: npt.NDArray[np.bool_]
-    ids: pa.Array | None
+    ids: tuple[pa.Array, ...]
+
+
+@dataclass
+class Tally:
+    """How many rows the latest reading of a file has seen, and skipped for missing values."""
+
+    rows: int = 0
+    skipped: int = 0
 
 
 @dataclass(frozen=True)
 class Table:
-    """An open file of rows, with a selection of its columns."""
+    """An open file of rows, with a selection of its columns.
+
+    All selections of one open file share one tally.
+    """
 
     path: Path
     columns: tuple[str, ...]
     reader: Reader
-    id_column: str | None = None
+    id_columns: tuple[str, ...] = ()
     drop_missing: bool = False
+    tally: Tally = field(default_factory=Tally, compare=False, repr=False)
 
     @property
     def n_rows(self) -> int | None:
@@ -59,21 +72,23 @@ class Table:
         self,
         columns: Sequence[str] | None = None,
         *,
-        id_column: str | None = None,
+        id_column: Names = None,
         drop_missing: bool = False,
     ) -> Self:
         """Return the same file with other columns, as :func:`open_table` would."""
-        id_column = id_column or self.id_column
+        id_columns = as_names(id_column) or self.id_columns
         drop_missing = drop_missing or self.drop_missing
         if columns is None:
-            columns = [name for name in self.columns if name != id_column]
+            columns = [name for name in self.columns if name not in id_columns]
         wanted = tuple(columns)
-        self._check_columns([*wanted, id_column] if id_column else wanted)
+        self._check_columns([*wanted, *id_columns])
         if not wanted:
             raise DataError("No columns selected.")
         for name in repeated(wanted):
             raise DataError(f"Column {name!r} is selected twice.")
-        return replace(self, columns=wanted, id_column=id_column, drop_missing=drop_missing)
+        for name in repeated(id_columns):
+            raise DataError(f"The id column {name!r} is given twice.")
+        return replace(self, columns=wanted, id_columns=id_columns, drop_missing=drop_missing)
 
     def _check_columns(self, columns: Sequence[str]) -> None:
         names = self.reader.names
@@ -85,17 +100,21 @@ class Table:
             raise DataError(f"{self.path} has no column {missing}. It has {there}{more}")
 
     def batches(self) -> Iterator[Batch]:
-        """Yield all rows in the order of the file; a value that is not a number is an error."""
-        wanted = [*self.columns, self.id_column] if self.id_column else list(self.columns)
-        start = 0
-        for values in self.reader.batches(wanted):
-            rows = self._numbers(values[: len(self.columns)], start)
+        """Yield all rows in the order of the file; a value that is not a number is an error.
+
+        The tally counts the rows anew.
+        """
+        n_columns, start = len(self.columns), 0
+        self.tally.rows = self.tally.skipped = 0
+        for values in self.reader.batches([*self.columns, *self.id_columns]):
+            rows = self._numbers(values[:n_columns], start)
             kept: npt.NDArray[np.bool_] = np.logical_not(np.isnan(rows).any(axis=1))
             if not kept.all() and not self.drop_missing:
                 raise DataError(self._missing())
-            ids = values[-1] if self.id_column else None
-            yield Batch(rows[kept], kept, ids)
             start += len(rows)
+            self.tally.rows = start
+            self.tally.skipped += len(rows) - int(kept.sum())
+            yield Batch(rows[kept], kept, tuple(values[n_columns:]))
         if not start:
             raise DataError(f"{self.path} has no rows.")
 
@@ -176,15 +195,15 @@ def open_table(
     path: Path | str,
     *,
     columns: Sequence[str] | None = None,
-    id_column: str | None = None,
+    id_column: Names = None,
     drop_missing: bool = False,
 ) -> Table:
     """Open a file by the ending of its name: .csv, .parquet, .npy or .npz.
 
     Parameters
     ----------
-    columns : names of the columns to read, in this order; None selects all but the id column.
-    id_column : a column to carry along unchanged; it need not be numeric.
+    columns : names of the columns to read, in this order; None selects all but the id columns.
+    id_column : one or more columns to carry along unchanged; they need not be numeric.
     drop_missing : skip rows with missing values instead of raising an error.
     """
     path = Path(path)
@@ -204,6 +223,19 @@ def from_array(rows: Any, columns: Sequence[str] | None = None) -> Table:
     """
     reader = ArrayReader(np.asarray(rows), columns)
     return Table(Path("an array"), tuple(reader.names), reader)
+
+
+def as_names(names: Names) -> tuple[str, ...]:
+    """Return names as a tuple.
+
+    Examples
+    --------
+    >>> as_names("patient"), as_names(["patient", "visit"]), as_names(None)
+    (('patient',), ('patient', 'visit'), ())
+    """
+    if names is None:
+        return ()
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 # ----------------------------------------------------------------------------------------- parts

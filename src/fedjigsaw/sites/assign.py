@@ -12,7 +12,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.base import local_labels
 from fedjigsaw.errors import ForeignSummaryWarning, MessageError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
-from fedjigsaw.io.tables import Table
+from fedjigsaw.io.tables import Names, Table
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.messages import Model
 from fedjigsaw.sites.compatibility import check_has_centers, check_own
@@ -21,11 +21,16 @@ from fedjigsaw.sites.preparation import Progress, open_data, quiet, scale
 
 @dataclass(frozen=True)
 class Assigned:
-    """Labels of some rows of a file, in its order; null for a row with missing values."""
+    """Labels of some rows of a file, in its order; null for a row with missing values.
+
+    Attributes
+    ----------
+    ids : the id columns of these rows, in the order in which they were asked for.
+    """
 
     labels: pa.Array
     distances: pa.Array
-    ids: pa.Array | None
+    ids: tuple[pa.Array, ...] = ()
 
 
 def assign(
@@ -33,7 +38,7 @@ def assign(
     file: ModelFile,
     *,
     local: SummaryFile | None = None,
-    id_column: str | None = None,
+    id_column: Names = None,
     drop_missing: bool = False,
     progress: Progress = quiet,
 ) -> Iterator[Assigned]:
@@ -44,7 +49,7 @@ def assign(
     local : the summary that this site sent
         A row then gets the cluster of its nearest local center, instead of that of the nearest
         center of the model.
-    id_column : a column to copy to the result.
+    id_column : one or more columns to copy to the result.
     """
     check_has_centers(file)
     if local is not None:
@@ -58,11 +63,10 @@ def assign(
             rows = scale(batch.rows, file.scaler)
             labels[batch.kept], distances[batch.kept] = _label(rows, file.model, local, counts)
         missing = ~batch.kept
-        ids = batch.ids
         yield Assigned(
             pa.array(labels, pa.int64(), mask=missing),
             pa.array(distances, pa.float64(), mask=missing),
-            pa.array(ids) if isinstance(ids, np.ndarray) else ids,
+            tuple(pa.array(ids) if isinstance(ids, np.ndarray) else ids for ids in batch.ids),
         )
         progress(len(batch.kept))
     if local is not None:

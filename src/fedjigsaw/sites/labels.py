@@ -1,36 +1,41 @@
 """Write the labels of a site's rows as a Parquet or CSV file."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.atomic import open_whole
+from fedjigsaw.io.tables import Names, as_names
 from fedjigsaw.sites.assign import Assigned
 
 WRITERS: dict[str, Any] = {".parquet": pa.parquet.ParquetWriter, ".csv": pa.csv.CSVWriter}
-COLUMNS = ("label", "distance")
+COLUMNS = ("row", "label", "distance")
 
 
 def write_labels(
     path: Path,
     parts: Iterable[Assigned],
     *,
-    id_column: str | None = None,
+    id_column: Names = None,
     distances: bool = False,
     replace: bool = True,
 ) -> int:
     """Write what :func:`~fedjigsaw.sites.assign` yields, whole or not at all.
 
+    The first column is the number of the row, from 1 on: so no line is blank where a row has no
+    label, and readers that skip blank lines keep it.
+
     Parameters
     ----------
     path : the result; the ending of its name, .parquet or .csv, decides the format.
-    id_column : the name of the first column, if the parts have ids.
+    id_column : the names of the id columns, if the parts have any.
     distances : whether to write the distance of each row to its center, too.
     replace : whether an existing file is replaced; otherwise it is a DataError.
 
@@ -43,12 +48,13 @@ def write_labels(
         raise DataError(
             f"Cannot write {path}: unsupported file type {path.suffix!r}. Supported: {supported}."
         )
-    if id_column in COLUMNS:
+    names = as_names(id_column)
+    for name in (name for name in names if name in COLUMNS):
         raise ParameterError(
-            f"The id column cannot be {id_column!r}: the result has a column of that name. "
+            f"The id column cannot be {name!r}: the result has a column of that name. "
             "Rename it in the data first."
         )
-    batches = (_batch(part, id_column, distances) for part in parts)
+    batches = _batches(parts, names, distances)
     first = next(batches)
     n_rows = 0
     try:
@@ -64,9 +70,16 @@ def write_labels(
     return n_rows
 
 
-def _batch(part: Assigned, id_column: str | None, distances: bool) -> pa.RecordBatch:
-    columns = {} if part.ids is None else {str(id_column): part.ids}
-    columns["label"] = part.labels
-    if distances:
-        columns["distance"] = part.distances
-    return pa.RecordBatch.from_pydict(columns)
+def _batches(
+    parts: Iterable[Assigned], names: Sequence[str], distances: bool
+) -> Iterator[pa.RecordBatch]:
+    first = 1
+    for part in parts:
+        last = first + len(part.labels)
+        columns = {"row": pa.array(np.arange(first, last, dtype=np.int64))}
+        columns |= zip(names, part.ids, strict=True)
+        columns["label"] = part.labels
+        if distances:
+            columns["distance"] = part.distances
+        yield pa.RecordBatch.from_pydict(columns)
+        first = last

@@ -8,7 +8,7 @@ from fedjigsaw._names import mixes_alphabets
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import check_name
 from fedjigsaw.errors import DataError, ParameterError, invalid
-from fedjigsaw.io.tables import Table, open_table
+from fedjigsaw.io.tables import Names, Table, open_table
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.guarantee import Privacy
 
@@ -34,7 +34,7 @@ def open_data(
     data: Path | Table,
     columns: Sequence[str] | None = None,
     *,
-    id_column: str | None = None,
+    id_column: Names = None,
     drop_missing: bool = False,
 ) -> Table:
     """Open a file, or take a table that is already open, with the columns that are wanted."""
