@@ -45,6 +45,13 @@ def test_an_old_scaler_and_old_statistics_are_read():
     assert stats.n_samples == 90
 
 
+def test_an_old_score_is_read_and_keeps_its_bytes():
+    score = formats.load(OLD / "berlin.score", formats.Score)
+    assert score.profile is None
+    assert score.privacy is None
+    assert formats.encode(score) == (OLD / "berlin.score").read_bytes()
+
+
 def test_an_old_checkpoint_goes_on():
     pytest.importorskip("torch")
     from fedjigsaw.deep.checkpoint import load

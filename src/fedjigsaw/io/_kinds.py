@@ -10,11 +10,13 @@ from fedjigsaw._validation import check_name
 from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.io._codec import Arrays, Header, take, take_array, take_floats, take_names
 from fedjigsaw.io.contents import ModelFile, NoisyStats, Score, SummaryFile
+from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Model, Summary, Tensors
 from fedjigsaw.privacy import Privacy
 
 Parts = tuple[Header, Arrays]
+MOMENTS = ("count", "mean", "sum_of_squares")  # arrays of a profile
 
 
 def _summary_parts(file: SummaryFile) -> Parts:
@@ -115,13 +117,57 @@ def _stats_from(header: Header, arrays: Arrays) -> Stats:
 
 
 def _score_parts(score: Score) -> Parts:
-    header = {"client": score.client, "model": score.model}
-    return header, {"counts": score.counts, "sse": score.sse}
+    header = {"client": score.client, "model": score.model, **_privacy_header(score.privacy)}
+    arrays = {"counts": score.counts, "sse": score.sse}
+    if score.profile is None:
+        return header, arrays
+    described, more = _profile_parts(score.profile)
+    return header | {"profile": described}, arrays | more
 
 
 def _score_from(header: Header, arrays: Arrays) -> Score:
     client, model = take(header, "client", str), take(header, "model", str)
-    return Score(client, model, take_array(arrays, "counts"), take_floats(arrays, "sse"))
+    counts, sse = take_array(arrays, "counts"), take_floats(arrays, "sse")
+    profile = _profile_from(header, arrays)
+    n_numbers = 0 if profile is None else len(profile.numbers)
+    return Score(client, model, counts, sse, profile, _privacy_from(header, n_numbers))
+
+
+def _profile_parts(profile: Profile) -> Parts:
+    header = {
+        "numbers": list(profile.numbers),
+        "categories": [{"column": c, "levels": list(names)} for c, names in profile.levels.items()],
+        "min_cluster_size": profile.min_cluster_size,
+    }
+    arrays = {f"profile.{name}": getattr(profile, name) for name in MOMENTS}
+    levels = {f"profile.levels.{i}": a for i, a in enumerate(profile.level_counts.values())}
+    return header, arrays | levels
+
+
+def _profile_from(header: Header, arrays: Arrays) -> Profile | None:
+    if "profile" not in header:
+        return None
+    described = take(header, "profile", dict)
+    levels, counts = {}, {}
+    for i, entry in enumerate(take(described, "categories", list)):
+        if not isinstance(entry, dict):
+            allowed = "a list of columns with their levels"
+            raise MessageError(invalid("categories", "the file", allowed, repr(entry)[:80]))
+        column = take(entry, "column", str)
+        if column in levels:
+            raise MessageError(f"The file has a profile with column {column!r} twice.")
+        levels[column] = take_names(entry, "levels")
+        counts[column] = take_array(arrays, f"profile.levels.{i}")
+    count, mean, squares = (take_array(arrays, f"profile.{name}") for name in MOMENTS)
+    return Profile(
+        take_names(described, "numbers"),
+        count,
+        mean,
+        squares,
+        levels,
+        counts,
+        take(described, "min_cluster_size", int),
+    )
 
 
 class Kind(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES, repeated
 from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import COUNTS, MAX_COUNT, Model, Summary
 from fedjigsaw.privacy import Privacy
@@ -102,12 +103,16 @@ class Score:
     Attributes
     ----------
     model : fingerprint of the model's file.
+    profile : what the rows of each cluster are like, or None.
+    privacy : the promise of differential privacy, or None. Under one, all numbers are noisy.
     """
 
     client: str
     model: str
     counts: Ints
     sse: Floats
+    profile: Profile | None = None
+    privacy: Privacy | None = None
 
     def __post_init__(self) -> None:
         # the checks of a summary are just those that are needed here
@@ -123,6 +128,21 @@ class Score:
                 f"The score of client {self.client!r} has more rows, or a larger summed squared "
                 "distance, than any data can have."
             )
+        if self.profile is not None:
+            self._check_profile(self.profile)
+
+    def _check_profile(self, profile: Profile) -> None:
+        owner = f"client {self.client!r}"
+        if profile.n_clusters != len(self.counts):
+            allowed = f"one of {len(self.counts)} clusters"
+            raise MessageError(invalid("profile", owner, allowed, profile.n_clusters))
+        if self.privacy is not None:  # noisy numbers need not fit together
+            return
+        rows = [profile.count.max(axis=1, initial=0)]
+        rows += [counts.sum(axis=1) for counts in profile.level_counts.values()]
+        if any((found > self.counts).any() for found in rows):
+            allowed = "about no more rows than the clusters have"
+            raise MessageError(invalid("profile", owner, allowed, "more"))
 
     @property
     def n_rows(self) -> int:

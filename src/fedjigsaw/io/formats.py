@@ -27,6 +27,7 @@ from fedjigsaw.io._kinds import KINDS, kind_of
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.contents import ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.io.scalers import is_scaler, load_scaler, save_scaler
+from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.kernels.scaling import Stats
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Content",
     "ModelFile",
     "NoisyStats",
+    "Profile",
     "Score",
     "SummaryFile",
     "decode",

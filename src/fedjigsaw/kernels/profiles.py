@@ -1,0 +1,213 @@
+r"""Profiles of clusters: what the rows of each cluster are like, in the units of the file.
+
+A site sends, per cluster and column of numbers, how many rows have a value, their mean and their
+sum of squared deviations; and per cluster and column of categories, the rows of each level. Those
+of several sites are merged as statistics are (:mod:`fedjigsaw.kernels.scaling`): the result is
+exactly that of all rows together.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES, repeated
+from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.messages import MAX_COUNT, _Message
+
+MAX_COLUMNS = 10_000
+MAX_LEVELS = 1_000  # of one column
+MAX_NAME = 1_000  # characters of a column or level
+OTHER = "(other)"  # the level of rows whose own level is rare or unknown
+
+
+@dataclass(frozen=True, eq=False)
+class Profile(_Message):
+    """Counts, means and spreads of the columns in every cluster, and rows of each category.
+
+    Parameters
+    ----------
+    numbers : tuple of str
+        Columns of numbers. Dates are days since 1970-01-01, ordered categories are ranks from 0,
+        booleans 0 or 1.
+    count : array of shape (k, d)
+        Rows of the cluster that have a value in the column. 0 also if the guard hid the others.
+    mean, sum_of_squares : array of shape (k, d)
+        Mean of these values, and their summed squared deviations from it. 0 where `count` is 0.
+    levels : mapping of str to tuple of str
+        The levels of each column of categories.
+    level_counts : mapping of str to array of shape (k, n_levels)
+        Rows of each level of these columns.
+    min_cluster_size : int
+        The guard, as stated by the sender: fewer rows than this are in no number. 1 is no guard.
+
+    Examples
+    --------
+    >>> one = Profile(("age",), [[2]], [[30.0]], [[8.0]], {"sex": ("f", "m")}, {"sex": [[2, 0]]})
+    >>> two = Profile(("age",), [[2]], [[40.0]], [[2.0]], {"sex": ("m",)}, {"sex": [[2]]})
+    >>> both = merge_profiles([one, two])
+    >>> both.mean.tolist(), both.sum_of_squares.tolist(), both.level_counts["sex"].tolist()
+    ([[35.0]], [[110.0]], [[2, 2]])
+    """
+
+    numbers: tuple[str, ...]
+    count: Ints
+    mean: Floats
+    sum_of_squares: Floats
+    levels: Mapping[str, tuple[str, ...]]
+    level_counts: Mapping[str, Ints]
+    min_cluster_size: int = 1
+
+    def __post_init__(self) -> None:
+        size = self.min_cluster_size
+        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_SAMPLES:
+            raise MessageError(_bad("min_cluster_size", f"from 1 to {MAX_SAMPLES}", repr(size)))
+        levels = {column: tuple(names) for column, names in self.levels.items()}
+        _set(self, "numbers", tuple(self.numbers))
+        _set(self, "levels", MappingProxyType(levels))
+        _check_names("columns", (*self.numbers, *levels), MAX_COLUMNS)
+        self._check_numbers()
+        if self.level_counts.keys() != levels.keys():
+            raise MessageError(
+                _bad("level_counts", "one array for each column of levels", "others")
+            )
+        counts = {}
+        for column, names in levels.items():
+            _check_names(f"levels of column {column!r}", names, MAX_LEVELS)
+            shape = (self.n_clusters, len(names))
+            counts[column] = _counts(
+                f"level_counts of {column!r}", self.level_counts[column], shape
+            )
+        _set(self, "level_counts", MappingProxyType(counts))
+
+    def _check_numbers(self) -> None:
+        count = np.asarray(self.count)
+        if count.ndim != 2 or not len(count):
+            allowed = "of shape (n_clusters >= 1, n_columns)"
+            raise MessageError(_bad("count", allowed, f"shape {count.shape}"))
+        shape = (len(count), len(self.numbers))
+        _set(self, "count", _counts("count", count, shape))
+        most = 2 * MAX_MAGNITUDE
+        for name, least, greatest in (("mean", -most, most), ("sum_of_squares", 0, most**2)):
+            scale = 1.0 if name == "mean" else np.maximum(self.count, 1)
+            values = _floats(name, getattr(self, name), shape, least, greatest * scale)
+            if values[self.count == 0].any():
+                raise MessageError(_bad(name, "0 where there are no values", "another number"))
+            _set(self, name, values)
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters."""
+        return len(self.count)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns: numbers first, then categories."""
+        return (*self.numbers, *self.levels)
+
+
+def merge_profiles(profiles: Sequence[Profile]) -> Profile:
+    """Return the profile of the rows of all sites together.
+
+    Columns and clusters must be the same everywhere, columns in any order; levels may differ.
+    """
+    first, *others = profiles
+    for other in others:
+        _check_alike(first, other)
+    moments = first.count, first.mean, first.sum_of_squares
+    for other in others:
+        where = [other.numbers.index(name) for name in first.numbers]
+        found = other.count[:, where], other.mean[:, where], other.sum_of_squares[:, where]
+        moments = merge_moments(*moments, *found)
+    levels = {
+        column: tuple(dict.fromkeys(level for p in profiles for level in p.levels[column]))
+        for column in first.levels
+    }
+    size = min(profile.min_cluster_size for profile in profiles)
+    counts = {column: _added(profiles, column, names) for column, names in levels.items()}
+    return Profile(first.numbers, *moments, levels, counts, size)
+
+
+def merge_moments(
+    n: Ints, mean: Floats, squares: Floats, n_new: Ints, mean_new: Floats, squares_new: Floats
+) -> tuple[Ints, Floats, Floats]:
+    """Merge counts, means and sums of squares of two sets of rows, cell by cell."""
+    total = n + n_new
+    share = n_new / np.maximum(total, 1)
+    step = np.where(n_new > 0, mean_new - mean, 0.0)
+    merged = np.where(n > 0, mean + step * share, mean_new)
+    return total, merged, squares + squares_new + np.where(n > 0, step**2 * (n * share), 0.0)
+
+
+def _added(profiles: Sequence[Profile], column: str, names: tuple[str, ...]) -> Ints:
+    """Add up the rows of each level; a site that does not have a level has no row of it."""
+    places = {name: i for i, name in enumerate(names)}
+    total: Ints = np.zeros((profiles[0].n_clusters, len(names)), dtype=np.int64)
+    for profile in profiles:
+        total[:, [places[name] for name in profile.levels[column]]] += profile.level_counts[column]
+    return total
+
+
+def _check_alike(first: Profile, other: Profile) -> None:
+    if other.n_clusters != first.n_clusters:
+        n = f"{first.n_clusters} and {other.n_clusters}"
+        raise MessageError(f"Profiles of {n} clusters cannot be merged. Score the same model.")
+    ours, theirs = ((sorted(p.numbers), sorted(p.levels)) for p in (first, other))
+    if ours != theirs:
+        a, b = (", ".join(p.columns[:20]) for p in (first, other))
+        raise MessageError(
+            f"Profiles of other columns cannot be merged: {a}; {b}. Score the same model."
+        )
+
+
+# ---------------------------------------------------------------------------------------- checks
+
+
+def _set(profile: Profile, name: str, value: object) -> None:
+    object.__setattr__(profile, name, value)
+
+
+def _bad(name: str, allowed: str, got: object) -> str:
+    return invalid(name, "a profile", allowed, got)
+
+
+def _check_names(what: str, names: Sequence[Any], most: int) -> None:
+    if not 1 <= len(names) <= most:
+        raise MessageError(_bad(what, f"1 to {most}", len(names)))
+    for name in names:
+        if not isinstance(name, str) or len(name) > MAX_NAME or not name.isprintable():
+            raise MessageError(_bad(what, "short printable strings", repr(name)[:80]))
+    for name in repeated(names):
+        raise MessageError(_bad(what, "different from one another", f"{name!r} twice"))
+
+
+def _counts(name: str, values: Any, shape: tuple[int, ...]) -> Ints:
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
+        raise MessageError(_bad(name, "whole numbers", array.dtype))
+    whole: Ints = array.astype(np.int64)
+    _check_range(name, whole, shape, 0, MAX_COUNT)
+    return whole
+
+
+def _floats(name: str, values: Any, shape: tuple[int, ...], least: Any, most: Any) -> Floats:
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuf":
+        raise MessageError(_bad(name, "numbers", array.dtype))
+    numbers: Floats = array.astype(np.float64)
+    _check_range(name, numbers, shape, least, most)
+    return numbers
+
+
+def _check_range(name: str, array: Any, shape: tuple[int, ...], least: Any, most: Any) -> None:
+    """Check the shape of an array and the limits of its numbers, and make it read-only."""
+    if array.shape != shape:
+        raise MessageError(_bad(name, f"of shape {shape}", f"shape {array.shape}"))
+    good = (array >= least) & (array <= most)
+    if not good.all():
+        allowed = f"finite, from {np.min(least):g} to {np.max(most):g}"
+        raise MessageError(_bad(name, allowed, array[~good][0]))
+    array.setflags(write=False)
