@@ -11,6 +11,7 @@ from fedjigsaw.bench.comparison import (
     without_classes,
 )
 from fedjigsaw.errors import ParameterError
+from fedjigsaw.io.tables import Tally
 from fedjigsaw.methods import CLUSTERERS
 
 
@@ -53,5 +54,10 @@ def test_files_are_pooled_with_the_client_of_each_row(tmp_path):
     assert data.y.tolist() == [0, 1, 0]
     assert clients.tolist() == [0, 0, 1]
     assert data.name == "a.csv, b.csv"
+    tally = Tally()
+    (tmp_path / "c.csv").write_text("x,y\n1,2\n,2\n3,\n")
+    paths = [tmp_path / "c.csv", tmp_path / "a.csv"]
+    data, _ = pool_files(paths, ["x", "y"], drop_missing=True, tally=tally)
+    assert (len(data.X), tally) == (3, Tally(rows=5, skipped=2))
     scaled, _ = pool_files([tmp_path / "a.csv"], ["x", "y"], scale=True)
     assert np.allclose(scaled.X, [[-1, -1], [1, 1]])

@@ -81,6 +81,38 @@ class TestCommands:
         labels = pa.parquet.read_table(tmp_path / "labels.parquet")
         assert [label is None for label in labels["label"].to_pylist()] == [False, True, False]
 
+    def test_skipped_rows_are_counted_in_every_line_that_counts_rows(self, run, tmp_path):
+        table = pa.parquet.read_table(tmp_path / "a.parquet").to_pandas()
+        table.loc[3:9, "x"] = np.nan
+        table.to_csv(tmp_path / "m.csv", index=False)
+        n = len(table)
+        words = f"{n:,} rows, 7 of them skipped (missing values)"
+
+        def shown(command):
+            return " ".join(run(command).stdout.split())
+
+        assert f"{words}, 2 columns ->" in shown("stats m.csv -o m.stats --drop-missing")
+        assert f"{words} -> 3 centers" in shown("summarize m.csv -k 3 -o m.summary --drop-missing")
+        run("summarize b.csv -k 3 -o b.summary")
+        of_b = formats.load(tmp_path / "b.summary", SummaryFile).summary.n_samples
+        both = f"{n + of_b:,} rows, 7 of them skipped (missing values)"
+        assert f"2 sites, {both} ->" in shown("aggregate m.summary b.summary -k 3 -o model")
+        assert f"m: {words}, inertia" in shown(
+            "score m.csv --model model --drop-missing -o m.score"
+        )
+        run("score b.csv --model model -o b.score")
+        assert f"2 sites: {both}, inertia" in shown("score --merge m.score b.score")
+        found = json.loads(run("score --merge m.score b.score --json").stdout)
+        assert (found["rows"], found["skipped"]) == (n + of_b - 7, 7)
+        assert f"missing values: {n - 7} (exact); 7 were skipped." in shown("inspect m.summary")
+        assert f"m, b; {both} in all" in shown("inspect model").replace("b, m", "m, b")
+        assert f"Rows: {n - 7} (7 more were skipped);" in shown("inspect m.score")
+        privately = "--drop-missing --epsilon 5 --bounds=-100,100 --force"
+        for command in ("stats m.csv -o m.stats", "summarize m.csv -k 3 -o m.summary"):
+            text = shown(f"{command} {privately}")
+            assert "7 rows were skipped (missing values). This number is exact" in text
+        assert formats.load(tmp_path / "m.summary", SummaryFile).n_skipped == 0
+
     def test_score_as_json(self, run, tmp_path):
         run("summarize a.parquet -k 3 -o a.summary")
         run("aggregate a.summary -k 3 -o model")

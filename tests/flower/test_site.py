@@ -1,6 +1,7 @@
 """A site by its options, and when it gives up."""
 
 import json
+import logging
 import sys
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.site import LateError, Site, TimeLimitedSite, load_site
+from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.messages import Broadcast
 
@@ -31,6 +33,15 @@ def test_rows_by_options(tmp_path):
     file = load_site(json.loads(json.dumps(options))).answer(question())
     assert file.summary.centers.tolist() == [[3.0]]
     assert file.columns == ("y",)
+
+
+def test_skipped_rows_are_told_in_the_log_of_the_site_only(tmp_path, caplog):
+    (tmp_path / "a.csv").write_text("x\n" + "1\n" * 8 + "NA\n" * 3)
+    options = {"kind": "rows", "name": "a", "data": str(tmp_path / "a.csv"), "drop_missing": True}
+    with caplog.at_level(logging.INFO, logger="fedjigsaw"):
+        file = load_site(options).answer(question())
+    assert "a.csv: 11 rows, 3 of them skipped (missing values)" in caplog.text
+    assert b"n_skipped" not in formats.encode(file)
 
 
 def test_bad_rows_are_found_before_the_first_question(tmp_path):

@@ -17,7 +17,7 @@ from fedjigsaw.bench.cells import fit_and_measure
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.io.rows import Row
-from fedjigsaw.io.tables import open_table
+from fedjigsaw.io.tables import Tally, open_table
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.methods import CLUSTERERS, make
 from fedjigsaw.report.provenance import provenance
@@ -98,6 +98,7 @@ def pool_files(
     label: str | None = None,
     scale: bool = False,
     drop_missing: bool = False,
+    tally: Tally | None = None,
 ) -> tuple[Dataset, Ints]:
     """Read the files of several sites into one data set; return it with the client of each row.
 
@@ -107,7 +108,8 @@ def pool_files(
     columns : columns to use; None is all columns of the first file, without `label`.
     label : a column with true classes.
     scale : whether to give every column mean 0 and standard deviation 1.
-    drop_missing : whether to leave out rows with missing values, which are an error otherwise.
+    drop_missing : whether to skip rows with missing values, which are an error otherwise.
+    tally : where to count the rows of all files, and those that are skipped.
     """
     names = _short_names(files)
     rows, classes, owners = [], [], []
@@ -115,10 +117,14 @@ def pool_files(
     if columns is None:
         columns = default_columns(files[0], label)
     for owner, path in enumerate(files):
-        for batch in open_table(path, columns=columns, **options).batches():
+        table = open_table(path, columns=columns, **options)
+        for batch in table.batches():
             rows.append(batch.rows)
             owners.append(np.full(len(batch.rows), owner))
             classes += [np.asarray(found)[batch.kept].astype(str) for found in batch.ids]
+        if tally is not None:
+            tally.rows += table.tally.rows
+            tally.skipped += table.tally.skipped
     X = np.concatenate(rows)
     if scale:
         X = standard_scaler(X, columns).scale(X)

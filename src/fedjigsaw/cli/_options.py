@@ -40,7 +40,8 @@ DropMissing = Annotated[
     bool,
     typer.Option(
         "--drop-missing",
-        help="Skip rows with missing values. Default: a missing value is an error.",
+        help="Skip rows with missing values, and print how many there are. Default: a missing "
+        "value is an error.",
     ),
 ]
 PRIVACY = "Differential privacy"
@@ -148,9 +149,17 @@ def make_privacy(
     )
 
 
-def print_privacy(privacy: Privacy | None, charge: Charge, *, scaled: bool = False) -> None:
+def print_privacy(
+    privacy: Privacy | None, charge: Charge, n_skipped: int = 0, *, scaled: bool = False
+) -> None:
     """Print what a release promises, what it takes for granted, and what is left."""
     if privacy is not None:
+        if n_skipped:
+            rows = "row was" if n_skipped == 1 else "rows were"
+            out.print(
+                f"{n_skipped:,} {rows} skipped (missing values). This number is exact and does not "
+                "leave this site."
+            )
         out.print(privacy.sentence())
         if scaled:
             out.print("The scaler is taken as public: the promise does not cover how it was made.")

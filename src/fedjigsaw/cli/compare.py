@@ -46,7 +46,9 @@ from fedjigsaw.cli.bench import COLUMNS, MethodFlag, PictureFlag, SeedFlag, prin
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.rows import Row
+from fedjigsaw.io.tables import Tally
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.methods import DEFAULT
 from fedjigsaw.privacy.guarantee import ROW, Privacy
@@ -89,6 +91,7 @@ class Problem:
     ids : client of each row.
     has_classes : whether true classes are known.
     scaler : the scaler of the columns, if they were scaled.
+    n_skipped : rows of the files that were skipped for missing values.
     """
 
     data: Dataset
@@ -96,11 +99,13 @@ class Problem:
     k: int | str
     has_classes: bool
     scaler: Scaler | None = None
+    n_skipped: int = 0
 
     @property
     def title(self) -> str:
         n_sites = len(set(self.ids.tolist()))
-        return f"{self.data.name}: {n_sites} sites, {len(self.data.X):,} rows, k = {self.k}"
+        rows = describe_rows(len(self.data.X), self.n_skipped)
+        return f"{self.data.name}: {n_sites} sites, {rows}, k = {self.k}"
 
     def shown(self, rows: list[Row]) -> list[Row]:
         """Return the rows, without scores that need classes where these are not known."""
@@ -154,7 +159,8 @@ def compare_methods(
         bool,
         typer.Option(
             "--drop-missing",
-            help="Files: skip rows with missing values. Default: a missing value is an error.",
+            help="Files: skip rows with missing values, and print how many there are. Default: a "
+            "missing value is an error.",
         ),
     ] = False,
     method: MethodFlag = None,
@@ -189,10 +195,11 @@ def compare_methods(
     epsilons = _parse_epsilons(epsilon)
     first = epsilons[0] if epsilons else None
     take_bounds(first, bounds, delta=delta, unit=unit, cells=cells, runs=runs)
+    tally = Tally()
     if files:
         names = split_names(columns)
         names = default_columns(files[0], label) if names is None else names
-        data, ids = pool_files(files, names, label=label, drop_missing=drop_missing)
+        data, ids = pool_files(files, names, label=label, drop_missing=drop_missing, tally=tally)
     else:
         data, ids = deal_dataset(str(dataset), clients, alpha=alpha, seed=seed)
         names = [f"x{j}" for j in range(data.X.shape[1])]
@@ -200,7 +207,8 @@ def compare_methods(
     made = [make_privacy(names, each, delta, bounds, unit, cells) for each in epsilons]
     promises = [promise for promise in made if promise is not None]
     data = replace(data, X=scale_rows(data.X, scaler))
-    problem = Problem(data, ids, k or data.n_clusters, not files or label is not None, scaler)
+    known = not files or label is not None
+    problem = Problem(data, ids, k or data.n_clusters, known, scaler, tally.skipped)
     options: dict[str, Any] = {"params": parse_params(param), "seed": seed}
     if promises:
         report = _report_costs(problem, promises, method, runs or RUNS, options)
@@ -208,7 +216,7 @@ def compare_methods(
         report = _report_methods(problem, method, options)
     write_whole(picture, pictures.render(report.figure, picture.suffix), replace=force)
     if as_json:
-        print_json({**report.content, "picture": str(picture)})
+        print_json({**report.content, "skipped": tally.skipped, "picture": str(picture)})
         return
     report.show()
     out.print(f"Picture: {escape(str(picture))}")

@@ -85,7 +85,10 @@ def site(
     drop_missing: Annotated[
         bool,
         typer.Option(
-            "--drop-missing", help="Leave out rows with missing values.", rich_help_panel=ROWS
+            "--drop-missing",
+            help="Skip rows with missing values; the log says how many there are. Default: a "
+            "missing value is an error.",
+            rich_help_panel=ROWS,
         ),
     ] = False,
     epsilon: Epsilon = None,

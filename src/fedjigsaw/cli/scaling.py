@@ -35,6 +35,7 @@ from fedjigsaw.cli._shared import (
 from fedjigsaw.errors import ClippedRowsWarning, ParameterError, WeakPromiseWarning
 from fedjigsaw.io import formats
 from fedjigsaw.io.bounds import read_bounds
+from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.tables import open_table
 from fedjigsaw.kernels.scaling import Stats
 from fedjigsaw.report.inspection import MAX_SHOWN
@@ -89,9 +90,11 @@ def stats(
         )
         formats.save(found, output, replace=force)
     charge.confirm()
-    rows = f"{found.n_samples:,} rows" if privacy is None else f"About {found.n_samples:,} rows"
+    rows = f"About {found.n_samples:,} rows"
+    if privacy is None:
+        rows = describe_rows(found.n_samples, table.tally.skipped)
     out.print(f"{rows}, {len(found.columns)} columns -> {escape(str(output))}")
-    print_privacy(privacy, charge)
+    print_privacy(privacy, charge, table.tally.skipped)
 
 
 @app.command()

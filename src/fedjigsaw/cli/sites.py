@@ -52,6 +52,7 @@ from fedjigsaw.errors import (
     WeakPromiseWarning,
 )
 from fedjigsaw.io import formats
+from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import ModelFile, Score, SummaryFile
 from fedjigsaw.io.tables import open_table
 from fedjigsaw.messages import COUNTS
@@ -167,11 +168,14 @@ def summarize(
         formats.save(file, output, replace=force)
     charge.confirm()
     if privacy is not None:
-        _report_private(file, charge, output)
+        text = rows_in_words(file.summary).capitalize()
+        out.print(f"{text} -> {escape(str(output))} ({output.stat().st_size:,} bytes)")
+        print_privacy(file.privacy, charge, table.tally.skipped, scaled=scaler is not None)
         return
     summary = file.summary
     merged = f", {summary.merged} merged by the guard" if summary.merged else ""
-    text = f"{summary.n_samples:,} rows -> {len(summary.centers)} centers{merged}"
+    rows = describe_rows(summary.n_samples, file.n_skipped)
+    text = f"{rows} -> {len(summary.centers)} centers{merged}"
     out.print(f"{text} -> {escape(str(output))} ({output.stat().st_size:,} bytes)")
     if file.n_used < summary.n_samples:
         out.print(
@@ -182,12 +186,6 @@ def summarize(
                 table, file, drop_missing=drop_missing, progress=progress
             )
         out.print(f"Mean squared distance of all rows to the nearest center: {mean:.6g}")
-
-
-def _report_private(file: SummaryFile, charge: sites.Charge, output: Path) -> None:
-    text = rows_in_words(file.summary).capitalize()
-    out.print(f"{text} -> {escape(str(output))} ({output.stat().st_size:,} bytes)")
-    print_privacy(file.privacy, charge, scaled=file.scaler is not None)
 
 
 @app.command()
@@ -236,7 +234,7 @@ def aggregate(
             min_sites=min_sites,
         )
     formats.save(model, output, replace=force)
-    text = f"{n_sites(len(model.clients))}, {model.n_samples:,} rows"
+    text = f"{n_sites(len(model.clients))}, {describe_rows(model.n_samples, model.n_skipped)}"
     out.print(f"{text} -> {len(model.model.centers)} centers -> {escape(str(output))}")
     for line in describe_sites(model, MAX_SHOWN):
         out.print(escape(line))
@@ -374,7 +372,9 @@ def score(
         charge.confirm()
     rows, sizes, inertia = found.n_rows, found.counts.tolist(), float(found.sse.sum())
     if as_json:
-        print_json({"who": found.client, "rows": rows, "inertia": inertia, "cluster_sizes": sizes})
+        values = {"rows": rows, "skipped": found.n_skipped, "inertia": inertia}
+        print_json({"who": found.client, **values, "cluster_sizes": sizes})
         return
-    out.print(f"{escape(found.client)}: {rows:,} rows, inertia {inertia:.10g}")
+    shown_rows = describe_rows(rows, found.n_skipped)
+    out.print(f"{escape(found.client)}: {shown_rows}, inertia {inertia:.10g}")
     out.print("Rows per cluster: " + ", ".join(map(str, sizes)))

@@ -32,6 +32,7 @@ def _summary_parts(file: SummaryFile) -> Parts:
         "scaler": file.scaler and file.scaler.fingerprint,
         "guard": dict(file.guard),
         "seed": file.seed,
+        **_skipped_header(file),
         **_privacy_header(file.privacy),
     }
     arrays = {name: getattr(summary, name) for name in ("centers", "radii", "counts", "sse")}
@@ -62,6 +63,7 @@ def _summary_from(header: Header, arrays: Arrays) -> SummaryFile:
         take(header, "seed", int),
         take(header, "n_used", int),
         _privacy_from(header, len(columns)),
+        _skipped_from(header),
     )
 
 
@@ -73,6 +75,7 @@ def _model_parts(file: ModelFile) -> Parts:
         "scaler": file.scaler and file.scaler.fingerprint,
         "clients": list(file.clients),
         "n_samples": file.n_samples,
+        **_skipped_header(file),
         **_privacy_header(file.privacy),
     }
     if file.partly:
@@ -93,6 +96,7 @@ def _model_from(header: Header, arrays: Arrays) -> ModelFile:
         take(header, "n_samples", int),
         take_names(header, "partly") if "partly" in header else (),
         _privacy_from(header, len(columns)),
+        _skipped_from(header),
     )
 
 
@@ -117,7 +121,8 @@ def _stats_from(header: Header, arrays: Arrays) -> Stats:
 
 
 def _score_parts(score: Score) -> Parts:
-    header = {"client": score.client, "model": score.model, **_privacy_header(score.privacy)}
+    header = {"client": score.client, "model": score.model, **_skipped_header(score)}
+    header |= _privacy_header(score.privacy)
     arrays = {"counts": score.counts, "sse": score.sse}
     if score.profile is None:
         return header, arrays
@@ -130,7 +135,8 @@ def _score_from(header: Header, arrays: Arrays) -> Score:
     counts, sse = take_array(arrays, "counts"), take_floats(arrays, "sse")
     profile = _profile_from(header, arrays)
     n_numbers = 0 if profile is None else len(profile.numbers)
-    return Score(client, model, counts, sse, profile, _privacy_from(header, n_numbers))
+    privacy = _privacy_from(header, n_numbers)
+    return Score(client, model, counts, sse, profile, privacy, _skipped_from(header))
 
 
 def _profile_parts(profile: Profile) -> Parts:
@@ -207,6 +213,15 @@ def _tensors_from(arrays: Arrays) -> dict[str, np.ndarray]:
         for name, array in arrays.items()
         if name.startswith("tensor.")
     }
+
+
+def _skipped_header(file: SummaryFile | ModelFile | Score) -> Header:
+    told = file.n_skipped and file.privacy is None
+    return {"n_skipped": file.n_skipped} if told else {}
+
+
+def _skipped_from(header: Header) -> int:
+    return take(header, "n_skipped", int) if "n_skipped" in header else 0
 
 
 def _privacy_header(privacy: Privacy | None) -> Header:

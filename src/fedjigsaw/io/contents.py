@@ -27,6 +27,8 @@ class SummaryFile:
     n_used : rows that were clustered; fewer than ``summary.n_samples`` if they were a sample.
     privacy : the promise of differential privacy, or None. Under one, the guard is not applied, and
         numbers of rows are noisy.
+    n_skipped : further rows of the file, which were skipped for missing values; not told under
+        privacy, nor in a federation.
     """
 
     summary: Summary
@@ -38,15 +40,34 @@ class SummaryFile:
     seed: int
     n_used: int
     privacy: Privacy | None = None
+    n_skipped: int = 0
 
     def __post_init__(self) -> None:
         owner = f"client {self.summary.client!r}"
+        _check_skipped(self.n_skipped, owner)
         if not 1 <= self.n_used <= self.summary.n_samples:
             allowed = f"from 1 to its rows, {self.summary.n_samples}"
             raise MessageError(invalid("n_used", owner, allowed, self.n_used))
         if not _is_guard(self.guard):
             allowed = f"an integer min_cluster_size >= 1 and counts, one of {', '.join(COUNTS)}"
             raise MessageError(invalid("guard", owner, allowed, repr(dict(self.guard))))
+
+
+def describe_rows(n_used: int, n_skipped: int) -> str:
+    """Say how many rows there are, and how many of them were skipped for missing values.
+
+    Examples
+    --------
+    >>> describe_rows(1200, 0), describe_rows(150_617, 49_383)
+    ('1,200 rows', '200,000 rows, 49,383 of them skipped (missing values)')
+    """
+    skipped = f", {n_skipped:,} of them skipped (missing values)" if n_skipped else ""
+    return f"{n_used + n_skipped:,} rows{skipped}"
+
+
+def _check_skipped(n_skipped: int, owner: str) -> None:
+    if not 0 <= n_skipped <= MAX_COUNT:
+        raise MessageError(invalid("n_skipped", owner, f"from 0 to {MAX_COUNT}", n_skipped))
 
 
 def _is_guard(guard: Mapping[str, Any]) -> bool:
@@ -67,6 +88,7 @@ class ModelFile:
     partly : those of the clients that missed at least one round.
     privacy : the promise that holds for the rows of every client, or None if there is a client
         without one.
+    n_skipped : rows of the clients that were skipped for missing values, as far as they are told.
     """
 
     model: Model
@@ -75,8 +97,10 @@ class ModelFile:
     n_samples: int
     partly: tuple[str, ...] = ()
     privacy: Privacy | None = None
+    n_skipped: int = 0
 
     def __post_init__(self) -> None:
+        _check_skipped(self.n_skipped, "a model")
         for client in repeated(self.clients):
             raise MessageError(f"The model lists a client twice: {client!r}.")
         if not set(self.partly) <= set(self.clients):
@@ -105,6 +129,7 @@ class Score:
     model : fingerprint of the model's file.
     profile : what the rows of each cluster are like, or None.
     privacy : the promise of differential privacy, or None. Under one, all numbers are noisy.
+    n_skipped : further rows, which were skipped for missing values; not told under privacy.
     """
 
     client: str
@@ -113,6 +138,7 @@ class Score:
     sse: Floats
     profile: Profile | None = None
     privacy: Privacy | None = None
+    n_skipped: int = 0
 
     def __post_init__(self) -> None:
         # the checks of a summary are just those that are needed here
@@ -121,6 +147,7 @@ class Score:
         object.__setattr__(self, "counts", checked.counts)
         if not self.client:
             raise MessageError("The score has no client name.")
+        _check_skipped(self.n_skipped, f"client {self.client!r}")
         if not self.n_rows:
             raise MessageError(f"The score of client {self.client!r} covers no rows.")
         if self.n_rows > MAX_COUNT or (self.sse > MAX_SSE).any():

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats
+from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Model, Summary, Tensors
@@ -48,7 +49,8 @@ def _summary(file: SummaryFile, most: int) -> Lines:
     yield f"A summary of client {summary.client!r}, for one round of federated clustering."
     exact = file.privacy is None
     rows = f"{summary.n_samples:,} (exact)" if exact else rows_in_words(summary)
-    yield f"Rows at the client, without those with missing values: {rows}."
+    skipped = f"; {file.n_skipped:,} were skipped" if file.n_skipped else ""
+    yield f"Rows at the client, without those with missing values: {rows}{skipped}."
     if file.n_used < summary.n_samples:
         yield f"Only a random sample of {file.n_used:,} of them was clustered."
     yield from _origin(file.method, file.params, file.columns, file.scaler, most)
@@ -128,7 +130,8 @@ def _model(file: ModelFile, most: int) -> Lines:
     yield f"A model of {_count(len(file.model.centers), 'cluster')}."
     clients, names = _count(len(file.clients), "client"), ", ".join(file.clients)
     about = "" if file.privacy is None else "about "
-    yield f"Made from {clients}: {names}; {about}{file.n_samples:,} rows in all."
+    rows = describe_rows(file.n_samples, file.n_skipped)
+    yield f"Made from {clients}: {names}; {about}{rows} in all."
     if file.partly:
         yield f"Not in every round: {', '.join(file.partly)}."
     yield from _origin(file.model.method, file.model.params, file.columns, file.scaler, most)
@@ -222,7 +225,8 @@ def _tensors(tensors: Tensors, most: int) -> Lines:
 
 def _score(score: Score, most: int) -> Lines:
     yield f"A score of {score.client!r} for model {score.model}."
-    yield f"Rows: {int(score.counts.sum()):,}; summed squared distance: {score.sse.sum():.6g}."
+    skipped = f" ({score.n_skipped:,} more were skipped)" if score.n_skipped else ""
+    yield f"Rows: {score.n_rows:,}{skipped}; summed squared distance: {score.sse.sum():.6g}."
     for i, (n, sse) in enumerate(zip(score.counts[:most], score.sse, strict=False)):
         yield f"  {i}: {_count(int(n), 'row')}, summed squared distance {sse:.6g}"
     if len(score.counts) > most:

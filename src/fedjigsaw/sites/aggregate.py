@@ -58,6 +58,7 @@ def aggregate(
         tuple(file.summary.client for file in ordered),
         sum(file.summary.n_samples for file in ordered),
         privacy=weakest([file.privacy for file in ordered], len(ordered[0].columns)),
+        n_skipped=sum(file.n_skipped for file in ordered),
     )
 
 

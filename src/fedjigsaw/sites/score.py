@@ -29,7 +29,8 @@ def score(
     table = open_data(data, file.columns, drop_missing=drop_missing)
     name = site_name(client, table)
     counts, sse = _per_cluster(table, file.model.centers, file.scaler, progress)
-    return Score(name, fingerprint(encode(file)), counts, sse)
+    n_skipped = table.tally.skipped
+    return Score(name, fingerprint(encode(file)), counts, sse, n_skipped=n_skipped)
 
 
 def merge_scores(scores: Mapping[str, Score]) -> Score:
@@ -54,7 +55,8 @@ def merge_scores(scores: Mapping[str, Score]) -> Score:
     ordered = sorted(scores.values(), key=lambda score: score.client)
     counts, sse = (sum(getattr(s, n) for s in ordered) for n in ("counts", "sse"))
     name = "1 site" if len(ordered) == 1 else f"{len(ordered)} sites"
-    return Score(name, first.model, np.asarray(counts), np.asarray(sse))
+    skipped = sum(score.n_skipped for score in ordered)
+    return Score(name, first.model, np.asarray(counts), np.asarray(sse), n_skipped=skipped)
 
 
 def mean_squared_distance(

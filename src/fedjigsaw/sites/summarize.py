@@ -1,5 +1,6 @@
 """At a site: cluster the rows and make the one summary that leaves."""
 
+import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from fedjigsaw._random import stream
 from fedjigsaw._validation import MAX_SAMPLES
 from fedjigsaw.engine import NO_GUARD, Client
 from fedjigsaw.errors import FewerRowsWarning
+from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels.scaling import Scaler
@@ -31,6 +33,7 @@ from fedjigsaw.sites.preparation import (
 )
 
 MAX_ROWS = 1_000_000
+logger = logging.getLogger(__name__)
 
 
 def summarize(
@@ -84,6 +87,9 @@ def summarize(
     sampling = stream(seed, 0, f"sample of {name}")
     most = max_rows if privacy is None else MAX_SAMPLES
     rows, n_samples = table.read(max_rows=most, rng=sampling, progress=progress)
+    skipped = table.tally.skipped
+    if skipped:
+        logger.info("%s: %s", table.path, describe_rows(n_samples, skipped))
     if privacy is None and n_clusters != "auto" and len(rows) < int(n_clusters):
         _warn_of_fewer_rows(table.path, len(rows), n_clusters)
     rule = (guard or Guard()) if privacy is None else NO_GUARD
@@ -107,6 +113,7 @@ def summarize(
         seed=seed,
         n_used=n_used,
         privacy=privacy,
+        n_skipped=skipped if privacy is None and broadcast is None else 0,
     )
 
 
