@@ -163,8 +163,6 @@ class Score:
         if profile.n_clusters != len(self.counts):
             allowed = f"one of {len(self.counts)} clusters"
             raise MessageError(invalid("profile", owner, allowed, profile.n_clusters))
-        if self.privacy is not None:  # noisy numbers need not fit together
-            return
         rows = [profile.count.max(axis=1, initial=0)]
         rows += [counts.sum(axis=1) for counts in profile.level_counts.values()]
         if any((found > self.counts).any() for found in rows):

@@ -21,6 +21,7 @@ from fedjigsaw.messages import MAX_COUNT, _Message
 MAX_COLUMNS = 10_000
 MAX_LEVELS = 1_000  # of one column
 MAX_NAME = 1_000  # characters of a column or level
+Moments = tuple[Ints, Floats, Floats]  # counts, means and sums of squares
 OTHER = "(other)"  # the level of rows whose own level is rare or unknown
 
 
@@ -109,6 +110,77 @@ class Profile(_Message):
         return (*self.numbers, *self.levels)
 
 
+class Collector:
+    """Collects the profile of rows that come block by block.
+
+    Parameters
+    ----------
+    n_clusters : number of clusters.
+    numbers : names of the columns of numbers.
+    levels : the levels of each column of categories.
+
+    Examples
+    --------
+    >>> found = Collector(2, ("age",), {"sex": ("f", "m")})
+    >>> rows, codes = np.array([[1.0], [3.0], [np.nan]]), np.array([[0], [1], [1]])
+    >>> found.add(np.array([0, 0, 1]), rows, codes)
+    >>> profile = found.profile()
+    >>> profile.mean.tolist(), profile.count.tolist(), profile.level_counts["sex"].tolist()
+    ([[2.0], [0.0]], [[2], [0]], [[1, 1], [0, 1]])
+    """
+
+    def __init__(
+        self, n_clusters: int, numbers: Sequence[str], levels: Mapping[str, Sequence[str]]
+    ) -> None:
+        self.numbers = tuple(numbers)
+        self.levels = {column: tuple(names) for column, names in levels.items()}
+        shape = (n_clusters, len(self.numbers))
+        self.moments: Moments = (np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape))
+        self.counts: dict[str, Ints] = {
+            column: np.zeros((n_clusters, len(names)), dtype=np.int64)
+            for column, names in self.levels.items()
+        }
+
+    def add(self, labels: Ints, rows: Floats, codes: Ints | None = None) -> None:
+        """Add rows.
+
+        Parameters
+        ----------
+        labels : shape (n,), the cluster of each row.
+        rows : shape (n, n_numbers), NaN where there is no value.
+        codes : shape (n, n_categories), the place of each row's level, -1 where there is none; None
+            if there are no categories.
+        """
+        if not len(labels):
+            return
+        found = moments(labels, rows, len(self.moments[0]))
+        self.moments = merge_moments(*self.moments, *found)
+        for j, counts in enumerate(self.counts.values()):
+            assert codes is not None
+            there = codes[:, j] >= 0
+            np.add.at(counts, (labels[there], codes[there, j]), 1)
+
+    def profile(self) -> Profile:
+        """Return the profile of all rows so far."""
+        return Profile(self.numbers, *self.moments, self.levels, self.counts)
+
+
+def moments(labels: Ints, rows: Floats, n_clusters: int) -> Moments:
+    """Return count, mean and summed squared deviations of each column in each cluster."""
+    order = np.argsort(labels.astype(np.min_scalar_type(n_clusters)), kind="stable")
+    groups, starts = np.unique(labels[order], return_index=True)
+    rows = rows[order]
+    there = ~np.isnan(rows)
+    shape = (n_clusters, rows.shape[1])
+    count, mean, squares = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
+    count[groups] = np.add.reduceat(there, starts, dtype=np.int64)
+    sums = np.add.reduceat(np.where(there, rows, 0.0), starts)
+    mean[groups] = sums / np.maximum(count[groups], 1)
+    away = np.where(there, rows - mean[labels[order]], 0.0)
+    squares[groups] = np.add.reduceat(away**2, starts)
+    return count, mean, squares
+
+
 def merge_profiles(profiles: Sequence[Profile]) -> Profile:
     """Return the profile of the rows of all sites together.
 
@@ -117,23 +189,23 @@ def merge_profiles(profiles: Sequence[Profile]) -> Profile:
     first, *others = profiles
     for other in others:
         _check_alike(first, other)
-    moments = first.count, first.mean, first.sum_of_squares
+    pooled = first.count, first.mean, first.sum_of_squares
     for other in others:
         where = [other.numbers.index(name) for name in first.numbers]
         found = other.count[:, where], other.mean[:, where], other.sum_of_squares[:, where]
-        moments = merge_moments(*moments, *found)
+        pooled = merge_moments(*pooled, *found)
     levels = {
         column: tuple(dict.fromkeys(level for p in profiles for level in p.levels[column]))
         for column in first.levels
     }
     size = min(profile.min_cluster_size for profile in profiles)
     counts = {column: _added(profiles, column, names) for column, names in levels.items()}
-    return Profile(first.numbers, *moments, levels, counts, size)
+    return Profile(first.numbers, *pooled, levels, counts, size)
 
 
 def merge_moments(
     n: Ints, mean: Floats, squares: Floats, n_new: Ints, mean_new: Floats, squares_new: Floats
-) -> tuple[Ints, Floats, Floats]:
+) -> Moments:
     """Merge counts, means and sums of squares of two sets of rows, cell by cell."""
     total = n + n_new
     share = n_new / np.maximum(total, 1)

@@ -7,13 +7,20 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_SAMPLES
-from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.io.formats import ModelFile, Score, SummaryFile, encode, fingerprint
 from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels.kmeans import nearest_centers
+from fedjigsaw.kernels.profiles import merge_profiles
 from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.privacy import Guard, Privacy
+from fedjigsaw.sites import profiles
+from fedjigsaw.sites.aggregate import weakest
+from fedjigsaw.sites.charge import Spend, free
 from fedjigsaw.sites.compatibility import check_different, check_has_centers
 from fedjigsaw.sites.preparation import Progress, open_data, quiet, scaled_rows, site_name
+
+GUARD = Guard()
 
 
 def score(
@@ -22,15 +29,36 @@ def score(
     *,
     client: str | None = None,
     drop_missing: bool = False,
+    profile: bool = False,
+    guard: Guard = GUARD,
+    privacy: Privacy | None = None,
+    spend: Spend = free,
     progress: Progress = quiet,
 ) -> Score:
-    """Measure size and summed squared distance of every cluster on one site's rows."""
+    """Measure size and summed squared distance of every cluster on one site's rows.
+
+    Parameters
+    ----------
+    profile : measure what the rows of each cluster are like, too.
+    guard : what may be in the profile; without one, sizes and distances are exact.
+    privacy : differential privacy, only with a profile; all numbers are then noisy, in place of a
+        guard. Its bounds are for the columns of numbers of the profile, in their order.
+    spend : called right before noise is drawn.
+    """
     check_has_centers(file)
     table = open_data(data, file.columns, drop_missing=drop_missing)
-    name = site_name(client, table)
+    name, print_of_model = site_name(client, table), fingerprint(encode(file))
+    if privacy is not None:
+        if not profile:
+            raise ParameterError("Differential privacy of a score needs a profile: profile=True.")
+        counts, sse, found = profiles.measure_privately(table, file, privacy, name, spend, progress)
+        return Score(name, print_of_model, counts, sse, found, privacy)
+    if profile:
+        size = guard.min_cluster_size
+        counts, sse, found = profiles.measure(table, file, size, progress)
+        return Score(name, print_of_model, counts, sse, found, n_skipped=table.tally.skipped)
     counts, sse = _per_cluster(table, file.model.centers, file.scaler, progress)
-    n_skipped = table.tally.skipped
-    return Score(name, fingerprint(encode(file)), counts, sse, n_skipped=n_skipped)
+    return Score(name, print_of_model, counts, sse, n_skipped=table.tally.skipped)
 
 
 def merge_scores(scores: Mapping[str, Score]) -> Score:
@@ -55,8 +83,13 @@ def merge_scores(scores: Mapping[str, Score]) -> Score:
     ordered = sorted(scores.values(), key=lambda score: score.client)
     counts, sse = (sum(getattr(s, n) for s in ordered) for n in ("counts", "sse"))
     name = "1 site" if len(ordered) == 1 else f"{len(ordered)} sites"
+    profiled = [score.profile for score in ordered if score.profile is not None]
+    profile = merge_profiles(profiled) if profiled else None
+    promises = [score.privacy for score in ordered]
+    privacy = None if profile is None else weakest(promises, len(profile.numbers))
     skipped = sum(score.n_skipped for score in ordered)
-    return Score(name, first.model, np.asarray(counts), np.asarray(sse), n_skipped=skipped)
+    total, distances = np.asarray(counts), np.asarray(sse)
+    return Score(name, first.model, total, distances, profile, privacy, skipped)
 
 
 def mean_squared_distance(

@@ -1,0 +1,187 @@
+"""Profiles that leave a site: what the guard hides, and how far noise protects a row."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats as tests
+
+from fedjigsaw import Privacy
+from fedjigsaw.errors import ParameterError
+from fedjigsaw.kernels.profiles import OTHER, Collector, Profile
+from fedjigsaw.privacy.accounting import multiplier_for
+from fedjigsaw.privacy.noisy_profiles import GRID, Sums, release
+from fedjigsaw.privacy.profiles import guard_distances, guard_profile
+
+LEVELS = {"sex": ("f", "m"), "ward": ("a", "b", "c")}
+ages = st.one_of(st.floats(-50, 200), st.sampled_from([0.0, 120.0, 60.0, np.nan]))
+person = st.tuples(st.integers(0, 2), ages, ages, st.integers(-1, 1), st.integers(-1, 2))
+
+
+def profile_of(sizes, values=None):
+    """A profile of one column in which every row of cluster c has the value c, or the one given."""
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    rows = labels.astype(float)[:, None] if values is None else np.array(values, float)[:, None]
+    collector = Collector(len(sizes), ("age",), {})
+    collector.add(labels, rows)
+    return collector.profile()
+
+
+# ----------------------------------------------------------------------------------------- guard
+
+
+def test_no_guard_changes_nothing():
+    profile = profile_of([1, 2, 3])
+    assert guard_profile(profile, np.array([1, 2, 3]), 1) is profile
+
+
+def test_small_clusters_are_left_out():
+    found = guard_profile(profile_of([9, 3, 2, 8]), np.array([9, 3, 2, 8]), 5)
+    assert found.count.ravel().tolist() == [9, 0, 0, 8]
+    assert found.mean.ravel().tolist() == [0.0, 0.0, 0.0, 3.0]
+    assert found.min_cluster_size == 5
+
+
+def test_all_rows_minus_those_shown_are_never_few():
+    found = guard_profile(profile_of([9, 1, 20, 8]), np.array([9, 1, 20, 8]), 5)
+    assert found.count.ravel().tolist() == [9, 0, 20, 0]  # else the one row were all minus the rest
+
+
+def test_a_column_with_few_values_in_a_cluster_is_left_out_there_and_in_one_more():
+    values = [1.0] * 2 + [np.nan] * 8 + [2.0] * 7 + [3.0] * 6
+    found = guard_profile(profile_of([10, 7, 6], values), np.array([10, 7, 6]), 5)
+    assert found.count.ravel().tolist() == [0, 7, 0]
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=8), st.integers(2, 9), st.randoms())
+@settings(max_examples=60, deadline=None)
+def test_every_number_of_a_guarded_profile_is_about_enough_rows(sizes, least, random):
+    n = sum(sizes)
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    rows = np.array([[random.choice([1.0, 5.0, np.nan])] for _ in range(n)]).reshape(n, 1)
+    codes = np.array([[random.choice([-1, 0, 0, 0, 1])] for _ in range(n)]).reshape(n, 1)
+    collector = Collector(len(sizes), ("age",), {"sex": ("f", "m")})
+    collector.add(labels, rows, codes)
+    exact = collector.profile()
+    found = guard_profile(exact, np.array(sizes), least)
+    shown = found.count > 0
+    assert (found.count[shown] >= least).all()
+    hidden = exact.count.sum() - found.count.sum()
+    assert hidden == 0 or hidden >= least or not shown.any()
+    counts = found.level_counts["sex"]
+    assert ((counts == 0) | (counts >= least)).all()
+    assert (counts.sum(axis=1) <= sizes).all()
+
+
+def test_rare_levels_are_pooled_by_hand():
+    levels = {"ward": ("a", "b", "c", "d")}
+    counts = {"ward": [[90, 3, 4, 0], [90, 4, 0, 0], [0, 2, 1, 0], [1, 1, 1, 1]]}
+    none = np.zeros((4, 0))
+    exact = Profile((), none.astype(int), none, none, levels, counts)
+    found = guard_profile(exact, np.array([97, 94, 50, 4]), 5)
+    assert found.levels["ward"] == ("a", "b", "c", "d", OTHER)
+    assert found.level_counts["ward"].tolist() == [
+        [90, 0, 0, 0, 7],
+        [94, 0, 0, 0, 0],  # four rows of b would be a number about four rows
+        [0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0],
+    ]
+
+
+def test_means_are_rounded_to_their_sampling_error(rng):
+    values = np.concatenate([rng.normal(70, 10, 400), rng.normal(20, 10, 25)])
+    exact = profile_of([400, 25], values)
+    found = guard_profile(exact, np.array([400, 25]), 5)
+    error = np.sqrt(exact.sum_of_squares / exact.count / exact.count)
+    off = np.abs(found.mean - exact.mean)
+    assert (off > 0).all()
+    assert (off <= error).all()
+    assert found.sum_of_squares == pytest.approx(exact.sum_of_squares, rel=0.13)
+    assert (found.sum_of_squares != exact.sum_of_squares).all()
+
+
+def test_distances_of_small_clusters_leave_together_only():
+    found = guard_distances(np.array([50.0, 16.0, 4.0]), np.array([20, 1, 9]), 5)
+    assert found.tolist() == [50.0, 2.0, 18.0]
+    alone = np.array([3.0, 0.0])
+    assert guard_distances(alone, np.array([1, 0]), 1) is alone
+
+
+# ----------------------------------------------------------------------------------------- noise
+
+
+def promise(**changes):
+    return Privacy(**{"epsilon": 1.0, "bounds": (0, 120), "insecure_seed": 0, **changes})
+
+
+def sums_of(people):
+    found = Sums(3, ("age", "size"), LEVELS, promise())
+    if people:
+        table = np.array(people, dtype=float)
+        codes = np.nan_to_num(table[:, 3:]).astype(np.int64)
+        found.add(table[:, 0].astype(np.int64), table[:, 1:3], codes)
+    return found
+
+
+def test_the_sums_by_hand():
+    found = sums_of([(1, 0.0, np.nan, 1, -1), (1, 999.0, 60.0, 0, 2)])
+    first = [2, 0, 0, 2, 1, 0, -1, 1, 1, 0, 0, 1]
+    assert (found.table[1] / GRID).tolist() == first
+    assert not found.table[[0, 2]].any()
+
+
+@given(st.lists(person, min_size=1, max_size=9), st.integers(0, 8))
+@settings(max_examples=200, deadline=None)
+def test_one_row_changes_the_sums_by_at_most_the_sensitivity(people, which):
+    people, which = list(people), which % len(people)
+    with_it = sums_of(people)
+    without = sums_of(people[:which] + people[which + 1 :])
+    length = np.linalg.norm((with_it.table - without.table).astype(float))
+    assert length <= with_it.sensitivity
+    assert with_it.sensitivity == pytest.approx(GRID * np.sqrt(1 + 2 * 2 + 2))
+
+
+def test_a_row_on_the_bounds_needs_all_of_the_sensitivity():
+    found = sums_of([(0, 0.0, 120.0, 0, 0)])
+    assert np.linalg.norm(found.table.astype(float)) == pytest.approx(found.sensitivity)
+
+
+def test_the_noise_is_that_of_the_promise():
+    people = [(0, 60.0, 60.0, 0, 0)] * 2000
+    sums, drawn = sums_of(people), []
+    for seed in range(300):
+        sums.privacy = promise(insecure_seed=seed)
+        sizes, profile = release(sums, "a")
+        moved = (profile.mean[0, 0] - 60) / 60 * profile.count[0, 0]
+        drawn.append([sizes[0] - 2000, moved])
+    noise = multiplier_for(1.0, 1e-6) * 7**0.5
+    sizes, moved = np.array(drawn).T
+    assert tests.kstest(sizes / noise, "norm").pvalue > 0.01
+    assert tests.kstest(moved / noise, "norm").pvalue > 0.01
+
+
+def test_many_rows_give_their_profile(rng):
+    n = 30_000
+    labels = rng.integers(0, 2, n)
+    rows = np.column_stack([rng.normal(40 + 30 * labels, 8), rng.uniform(0, 120, n)])
+    rows[rng.random(n) < 0.3, 1] = np.nan
+    codes = np.column_stack([labels, rng.integers(0, 3, n)])
+    sums, exact = Sums(3, ("age", "size"), LEVELS, promise()), Collector(3, ("a", "b"), LEVELS)
+    for collector in (sums, exact):
+        collector.add(labels, rows, codes)
+    sizes, found = release(sums, "a")
+    true = exact.profile()
+    assert sizes[:2] == pytest.approx(np.bincount(labels), rel=0.01)
+    assert found.count[:2] == pytest.approx(true.count[:2], rel=0.01)
+    assert found.mean[:2] == pytest.approx(true.mean[:2], abs=0.5)
+    deviation, expected = (np.sqrt(p.sum_of_squares[:2] / p.count[:2]) for p in (found, true))
+    assert deviation == pytest.approx(expected, rel=0.05)
+    assert found.level_counts["sex"][0, 0] == pytest.approx(
+        true.level_counts["sex"][0, 0], rel=0.01
+    )
+    assert not found.count[2].any()  # nothing but noise
+
+
+def test_a_whole_site_cannot_be_protected():
+    with pytest.raises(ParameterError, match="protects each row, not a whole site"):
+        Sums(3, ("age",), {}, promise(unit="site"))
