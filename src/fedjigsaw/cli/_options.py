@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from fedjigsaw.cli._shared import choice, escape, out
+from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.io.bounds import Bounds, read_bounds
 from fedjigsaw.privacy.budget import DEFAULT_DELTA
@@ -26,6 +27,14 @@ Columns = Annotated[
     str | None,
     typer.Option(
         help="The columns to use, separated by commas. Default: all. Example: --columns age,dose"
+    ),
+]
+SchemaOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--schema",
+        help="What the columns mean, the same file at all sites: kinds, units, missing values, "
+        "scaling. `fedjigsaw schema init` makes one. Example: --schema schema.toml",
     ),
 ]
 ClientName = Annotated[
@@ -135,9 +144,21 @@ def make_privacy(
     bounds: str | None,
     unit: str | None = None,
     cells: str | None = None,
+    *,
+    encoding: Encoding | None = None,
 ) -> Privacy | None:
-    """Make the promise that options ask for, about these columns; None without --epsilon."""
-    found = take_bounds(epsilon, bounds, delta=delta, unit=unit, cells=cells)
+    """Make the promise that options ask for, about these columns; None without --epsilon.
+
+    With an encoding, the bounds are those of its schema.
+    """
+    if epsilon is not None and encoding is not None:
+        if bounds is not None:
+            raise ParameterError("Leave --bounds out: the schema has the range of each column.")
+        pairs = zip(*(values.tolist() for values in encoding.bounds()), strict=True)
+        by_name = dict(zip(encoding.features, pairs, strict=True))
+        found: Bounds | None = Bounds("the schema", by_name)
+    else:
+        found = take_bounds(epsilon, bounds, delta=delta, unit=unit, cells=cells)
     if epsilon is None or found is None:
         return None
     return Privacy(

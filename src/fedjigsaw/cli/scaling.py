@@ -17,6 +17,7 @@ from fedjigsaw.cli._options import (
     Epsilon,
     LedgerOption,
     Output,
+    SchemaOption,
     make_privacy,
     print_privacy,
     refuse_with_epsilon,
@@ -36,6 +37,7 @@ from fedjigsaw.errors import ClippedRowsWarning, ParameterError, WeakPromiseWarn
 from fedjigsaw.io import formats
 from fedjigsaw.io.bounds import read_bounds
 from fedjigsaw.io.contents import describe_rows
+from fedjigsaw.io.schemas import load_schema
 from fedjigsaw.io.tables import open_table
 from fedjigsaw.kernels.scaling import Stats
 from fedjigsaw.report.inspection import MAX_SHOWN
@@ -50,6 +52,7 @@ def stats(
     data: Data,
     output: Output,
     columns: Columns = None,
+    schema_file: SchemaOption = None,
     client: ClientName = None,
     min_cluster_size: Annotated[
         int,
@@ -71,10 +74,17 @@ def stats(
     bounds alone costs nothing: `fedjigsaw scaler --bounds`.
 
     Example: fedjigsaw stats bern.csv -o bern.stats --columns age,dose
+
+    Example: fedjigsaw stats bern.csv -o bern.stats --schema schema.toml
     """
-    check_outputs(output, force=force, inputs=[data, ledger])
-    table = open_table(data, columns=split_names(columns), drop_missing=drop_missing)
-    privacy = make_privacy(table.columns, epsilon, delta, bounds)
+    check_outputs(output, force=force, inputs=[data, ledger, schema_file])
+    names = split_names(columns)
+    schema = None if schema_file is None else load_schema(schema_file)
+    if schema is not None and names is not None:
+        raise ParameterError("Give --columns or --schema; a schema names its own columns.")
+    encoding = None if schema is None else sites.provisional(schema)
+    table = open_table(data, columns=names, drop_missing=drop_missing, encoding=encoding)
+    privacy = make_privacy(table.columns, epsilon, delta, bounds, encoding=encoding)
     if privacy is not None:
         refuse_with_epsilon(context, "min_cluster_size")
     charge = sites.Charge.for_file(data, "statistics", ledger=ledger, data_set=data_set)
@@ -83,6 +93,7 @@ def stats(
         found = sites.measure(
             table,
             client=client,
+            schema=schema,
             min_rows=min_cluster_size,
             privacy=privacy,
             spend=charge.spend,
@@ -118,6 +129,7 @@ def scaler(
             "the file. Example: --columns age,dose"
         ),
     ] = None,
+    schema_file: SchemaOption = None,
     without: Without = None,
     robust: Annotated[
         bool,
@@ -138,6 +150,11 @@ def scaler(
 
     Example: fedjigsaw scaler bern.stats lyon.stats -o scaler.json
 
+    With --schema, it is the whole preparation: it also fills in missing values and encodes
+    categories and dates.
+
+    Example: fedjigsaw scaler bern.stats lyon.stats -o scaler.json --schema schema.toml
+
     Example: fedjigsaw scaler --bounds columns.json -o scaler.json
     """
     if bounds is not None or not files:
@@ -145,10 +162,13 @@ def scaler(
         return
     if columns is not None:
         raise ParameterError("--columns goes with --bounds; statistics have columns of their own.")
-    check_outputs(output, force=force, inputs=files)
+    check_outputs(output, force=force, inputs=[*files, schema_file])
     sites.check_once(files)
     loaded = {str(path): formats.load(path, Stats) for path in files}
-    merged, verdicts = sites.merge_statistics(loaded, without=without or (), robust=robust)
+    schema = None if schema_file is None else load_schema(schema_file)
+    merged, verdicts = sites.merge_statistics(
+        loaded, schema=schema, without=without or (), robust=robust
+    )
     formats.save_scaler(merged, output, replace=force)
     used = len(loaded) - len(set(without or ())) - sum(v.used is None for v in verdicts)
     out.print(f"Scaler {merged.fingerprint} of {n_sites(used)} -> {escape(str(output))}")

@@ -137,11 +137,12 @@ def summarize(
     Example: fedjigsaw summarize bern.csv -k 4 -o bern.summary --epsilon 1 --bounds columns.json
     """
     check_outputs(output, force=force, inputs=[data, scaler_file, ledger])
-    table = open_table(data)
     names = split_names(columns)
     scaler = None if scaler_file is None else formats.load_scaler(scaler_file)
+    table = open_table(data, encoding=None if scaler is None else scaler.encoding)
     wanted = names or table.columns if scaler is None else scaler.columns
-    privacy = make_privacy(wanted, epsilon, delta, bounds, unit, cells)
+    encoding = None if scaler is None else scaler.encoding
+    privacy = make_privacy(wanted, epsilon, delta, bounds, unit, cells, encoding=encoding)
     if privacy is not None:
         refuse_with_epsilon(context, "min_cluster_size", "counts", "max_rows")
     charge = sites.Charge.for_file(data, "summary", ledger=ledger, data_set=data_set)
@@ -302,7 +303,13 @@ def assign(
     check_outputs(output, force=force, inputs=[data, model, local])
     file = formats.load(model, ModelFile)
     own = None if local is None else formats.load(local, SummaryFile)
-    table = open_table(data, columns=file.columns, id_column=id_column, drop_missing=drop_missing)
+    table = open_table(
+        data,
+        columns=file.columns,
+        id_column=id_column,
+        drop_missing=drop_missing,
+        encoding=file.encoding,
+    )
     with warnings_shown(ForeignSummaryWarning), count_rows("Rows", table.n_rows) as progress:
         parts = sites.assign(table, file, local=own, progress=progress)
         n_rows = sites.write_labels(
@@ -360,7 +367,9 @@ def score(
         raise ParameterError("score needs one data file and --model, or --merge and score files.")
     else:
         file = formats.load(model, ModelFile)
-        table = open_table(data[0], columns=file.columns, drop_missing=drop_missing)
+        table = open_table(
+            data[0], columns=file.columns, drop_missing=drop_missing, encoding=file.encoding
+        )
         if output is not None:  # only then it may leave
             charge = sites.Charge.for_file(data[0], "score", ledger=ledger, data_set=data_set)
             charge.spend(None, None)

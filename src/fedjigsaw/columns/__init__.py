@@ -1,1 +1,1 @@
-"""Internal: columns of a file as numbers. NumPy and pyarrow in, NumPy out."""
+"""What the columns of a table mean: a schema, and how files become columns of numbers by it."""

@@ -57,7 +57,7 @@ def to_numbers(values: pa.Array, text: TextFormat) -> Floats | None:
     values = plain(values)
     try:
         if is_text(values.type):
-            values = _rewrite(_without_missing(values, text), text)
+            values = _rewrite(without_missing(values, text), text)
         elif not _is_numeric(values.type):
             return None
         cast = pc.cast(values, pa.float64(), safe=False)
@@ -82,7 +82,7 @@ def _is_numeric(kind: pa.DataType) -> bool:
     return any(getattr(pa.types, test)(kind) for test in tests)
 
 
-def _without_missing(values: pa.Array, text: TextFormat) -> pa.Array:
+def without_missing(values: pa.Array, text: TextFormat) -> pa.Array:
     """Trim spaces, and make marks for missing values null."""
     values = pc.utf8_trim_whitespace(values)
     missing = pc.is_in(values, value_set=pa.array(text.missing, values.type))

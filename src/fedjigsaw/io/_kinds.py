@@ -7,6 +7,8 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import check_name
+from fedjigsaw.columns.encoding import Encoding
+from fedjigsaw.columns.sketches import Sketch
 from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.io._codec import Arrays, Header, take, take_array, take_floats, take_names
 from fedjigsaw.io.contents import ModelFile, NoisyStats, Score, SummaryFile
@@ -29,7 +31,7 @@ def _summary_parts(file: SummaryFile) -> Parts:
         "method": file.method,
         "params": dict(file.params),
         "columns": list(file.columns),
-        "scaler": file.scaler and file.scaler.fingerprint,
+        **_scaler_header(file.scaler),
         "guard": dict(file.guard),
         "seed": file.seed,
         **_skipped_header(file),
@@ -72,7 +74,7 @@ def _model_parts(file: ModelFile) -> Parts:
         "method": file.model.method,
         "params": dict(file.model.params),
         "columns": list(file.columns),
-        "scaler": file.scaler and file.scaler.fingerprint,
+        **_scaler_header(file.scaler),
         "clients": list(file.clients),
         "n_samples": file.n_samples,
         **_skipped_header(file),
@@ -104,7 +106,12 @@ def _stats_parts(stats: Stats) -> Parts:
     header = {"client": stats.client, "columns": list(stats.columns), "n_samples": stats.n_samples}
     if isinstance(stats, NoisyStats):
         header |= _privacy_header(stats.privacy)
-    return header, {"mean": stats.mean, "sum_of_squares": stats.sum_of_squares}
+    if stats.schema:
+        header |= {"schema": stats.schema, "sketches": list(stats.sketches)}
+    arrays: Arrays = {"mean": stats.mean, "sum_of_squares": stats.sum_of_squares}
+    for i, sketch in enumerate(stats.sketches.values()):
+        arrays |= {f"sketch.{i}.means": sketch.means, f"sketch.{i}.sizes": sketch.sizes}
+    return header, arrays
 
 
 def _stats_from(header: Header, arrays: Arrays) -> Stats:
@@ -117,7 +124,21 @@ def _stats_from(header: Header, arrays: Arrays) -> Stats:
         take_floats(arrays, "mean"),
         take_floats(arrays, "sum_of_squares"),
     )
-    return Stats(*fields) if privacy is None else NoisyStats(*fields, privacy)
+    of_schema: dict[str, Any] = {}
+    if "schema" in header:
+        names = take_names(header, "sketches")
+        sketches = {name: _sketch_from(arrays, i) for i, name in enumerate(names)}
+        of_schema = {"schema": take(header, "schema", str), "sketches": sketches}
+    if privacy is None:
+        return Stats(*fields, **of_schema)
+    return NoisyStats(*fields, privacy, **of_schema)
+
+
+def _sketch_from(arrays: Arrays, i: int) -> Sketch:
+    sizes = take_array(arrays, f"sketch.{i}.sizes")
+    if sizes.dtype != np.int64:
+        raise MessageError(invalid("sizes of quantiles", "the file", "int64", sizes.dtype))
+    return Sketch(take_floats(arrays, f"sketch.{i}.means"), sizes)
 
 
 def _score_parts(score: Score) -> Parts:
@@ -239,6 +260,12 @@ def _privacy_from(header: Header, n_columns: int) -> Privacy | None:
         raise MessageError(str(error)) from error
 
 
+def _scaler_header(scaler: Scaler | None) -> Header:
+    if scaler is None or scaler.encoding is None:
+        return {"scaler": scaler and scaler.fingerprint}
+    return {"scaler": scaler.fingerprint, "encoding": scaler.encoding.to_dict()}
+
+
 def _scaler_arrays(scaler: Scaler | None) -> Arrays:
     if scaler is None:
         return {}
@@ -249,11 +276,21 @@ def _scaler_from(header: Header, columns: tuple[str, ...], arrays: Arrays) -> Sc
     if header.get("scaler") is None:
         return None
     mean, deviation = (take_floats(arrays, f"scaler.{name}") for name in ("mean", "deviation"))
-    scaler = Scaler(columns, mean, deviation)
+    scaler = Scaler(columns, mean, deviation, encoding_from(header))
     if scaler.fingerprint != header["scaler"]:
         allowed = f"{scaler.fingerprint}, that of its arrays"
         raise MessageError(invalid("scaler", "the file", allowed, repr(header["scaler"])[:80]))
     return scaler
+
+
+def encoding_from(header: Header) -> Encoding | None:
+    """Take the encoding of a scaler from a header that may have one."""
+    if "encoding" not in header:
+        return None
+    try:
+        return Encoding.from_dict(take(header, "encoding", dict))
+    except ParameterError as error:
+        raise MessageError(str(error)) from error
 
 
 def _check_width(centers: Floats, columns: tuple[str, ...]) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES, repeated
+from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.kernels.scaling import Scaler, Stats
@@ -51,6 +52,11 @@ class SummaryFile:
         if not _is_guard(self.guard):
             allowed = f"an integer min_cluster_size >= 1 and counts, one of {', '.join(COUNTS)}"
             raise MessageError(invalid("guard", owner, allowed, repr(dict(self.guard))))
+
+    @property
+    def encoding(self) -> Encoding | None:
+        """How the columns of a file became those of the summary; None if they are the same."""
+        return None if self.scaler is None else self.scaler.encoding
 
 
 def describe_rows(n_used: int, n_skipped: int) -> str:
@@ -111,6 +117,11 @@ class ModelFile:
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that the model was made from."""
         return self.model.feature_names or ()
+
+    @property
+    def encoding(self) -> Encoding | None:
+        """How the columns of a file become those of the model; None if they are the same."""
+        return None if self.scaler is None else self.scaler.encoding
 
 
 @dataclass(frozen=True, eq=False)

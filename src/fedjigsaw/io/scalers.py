@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from fedjigsaw.io._codec import (
     take,
     take_names,
 )
+from fedjigsaw.io._kinds import encoding_from
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.kernels.scaling import Scaler
 
@@ -26,7 +28,7 @@ MAX_JSON = 4 * 2**20  # small files of nested JSON grow a hundredfold in memory
 
 def save_scaler(scaler: Scaler, path: Path, *, replace: bool = True) -> None:
     """Write a scaler as JSON, with every digit. It is read back in memory first."""
-    content = {
+    content: dict[str, Any] = {
         "format": FORMAT,
         "kind": "scaler",
         "fingerprint": scaler.fingerprint,
@@ -34,6 +36,8 @@ def save_scaler(scaler: Scaler, path: Path, *, replace: bool = True) -> None:
         "mean": scaler.mean.tolist(),
         "deviation": scaler.deviation.tolist(),
     }
+    if scaler.encoding is not None:
+        content["encoding"] = scaler.encoding.to_dict()
     encoded = (json.dumps(content, indent=1) + "\n").encode()
     check_readable(encoded, _decode, path, MAX_JSON)
     write_whole(path, encoded, replace=replace)
@@ -64,7 +68,8 @@ def _decode(content: bytes) -> Scaler:
         raise MessageError("The file is not a scaler. Give the file that `fedjigsaw scaler` wrote.")
     check_format(header)
     columns = take_names(header, "columns")
-    scaler = Scaler(columns, _numbers(header, "mean"), _numbers(header, "deviation"))
+    mean, deviation = _numbers(header, "mean"), _numbers(header, "deviation")
+    scaler = Scaler(columns, mean, deviation, encoding_from(header))
     if scaler.fingerprint != header.get("fingerprint"):
         raise MessageError("The fingerprint does not match the numbers: the file was changed.")
     return scaler

@@ -17,8 +17,10 @@ import pyarrow as pa
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE, repeated
+from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.columns.text import TextFormat, plain, to_numbers
 from fedjigsaw.errors import MAX_VALUE, DataError, invalid, shorten
+from fedjigsaw.io.encoded import EncodedReader
 from fedjigsaw.io.readers import ArrayReader, Reader, open_reader
 
 Names = str | Sequence[str] | None  # one name, several, or none
@@ -89,6 +91,13 @@ class Table:
         for name in repeated(id_columns):
             raise DataError(f"The id column {name!r} is given twice.")
         return replace(self, columns=wanted, id_columns=id_columns, drop_missing=drop_missing)
+
+    def encoded(self, encoding: Encoding) -> Self:
+        """Return the same file, with the features of an encoding as its columns."""
+        if isinstance(self.reader, EncodedReader) and self.reader.encoding == encoding:
+            return self
+        reader = EncodedReader(self.path, self.reader, encoding)
+        return replace(self, columns=encoding.features, reader=reader)
 
     def _check_columns(self, columns: Sequence[str]) -> None:
         names = self.reader.names
@@ -197,6 +206,7 @@ def open_table(
     columns: Sequence[str] | None = None,
     id_column: Names = None,
     drop_missing: bool = False,
+    encoding: Encoding | None = None,
 ) -> Table:
     """Open a file by the ending of its name: .csv, .parquet, .npy or .npz.
 
@@ -205,11 +215,15 @@ def open_table(
     columns : names of the columns to read, in this order; None selects all but the id columns.
     id_column : one or more columns to carry along unchanged; they need not be numeric.
     drop_missing : skip rows with missing values instead of raising an error.
+    encoding : how the columns of the file become columns of numbers; None takes them as they are.
     """
     path = Path(path)
     reader = open_reader(path)
     _check_names(path, reader.names)
     table = Table(path, tuple(reader.names), reader)
+    if encoding is not None:
+        table = table.encoded(encoding)
+        columns = encoding.features if columns is None else columns
     return table.select(columns, id_column=id_column, drop_missing=drop_missing)
 
 

@@ -9,26 +9,36 @@ which are exactly those of all rows together. The scaler is
 :math:`x \mapsto (x - \mu) / \sqrt{S / n}`.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES, check_name, repeated
+from fedjigsaw.columns.encoding import Encoding
+from fedjigsaw.columns.sketches import Sketch
 from fedjigsaw.errors import MessageError, invalid
 
 
 @dataclass(frozen=True, eq=False)
 class Stats:
-    """Column statistics of one site: means and sums of squared deviations."""
+    """Column statistics of one site: means and sums of squared deviations.
+
+    Attributes
+    ----------
+    schema : fingerprint of the schema that the columns were made by; empty without one.
+    sketches : quantiles of the columns that need them.
+    """
 
     client: str
     columns: tuple[str, ...]
     n_samples: int
     mean: Floats
     sum_of_squares: Floats
+    schema: str = field(default="", kw_only=True)
+    sketches: Mapping[str, Sketch] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
         check_name(self.client)
@@ -48,6 +58,10 @@ class Stats:
 class Scaler:
     """Mean and standard deviation of every column, the same at all sites.
 
+    Attributes
+    ----------
+    encoding : how the columns of a file become these columns of numbers; None if they are the same.
+
     Examples
     --------
     >>> scaler = Scaler(("age",), np.array([40.0]), np.array([10.0]))
@@ -58,9 +72,12 @@ class Scaler:
     columns: tuple[str, ...]
     mean: Floats
     deviation: Floats
+    encoding: Encoding | None = None
 
     def __post_init__(self) -> None:
         check_columns(self.columns, "a scaler")
+        if self.encoding is not None and self.encoding.features != self.columns:
+            raise MessageError("The columns of the scaler are not those that its schema gives.")
         for name in ("mean", "deviation"):
             check_vector(name, getattr(self, name), len(self.columns), "a scaler")
         if not (self.deviation > 0).all():
@@ -71,6 +88,8 @@ class Scaler:
         """Short hash of the columns and numbers: sites with the same one use the same scaler."""
         digest = sha256("\0".join(self.columns).encode())
         digest.update(self.mean.astype("<f8").tobytes() + self.deviation.astype("<f8").tobytes())
+        if self.encoding is not None:
+            digest.update(self.encoding.fingerprint.encode())
         return digest.hexdigest()[:16]
 
     def scale(self, rows: Floats) -> Floats:
@@ -108,25 +127,32 @@ def aligned(stats: Sequence[Stats]) -> list[Stats]:
         places = {name: j for j, name in enumerate(other.columns)}
         where = [places[name] for name in first.columns]
         mean, squares = other.mean[where], other.sum_of_squares[where]
-        found.append(Stats(other.client, first.columns, other.n_samples, mean, squares))
+        found.append(replace(other, columns=first.columns, mean=mean, sum_of_squares=squares))
     return found
 
 
-def merge(stats: Sequence[Stats]) -> Scaler:
-    """Compute the scaler of all rows together. A constant column is centered, not scaled."""
+def pool(stats: Sequence[Stats]) -> Stats:
+    """Return the statistics of all rows together, under the name of the first client."""
     first, *others = aligned(stats)
     n, mean, squares = first.n_samples, first.mean, first.sum_of_squares
     for other in others:
         n, mean, squares = _merge(
             n, mean, squares, other.n_samples, other.mean, other.sum_of_squares
         )
-    deviation = np.sqrt(squares / n)
+    return replace(first, n_samples=n, mean=mean, sum_of_squares=squares)
+
+
+def merge(stats: Sequence[Stats]) -> Scaler:
+    """Compute the scaler of all rows together. A constant column is centered, not scaled."""
+    pooled = pool(stats)
+    n, mean = pooled.n_samples, pooled.mean
+    deviation = np.sqrt(pooled.sum_of_squares / n)
     # a deviation this small is due to rounding: the rule of scikit-learn's StandardScaler
     constant = (
         deviation**2
         <= n * np.finfo(float).eps * deviation**2 + (n * mean * np.finfo(float).eps) ** 2
     )
-    return Scaler(first.columns, mean, np.where(constant, 1.0, deviation))
+    return Scaler(pooled.columns, mean, np.where(constant, 1.0, deviation))
 
 
 def _merge(

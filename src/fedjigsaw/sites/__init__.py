@@ -15,6 +15,7 @@ A whole round, from a notebook:
 [[1, 1, 1, 1, 1]]
 """
 
+from fedjigsaw.columns.encoding import provisional
 from fedjigsaw.sites.admission import read_summaries
 from fedjigsaw.sites.aggregate import aggregate
 from fedjigsaw.sites.assign import Assigned, assign
@@ -28,6 +29,7 @@ from fedjigsaw.sites.compatibility import (
 )
 from fedjigsaw.sites.labels import write_labels
 from fedjigsaw.sites.preparation import Progress, open_data, prepare, quiet
+from fedjigsaw.sites.prepared import schema_bounds
 from fedjigsaw.sites.score import mean_squared_distance, merge_scores, score
 from fedjigsaw.sites.stats import common_scaler, measure, merge_statistics, scaler_of_bounds
 from fedjigsaw.sites.summarize import MAX_ROWS, summarize
@@ -52,10 +54,12 @@ __all__ = [
     "merge_statistics",
     "open_data",
     "prepare",
+    "provisional",
     "quiet",
     "read_summaries",
     "reorder",
     "scaler_of_bounds",
+    "schema_bounds",
     "score",
     "summarize",
     "write_labels",

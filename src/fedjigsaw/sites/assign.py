@@ -55,7 +55,9 @@ def assign(
     if local is not None:
         local = check_own(local, file)
     counts: Ints = np.zeros(0 if local is None else len(local.summary.centers), dtype=np.int64)
-    table = open_data(data, file.columns, id_column=id_column, drop_missing=drop_missing)
+    table = open_data(
+        data, file.columns, id_column=id_column, drop_missing=drop_missing, encoding=file.encoding
+    )
     for batch in table.batches():
         labels = np.full(len(batch.kept), -1, dtype=np.int64)
         distances = np.full(len(batch.kept), np.nan)

@@ -7,6 +7,7 @@ from pathlib import Path
 from fedjigsaw._names import mixes_alphabets
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import check_name
+from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.errors import DataError, ParameterError, invalid
 from fedjigsaw.io.tables import Names, Table, open_table
 from fedjigsaw.kernels.scaling import Scaler
@@ -36,11 +37,19 @@ def open_data(
     *,
     id_column: Names = None,
     drop_missing: bool = False,
+    encoding: Encoding | None = None,
 ) -> Table:
     """Open a file, or take a table that is already open, with the columns that are wanted."""
     if isinstance(data, Table):
+        data = data if encoding is None else data.encoded(encoding)
         return data.select(columns, id_column=id_column, drop_missing=drop_missing)
-    return open_table(data, columns=columns, id_column=id_column, drop_missing=drop_missing)
+    return open_table(
+        data,
+        columns=columns,
+        id_column=id_column,
+        drop_missing=drop_missing,
+        encoding=encoding,
+    )
 
 
 def prepare(
@@ -67,7 +76,7 @@ def prepare(
             path = data.path if isinstance(data, Table) else data
             allowed = f"those of the scaler, {', '.join(scaler.columns)}"
             raise ParameterError(invalid("columns", str(path), allowed, ", ".join(columns)))
-        table = open_data(data, scaler.columns, drop_missing=drop_missing)
+        table = open_data(data, scaler.columns, drop_missing=drop_missing, encoding=scaler.encoding)
     return table if order is None else _in_order(table, tuple(order), scaler)
 
 

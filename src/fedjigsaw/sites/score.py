@@ -46,7 +46,7 @@ def score(
     spend : called right before noise is drawn.
     """
     check_has_centers(file)
-    table = open_data(data, file.columns, drop_missing=drop_missing)
+    table = open_data(data, file.columns, drop_missing=drop_missing, encoding=file.encoding)
     name, print_of_model = site_name(client, table), fingerprint(encode(file))
     if privacy is not None:
         if not profile:
@@ -103,7 +103,7 @@ def mean_squared_distance(
 
     Where only a sample was clustered, this tells what the sampling cost: it uses all rows.
     """
-    table = open_data(data, file.columns, drop_missing=drop_missing)
+    table = open_data(data, file.columns, drop_missing=drop_missing, encoding=file.encoding)
     counts, sse = _per_cluster(table, file.summary.centers, file.scaler, progress)
     return float(sse.sum() / counts.sum())
 

@@ -2,11 +2,14 @@
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from fedjigsaw._typing import Floats
+from fedjigsaw.columns.encoding import provisional
+from fedjigsaw.columns.schema import Schema
 from fedjigsaw.errors import (
     ClippedRowsWarning,
     ConspicuousSiteWarning,
@@ -23,6 +26,12 @@ from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.sites.charge import Spend, free
 from fedjigsaw.sites.compatibility import check_different
 from fedjigsaw.sites.preparation import Progress, open_data, quiet, scaled_rows, site_name
+from fedjigsaw.sites.prepared import (
+    Quantiles,
+    check_schema,
+    fit_preparation,
+    guard_features,
+)
 from fedjigsaw.trust.moments import Verdict, judge
 
 
@@ -31,6 +40,7 @@ def measure(
     *,
     client: str | None = None,
     columns: Sequence[str] | None = None,
+    schema: Schema | None = None,
     min_rows: int = 1,
     drop_missing: bool = False,
     privacy: Privacy | None = None,
@@ -41,24 +51,34 @@ def measure(
 
     Parameters
     ----------
+    schema : what the columns mean, instead of `columns`
+        The statistics are then those of the features from which a preparation can be fitted.
     min_rows : fewest rows for which statistics may leave; fewer are a DataError
         Not under privacy, where the number of rows is noisy.
     privacy : differential privacy; its bounds are for the columns in the order of `columns`, or of
-        the file.
+        the file; with a schema, they are those of the schema (:func:`schema_bounds`).
     spend : called right before noise is drawn, and before exact statistics are made.
     """
-    table = open_data(data, columns, drop_missing=drop_missing)
+    encoding = None if schema is None else provisional(schema)
+    table = open_data(data, columns, drop_missing=drop_missing, encoding=encoding)
     name = site_name(client, table)
     if privacy is not None:
-        return _measure_privately(name, table, privacy, spend, progress)
+        noisy = _measure_privately(name, table, privacy, spend, progress)
+        return noisy if schema is None else replace(noisy, schema=schema.fingerprint)
     spend(None, None)
-    stats = scaling.measure(name, table.columns, scaled_rows(table, None, progress))
+    quantiles = Quantiles(schema)
+    blocks = quantiles.watch(scaled_rows(table, None, progress), table.columns)
+    stats = scaling.measure(name, table.columns, blocks)
     if stats.n_samples < min_rows:  # the mean of one row is that row, of two nearly both
         raise DataError(
             f"{table.path} has {stats.n_samples} rows; statistics of fewer than {min_rows} rows "
             "may not leave (--min-cluster-size)."
         )
-    return stats
+    if schema is None:
+        return stats
+    guarded = guard_features(stats, schema, min_rows)
+    sketches = quantiles.sketches(min_rows)
+    return replace(guarded, schema=schema.fingerprint, sketches=sketches)
 
 
 def _measure_privately(
@@ -103,7 +123,11 @@ def scaler_of_bounds(columns: Sequence[str], low: Sequence[float], high: Sequenc
 
 
 def common_scaler(
-    stats: Mapping[str, Stats], *, without: Sequence[str] = (), robust: bool = True
+    stats: Mapping[str, Stats],
+    *,
+    schema: Schema | None = None,
+    without: Sequence[str] = (),
+    robust: bool = True,
 ) -> Scaler:
     """Merge the statistics of all sites into the scaler that their pooled rows would give.
 
@@ -113,10 +137,11 @@ def common_scaler(
     Parameters
     ----------
     stats : file name -> its content; the names are for error messages.
+    schema : the schema that all statistics were made by, if they were.
     without : sites to leave out, as if they had never sent statistics.
     robust : whether statistics are judged; False believes all sites.
     """
-    scaler, verdicts = merge_statistics(stats, without=without, robust=robust)
+    scaler, verdicts = merge_statistics(stats, schema=schema, without=without, robust=robust)
     for verdict in verdicts:
         if verdict.reason:
             aside = "set aside, since " if verdict.used is None else ""
@@ -126,7 +151,11 @@ def common_scaler(
 
 
 def merge_statistics(
-    stats: Mapping[str, Stats], *, without: Sequence[str] = (), robust: bool = True
+    stats: Mapping[str, Stats],
+    *,
+    schema: Schema | None = None,
+    without: Sequence[str] = (),
+    robust: bool = True,
 ) -> tuple[Scaler, list[Verdict]]:
     """Do the same as :func:`common_scaler`, but return what was found instead of warnings."""
     check_different({name: found.client for name, found in stats.items()})
@@ -138,7 +167,7 @@ def merge_statistics(
     kept = [found for found in stats.values() if found.client not in set(without)]
     if not kept:
         raise ParameterError(f"Without {', '.join(map(repr, without))}, no statistics are left.")
-    if not robust:
-        return scaling.merge(kept), []
-    verdicts = judge(kept)
-    return scaling.merge([v.used for v in verdicts if v.used is not None]), verdicts
+    check_schema(stats, schema)
+    verdicts = judge(kept) if robust else []
+    used = [v.used for v in verdicts if v.used is not None] if robust else kept
+    return (scaling.merge(used) if schema is None else fit_preparation(used, schema)), verdicts

@@ -1,0 +1,250 @@
+"""Values of a file as a schema understands them: numbers, dates, booleans, categories.
+
+Each function returns one number for each value, and NaN for a missing one; a value that it does not
+understand raises a :class:`BadValueError` that names its place.
+"""
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.columns.schema import BOOLEAN, DATE, NUMBER, ORDERED, Column
+from fedjigsaw.columns.text import TextFormat, is_text, plain, to_numbers, without_missing
+from fedjigsaw.errors import MAX_VALUE, DataError, shorten
+
+TRUE = ("true", "t", "yes", "y", "1", "ja", "j", "wahr", "oui", "o", "vrai", "si", "sí", "s", "sì")
+FALSE = ("false", "f", "no", "n", "0", "nein", "falsch", "non", "faux", "nee")
+DAY_FIRST, MONTH_FIRST = "%d/%m/%Y", "%m/%d/%Y"
+# the first one that fits all values; the two with slashes must not both fit
+DATE_FORMATS = (
+    *("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", DAY_FIRST, MONTH_FIRST, "%Y%m%d"),
+    *("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M"),
+    *("%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%y"),
+)
+SECONDS_PER_DAY = 86_400
+
+
+class BadValueError(DataError):
+    """A value that a column cannot hold.
+
+    Attributes
+    ----------
+    place : index of the value among those that were given.
+    reason : what is wrong with it.
+    advice : what to do.
+    """
+
+    def __init__(self, place: int, reason: str, advice: str = "") -> None:
+        super().__init__(f"value {place}: {reason}")
+        self.place, self.reason, self.advice = place, reason, advice
+
+
+def read_values(column: Column, values: pa.Array, text: TextFormat, pattern: str = "") -> Floats:
+    """Return a number for each value: dates in days, booleans 0 or 1, ordered categories 0, 1, ...
+
+    Parameters
+    ----------
+    pattern : of dates in this file, from :func:`date_format`.
+    """
+    if column.kind == NUMBER:
+        numbers = _numbers(values, text)
+    elif column.kind == DATE:
+        numbers = _dates(values, text, pattern or date_format(column, values, text))
+    elif column.kind == BOOLEAN:
+        numbers = _booleans(values, text)
+    elif column.kind == ORDERED:
+        codes = read_codes(column, values, text).astype(np.float64)
+        numbers = np.where(codes < 0, np.nan, codes)
+        _treat(column, numbers, codes == OTHER_CODE, lambda i: _no_category(column, values, i))
+        return numbers
+    else:
+        raise ValueError(f"a column of kind {column.kind} has no numbers")
+    if column.range is not None:
+        low, high = column.range
+        if column.outside == "clip":
+            return np.clip(numbers, low, high)
+        outside = (numbers < low) | (numbers > high)
+        _treat(column, numbers, outside, lambda i: _outside(column, numbers[i]))
+    return numbers
+
+
+MISSING_CODE, OTHER_CODE = -2, -1
+
+
+def read_codes(column: Column, values: pa.Array, text: TextFormat) -> Ints:
+    """Return the index of each value among the categories; MISSING_CODE or OTHER_CODE if none."""
+    levels = read_levels(values, text)
+    found = pc.index_in(levels, value_set=pa.array(column.categories, pa.string()))
+    codes: Ints = found.fill_null(OTHER_CODE).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes[_flags(levels.is_null())] = MISSING_CODE
+    return codes
+
+
+def read_levels(values: pa.Array, text: TextFormat) -> pa.Array:
+    """Return values as trimmed texts, with null for missing ones; 1.0 reads 1."""
+    values = plain(values)
+    if pa.types.is_floating(values.type):
+        numbers = values.to_numpy(zero_copy_only=False)
+        known = numbers[~np.isnan(numbers)]
+        if (known == np.round(known)).all() and (np.abs(known) < 2**53).all():
+            values = pc.cast(values, pa.int64(), safe=False)
+    if not is_text(values.type):
+        try:
+            values = pc.cast(values, pa.string())
+        except pa.ArrowException as error:
+            raise BadValueError(0, f"values of type {values.type} are no categories") from error
+    return without_missing(values, text).cast(pa.string())
+
+
+def date_format(column: Column, values: pa.Array, text: TextFormat) -> str:
+    """Return the format in which all dates are written; empty for values that are dates already.
+
+    Dates that can be read with the day or with the month first are an error.
+    """
+    values = plain(values)
+    if column.format or not is_text(values.type):
+        return column.format
+    texts = without_missing(values, text).drop_null()
+    if not len(texts):
+        return ""
+    fits = [f for f in DATE_FORMATS if not _parse(texts[:100], f).null_count]
+    fits = [f for f in fits if not _parse(texts, f).null_count]
+    if not fits:
+        place = _first_bad_date(without_missing(values, text))
+        raise BadValueError(place, f"{_shown(values, place)} is not a date", DATE_ADVICE)
+    if fits[:2] == [DAY_FIRST, MONTH_FIRST] and not _parse(texts, fits[0]).equals(
+        _parse(texts, fits[1])
+    ):
+        reason = "dates can be read with the day or with the month first"
+        raise BadValueError(
+            0, reason, f"Set format = {DAY_FIRST!r} or {MONTH_FIRST!r} in the schema."
+        )
+    return fits[0]
+
+
+DATE_ADVICE = "Correct it, or set the format of the column in the schema, such as '%d.%m.%Y'."
+
+
+def _numbers(values: pa.Array, text: TextFormat) -> Floats:
+    numbers = to_numbers(values, text)
+    if numbers is None:
+        place = _first_place(values, lambda value: to_numbers(value, text) is None)
+        raise BadValueError(place, f"{_shown(values, place)} is not a number")
+    infinite = np.flatnonzero(np.isinf(numbers))
+    if len(infinite):
+        raise BadValueError(int(infinite[0]), "infinity is not a finite number")
+    return numbers
+
+
+def _booleans(values: pa.Array, text: TextFormat) -> Floats:
+    values = plain(values)
+    if pa.types.is_boolean(values.type):
+        return _as_floats(values)
+    words = pc.utf8_lower(read_levels(values, text))
+    yes, no = (_flags(pc.is_in(words, value_set=pa.array(some))) for some in (TRUE, FALSE))
+    bad = np.flatnonzero(~(yes | no | _flags(words.is_null())))
+    if len(bad):
+        place = int(bad[0])
+        advice = "Write yes or no, true or false, or 1 or 0."
+        raise BadValueError(place, f"{_shown(values, place)} is neither true nor false", advice)
+    return np.where(yes, 1.0, np.where(no, 0.0, np.nan))
+
+
+def _dates(values: pa.Array, text: TextFormat, pattern: str) -> Floats:
+    values = plain(values)
+    if is_text(values.type):
+        texts = without_missing(values, text)
+        times = _parse(texts, pattern) if pattern else pc.cast(texts, pa.timestamp("s"))
+        bad = np.flatnonzero(_flags(times.is_null()) & ~_flags(texts.is_null()))
+        if len(bad):
+            place = int(bad[0])
+            reason = f"{_shown(values, place)} is not a date as in {pattern!r}"
+            raise BadValueError(place, reason, DATE_ADVICE)
+    elif pa.types.is_temporal(values.type) and not pa.types.is_time(values.type):
+        times = pc.cast(values, pa.timestamp("s"), safe=False)
+    elif pa.types.is_null(values.type):
+        times = values.cast(pa.timestamp("s"))
+    else:
+        raise BadValueError(0, f"values of type {values.type} are no dates")
+    return _as_floats(times.cast(pa.int64())) / SECONDS_PER_DAY
+
+
+def _parse(texts: pa.Array, pattern: str) -> pa.Array:
+    """Parse dates; null for a text that is none in this format.
+
+    Arrow reads 31.02.2020 as the second of March, and 05.01.20 as a day in the year 20.
+    """
+    times = pc.strptime(texts, format=pattern, unit="s", error_is_null=True)
+    days = pc.struct_field(pc.extract_regex(texts, _day_pattern(pattern)), "day")
+    same_day = pc.equal(pc.cast(days, pa.int64()), pc.day(times))
+    exists = pc.and_(same_day, pc.greater_equal(pc.year(times), 1000))
+    return pc.if_else(exists, times, pa.scalar(None, times.type))
+
+
+def _day_pattern(pattern: str) -> str:
+    """Return a regular expression that finds the day in a date of this format."""
+    parts = {"d": r"(?P<day>\d{1,2})", "Y": r"\d{4}"}
+    start = pattern[: pattern.index("%d") + 2]
+    found = re.sub("%(.)", lambda m: parts.get(m[1], r"\d{1,2}"), start.replace(".", "[.]"))
+    return rf"^\s*{found}"
+
+
+def _first_bad_date(texts: pa.Array) -> int:
+    """Return the first value that does not fit the format which fits most values."""
+    parsed = [_parse(texts, pattern) for pattern in DATE_FORMATS]
+    best = min(parsed, key=lambda times: times.null_count)
+    return int(np.flatnonzero(_flags(best.is_null()) & ~_flags(texts.is_null()))[0])
+
+
+def _treat(
+    column: Column,
+    numbers: Floats,
+    outside: npt.NDArray[np.bool_],
+    describe: Callable[[int], str],
+) -> None:
+    """Make values outside of what is allowed missing, or raise for the first of them."""
+    if column.outside == "missing":
+        numbers[outside] = np.nan
+        return
+    for place in np.flatnonzero(outside)[:1].tolist():
+        advice = f"Correct it, or set outside = 'missing' for {column.name!r} in the schema."
+        raise BadValueError(place, describe(place), advice)
+
+
+def _outside(column: Column, value: float) -> str:
+    low, high = column.range or (-np.inf, np.inf)
+    if column.kind == DATE:
+        return "the date is outside the range of the schema"
+    return f"{value:g} is outside the range of the schema, {low:g} to {high:g}"
+
+
+def _no_category(column: Column, values: pa.Array, place: int) -> str:
+    known = shorten(", ".join(column.categories), MAX_VALUE)
+    return f"{_shown(values, place)} is none of the categories {known}"
+
+
+def _shown(values: pa.Array, place: int) -> str:
+    return shorten(repr(plain(values)[place].as_py()), MAX_VALUE)
+
+
+def _first_place(values: pa.Array, is_bad: Callable[[pa.Array], bool]) -> int:
+    """Find the first bad value by halving: one bad value makes all values bad."""
+    low, high = 0, len(values)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_bad(values[low:middle]) else (middle, high)
+    return low
+
+
+def _flags(values: pa.Array) -> npt.NDArray[np.bool_]:
+    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def _as_floats(values: pa.Array) -> Floats:
+    cast = pc.cast(values, pa.float64(), safe=False)
+    return np.asarray(cast.to_numpy(zero_copy_only=False), dtype=np.float64)

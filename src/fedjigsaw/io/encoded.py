@@ -1,0 +1,70 @@
+"""A file whose columns are the features of an encoding."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fedjigsaw._typing import Floats
+from fedjigsaw.columns.encoding import Encoder, Encoding
+from fedjigsaw.columns.schema import DATE
+from fedjigsaw.columns.text import TextFormat
+from fedjigsaw.columns.values import BadValueError, date_format
+from fedjigsaw.errors import DataError
+from fedjigsaw.io.readers import Reader
+
+
+class EncodedReader:
+    """Encodes the columns of another reader, batch by batch.
+
+    Columns of the file that are no features can be read, too: ids, for instance.
+    """
+
+    def __init__(self, path: Path, reader: Reader, encoding: Encoding) -> None:
+        self.path, self.reader, self.encoding = path, reader, encoding
+        features = set(encoding.features)
+        self.names = [*encoding.features, *(n for n in reader.names if n not in features)]
+        self.n_rows = reader.n_rows
+        text = reader.text
+        missing = tuple(dict.fromkeys((*text.missing, *encoding.schema.missing)))
+        self.text = TextFormat(text.decimal, text.thousands, missing)
+        lacking = sorted(set(encoding.sources) - set(reader.names))
+        if lacking:
+            names = ", ".join(map(repr, lacking[:20]))
+            raise DataError(
+                f"{path} has no column {names}, which the schema names. Rename a column of the "
+                "file (fedjigsaw schema apply --rename), or ignore it in the schema of all sites."
+            )
+
+    def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
+        """Yield features as floats, and other columns as they are."""
+        encoders = [e for e in self.encoding.encoders if not set(e.features).isdisjoint(names)]
+        others = [name for name in names if name not in set(self.encoding.features)]
+        sources = [encoder.column.name for encoder in encoders]
+        formats: dict[str, str] = {}
+        start = 0
+        for columns in self.reader.batches([*sources, *others]):
+            found = dict(zip(others, columns[len(sources) :], strict=True))
+            for encoder, values in zip(encoders, columns, strict=False):
+                block = self._encode(encoder, _as_arrow(values), formats, start)
+                found |= zip(encoder.features, block.T, strict=True)
+            yield [found[name] for name in names]
+            start += len(columns[0])
+
+    def _encode(
+        self, encoder: Encoder, values: pa.Array, formats: dict[str, str], start: int
+    ) -> Floats:
+        column = encoder.column
+        try:
+            if column.kind == DATE and not formats.get(column.name):
+                formats[column.name] = date_format(column, values, self.text)
+            return encoder.encode(values, self.text, formats.get(column.name, ""))
+        except BadValueError as error:
+            where = f"{self.path}, row {start + error.place + 1}, column {column.name!r}"
+            raise DataError(f"{where}: {error.reason}. {error.advice}".rstrip()) from error
+
+
+def _as_arrow(values: Any) -> pa.Array:
+    return pa.array(values) if isinstance(values, np.ndarray) else values

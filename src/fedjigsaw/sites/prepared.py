@@ -1,0 +1,145 @@
+"""From the statistics of features to the preparation that all sites have in common."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fedjigsaw._typing import Floats
+from fedjigsaw.columns.encoding import feature, provisional
+from fedjigsaw.columns.fitting import Moments, fit, needs_sketch
+from fedjigsaw.columns.schema import ABSENT, CATEGORY, OTHER, REFUSE, Column, Schema
+from fedjigsaw.columns.sketches import Sketch, Sketcher, merge_sketches
+from fedjigsaw.errors import MessageError, ParameterError
+from fedjigsaw.io.formats import NoisyStats
+from fedjigsaw.kernels import scaling
+from fedjigsaw.kernels.scaling import Scaler, Stats
+
+NOISE_SHARE = 0.01  # under noise, features of 0 and 1 that are rarer than this are none
+
+
+class Quantiles:
+    """Sketches of the columns of a schema that need them, while their features are read."""
+
+    def __init__(self, schema: Schema | None) -> None:
+        columns = [] if schema is None else [c for c in schema.clustered if needs_sketch(c)]
+        self.columns = {column.name: column for column in columns}
+        self.sketchers = {name: Sketcher() for name in self.columns}
+
+    def watch(self, blocks: Iterable[Floats], features: Sequence[str]) -> Iterator[Floats]:
+        """Yield the blocks unchanged."""
+        places = {name: j for j, name in enumerate(features)}
+        for rows in blocks:
+            for name, sketcher in self.sketchers.items():
+                absent = places.get(feature(name, ABSENT))
+                values = rows[:, places[name]]
+                sketcher.add(values if absent is None else values[rows[:, absent] == 0])
+            yield rows
+
+    def sketches(self, least: int) -> dict[str, Sketch]:
+        """Return the sketches that may leave."""
+        found = {name: sketcher.sketch(least) for name, sketcher in self.sketchers.items()}
+        return {name: sketch for name, sketch in found.items() if sketch is not None}
+
+
+def guard_features(stats: Stats, schema: Schema, min_rows: int) -> Stats:
+    """Take back what fewer than `min_rows` rows of a site have in common.
+
+    Rare categories are pooled; a column with fewer values than that counts as missing throughout.
+    """
+    n = stats.n_samples
+    places = {name: j for j, name in enumerate(stats.columns)}
+    mean, squares = stats.mean.copy(), stats.sum_of_squares.copy()
+
+    def set_count(name: str, count: float) -> None:
+        share = count / n
+        mean[places[name]], squares[places[name]] = share, n * share * (1 - share)
+
+    for column in schema.clustered:
+        if column.kind == CATEGORY:
+            for name, count in _pooled_counts(column, mean, places, n, min_rows).items():
+                set_count(name, count)
+        elif column.missing != REFUSE:
+            absent = feature(column.name, ABSENT)
+            if 0 < n - round(mean[places[absent]] * n) < min_rows:
+                set_count(absent, n)
+                mean[places[column.name]] = _stand_in(schema, column)
+                squares[places[column.name]] = 0.0
+    return replace(stats, mean=mean, sum_of_squares=squares)
+
+
+def _pooled_counts(
+    column: Column, mean: Floats, places: Mapping[str, int], n: int, min_rows: int
+) -> dict[str, float]:
+    """Return the counts that change: rare categories are added to (other), if that is enough."""
+    other = feature(column.name, OTHER)
+    names = [feature(column.name, part) for part in column.categories]
+    counts = {name: round(mean[places[name]] * n) for name in names}
+    rare = {name: count for name, count in counts.items() if 0 < count < min_rows}
+    pooled = round(mean[places[other]] * n) + sum(rare.values())
+    changed: dict[str, float] = dict.fromkeys(rare, 0)
+    return changed | {other: pooled if pooled >= min_rows else 0}
+
+
+def _stand_in(schema: Schema, column: Column) -> float:
+    (encoder,) = [e for e in provisional(schema).encoders if e.column == column]
+    return encoder.fill
+
+
+def schema_bounds(schema: Schema) -> tuple[Floats, Floats]:
+    """Return the public bounds of the features that statistics are about."""
+    return provisional(schema).bounds()
+
+
+def check_schema(stats: Mapping[str, Stats], schema: Schema | None) -> None:
+    """Raise a MessageError unless all statistics were made by this schema, or all by none."""
+    wanted = "" if schema is None else schema.fingerprint
+    for name, found in stats.items():
+        if found.schema == wanted:
+            continue
+        if not wanted:
+            raise MessageError(f"{name} was made by a schema. Give it here, too (--schema).")
+        if not found.schema:
+            raise MessageError(f"{name} was made without a schema. Make it with --schema.")
+        raise MessageError(
+            f"{name} was made by another schema ({found.schema}) than the one given ({wanted}). "
+            "Use the same file at all sites."
+        )
+
+
+def fit_preparation(stats: Sequence[Stats], schema: Schema) -> Scaler:
+    """Fit the preparation to the statistics of all sites."""
+    pooled = scaling.pool(stats)
+    n = pooled.n_samples
+    mean = dict(zip(pooled.columns, pooled.mean.tolist(), strict=True))
+    variance = dict(zip(pooled.columns, (pooled.sum_of_squares / n).tolist(), strict=True))
+    sketches = {}
+    for column in schema.clustered:
+        if needs_sketch(column):
+            found = [s.sketches[column.name] for s in stats if column.name in s.sketches]
+            if not found:
+                raise ParameterError(
+                    f"No site sent quantiles of {column.name!r}, which its settings need "
+                    "(scale = 'robust' or missing = 'median'): sites with differential privacy "
+                    "send none. Choose others in the schema."
+                )
+            sketches[column.name] = merge_sketches(found)
+    least = NOISE_SHARE if any(isinstance(s, NoisyStats) for s in stats) else 0.0
+    moments = Moments(n, mean, variance)
+    encoding, center, width = fit(schema, moments, sketches, least_share=least)
+    return Scaler(encoding.features, center, width, encoding)
+
+
+def read_back(scaler: Scaler, centers: Floats) -> Floats:
+    """Return centers in the units of the features, within the values that these can have."""
+    rows = scaler.unscale(centers)
+    if scaler.encoding is None:
+        return rows
+    zero_one = np.array(
+        [
+            encoder.column.kind == CATEGORY or j > 0
+            for encoder in scaler.encoding.encoders
+            for j in range(len(encoder.features))
+        ]
+    )
+    return np.where(zero_one, np.clip(rows, 0, 1), rows)

@@ -1,0 +1,214 @@
+"""Preparation over sites is that of scikit-learn on the pooled rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder, RobustScaler, StandardScaler
+
+from fedjigsaw import sites
+from fedjigsaw.columns.schema import Column, Schema
+from fedjigsaw.errors import DataError, MessageError
+from fedjigsaw.io import formats
+from fedjigsaw.io.tables import open_table
+
+SCHEMA = Schema(
+    (
+        Column("age", unit="years", range=(0, 120)),
+        Column("dose", scale="log", missing="mean"),
+        Column("lab", scale="robust", missing="median"),
+        Column("sex", "category", categories=("female", "male", "rare")),
+        Column("smoker", "boolean", missing="refuse"),
+        Column("stage", "ordered", categories=("low", "mid", "high")),
+        Column("seen", "date"),
+        Column("note", "ignore"),
+    )
+)
+
+
+def make(n, seed):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "age": np.where(rng.random(n) < 0.1, np.nan, rng.normal(50, 12, n).clip(0, 120)),
+            "dose": np.where(rng.random(n) < 0.2, np.nan, rng.lognormal(1, 1, n)),
+            "lab": np.where(rng.random(n) < 0.05, np.nan, rng.gamma(2, 3, n)),
+            "sex": rng.choice(["female", "male", "rare", "odd"], n, p=[0.5, 0.48, 0.005, 0.015]),
+            "smoker": rng.choice(["yes", "no"], n),
+            "stage": rng.choice(["low", "mid", "high"], n),
+            "seen": pd.to_datetime("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), "D"),
+            "note": "free text",
+        }
+    )
+    frame.loc[rng.random(n) < 0.03, "sex"] = None
+    return frame
+
+
+@pytest.fixture(scope="module")
+def frames():
+    return {
+        name: make(n, i)
+        for i, (name, n) in enumerate({"bern": 700, "lyon": 350, "oslo": 40}.items())
+    }
+
+
+@pytest.fixture(scope="module")
+def paths(frames, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sites")
+    found = {}
+    for name, frame in frames.items():
+        found[name] = folder / f"{name}.csv"
+        frame.sample(frac=1, axis=1, random_state=len(frame)).to_csv(found[name], index=False)
+    return found
+
+
+def prepare(paths, schema=SCHEMA, **kwargs):
+    stats = {name: sites.measure(path, schema=schema, **kwargs) for name, path in paths.items()}
+    return sites.common_scaler(stats, schema=schema, robust=False)
+
+
+def rows_of(path, scaler):
+    table = sites.prepare(path, scaler=scaler)
+    return np.concatenate([scaler.scale(batch.rows) for batch in table.batches()])
+
+
+def test_it_equals_scikit_learn_on_the_pooled_rows(frames, paths):
+    scaler = prepare(paths)
+    pooled = pd.concat(frames.values())
+    found = dict(
+        zip(
+            scaler.columns,
+            np.concatenate([rows_of(p, scaler) for p in paths.values()]).T,
+            strict=True,
+        )
+    )
+
+    def standard(values):
+        return StandardScaler().fit_transform(
+            SimpleImputer().fit_transform(values.to_numpy(float)[:, None])
+        )[:, 0]
+
+    days = (pooled["seen"] - pd.Timestamp("1970-01-01")).dt.days
+    ranks = pooled["stage"].map({"low": 0, "mid": 1, "high": 2})
+    for name, values in {
+        "age": pooled["age"],
+        "dose": np.log1p(pooled["dose"]),
+        "seen": days,
+        "stage": ranks,
+    }.items():
+        np.testing.assert_allclose(found[name], standard(values), atol=1e-9, err_msg=name)
+    absent = pooled["age"].isna().to_numpy(float)
+    np.testing.assert_allclose(found["age: (missing)"], absent - absent.mean(), atol=1e-12)
+    smoker = (pooled["smoker"] == "yes").to_numpy(float)
+    np.testing.assert_allclose(found["smoker"], smoker - smoker.mean(), atol=1e-12)
+    assert "seen: (missing)" not in scaler.columns
+
+
+def test_categories_equal_those_of_scikit_learn_exactly(frames, paths):
+    """Two rows that differ in the category alone are one standard deviation apart."""
+    scaler = prepare(paths)
+    pooled = pd.concat(frames.values())
+    known = pooled["sex"].where(pooled["sex"].isin(["female", "male", "rare"]), "odd")
+    known = known.where(pooled["sex"].notna(), "(missing)")
+    encoder = OneHotEncoder(
+        min_frequency=0.01, categories=[["female", "male", "rare", "odd", "(missing)"]]
+    )
+    theirs = encoder.fit_transform(known.to_numpy()[:, None]).toarray()
+    names = ["sex: female", "sex: male", "sex: (other)", "sex: (missing)"]
+    assert [name for name in scaler.columns if name.startswith("sex")] == names
+    places = [scaler.columns.index(name) for name in names]
+    scaled = np.concatenate([rows_of(p, scaler) for p in paths.values()])[:, places]
+    ours = scaler.deviation[places] * scaled + scaler.mean[places]
+    infrequent = theirs[:, 3] + theirs[:, 4] if theirs.shape[1] == 5 else theirs[:, -1]
+    np.testing.assert_allclose(ours[:, 0], theirs[:, 0], atol=1e-12)
+    np.testing.assert_allclose(ours[:, 1], theirs[:, 1], atol=1e-12)
+    np.testing.assert_allclose(ours[:, 2], np.isin(known, ["rare", "odd"]), atol=1e-12)
+    assert infrequent.sum() >= ours[:, 2].sum()
+    female, male = scaled[ours[:, 0] == 1][0], scaled[ours[:, 1] == 1][0]
+    assert np.linalg.norm(female - male) == pytest.approx(1)
+
+
+def test_quantiles_keep_their_stated_error(frames, paths):
+    scaler = prepare(paths)
+    pooled = pd.concat(frames.values())["lab"].to_numpy()[:, None]
+    values = SimpleImputer(strategy="median").fit_transform(pooled)
+    theirs = RobustScaler(unit_variance=True).fit(values)
+    j = scaler.columns.index("lab")
+    median, quartiles = scaler.mean[j], scaler.deviation[j] * 1.3489795
+    low, high = (np.quantile(values, q) for q in (0.25, 0.75))
+    assert abs((values < median).mean() - 0.475) <= 0.03  # 5 % are the median itself
+    assert theirs.center_[0] == pytest.approx(median, rel=0.02)
+    # both quartiles are wrong by at most 0.5 % of the rows
+    span = [np.quantile(values, q + e) for q in (0.25, 0.75) for e in (-0.005, 0.005)]
+    assert span[2] - span[1] <= quartiles <= span[3] - span[0]
+    assert high - low == pytest.approx(theirs.scale_[0] * 1.3489795)
+
+
+def test_the_guard_pools_rare_categories_and_hides_few_values(paths, frames):
+    frame = make(60, 9)
+    frame["sex"] = ["female"] * 57 + ["rare"] * 3
+    frame["dose"] = [5.0, 6.0, 7.0] + [None] * 57
+    path = paths["bern"].parent / "few.csv"
+    frame.to_csv(path, index=False)
+    found = sites.measure(path, schema=SCHEMA, min_rows=5)
+    values = dict(zip(found.columns, found.mean, strict=True))
+    assert (values["sex: rare"], values["sex: (other)"], values["sex: female"]) == (0, 0, 0.95)
+    assert (values["dose"], values["dose: (missing)"]) == (0, 1)
+    exact = sites.measure(path, schema=SCHEMA)
+    assert dict(zip(exact.columns, exact.mean, strict=True))["sex: rare"] == pytest.approx(0.05)
+
+
+def test_files_carry_the_preparation_whole(paths, tmp_path):
+    scaler = prepare(paths)
+    formats.save_scaler(scaler, tmp_path / "scaler.json")
+    again = formats.load_scaler(tmp_path / "scaler.json")
+    assert again.fingerprint == scaler.fingerprint
+    assert again.encoding == scaler.encoding
+    summaries = {n: sites.summarize(p, 3, scaler=again) for n, p in paths.items()}
+    for name, summary in summaries.items():
+        formats.save(summary, tmp_path / name)
+    loaded = sites.read_summaries([tmp_path / name for name in paths])
+    formats.save(sites.aggregate(loaded, 3), tmp_path / "model")
+    model = formats.load(tmp_path / "model", formats.ModelFile)
+    assert model.encoding == scaler.encoding
+    for path in paths.values():
+        (part,) = sites.assign(open_table(path, encoding=model.encoding), model, drop_missing=True)
+        assert not part.labels.null_count
+        assert sites.score(path, model, drop_missing=True).n_rows == len(part.labels)
+    statistics = sites.measure(paths["bern"], schema=SCHEMA)
+    formats.save(statistics, tmp_path / "bern.stats")
+    read = formats.load(tmp_path / "bern.stats", formats.Stats)
+    assert formats.encode(read) == formats.encode(statistics)
+    assert read.sketches["lab"].sizes.sum() == statistics.sketches["lab"].sizes.sum()
+
+
+def test_statistics_of_another_schema_are_refused(paths):
+    stats = {"a": sites.measure(paths["bern"], schema=SCHEMA)}
+    with pytest.raises(MessageError, match="Give it here, too"):
+        sites.common_scaler(stats)
+    with pytest.raises(MessageError, match="by another schema"):
+        sites.common_scaler(stats, schema=SCHEMA.without(["age"]))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("age", "old", "row 3, column 'age': 'old' is not a number"),
+        ("age", "999", "row 3, column 'age': 999 is outside the range of the schema, 0 to 120"),
+        ("stage", "huge", "row 3, column 'stage': 'huge' is none of the categories low, mid, high"),
+        ("smoker", "maybe", "row 3, column 'smoker': 'maybe' is neither true nor false"),
+        ("seen", "31.02.2020", "row 3, column 'seen': '31.02.2020' is not a date"),
+    ],
+)
+def test_a_bad_value_is_named_with_file_row_and_column(tmp_path, column, value, message):
+    frame = make(20, 1).astype(object)
+    frame.loc[2, column] = value
+    frame.to_csv(tmp_path / "bern.csv", index=False)
+    with pytest.raises(DataError, match="bern.csv, " + message):
+        sites.measure(tmp_path / "bern.csv", schema=SCHEMA)
+
+
+def test_a_file_that_lacks_a_column_is_refused(tmp_path):
+    make(20, 1).drop(columns="dose").to_csv(tmp_path / "bern.csv", index=False)
+    with pytest.raises(DataError, match="has no column 'dose', which the schema names"):
+        sites.measure(tmp_path / "bern.csv", schema=SCHEMA)
