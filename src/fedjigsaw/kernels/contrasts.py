@@ -1,0 +1,170 @@
+r"""What sets a cluster apart: its profile beside that of all rows.
+
+The difference of a cluster from all rows is, for a column of numbers, that of the means in standard
+deviations of all rows, :math:`(\mu_c - \mu) / \sigma`, and for a level of a category that of the
+shares, :math:`(p_c - p) / \sqrt{p (1 - p)}`, which is the same for a column of 0 and 1.
+
+Small clusters differ from all rows by chance. So columns are ranked by how far they differ *at
+least*: by the size of the difference minus two standard errors. A standard error comes from the
+cluster's rows and one more that has the spread of all rows: the spread of very few rows may be 0.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import nan
+from typing import Any
+
+import numpy as np
+
+from fedjigsaw._typing import Floats
+from fedjigsaw.errors import ExtraError
+from fedjigsaw.kernels.profiles import OTHER, Profile, merge_moments
+
+ERRORS = 2.0  # standard errors by which a difference must be sure
+FRAME = ("cluster", "column", "kind", "category", "rows", "mean", "std", "share", "difference")
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One column of numbers, or one level of a category, in one cluster and in all rows.
+
+    Attributes
+    ----------
+    category : the level; None for a column of numbers.
+    rows : with a value, of numbers; of this level, of categories.
+    mean, std : of the values in the cluster; NaN for categories, and if there are no values.
+    share : of this level among the cluster's rows with a value; NaN for numbers.
+    difference : from all rows, in standard deviations; NaN if there are no values.
+    at_least : the size of the difference that is sure; 0 or more.
+    all_mean, all_std, all_share : of all rows.
+    """
+
+    cluster: int
+    column: str
+    category: str | None
+    rows: int
+    difference: float
+    at_least: float
+    mean: float = nan
+    std: float = nan
+    share: float = nan
+    all_mean: float = nan
+    all_std: float = nan
+    all_share: float = nan
+
+
+def contrasts(profile: Profile) -> Iterator[Contrast]:
+    """Compare every cluster with all rows: clusters in order, in each the columns in order."""
+    columns = [_numbers(profile), *(_shares(profile, column) for column in profile.levels)]
+    for c in range(profile.n_clusters):
+        for by_cluster in columns:
+            yield from by_cluster[c]
+
+
+def _numbers(profile: Profile) -> list[list[Contrast]]:
+    count, mean, squares = profile.count, profile.mean, profile.sum_of_squares
+    total = count[0], mean[0], squares[0]
+    for c in range(1, profile.n_clusters):
+        total = merge_moments(*total, count[c], mean[c], squares[c])
+    n = np.maximum(total[0], 1)
+    variance = total[2] / n
+    width = np.where(variance > 0, np.sqrt(variance), 1.0)
+    there, rows = count > 0, np.maximum(count, 1)
+    difference = np.where(there, (mean - total[1]) / width, nan)
+    at_least = _sure(difference, np.sqrt((squares + variance) / rows / rows) / width)
+    empty = total[0] == 0
+    return _cells(
+        [(column, None) for column in profile.numbers],
+        rows=count,
+        difference=difference,
+        at_least=at_least,
+        mean=np.where(there, mean, nan),
+        std=np.where(there, np.sqrt(squares / rows), nan),
+        all_mean=np.where(empty, nan, total[1])[None],
+        all_std=np.where(empty, nan, np.sqrt(variance))[None],
+    )
+
+
+def _shares(profile: Profile, column: str) -> list[list[Contrast]]:
+    counts = profile.level_counts[column]
+    rows = counts.sum(axis=1, keepdims=True)
+    all_share = counts.sum(axis=0) / max(1, counts.sum())
+    n = np.maximum(rows, 1)
+    share = np.where(rows > 0, counts / n, nan)
+    spread = np.sqrt(all_share * (1 - all_share))
+    width = np.where(spread > 0, spread, 1.0)
+    difference = (share - all_share) / width
+    smoothed = (counts + all_share) / (n + 1)
+    at_least = _sure(difference, np.sqrt(smoothed * (1 - smoothed) / n) / width)
+    return _cells(
+        [(column, level) for level in profile.levels[column]],
+        rows=counts,
+        difference=difference,
+        at_least=at_least,
+        share=share,
+        all_share=all_share[None],
+    )
+
+
+def _cells(columns: list[tuple[str, str | None]], **fields: np.ndarray) -> list[list[Contrast]]:
+    """Make a contrast of each cell of arrays; an array of one row is the same for all clusters."""
+    shape = fields["rows"].shape
+    lists = {name: np.broadcast_to(a, shape).tolist() for name, a in fields.items()}
+    return [
+        [
+            Contrast(c, *column, **{name: values[c][j] for name, values in lists.items()})
+            for j, column in enumerate(columns)
+        ]
+        for c in range(shape[0])
+    ]
+
+
+def _sure(difference: Floats, error: Floats) -> Floats:
+    least: Floats = np.maximum(0.0, np.nan_to_num(np.abs(difference)) - ERRORS * error)
+    return least
+
+
+def sets_apart(found: Iterable[Contrast], most: int = 5) -> list[Contrast]:
+    """Return the columns that set one cluster apart, the clearest first; each column once.
+
+    A category is represented by the level that differs most, and of two that differ alike, by the
+    one that is more frequent in the cluster than in all rows.
+    """
+    best: dict[str, Contrast] = {}
+    for one in found:
+        if one.at_least <= 0 or one.category == OTHER:
+            continue
+        known = best.get(one.column)
+        if known is None or _rank(one) > _rank(known):
+            best[one.column] = one
+    return sorted(best.values(), key=_rank, reverse=True)[:most]
+
+
+def _rank(one: Contrast) -> tuple[float, bool]:
+    return round(one.at_least, 9), one.difference > 0
+
+
+def profile_frame(profile: Profile, kinds: Mapping[str, str] | None = None) -> Any:
+    """Return a profile as a tidy pandas DataFrame: a row per cluster and column or category.
+
+    Parameters
+    ----------
+    kinds : kind of each column, where it is known: number, date, boolean, ordered, category.
+
+    Examples
+    --------
+    >>> two = Profile(("age",), [[5], [5]], [[30.0], [50.0]], [[20.0], [20.0]], {}, {})
+    >>> profile_frame(two)[["cluster", "column", "rows", "mean", "std"]].values.tolist()
+    [[0, 'age', 5, 30.0, 2.0], [1, 'age', 5, 50.0, 2.0]]
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ExtraError("A profile as a table requires pandas: pip install pandas") from error
+    known = dict.fromkeys(profile.numbers, "number") | dict.fromkeys(profile.levels, "category")
+    known |= kinds or {}
+    rows = [
+        [known[one.column] if name == "kind" else getattr(one, name) for name in FRAME]
+        for one in contrasts(profile)
+    ]
+    return pd.DataFrame(rows, columns=list(FRAME))

@@ -1,0 +1,229 @@
+"""Say what makes a cluster a cluster: numbers and plain sentences from what sites sent.
+
+Names of columns, categories and sites are data of others. They are plain strings here; whoever
+prints them escapes them.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+
+from fedjigsaw.io.formats import ModelFile, Score
+from fedjigsaw.kernels.contrasts import Contrast, contrasts, profile_frame, sets_apart
+from fedjigsaw.kernels.matching import pairwise_distances
+from fedjigsaw.methods._support import support_of
+
+__all__ = ["ClusterProfile", "describe_clusters", "kinds_of", "phrase", "profile_frame"]
+
+MOSTLY = 0.5  # share of a cluster's rows from which on it is mostly of one category
+EPOCH = date(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class ClusterProfile:
+    """One cluster: how large it is and where, what sets it apart, and how well it is supported.
+
+    Attributes
+    ----------
+    rows, by_site : rows of all sites, and of each site that has some (largest first).
+    contrasts : every column, and every level of a category, beside all rows.
+    apart : the contrasts that set the cluster apart, at most five, the clearest first.
+    phrases : the same in words, such as "higher age (mean 71 years, all rows: 54)".
+    support : clients, points, spread and margin, as the model states them; None if it does not.
+    nearest, distance : the cluster with the nearest center, and its distance in the units of the
+        clustering; None and NaN if there is only one.
+    sentence : all of it in one sentence.
+    """
+
+    cluster: int
+    rows: int
+    by_site: Mapping[str, int]
+    contrasts: tuple[Contrast, ...]
+    apart: tuple[Contrast, ...]
+    phrases: tuple[str, ...]
+    support: Mapping[str, float] | None
+    nearest: int | None
+    distance: float
+    sentence: str
+
+
+def describe_clusters(
+    file: ModelFile, score: Score, sites: Sequence[Score] = (), *, most: int = 5
+) -> list[ClusterProfile]:
+    """Describe every cluster of a model.
+
+    Parameters
+    ----------
+    score : of all sites together.
+    sites : the scores of the single sites, if they are known.
+    most : how many columns may set a cluster apart.
+    """
+    columns = _columns(file)
+    found: list[list[Contrast]] = [[] for _ in score.counts]
+    if score.profile is not None:
+        for one in contrasts(score.profile):
+            found[one.cluster].append(one)
+    support, neighbors = support_of(file.model), _nearest(file)
+    described = []
+    for c, own in enumerate(found):
+        apart = tuple(sets_apart(own, most))
+        phrases = tuple(phrase(one, columns.get(one.column)) for one in apart)
+        rows = {s.client: int(s.counts[c]) for s in sites if s.counts[c]}
+        by_site = dict(sorted(rows.items(), key=lambda item: (-item[1], item[0])))
+        size = int(score.counts[c])
+        start = _start(c, size, len(by_site), noisy=score.privacy is not None)
+        end = "; ".join(phrases) or _without(own)
+        described.append(
+            ClusterProfile(
+                c,
+                size,
+                by_site,
+                tuple(own),
+                apart,
+                phrases,
+                None if support is None else {n: float(v[c]) for n, v in support.items()},
+                *neighbors[c],
+                f"{start}: {end}.",
+            )
+        )
+    return described
+
+
+def kinds_of(file: ModelFile) -> dict[str, str]:
+    """Return the kind of each column that the model's schema knows."""
+    return {name: column.kind for name, column in _columns(file).items()}
+
+
+def _columns(file: ModelFile) -> Mapping[str, Any]:
+    """Return the columns of the model's schema by name; none without a schema."""
+    encoding = getattr(file.scaler, "encoding", None)
+    return {} if encoding is None else {column.name: column for column in encoding.schema.columns}
+
+
+def _nearest(file: ModelFile) -> list[tuple[int | None, float]]:
+    centers = file.model.centers
+    if len(centers) < 2:
+        return [(None, math.nan)] * len(centers)
+    apart = pairwise_distances(centers, centers)
+    np.fill_diagonal(apart, np.inf)
+    return list(zip(apart.argmin(axis=1).tolist(), apart.min(axis=1).tolist(), strict=True))
+
+
+def _start(cluster: int, rows: int, n_sites: int, *, noisy: bool) -> str:
+    text = f"Cluster {cluster}, {'about ' * noisy}{rows:,} row{'s' * (rows != 1)}"
+    return f"{text} at {n_sites} site{'s' * (n_sites != 1)}" if n_sites else text
+
+
+def _without(found: Sequence[Contrast]) -> str:
+    if not found:
+        return "no site sent a profile"
+    if all(math.isnan(one.difference) for one in found):
+        return "no site has enough rows for a profile"
+    return "much like all rows"
+
+
+# ----------------------------------------------------------------------------------------- words
+
+
+def phrase(one: Contrast, column: Any = None) -> str:
+    """Say how a cluster differs from all rows in one column.
+
+    Parameters
+    ----------
+    column : the column of the schema, if there is one: its kind, unit and categories.
+
+    Examples
+    --------
+    >>> phrase(Contrast(0, "age", None, 9, 1.7, 1.5, mean=71.2, all_mean=54.4, all_std=11.0))
+    'higher age (mean 71, all rows: 54)'
+    >>> phrase(Contrast(0, "sex", "female", 9, 0.6, 0.5, share=0.82, all_share=0.51))
+    'sex mostly female (82 %, all rows: 51 %)'
+    """
+    kind = getattr(column, "kind", "number")
+    if one.category is not None:
+        way = "mostly" if one.share >= MOSTLY else "more often"
+        way = way if one.difference > 0 else "less often"
+        shares = f"{percent(one.share)}, all rows: {percent(one.all_share)}"
+        return f"{one.column} {way} {one.category} ({shares})"
+    if kind == "boolean":
+        way = "more" if one.difference > 0 else "less"
+        shares = f"{percent(one.mean)}, all rows: {percent(one.all_mean)}"
+        return f"{one.column} {way} often ({shares})"
+    if kind == "date":
+        way = "later" if one.difference > 0 else "earlier"
+        days = f"mean {day(one.mean)}, all rows: {day(one.all_mean)}"
+        return f"{way} {one.column} ({days})"
+    way = "higher" if one.difference > 0 else "lower"
+    if kind == "ordered":
+        own, everyone = (level(x, column.categories) for x in (one.mean, one.all_mean))
+        return f"{way} {one.column} (around {own}, all rows: {everyone})"
+    own, everyone = (number(x, one.all_std) for x in (one.mean, one.all_mean))
+    unit = f" {column.unit}" if getattr(column, "unit", "") else ""
+    return f"{way} {one.column} (mean {own}{unit}, all rows: {everyone})"
+
+
+def number(value: float, spread: float) -> str:
+    """Format a number with the digits that matter beside a standard deviation.
+
+    Examples
+    --------
+    >>> number(71.23, 11.0), number(5.4321, 0.8), number(123456.7, 9000.0), number(1e-7, 1e-8)
+    ('71', '5.43', '123,457', '1e-07')
+    >>> number(-0.001, 0.5), number(2.5e9, 1e8)
+    ('0.00', '2.5e+09')
+    """
+    if not math.isfinite(value):
+        return "unknown"
+    digits = max(0, math.ceil(1 - math.log10(spread))) if spread > 0 else 2
+    if abs(value) >= 1e7 or digits > 6:
+        return f"{value:.3g}"
+    return f"{round(value, digits) + 0.0:,.{digits}f}"  # + 0.0: no minus before zero
+
+
+def percent(share: float) -> str:
+    """Format a share.
+
+    Examples
+    --------
+    >>> percent(0.824), percent(0.0042), percent(0.0), percent(1.0), percent(0.9999)
+    ('82 %', '0.4 %', '0 %', '100 %', '99.99 %')
+    """
+    if not math.isfinite(share):
+        return "unknown"
+    share = min(1.0, max(0.0, share))
+    for digits in range(4):
+        text = f"{100 * share:.{digits}f}"
+        if share in (0.0, 1.0) or 0 < float(text) < 100:
+            return f"{text} %"
+    return "under 0.001 %" if share < MOSTLY else "over 99.999 %"
+
+
+def day(days: float) -> str:
+    """Format days since 1970-01-01 as a date.
+
+    Examples
+    --------
+    >>> day(18_000.4), day(1e9)
+    ('2019-04-14', 'unknown')
+    """
+    try:
+        return (EPOCH + timedelta(days=round(days))).isoformat()
+    except (OverflowError, ValueError):
+        return "unknown"
+
+
+def level(rank: float, categories: Sequence[str]) -> str:
+    """Return the category of an ordered column that is nearest to a mean rank.
+
+    Examples
+    --------
+    >>> level(1.2, ("I", "II", "III")), level(9.0, ("I", "II"))
+    ('II', 'II')
+    """
+    if not math.isfinite(rank) or not categories:
+        return "unknown"
+    return categories[min(len(categories) - 1, max(0, round(rank)))]

@@ -1,0 +1,124 @@
+"""Clusters in words: the columns that made generated groups are named, with plain numbers."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fedjigsaw import Guard, Model, sites
+from fedjigsaw.io.formats import ModelFile, Score
+from fedjigsaw.io.tables import from_array
+from fedjigsaw.kernels.contrasts import Contrast
+from fedjigsaw.report.profiles import describe_clusters, phrase
+
+COLUMNS = [f"x{j}" for j in range(8)]
+
+
+def three_groups(rng):
+    """Groups that differ in columns 0 and 1, 2 and 3, or 4; columns 5 to 7 are noise."""
+    shifts = np.zeros((3, 8))
+    shifts[0, [0, 1]], shifts[1, [2, 3]], shifts[2, 4] = 40, -40, 60
+    rows = {name: rng.normal(100, 8, (90, 8)) for name in ("bern", "lyon")}
+    for X in rows.values():
+        X += np.repeat(shifts, 30, axis=0)
+    return {name: from_array(X, COLUMNS) for name, X in rows.items()}
+
+
+def test_the_columns_that_made_the_groups_are_named(rng):
+    tables = three_groups(rng)
+    summaries = {name: sites.summarize(t, 3, client=name) for name, t in tables.items()}
+    model = sites.aggregate(summaries, 3)
+    scores = {n: sites.score(t, model, client=n, profile=True) for n, t in tables.items()}
+    found = describe_clusters(model, sites.merge_scores(scores), list(scores.values()))
+    apart = {frozenset(one.column for one in c.apart) for c in found}
+    wanted = [{"x0", "x1"}, {"x2", "x3"}, {"x4"}]
+    for columns in wanted:
+        assert any(columns <= named for named in apart)
+    (fourth,) = (c for c in found if c.apart[0].column == "x4")
+    assert fourth.phrases[0].startswith("higher x4 (mean 1")
+    assert fourth.sentence.startswith(f"Cluster {fourth.cluster}, 60 rows at 2 sites: higher x4")
+    assert fourth.by_site == {"bern": 30, "lyon": 30}
+    assert fourth.support["points"] == 60
+    assert 50 < fourth.distance < 100
+    assert fourth.nearest != fourth.cluster
+
+
+def model_of(centers):
+    return ModelFile(Model(centers, "jigsaw", {}, ("age",)), None, ("a",), 10)
+
+
+def test_clusters_without_a_profile_say_so():
+    score = Score("1 site", "m", np.array([9, 1]), np.zeros(2))
+    first, second = describe_clusters(model_of([[0.0], [1.0]]), score)
+    assert first.sentence == "Cluster 0, 9 rows: no site sent a profile."
+    assert second.sentence == "Cluster 1, 1 row: no site sent a profile."
+    assert first.support is None
+
+
+def test_a_cluster_that_the_guard_hid_says_so():
+    model = model_of([[0.0], [50.0], [100.0]])
+    rows = np.array([[0.0]] * 20 + [[100.0]] * 2 + [[50.0]] * 9 + [[49.0]] * 30)
+    table = from_array(rows, ["age"])
+    found = describe_clusters(model, sites.score(table, model, client="a", profile=True))
+    assert found[2].sentence == "Cluster 2, 2 rows: no site has enough rows for a profile."
+    found = describe_clusters(
+        model, sites.score(table, model, client="a", profile=True, guard=Guard(1))
+    )
+    assert found[2].sentence == "Cluster 2, 2 rows: higher age (mean 100, all rows: 35)."
+
+
+def test_one_cluster_has_no_neighbor():
+    score = Score("1 site", "m", np.array([9]), np.zeros(1))
+    (only,) = describe_clusters(model_of([[0.0]]), score)
+    assert only.nearest is None
+    assert np.isnan(only.distance)
+
+
+def column(kind, **more):
+    return SimpleNamespace(**{"kind": kind, "unit": "", "categories": (), **more})
+
+
+def number(way, mean, everyone, std=1.0):
+    return Contrast(0, "x", None, 9, way, 0.5, mean=mean, all_mean=everyone, all_std=std)
+
+
+@pytest.mark.parametrize(
+    ("one", "about", "words"),
+    [
+        (
+            number(1, 71.0, 54.0, 12.0),
+            column("number", unit="years"),
+            "higher x (mean 71 years, all rows: 54)",
+        ),
+        (number(-1, 1.234, 2.345, 0.5), None, "lower x (mean 1.23, all rows: 2.35)"),
+        (
+            number(1, 18000.0, 17000.0, 400.0),
+            column("date"),
+            "later x (mean 2019-04-14, all rows: 2016-07-18)",
+        ),
+        (
+            number(-1, 17000.0, 18000.0, 400.0),
+            column("date"),
+            "earlier x (mean 2016-07-18, all rows: 2019-04-14)",
+        ),
+        (number(1, 0.62, 0.2, 0.4), column("boolean"), "x more often (62 %, all rows: 20 %)"),
+        (number(-1, 0.02, 0.2, 0.4), column("boolean"), "x less often (2 %, all rows: 20 %)"),
+        (
+            number(1, 2.1, 0.9),
+            column("ordered", categories=("I", "II", "III")),
+            "higher x (around III, all rows: II)",
+        ),
+        (
+            Contrast(0, "x", "b", 9, 1, 1, share=0.3, all_share=0.1),
+            column("category"),
+            "x more often b (30 %, all rows: 10 %)",
+        ),
+        (
+            Contrast(0, "x", "b", 9, -1, 1, share=0.0, all_share=0.1),
+            column("category"),
+            "x less often b (0 %, all rows: 10 %)",
+        ),
+    ],
+)
+def test_phrases(one, about, words):
+    assert phrase(one, about) == words
