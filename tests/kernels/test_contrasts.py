@@ -5,9 +5,10 @@ import sys
 import numpy as np
 import pytest
 
+from fedjigsaw.columns.schema import OTHER
 from fedjigsaw.errors import ExtraError
 from fedjigsaw.kernels.contrasts import contrasts, profile_frame, sets_apart
-from fedjigsaw.kernels.profiles import OTHER, Collector, Profile
+from fedjigsaw.kernels.profiles import Collector, Profile
 
 
 def profile_of(labels, rows, codes=None, numbers=("age",), levels=None):

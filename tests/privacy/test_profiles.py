@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from scipy import stats as tests
 
 from fedjigsaw import Privacy
+from fedjigsaw.columns.schema import OTHER
 from fedjigsaw.errors import ParameterError
-from fedjigsaw.kernels.profiles import OTHER, Collector, Profile
+from fedjigsaw.kernels.profiles import Collector, Profile
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.noisy_profiles import GRID, Sums, release
 from fedjigsaw.privacy.profiles import guard_distances, guard_profile
@@ -75,16 +76,17 @@ def test_every_number_of_a_guarded_profile_is_about_enough_rows(sizes, least, ra
 
 def test_rare_levels_are_pooled_by_hand():
     levels = {"ward": ("a", "b", "c", "d")}
-    counts = {"ward": [[90, 3, 4, 0], [90, 4, 0, 0], [0, 2, 1, 0], [1, 1, 1, 1]]}
-    none = np.zeros((4, 0))
+    counts = {"ward": [[90, 3, 4, 0], [90, 4, 0, 0], [0, 2, 1, 0], [1, 1, 1, 1], [8, 1, 0, 0]]}
+    none = np.zeros((5, 0))
     exact = Profile((), none.astype(int), none, none, levels, counts)
-    found = guard_profile(exact, np.array([97, 94, 50, 4]), 5)
+    found = guard_profile(exact, np.array([97, 94, 50, 1, 9]), 5)
     assert found.levels["ward"] == ("a", "b", "c", "d", OTHER)
     assert found.level_counts["ward"].tolist() == [
         [90, 0, 0, 0, 7],
-        [94, 0, 0, 0, 0],  # four rows of b would be a number about four rows
+        [89, 0, 0, 0, 5],  # four rows of b would be a number about four rows
         [0, 0, 0, 0, 0],
         [0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0],  # hidden beside the one row before
     ]
 
 

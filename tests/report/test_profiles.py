@@ -1,11 +1,10 @@
 """Clusters in words: the columns that made generated groups are named, with plain numbers."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 from fedjigsaw import Guard, Model, sites
+from fedjigsaw.columns.schema import Column
 from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.kernels.contrasts import Contrast
@@ -75,7 +74,7 @@ def test_one_cluster_has_no_neighbor():
 
 
 def column(kind, **more):
-    return SimpleNamespace(**{"kind": kind, "unit": "", "categories": (), **more})
+    return Column("x", kind, **more)
 
 
 def number(way, mean, everyone, std=1.0):
@@ -110,12 +109,12 @@ def number(way, mean, everyone, std=1.0):
         ),
         (
             Contrast(0, "x", "b", 9, 1, 1, share=0.3, all_share=0.1),
-            column("category"),
+            column("category", categories=("a", "b")),
             "x more often b (30 %, all rows: 10 %)",
         ),
         (
             Contrast(0, "x", "b", 9, -1, 1, share=0.0, all_share=0.1),
-            column("category"),
+            column("category", categories=("a", "b")),
             "x less often b (0 %, all rows: 10 %)",
         ),
     ],

@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats
+from fedjigsaw.columns.schema import OTHER
 from fedjigsaw.errors import ExtraError
-from fedjigsaw.kernels.profiles import OTHER, Profile, merge_moments
+from fedjigsaw.kernels.profiles import Profile, merge_moments
 
 ERRORS = 2.0  # standard errors by which a difference must be sure
+MOSTLY = 0.5  # share from which on a cluster is mostly of one category
 FRAME = ("cluster", "column", "kind", "category", "rows", "mean", "std", "share", "difference")
 
 
@@ -127,21 +129,23 @@ def _sure(difference: Floats, error: Floats) -> Floats:
 def sets_apart(found: Iterable[Contrast], most: int = 5) -> list[Contrast]:
     """Return the columns that set one cluster apart, the clearest first; each column once.
 
-    A category is represented by the level that differs most, and of two that differ alike, by the
-    one that is more frequent in the cluster than in all rows.
+    A category is represented by the level that most of the cluster's rows have, if there is one
+    and it is more frequent than in all rows, and else by the level that differs most.
     """
-    best: dict[str, Contrast] = {}
+    by_column: dict[str, list[Contrast]] = {}
     for one in found:
-        if one.at_least <= 0 or one.category == OTHER:
-            continue
-        known = best.get(one.column)
-        if known is None or _rank(one) > _rank(known):
-            best[one.column] = one
-    return sorted(best.values(), key=_rank, reverse=True)[:most]
+        if one.at_least > 0 and one.category != OTHER:
+            by_column.setdefault(one.column, []).append(one)
+    ranked = sorted(by_column.values(), key=lambda own: max(map(_rank, own)), reverse=True)
+    return [max(own, key=lambda one: (_is_common(one), _rank(one))) for own in ranked[:most]]
 
 
 def _rank(one: Contrast) -> tuple[float, bool]:
     return round(one.at_least, 9), one.difference > 0
+
+
+def _is_common(one: Contrast) -> bool:
+    return one.share > MOSTLY and one.difference > 0
 
 
 def profile_frame(profile: Profile, kinds: Mapping[str, str] | None = None) -> Any:

@@ -19,10 +19,9 @@ from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.messages import MAX_COUNT, _Message
 
 MAX_COLUMNS = 10_000
-MAX_LEVELS = 1_000  # of one column
+MAX_LEVELS = 1_002  # of one column: as many as a schema may name, and two for all others
 MAX_NAME = 1_000  # characters of a column or level
 Moments = tuple[Ints, Floats, Floats]  # counts, means and sums of squares
-OTHER = "(other)"  # the level of rows whose own level is rare or unknown
 
 
 @dataclass(frozen=True, eq=False)

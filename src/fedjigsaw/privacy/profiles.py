@@ -7,9 +7,9 @@ the guard asks for are hidden, the next smallest cluster is hidden, too. The sum
 distances of hidden clusters are those of all of them together, shared out by their rows. Sizes of
 clusters stay exact.
 
-Levels of few rows are pooled into :data:`~fedjigsaw.kernels.profiles.OTHER`. If these are still
-fewer rows than the guard asks for, they are counted with the most frequent level of the cluster:
-that is off by less than the guard's size.
+Levels of few rows are pooled into ``(other)``. If these are still fewer rows than the guard asks
+for, they count as that many, and the most frequent level of the cluster as fewer: so there is
+"at most 5" instead of 1 to 4.
 
 Means and spreads are rounded to their sampling error, as centers are
 (:mod:`fedjigsaw.privacy.rounding`).
@@ -18,7 +18,8 @@ Means and spreads are rounded to their sampling error, as centers are
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.kernels.profiles import OTHER, Profile
+from fedjigsaw.columns.schema import OTHER
+from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.privacy.rounding import to_bits, to_grid
 
 
@@ -97,8 +98,13 @@ def _pooled(counts: Ints, other: int, n_levels: int, min_size: int) -> Ints:
         rare = row < min_size
         pooled = row[rare].sum()
         row[rare] = 0
-        if pooled >= min_size:
-            row[other] += pooled
-        elif row.any():
-            row[row.argmax()] += pooled
+        most = row.argmax()
+        lent = max(0, min_size - pooled) if pooled else 0
+        if row[most] - lent < min_size:  # nothing can be told apart
+            lent, pooled = 0, pooled + row.sum()
+            row[:] = 0
+        row[most] -= lent
+        row[other] += pooled + lent
+        if row[other] < min_size:
+            row[other] = 0
     return wide

@@ -7,20 +7,16 @@ prints them escapes them.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
-from typing import Any
 
 import numpy as np
 
+from fedjigsaw.columns.schema import BOOLEAN, DATE, ORDERED, Column, from_days
 from fedjigsaw.io.formats import ModelFile, Score
-from fedjigsaw.kernels.contrasts import Contrast, contrasts, profile_frame, sets_apart
+from fedjigsaw.kernels.contrasts import MOSTLY, Contrast, contrasts, profile_frame, sets_apart
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.methods._support import support_of
 
 __all__ = ["ClusterProfile", "describe_clusters", "kinds_of", "phrase", "profile_frame"]
-
-MOSTLY = 0.5  # share of a cluster's rows from which on it is mostly of one category
-EPOCH = date(1970, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -98,10 +94,10 @@ def kinds_of(file: ModelFile) -> dict[str, str]:
     return {name: column.kind for name, column in _columns(file).items()}
 
 
-def _columns(file: ModelFile) -> Mapping[str, Any]:
+def _columns(file: ModelFile) -> dict[str, Column]:
     """Return the columns of the model's schema by name; none without a schema."""
-    encoding = getattr(file.scaler, "encoding", None)
-    return {} if encoding is None else {column.name: column for column in encoding.schema.columns}
+    columns = () if file.encoding is None else file.encoding.schema.described
+    return {column.name: column for column in columns}
 
 
 def _nearest(file: ModelFile) -> list[tuple[int | None, float]]:
@@ -129,7 +125,7 @@ def _without(found: Sequence[Contrast]) -> str:
 # ----------------------------------------------------------------------------------------- words
 
 
-def phrase(one: Contrast, column: Any = None) -> str:
+def phrase(one: Contrast, column: Column | None = None) -> str:
     """Say how a cluster differs from all rows in one column.
 
     Parameters
@@ -143,26 +139,27 @@ def phrase(one: Contrast, column: Any = None) -> str:
     >>> phrase(Contrast(0, "sex", "female", 9, 0.6, 0.5, share=0.82, all_share=0.51))
     'sex mostly female (82 %, all rows: 51 %)'
     """
-    kind = getattr(column, "kind", "number")
+    column = column or Column(one.column)
+    kind = column.kind
     if one.category is not None:
-        way = "mostly" if one.share >= MOSTLY else "more often"
+        way = "mostly" if one.share > MOSTLY else "more often"
         way = way if one.difference > 0 else "less often"
         shares = f"{percent(one.share)}, all rows: {percent(one.all_share)}"
         return f"{one.column} {way} {one.category} ({shares})"
-    if kind == "boolean":
+    if kind == BOOLEAN:
         way = "more" if one.difference > 0 else "less"
         shares = f"{percent(one.mean)}, all rows: {percent(one.all_mean)}"
         return f"{one.column} {way} often ({shares})"
-    if kind == "date":
+    if kind == DATE:
         way = "later" if one.difference > 0 else "earlier"
         days = f"mean {day(one.mean)}, all rows: {day(one.all_mean)}"
         return f"{way} {one.column} ({days})"
     way = "higher" if one.difference > 0 else "lower"
-    if kind == "ordered":
+    if kind == ORDERED:
         own, everyone = (level(x, column.categories) for x in (one.mean, one.all_mean))
         return f"{way} {one.column} (around {own}, all rows: {everyone})"
     own, everyone = (number(x, one.all_std) for x in (one.mean, one.all_mean))
-    unit = f" {column.unit}" if getattr(column, "unit", "") else ""
+    unit = f" {column.unit}" if column.unit else ""
     return f"{way} {one.column} (mean {own}{unit}, all rows: {everyone})"
 
 
@@ -211,7 +208,7 @@ def day(days: float) -> str:
     ('2019-04-14', 'unknown')
     """
     try:
-        return (EPOCH + timedelta(days=round(days))).isoformat()
+        return from_days(days).isoformat()
     except (OverflowError, ValueError):
         return "unknown"
 

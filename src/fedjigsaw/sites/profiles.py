@@ -2,12 +2,16 @@
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.columns.encoding import Encoding
+from fedjigsaw.columns.shown import Shown, shown_columns, with_shown
 from fedjigsaw.errors import ClippedRowsWarning, DataError
+from fedjigsaw.io.encoded import EncodedReader
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels.kmeans import nearest_centers
@@ -81,17 +85,43 @@ def measure_privately(
 
 def shown(file: ModelFile) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
     """Return the columns that a profile shows: numbers, and categories with their levels."""
-    return file.columns, {}
+    return (file.columns, {}) if file.encoding is None else shown_columns(file.encoding.schema)
 
 
 def _parts(
     table: Table, file: ModelFile, progress: Progress, privacy: Privacy | None = None
 ) -> Iterator[Part]:
+    if file.encoding is not None:
+        yield from _encoded_parts(table, file, file.encoding, progress)
+        return
     for batch in table.batches():
         rows = batch.rows
         clipped = rows if privacy is None else np.clip(rows, *privacy.limits(rows.shape[1]))
         codes = np.zeros((len(rows), 0), dtype=np.int64)
         yield Part(scale(clipped, file.scaler), rows, codes)
+        progress(len(batch.kept))
+
+
+def _encoded_parts(
+    table: Table, file: ModelFile, encoding: Encoding, progress: Progress
+) -> Iterator[Part]:
+    """Read features to cluster by, and beside them the values of all columns to show.
+
+    Under privacy nothing is left to clip: values outside the range of the schema are no values, or
+    an error, or clipped already.
+    """
+    reader = table.reader.reader if isinstance(table.reader, EncodedReader) else table.reader
+    both = EncodedReader(table.path, reader, with_shown(encoding))
+    described = encoding.schema.described
+    names = tuple(Shown(column).features[0] for column in described)
+    for batch in replace(table, reader=both, id_columns=names).batches():
+        values = {c.name: v[batch.kept] for c, v in zip(described, batch.ids, strict=True)}
+        numbers, levels = shown(file)
+        n = len(batch.rows)
+        rows = np.column_stack([np.zeros((n, 0)), *(values[name] for name in numbers)])
+        codes = np.column_stack([np.zeros((n, 0)), *(values[name] for name in levels)])
+        whole = np.where(np.isnan(codes), -1, codes).astype(np.int64)
+        yield Part(scale(batch.rows, file.scaler), rows, whole)
         progress(len(batch.kept))
 
 
@@ -113,8 +143,13 @@ def nearest_by_row(rows: Floats, centers: Floats) -> Ints:
 
 
 def _distances(profile: Profile, file: ModelFile) -> Floats:
-    """Return the summed squared distances that belong to noisy moments; 0 where there are none."""
+    """Return the summed squared distances that belong to noisy moments; 0 where there are none.
+
+    Those of a model with a schema are not known: its features are no columns of the profile.
+    """
     centers, scaler = file.model.centers, file.scaler
+    if file.encoding is not None:
+        return np.zeros(len(centers))
     mean, width = profile.mean, np.ones(len(profile.numbers))
     if scaler is not None:
         mean, width = scaler.scale(mean), scaler.deviation

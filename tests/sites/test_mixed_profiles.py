@@ -1,0 +1,164 @@
+"""Profiles of columns of all kinds: what pandas makes of the pooled rows, in their own units."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedjigsaw import Guard, Privacy, sites
+from fedjigsaw.columns.schema import Column, Schema
+from fedjigsaw.columns.shown import shown_bounds
+from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.io.formats import decode, encode
+from fedjigsaw.report.profiles import describe_clusters, kinds_of, profile_frame
+
+SCHEMA = Schema(
+    (
+        Column("age", unit="years", range=(0, 120)),
+        Column("dose", scale="log", range=(0, 100)),
+        Column("sex", "category", categories=("female", "male")),
+        Column("smoker", "boolean"),
+        Column("stage", "ordered", categories=("low", "mid", "high"), weight=0),
+        Column("seen", "date", weight=0, range=(18_000, 19_000)),
+        Column("ward", "category", categories=("a", "b"), weight=0),
+        Column("note", "ignore"),
+    )
+)
+OFF = Guard(min_cluster_size=1)
+
+
+def people(n, seed):
+    """Two groups: old women who smoke, and young men."""
+    rng = np.random.default_rng(seed)
+    old = rng.random(n) < 0.5
+    frame = pd.DataFrame(
+        {
+            "note": "free text",
+            "ward": rng.choice(["a", "b", "elsewhere"], n),
+            "seen": pd.to_datetime("2020-01-01") + pd.to_timedelta(rng.integers(0, 700, n), "D"),
+            "stage": np.where(old, "high", "low"),
+            "smoker": np.where(rng.random(n) < np.where(old, 0.9, 0.1), "yes", "no"),
+            "sex": np.where(rng.random(n) < np.where(old, 0.95, 0.05), "female", "male"),
+            "dose": rng.uniform(1, 9, n),
+            "age": np.where(old, rng.normal(75, 5, n), rng.normal(30, 5, n)).round(2),
+        }
+    )
+    for column in ("age", "sex", "ward", "stage"):
+        frame.loc[rng.random(n) < 0.1, column] = None
+    return frame
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    found = tmp_path_factory.mktemp("mixed")
+    for i, (name, n) in enumerate({"bern": 300, "lyon": 150, "oslo": 30}.items()):
+        people(n, i).to_csv(found / f"{name}.csv", index=False)
+    return found
+
+
+@pytest.fixture(scope="module")
+def paths(folder):
+    return [folder / f"{name}.csv" for name in ("bern", "lyon", "oslo")]
+
+
+@pytest.fixture(scope="module")
+def model(paths):
+    stats = {path.name: sites.measure(path, schema=SCHEMA) for path in paths}
+    scaler = sites.common_scaler(stats, schema=SCHEMA, robust=False)
+    return sites.aggregate({p.name: sites.summarize(p, 2, scaler=scaler) for p in paths}, 2)
+
+
+def labeled(paths, model):
+    parts = [part.labels.to_pylist() for path in paths for part in sites.assign(path, model)]
+    frame = pd.concat(pd.read_csv(path) for path in paths)
+    return frame.assign(cluster=np.concatenate(parts))
+
+
+def test_merged_profiles_are_what_pandas_makes_of_the_pooled_rows(paths, model):
+    scores = {p.name: sites.score(p, model, profile=True, guard=OFF) for p in paths}
+    profile = decode(encode(sites.merge_scores(scores))).profile
+    assert profile.numbers == ("age", "dose", "smoker", "stage", "seen")
+    frame = labeled(paths, model)
+    frame["smoker"] = (frame.smoker == "yes").astype(float)
+    frame["stage"] = frame.stage.map({"low": 0.0, "mid": 1.0, "high": 2.0})
+    frame["seen"] = (pd.to_datetime(frame.seen) - pd.Timestamp("1970-01-01")).dt.days
+    grouped = frame.groupby("cluster")[list(profile.numbers)]
+    assert profile.count.tolist() == grouped.count().to_numpy().tolist()
+    np.testing.assert_allclose(profile.mean, grouped.mean(), rtol=1e-9)
+    squares = grouped.var(ddof=0) * grouped.count()
+    np.testing.assert_allclose(profile.sum_of_squares, squares, rtol=1e-9, atol=1e-9)
+    assert profile.levels["ward"] == ("a", "b", "(other)")
+    for column in ("sex", "ward"):
+        known = frame[column].replace("elsewhere", "(other)")
+        table = pd.crosstab(frame.cluster, known).reindex(columns=profile.levels[column])
+        assert profile.level_counts[column].tolist() == table.fillna(0).to_numpy().tolist()
+
+
+def test_the_columns_that_made_the_groups_are_named_in_words(paths, model):
+    scores = {p.name: sites.score(p, model, profile=True) for p in paths}
+    merged = sites.merge_scores(scores)
+    found = describe_clusters(model, merged, list(scores.values()))
+    old = max(found, key=lambda one: one.contrasts[0].mean)
+    assert {one.column for one in old.apart} >= {"age", "sex", "smoker", "stage"}
+    words = "; ".join(old.phrases)
+    for part in (
+        "higher age (mean 7",
+        " years, all rows: 5",
+        "sex mostly female (9",
+        "smoker more often (",
+        "higher stage (around high, all rows: ",
+    ):
+        assert part in words
+    assert "ward" not in words
+    assert old.sentence.endswith(words + ".")
+    kinds = profile_frame(merged.profile, kinds_of(model)).groupby("column").kind.first()
+    assert kinds["seen"] == "date"
+    assert kinds["stage"] == "ordered"
+
+
+def test_sizes_and_distances_are_those_of_a_score_without_a_profile(paths, model):
+    for path in paths:
+        plain, found = sites.score(path, model), sites.score(path, model, profile=True, guard=OFF)
+        assert found.counts.tolist() == plain.counts.tolist()
+        assert found.sse.tolist() == plain.sse.tolist()
+
+
+def test_a_private_profile_takes_its_bounds_from_the_schema(folder, model):
+    many = people(20_000, 5)
+    many.to_csv(folder / "many.csv", index=False)
+    low, high = shown_bounds(SCHEMA)
+    assert list(zip(low, high, strict=True)) == [
+        (0, 120),
+        (0, 100),
+        (0, 1),
+        (0, 2),
+        (18_000, 19_000),
+    ]
+    privacy = Privacy(2.0, bounds=(low, high), insecure_seed=0)
+    noisy = sites.score(folder / "many.csv", model, profile=True, privacy=privacy)
+    exact = sites.score(folder / "many.csv", model, profile=True, guard=OFF)
+    assert noisy.counts.tolist() != exact.counts.tolist()
+    np.testing.assert_allclose(noisy.profile.mean, exact.profile.mean, rtol=0.05)
+    np.testing.assert_allclose(noisy.profile.count, exact.profile.count, rtol=0.02)
+    for column, counts in exact.profile.level_counts.items():
+        np.testing.assert_allclose(noisy.profile.level_counts[column], counts, atol=60)
+    assert not noisy.sse.any()
+    assert decode(encode(noisy)).privacy == noisy.privacy
+
+
+def test_a_column_without_a_range_has_no_private_profile():
+    with pytest.raises(ParameterError, match="'age' has no range in the schema"):
+        shown_bounds(Schema((Column("age"),)))
+
+
+def test_a_column_that_is_only_shown_must_be_in_the_file(folder, model):
+    people(50, 9).drop(columns="ward").to_csv(folder / "short.csv", index=False)
+    with pytest.raises(DataError, match="short.csv has no column 'ward', which the schema names"):
+        sites.score(folder / "short.csv", model, profile=True)
+
+
+def test_a_bad_value_of_a_shown_column_names_row_and_column(folder, model):
+    frame = people(50, 9)
+    frame.loc[7, "stage"] = "very high"
+    frame.to_csv(folder / "odd.csv", index=False)
+    with pytest.raises(DataError, match="odd.csv, row 8, column 'stage': 'very high' is none of"):
+        sites.score(folder / "odd.csv", model, profile=True)
