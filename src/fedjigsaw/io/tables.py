@@ -153,7 +153,7 @@ class Table:
             blocks, keys = _smallest(blocks, keys, max_rows)
         if not n_seen:
             raise DataError(f"{self.path} has no row without missing values.")
-        return np.concatenate(blocks), n_seen
+        return _join(blocks), n_seen
 
     def _numbers(self, columns: Sequence[Any], start: int) -> Floats:
         if len(columns) > MANY and not isinstance(columns[0], np.ndarray):
@@ -286,6 +286,17 @@ def _first_text(values: pa.Array, text: TextFormat) -> tuple[int, str]:
         return row, repr(plain(values)[row].as_py())
     except (OverflowError, ValueError, LookupError):  # a date or time zone that Python lacks
         return row, f"a value of type {values.type}"
+
+
+def _join(blocks: list[Floats]) -> Floats:
+    """Concatenate blocks and free each on the way: large data are never there twice."""
+    rows = np.empty((sum(map(len, blocks)), blocks[0].shape[1]))
+    end = len(rows)
+    while blocks:
+        block = blocks.pop()
+        rows[end - len(block) : end] = block
+        end -= len(block)
+    return rows
 
 
 def _smallest(

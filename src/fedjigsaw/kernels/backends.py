@@ -126,7 +126,7 @@ class SklearnBackend:
     def _estimator(self, n_clusters: int, *, weighted: bool, **options: Any) -> Any:
         from sklearn.cluster import KMeans  # lazy: `import fedjigsaw` stays fast
 
-        return KMeans(n_clusters, **options)
+        return KMeans(n_clusters, copy_x=False, **options)  # the rows are a copy already
 
 
 class IntelexBackend(SklearnBackend):

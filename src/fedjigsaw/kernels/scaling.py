@@ -97,6 +97,11 @@ class Scaler:
         scaled: Floats = (rows - self.mean) / self.deviation
         return scaled
 
+    def scale_in_place(self, rows: Floats) -> None:
+        """Standardize rows where they are: large data are not copied."""
+        rows -= self.mean
+        rows /= self.deviation
+
     def unscale(self, rows: Floats) -> Floats:
         """Return standardized rows in their original units."""
         return rows * self.deviation + self.mean

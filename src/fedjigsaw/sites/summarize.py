@@ -27,7 +27,6 @@ from fedjigsaw.sites.preparation import (
     bounds_in_order,
     prepare,
     quiet,
-    scale,
     scale_bounds,
     site_name,
 )
@@ -93,7 +92,9 @@ def summarize(
     if privacy is None and n_clusters != "auto" and len(rows) < int(n_clusters):
         _warn_of_fewer_rows(table.path, len(rows), n_clusters)
     rule = (guard or Guard()) if privacy is None else NO_GUARD
-    here = Client(name, scale(rows, scaler), estimator, rule, _scaled(privacy, scaler))
+    if scaler is not None:
+        scaler.scale_in_place(rows)
+    here = Client(name, rows, estimator, rule, _scaled(privacy, scaler))
     spend(privacy, None if privacy is None else round_multiplier(privacy, estimator.total_rounds))
     summary = here.answer(broadcast or Broadcast(0, seed))
     if privacy is None:
