@@ -46,6 +46,17 @@ class TestByHand:
         found = aggregate(Jigsaw(2), sent).centers
         assert sorted(found.ravel()) == pytest.approx([3.0, 62 / 14])
 
+    def test_a_cloud_does_not_push_a_center_beyond_what_was_sent(self):
+        """As a cloud, the wide local cluster in the middle pulls both centers beyond all that was
+        sent; the second column is a share, for which 1.05 is no value."""
+        sent = Summary(
+            60, [[0.0, 0.0], [1.0, 0.6], [2.0, 1.0]], counts=[20] * 3, sse=[0.4, 100.0, 0.4]
+        )
+        beyond = settle_clouds(sent.centers, sent.counts, sent.sse, [[0.0, 0.0], [1.5, 0.8]])
+        assert beyond == pytest.approx(np.array([[-0.0487, 0.0071], [2.0356, 1.0530]]), abs=1e-3)
+        found = aggregate(Jigsaw(2), sent).centers
+        assert found == pytest.approx(np.array([[0.0, 0.0071], [2.0, 1.0]]), abs=1e-3)
+
     def test_summarize(self):
         """Clusters {0, 2} and {10, 14}: means 1 and 12, two rows each, sums 2 and 8."""
         X = np.array([[0.0], [2.0], [10.0], [14.0]])

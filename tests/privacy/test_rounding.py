@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedjigsaw import Broadcast, Client, FeCA, Jigsaw, Summary
 from fedjigsaw.messages import MAX_COUNT
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.privacy.rounding import grid_steps, round_summary, to_bits
+from fedjigsaw.privacy.rounding import grid_steps, round_summary, to_bits, to_grid
 
 
 def of(*clusters, **more):
@@ -161,6 +161,29 @@ class TestColumns:
         ]
         once = rounded(of(*clusters))
         assert rounded(once) == once
+
+
+class TestShares:
+    """A column of zeros and ones: centers of clusters in which all rows agree."""
+
+    @given(st.integers(0, 10**6), st.floats(-3, 3), st.floats(0.1, 3))
+    @settings(max_examples=100, deadline=None)
+    def test_no_center_is_beyond_the_rows(self, seed, offset, scale):
+        rng = np.random.default_rng(seed)
+        X = np.c_[rng.normal(size=90), (np.arange(90) % 3 > 0) / scale - offset]
+        once = Guard().apply(
+            of(X[::3], X[1::3], X[2::3]), client="a", needed=("counts", "sse"), rows=X
+        )
+        assert (once.centers >= X.min(axis=0)).all()
+        assert (once.centers <= X.max(axis=0)).all()
+        again = Guard().apply(once, client="a", needed=("counts", "sse"), rows=X)
+        assert again == once
+
+    def test_limits_themselves_do_not_leave(self):
+        """Values of single rows are no result, even if no multiple of the step lies within."""
+        X = np.full((20, 1), 0.3) + np.linspace(0, 0.01, 20)[:, None]
+        limits = (X.min(axis=0), X.max(axis=0))
+        assert to_grid(X[:1], np.array([[0.25]]), limits).tolist() == [[0.25]]
 
 
 class TestRadii:

@@ -9,6 +9,7 @@ from fedjigsaw.errors import CountsWarning, MessageError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.kernels import scaling
+from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Model
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.inspection import describe
@@ -61,6 +62,24 @@ def test_every_number_that_leaves_is_shown(grid_sites):
     file = replace(file, summary=other)
     assert "  support: 0.5, 2, 3" in describe(file, 1)
     assert "  support: 0.5, 2, ... and 1 more" in describe(file, 1, most=2)
+
+
+def test_statistics_are_shown_as_standard_deviations():
+    stats = scaling.measure("b", ("x",), [np.array([[1.0], [5.0]])])
+    assert "  x: mean 3, standard deviation 2" in describe(stats, 1)
+
+
+def test_rounding_errors_are_shown_as_zero():
+    """A small number in a column of small numbers is what it is, though."""
+    centers = np.array([[3.87e-14, 1e-14], [-1e-17, 2e-14], [1.0, -3e-14]])
+    for scaler, first, last in (
+        (None, "  0: x 0, y 1e-14", "  2: x 1, y -3e-14"),
+        (Scaler(("x", "y"), np.zeros(2), np.full(2, 2.0)), "  0: x 0, y 0", "  2: x 2, y 0"),
+    ):
+        model = Model(centers, "jigsaw", {}, ("x", "y"))
+        lines = describe(ModelFile(model, scaler, ("a",), 3), 1)
+        assert first in lines
+        assert last in lines
 
 
 def test_equal_rows_are_mentioned(tmp_path):

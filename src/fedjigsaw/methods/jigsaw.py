@@ -347,8 +347,11 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
     def _refine(self, received: Received, centers: Floats) -> tuple[Floats, Ints | None]:
         """Refine the centers, treating each local cluster as a Gaussian.
 
-        Return centers and labels, or the input centers and None if a cluster would become empty.
+        A Gaussian has rows beyond those of the client, so centers are kept, column by column, in
+        the range of the received ones: no share below 0, and no age that nobody has. Return centers
+        and labels, or the input centers and None if a cluster would become empty.
         """
+        low, high = received.centers.min(axis=0), received.centers.max(axis=0)
         weighed = received.weighed()
         moved = settle_clouds(
             received.centers,
@@ -358,9 +361,12 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
             max_iter=self.max_iter,
             backend=self.backend,
         )
-        moved = moved[coordinate_order(moved)]
-        labels = nearest_centers(received.centers, moved)[0]
-        return (moved, labels) if len(np.unique(labels)) == len(moved) else (centers, None)
+        for found in (moved, np.clip(moved, low, high)):  # neither may leave a cluster empty
+            ordered = found[coordinate_order(found)]
+            labels = nearest_centers(received.centers, ordered)[0]
+            if len(np.unique(labels)) < len(ordered):
+                return np.clip(centers, low, high), None
+        return ordered, labels
 
     def _choose(self, received: Received, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Return k, objective and index of every candidate, and the centers of the best one."""

@@ -19,7 +19,7 @@ from fedjigsaw.kernels.local_solutions import merged_sse
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import COUNTS, Summary
 from fedjigsaw.parameters import boolean, integer, one_of
-from fedjigsaw.privacy.rounding import SUPPORT, round_summary
+from fedjigsaw.privacy.rounding import SUPPORT, range_of, round_summary
 
 LABELS = "labels"  # tensor with the cluster of each row, -1 for none; it never leaves
 
@@ -79,7 +79,7 @@ class Guard:
         needed : collection of str
             Fields besides the centers that the server needs.
         rows : array or None
-            The client's rows, for guards that look at them.
+            The client's rows, for guards that look at them, and to round to values within them.
         """
         summary = replace(summary, client=client)
         guarded = self.min_cluster_size > 1
@@ -90,7 +90,8 @@ class Guard:
             size = self.min_cluster_size
             counts = np.maximum(size, np.rint(counts / size) * size).astype(np.int64)
         if guarded and summary.counts is not None:
-            summary = round_summary(summary, summary.counts if counts is None else counts)
+            sizes = summary.counts if counts is None else counts
+            summary = round_summary(summary, sizes, range_of(rows))
         if self.counts == "none" or (self.counts is None and "counts" not in needed):
             counts = None
         tensors = {name: t for name, t in summary.tensors.items() if name != LABELS}

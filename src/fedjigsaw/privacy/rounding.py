@@ -7,8 +7,9 @@ nothing about clusters, and much about rows. So centers leave as multiples of a 
 that size. This adds between :math:`1 / (48 n)` and :math:`1 / (12 n)` of a cluster's sum of squares
 to the objective, and subtraction is off by about :math:`\sqrt n s / 4`.
 
-Rounding depends on the summary alone: the same summary gives the same digits, and a rounded
-summary stays as it is.
+Where the nearest multiple is outside the range of the client's rows, the next one inside is taken,
+so that a share stays between 0 and 1. Otherwise rounding depends on the summary alone: the same
+summary gives the same digits, and a rounded summary stays as it is.
 """
 
 from dataclasses import replace
@@ -20,6 +21,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE
 from fedjigsaw.messages import Summary
 
+Limits = tuple[Floats, Floats]  # least and greatest value of each column
 SUPPORT = "support"  # tensor with one number per center that adds up as counts do
 SQUARES = "sum_of_squares"  # tensor with one sum of squares per column
 EQUAL_ROWS = 2.0**-40  # spread, relative to the range of centers, that equal rows may have
@@ -28,8 +30,12 @@ RADIUS_BITS = 4  # steps of 6 to 12 %
 MAX_RADIUS = 4.0  # largest radius, in root mean squared distances of the rows
 
 
-def round_summary(summary: Summary, sizes: Ints) -> Summary:
+def round_summary(summary: Summary, sizes: Ints, limits: Limits | None = None) -> Summary:
     """Round centers, radii and sums of a summary whose clusters have these numbers of rows.
+
+    Parameters
+    ----------
+    limits : least and greatest value of each column, or None.
 
     Examples
     --------
@@ -43,7 +49,8 @@ def round_summary(summary: Summary, sizes: Ints) -> Summary:
     if not len(summary.centers):
         return summary
     sse = None if summary.sse is None else to_bits(summary.sse, sizes)
-    changes: dict[str, Any] = {"centers": round_centers(summary.centers, sizes, sse), "sse": sse}
+    changes: dict[str, Any] = {"sse": sse}
+    changes["centers"] = round_centers(summary.centers, sizes, sse, limits)
     if summary.radii is not None:
         changes["radii"] = round_radii(summary.radii, sizes, sse)
     tensors = dict(summary.tensors)
@@ -52,6 +59,13 @@ def round_summary(summary: Summary, sizes: Ints) -> Summary:
     if SQUARES in tensors:
         tensors[SQUARES] = to_bits(tensors[SQUARES], np.array(summary.n_samples))
     return replace(summary, **changes, tensors=tensors)
+
+
+def range_of(rows: Any) -> Limits | None:
+    """Return the least and the greatest value of each column; None if there are no columns."""
+    if getattr(rows, "ndim", 0) != 2 or not len(rows):
+        return None
+    return rows.min(axis=0), rows.max(axis=0)
 
 
 def to_bits(values: Floats, sizes: Ints) -> Floats:
@@ -92,7 +106,9 @@ def round_radii(radii: Floats, sizes: Ints, sse: Floats | None) -> Floats:
     return keep_bits(radii, RADIUS_BITS)
 
 
-def round_centers(centers: Floats, sizes: Ints, sse: Floats | None) -> Floats:
+def round_centers(
+    centers: Floats, sizes: Ints, sse: Floats | None, limits: Limits | None = None
+) -> Floats:
     """Round centers to their grids, until rounding again changes nothing.
 
     The deviation of rounded centers may be over a power of two that it was below; the grid then
@@ -100,7 +116,7 @@ def round_centers(centers: Floats, sizes: Ints, sse: Floats | None) -> Floats:
     a largest step, so this ends, nearly always at once.
     """
     for _ in range(64):
-        rounded = to_grid(centers, grid_steps(centers, sizes, sse))
+        rounded = to_grid(centers, grid_steps(centers, sizes, sse), limits)
         if (rounded == centers).all():
             break
         centers = rounded
@@ -137,9 +153,25 @@ def grid_steps(centers: Floats, sizes: Ints, sse: Floats | None) -> Floats:
     return np.where(errors > 0, np.ldexp(0.5, np.frexp(errors)[1]), 0.0)
 
 
-def to_grid(values: Floats, steps: Floats) -> Floats:
-    """Round to multiples of the steps; a step of 0, or below the last digit, changes nothing."""
+def to_grid(values: Floats, steps: Floats, limits: Limits | None = None) -> Floats:
+    """Round to multiples of the steps; a step of 0, or below the last digit, changes nothing.
+
+    A multiple beyond the limits is replaced by the next one, if that is within them. The limits
+    themselves, which are values of single rows, are never the result unless they are multiples.
+
+    Examples
+    --------
+    >>> values, steps = np.array([[0.02], [0.9]]), np.array([[0.25], [0.25]])
+    >>> to_grid(values, steps).ravel().tolist()
+    [0.0, 1.0]
+    >>> to_grid(values, steps, (np.array([0.01]), np.array([0.95]))).ravel().tolist()
+    [0.25, 0.75]
+    """
     fine = steps <= np.abs(values) * np.finfo(np.float64).eps
     used = np.where(fine, 1.0, steps)
     rounded = np.where(fine, values, np.rint(values / used) * used)
+    if limits is not None and limits[0].shape == values.shape[1:]:
+        low, high = limits
+        inward = rounded + np.where(rounded < low, used, np.where(rounded > high, -used, 0.0))
+        rounded = np.where(~fine & (low <= inward) & (inward <= high), inward, rounded)
     return np.clip(rounded, -MAX_MAGNITUDE, MAX_MAGNITUDE)

@@ -18,6 +18,7 @@ from fedjigsaw.report.privacy import describe_privacy, rows_in_words
 from fedjigsaw.report.trust import describe_sites, reports_of
 
 MAX_SHOWN = 20
+ROUNDING = 1e-9  # of the spread of a column: smaller numbers are shown as 0
 Lines = Iterator[str]
 
 
@@ -240,9 +241,11 @@ def _stats(stats: Stats) -> Lines:
     yield f"Column statistics of client {stats.client!r}, for a common scaler."
     noisy = isinstance(stats, NoisyStats)
     rows = f"about {stats.n_samples:,} (all numbers are noisy)" if noisy else f"{stats.n_samples:,}"
-    yield f"Rows: {rows}. For each column, the mean and the sum of squared deviations:"
-    for name, mean, squares in zip(stats.columns, stats.mean, stats.sum_of_squares, strict=True):
-        yield f"  {name}: mean {mean:.6g}, sum of squares {squares:.6g}"
+    yield f"Rows: {rows}. For each column, the mean and the standard deviation:"
+    deviations = np.sqrt(stats.sum_of_squares / stats.n_samples)
+    for name, mean, deviation in zip(stats.columns, stats.mean, deviations, strict=True):
+        yield f"  {name}: mean {mean:.6g}, standard deviation {deviation:.6g}"
+    yield "  (the file has the sum of squared deviations: deviation squared times rows)"
     if isinstance(stats, NoisyStats):
         yield from describe_privacy(stats, MAX_SHOWN)
         return
@@ -298,7 +301,7 @@ def _centers(
     most: int,
     summary: Summary | None = None,
 ) -> Lines:
-    shown = centers if scaler is None else scaler.unscale(centers)
+    shown = _without_rounding(centers if scaler is None else scaler.unscale(centers), scaler)
     for i, center in enumerate(shown[:most]):
         pairs = zip(columns[:most], center, strict=False)
         line = f"  {i}: " + ", ".join(f"{name} {value:.6g}" for name, value in pairs)
@@ -308,6 +311,14 @@ def _centers(
     if len(columns) > most:
         yield f"  (the first {most} of {len(columns)} columns are shown)"
     yield "  (shown with 6 digits; the file has 16)"
+
+
+def _without_rounding(centers: Floats, scaler: Scaler | None) -> Floats:
+    """Replace numbers that are 0 but for rounding, measured by the spread of their column."""
+    spread = np.ptp(centers, axis=0)
+    if scaler is not None:
+        spread = np.maximum(spread, scaler.deviation)
+    return np.where(np.abs(centers) < ROUNDING * spread, 0.0, centers)
 
 
 def _with_center(summary: Summary, i: int) -> str:
