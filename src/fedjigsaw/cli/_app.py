@@ -14,6 +14,7 @@ from fedjigsaw.cli import (
     federation,
     inspect,
     privacy,
+    report,
     reproduce,
     scaling,
     sites,
@@ -37,6 +38,7 @@ PANELS = {
     scaling.app: "One round, by files",
     sites.app: "One round, by files",
     inspect.app: "One round, by files",
+    report.app: "One round, by files",
 }
 
 

@@ -228,12 +228,19 @@ def _show_around_one(axes: Axes, values: Floats, window: tuple[float, float]) ->
     axes.set_ylim(low / (high / low) ** 0.04, high * (high / low) ** 0.04)
 
 
-def k_curve(model: Model) -> Figure:
+K_TITLES = {
+    "index": "Index: the largest is chosen",
+    "objective": "Objective, as the server knows it",
+}
+
+
+def k_curve(model: Model, *names: str) -> Figure:
     """Draw how the number of clusters was chosen: index and objective of every k.
 
     Parameters
     ----------
     model : of a :class:`~fedjigsaw.Jigsaw` with ``n_clusters="auto"``.
+    names : "index" or "objective", to draw only one, without a title of the whole.
     """
     curve, found = k_curve_of(model), len(model.centers)
     if curve is None:
@@ -243,22 +250,20 @@ def k_curve(model: Model) -> Figure:
     second = runner_up(curve)
     color = CLUSTERERS[Jigsaw.method].color
     shown = np.isfinite(curve["index"])
-    figure = new_figure(8, 3.4)
-    for axes, name, title in zip(
-        figure.subplots(1, 2),
-        ("index", "objective"),
-        ("Index: the largest is chosen", "Objective, as the server knows it"),
-        strict=True,
-    ):
+    shown_names = names or tuple(K_TITLES)
+    figure = new_figure(4 * len(shown_names), 3.4)
+    panels = figure.subplots(1, len(shown_names), squeeze=False)[0]
+    for axes, name in zip(panels, shown_names, strict=True):
         axes.plot(curve["k"][shown], curve[name][shown], color=PALE, marker=".", markersize=4)
         for k, style in ((found, {"c": color}), (second, {"facecolors": "white"})):
             at = (curve["k"] == k) & shown
             axes.scatter(curve["k"][at], curve[name][at], edgecolors=color, zorder=3, **style)
-        axes.set_title(title, fontsize=10, color=INK)
+        axes.set_title(K_TITLES[name], fontsize=10, color=INK)
         axes.set_xlabel("number of clusters k", fontsize=9, color=INK)
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=8, colors=INK)
-    figure.suptitle(f"k = {found} (filled); runner-up {second} (open)", fontsize=10, color=INK)
+    if not names:
+        figure.suptitle(f"k = {found} (filled); runner-up {second} (open)", fontsize=10, color=INK)
     return figure
 
 

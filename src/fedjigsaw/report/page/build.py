@@ -1,0 +1,290 @@
+"""Make a report page of the files of a run."""
+
+from datetime import date
+from math import isfinite
+
+import numpy as np
+
+import fedjigsaw
+from fedjigsaw._typing import Floats
+from fedjigsaw.methods import CLUSTERERS
+from fedjigsaw.methods._support import k_curve_of, runner_up, support_of
+from fedjigsaw.report import pictures
+from fedjigsaw.report.page import evidence, sent
+from fedjigsaw.report.page.charts import cluster_map, to_svg
+from fedjigsaw.report.page.geometry import directions_in_words, project, shown_in_words
+from fedjigsaw.report.page.run import Run
+from fedjigsaw.report.page.sizes import SizeFacts, segments_of, size_facts, size_table
+from fedjigsaw.report.page.traits import Traits, traits_of_centers
+from fedjigsaw.report.page.view import (
+    Absent,
+    Cluster,
+    Fact,
+    Heat,
+    HeatCell,
+    HeatRow,
+    Picture,
+    ReportPage,
+    Trait,
+)
+from fedjigsaw.report.page.words import count, listed, measured, plain, share, short, signed
+
+MAX_CLUSTERS = 100  # that are described, of a model with more
+MAX_COLUMNS = 150  # of the heat map: those in which clusters differ most
+MAX_SITES = 50
+MAX_GLANCE = 12  # clusters that are listed at the top
+TOP = 5  # columns that describe a cluster
+REACH = 3.0  # the difference at the end of a bar
+STEPS = (0.25, 0.75, 1.25, 2.0, 3.0)  # differences at which the shade changes
+
+
+def build_report(run: Run, *, title: str | None = None, today: date) -> ReportPage:
+    """Return everything that the report of a run shows."""
+    sizes = size_facts(run)
+    traits = traits_of_centers(run, sizes.totals)
+    shown = min(run.k, MAX_CLUSTERS)
+    nearest, _ = evidence.nearest_clusters(run)
+    clusters = tuple(_cluster(run, i, sizes, traits, nearest) for i in range(shown))
+    n_sites = count(len(run.model.clients), "site")
+    where = listed(run.model.clients) if len(run.model.clients) <= 3 else n_sites
+    return ReportPage(
+        title=plain(title) if title else f"{count(run.k, 'cluster')} at {where}",
+        subtitle=f"A clustering of the rows of {n_sites}, which stayed where they are",
+        date=f"{today:%B} {today.day}, {today.year}",
+        version=fedjigsaw.__version__,
+        facts=_facts(run, traits),
+        short=tuple(_in_short(run, sizes, traits)),
+        glance=clusters if shown <= MAX_GLANCE else (),
+        map=_map(run, sizes),
+        legend=sizes.legend if len(sizes.legend) > 1 else (),
+        sizes=size_table(sizes, shown),
+        heat=_heat(traits, shown),
+        profile_hint=_profile_hint(run),
+        clusters=clusters,
+        more_clusters="" if shown == run.k else f"{run.k - shown:,} more clusters are not shown.",
+        k_curve=_k_curve(run),
+        support=evidence.support_table(run, shown),
+        sites=evidence.site_table(run, MAX_SITES),
+        trust=tuple(evidence.trust_notes(run)),
+        left=sent.sent_table(run),
+        left_notes=tuple(sent.sent_notes(run)),
+        promise=tuple(sent.promise(run)),
+        promise_details=tuple(sent.promise_details(run)),
+        made=tuple(_made(run)),
+    )
+
+
+# --------------------------------------------------------------------------------------- overview
+
+
+def _facts(run: Run, traits: Traits) -> tuple[Fact, ...]:
+    about = "" if run.model.privacy is None else "about "
+    return (
+        Fact(f"{run.k:,}", "cluster" if run.k == 1 else "clusters"),
+        Fact(f"{about}{run.model.n_samples:,}", "rows"),
+        Fact(f"{len(run.model.clients):,}", "site" if len(run.model.clients) == 1 else "sites"),
+        Fact(f"{len(run.model.columns):,}", "column" if len(traits.names) == 1 else "columns"),
+    )
+
+
+def _in_short(run: Run, sizes: SizeFacts, traits: Traits) -> list[str]:
+    about = "" if run.model.privacy is None else "About "
+    rows, sites = count(run.model.n_samples, "row"), count(len(run.model.clients), "site")
+    verb = "falls" if run.model.n_samples == 1 else "fall"
+    told = [f"{about}{rows} at {sites} {verb} into {count(run.k, 'cluster')}."]
+    if sizes.totals is not None and run.k > 1 and sizes.totals.sum():
+        whole = float(sizes.totals.sum())
+        most, least = int(sizes.totals.argmax()), int(sizes.totals.argmin())
+        told.append(
+            f"The largest is cluster {most} with {share(float(sizes.totals[most]), whole)} of the "
+            f"rows, the smallest cluster {least} with {share(float(sizes.totals[least]), whole)}."
+        )
+    if run.k > 1 and len(traits.names) > 1:
+        strongest = [traits.names[j] for j in traits.strongest()[:3]]
+        told.append(f"They differ most in {listed(strongest)}.")
+    support = support_of(run.model.model)
+    if support is not None and len(run.model.clients) > 1:
+        alone = np.flatnonzero(support["clients"] == 1).tolist()
+        everywhere = int((support["clients"] == len(run.model.clients)).sum())
+        if everywhere == run.k:
+            told.append("Every cluster is found at every site.")
+        elif alone:
+            verb = "is" if len(alone) == 1 else "are"
+            told.append(f"{count(len(alone), 'cluster')} {verb} found at one site only.")
+    if len(run.files) > 1:
+        told.append(sent.sent_in_words(run))
+    return told
+
+
+def _map(run: Run, sizes: SizeFacts) -> Picture | Absent:
+    centers = run.model.model.centers
+    if run.k < 2:
+        return Absent("A single cluster has no map.")
+    totals = sizes.totals
+    known = totals is not None and totals.sum() > 0
+    weights = np.ones(run.k) if totals is None or not known else totals
+    found = project(centers, weights)
+    parts = sizes.parts()
+    figure = cluster_map(found.places, weights, parts, list(sizes.colors))
+    area = "The area of a bubble is the number of its rows" if known else "Sizes are not known"
+    slices = "; its slices are the sites." if parts is not None and parts.shape[1] > 1 else "."
+    caption = [
+        f"{area}{slices} Clusters that are alike lie near each other.",
+        *directions_in_words(found, run.model.columns),
+        shown_in_words(found),
+    ]
+    svg = to_svg(figure, "map", "Map of the clusters", " ".join(caption))
+    return Picture((svg,), tuple(caption))
+
+
+def _k_curve(run: Run) -> Picture | Absent:
+    model = run.model.model
+    curve = k_curve_of(model)
+    if curve is None:
+        return Absent(
+            f"The number of clusters, {run.k}, was given. To have it found:",
+            "fedjigsaw aggregate *.summary -k auto -o MODEL",
+        )
+    second = runner_up(curve)
+    caption = [
+        f"All numbers of clusters up to {curve['k'].max()} were tried. "
+        f"{run.k} (filled) has the largest index (Calinski-Harabasz)"
+        + (f"; the runner-up is {second} (open)." if second else "."),
+        "The objective always falls with more clusters; the index weighs that against their "
+        "number.",
+    ]
+    svgs = [
+        to_svg(pictures.k_curve(model, name), name, pictures.K_TITLES[name], caption[0])
+        for name in pictures.K_TITLES
+    ]
+    return Picture(tuple(svgs), tuple(caption))
+
+
+def _profile_hint(run: Run) -> Absent | None:
+    return Absent(
+        "The values shown are those of the centers. Profiles of the rows (mean and spread of "
+        "every column, shares of categories) come with scores:",
+        "fedjigsaw score SITE.csv --model MODEL --profile -o SITE.score",
+    )
+
+
+# ---------------------------------------------------------------------------------------- columns
+
+
+def shade(difference: float) -> int:
+    """Return the shade of a difference, from -5 to 5.
+
+    Examples
+    --------
+    >>> [shade(z) for z in (-9, -1, 0.1, 0.5, 2.5, float("nan"))]
+    [-5, -2, 0, 1, 4, 0]
+    """
+    if not isfinite(difference):
+        return 0
+    return int(np.sign(difference)) * int(np.searchsorted(STEPS, abs(difference), side="right"))
+
+
+def _heat(traits: Traits, shown: int) -> Heat:
+    order = traits.strongest()[:MAX_COLUMNS]
+    rows = []
+    for j in order:
+        cells = [
+            HeatCell(shade(z), signed(z), traits.values[i][j])
+            for i, z in enumerate(traits.difference[:shown, j].tolist())
+        ]
+        rows.append(HeatRow(traits.names[j], traits.overall[j], tuple(cells)))
+    left = len(traits.names) - len(order)
+    more = f"{left:,} columns in which the clusters differ less are not shown." if left else ""
+    return Heat(tuple(range(shown)), tuple(rows), traits.note, more)
+
+
+def _trait(traits: Traits, i: int, j: int) -> Trait:
+    z = float(traits.difference[i, j])
+    return Trait(
+        traits.names[j],
+        traits.values[i][j],
+        traits.spreads[i][j],
+        traits.overall[j],
+        signed(z),
+        float(np.clip(z / REACH, -1, 1)) * 50,
+    )
+
+
+# --------------------------------------------------------------------------------------- clusters
+
+
+def _cluster(
+    run: Run, i: int, sizes: SizeFacts, traits: Traits, nearest: list[int] | None
+) -> Cluster:
+    top = traits.of_cluster(i, TOP)
+    own: Floats | None = sizes.totals
+    return Cluster(
+        number=i,
+        size="" if own is None else _size_in_words(sizes, i, float(own[i])),
+        share="" if own is None else share(float(own[i]), float(own.sum())),
+        lead=_lead(traits, i, top),
+        traits=tuple(_trait(traits, i, j) for j in top),
+        segments=() if own is None else segments_of(sizes, i, float(own[i])),
+        remarks=tuple(_remarks(run, i, sizes, nearest)),
+    )
+
+
+def _size_in_words(sizes: SizeFacts, i: int, rows: float) -> str:
+    assert sizes.totals is not None
+    text = f"{count(rows, 'row')}, {share(rows, float(sizes.totals.sum()))} of all"
+    if sizes.by_site is None:
+        return text
+    held = int((sizes.by_site[:, i] > 0).sum())
+    return f"{text}, at {held} of {count(len(sizes.sites), 'site')}"
+
+
+def _lead(traits: Traits, i: int, top: list[int]) -> str:
+    """Describe a cluster in one sentence, by the columns that set it apart."""
+    apart = [j for j in top if abs(traits.difference[i, j]) >= STEPS[0]]
+    if not apart:
+        return "About average in all columns."
+    words = [
+        f"{'higher' if traits.difference[i, j] > 0 else 'lower'} {short(traits.names[j], 40)} "
+        f"({traits.values[i][j]}, all: {traits.overall[j]})"
+        for j in apart[:3]
+    ]
+    text = "; ".join(words)
+    return text[0].upper() + text[1:] + "."
+
+
+def _remarks(run: Run, i: int, sizes: SizeFacts, nearest: list[int] | None) -> list[str]:
+    told = []
+    if nearest is not None:
+        told.append(f"Nearest: cluster {nearest[i]}.")
+    support = support_of(run.model.model)
+    if support is not None:
+        clients, margin = int(support["clients"][i]), float(support["margin"][i])
+        told.append(
+            f"Found in the summaries of {clients} of {count(len(run.model.clients), 'site')}."
+        )
+        told.append(f"Margin {margin:.2f} (0: on top of a neighbor, near 1: far from all).")
+    if run.scores and sizes.totals is not None and sizes.totals[i]:
+        sse = sum(float(score.sse[i]) for score in run.scores)
+        typical = float(np.sqrt(sse / sizes.totals[i]))
+        unit = "" if run.model.scaler is None else " (in standard deviations)"
+        told.append(f"Rows lie about {measured(typical, typical)}{unit} from its center.")
+    return told
+
+
+# --------------------------------------------------------------------------------------- appendix
+
+
+def _made(run: Run) -> list[tuple[str, str]]:
+    model, method = run.model, run.model.model.method
+    label = CLUSTERERS[method].label if method in CLUSTERERS else method
+    params = ", ".join(f"{name} = {value}" for name, value in model.model.params.items())
+    made = [
+        ("Method", label),
+        ("Parameters", params or "all default"),
+        ("Sites", listed(model.clients, MAX_SITES)),
+        ("Columns", listed(model.columns, 50)),
+        ("Scaling", "none" if model.scaler is None else f"scaler {model.scaler.fingerprint}"),
+        ("Model", run.fingerprint),
+        ("Program", f"fedjigsaw {fedjigsaw.__version__}"),
+    ]
+    return [(name, short(value, 2000)) for name, value in made]

@@ -1,0 +1,192 @@
+"""How far to trust a model: support of clusters, sites that stand out, who is missing."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fedjigsaw.methods._support import k_curve_of, knows_no_counts, runner_up, support_of
+from fedjigsaw.methods.jigsaw import SKEWED
+from fedjigsaw.report.page.run import Run
+from fedjigsaw.report.page.view import Absent, Table
+from fedjigsaw.report.page.words import count, listed, measured, short
+from fedjigsaw.report.trust import CONSPICUOUS, reports_of
+from fedjigsaw.trust.site_reports import SiteReport
+
+CLOSE = 0.05  # a runner-up this near to the best index is nearly as good
+NARROW = 0.3  # margins below: clusters overlap much
+
+
+def support_table(run: Run, shown: int) -> Table | Absent:
+    """Return how well each cluster is backed by sites and rows."""
+    support = support_of(run.model.model)
+    if support is None:
+        return Absent(
+            f"The method {run.model.model.method} records no support of its clusters; "
+            "the default method does.",
+            "fedjigsaw summarize SITE.csv -k K --method jigsaw -o SITE.summary",
+        )
+    nearest, _ = nearest_clusters(run)
+    rows = []
+    for i in range(shown):
+        clients, points, spread, margin = (float(values[i]) for values in support.values())
+        near = "–" if nearest is None else str(nearest[i])
+        numbers = (f"{clients:,.0f}", f"{points:,.0f}", measured(spread, spread), f"{margin:.2f}")
+        rows.append((f"Cluster {i}", *numbers, near))
+    headings = ("Cluster", "Sites", "Rows", "Spread", "Margin", "Nearest")
+    caption = (
+        "Support of each cluster. Spread: typical distance of a row from the center. Margin: 0 if "
+        "the center lies on that of a neighbor, near 1 if it lies far from all."
+    )
+    return Table(caption, headings, tuple(rows))
+
+
+def nearest_clusters(run: Run) -> tuple[list[int] | None, list[float]]:
+    """Return the nearest other cluster of each, and its distance; None if there is no other."""
+    centers = run.model.model.centers
+    if len(centers) < 2:
+        return None, []
+    nearest, distances = [], []
+    for i, center in enumerate(centers):
+        far = np.linalg.norm(centers - center, axis=1)
+        far[i] = np.inf
+        nearest.append(int(far.argmin()))
+        distances.append(float(far.min()))
+    return nearest, distances
+
+
+def site_table(run: Run, most: int) -> Table | Absent:
+    """Return what the server knows about each site."""
+    reports = reports_of(run.model)
+    if not reports:
+        return Absent(
+            f"The method {run.model.model.method} with its parameters keeps no reports about "
+            "single sites; the default method does."
+        )
+    rows = [
+        (
+            short(report.client, 40),
+            f"{report.rows:,}",
+            f"{report.clusters}",
+            f"{report.alone}",
+            "–" if report.influence is None else f"{report.influence:.2f}",
+            _remark(report),
+        )
+        for report in sorted(reports, key=lambda r: not _is_odd(r))[:most]
+    ]
+    headings = ("Site", "Rows", "Clusters", "Held alone", "Influence", "Remark")
+    caption = (
+        "What the server knows about each site. Influence: how much worse the clusters fit the "
+        "other sites with this site than without it; 1 is not at all."
+    )
+    return Table(caption, headings, tuple(rows), words=(5,))
+
+
+def trust_notes(run: Run) -> list[str]:
+    """Return sentences about everything that limits the trust in a model."""
+    parts = (_missing_sites, _odd_sites, _weak_clusters, _number, _skew)
+    return [sentence for part in parts for sentence in part(run)]
+
+
+def _missing_sites(run: Run) -> Iterator[str]:
+    model = run.model
+    if model.partly:
+        yield f"Not in every round: {listed(model.partly)}. Their part in the model is smaller."
+    if model.n_skipped:
+        skipped = count(model.n_skipped, "row")
+        yield f"{skipped} with missing values took no part: are they like the others?"
+    scored = {score.client for score in run.scores}
+    unscored = [client for client in model.clients if client not in scored]
+    strangers = sorted(scored - set(model.clients))
+    if run.scores and unscored and not _is_merged(run):
+        yield (
+            f"No score was given for {listed(unscored)}: sizes and profiles leave out its rows."
+            if len(unscored) == 1
+            else f"No score was given for {listed(unscored)}: sizes and profiles leave out "
+            "their rows."
+        )
+    if strangers and not _is_merged(run):
+        verb = "was" if len(strangers) == 1 else "were"
+        yield f"{listed(strangers)} took no part in the model, but {verb} scored with it."
+
+
+def _is_merged(run: Run) -> bool:
+    """Tell whether the only score is the sum of several sites."""
+    return len(run.scores) == 1 and run.scores[0].client.endswith((" site", " sites"))
+
+
+def _odd_sites(run: Run) -> Iterator[str]:
+    reports = reports_of(run.model)
+    odd = [report for report in reports if _is_odd(report)]
+    for report in odd:
+        yield f"{short(report.client)} is conspicuous: {_remark(report)}."
+    if reports and not odd:
+        yield "No site is conspicuous: what each sent fits what the others sent."
+
+
+def _weak_clusters(run: Run) -> Iterator[str]:
+    support = support_of(run.model.model)
+    if support is None:
+        return
+    if knows_no_counts(run.model.model):
+        yield "Some sites sent no counts: numbers of rows are guesses."
+    alone = np.flatnonzero(support["clients"] == 1).tolist()
+    if alone and len(run.model.clients) > 1:
+        verb = "has" if len(alone) == 1 else "have"
+        yield (
+            f"{_named(alone)} {verb} rows of one site only. That may be a group of its own, or "
+            "other units or habits at that site."
+        )
+    narrow = np.flatnonzero(support["margin"] < NARROW).tolist()
+    if narrow:
+        verb = "lies" if len(narrow) == 1 else "lie"
+        yield (
+            f"{_named(narrow)} {verb} close to a neighbor (margin below {NARROW}): rows between "
+            "the two could belong to either."
+        )
+    yield (
+        "Clusters are found in any data, also in data without groups. A large margin alone does "
+        "not prove that a group is real: check whether the differences make sense to an expert."
+    )
+
+
+def _number(run: Run) -> Iterator[str]:
+    curve = k_curve_of(run.model.model)
+    second = None if curve is None else runner_up(curve)
+    if curve is None or second is None:
+        return
+    best, other = np.sort(curve["index"])[::-1][:2]
+    if np.isfinite([best, other]).all() and other > (1 - CLOSE) * best:
+        yield f"{second} clusters fit nearly as well as {run.k}: look at both."
+
+
+def _skew(run: Run) -> Iterator[str]:
+    skew = run.model.model.tensors.get("skew")
+    if skew is None or skew.size != 1 or knows_no_counts(run.model.model):
+        return
+    if skew.item() >= SKEWED:
+        yield (
+            "Sites differ much in the clusters that they hold. Labels by each site's own summary "
+            "(assign --local) are recommended."
+        )
+
+
+def _named(clusters: list[int], most: int = 8) -> str:
+    if len(clusters) == 1:
+        return f"Cluster {clusters[0]}"
+    if len(clusters) > most:
+        return count(len(clusters), "cluster")
+    return "Clusters " + listed([str(i) for i in clusters])
+
+
+def _is_odd(report: SiteReport) -> bool:
+    return bool(report.reason) or (report.influence or 1.0) >= CONSPICUOUS
+
+
+def _remark(report: SiteReport) -> str:
+    if report.set_aside:
+        return f"set aside, since {report.reason}" if report.reason else "set aside"
+    if report.reason:
+        return report.reason
+    if (report.influence or 1.0) >= CONSPICUOUS:
+        return "it changes the clusters of the others more than usual"
+    return ""

@@ -1,0 +1,71 @@
+"""The map of clusters: principal components of their centers, weighted by size."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedjigsaw._typing import Floats
+from fedjigsaw.report.page.words import listed, share, short
+
+MAX_WORDS = 3  # columns that name a direction
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Centers in the plane.
+
+    Attributes
+    ----------
+    places : shape (k, 2).
+    axes : shape (2, d), the directions to the right and up.
+    shown : part of the variance between centers that the plane shows.
+    """
+
+    places: Floats
+    axes: Floats
+    shown: float
+
+
+def project(centers: Floats, weights: Floats) -> Projection:
+    """Return the plane in which centers differ most.
+
+    A direction points to where its largest coordinate grows, so that the same centers always give
+    the same map.
+    """
+    k, d = centers.shape
+    middled = centers - np.average(centers, axis=0, weights=weights)
+    root = np.sqrt(weights / weights.sum())[:, None]
+    _, lengths, directions = np.linalg.svd(root * middled, full_matrices=False)
+    axes = np.zeros((2, d))
+    axes[: min(2, k, d)] = directions[:2]
+    heaviest = np.abs(axes).argmax(axis=1)
+    signs = np.sign(axes[np.arange(2), heaviest])
+    axes *= np.where(signs == 0, 1.0, signs)[:, None]
+    total = float((lengths**2).sum())
+    shown = float((lengths[:2] ** 2).sum()) / total if total else 1.0
+    return Projection(middled @ axes.T, axes, shown)
+
+
+def directions_in_words(found: Projection, names: tuple[str, ...]) -> list[str]:
+    """Say what it means that a cluster lies further to the right, or further up."""
+    told = []
+    for axis, where in zip(found.axes, ("to the right", "to the top"), strict=True):
+        size = np.abs(axis)
+        if not size.any():
+            continue
+        order = np.argsort(-size, kind="stable")[:MAX_WORDS]
+        words = [
+            f"{'more' if axis[j] > 0 else 'less'} {short(names[j], 40)}"
+            for j in order
+            if size[j] >= 0.35 * size.max()
+        ]
+        told.append(f"Further {where}: {listed(words)}.")
+    return told
+
+
+def shown_in_words(found: Projection) -> str:
+    """Say how much of the differences between clusters the map shows."""
+    text = f"The map shows {share(found.shown, 1)} of the differences between the centers"
+    if found.shown > 0.99:
+        return text + "."
+    return text + "; clusters that overlap here may lie apart in other directions."

@@ -1,0 +1,138 @@
+"""What left each site, how many bytes, and with which promise."""
+
+from fedjigsaw.io.formats import ModelFile, NoisyStats, Score, SummaryFile
+from fedjigsaw.kernels.scaling import Stats
+from fedjigsaw.report.page.run import GivenFile, Run
+from fedjigsaw.report.page.view import Absent, Table
+from fedjigsaw.report.page.words import count, listed, short, size
+from fedjigsaw.report.privacy import privacy_values, promise_of
+
+MAX_FILES = 200
+
+
+def sent_table(run: Run) -> Table | Absent:
+    """Return every file that a site sent, with its size."""
+    files = [file for file in run.files if not isinstance(file.content, ModelFile)]
+    if not files:
+        return Absent(
+            "No file of a site was given. Name them after the model to see what left each site:",
+            "fedjigsaw report MODEL *.stats *.summary *.score -o report.html",
+        )
+    files.sort(key=lambda file: (site_of(file), ORDER.index(_kind(file)), file.name))
+    rows = [
+        (short(site_of(file), 40), _kind(file), content_of(file), f"{file.n_bytes:,}")
+        for file in files[:MAX_FILES]
+    ]
+    if len(files) > MAX_FILES:
+        rows.append((f"and {count(len(files) - MAX_FILES, 'other')}", "", "", ""))
+    rows.append(("All sites", "", count(len(files), "file"), f"{total_bytes(run):,}"))
+    headings = ("Site", "File", "What is in it", "Bytes")
+    return Table("Files that the sites sent", headings, tuple(rows), words=(1, 2))
+
+
+def total_bytes(run: Run) -> int:
+    """Return the bytes of all files that sites sent."""
+    return sum(file.n_bytes for file in run.files if not isinstance(file.content, ModelFile))
+
+
+ORDER = ("statistics", "summary", "score")
+
+
+def _kind(file: GivenFile) -> str:
+    if isinstance(file.content, SummaryFile):
+        return "summary"
+    return "score" if isinstance(file.content, Score) else "statistics"
+
+
+def site_of(file: GivenFile) -> str:
+    """Return the site that a file is from."""
+    content = file.content
+    if isinstance(content, SummaryFile):
+        return content.summary.client
+    return content.client if isinstance(content, (Score, Stats)) else ""
+
+
+def content_of(file: GivenFile) -> str:
+    """Say in a few words what a file has."""
+    content = file.content
+    noise = ", all with noise" if promise_of(content) else ""
+    if isinstance(content, SummaryFile):
+        parts = [count(len(content.summary.centers), "center")]
+        names = {"counts": "rows per center", "sse": "spread", "radii": "radii"}
+        parts += [words for n, words in names.items() if getattr(content.summary, n) is not None]
+        return ", ".join(parts) + noise
+    if isinstance(content, Score):
+        return f"rows and spread of {count(len(content.counts), 'cluster')}{noise}"
+    if isinstance(content, Stats):
+        return f"mean and spread of {count(len(content.columns), 'column')}{noise}"
+    return ""
+
+
+def sent_notes(run: Run) -> list[str]:
+    """Say what is not in these files, and under which guard they left."""
+    notes = ["No table of rows and no label left a site in these files."]
+    if not run.summaries:
+        notes.append(
+            "The summaries, which left first, were not given: name them to see their sizes."
+        )
+        return notes
+    plain = [file for file in run.summaries if file.privacy is None]
+    for least in sorted({file.guard["min_cluster_size"] for file in plain}):
+        sites = [f.summary.client for f in plain if f.guard["min_cluster_size"] == least]
+        who = "every site" if len(sites) == len(run.summaries) else listed(sites)
+        if least > 1:
+            notes.append(f"Guard at {who}: no center of fewer than {least} rows left.")
+        else:
+            notes.append(f"No guard at {who}: a center may be a single row.")
+    given = {file.summary.client for file in run.summaries}
+    missing = [client for client in run.model.clients if client not in given]
+    if missing:
+        notes.append(f"No summary was given of {listed(missing)}.")
+    others = sorted(given - set(run.model.clients))
+    if others:
+        notes.append(f"Not part of the model: {listed(others)}.")
+    return notes
+
+
+def promise(run: Run) -> list[str]:
+    """State the promise of differential privacy, or that there is none."""
+    values = privacy_values(run.model)
+    if values is None:
+        some = any(file.privacy is not None for file in run.summaries)
+        text = "The model makes no promise of differential privacy"
+        return [
+            text + (", since not all sites made one." if some else "."),
+            "What leaves are means of groups of rows. Anyone who knows all rows of a group but one "
+            "learns roughly where the last one is.",
+        ]
+    return [
+        f"Differential privacy at every site: epsilon {values['epsilon']:g}, delta "
+        f"{values['delta']:g}.",
+        values["sentence"],
+    ]
+
+
+def promise_details(run: Run) -> list[str]:
+    """List what a promise is counted for, and what it does not cover."""
+    values = privacy_values(run.model)
+    if values is None:
+        return []
+    details = [f"Counted for: {values['counted_for']}", f"Included: {values['included']}"]
+    details += [f"Not covered: {text}" for text in values["not_covered"]]
+    exact = [file for file in run.stats if not isinstance(file, NoisyStats)]
+    if exact:
+        details.append(f"Exact statistics were sent by {listed([s.client for s in exact])}.")
+    return details
+
+
+def sent_in_words(run: Run) -> str:
+    """Say in one sentence what the sites sent."""
+    kinds = ((run.stats, "file", " of statistics"), (run.summaries, "summary", ""))
+    parts = [f"{len(found)} {_plural(noun, len(found))}{of}" for found, noun, of in kinds if found]
+    if run.scores:
+        parts.append(count(len(run.scores), "score"))
+    return f"The sites sent {listed(parts)}, {size(total_bytes(run))} in all."
+
+
+def _plural(noun: str, n: int) -> str:
+    return noun if n == 1 else noun[:-1] + "ies" if noun.endswith("y") else noun + "s"

@@ -1,0 +1,114 @@
+"""Numbers and names as people read them."""
+
+from collections.abc import Sequence
+from math import floor, isfinite, log10
+
+LONGEST_NAME = 80  # characters of a name that are shown
+
+
+def plain(text: str) -> str:
+    """Return a text without control characters or signs that turn the direction of writing.
+
+    Examples
+    --------
+    >>> plain("a\\u202eb\\n")
+    'a\\\\u202eb '
+    """
+    return "".join(c if c.isprintable() else " " if c.isspace() else ascii(c)[1:-1] for c in text)
+
+
+def short(name: str, most: int = LONGEST_NAME) -> str:
+    """Return a plain name, cut if it is very long.
+
+    Examples
+    --------
+    >>> short("abcdefghij", 6)
+    'abcde…'
+    """
+    name = plain(name)
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def count(n: float, noun: str) -> str:
+    """Return a number of things.
+
+    Examples
+    --------
+    >>> count(1, "row"), count(1204, "row")
+    ('1 row', '1,204 rows')
+    """
+    return f"{n:,.0f} {noun}" + "s" * (n != 1)
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Join names as in a sentence.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"]), listed(["a", "b", "c", "d"], most=2)
+    ('a, b and c', 'a, b and 2 others')
+    """
+    shown = [short(name) for name in names[:most]]
+    if len(names) > most:
+        left = len(names) - most
+        shown.append(f"{left} other" + "s" * (left != 1))
+    return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
+
+
+def share(part: float, whole: float) -> str:
+    """Return a part in percent.
+
+    Examples
+    --------
+    >>> share(1, 3), share(1, 1000), share(0, 5)
+    ('33 %', '0.1 %', '0 %')
+    """
+    percent = 100 * part / whole if whole else 0.0
+    digits = 1 if 0 < percent < 1 or 99 < percent < 100 else 0
+    return f"{percent:.{digits}f} %"
+
+
+def measured(value: float, deviation: float) -> str:
+    """Return a value with as many digits as its deviation makes sensible.
+
+    Examples
+    --------
+    >>> measured(71.2345, 12.3), measured(0.01234, 0.001), measured(1234567.8, 45000)
+    ('71', '0.0123', '1,234,568')
+    """
+    if not isfinite(value):
+        return "–"
+    if not (isfinite(deviation) and deviation > 0):
+        return f"{value:,.4g}" if abs(value) < 1e6 else f"{value:.4g}"
+    digits = 1 - floor(log10(deviation))
+    if abs(value) >= 1e9 or digits > 9:
+        return f"{value:.4g}"
+    text = f"{value:,.{min(max(digits, 0), 9)}f}"
+    return text if text.strip("-0.,") else text.lstrip("-")
+
+
+def signed(difference: float) -> str:
+    """Return a difference with its sign.
+
+    Examples
+    --------
+    >>> signed(1.234), signed(-0.04), signed(float("nan")), signed(123.4)
+    ('+1.2', '0', '', '+123')
+    """
+    if not isfinite(difference):
+        return ""
+    text = f"{difference:+.1f}" if abs(difference) < 100 else f"{difference:+.3g}"
+    return "0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
+
+
+def size(n_bytes: int) -> str:
+    """Return a number of bytes.
+
+    Examples
+    --------
+    >>> size(900), size(12_345), size(3_400_000)
+    ('900 bytes', '12.3 kB', '3.4 MB')
+    """
+    if n_bytes < 1000:
+        return f"{n_bytes} bytes"
+    return f"{n_bytes / 1e3:.1f} kB" if n_bytes < 1e6 else f"{n_bytes / 1e6:.1f} MB"

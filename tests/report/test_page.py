@@ -1,0 +1,292 @@
+"""The report as a file: what it shows, that nothing in it runs, and that it stays small."""
+
+import re
+from dataclasses import replace
+from datetime import date
+from html.parser import HTMLParser
+from time import process_time
+
+import numpy as np
+import pytest
+
+from fedjigsaw import sites
+from fedjigsaw.errors import MessageError, ParameterError
+from fedjigsaw.io import formats
+from fedjigsaw.io.formats import ModelFile, Score
+from fedjigsaw.messages import Model
+from fedjigsaw.report.page.build import build_report
+from fedjigsaw.report.page.charts import cluster_map, to_svg
+from fedjigsaw.report.page.geometry import project
+from fedjigsaw.report.page.render import render_page
+from fedjigsaw.report.page.run import read_run
+from fedjigsaw.report.page.view import Absent
+from fedjigsaw.report.pictures import new_figure
+from report_files import COLUMNS, HOSTILE, write_run
+
+TODAY = date(2026, 11, 16)
+
+
+def built(paths, **options):
+    return build_report(read_run(paths), today=TODAY, **options)
+
+
+def rendered(paths, **options):
+    return render_page(built(paths, **options)).decode()
+
+
+class Elements(HTMLParser):
+    """The tags and the text of a page."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.text = [], ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+class TestNumbers:
+    def test_sizes_are_those_of_the_scores(self, tmp_path):
+        paths = write_run(tmp_path)
+        scores = [formats.load(path, Score) for path in paths[1:]]
+        page = built(paths)
+        for i, row in enumerate(page.sizes.rows):
+            own = [int(score.counts[i]) for score in scores]
+            assert row.by_site == tuple(f"{n:,}" for n in own)
+            assert row.rows == f"{sum(own):,}"
+        total = sum(int(score.counts.sum()) for score in scores)
+        assert page.facts[1].value == f"{total:,}"
+        percents = [sum(part.percent for part in row.segments) for row in page.sizes.rows]
+        sizes = sum(score.counts for score in scores)
+        np.testing.assert_allclose(percents, 100 * sizes / sizes.max())
+
+    def test_differences_are_in_standard_deviations_of_all_rows(self, tmp_path):
+        paths = write_run(tmp_path)
+        model = formats.load(paths[0], ModelFile)
+        shown = {row.name: row for row in built(paths).heat.rows}
+        for j, name in enumerate(COLUMNS):
+            for i, cell in enumerate(shown[name].cells):
+                found = float((cell.text or "0").replace("−", "-"))
+                assert found == pytest.approx(model.model.centers[i, j], abs=0.051)
+                assert np.sign(cell.shade) in (0, np.sign(model.model.centers[i, j]))
+
+    def test_columns_in_which_clusters_differ_most_come_first(self, tmp_path):
+        paths = write_run(tmp_path)
+        centers = formats.load(paths[0], ModelFile).model.centers
+        order = np.argsort(-np.abs(centers).max(axis=0))
+        assert [row.name for row in built(paths).heat.rows] == [COLUMNS[j] for j in order]
+
+    def test_bytes_are_those_of_the_files(self, tmp_path):
+        paths = write_run(tmp_path)
+        *files, total = built(paths).left.rows
+        assert [row[-1] for row in files] == [f"{path.stat().st_size:,}" for path in paths[1:]]
+        assert total[-1] == f"{sum(path.stat().st_size for path in paths[1:]):,}"
+
+    def test_many_sites_share_one_color(self, tmp_path):
+        clients = [f"site {i:02}" for i in range(12)]
+        page = built(write_run(tmp_path, clients=clients))
+        assert len(page.sizes.legend) == 7
+        assert page.sizes.legend[-1] == (6, "6 other sites")
+        assert len(page.sizes.sites) == 12
+
+
+class TestMap:
+    def test_two_columns_are_shown_as_they_are(self, rng):
+        centers, weights = rng.normal(size=(6, 2)), rng.uniform(1, 9, 6)
+        found = project(centers, weights)
+        assert found.shown == pytest.approx(1)
+        apart = [np.linalg.norm(x[:, None] - x[None], axis=2) for x in (centers, found.places)]
+        np.testing.assert_allclose(*apart)
+
+    def test_large_clusters_decide_the_plane(self):
+        centers = np.array([[0.0, 0, 0], [9, 0, 0], [0, 9, 0], [0, 0, 9]])
+        found = project(centers, np.array([100.0, 100, 100, 1e-6]))
+        np.testing.assert_allclose(found.axes[:, 2], 0, atol=1e-4)
+
+    @pytest.mark.parametrize("shape", [(2, 1), (2, 5), (5, 1), (3, 1)])
+    def test_few_clusters_or_columns(self, rng, shape):
+        found = project(rng.normal(size=shape), np.ones(len(np.empty(shape))))
+        assert found.places.shape == (shape[0], 2)
+        assert np.isfinite(found.places).all()
+
+    def test_the_area_of_a_bubble_is_the_size_of_its_cluster(self, rng):
+        sizes, shares = np.array([10.0, 20.0, 40.0]), np.array([[5.0, 5], [20, 0], [10, 30]])
+        figure = cluster_map(rng.normal(size=(3, 2)), sizes, shares, [0, 1])
+        (slices,) = figure.axes[0].collections
+        areas = [_area(path.vertices) for path in slices.get_paths()]
+        expected = [10, 30, 20, 5, 5]  # the largest cluster first
+        np.testing.assert_allclose(np.array(areas) / areas[0], np.array(expected) / 10, rtol=0.02)
+
+
+def _area(outline):
+    x, y = outline.T
+    return abs(x @ np.roll(y, 1) - y @ np.roll(x, 1)) / 2
+
+
+class TestSvg:
+    def test_texts_are_escaped_and_ids_are_unique(self):
+        figure = new_figure(2, 1)
+        figure.text(0, 0, HOSTILE[0], parse_math=False)
+        svg = str(to_svg(figure, "one", HOSTILE[1], HOSTILE[3]))
+        found = Elements(svg)
+        assert {tag for tag, _ in found.tags}.isdisjoint({"script", "img"})
+        assert all(name in found.text for name in (HOSTILE[0], HOSTILE[1], HOSTILE[3]))
+        ids = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
+        assert len(set(ids)) == len(ids)
+        assert all(name.startswith("one-") for name in ids)
+
+    def test_ink_follows_the_theme(self, tmp_path):
+        svgs = re.findall(r"<svg.*?</svg>", rendered(write_run(tmp_path)), re.DOTALL)
+        assert len(svgs) == 3
+        for svg in svgs:
+            assert "var(--ink)" in svg
+            assert "#333333" not in svg
+
+
+class TestPage:
+    def test_the_same_files_give_the_same_bytes(self, tmp_path):
+        paths = write_run(tmp_path)
+        assert rendered(paths) == rendered(paths)
+
+    def test_nothing_is_loaded_and_nothing_runs(self, tmp_path):
+        page = rendered(write_run(tmp_path))
+        found = Elements(page)
+        assert {tag for tag, _ in found.tags}.isdisjoint(
+            {"script", "img", "link", "iframe", "object"}
+        )
+        policy = next(a["content"] for _, a in found.tags if "http-equiv" in a)
+        assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'")
+        for _, attributes in found.tags:
+            assert not any(name.startswith("on") for name in attributes)
+            for name in ("href", "xlink:href", "src"):
+                assert (attributes.get(name) or "#").startswith("#")
+        assert "http" not in re.sub(r'xmlns(:\w+)?="http[^"]*"|http-equiv', "", page)
+
+    def test_links_lead_somewhere(self, tmp_path):
+        tags = Elements(rendered(write_run(tmp_path))).tags
+        ids = [attributes["id"] for _, attributes in tags if "id" in attributes]
+        assert len(set(ids)) == len(ids)
+        targets = {a["href"][1:] for tag, a in tags if tag == "a"}
+        assert targets <= set(ids)
+
+    @pytest.mark.parametrize("scores", [True, False])
+    def test_hostile_names_are_text(self, tmp_path, scores):
+        clients = [name[:190] for name in HOSTILE]
+        paths = write_run(tmp_path, columns=HOSTILE, clients=clients, scores=scores)
+        page = rendered(paths, title="</title>\u202e<script>alert(4)</script>")
+        found = Elements(page)
+        assert {tag for tag, _ in found.tags}.isdisjoint({"script", "img", "b"})
+        for name in HOSTILE:
+            assert name[:70] in found.text
+        assert "</title>\\u202e<script>alert(4)</script>" in found.text
+        assert "49" not in re.findall(r"<bdi>(.*?)</bdi>", page)
+
+    def test_fifty_clusters_of_a_hundred_columns(self, tmp_path):
+        """Small enough for a mail; seconds are measured by benchmarks/run.py."""
+        columns = [f"column {j}" for j in range(100)]
+        paths = write_run(tmp_path, k=50, columns=columns, clients=[f"s{i}" for i in range(12)])
+        started = process_time()
+        page = rendered(paths)
+        assert len(page) < 3_000_000
+        assert process_time() - started < 5
+        assert page.count('<section class="cluster"') == 50
+        assert len(re.findall(r'<td class="cell', page)) == 5000
+
+    def test_a_huge_model_is_cut_and_says_so(self, tmp_path):
+        columns = [f"column {j}" for j in range(200)]
+        page = built(write_run(tmp_path, k=120, columns=columns))
+        assert len(page.clusters) == 100
+        assert page.more_clusters == "20 more clusters are not shown."
+        assert page.heat.more == "50 columns in which the clusters differ less are not shown."
+
+
+class TestAbsent:
+    def test_sections_without_files_name_the_command(self, tmp_path):
+        page = built(write_run(tmp_path, scores=False, curve=False)[:1])
+        assert page.left.command.startswith("fedjigsaw report MODEL")
+        assert "-k auto" in page.k_curve.command
+        assert "fedjigsaw score" in rendered(write_run(tmp_path, scores=False))
+
+    def test_a_model_that_knows_nothing_but_centers(self, tmp_path):
+        paths = write_run(tmp_path, scores=False)
+        model = formats.load(paths[0], ModelFile)
+        bare = Model(model.model.centers, "feca", {}, model.columns, {})
+        formats.save(replace(model, model=bare, scaler=None), paths[0])
+        page = built(paths)
+        for part in (page.sizes, page.support, page.sites, page.k_curve, page.left):
+            assert isinstance(part, Absent)
+        assert "deviations of the centers" in page.heat.note
+        assert "Sizes are not known" in page.map.caption[0]
+        render_page(page)
+
+    def test_one_cluster_of_one_site(self, tmp_path):
+        paths = write_run(tmp_path, k=1, clients=["a", "b"], curve=False)
+        page = built(paths)
+        assert isinstance(page.map, Absent)
+        render_page(page)
+
+
+class TestTrust:
+    def test_sites_without_a_score_are_named(self, tmp_path):
+        paths = write_run(tmp_path)
+        assert "No score was given for Oslo" in " ".join(built(paths[:3]).trust)
+        assert "No score" not in " ".join(built(paths).trust)
+
+    def test_conspicuous_and_partly_missing_sites_are_named(self, tmp_path):
+        paths = write_run(tmp_path, scores=False)
+        model = formats.load(paths[0], ModelFile)
+        tensors = {**model.model.tensors, "site_influence": np.array([1.0, 1.5, 1.0])}
+        odd = replace(model, model=replace(model.model, tensors=tensors), partly=("Oslo",))
+        formats.save(odd, paths[0])
+        told = " ".join(built(paths).trust)
+        assert "Lyon is conspicuous" in told
+        assert "Not in every round: Oslo." in told
+
+    def test_the_guard_and_what_left_are_told(self, tmp_path, grid_sites):
+        files = {str(path): sites.summarize(path, 15) for path in grid_sites[0]}
+        paths = [tmp_path / "model", *(tmp_path / f"{i}.summary" for i in range(5))]
+        formats.save(sites.aggregate(files, 15), paths[0])
+        for path, file in zip(paths[1:], files.values(), strict=True):
+            formats.save(file, path)
+        page = built(paths)
+        assert any("no center of fewer than 5 rows left" in line for line in page.left_notes)
+        assert page.promise[0] == "The model makes no promise of differential privacy."
+        assert len(page.left.rows) == 6
+
+
+class TestBadInput:
+    def test_no_model(self, tmp_path):
+        with pytest.raises(ParameterError, match="None of the files is a model"):
+            read_run(write_run(tmp_path)[1:])
+
+    def test_two_models(self, tmp_path):
+        one, two = tmp_path / "one", tmp_path / "two"
+        for folder in (one, two):
+            folder.mkdir()
+        with pytest.raises(ParameterError, match="about one model; .*one/model and .*two/model"):
+            read_run([write_run(one)[0], write_run(two, seed=1)[0]])
+
+    def test_a_score_of_another_model(self, tmp_path):
+        one, two = tmp_path / "one", tmp_path / "two"
+        for folder in (one, two):
+            folder.mkdir()
+        with pytest.raises(MessageError, match="0.score is a score of another model"):
+            read_run([write_run(one)[0], write_run(two, seed=1)[1]])
+
+    def test_scores_and_their_sum(self, tmp_path):
+        paths = write_run(tmp_path)
+        scores = {str(path): formats.load(path, Score) for path in paths[1:]}
+        formats.save(sites.merge_scores(scores), tmp_path / "sum.score")
+        with pytest.raises(MessageError, match="sum.score is the sum of the other scores"):
+            read_run([*paths, tmp_path / "sum.score"])
+        page = built([paths[0], tmp_path / "sum.score"])
+        assert not any("No score" in line for line in page.trust)
+
+    def test_a_file_given_twice(self, tmp_path):
+        paths = write_run(tmp_path)
+        with pytest.raises(ParameterError, match="given twice"):
+            read_run([*paths, paths[1]])
