@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fedjigsaw.methods.jigsaw import Jigsaw
     from fedjigsaw.methods.kfed import KFed
     from fedjigsaw.methods.match_averaging import MatchAveraging
+    from fedjigsaw.preparation import FederatedPreparation
     from fedjigsaw.privacy import Guard, Privacy
 
 __version__ = "0.1.0"
@@ -39,6 +40,7 @@ __all__ = [
     "FedJigsawError",
     "FederatedClusterer",
     "FederatedMethod",
+    "FederatedPreparation",
     "FewerClustersWarning",
     "FuzzyCMeans",
     "Guard",
@@ -71,6 +73,7 @@ _MODULES = {
     "methods.jigsaw": ("Jigsaw",),
     "methods.kfed": ("KFed",),
     "methods.match_averaging": ("MatchAveraging",),
+    "preparation": ("FederatedPreparation",),
     "privacy": ("Guard", "Privacy"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

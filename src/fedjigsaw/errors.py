@@ -136,6 +136,10 @@ class FewerRowsWarning(UserWarning):
     """A site has fewer rows than there are clusters; it sends a center for each row at most."""
 
 
+class IgnoredColumnWarning(UserWarning):
+    """A column takes no part, because nothing in it can be clustered."""
+
+
 class NoisySummaryWarning(UserWarning):
     """A site has so few rows that its private summary is hardly more than noise."""
 

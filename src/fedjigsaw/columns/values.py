@@ -89,6 +89,7 @@ def read_levels(values: pa.Array, text: TextFormat) -> pa.Array:
     """Return values as trimmed texts, with null for missing ones; 1.0 reads 1."""
     values = plain(values)
     if pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
         numbers = values.to_numpy(zero_copy_only=False)
         known = numbers[~np.isnan(numbers)]
         if (known == np.round(known)).all() and (np.abs(known) < 2**53).all():

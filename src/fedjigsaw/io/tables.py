@@ -219,7 +219,7 @@ def open_table(
     """
     path = Path(path)
     reader = open_reader(path)
-    _check_names(path, reader.names)
+    check_names(path, reader.names)
     table = Table(path, tuple(reader.names), reader)
     if encoding is not None:
         table = table.encoded(encoding)
@@ -255,7 +255,7 @@ def as_names(names: Names) -> tuple[str, ...]:
 # ----------------------------------------------------------------------------------------- parts
 
 
-def _check_names(path: Path, names: Sequence[str]) -> None:
+def check_names(path: Path, names: Sequence[str]) -> None:
     unprintable = [name for name in names if not name.isprintable()]
     if unprintable:
         allowed = "named in printable characters"

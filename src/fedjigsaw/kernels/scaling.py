@@ -9,7 +9,7 @@ which are exactly those of all rows together. The scaler is
 :math:`x \mapsto (x - \mu) / \sqrt{S / n}`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
@@ -105,6 +105,26 @@ class Scaler:
     def unscale(self, rows: Floats) -> Floats:
         """Return standardized rows in their original units."""
         return rows * self.deviation + self.mean
+
+
+def even_blocks(blocks: Iterable[Floats], n_rows: int = 65_536) -> Iterator[Floats]:
+    """Cut rows into blocks of one size, so that sums do not depend on the format of a file.
+
+    Examples
+    --------
+    >>> [len(rows) for rows in even_blocks([np.zeros((3, 1)), np.zeros((4, 1))], 5)]
+    [5, 2]
+    """
+    kept: list[Floats] = []
+    for rows in blocks:
+        kept.append(rows)
+        if sum(map(len, kept)) >= n_rows:
+            together = np.concatenate(kept)
+            n_full = len(together) // n_rows
+            for i in range(n_full):
+                yield together[i * n_rows : (i + 1) * n_rows]
+            kept = [together[n_full * n_rows :]]
+    yield np.concatenate(kept) if kept else np.empty((0, 0))
 
 
 def measure(client: str, columns: tuple[str, ...], blocks: Iterable[Floats]) -> Stats:

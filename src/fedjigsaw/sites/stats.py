@@ -67,7 +67,8 @@ def measure(
         return noisy if schema is None else replace(noisy, schema=schema.fingerprint)
     spend(None, None)
     quantiles = Quantiles(schema)
-    blocks = quantiles.watch(scaled_rows(table, None, progress), table.columns)
+    even = scaling.even_blocks(scaled_rows(table, None, progress))
+    blocks = quantiles.watch(even, table.columns)
     stats = scaling.measure(name, table.columns, blocks)
     if stats.n_samples < min_rows:  # the mean of one row is that row, of two nearly both
         raise DataError(
