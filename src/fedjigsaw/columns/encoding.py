@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import pyarrow as pa
 
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import repeated
@@ -27,9 +26,12 @@ from fedjigsaw.columns.schema import (
     Column,
     Schema,
 )
-from fedjigsaw.columns.text import TextFormat
-from fedjigsaw.columns.values import MISSING_CODE, read_codes, read_values
 from fedjigsaw.errors import ParameterError, invalid
+
+if TYPE_CHECKING:  # pyarrow takes long to load, and a federation's server and agents need none
+    import pyarrow as pa
+
+    from fedjigsaw.columns.text import TextFormat
 
 
 def feature(column: str, part: str) -> str:
@@ -63,8 +65,10 @@ class Encoder:
         names = tuple(feature(self.column.name, part) for part in self.parts)
         return names if self.column.kind == CATEGORY else (self.column.name, *names)
 
-    def encode(self, values: pa.Array, text: TextFormat, pattern: str = "") -> Floats:
+    def encode(self, values: "pa.Array", text: "TextFormat", pattern: str = "") -> Floats:
         """Return the features of values, shape (n, number of features)."""
+        from fedjigsaw.columns.values import read_values
+
         if self.column.kind == CATEGORY:
             return self._one_hot(values, text)
         numbers = read_values(self.column, values, text, pattern)
@@ -74,7 +78,9 @@ class Encoder:
         filled = np.where(missing, self.fill, numbers)
         return np.column_stack([filled, missing]) if self.parts else filled[:, None]
 
-    def _one_hot(self, values: pa.Array, text: TextFormat) -> Floats:
+    def _one_hot(self, values: "pa.Array", text: "TextFormat") -> Floats:
+        from fedjigsaw.columns.values import MISSING_CODE, read_codes
+
         codes = read_codes(self.column, values, text)
         places = {part: j for j, part in enumerate(self.parts)}
         nowhere = places.get(OTHER, -1)
