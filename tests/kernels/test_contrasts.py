@@ -103,3 +103,15 @@ def test_without_pandas_the_error_names_the_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ExtraError, match="pip install pandas"):
         profile_frame(Profile(("a",), [[1]], [[1.0]], [[0.0]], {}, {}))
+
+
+def test_noise_makes_differences_less_sure():
+    profile = Profile(("a",), [[100], [100]], [[1.0], [0.0]], [[100.0], [100.0]], {}, {})
+    exact, noisy = (next(contrasts(profile, noise, np.array([50.0]))) for noise in (0.0, 2.0))
+    assert noisy.difference == exact.difference
+    assert 0 == noisy.at_least < exact.at_least
+    levels, counts = {"sex": ("f", "m")}, {"sex": [[60, 40], [40, 60]]}
+    none = np.zeros((2, 0))
+    people = Profile((), none.astype(int), none, none, levels, counts)
+    exact, noisy = (next(contrasts(people, noise)) for noise in (0.0, 20.0))
+    assert 0 == noisy.at_least < exact.at_least

@@ -59,7 +59,7 @@ def test_a_cluster_that_the_guard_hid_says_so():
     rows = np.array([[0.0]] * 20 + [[100.0]] * 2 + [[50.0]] * 9 + [[49.0]] * 30)
     table = from_array(rows, ["age"])
     found = describe_clusters(model, sites.score(table, model, client="a", profile=True))
-    assert found[2].sentence == "Cluster 2, 2 rows: no site has enough rows for a profile."
+    assert found[2].sentence == "Cluster 2, 2 rows: the guard of every site hides its profile."
     found = describe_clusters(
         model, sites.score(table, model, client="a", profile=True, guard=Guard(1))
     )

@@ -17,6 +17,7 @@ from fedjigsaw.cli import (
     report,
     reproduce,
     scaling,
+    score,
     sites,
 )
 from fedjigsaw.cli._shared import err, escape, out
@@ -37,6 +38,7 @@ PANELS = {
     reproduce.app: "Experiments on one machine",
     scaling.app: "One round, by files",
     sites.app: "One round, by files",
+    score.app: "One round, by files",
     inspect.app: "One round, by files",
     report.app: "One round, by files",
 }

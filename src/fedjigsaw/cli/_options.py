@@ -8,8 +8,10 @@ import typer
 
 from fedjigsaw.cli._shared import choice, escape, out
 from fedjigsaw.columns.encoding import Encoding
+from fedjigsaw.columns.shown import shown_bounds
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.io.bounds import Bounds, read_bounds
+from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.privacy.budget import DEFAULT_DELTA
 from fedjigsaw.privacy.guarantee import OWN, ROW, SHARED, SITE, Privacy
 from fedjigsaw.privacy.ledger import LEDGER
@@ -170,8 +172,23 @@ def make_privacy(
     )
 
 
+def make_profile_privacy(
+    file: ModelFile, epsilon: float | None, delta: float | None, bounds: str | None
+) -> Privacy | None:
+    """Make the promise that options ask for, about the numbers of a model's profile.
+
+    They are all columns that its schema has, in the units of the file.
+    """
+    if epsilon is None or file.encoding is None:
+        return make_privacy(file.columns, epsilon, delta, bounds)
+    if bounds is not None:
+        raise ParameterError("Leave --bounds out: the schema has the range of each column.")
+    limits = shown_bounds(file.encoding.schema)
+    return Privacy(epsilon, DEFAULT_DELTA if delta is None else delta, limits)
+
+
 def print_privacy(
-    privacy: Privacy | None, charge: Charge, n_skipped: int = 0, *, scaled: bool = False
+    privacy: Privacy | None, charge: Charge, n_skipped: int = 0, *, public: str = ""
 ) -> None:
     """Print what a release promises, what it takes for granted, and what is left."""
     if privacy is not None:
@@ -182,8 +199,9 @@ def print_privacy(
                 "leave this site."
             )
         out.print(privacy.sentence())
-        if scaled:
-            out.print("The scaler is taken as public: the promise does not cover how it was made.")
+        if public:
+            text = f"The {public} is taken as public: the promise does not cover how it was made."
+            out.print(text)
         out.print(escape(charge.describe()))
 
 

@@ -1,4 +1,4 @@
-"""Commands of one round by file: summarize, aggregate, assign, score."""
+"""Commands of one round by file: summarize, aggregate, assign."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +26,6 @@ from fedjigsaw.cli._options import (
 from fedjigsaw.cli._shared import (
     CLUSTERS,
     ForceFlag,
-    JsonFlag,
     ParamFlag,
     Without,
     check_outputs,
@@ -36,7 +35,6 @@ from fedjigsaw.cli._shared import (
     n_sites,
     out,
     parse_params,
-    print_json,
     split_names,
     warnings_shown,
 )
@@ -47,13 +45,12 @@ from fedjigsaw.errors import (
     FewerRowsWarning,
     ForeignSummaryWarning,
     NoisySummaryWarning,
-    ParameterError,
     RefusedFileWarning,
     WeakPromiseWarning,
 )
 from fedjigsaw.io import formats
 from fedjigsaw.io.contents import describe_rows
-from fedjigsaw.io.formats import ModelFile, Score, SummaryFile
+from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.io.tables import open_table
 from fedjigsaw.messages import COUNTS
 from fedjigsaw.methods import DEFAULT
@@ -171,7 +168,7 @@ def summarize(
     if privacy is not None:
         text = rows_in_words(file.summary).capitalize()
         out.print(f"{text} -> {escape(str(output))} ({output.stat().st_size:,} bytes)")
-        print_privacy(file.privacy, charge, table.tally.skipped, scaled=scaler is not None)
+        print_privacy(file.privacy, charge, table.tally.skipped, public="scaler" * bool(scaler))
         return
     summary = file.summary
     merged = f", {summary.merged} merged by the guard" if summary.merged else ""
@@ -319,71 +316,3 @@ def assign(
     rows = "row" if skipped == 1 else "rows"
     without = f", {skipped:,} {rows} without one (missing values)" if skipped else ""
     out.print(f"{n_rows - skipped:,} labels{without} -> {escape(str(output))}")
-
-
-@app.command()
-def score(
-    data: Annotated[
-        list[Path],
-        typer.Argument(
-            help="The site's data file; with --merge, the files that `score` wrote, one from each "
-            "site."
-        ),
-    ],
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            "--model", help="The model that `aggregate` wrote; required unless --merge is given."
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="A file to write the score to. Default: print it only."),
-    ] = None,
-    merge: Annotated[
-        bool, typer.Option("--merge", help="Add up scores of several sites for the same model.")
-    ] = False,
-    client: ClientName = None,
-    drop_missing: DropMissing = False,
-    ledger: LedgerOption = None,
-    data_set: DataSet = None,
-    force: ForceFlag = False,
-    as_json: JsonFlag = False,
-) -> None:
-    """Measure how well a model fits: at a site for its rows, with --merge for all sites.
-
-    A score is exact. So no file is written if the ledger of the data has a limit.
-
-    Example: fedjigsaw score bern.csv --model model -o bern.score
-
-    Example: fedjigsaw score --merge bern.score lyon.score
-    """
-    check_outputs(output, force=force, inputs=[*data, model, ledger])
-    charge = None
-    if merge:
-        sites.check_once(data)
-        found = sites.merge_scores({str(path): formats.load(path, Score) for path in data})
-    elif model is None or len(data) != 1:
-        raise ParameterError("score needs one data file and --model, or --merge and score files.")
-    else:
-        file = formats.load(model, ModelFile)
-        table = open_table(
-            data[0], columns=file.columns, drop_missing=drop_missing, encoding=file.encoding
-        )
-        if output is not None:  # only then it may leave
-            charge = sites.Charge.for_file(data[0], "score", ledger=ledger, data_set=data_set)
-            charge.spend(None, None)
-        with count_rows("Rows", table.n_rows) as progress:
-            found = sites.score(table, file, client=client, progress=progress)
-    if output is not None:
-        formats.save(found, output, replace=force)
-    if charge is not None:
-        charge.confirm()
-    rows, sizes, inertia = found.n_rows, found.counts.tolist(), float(found.sse.sum())
-    if as_json:
-        values = {"rows": rows, "skipped": found.n_skipped, "inertia": inertia}
-        print_json({"who": found.client, **values, "cluster_sizes": sizes})
-        return
-    shown_rows = describe_rows(rows, found.n_skipped)
-    out.print(f"{escape(found.client)}: {shown_rows}, inertia {inertia:.10g}")
-    out.print("Rows per cluster: " + ", ".join(map(str, sizes)))

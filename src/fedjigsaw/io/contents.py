@@ -181,6 +181,11 @@ class Score:
             raise MessageError(invalid("profile", owner, allowed, "more"))
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of numbers of the profile: those that bounds are about."""
+        return () if self.profile is None else self.profile.numbers
+
+    @property
     def n_rows(self) -> int:
         """Number of rows in all clusters."""
         return sum(self.counts.tolist())  # whole numbers of NumPy could overflow

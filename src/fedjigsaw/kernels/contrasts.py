@@ -55,15 +55,26 @@ class Contrast:
     all_share: float = nan
 
 
-def contrasts(profile: Profile) -> Iterator[Contrast]:
-    """Compare every cluster with all rows: clusters in order, in each the columns in order."""
-    columns = [_numbers(profile), *(_shares(profile, column) for column in profile.levels)]
+def contrasts(
+    profile: Profile, noise: float = 0.0, half: Floats | None = None
+) -> Iterator[Contrast]:
+    """Compare every cluster with all rows: clusters in order, in each the columns in order.
+
+    Parameters
+    ----------
+    noise : standard deviation of the noise on each number of rows, if there is any.
+    half : shape (d,), half the width of the bounds of each column of numbers: what a sum of its
+        values has in noise for each row of noise.
+    """
+    width = np.zeros(len(profile.numbers)) if half is None else half
+    shares = (_shares(profile, column, noise) for column in profile.levels)
+    columns = [_numbers(profile, noise * width), *shares]
     for c in range(profile.n_clusters):
         for by_cluster in columns:
             yield from by_cluster[c]
 
 
-def _numbers(profile: Profile) -> list[list[Contrast]]:
+def _numbers(profile: Profile, noise: Floats) -> list[list[Contrast]]:
     count, mean, squares = profile.count, profile.mean, profile.sum_of_squares
     total = count[0], mean[0], squares[0]
     for c in range(1, profile.n_clusters):
@@ -73,7 +84,9 @@ def _numbers(profile: Profile) -> list[list[Contrast]]:
     width = np.where(variance > 0, np.sqrt(variance), 1.0)
     there, rows = count > 0, np.maximum(count, 1)
     difference = np.where(there, (mean - total[1]) / width, nan)
-    at_least = _sure(difference, np.sqrt((squares + variance) / rows / rows) / width)
+    # a noisy sum is divided by a noisy number of rows
+    error = np.sqrt((squares + variance + 2 * noise**2) / rows / rows) / width
+    at_least = _sure(difference, error)
     empty = total[0] == 0
     return _cells(
         [(column, None) for column in profile.numbers],
@@ -87,7 +100,7 @@ def _numbers(profile: Profile) -> list[list[Contrast]]:
     )
 
 
-def _shares(profile: Profile, column: str) -> list[list[Contrast]]:
+def _shares(profile: Profile, column: str, noise: float) -> list[list[Contrast]]:
     counts = profile.level_counts[column]
     rows = counts.sum(axis=1, keepdims=True)
     all_share = counts.sum(axis=0) / max(1, counts.sum())
@@ -97,7 +110,8 @@ def _shares(profile: Profile, column: str) -> list[list[Contrast]]:
     width = np.where(spread > 0, spread, 1.0)
     difference = (share - all_share) / width
     smoothed = (counts + all_share) / (n + 1)
-    at_least = _sure(difference, np.sqrt(smoothed * (1 - smoothed) / n) / width)
+    error = np.sqrt(smoothed * (1 - smoothed) / n + 2 * (noise / n) ** 2) / width
+    at_least = _sure(difference, error)
     return _cells(
         [(column, level) for level in profile.levels[column]],
         rows=counts,

@@ -15,6 +15,7 @@ from fedjigsaw.methods._support import k_curve_of, knows_no_counts, runner_up, s
 from fedjigsaw.methods.jigsaw import SKEWED
 from fedjigsaw.privacy.shared_cells import has_cells
 from fedjigsaw.report.privacy import describe_privacy, rows_in_words
+from fedjigsaw.report.profiles import describe_profile
 from fedjigsaw.report.trust import describe_sites, reports_of
 
 MAX_SHOWN = 20
@@ -227,13 +228,26 @@ def _tensors(tensors: Tensors, most: int) -> Lines:
 def _score(score: Score, most: int) -> Lines:
     yield f"A score of {score.client!r} for model {score.model}."
     skipped = f" ({score.n_skipped:,} more were skipped)" if score.n_skipped else ""
-    yield f"Rows: {score.n_rows:,}{skipped}; summed squared distance: {score.sse.sum():.6g}."
+    noisy = "" if score.privacy is None else "about "
+    known = score.privacy is None or score.sse.any()
+    total = (
+        f"summed squared distance: {score.sse.sum():.6g}" if known else "distances: not measured"
+    )
+    yield f"Rows: {noisy}{score.n_rows:,}{skipped}; {total}."
     for i, (n, sse) in enumerate(zip(score.counts[:most], score.sse, strict=False)):
-        yield f"  {i}: {_count(int(n), 'row')}, summed squared distance {sse:.6g}"
+        distance = f", summed squared distance {sse:.6g}" if known else ""
+        yield f"  {i}: {_count(int(n), 'row')}{distance}"
     if len(score.counts) > most:
         yield f"  ... and {len(score.counts) - most} more"
+    if score.profile is not None:
+        yield from describe_profile(score.profile, most)
+    if score.privacy is not None:
+        yield from describe_privacy(score, most)
+        return
     yield "What could be inferred: how many rows of the client are in each cluster."
-    if (score.counts == 1).any():
+    if score.profile is not None:
+        yield "- around which values the rows of each cluster gather, and how they are spread."
+    if (score.counts == 1).any() and (score.profile is None or score.profile.min_cluster_size == 1):
         yield "- a cluster with one row shows the distance of that row to its center."
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, SummaryFile
+from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Summary
 from fedjigsaw.privacy.guarantee import ROW, Privacy
@@ -15,7 +15,7 @@ from fedjigsaw.privacy.mechanism import FLOOR
 from fedjigsaw.privacy.shared_cells import CELL_NOISE
 from fedjigsaw.privacy.summaries import NOISE
 
-Private = SummaryFile | ModelFile | NoisyStats
+Private = SummaryFile | ModelFile | NoisyStats | Score
 
 
 def promise_of(content: Content | Scaler) -> Privacy | None:
@@ -54,7 +54,7 @@ def privacy_values(content: Content | Scaler) -> dict[str, Any] | None:
         return None
     low, high = privacy.limits(len(content.columns))
     pairs = zip(low.tolist(), high.tolist(), strict=True)
-    scaler = None if isinstance(content, NoisyStats) else content.scaler
+    scaler = content.scaler if isinstance(content, SummaryFile | ModelFile) else None
     return {
         "epsilon": privacy.epsilon,
         "delta": privacy.delta,
@@ -66,15 +66,17 @@ def privacy_values(content: Content | Scaler) -> dict[str, Any] | None:
         "counted_for": _counted_for(privacy),
         "included": _included(scaler),
         "bounds": dict(zip(content.columns, map(list, pairs), strict=True)),
-        "public": _public(scaler),
+        "public": [*_public(scaler), *[MODEL] * isinstance(content, Score)],
         "not_covered": [*_whole_persons(privacy), *NOT_COVERED],
         "noise": _noise_values(content),
     }
 
 
+MODEL = "the model, however it was made"
 NOT_COVERED = [
     "other releases about the same rows: they add up (fedjigsaw privacy status, at the site).",
-    "labels and scores that a site computes for itself: labels do not leave, and scores are exact.",
+    "labels and scores that a site computes for itself: labels do not leave, and scores are exact "
+    "unless they have an epsilon of their own.",
     "how long an answer takes, and that an answer fails.",
     "the ledger and the journal: they contain a hash of the data file. Keep them at the site.",
     "anyone who can read the data or the memory of the site's machine.",

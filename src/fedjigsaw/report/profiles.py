@@ -5,18 +5,27 @@ prints them escapes them.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from fedjigsaw._typing import Floats
 from fedjigsaw.columns.schema import BOOLEAN, DATE, ORDERED, Column, from_days
 from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.kernels.contrasts import MOSTLY, Contrast, contrasts, profile_frame, sets_apart
 from fedjigsaw.kernels.matching import pairwise_distances
+from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.methods._support import support_of
 
-__all__ = ["ClusterProfile", "describe_clusters", "kinds_of", "phrase", "profile_frame"]
+__all__ = [
+    "ClusterProfile",
+    "describe_clusters",
+    "describe_profile",
+    "kinds_of",
+    "phrase",
+    "profile_frame",
+]
 
 
 @dataclass(frozen=True)
@@ -48,22 +57,25 @@ class ClusterProfile:
 
 
 def describe_clusters(
-    file: ModelFile, score: Score, sites: Sequence[Score] = (), *, most: int = 5
+    file: ModelFile | None, score: Score, sites: Sequence[Score] = (), *, most: int = 5
 ) -> list[ClusterProfile]:
     """Describe every cluster of a model.
 
     Parameters
     ----------
+    file : the model; None if only its scores are known: then there are no units, no support and no
+        neighbors.
     score : of all sites together.
     sites : the scores of the single sites, if they are known.
     most : how many columns may set a cluster apart.
     """
-    columns = _columns(file)
+    columns = {} if file is None else _columns(file)
     found: list[list[Contrast]] = [[] for _ in score.counts]
     if score.profile is not None:
-        for one in contrasts(score.profile):
+        for one in contrasts(score.profile, *_noise(score, score.profile, max(1, len(sites)))):
             found[one.cluster].append(one)
-    support, neighbors = support_of(file.model), _nearest(file)
+    support = None if file is None else support_of(file.model)
+    neighbors = _nearest(np.zeros((len(found), 0)) if file is None else file.model.centers)
     described = []
     for c, own in enumerate(found):
         apart = tuple(sets_apart(own, most))
@@ -100,9 +112,19 @@ def _columns(file: ModelFile) -> dict[str, Column]:
     return {column.name: column for column in columns}
 
 
-def _nearest(file: ModelFile) -> list[tuple[int | None, float]]:
-    centers = file.model.centers
-    if len(centers) < 2:
+def _noise(score: Score, profile: Profile, n_sites: int) -> tuple[float, Floats | None]:
+    """Return about how much noise is on the sums: by a formula that needs no OpenDP."""
+    if score.privacy is None:
+        return 0.0, None
+    low, high = score.privacy.limits(len(profile.numbers))
+    far = math.log(1 / score.privacy.delta)
+    rho = (math.sqrt(far + score.privacy.epsilon) - math.sqrt(far)) ** 2
+    sensitivity = math.sqrt(1 + 2 * len(profile.numbers) + len(profile.levels))
+    return sensitivity * math.sqrt(n_sites / (2 * rho)), high / 2 - low / 2
+
+
+def _nearest(centers: Floats) -> list[tuple[int | None, float]]:
+    if len(centers) < 2 or not centers.shape[1]:
         return [(None, math.nan)] * len(centers)
     apart = pairwise_distances(centers, centers)
     np.fill_diagonal(apart, np.inf)
@@ -118,8 +140,31 @@ def _without(found: Sequence[Contrast]) -> str:
     if not found:
         return "no site sent a profile"
     if all(math.isnan(one.difference) for one in found):
-        return "no site has enough rows for a profile"
+        return "the guard of every site hides its profile"
     return "much like all rows"
+
+
+def describe_profile(profile: Profile, most: int) -> Iterator[str]:
+    """List the numbers of a profile, cluster by cluster, for someone who decides to send it."""
+    rule = f"nothing about fewer than {profile.min_cluster_size} rows"
+    rule = rule if profile.min_cluster_size > 1 else "none"
+    yield f"Profile, in the units of the file (guard, as stated by the sender: {rule}):"
+    for c in range(min(profile.n_clusters, most)):
+        found = [
+            f"{name} {profile.mean[c, j]:.6g} (n {n}, sum of squares {squares:.6g})"
+            for j, (name, n, squares) in enumerate(
+                zip(profile.numbers, profile.count[c], profile.sum_of_squares[c], strict=True)
+            )
+            if n
+        ]
+        for column, counts in profile.level_counts.items():
+            levels = zip(profile.levels[column], counts[c].tolist(), strict=True)
+            shown = [f"{level} {n}" for level, n in levels if n]
+            found += [f"{column}: {', '.join(shown[:most])}{', ...' * (len(shown) > most)}"] * any(
+                shown
+            )
+        more = f"; ... and {len(found) - most} more columns" if len(found) > most else ""
+        yield f"  {c}: " + ("; ".join(found[:most]) or "nothing") + more
 
 
 # ----------------------------------------------------------------------------------------- words
