@@ -59,7 +59,8 @@ def measure(k: int, releases: int, seed: int, tiny: bool) -> list[dict[str, Any]
                 "n_images": len(X), "n_clients": N_CLIENTS, "n_found": found.n_clusters_,
                 "ratio": found.inertia_ / plain.inertia_,
                 "agreement": metrics.ari(found.labels_, plain.labels_),
-                "nmi": metrics.nmi(found.labels_, y), "purity": metrics.purity(found.labels_, y),
+                "nmi": metrics.nmi(y, found.labels_),
+                "purity": metrics.purity(labels_true=y, labels_pred=found.labels_),
             }
             | provenance()
         )  # fmt: skip

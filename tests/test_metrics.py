@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fedjigsaw import metrics
-from fedjigsaw.errors import DataError
+from fedjigsaw.errors import DataError, ParameterError
 
 
 def test_l2_is_the_root_of_k_times_mse(rng):
@@ -39,13 +39,16 @@ def test_only_matched_centers_count():
 
 def test_labels_by_hand():
     labels, classes = [0, 0, 0, 1, 1, 2], ["a", "a", "b", "b", "b", "a"]
-    assert metrics.purity(labels, classes) == pytest.approx(5 / 6)
+    found = metrics.purity(labels_true=classes, labels_pred=labels)
+    assert found == pytest.approx(5 / 6)
+    assert metrics.purity(labels_true=labels, labels_pred=classes) == pytest.approx(4 / 6)
     joint = np.array([[2, 1], [0, 2], [1, 0]]) / 6
     rows, columns = joint.sum(1), joint.sum(0)
     with np.errstate(divide="ignore", invalid="ignore"):
         information = np.nansum(joint * np.log(joint / np.outer(rows, columns)))
     entropies = -(rows * np.log(rows)).sum() - (columns * np.log(columns)).sum()
-    assert metrics.nmi(labels, classes) == pytest.approx(2 * information / entropies)
+    for pair in ((labels, classes), (classes, labels)):
+        assert metrics.nmi(*pair) == pytest.approx(2 * information / entropies)
 
 
 def test_ari_does_not_reward_chance(rng):
@@ -60,7 +63,10 @@ def test_inertia_by_hand():
 
 
 def test_bad_input():
-    with pytest.raises(DataError, match="labels and classes differ in length: 2 and 3"):
-        metrics.purity([0, 1], [0, 1, 1])
+    with pytest.raises(DataError, match="labels_true and labels_pred differ in length: 2 and 3"):
+        metrics.purity(labels_true=[0, 1], labels_pred=[0, 1, 1])
+    for call in (([0, 1], [0, 1]), ([0, 1],), ()):  # the order of earlier versions
+        with pytest.raises(ParameterError, match=r"purity\(labels_true=classes, labels_pred=clu"):
+            metrics.purity(*call)
     with pytest.raises(DataError, match="reference centers have inertia 0"):
         metrics.inertia_ratio([[1.0]], [[0.0]], [[1.0]])

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -352,6 +353,7 @@ class FederatedClusterer(
         if not callable(engine):
             allowed = "a class or function that makes an engine of clients, such as ProcessEngine"
             raise ParameterError(invalid("engine", type(self).__name__, allowed, repr(engine)))
+        holders = members
         if self.pools_data:
             members, min_clients = {"pooled": slice(None)}, None
         clients = [Client(name, rows[held], self, guard, privacy) for name, held in members.items()]
@@ -363,6 +365,8 @@ class FederatedClusterer(
                 n_rounds=self.total_rounds,
                 min_clients=min_clients,
             )
+        if self.pools_data:
+            self.transcript_ = _of_pooling(self.transcript_, rows, holders)
         self.model_ = self.model_.with_feature_names(getattr(self, "feature_names_in_", None))
         self.n_iter_ = len(self.transcript_.rounds)
         self.cluster_centers_ = np.array(self.model_.centers)
@@ -394,6 +398,15 @@ class FederatedClusterer(
     @property
     def _n_features_out(self) -> int:
         return self.n_clusters_
+
+
+def _of_pooling(transcript: Transcript, rows: Floats, holders: Mapping[str, Rows]) -> Transcript:
+    """Return the record of a run for which every client sent its rows."""
+    sent = {name: rows[held].nbytes for name, held in holders.items()}
+    rounds = [
+        replace(r, bytes_up=sent, bytes_down=r.bytes_down * len(sent)) for r in transcript.rounds
+    ]
+    return replace(transcript, rounds=tuple(rounds))
 
 
 def local_labels(model: Model, centers: Floats, rows: Floats) -> tuple[Ints, Ints]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.errors import DataError
+from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.matching import match
 
@@ -42,47 +42,62 @@ def center_l2(found: Any, true: Any) -> float:
     return float(np.sqrt(min(len(found), len(true)) * center_mse(found, true)))
 
 
-def purity(labels: Any, classes: Any) -> float:
+def purity(*positional: Any, labels_true: Any = None, labels_pred: Any = None) -> float:
     """Share of rows whose class is the most frequent one in their cluster.
+
+    It is not symmetric, so it must be called with keywords, those of scikit-learn's metrics.
+
+    Parameters
+    ----------
+    labels_true : the class of each row.
+    labels_pred : the cluster of each row.
 
     Examples
     --------
-    >>> purity([0, 0, 1, 1], ["a", "a", "a", "b"])
+    >>> purity(labels_true=["a", "a", "a", "b"], labels_pred=[0, 0, 1, 1])
     0.75
     """
     from sklearn.metrics.cluster import contingency_matrix
 
-    _check_same_length(labels, classes)
-    table = contingency_matrix(classes, labels)
+    if positional or labels_true is None or labels_pred is None:
+        raise ParameterError(
+            "purity needs keywords, since clusters and classes are easily swapped: "
+            "purity(labels_true=classes, labels_pred=clusters)."
+        )
+    _check_same_length(labels_true, labels_pred)
+    table = contingency_matrix(labels_true, labels_pred)
     return float(table.max(axis=0).sum() / table.sum())
 
 
-def nmi(labels: Any, classes: Any) -> float:
-    r"""Normalized mutual information :math:`2 I(X; Y) / (H(X) + H(Y))`.
+def nmi(labels_true: Any, labels_pred: Any) -> float:
+    r"""Normalized mutual information :math:`2 I(X; Y) / (H(X) + H(Y))`. It is symmetric.
 
     Examples
     --------
-    >>> nmi([0, 0, 1, 1], ["b", "b", "a", "a"])
+    >>> nmi(["b", "b", "a", "a"], [0, 0, 1, 1])
     1.0
     """
     from sklearn.metrics import normalized_mutual_info_score
 
-    _check_same_length(labels, classes)
-    return float(normalized_mutual_info_score(classes, labels, average_method="arithmetic"))
+    _check_same_length(labels_true, labels_pred)
+    score = normalized_mutual_info_score(labels_true, labels_pred, average_method="arithmetic")
+    return float(score)
 
 
-def ari(labels: Any, classes: Any) -> float:
+def ari(labels_true: Any, labels_pred: Any) -> float:
     """Rand index adjusted for chance: 1 for equal partitions, close to 0 for random labels.
+
+    It is symmetric.
 
     Examples
     --------
-    >>> ari([0, 0, 1, 1], ["b", "b", "a", "a"])
+    >>> ari(["b", "b", "a", "a"], [0, 0, 1, 1])
     1.0
     """
     from sklearn.metrics import adjusted_rand_score
 
-    _check_same_length(labels, classes)
-    return float(adjusted_rand_score(classes, labels))
+    _check_same_length(labels_true, labels_pred)
+    return float(adjusted_rand_score(labels_true, labels_pred))
 
 
 def inertia(X: Any, centers: Any) -> float:
@@ -115,6 +130,7 @@ def _rows(values: Any) -> Floats:
     return np.atleast_2d(np.asarray(values, dtype=np.float64))
 
 
-def _check_same_length(labels: Any, classes: Any) -> None:
-    if len(labels) != len(classes):
-        raise DataError(f"labels and classes differ in length: {len(labels)} and {len(classes)}.")
+def _check_same_length(labels_true: Any, labels_pred: Any) -> None:
+    lengths = f"{len(labels_true)} and {len(labels_pred)}"
+    if len(labels_true) != len(labels_pred):
+        raise DataError(f"labels_true and labels_pred differ in length: {lengths}.")

@@ -3,6 +3,7 @@ import pytest
 from sklearn.cluster import KMeans
 
 from fedjigsaw import CentralKMeans
+from fedjigsaw.bench.measures import standard_measures
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.methods import central
 
@@ -12,7 +13,20 @@ def test_ignores_who_holds_which_row(grid):
     split = CentralKMeans(15, random_state=0).fit(data.X, clients=ids)
     whole = CentralKMeans(15, random_state=0).fit(data.X)
     assert split.model_ == whole.model_
-    assert split.transcript_.clients == ("pooled",)
+    assert [s.client for s in split.summaries_] == ["pooled"]
+
+
+def test_counts_the_rows_that_every_client_sends(grid):
+    data, ids = grid
+    central = CentralKMeans(15, random_state=0).fit(data.X, clients=ids)
+    (only,) = central.transcript_.rounds
+    n_columns = data.X.shape[1]
+    assert only.bytes_up == {str(c): 8 * n_columns * int((ids == c).sum()) for c in np.unique(ids)}
+    assert central.transcript_.bytes_up == data.X.nbytes
+    whole = CentralKMeans(15, random_state=0).fit(data.X)
+    assert whole.transcript_.bytes_up == data.X.nbytes
+    measured = standard_measures(central, data, n_clients=6)
+    assert measured["bytes_per_client"] == data.X.nbytes / 6
 
 
 def test_parameters_reach_the_search(monkeypatch):

@@ -117,7 +117,8 @@ class TestFederation:
     def test_finds_separated_clusters(self, version, blobs):
         method = FuzzyCMeans(3, version=version, random_state=0)
         method.fit(blobs, clients=np.arange(len(blobs)) % 4)
-        assert metrics.purity(method.labels_, np.repeat([0, 1, 2], 50)) > 0.97
+        classes = np.repeat([0, 1, 2], 50)
+        assert metrics.purity(labels_true=classes, labels_pred=method.labels_) > 0.97
         assert method.n_iter_ == 11  # one message of statistics, ten rounds
 
     def test_one_client_and_version_1_is_plain_fuzzy_c_means(self, blobs):

@@ -27,12 +27,11 @@ def standard_measures(method: FederatedClusterer, data: Dataset, n_clients: int)
     if data.centers is not None:
         numbers["l2"] = metrics.center_l2(method.cluster_centers_, data.centers)
         numbers["mse"] = metrics.center_mse(method.cluster_centers_, data.centers)
-    numbers["purity"] = metrics.purity(labels, data.y)
-    numbers["nmi"] = metrics.nmi(labels, data.y)
-    numbers["ari"] = metrics.ari(labels, data.y)
+    numbers["purity"] = metrics.purity(labels_true=data.y, labels_pred=labels)
+    numbers["nmi"] = metrics.nmi(data.y, labels)
+    numbers["ari"] = metrics.ari(data.y, labels)
     numbers["inertia"] = method.inertia_
-    sent = data.X.nbytes if method.pools_data else method.transcript_.bytes_up
-    numbers["bytes_per_client"] = sent / n_clients
+    numbers["bytes_per_client"] = method.transcript_.bytes_up / n_clients
     return numbers
 
 
@@ -52,7 +51,7 @@ def _label_rules(method: FederatedClusterer, data: Dataset, clients: Ints) -> di
         return {}
     rules = {"nearest": method.predict(data.X), "local": method.predict(data.X, clients=clients)}
     return {
-        f"{number.__name__}_{rule}": number(labels, data.y)
+        f"{number.__name__}_{rule}": number(labels_true=data.y, labels_pred=labels)
         for rule, labels in rules.items()
         for number in (metrics.purity, metrics.nmi)
     }
@@ -63,8 +62,8 @@ def _after_lloyd(method: FederatedClusterer, data: Dataset, clients: Ints) -> di
     means = cluster_means(data.X, method.predict(data.X))
     labels, _ = nearest_centers(data.X, means)
     return {
-        "purity_lloyd": metrics.purity(labels, data.y),
-        "nmi_lloyd": metrics.nmi(labels, data.y),
+        "purity_lloyd": metrics.purity(labels_true=data.y, labels_pred=labels),
+        "nmi_lloyd": metrics.nmi(data.y, labels),
     }
 
 

@@ -18,8 +18,8 @@ class CentralKMeans(FederatedClusterer):
     The problem: :math:`\min_C \sum_{x \in D} \min_{c \in C} \|x - c\|^2` over sets C of k centers.
 
     It has the API of a federated method but ignores which client holds a row: *raw data leave the
-    clients*. It shows what could be reached without federation. The paper's row "centralized" is
-    ``n_init=1``.
+    clients*, and `transcript_` counts their bytes. It shows what could be reached without
+    federation. The paper's row "centralized" is ``n_init=1``.
 
     Parameters
     ----------
