@@ -40,6 +40,7 @@ __all__ = [
     "QuorumError",
     "RefusedFileWarning",
     "WeakPromiseWarning",
+    "broken",
     "invalid",
     "requires_extra",
     "shorten",
@@ -205,6 +206,18 @@ def unwritable(path: object, error: OSError) -> str:
     'Cannot write out.csv: permission denied.'
     """
     return f"Cannot write {path}: {_reason(error)}."
+
+
+def broken(path: object, ending: str, error: Exception) -> str:
+    """Say that a file is not what the ending of its name says.
+
+    Examples
+    --------
+    >>> broken("site.npy", ".npy", ValueError("No data left in file"))
+    'site.npy cannot be read as NPY: No data left in file'
+    """
+    reason = " ".join(str(error).split())[:200]
+    return f"{path} cannot be read as {ending[1:].upper()}: {reason or type(error).__name__}"
 
 
 def requires_extra(what: str, package: str, extra: str) -> str:

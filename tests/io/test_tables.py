@@ -162,7 +162,11 @@ class TestBadInput:
             ("t.csv", "", "t.csv is empty"),
             ("t.csv", "a,b\n", "t.csv has no rows"),
             ("t.csv", "a,a\n1,2\n", "several columns named 'a'"),
-            ("t.csv", "a,b\n1,2\n3\n", "cannot be read as CSV"),
+            (
+                "t.csv",
+                "a,b\n1,2\n3\n",
+                "row 2, has 1 values, and the header has 2 names .* Correct",
+            ),
             (
                 "t.csv",
                 "a,b\n1,2\n3,four\n",
@@ -178,9 +182,9 @@ class TestBadInput:
             ("t.npy", b"\x93NUMPY junk", "cannot be read as NPY"),
             ("t.npz", b"PK junk", "cannot be read as NPZ"),
             (
-                "t.txt",
+                "t.xls",
                 "a",
-                "Cannot read .*t.txt: unsupported file type '.txt'. Supported: .csv, .parquet",
+                "Cannot read .*t.xls: unsupported file type '.xls'. Supported: .csv, .csv.gz, .tsv",
             ),
         ],
     )

@@ -27,6 +27,7 @@ from fedjigsaw.flower.earlier import GROUPS, Earlier, read_earlier, repeated
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.io.regular import stem
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.methods import build
 from fedjigsaw.privacy.fingerprints import fingerprint
@@ -164,7 +165,7 @@ class Desk:
         beside = None if self.data is None else default_path(self.data)
         same = own is not None and beside is not None and beside.resolve() == own.path.resolve()
         if self.data is not None and beside is not None and beside.exists() and not same:
-            found.append(Charge(Ledger(beside), self.data.stem, hashed, what))
+            found.append(Charge(Ledger(beside), stem(self.data), hashed, what))
         return Charges(tuple(found))
 
     def _names(

@@ -26,7 +26,7 @@ class EncodedReader:
         self.path, self.reader, self.encoding = path, reader, encoding
         features = set(encoding.features)
         self.names = [*encoding.features, *(n for n in reader.names if n not in features)]
-        self.n_rows = reader.n_rows
+        self.n_rows, self.told = reader.n_rows, reader.told
         text = reader.text
         missing = tuple(dict.fromkeys((*text.missing, *encoding.schema.missing)))
         self.text = TextFormat(text.decimal, text.thousands, missing)

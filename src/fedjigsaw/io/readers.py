@@ -1,6 +1,5 @@
-"""Readers of CSV, Parquet, NPY and NPZ files: names of columns, and columns in batches."""
+"""Readers of files by format: names of columns, and columns in batches."""
 
-import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -8,12 +7,13 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 
 from fedjigsaw.columns.text import TextFormat
-from fedjigsaw.errors import DataError, unreadable
-from fedjigsaw.io.regular import check_regular
+from fedjigsaw.errors import DataError, broken, unreadable
+from fedjigsaw.io.excel import ExcelReader
+from fedjigsaw.io.regular import check_regular, ending
+from fedjigsaw.io.text_files import TextReader
 
 BATCH_ROWS = 65_536
 # what a reader raises if a file is not what the ending of its name says
@@ -26,6 +26,7 @@ class Reader(Protocol):
     names: list[str]
     n_rows: int | None
     text: TextFormat  # how numbers are written, where they are texts
+    told: str  # what was detected, in words, if anything
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]: ...
 
@@ -33,65 +34,30 @@ class Reader(Protocol):
 def open_reader(path: Path) -> Reader:
     """Open a file by the ending of its name."""
     check_regular(path)
-    if path.suffix not in READERS:
+    kind = ending(path)
+    if kind not in READERS:
         supported = ", ".join(READERS)
         raise DataError(
-            f"Cannot read {path}: unsupported file type {path.suffix!r}. Supported: {supported}."
+            f"Cannot read {path}: unsupported file type {kind!r}. Supported: {supported}."
         )
     try:
-        reader: Reader | None = READERS[path.suffix](path) if path.stat().st_size else None
+        reader: Reader | None = READERS[kind](path) if path.stat().st_size else None
+    except DataError:
+        raise
     except (FileNotFoundError, PermissionError) as error:
         raise DataError(unreadable(path, error)) from error
     except BROKEN as error:
-        raise DataError(_broken(path, error)) from error
+        raise DataError(broken(path, kind, error)) from error
     if reader is None:
         raise DataError(f"{path} is empty.")
     return reader
-
-
-class CsvReader:
-    """CSV with commas, semicolons or tabs: whichever the header has most of."""
-
-    n_rows = None
-    text = TextFormat()
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with path.open("rb") as file:
-            header = file.readline(1_000_000)
-        plain = re.sub(rb'"[^"]*"', b"", header)  # signs inside quotes are part of a name
-        delimiter = max(",;\t", key=lambda sign: plain.count(sign.encode()))
-        # in a file of one column an empty line is a missing value, and in others no row at all
-        self.parse = pa.csv.ParseOptions(
-            delimiter=delimiter,
-            newlines_in_values=True,
-            ignore_empty_lines=delimiter.encode() in plain,
-        )
-        with self._open({}) as stream:
-            self.names = stream.schema.names
-
-    def _open(self, types: dict[str, Any], names: Sequence[str] | None = None) -> Any:
-        convert = pa.csv.ConvertOptions(column_types=types, include_columns=names)
-        read = pa.csv.ReadOptions(block_size=4_000_000)
-        return pa.csv.open_csv(
-            self.path, read_options=read, parse_options=self.parse, convert_options=convert
-        )
-
-    def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
-        # as text, so that a bad value can be shown as it stands in the file
-        types = dict.fromkeys(names, pa.string())
-        try:
-            with self._open(types, names) as stream:
-                for batch in stream:
-                    yield batch.columns
-        except (OSError, pa.ArrowException) as error:
-            raise DataError(_broken(self.path, error)) from error
 
 
 class ParquetReader:
     """Parquet, streamed by row group; only the selected columns are read."""
 
     text = TextFormat()
+    told = ""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -106,13 +72,14 @@ class ParquetReader:
                 for batch in file.iter_batches(BATCH_ROWS, columns=list(dict.fromkeys(names))):
                     yield [batch.column(name) for name in names]
         except (OSError, pa.ArrowException) as error:
-            raise DataError(_broken(self.path, error)) from error
+            raise DataError(broken(self.path, ".parquet", error)) from error
 
 
 class ArrayReader:
     """A 2-D array. Columns are x0, x1, ... by default."""
 
     text = TextFormat()
+    told = ""
 
     def __init__(self, array: np.ndarray, names: Sequence[str] | None) -> None:
         if array.ndim != 2 or array.dtype.kind not in "biuf":
@@ -139,7 +106,7 @@ class NumpyReader(ArrayReader):
 
     def __init__(self, path: Path) -> None:
         names = None
-        if path.suffix == ".npy":
+        if ending(path) == ".npy":
             array = np.load(path, mmap_mode="r", allow_pickle=False)
         else:
             with np.load(path, allow_pickle=False) as arrays:
@@ -148,7 +115,10 @@ class NumpyReader(ArrayReader):
                     raise ValueError(f"an array named X is needed; there are {keys}")
                 array = arrays["X" if "X" in keys else keys[0]]
                 names = _names(arrays["columns"]) if "columns" in arrays else None
-        super().__init__(array, names)
+        try:
+            super().__init__(array, names)
+        except DataError as error:
+            raise ValueError(str(error)) from error
 
 
 def _names(array: np.ndarray) -> list[str]:
@@ -160,14 +130,9 @@ def _names(array: np.ndarray) -> list[str]:
 
 
 READERS: dict[str, Any] = {
-    ".csv": CsvReader,
+    **{f".{kind}{packed}": TextReader for kind in ("csv", "tsv", "txt") for packed in ("", ".gz")},
+    ".xlsx": ExcelReader,
     ".parquet": ParquetReader,
     ".npy": NumpyReader,
     ".npz": NumpyReader,
 }
-
-
-def _broken(path: Path, error: Exception) -> str:
-    reason = " ".join(str(error).split())[:200]
-    kind = path.suffix[1:].upper()
-    return f"{path} cannot be read as {kind}: {reason or type(error).__name__}"

@@ -20,6 +20,30 @@ def open_regular(path: Path) -> BinaryIO:
         raise
 
 
+def ending(path: Path) -> str:
+    """Return the ending of a file's name in small letters, with what is compressed.
+
+    Examples
+    --------
+    >>> ending(Path("Bern.CSV")), ending(Path("v1.bern.csv.gz"))
+    ('.csv', '.csv.gz')
+    """
+    name = path.name.lower()
+    packed = ".gz" if name.endswith(".gz") else ""
+    return Path(name.removesuffix(packed)).suffix + packed
+
+
+def stem(path: Path) -> str:
+    """Return the name of a file without its ending.
+
+    Examples
+    --------
+    >>> stem(Path("bern.csv.gz"))
+    'bern'
+    """
+    return path.name[: len(path.name) - len(ending(path))]
+
+
 def check_regular(path: Path) -> None:
     """Raise a DataError if `path` is there, and is a folder, a pipe or a device."""
     try:

@@ -1,4 +1,4 @@
-"""A site's own data: CSV, Parquet, NPY and NPZ files, read in batches of bounded memory.
+"""A site's own data: CSV, Excel, Parquet, NPY and NPZ files, read in batches of bounded memory.
 
 Columns are selected by name and returned in the order of the selection, whatever their order in the
 file. A value that is not a finite number is an error that names its column, row and value; rows are
@@ -172,7 +172,7 @@ class Table:
             numbers = found
         else:
             row, value = _first_text(values, self.reader.text)
-            raise DataError(self._refused(name, start + row, shorten(value, MAX_VALUE)))
+            raise DataError(self._refused(name, start + row, value))
         too_large = np.flatnonzero(np.abs(numbers) > MAX_MAGNITUDE)
         if len(too_large):
             row = int(too_large[0])
@@ -208,7 +208,7 @@ def open_table(
     drop_missing: bool = False,
     encoding: Encoding | None = None,
 ) -> Table:
-    """Open a file by the ending of its name: .csv, .parquet, .npy or .npz.
+    """Open a file by the ending of its name: .csv, .xlsx, .parquet, .npy, ...
 
     Parameters
     ----------
@@ -279,13 +279,27 @@ def _cast_together(columns: Sequence[pa.Array], text: TextFormat) -> Floats | No
 
 
 def _first_text(values: pa.Array, text: TextFormat) -> tuple[int, str]:
-    """Find the first value that is not a number, for the error message."""
+    """Find the first value that is not a number, and show it, for the error message."""
     ends = range(len(values))
     row = bisect_left(ends, True, key=lambda i: to_numbers(values[: i + 1], text) is None)
     try:
-        return row, repr(plain(values)[row].as_py())
+        value = plain(values)[row].as_py()
     except (OverflowError, ValueError, LookupError):  # a date or time zone that Python lacks
         return row, f"a value of type {values.type}"
+    if isinstance(value, str) and "\n" in value:
+        first = shorten(repr(value.splitlines()[0]), MAX_VALUE)
+        return row, f"{first}, and more lines (is a quotation mark missing?),"
+    shown = shorten(repr(value), MAX_VALUE)
+    return row, f"{shown} {_hint(values[row : row + 1], text)}".rstrip()
+
+
+def _hint(value: pa.Array, text: TextFormat) -> str:
+    """Say how numbers are written in the file, if a value is a number that is written else."""
+    formats = [TextFormat(*signs) for signs in (".,", ",.", ".'", ",'", ". ", ", ")]
+    if all(to_numbers(value, form) is None for form in formats):
+        return ""
+    sign = "comma" if text.decimal == "," else "point"
+    return f"(the first rows have a decimal {sign})"
 
 
 def _join(blocks: list[Floats]) -> Floats:

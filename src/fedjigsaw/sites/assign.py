@@ -12,6 +12,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.base import local_labels
 from fedjigsaw.errors import ForeignSummaryWarning, MessageError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.io.regular import stem
 from fedjigsaw.io.tables import Names, Table
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.messages import Model
@@ -98,8 +99,8 @@ def _check_rows(local: SummaryFile, counts: Ints, path: Path, clients: Sequence[
         return
     client = local.summary.client
     text = f"The summary of {client!r} does not fit the rows of {path}: {misfit}."
-    if path.stem != client and path.stem in clients:
-        raise MessageError(f"{text} Use the summary of {path.stem!r}.")
+    if stem(path) != client and stem(path) in clients:
+        raise MessageError(f"{text} Use the summary of {stem(path)!r}.")
     advice = (
         f"If these are not rows of {client!r}, the labels are wrong: use the site's own summary."
     )

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Self
 
+from fedjigsaw.io.regular import stem
 from fedjigsaw.privacy.budget import Account, in_words, round_down
 from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.guarantee import Privacy
@@ -46,7 +47,7 @@ class Charge:
         unless others are given.
         """
         book = Ledger(default_path(data) if ledger is None else ledger)
-        name = data.stem if data_set is None else data_set
+        name = stem(data) if data_set is None else data_set
         return cls(book, name, cache(lambda: fingerprint(data)), what)  # a file may be large
 
     def check(self, privacy: Privacy | None, multiplier: float | None) -> None:

@@ -9,6 +9,7 @@ from fedjigsaw._typing import Floats
 from fedjigsaw._validation import check_name
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.errors import DataError, ParameterError, invalid
+from fedjigsaw.io.regular import stem
 from fedjigsaw.io.tables import Names, Table, open_table
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.guarantee import Privacy
@@ -22,7 +23,7 @@ def quiet(n_rows: int) -> None:
 
 def site_name(client: str | None, table: Table) -> str:
     """Return the name of the site: by default that of its file, without the ending."""
-    name = check_name(table.path.stem if client is None else client)
+    name = check_name(stem(table.path) if client is None else client)
     if mixes_alphabets(name):
         raise DataError(
             f"The name of this site, {name!a}, mixes alphabets, so that it can be taken for "

@@ -1,0 +1,150 @@
+"""Excel files (.xlsx), with the extra "excel": the first visible sheet, row by row, as texts."""
+
+import datetime
+import warnings
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from fedjigsaw.errors import DataError, ExtraError, broken, requires_extra
+from fedjigsaw.io.detection import find_text_format, in_words
+from fedjigsaw.io.headers import check_header, name_columns
+
+BATCH, SAMPLE = 8192, 2048  # rows
+MAX_PART, MAX_TEXTS = 2**32, 2**28  # bytes of a sheet, which is streamed, and of what is not
+ERRORS = frozenset(
+    ("#N/A", "#DIV/0!", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#NAME?", "#GETTING_DATA")
+)
+Row = tuple[Any, ...]
+
+
+class ExcelReader:
+    """The first visible sheet of an Excel file. Formulas have the values that Excel stored."""
+
+    n_rows = None
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        _check_sizes(path)
+        with self._sheet() as (sheet, told):
+            rows = list(islice(_filled(sheet), SAMPLE + 1))
+        if not rows:
+            raise DataError(f"{path} is empty{told and f': {told}'}.")
+        self.header = _trimmed(rows[0])
+        self.width = len(self.header)
+        cut = [self._cut(row, n) for n, row in enumerate(rows[1:])]
+        sample = _columns(cut, self.width, ".")
+        self.all_names = name_columns(path, [_text(cell, ".") for cell in self.header], sample)
+        # only texts tell how numbers are written
+        texts = [tuple(cell if isinstance(cell, str) else None for cell in row) for row in cut]
+        columns = _columns(texts, self.width, ".")
+        self.text, guess = find_text_format(path, self.all_names, columns, ",")
+        check_header(path, self.all_names, sample)
+        self.names = [name for name in self.all_names if name]
+        self.told = ", ".join(filter(None, (told, in_words("utf-8", ",", self.text, guess))))
+
+    def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
+        where = [self.all_names.index(name) for name in names]
+        with self._sheet() as (sheet, _):
+            rows = islice(_filled(sheet), 1, None)
+            n_rows = 0
+            while batch := list(islice(rows, BATCH)):
+                cut = [self._cut(row, n_rows + n) for n, row in enumerate(batch)]
+                picked = [tuple(row[j] for j in where) for row in cut]
+                yield _columns(picked, len(where), self.text.decimal)
+                n_rows += len(batch)
+
+    def _cut(self, row: Row, n: int) -> Row:
+        """Return as many cells as there are names; a value beyond them is an error."""
+        if any(cell is not None for cell in row[self.width :]):
+            raise DataError(
+                f"{self.path}, row {n + 1}, has values in columns without a name. The first row of "
+                "the sheet must be the names of the columns; put notes elsewhere."
+            )
+        return (*row, *(None,) * (self.width - len(row)))[: self.width]
+
+    @contextmanager
+    def _sheet(self) -> Iterator[tuple[Any, str]]:
+        openpyxl = _openpyxl()
+        with _broken_files(self.path), ExitStack() as stack:
+            with warnings.catch_warnings(action="ignore"):  # about styles and the like
+                book = openpyxl.load_workbook(self.path, read_only=True, data_only=True)
+            stack.callback(book.close)
+            shown = [s for s in book.worksheets if s.sheet_state == "visible"]
+            if not shown:
+                raise DataError(f"{self.path} has no visible sheet.")
+            sheet, n = shown[0], len(book.worksheets)
+            sheet.reset_dimensions()  # programs write wrong ones
+            yield sheet, f"sheet {sheet.title!r}, one of {n}" if n > 1 else ""
+
+
+@contextmanager
+def _broken_files(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:  # openpyxl promises no kind of error for broken files
+        raise DataError(broken(path, ".xlsx", error)) from error
+
+
+def _openpyxl() -> Any:
+    try:
+        import openpyxl
+    except ImportError:
+        raise ExtraError(requires_extra("Reading Excel files", "openpyxl", "excel")) from None
+    return openpyxl
+
+
+def _check_sizes(path: Path) -> None:
+    """Raise if parts of the file would not fit into memory once they are unpacked."""
+    with zipfile.ZipFile(path) as file:
+        for part in file.infolist():
+            limit = MAX_PART if "/worksheets/" in part.filename else MAX_TEXTS
+            if part.file_size > limit:
+                raise DataError(
+                    f"{path} cannot be read: {part.filename[:100]!r} inside it has "
+                    f"{part.file_size:,} bytes. Save the sheet as CSV."
+                )
+
+
+def _filled(sheet: Any) -> Iterator[Row]:
+    """Yield rows from the first to the last that has a value; error cells are empty."""
+    n_empty, began = 0, False
+    for row in sheet.iter_rows(values_only=True):
+        cells = tuple(None if cell in ("", *ERRORS) else cell for cell in row)
+        if all(cell is None for cell in cells):
+            n_empty += 1
+            continue
+        for _ in range(n_empty if began else 0):
+            yield ()
+        n_empty, began = 0, True
+        yield cells
+
+
+def _trimmed(row: Row) -> Row:
+    filled = [j for j, cell in enumerate(row) if cell is not None]
+    return row[: filled[-1] + 1]
+
+
+def _columns(rows: Sequence[Row], width: int, decimal: str) -> list[pa.Array]:
+    return [pa.array([_text(row[j], decimal) for row in rows], pa.string()) for j in range(width)]
+
+
+def _text(cell: Any, decimal: str) -> str:
+    """Write a cell as in a file of text: numbers in the format of the file, dates as 2024-12-31."""
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, int | float):
+        return repr(cell).replace(".", decimal)
+    if isinstance(cell, datetime.datetime):
+        midnight = cell.time() == datetime.time()
+        return cell.date().isoformat() if midnight else cell.isoformat(" ", "seconds")
+    return str(cell)

@@ -1,0 +1,190 @@
+"""Files of text: columns separated by commas, semicolons, tabs or bars, also compressed."""
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from fedjigsaw.errors import DataError, broken
+from fedjigsaw.io.detection import (
+    DELIMITERS,
+    find_delimiter,
+    find_encoding,
+    find_text_format,
+    in_words,
+    whole_rows,
+)
+from fedjigsaw.io.headers import check_header, name_columns
+from fedjigsaw.io.regular import ending
+
+CHUNK, SAMPLE, BLOCK = 2**20, 2**21, 4_000_000  # bytes
+SEPARATOR = re.compile(r'"?sep=([,;|\t])"?\n')
+
+
+class TextReader:
+    """A file of text; how it is written is found out when it is opened.
+
+    The encoding is judged by the whole file, the rest by the first two megabytes.
+
+    Attributes
+    ----------
+    text : how numbers are written.
+    told : how the file differs from UTF-8 with commas between columns and decimal points.
+    """
+
+    n_rows = None
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.encoding = find_encoding(path, self._chunks())
+        self.skipped, self.delimiter, sample = self._sample()
+        header = self._header(sample)
+        columns = self._sampled(sample, len(header))
+        self.is_empty = not len(columns[0])
+        names = name_columns(path, header, columns)
+        self.text, guess = find_text_format(path, names, columns, self.delimiter)
+        check_header(path, names, columns)
+        self.names = [name for name in names if name]
+        # columns without a name are never asked for
+        self.all_names = [name or f"\0{j}" for j, name in enumerate(names)]
+        delimiter = self.delimiter if len(names) > 1 else ","  # nothing to tell
+        self.told = in_words(self.encoding, delimiter, self.text, guess)
+
+    def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
+        # as text, so that a bad value can be shown as it stands in the file
+        convert = pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), include_columns=names
+        )
+        n_rows = 0
+        if self.is_empty:
+            return
+        try:
+            with self._file() as file, self._open(file, convert) as stream:
+                for batch in stream:
+                    yield batch.columns
+                    n_rows += batch.num_rows
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise DataError(self._why(error, n_rows)) from error
+
+    # ------------------------------------------------------------------------------------- opening
+
+    def _file(self) -> Any:
+        file = pa.OSFile(str(self.path))
+        return pa.CompressedInputStream(file, "gzip") if ending(self.path).endswith(".gz") else file
+
+    def _open(self, file: Any, convert: Any, **options: Any) -> Any:
+        read = pa.csv.ReadOptions(
+            block_size=BLOCK,
+            column_names=self.all_names,
+            skip_rows=self.skipped + 1,
+            encoding=self.encoding.replace("utf-8", "utf8"),
+            use_threads=not options,
+        )
+        parse = self._parse(len(self.all_names), **options)
+        return pa.csv.open_csv(
+            file, read_options=read, parse_options=parse, convert_options=convert
+        )
+
+    def _parse(self, n_columns: int, **options: Any) -> Any:
+        # in a file of one column an empty line is a missing value, and in others no row at all
+        return pa.csv.ParseOptions(
+            delimiter=self.delimiter,
+            newlines_in_values=True,
+            ignore_empty_lines=n_columns > 1,
+            **options,
+        )
+
+    def _chunks(self) -> Iterator[bytes]:
+        with self._file() as file:
+            while chunk := file.read(CHUNK):
+                yield chunk
+
+    def _sample(self) -> tuple[int, str, str]:
+        """Return how many lines are before the header, the delimiter, and the first rows."""
+        with self._file() as file:
+            start = file.read(SAMPLE)
+        text = start.decode(self.encoding, "ignore").removeprefix("\ufeff")
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        rows = text.lstrip("\n")
+        skipped = len(text) - len(rows)
+        told = SEPARATOR.match(rows)
+        if told:  # a line for Excel
+            rows, skipped = rows[told.end() :], skipped + 1
+        if not rows.strip():
+            raise DataError(f"{self.path} is empty.")
+        if len(start) == SAMPLE:
+            rows = whole_rows(rows, len(rows) - 1)
+        rows = rows if rows.endswith("\n") else f"{rows}\n"
+        return skipped, told[1] if told else find_delimiter(rows), rows
+
+    def _header(self, sample: str) -> list[str]:
+        """Return the names in the first line, as they stand there."""
+        line = sample[: sample.index("\n") + 1].encode()
+        read = pa.csv.ReadOptions(block_size=len(line))
+        with pa.csv.open_csv(
+            pa.BufferReader(line), read_options=read, parse_options=self._parse(2)
+        ) as stream:
+            return list(stream.schema.names)
+
+    def _sampled(self, sample: str, n_columns: int) -> list[pa.Array]:
+        """Return the columns of the sample as texts."""
+        data = sample.encode()
+        names = list(map(str, range(n_columns)))
+        wrong: list[Any] = []
+        read = pa.csv.ReadOptions(
+            column_names=names, skip_rows=1, block_size=len(data), use_threads=False
+        )
+        parse = self._parse(n_columns, invalid_row_handler=_keep(wrong))
+        convert = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
+        try:
+            table = pa.csv.read_csv(
+                pa.BufferReader(data),
+                read_options=read,
+                parse_options=parse,
+                convert_options=convert,
+            )
+        except pa.ArrowInvalid:
+            if not wrong:
+                raise
+            raise DataError(self._ragged(wrong[0], 1)) from None  # arrow's error shows the row
+        return [column.combine_chunks() for column in table.columns]
+
+    # -------------------------------------------------------------------------------------- errors
+
+    def _why(self, error: Exception, n_rows: int) -> str:
+        if "straddling" in str(error):
+            return (
+                f"{self.path}, after row {n_rows}: a row is longer than {BLOCK:,} bytes. "
+                "Is a quotation mark missing?"
+            )
+        wrong: list[Any] = []
+        if "Expected" in str(error):  # arrow's error shows the row, and not its number
+            convert = pa.csv.ConvertOptions(include_columns=self.names[:1])
+            with contextlib.suppress(pa.ArrowInvalid), self._file() as file:
+                for _ in self._open(file, convert, invalid_row_handler=_keep(wrong)):
+                    pass
+        if wrong:
+            return self._ragged(wrong[0], self.skipped + 1)
+        return broken(self.path, ending(self.path), error)
+
+    def _ragged(self, row: Any, before: int) -> str:
+        sign = DELIMITERS[self.delimiter]
+        return (
+            f"{self.path}, row {row.number - before}, has {row.actual_columns} values, and the "
+            f"header has {row.expected_columns} names (separated by {sign}). Correct the row; "
+            f"a value that contains {sign} needs quotation marks."
+        )
+
+
+def _keep(rows: list[Any]) -> Callable[[Any], str]:
+    """Make a handler of rows of another length that keeps the first one."""
+
+    def handle(row: Any) -> str:
+        rows.append(row)
+        return "error"
+
+    return handle

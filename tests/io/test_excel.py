@@ -1,0 +1,159 @@
+"""Excel files: the first visible sheet, as text files are read."""
+
+import subprocess
+import sys
+import zipfile
+from datetime import date, datetime
+
+import numpy as np
+import openpyxl
+import pytest
+
+from fedjigsaw.columns.text import TextFormat
+from fedjigsaw.errors import DataError
+from fedjigsaw.io import excel
+from fedjigsaw.io.tables import open_table
+
+
+@pytest.fixture
+def save(tmp_path):
+    def write(*rows, **sheets):
+        book = openpyxl.Workbook()
+        book.active.title = "first"
+        for row in rows:
+            book.active.append(row)
+        for name, state in sheets.items():
+            book.create_sheet(name).sheet_state = state
+        book.save(tmp_path / "t.xlsx")
+        return tmp_path / "t.xlsx"
+
+    return write
+
+
+def read(path, **options):
+    table = open_table(path, **options)
+    return np.concatenate([batch.rows for batch in table.batches()]).tolist()
+
+
+def texts(path, *names):
+    """The columns as the reader gives them."""
+    (batch,) = open_table(path).reader.batches(names)
+    return [column.to_pylist() for column in batch]
+
+
+def test_numbers(save):
+    path = save(["a", "b"], [1, 2.5], [0.1, -1e-30])
+    assert read(path) == [[1, 2.5], [0.1, -1e-30]]
+    assert read(path, columns=["b"]) == [[2.5], [-1e-30]]
+    assert open_table(path).reader.told == ""
+
+
+def test_cells_of_other_kinds_are_texts(save):
+    path = save(
+        ["d", "t", "w", "s", "e"],
+        [date(2024, 12, 31), datetime(2024, 12, 31, 23, 59), True, "I10", "#N/A"],
+        [None, None, False, 7, "#DIV/0!"],
+    )
+    found = texts(path, "d", "t", "w", "s", "e")
+    assert found == [["2024-12-31", ""], ["2024-12-31 23:59:00", ""], ["true", "false"], ["I10", "7"], ["", ""]]  # fmt: skip
+
+
+def test_formulas_have_the_values_that_were_stored(save, tmp_path):
+    path = save(["a", "b"], [1, "=A2*2"])
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(tmp_path / "v.xlsx", "w") as new:
+        for name in old.namelist():  # openpyxl writes no values of formulas, Excel does
+            new.writestr(name, old.read(name).replace(b"<v></v>", b"<v>2</v>").replace(b"<v />", b"<v>2</v>"))  # fmt: skip
+    assert read(tmp_path / "v.xlsx") == [[1, 2]]
+
+
+def test_numbers_in_texts_and_in_cells_go_together(save):
+    path = save(["a", "b"], ["1,5", 2.5], [2.25, "k.A."])
+    assert open_table(path).reader.text == TextFormat(",")
+    assert "decimal comma" in open_table(path).reader.told
+    assert read(path, columns=["a"]) == [[1.5], [2.25]]
+    assert read(path, drop_missing=True) == [[1.5, 2.5]]
+
+
+def test_the_first_visible_sheet_is_read_and_told(save):
+    assert open_table(save(["a"], [1], notes="visible")).reader.told == "sheet 'first', one of 2"
+
+
+def test_empty_rows_and_columns(save):
+    path = save([], ["a", "b", None, None], [1, 2], [None, None], [3, 4], [None], ["", None])
+    assert open_table(path).columns == ("a", "b")
+    with pytest.raises(DataError, match="missing values: 1 in 'a', 1 in 'b'"):
+        read(path)
+    assert read(path, drop_missing=True) == [[1, 2], [3, 4]]
+
+
+def test_batches_add_up(save, monkeypatch):
+    monkeypatch.setattr(excel, "BATCH", 7)
+    monkeypatch.setattr(excel, "SAMPLE", 3)
+    path = save(["a", "b"], *([j, j / 7] for j in range(30)), [5, "x"])
+    assert read(path, columns=["a"]) == [[j] for j in [*range(30), 5]]
+    with pytest.raises(DataError, match=r"t.xlsx, row 31, column 'b': 'x' is not a finite number"):
+        read(path)
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("rows", "words"),
+        [
+            ([], "t.xlsx is empty"),
+            ([["a", "b"]], "has no rows"),
+            ([["a", "a"], [1, 2]], "several columns named 'a'"),
+            ([[61.26, 24.35], [1.5, 2]], "has no header line"),
+            ([[date(2024, 12, 31), "x"], [1.5, 2]], "has no header line"),
+            ([[None, "a", None, "b"], [1, 2, 3, 4]], "columns without a name: 1, 3"),
+            ([["Patients of Bern"], ["age", "dose"], [1, 2]], "t.xlsx, row 1, has values in columns without a name"),
+            ([["a", "b"], [1, 2], [1, "oops"]], "t.xlsx, row 2, column 'b': 'oops' is not a finite number"),
+        ],
+    )  # fmt: skip
+    def test_sheets(self, save, rows, words):
+        with pytest.raises(DataError, match=words):
+            read(save(*rows))
+
+    def test_no_value_of_the_first_line_is_shown(self, save):
+        with pytest.raises(DataError) as caught:
+            open_table(save([61.26, 24.35], [1.5, 2]))
+        assert "61" not in str(caught.value).split("t.xlsx")[1]
+
+    @pytest.mark.parametrize("content", [b"PK junk", b"a;b\n1;2\n"])
+    def test_other_files(self, tmp_path, content):
+        (tmp_path / "t.xlsx").write_bytes(content)
+        with pytest.raises(DataError, match="t.xlsx cannot be read as XLSX"):
+            open_table(tmp_path / "t.xlsx")
+
+    def test_other_archives(self, tmp_path):
+        with zipfile.ZipFile(tmp_path / "t.xlsx", "w") as file:
+            file.writestr("a.txt", "a")
+        with pytest.raises(DataError, match="t.xlsx cannot be read as XLSX"):
+            open_table(tmp_path / "t.xlsx")
+
+    def test_a_part_that_unpacks_to_too_much(self, save, monkeypatch):
+        path = save(["a"], [1])
+        monkeypatch.setattr(excel, "MAX_TEXTS", 10)
+        with pytest.raises(DataError, match=r"inside it has [0-9,]+ bytes. Save the sheet as CSV"):
+            open_table(path)
+
+    def test_entities_are_refused(self, save, tmp_path):
+        with zipfile.ZipFile(save(["a"], [1])) as old, zipfile.ZipFile(tmp_path / "x.xlsx", "w") as new:  # fmt: skip
+            for name in old.namelist():
+                data = old.read(name)
+                if "sheet1" in name:
+                    data = b'<!DOCTYPE x [<!ENTITY a "aaaa">]>' + data.split(b"?>")[-1]
+                new.writestr(name, data)
+        with pytest.raises(DataError, match="x.xlsx cannot be read as XLSX"):
+            open_table(tmp_path / "x.xlsx")
+
+
+def test_without_the_extra_the_error_says_so(save):
+    code = (
+        "import sys; sys.modules['openpyxl'] = None\n"
+        "from fedjigsaw.io.tables import open_table\n"
+        "from fedjigsaw.errors import ExtraError\n"
+        "try: open_table(sys.argv[1])\n"
+        "except ExtraError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, save(["a"], [1])], capture_output=True, text=True)  # fmt: skip
+    assert done.stdout.strip() == "Reading Excel files requires openpyxl: pip install 'fedjigsaw[excel]'."  # fmt: skip

@@ -1,0 +1,224 @@
+"""Files of text as people have them: delimiters, decimal signs, encodings, compression, headers."""
+
+import codecs
+import gzip
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedjigsaw.columns.text import TextFormat
+from fedjigsaw.errors import DataError
+from fedjigsaw.io import text_files
+from fedjigsaw.io.tables import open_table
+
+NONE = ""
+
+
+def write(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def read(path, **options):
+    table = open_table(path, **options)
+    return np.concatenate([batch.rows for batch in table.batches()]).tolist()
+
+
+# content, columns, rows, decimal sign, thousands, told
+FILES = {
+    "plain": ("a,b\n1,2.5\n", "ab", [[1, 2.5]], ".", "", NONE),
+    "CRLF": ("a,b\r\n1,2.5\r\n", "ab", [[1, 2.5]], ".", "", NONE),
+    "CR": ("a,b\r1,2.5\r", "ab", [[1, 2.5]], ".", "", NONE),
+    "no line break at the end": ("a,b\n1,2.5", "ab", [[1, 2.5]], ".", "", NONE),
+    "BOM": (codecs.BOM_UTF8 + b"a,b\n1,2.5\n", "ab", [[1, 2.5]], ".", "", NONE),
+    "UTF-16": ("ä,b\n1,2.5\n".encode("utf-16"), "äb", [[1, 2.5]], ".", "", "UTF-16"),
+    "UTF-16 of the other end": (codecs.BOM_UTF16_BE + "ä,b\r\n1,2\r\n".encode("utf-16-be"), "äb", [[1, 2]], ".", "", "UTF-16"),
+    "Windows-1252": ("€,ä\n1,2.5\n".encode("cp1252"), "€ä", [[1, 2.5]], ".", "", "Windows-1252"),
+    "Latin-1": (b"\x81,\xe4\n1,2.5\n", ["\x81", "ä"], DataError, ".", "", "Latin-1"),
+    "German": ("a;b\r\n1,5;2\r\n-0,25;1.234,5\r\n".encode("cp1252"), "ab", [[1.5, 2], [-0.25, 1234.5]], ",", ".", "semicolons between columns, decimal comma, points between thousands"),
+    "German, encoded": ("größe;b\n1,5;2\n".encode("cp1252"), ["größe", "b"], [[1.5, 2]], ",", "", "semicolons between columns, decimal comma, Windows-1252"),
+    "semicolons and points": ("a;b\n1.5;2\n", "ab", [[1.5, 2]], ".", "", "semicolons between columns"),
+    "tabs": ("a\tb\n1,5\t2\n", "ab", [[1.5, 2]], ",", "", "tabs between columns, decimal comma"),
+    "bars": ("a|b\n1.5|2\n", "ab", [[1.5, 2]], ".", "", "vertical bars between columns"),
+    "comma in a name": ("x, y;b\n1,5;2\n2;3,5\n", ["x, y", "b"], [[1.5, 2], [2, 3.5]], ",", "", "semicolons between columns, decimal comma"),
+    "as many commas as semicolons": ("x, y;b\n1,5;2\n2,5;3\n", ["x, y", "b"], [[1.5, 2], [2.5, 3]], ",", "", "semicolons between columns, decimal comma"),
+    "semicolons in quotes": ('"a;b;c;d",q\n1,2\n', ["a;b;c;d", "q"], [[1, 2]], ".", "", NONE),
+    "quoted decimal commas": ('a,b\n"1,5","2"\n', "ab", [[1.5, 2]], ",", "", "decimal comma"),
+    "one column": ("a\n1.5\n2\n", "a", [[1.5], [2]], ".", "", NONE),
+    "one column, commas": ("a\n1,5\n2\n", "a", [[1.5], [2]], ",", "", "decimal comma"),
+    "a line for Excel": ("sep=;\na;b\n1,5;2\n", "ab", [[1.5, 2]], ",", "", "semicolons between columns, decimal comma"),
+    "empty lines first": ("\n\r\na,b\n1,2\n\n3,4\n\n", "ab", [[1, 2], [3, 4]], ".", "", NONE),
+    "a sign at the end of each line": ("a;b;\n1;2;\n", "ab", [[1, 2]], ".", "", "semicolons between columns"),
+    "spaces around names": ("a, b\n1, 2\n", "ab", [[1, 2]], ".", "", NONE),
+    "American thousands": ('a,b\n"1,234,567",2\n"1,234",950\n', "ab", [[1234567, 2], [1234, 950]], ".", ",", "commas between thousands"),
+    "American, both": ('a,b\n"1,234.5",2\n', "ab", [[1234.5, 2]], ".", ",", "commas between thousands"),
+    "Swiss": ("a;b\n1'234.5;2\n1’000;3\n", "ab", [[1234.5, 2], [1000, 3]], ".", "'", "semicolons between columns, apostrophes between thousands"),
+    "French": ("a;b\n1 234,5;2\n1\u00a0000;3\n", "ab", [[1234.5, 2], [1000, 3]], ",", " ", "semicolons between columns, decimal comma, spaces between thousands"),
+    "thousands alone, points": ("a;b\n1.234.567;2\n", "ab", [[1234567, 2]], ",", ".", "semicolons between columns, decimal comma, points between thousands"),
+    "guess: decimal comma": ("a;b\n1,234;2\n5,678;3\n", "ab", [[1.234, 2], [5.678, 3]], ",", "", "semicolons between columns, decimal comma, 1,234 is read as 1.234"),
+    "guess: thousands": ('a,b\n"1,234",2\n', "ab", [[1234, 2]], ".", ",", "commas between thousands, 1,234 is read as 1234"),
+    "no guess: decimal point": ("a;b\n1.234;2\n", "ab", [[1.234, 2]], ".", "", "semicolons between columns"),
+    "a leading zero tells": ("a;b\n0,123;1.234\n", "ab", [[0.123, 1234]], ",", ".", "semicolons between columns, decimal comma, points between thousands"),
+    "powers": ("a;b\n1,234e3;2\n", "ab", [[1234, 2]], ",", "", "semicolons between columns, decimal comma"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_detection(tmp_path, name):
+    content, columns, rows, decimal, thousands, told = FILES[name]
+    path = write(tmp_path / "t.csv", content)
+    if rows is DataError:
+        with pytest.raises(DataError, match="printable"):
+            open_table(path)
+        return
+    table = open_table(path)
+    assert table.columns == tuple(columns)
+    assert table.reader.text == TextFormat(decimal, thousands)
+    assert table.reader.told == told
+    assert read(path) == rows
+
+
+def test_texts_that_look_like_numbers_do_not_count(tmp_path):
+    rows = "{};12.2024;8.30;E11.9;31.12.2024;1.5x\n"
+    content = "bmi;month;clock;icd;day;code\n" + rows.format("28,7") + rows.format("30,1")
+    table = open_table(write(tmp_path / "t.csv", content), columns=["bmi"])
+    assert table.reader.text == TextFormat(",")
+
+
+@pytest.mark.parametrize("ending", ["csv.gz", "tsv", "tsv.gz", "txt", "txt.gz", "CSV", "Csv.Gz"])
+def test_endings(tmp_path, ending):
+    data = b"a\tb\n1\t2\n"
+    packed = gzip.compress(data) if ending.lower().endswith(".gz") else data
+    assert read(write(tmp_path / f"t.{ending}", packed)) == [[1, 2]]
+
+
+def test_an_umlaut_after_the_sample(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "SAMPLE", 1000)
+    monkeypatch.setattr(text_files, "CHUNK", 333)
+    content = "ort,a\n" + "Bern,1\n" * 1000 + "Zürich,2\n"
+    for encoding, told in (("cp1252", "Windows-1252"), ("utf-8", "")):
+        path = write(tmp_path / "t.csv", content.encode(encoding))
+        table = open_table(path, columns=["a"], id_column="ort")
+        assert table.reader.told == told
+        assert list(table.batches())[-1].ids[0][-1].as_py() == "Zürich"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    numbers=st.lists(
+        st.tuples(*[st.floats(-1e9, 1e9, allow_subnormal=False)] * 2), min_size=1, max_size=20
+    ),
+    decimal=st.sampled_from(".,"),
+    thousands=st.sampled_from(["", ".", ",", "'", " ", "\u00a0", "’"]),
+    delimiter=st.sampled_from(";\t|,"),
+    encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "cp1252"]),
+    newline=st.sampled_from(["\n", "\r\n"]),
+    packed=st.booleans(),
+)
+def test_what_is_written_is_read(
+    tmp_path_factory, numbers, decimal, thousands, delimiter, encoding, newline, packed
+):
+    if thousands == decimal:
+        thousands = ""
+    signs = str.maketrans({",": thousands, ".": decimal})
+    # two digits tell the decimal sign from thousands
+    rows = [[f"{n:,.2f}".translate(signs) for n in row] for row in numbers]
+    lines = [delimiter.join(f'"{cell}"' for cell in row) for row in [["größe", "b"], *rows]]
+    data = newline.join([*lines, ""]).encode(encoding)
+    path = tmp_path_factory.mktemp("any") / ("t.csv.gz" if packed else "t.csv")
+    write(path, gzip.compress(data) if packed else data)
+    assert read(path) == [[round(n, 2) for n in row] for row in numbers]
+
+
+class TestHeader:
+    SECRET = "61.26"
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            "61.26,24.35\n58.1,30.2\n",
+            "61,26;24,35\n58,1;30,2\n",
+            "age,61.26\n58.1,30.2\n",
+            "1.061,26;f\n58,1;m\n",
+            "x,2024-12-31\n1,2024-11-30\n",
+            "x,31.12.2024\n1,30.11.2024\n",
+            "x,true\n1,false\n",
+            "f,A61.26\nm,B1\nf,B2\n",
+            "0,1\n1,0\n",
+        ],
+    )
+    def test_first_lines_that_look_like_data_are_refused_unseen(self, tmp_path, content):
+        path = write(tmp_path / "t.csv", content)
+        with pytest.raises(DataError) as caught:
+            open_table(path)
+        words = "has no header line: its first line looks like data. Add a line with the names"
+        assert words in str(caught.value)
+        for part in content.split("\n")[0].replace(";", ",").split(","):
+            assert part not in str(caught.value).replace(str(tmp_path), "").split()
+        assert self.SECRET not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("content", "columns"),
+        [
+            ("x0,x1\n1,2\n", ["x0", "x1"]),
+            ("0,1,2\n1.5,2,3\n", ["0", "1", "2"]),
+            (",0,1,2\n7,1.5,2,3\n", ["unnamed", "0", "1", "2"]),
+            ("nan,inf\n1,2\n", ["nan", "inf"]),
+            ("female,age\nfemale,2\n,3\n", ["female", "age"]),
+            ("age,dose\n1,2\nage,dose\n", ["age", "dose"]),
+            (",a\n5,1\n3,2\n", ["unnamed", "a"]),
+            ("a,,b\n1,,2\n", ["a", "b"]),
+        ],
+    )
+    def test_other_names_are_kept(self, tmp_path, content, columns):
+        assert open_table(write(tmp_path / "t.csv", content)).reader.names == columns
+
+    def test_several_columns_without_a_name(self, tmp_path):
+        with pytest.raises(DataError, match=r"t.csv has columns without a name: 1, 3\. Give"):
+            open_table(write(tmp_path / "t.csv", ",a,\n1,2,3\n"))
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("content", "words"),
+        [
+            ("a;b\n1.5;x\n2;1,5\n3;7,5\n", r"points and decimal commas: '1.5' in row 1, column 'a', and '1,5' in row 2, column 'b'\. Write all"),
+            ("a;b\n1.5;1\n1,5;1\n", r"'1.5' in row 1, column 'a', and '1,5' in row 2, column 'a'"),
+            ('a;b\n"1,234,567";1\n1,5;1\n', r"'1,234,567' in row 1, column 'a', and '1,5' in row 2"),
+            ("a,b\n1,2\n3,4,5\n", r"t.csv, row 2, has 3 values, and the header has 2 names \(separated by commas\)"),
+            (b"a,b\n1,2\x00\n", "is not a text file: it has NUL bytes"),
+            ("a,b\n1,2\n".encode("utf-16-le"), "is not a text file"),
+            (b"\xff\xfea", "cannot be read as CSV|is empty"),
+            (codecs.BOM_UTF8 + b"a\n\xff\n", "begins as UTF-8 and has bytes that are not"),
+            (b"PK\x03\x04 and so on", "is a zip or Excel file"),
+            (gzip.compress(b"a,b\n1,2\n"), r"compressed by gzip. Name it t.csv.gz"),
+            (b"\n\n", "t.csv is empty"),
+            ("a;b\n1,5;1\nx;1\n", r"row 2, column 'a': 'x' is not a finite number\. Correct"),
+            ('a,b\n1,"2\n' + "3,4\n" * 1_100_000, r"row 1, column 'b': '2', and more lines \(is a quotation mark missing\?\), is not a finite"),
+        ],
+    )  # fmt: skip
+    def test_one_sentence(self, tmp_path, content, words):
+        with pytest.raises(DataError, match=words):
+            read(write(tmp_path / "t.csv", content))
+
+    def test_after_the_sample(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(text_files, "SAMPLE", 1000)
+        head = "\na;b\n" + "1,5;2\n" * 1000
+        for line, words in (
+            ("1.5;2\n", r"row 1001, column 'a': '1.5' \(the first rows have a decimal comma\) is not a finite number\. Correct"),
+            ("geheim\n", r"t.csv, row 1001, has 1 values, and the header has 2 names"),
+            ('1;"2\n' + "3;4\n" * 2_100_000, r"after row \d+: a row is longer than"),
+        ):  # fmt: skip
+            path = write(tmp_path / "t.csv", head + line)
+            with pytest.raises(DataError, match=words) as caught:
+                read(path)
+            assert "geheim" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        "packed", [b"a,b\n1,2\n", gzip.compress(b"a,b\n" + b"1,2\n" * 99)[:-9]]
+    )
+    def test_broken_gzip(self, tmp_path, packed):
+        with pytest.raises(DataError, match="t.csv.gz cannot be read as CSV.GZ"):
+            open_table(write(tmp_path / "t.csv.gz", packed))
