@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,9 +11,10 @@ from fedjigsaw.cli.journal import show_journal
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
-from fedjigsaw.io.formats import ModelFile
+from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.journal import is_journal
+from fedjigsaw.report.centers import centers_table
 from fedjigsaw.report.inspection import MAX_SHOWN, describe
 from fedjigsaw.report.privacy import privacy_values
 
@@ -62,7 +63,15 @@ def inspect(
     except MessageError as error:
         raise formats.error_in(file, error) from error
     if as_json:
-        print_json({"file": str(file), "lines": lines, "privacy": privacy_values(content)})
+        found: dict[str, Any] = {
+            "file": str(file),
+            "lines": lines,
+            "privacy": privacy_values(content),
+        }
+        if isinstance(content, (SummaryFile, ModelFile)) and content.encoding is not None:
+            table = centers_table(content)
+            found["centers"] = [{n: one.to_dict() for n, one in row.items()} for row in table]
+        print_json(found)
         return
     for line in lines:
         out.print(escape(line))

@@ -1,7 +1,6 @@
 """Describe a file in plain text, so that a site can decide whether to send it."""
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,8 @@ from fedjigsaw.messages import Model, Summary, Tensors
 from fedjigsaw.methods._support import k_curve_of, knows_no_counts, runner_up, support_of
 from fedjigsaw.methods.jigsaw import SKEWED
 from fedjigsaw.privacy.shared_cells import has_cells
+from fedjigsaw.report.centers import read_centers
+from fedjigsaw.report.preparation import describe_features, describe_preparation
 from fedjigsaw.report.privacy import describe_privacy, rows_in_words
 from fedjigsaw.report.profiles import describe_profile
 from fedjigsaw.report.trust import describe_sites, reports_of
@@ -256,30 +257,36 @@ def _stats(stats: Stats) -> Lines:
     noisy = isinstance(stats, NoisyStats)
     rows = f"about {stats.n_samples:,} (all numbers are noisy)" if noisy else f"{stats.n_samples:,}"
     yield f"Rows: {rows}. For each column, the mean and the standard deviation:"
-    deviations = np.sqrt(stats.sum_of_squares / stats.n_samples)
-    for name, mean, deviation in zip(stats.columns, stats.mean, deviations, strict=True):
-        yield f"  {name}: mean {mean:.6g}, standard deviation {deviation:.6g}"
+    if stats.schema:
+        yield from describe_features(stats)
+    else:
+        yield from _moments(stats)
     yield "  (the file has the sum of squared deviations: deviation squared times rows)"
     if isinstance(stats, NoisyStats):
         yield from describe_privacy(stats, MAX_SHOWN)
         return
-    yield "What could be inferred: mean and spread of each column at this client."
+    known = ", rows of each category, missing values" if stats.schema else ""
+    known += ", and how its values are spread" if stats.sketches else ""
+    yield f"What could be inferred: mean and spread of each column at this client{known}."
     if stats.n_samples <= 2:
         yield "- the mean of one row is that row; of two rows, mean and spread give both values."
 
 
+def _moments(stats: Stats) -> Lines:
+    deviations = np.sqrt(stats.sum_of_squares / stats.n_samples)
+    for name, mean, deviation in zip(stats.columns, stats.mean, deviations, strict=True):
+        yield f"  {name}: mean {mean:.6g}, standard deviation {deviation:.6g}"
+
+
 def _scaler(scaler: Scaler) -> Lines:
-    yield f"A scaler for {_count(len(scaler.columns), 'column')}, fingerprint {scaler.fingerprint}."
-    yield from _formulas(scaler, len(scaler.columns))
+    columns = scaler.columns if scaler.encoding is None else scaler.encoding.sources
+    kind = "scaler" if scaler.encoding is None else "preparation"
+    yield f"A {kind} for {_count(len(columns), 'column')}, fingerprint {scaler.fingerprint}."
+    if scaler.encoding is not None:
+        yield f"Made by schema {scaler.encoding.schema.fingerprint}, which is part of this file."
+    yield from describe_preparation(scaler, len(scaler.columns))
     yield "What could be inferred: mean and standard deviation of each column over all clients."
     yield "(nothing, if it was made from bounds alone; differential privacy takes it as public)"
-
-
-def _formulas(scaler: Scaler, most: int) -> Lines:
-    columns = zip(scaler.columns, scaler.mean, scaler.deviation, strict=True)
-    for name, mean, deviation in islice(columns, most):
-        sign = "-" if mean >= 0 else "+"
-        yield f"  ({name} {sign} {abs(mean):.6g}) / {deviation:.6g}"
 
 
 # ----------------------------------------------------------------------------------------- parts
@@ -297,15 +304,19 @@ def _origin(
     most: int,
 ) -> Lines:
     yield f"Method: {method}, with {dict(params)}."
-    yield f"Columns ({len(columns)}): {', '.join(columns)}."
+    encoding = None if scaler is None else scaler.encoding
+    names = columns if encoding is None else encoding.sources
+    features = "" if encoding is None else f" as {len(columns)} features"
+    yield f"Columns ({len(names)}{features}): {', '.join(names)}."
     if scaler is None:
         yield "Not scaled."
         return
+    verb = "Scaled" if encoding is None else "Prepared"
     yield (
-        f"Scaled by {scaler.fingerprint}, which is part of this file; the centers below are in "
+        f"{verb} by {scaler.fingerprint}, which is part of this file; the centers below are in "
         "original units."
     )
-    yield from _formulas(scaler, most)
+    yield from describe_preparation(scaler, most)
 
 
 def _centers(
@@ -315,16 +326,41 @@ def _centers(
     most: int,
     summary: Summary | None = None,
 ) -> Lines:
-    shown = _without_rounding(centers if scaler is None else scaler.unscale(centers), scaler)
-    for i, center in enumerate(shown[:most]):
-        pairs = zip(columns[:most], center, strict=False)
-        line = f"  {i}: " + ", ".join(f"{name} {value:.6g}" for name, value in pairs)
-        yield line + ("" if summary is None else _with_center(summary, i))
+    encoding = None if scaler is None else scaler.encoding
+    if encoding is None:
+        found = _in_numbers(centers[:most], columns[:most], scaler)
+    else:
+        found = _in_words(centers[:most], columns, scaler, most)
+        columns = encoding.sources
+    for i, line in enumerate(found):
+        yield f"  {i}: {line}" + ("" if summary is None else _with_center(summary, i))
     if len(centers) > most:
         yield f"  ... and {len(centers) - most} more; --all shows them"
     if len(columns) > most:
         yield f"  (the first {most} of {len(columns)} columns are shown)"
-    yield "  (shown with 6 digits; the file has 16)"
+    if encoding is None:
+        yield "  (shown with 6 digits; the file has 16)"
+        return
+    logs = [c.name for c in encoding.schema.clustered if c.scale == "log"]
+    if logs:
+        yield f"  (geometric means, of 1 + value: {', '.join(logs)})"
+    yield "  (means and shares of the rows with a value, rounded; --json shows all digits)"
+
+
+def _in_numbers(centers: Floats, columns: tuple[str, ...], scaler: Scaler | None) -> list[str]:
+    shown = _without_rounding(centers if scaler is None else scaler.unscale(centers), scaler)
+    return [
+        ", ".join(f"{name} {x:.6g}" for name, x in zip(columns, row, strict=False)) for row in shown
+    ]
+
+
+def _in_words(
+    centers: Floats, columns: tuple[str, ...], scaler: Scaler | None, most: int
+) -> list[str]:
+    return [
+        "; ".join(f"{name} {reading.text}" for name, reading in list(center.items())[:most])
+        for center in read_centers(centers, columns, scaler)
+    ]
 
 
 def _without_rounding(centers: Floats, scaler: Scaler | None) -> Floats:

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import feature, provisional
 from fedjigsaw.columns.fitting import Moments, fit, needs_sketch
@@ -128,18 +126,3 @@ def fit_preparation(stats: Sequence[Stats], schema: Schema) -> Scaler:
     moments = Moments(n, mean, variance)
     encoding, center, width = fit(schema, moments, sketches, least_share=least)
     return Scaler(encoding.features, center, width, encoding)
-
-
-def read_back(scaler: Scaler, centers: Floats) -> Floats:
-    """Return centers in the units of the features, within the values that these can have."""
-    rows = scaler.unscale(centers)
-    if scaler.encoding is None:
-        return rows
-    zero_one = np.array(
-        [
-            encoder.column.kind == CATEGORY or j > 0
-            for encoder in scaler.encoding.encoders
-            for j in range(len(encoder.features))
-        ]
-    )
-    return np.where(zero_one, np.clip(rows, 0, 1), rows)

@@ -1,0 +1,160 @@
+"""Centers of a prepared table are read back as what people would compute from the rows."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from fedjigsaw import FederatedPreparation, sites
+from fedjigsaw.cli import app
+from fedjigsaw.columns.schema import Schema, to_days
+from fedjigsaw.io import formats
+from fedjigsaw.io.frames import from_frame
+from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.report.centers import centers_table, read_centers
+from fedjigsaw.report.inspection import describe
+
+SCHEMA = Schema.from_dict(
+    {
+        "format": 1,
+        "columns": {
+            "age": {"unit": "years", "range": [0, 120], "weight": 2},
+            "dose": {"unit": "mg", "scale": "log"},
+            "lab": {"scale": "robust", "missing": "median"},
+            "sex": {"kind": "category", "categories": ["female", "male", "diverse"]},
+            "smoker": {"kind": "boolean"},
+            "stage": {"kind": "ordered", "categories": ["low", "mid", "high"]},
+            "seen": {"kind": "date"},
+            "hair": {"kind": "category", "categories": ["dark", "fair"], "weight": 0},
+            "note": {"kind": "ignore"},
+        },
+    }
+)
+
+
+def make(n=500, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "age": np.where(rng.random(n) < 0.1, np.nan, rng.normal(50, 9, n)),
+            "dose": np.where(rng.random(n) < 0.3, np.nan, rng.lognormal(1, 1, n)),
+            "lab": np.where(rng.random(n) < 0.2, np.nan, rng.gamma(2, 3, n)),
+            "sex": rng.choice(["female", "male", "diverse", None], n, p=[0.5, 0.3, 0.001, 0.199]),
+            "smoker": rng.choice([True, False, None], n, p=[0.2, 0.5, 0.3]),
+            "stage": rng.choice(["low", "mid", "high"], n),
+            "seen": pd.to_datetime("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), "D"),
+            "hair": "dark",
+            "note": "-",
+        }
+    )
+    return frame, rng.integers(0, 3, n)
+
+
+@pytest.fixture(scope="module")
+def prepared():
+    frame, groups = make()
+    preparation = FederatedPreparation(SCHEMA)
+    rows = preparation.fit_transform(frame, clients=np.arange(len(frame)) % 2)
+    centers = np.array([rows[groups == g].mean(axis=0) for g in range(3)])
+    return frame, groups, preparation.scaler_, centers
+
+
+def test_means_and_shares_are_those_of_the_rows_that_have_a_value(prepared):
+    frame, groups, scaler, centers = prepared
+    for g, center in enumerate(read_centers(centers, scaler.columns, scaler)):
+        rows = frame[groups == g]
+        expected = {
+            "age": rows["age"].mean(),
+            "dose": np.expm1(np.log1p(rows["dose"]).mean()),
+            "lab": rows["lab"].mean(),
+            "smoker": rows["smoker"].dropna().astype(float).mean(),
+            "stage": rows["stage"].map({"low": 0, "mid": 1, "high": 2}).mean(),
+            "seen": (rows["seen"] - pd.Timestamp("1970-01-01")).dt.days.mean(),
+        }
+        assert {n: r.value for n, r in center.items() if n != "sex"} == pytest.approx(expected)
+        for name in ("age", "dose", "lab", "smoker"):
+            assert center[name].missing == pytest.approx(rows[name].isna().mean())
+        shares = center["sex"].shares
+        assert shares["female"] == pytest.approx((rows["sex"] == "female").mean())
+        assert center["sex"].missing == pytest.approx(rows["sex"].isna().mean())
+        assert list(center) == ["age", "dose", "lab", "sex", "smoker", "stage", "seen"]
+
+
+def test_they_are_read_in_words(prepared):
+    frame, groups, scaler, centers = prepared
+    rows, center = frame[groups == 0], read_centers(centers, scaler.columns, scaler)[0]
+    missing = f"{100 * rows['age'].isna().mean():.0f} % missing"
+    assert center["age"].text == f"{rows['age'].mean():.1f} years ({missing})"
+    assert center["seen"].text == str(rows["seen"].mean().round("D").date())
+    assert center["stage"].text == "around mid"
+    assert center["smoker"].text.endswith("missing)")
+    yes = rows["smoker"].dropna().astype(float).mean()
+    assert center["smoker"].text.startswith(f"{100 * yes:.0f} % yes (")
+    assert center["dose"].text.split()[1] == "mg"
+    female = f"{100 * (rows['sex'] == 'female').mean():.0f} % female"
+    assert center["sex"].text.startswith(female)
+
+
+def test_what_noise_did_stays_within_what_can_be(prepared):
+    _, _, scaler, centers = prepared
+    for sign in (-1, 1):
+        (center,) = read_centers(centers[:1] + sign * 1e3, scaler.columns, scaler)
+        assert center["smoker"].text == "missing" if sign > 0 else "0 % yes"
+        assert math.isnan(center["age"].value) if sign > 0 else center["age"].value == 0
+        assert set(center["sex"].shares.values()) == {max(0.0, sign)}
+        assert center["stage"].value == max(0.0, sign) * 2
+        json.dumps(center["age"].to_dict(), allow_nan=False)
+    far = centers[:1].copy()
+    far[0, scaler.columns.index("seen")] = 1e12
+    assert read_centers(far, scaler.columns, scaler)[0]["seen"].text == "unknown"
+
+
+def test_centers_without_a_schema_are_numbers():
+    scaler = Scaler(("x", "y"), np.array([1.0, 2.0]), np.array([2.0, 4.0]))
+    (center,) = read_centers(np.array([[1.0, 0.5]]), ("x", "y"), scaler)
+    assert {n: (r.value, r.text) for n, r in center.items()} == {"x": (3.0, "3"), "y": (4.0, "4")}
+
+
+def test_inspect_shows_files_of_a_prepared_table_in_own_units(tmp_path):
+    frame, _ = make()
+    table = from_frame(frame)
+    stats = sites.measure(table, client="bern", schema=SCHEMA, min_rows=5)
+    scaler = sites.common_scaler({"bern": stats}, schema=SCHEMA)
+    summary = sites.summarize(table, 2, client="bern", scaler=scaler)
+    model = sites.aggregate({"bern": summary}, 2)
+    for content, name in ((stats, "stats"), (summary, "summary"), (model, "model")):
+        formats.save(content, tmp_path / name)
+    formats.save_scaler(scaler, tmp_path / "scaler.json")
+
+    def shown(name, *options):
+        done = CliRunner().invoke(app, ["inspect", str(tmp_path / name), *options])
+        assert done.exit_code == 0, done.output
+        return done.output if options else " ".join(done.output.split())
+
+    rows = (frame["sex"] == "female").sum()
+    text = shown("stats")
+    assert f"sex: female: {rows} rows ({100 * rows / len(frame):.0f} %)" in text
+    assert f"age: (missing): {frame['age'].isna().sum()} rows" in text
+    assert "lab: quantiles, as the means of" in text
+    assert f"Made by schema {SCHEMA.fingerprint}" in text
+    text = shown("scaler.json")
+    assert "A preparation for 7 columns" in text
+    fill = frame["age"].mean()
+    assert f"age: number in years, (age - {fill:.6g}) / " in text
+    assert f", weight 2; {fill:.6g} (common mean) for missing values, and an indicator" in text
+    assert "pooled as (other), since rare: diverse" in text
+    assert "dose: number in mg, (log(1 + dose) - " in text
+    assert "(common median) for missing values" in text
+    assert "Not clustered, but shown in profiles: hair. Ignored: note." in text
+    for name, content in (("summary", summary), ("model", model)):
+        text, found = shown(name), json.loads(shown(name, "--json"))
+        for center, expected in zip(found["centers"], centers_table(content), strict=True):
+            assert center == {n: one.to_dict() for n, one in expected.items()}
+            assert f"age {center['age']['text']}; dose {center['dose']['text']}; lab" in text
+        assert "geometric means, of 1 + value: dose" in text
+        assert "Columns (7 as" in text
+    assert "age: (missing)" not in "\n".join(describe(model, 1))
+    assert to_days(frame["seen"].min().date()) <= found["centers"][0]["seen"]["value"]
