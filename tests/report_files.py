@@ -3,6 +3,7 @@
 import numpy as np
 
 from fedjigsaw.io.formats import ModelFile, Score, encode, fingerprint, save
+from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Model
 
@@ -29,8 +30,13 @@ HOSTILE = (
 )
 
 
-def write_run(folder, *, k=5, columns=COLUMNS, clients=SITES, scores=True, curve=True, seed=0):
-    """Write a model and one score per site; return their paths, the model first."""
+def write_run(
+    folder, *, k=5, columns=COLUMNS, clients=SITES, scores=True, curve=True, levels=(), seed=0
+):
+    """Write a model and one score per site; return their paths, the model first.
+
+    With `levels`, scores have profiles of the columns and of a category with these levels.
+    """
     rng = np.random.default_rng(seed)
     d = len(columns)
     shares = rng.dirichlet(np.full(k, 2.0), size=len(clients))
@@ -63,5 +69,17 @@ def write_run(folder, *, k=5, columns=COLUMNS, clients=SITES, scores=True, curve
     for i, client in enumerate(clients if scores else ()):
         paths.append(folder / f"{i}.score")
         sse = counts[i] * rng.uniform(1, 3, k)
-        save(Score(client, fingerprint(encode(model)), counts[i], sse), paths[-1])
+        profile = _profile(rng, counts[i], model, levels) if levels else None
+        save(Score(client, fingerprint(encode(model)), counts[i], sse, profile), paths[-1])
     return paths
+
+
+def _profile(rng, counts, model, levels):
+    count = np.repeat(counts[:, None], len(model.columns), axis=1)
+    mean = np.where(count > 0, model.scaler.unscale(model.model.centers), 0)
+    shares = rng.dirichlet(np.full(len(levels), 0.5), size=len(counts))
+    by_level = np.floor(shares * counts[:, None]).astype(np.int64)
+    squares = count * model.scaler.deviation**2 * 0.5
+    return Profile(
+        model.columns, count, mean, squares, {"kind": tuple(levels)}, {"kind": by_level}, 5
+    )

@@ -30,11 +30,12 @@ def pages(tmp_path_factory):
     clients = tuple(name[:190] for name in HOSTILE)
     made = {
         "plain": {},
-        "hostile": {"columns": HOSTILE, "clients": clients},
+        "hostile": {"columns": HOSTILE, "clients": clients, "levels": HOSTILE},
         "large": {
             "k": 50,
             "columns": [f"measurement number {j}" for j in range(100)],
             "clients": [f"clinic {i}" for i in range(12)],
+            "levels": ["one", "two", "three"],
         },
     }
     paths = {}

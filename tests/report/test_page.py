@@ -7,9 +7,11 @@ from html.parser import HTMLParser
 from time import process_time
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedjigsaw import sites
+from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score
@@ -94,6 +96,101 @@ class TestNumbers:
         assert len(page.sizes.sites) == 12
 
 
+SCHEMA = Schema(
+    (
+        Column("age", unit="years"),
+        Column("dose", unit="mg", scale="log"),
+        Column("sex", "category", categories=("female", "male")),
+        Column("smoker", "boolean"),
+        Column("stage", "ordered", categories=("mild", "severe")),
+        Column("seen", "date"),
+        Column("costs", unit="EUR", weight=0),
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    """Two sites with columns of all kinds in two groups: all files of the run, and pooled rows."""
+    folder = tmp_path_factory.mktemp("mixed")
+    rng = np.random.default_rng(0)
+    frames, paths = [], {}
+    for name, n in (("bern", 300), ("lyon", 200)):
+        old = np.arange(n) % 2 == 1
+        days = pd.to_timedelta(np.where(old, 500, 100) + rng.integers(0, 50, n), "D")
+        frame = pd.DataFrame(
+            {
+                "age": np.where(old, 70.0, 30.0) + rng.integers(-5, 6, n),
+                "dose": np.where(old, 90.0, 10.0) + rng.random(n),
+                "sex": np.where(old, "female", "male"),
+                "smoker": np.where(old, "yes", "no"),
+                "stage": np.where(old, "severe", "mild"),
+                "seen": (pd.Timestamp("2020-01-01") + days).strftime("%Y-%m-%d"),
+                "costs": np.where(old, 9000.0, 1000.0) + rng.integers(-50, 50, n),
+            }
+        )
+        frames.append(frame.assign(old=old))
+        paths[name] = folder / f"{name}.csv"
+        frame.to_csv(paths[name], index=False)
+    stats = {name: sites.measure(path, schema=SCHEMA) for name, path in paths.items()}
+    scaler = sites.common_scaler(stats, schema=SCHEMA)
+    summaries = {name: sites.summarize(path, 2, scaler=scaler) for name, path in paths.items()}
+    model = sites.aggregate(summaries, 2)
+    scores = {name: sites.score(path, model, profile=True) for name, path in paths.items()}
+    files = [folder / "model"]
+    formats.save(model, files[0])
+    for kind, found in (("stats", stats), ("summary", summaries), ("score", scores)):
+        for name, content in found.items():
+            files.append(folder / f"{name}.{kind}")
+            formats.save(content, files[-1])
+    return files, pd.concat(frames)
+
+
+class TestProfiles:
+    def test_values_are_those_of_the_pooled_rows(self, mixed):
+        files, pooled = mixed
+        page = built(files)
+        assert page.profile_hint is None
+        rows = {row.name: row for row in page.heat.rows}
+        ages = pooled["age"].groupby(pooled["old"]).mean()
+        for cell in rows["age (years)"].cells:
+            old = float(cell.value) > 50
+            assert float(cell.value) == pytest.approx(ages[old], abs=0.6)
+            z = (ages[old] - pooled["age"].mean()) / pooled["age"].std(ddof=0)
+            assert float(cell.text.replace("−", "-")) == pytest.approx(z, abs=0.051)
+        assert {cell.value for cell in rows["sex: female"].cells} == {"0 %", "100 %"}
+        assert {cell.value for cell in rows["smoker"].cells} == {"0 %", "100 %"}
+        assert {cell.value for cell in rows["stage"].cells} == {"mild", "severe"}
+        assert {cell.value[:4] for cell in rows["seen"].cells} == {"2020", "2021"}
+        assert "costs (EUR)" in rows  # not clustered, but shown
+
+    def test_each_cluster_is_described_in_plain_words(self, mixed):
+        files, _ = mixed
+        page = built(files)
+        told = " ".join(trait.name for cluster in page.clusters for trait in cluster.traits)
+        assert "dose (mg)" in told
+        assert all(cluster.lead.endswith(".") for cluster in page.clusters)
+        assert {"all rows: " in cluster.lead for cluster in page.clusters} == {True}
+        assert page.facts[3].value == "6"  # columns of the file that were clustered
+        assert "profiles of 7 columns" in " ".join(row[2] for row in page.left.rows)
+
+    def test_without_profiles_centers_are_read_back(self, mixed):
+        files, pooled = mixed
+        page = built([path for path in files if path.suffix != ".score"])
+        assert "--profile" in page.profile_hint.command
+        rows = {row.name: row for row in page.heat.rows}
+        doses = sorted(float(cell.value) for cell in rows["dose"].cells)
+        expected = np.expm1(np.log1p(pooled["dose"]).groupby(pooled["old"]).mean())
+        np.testing.assert_allclose(doses, expected, rtol=0.05)
+
+    def test_sites_without_a_profile_are_named(self, mixed, tmp_path):
+        files, _ = mixed
+        score = formats.load(files[-1], Score)
+        formats.save(replace(score, profile=None), tmp_path / "lyon.score")
+        page = built([*files[:-1], tmp_path / "lyon.score"])
+        assert any("scores of lyon have no profiles" in line for line in page.trust)
+
+
 class TestMap:
     def test_two_columns_are_shown_as_they_are(self, rng):
         centers, weights = rng.normal(size=(6, 2)), rng.uniform(1, 9, 6)
@@ -173,10 +270,10 @@ class TestPage:
         targets = {a["href"][1:] for tag, a in tags if tag == "a"}
         assert targets <= set(ids)
 
-    @pytest.mark.parametrize("scores", [True, False])
-    def test_hostile_names_are_text(self, tmp_path, scores):
+    @pytest.mark.parametrize("options", [{}, {"scores": False}, {"levels": HOSTILE}])
+    def test_hostile_names_are_text(self, tmp_path, options):
         clients = [name[:190] for name in HOSTILE]
-        paths = write_run(tmp_path, columns=HOSTILE, clients=clients, scores=scores)
+        paths = write_run(tmp_path, columns=HOSTILE, clients=clients, **options)
         page = rendered(paths, title="</title>\u202e<script>alert(4)</script>")
         found = Elements(page)
         assert {tag for tag, _ in found.tags}.isdisjoint({"script", "img", "b"})
@@ -188,13 +285,14 @@ class TestPage:
     def test_fifty_clusters_of_a_hundred_columns(self, tmp_path):
         """Small enough for a mail; seconds are measured by benchmarks/run.py."""
         columns = [f"column {j}" for j in range(100)]
-        paths = write_run(tmp_path, k=50, columns=columns, clients=[f"s{i}" for i in range(12)])
+        clients = [f"site {i}" for i in range(12)]
+        paths = write_run(tmp_path, k=50, columns=columns, clients=clients, levels=["a", "b"])
         started = process_time()
         page = rendered(paths)
         assert len(page) < 3_000_000
         assert process_time() - started < 5
         assert page.count('<section class="cluster"') == 50
-        assert len(re.findall(r'<td class="cell', page)) == 5000
+        assert len(re.findall(r'<td class="cell', page)) == 102 * 50
 
     def test_a_huge_model_is_cut_and_says_so(self, tmp_path):
         columns = [f"column {j}" for j in range(200)]

@@ -7,6 +7,7 @@ import numpy as np
 
 import fedjigsaw
 from fedjigsaw._typing import Floats
+from fedjigsaw.columns.schema import DATE
 from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.methods._support import k_curve_of, runner_up, support_of
 from fedjigsaw.report import pictures
@@ -15,7 +16,7 @@ from fedjigsaw.report.page.charts import cluster_map, to_svg
 from fedjigsaw.report.page.geometry import directions_in_words, project, shown_in_words
 from fedjigsaw.report.page.run import Run
 from fedjigsaw.report.page.sizes import SizeFacts, segments_of, size_facts, size_table
-from fedjigsaw.report.page.traits import Traits, traits_of_centers
+from fedjigsaw.report.page.traits import Traits, traits_of
 from fedjigsaw.report.page.view import (
     Absent,
     Cluster,
@@ -27,13 +28,13 @@ from fedjigsaw.report.page.view import (
     ReportPage,
     Trait,
 )
-from fedjigsaw.report.page.words import count, listed, measured, plain, share, short, signed
+from fedjigsaw.report.page.words import count, listed, plain, share, short, signed
+from fedjigsaw.report.profiles import number
 
 MAX_CLUSTERS = 100  # that are described, of a model with more
 MAX_COLUMNS = 150  # of the heat map: those in which clusters differ most
 MAX_SITES = 50
 MAX_GLANCE = 12  # clusters that are listed at the top
-TOP = 5  # columns that describe a cluster
 REACH = 3.0  # the difference at the end of a bar
 STEPS = (0.25, 0.75, 1.25, 2.0, 3.0)  # differences at which the shade changes
 
@@ -41,7 +42,7 @@ STEPS = (0.25, 0.75, 1.25, 2.0, 3.0)  # differences at which the shade changes
 def build_report(run: Run, *, title: str | None = None, today: date) -> ReportPage:
     """Return everything that the report of a run shows."""
     sizes = size_facts(run)
-    traits = traits_of_centers(run, sizes.totals)
+    traits = traits_of(run, sizes.totals)
     shown = min(run.k, MAX_CLUSTERS)
     nearest, _ = evidence.nearest_clusters(run)
     clusters = tuple(_cluster(run, i, sizes, traits, nearest) for i in range(shown))
@@ -52,7 +53,7 @@ def build_report(run: Run, *, title: str | None = None, today: date) -> ReportPa
         subtitle=f"A clustering of the rows of {n_sites}, which stayed where they are",
         date=f"{today:%B} {today.day}, {today.year}",
         version=fedjigsaw.__version__,
-        facts=_facts(run, traits),
+        facts=_facts(run),
         short=tuple(_in_short(run, sizes, traits)),
         glance=clusters if shown <= MAX_GLANCE else (),
         map=_map(run, sizes),
@@ -77,13 +78,14 @@ def build_report(run: Run, *, title: str | None = None, today: date) -> ReportPa
 # --------------------------------------------------------------------------------------- overview
 
 
-def _facts(run: Run, traits: Traits) -> tuple[Fact, ...]:
+def _facts(run: Run) -> tuple[Fact, ...]:
     about = "" if run.model.privacy is None else "about "
+    columns = len(run.model.columns if run.model.encoding is None else run.model.encoding.sources)
     return (
         Fact(f"{run.k:,}", "cluster" if run.k == 1 else "clusters"),
         Fact(f"{about}{run.model.n_samples:,}", "rows"),
         Fact(f"{len(run.model.clients):,}", "site" if len(run.model.clients) == 1 else "sites"),
-        Fact(f"{len(run.model.columns):,}", "column" if len(traits.names) == 1 else "columns"),
+        Fact(f"{columns:,}", "column" if columns == 1 else "columns"),
     )
 
 
@@ -100,8 +102,7 @@ def _in_short(run: Run, sizes: SizeFacts, traits: Traits) -> list[str]:
             f"rows, the smallest cluster {least} with {share(float(sizes.totals[least]), whole)}."
         )
     if run.k > 1 and len(traits.names) > 1:
-        strongest = [traits.names[j] for j in traits.strongest()[:3]]
-        told.append(f"They differ most in {listed(strongest)}.")
+        told.append(f"They differ most in {listed(traits.strongest_columns(3))}.")
     support = support_of(run.model.model)
     if support is not None and len(run.model.clients) > 1:
         alone = np.flatnonzero(support["clients"] == 1).tolist()
@@ -130,11 +131,16 @@ def _map(run: Run, sizes: SizeFacts) -> Picture | Absent:
     slices = "; its slices are the sites." if parts is not None and parts.shape[1] > 1 else "."
     caption = [
         f"{area}{slices} Clusters that are alike lie near each other.",
-        *directions_in_words(found, run.model.columns),
+        *directions_in_words(found, run.model.columns, _dates(run)),
         shown_in_words(found),
     ]
     svg = to_svg(figure, "map", "Map of the clusters", " ".join(caption))
     return Picture((svg,), tuple(caption))
+
+
+def _dates(run: Run) -> set[str]:
+    """Return the names of columns with dates."""
+    return {name for name, column in run.schema_columns.items() if column.kind == DATE}
 
 
 def _k_curve(run: Run) -> Picture | Absent:
@@ -161,6 +167,8 @@ def _k_curve(run: Run) -> Picture | Absent:
 
 
 def _profile_hint(run: Run) -> Absent | None:
+    if run.total is not None and run.total.profile is not None:
+        return None
     return Absent(
         "The values shown are those of the centers. Profiles of the rows (mean and spread of "
         "every column, shares of categories) come with scores:",
@@ -189,7 +197,7 @@ def _heat(traits: Traits, shown: int) -> Heat:
     rows = []
     for j in order:
         cells = [
-            HeatCell(shade(z), signed(z), traits.values[i][j])
+            HeatCell(shade(z), signed(z), traits.values[i][j], traits.spreads[i][j])
             for i, z in enumerate(traits.difference[:shown, j].tolist())
         ]
         rows.append(HeatRow(traits.names[j], traits.overall[j], tuple(cells)))
@@ -216,14 +224,13 @@ def _trait(traits: Traits, i: int, j: int) -> Trait:
 def _cluster(
     run: Run, i: int, sizes: SizeFacts, traits: Traits, nearest: list[int] | None
 ) -> Cluster:
-    top = traits.of_cluster(i, TOP)
     own: Floats | None = sizes.totals
     return Cluster(
         number=i,
         size="" if own is None else _size_in_words(sizes, i, float(own[i])),
         share="" if own is None else share(float(own[i]), float(own.sum())),
-        lead=_lead(traits, i, top),
-        traits=tuple(_trait(traits, i, j) for j in top),
+        lead=traits.leads[i],
+        traits=tuple(_trait(traits, i, j) for j in traits.apart[i]),
         segments=() if own is None else segments_of(sizes, i, float(own[i])),
         remarks=tuple(_remarks(run, i, sizes, nearest)),
     )
@@ -236,20 +243,6 @@ def _size_in_words(sizes: SizeFacts, i: int, rows: float) -> str:
         return text
     held = int((sizes.by_site[:, i] > 0).sum())
     return f"{text}, at {held} of {count(len(sizes.sites), 'site')}"
-
-
-def _lead(traits: Traits, i: int, top: list[int]) -> str:
-    """Describe a cluster in one sentence, by the columns that set it apart."""
-    apart = [j for j in top if abs(traits.difference[i, j]) >= STEPS[0]]
-    if not apart:
-        return "About average in all columns."
-    words = [
-        f"{'higher' if traits.difference[i, j] > 0 else 'lower'} {short(traits.names[j], 40)} "
-        f"({traits.values[i][j]}, all: {traits.overall[j]})"
-        for j in apart[:3]
-    ]
-    text = "; ".join(words)
-    return text[0].upper() + text[1:] + "."
 
 
 def _remarks(run: Run, i: int, sizes: SizeFacts, nearest: list[int] | None) -> list[str]:
@@ -266,8 +259,8 @@ def _remarks(run: Run, i: int, sizes: SizeFacts, nearest: list[int] | None) -> l
     if run.scores and sizes.totals is not None and sizes.totals[i]:
         sse = sum(float(score.sse[i]) for score in run.scores)
         typical = float(np.sqrt(sse / sizes.totals[i]))
-        unit = "" if run.model.scaler is None else " (in standard deviations)"
-        told.append(f"Rows lie about {measured(typical, typical)}{unit} from its center.")
+        unit = "" if run.model.scaler is None else " (in scaled units)"
+        told.append(f"Rows lie about {number(typical, typical)}{unit} from its center.")
     return told
 
 

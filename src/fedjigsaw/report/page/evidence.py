@@ -8,7 +8,8 @@ from fedjigsaw.methods._support import k_curve_of, knows_no_counts, runner_up, s
 from fedjigsaw.methods.jigsaw import SKEWED
 from fedjigsaw.report.page.run import Run
 from fedjigsaw.report.page.view import Absent, Table
-from fedjigsaw.report.page.words import count, listed, measured, short
+from fedjigsaw.report.page.words import count, listed, short
+from fedjigsaw.report.profiles import number
 from fedjigsaw.report.trust import CONSPICUOUS, reports_of
 from fedjigsaw.trust.site_reports import SiteReport
 
@@ -30,7 +31,7 @@ def support_table(run: Run, shown: int) -> Table | Absent:
     for i in range(shown):
         clients, points, spread, margin = (float(values[i]) for values in support.values())
         near = "–" if nearest is None else str(nearest[i])
-        numbers = (f"{clients:,.0f}", f"{points:,.0f}", measured(spread, spread), f"{margin:.2f}")
+        numbers = (f"{clients:,.0f}", f"{points:,.0f}", number(spread, spread), f"{margin:.2f}")
         rows.append((f"Cluster {i}", *numbers, near))
     headings = ("Cluster", "Sites", "Rows", "Spread", "Margin", "Nearest")
     caption = (
@@ -104,6 +105,9 @@ def _missing_sites(run: Run) -> Iterator[str]:
             else f"No score was given for {listed(unscored)}: sizes and profiles leave out "
             "their rows."
         )
+    silent = [score.client for score in run.scores if score.profile is None]
+    if silent and len(silent) < len(run.scores):
+        yield f"The scores of {listed(silent)} have no profiles: those shown leave out their rows."
     if strangers and not _is_merged(run):
         verb = "was" if len(strangers) == 1 else "were"
         yield f"{listed(strangers)} took no part in the model, but {verb} scored with it."

@@ -1,5 +1,6 @@
 """The map of clusters: principal components of their centers, weighted by size."""
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,8 +47,15 @@ def project(centers: Floats, weights: Floats) -> Projection:
     return Projection(middled @ axes.T, axes, shown)
 
 
-def directions_in_words(found: Projection, names: tuple[str, ...]) -> list[str]:
-    """Say what it means that a cluster lies further to the right, or further up."""
+def directions_in_words(
+    found: Projection, names: tuple[str, ...], dates: Container[str] = ()
+) -> list[str]:
+    """Say what it means that a cluster lies further to the right, or further up.
+
+    Parameters
+    ----------
+    dates : names of columns whose values are earlier or later, not less or more.
+    """
     told = []
     for axis, where in zip(found.axes, ("to the right", "to the top"), strict=True):
         size = np.abs(axis)
@@ -55,12 +63,17 @@ def directions_in_words(found: Projection, names: tuple[str, ...]) -> list[str]:
             continue
         order = np.argsort(-size, kind="stable")[:MAX_WORDS]
         words = [
-            f"{'more' if axis[j] > 0 else 'less'} {short(names[j], 40)}"
+            f"{_way(axis[j] > 0, names[j] in dates)} {short(names[j], 40)}"
             for j in order
             if size[j] >= 0.35 * size.max()
         ]
         told.append(f"Further {where}: {listed(words)}.")
     return told
+
+
+def _way(grows: bool, is_date: bool) -> str:
+    less, more = ("earlier", "later") if is_date else ("less", "more")
+    return more if grows else less
 
 
 def shown_in_words(found: Projection) -> str:

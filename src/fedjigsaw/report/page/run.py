@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
 from fedjigsaw._typing import Ints
+from fedjigsaw.columns.schema import Column
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import Content, ModelFile, Score, SummaryFile
@@ -18,6 +20,7 @@ from fedjigsaw.sites.compatibility import (
     check_once,
     scaler_name,
 )
+from fedjigsaw.sites.score import merge_scores
 
 T = TypeVar("T")
 
@@ -56,6 +59,25 @@ class Run:
     def counts(self) -> Ints | None:
         """Rows of each scored site in each cluster, shape (n_scores, k); None without scores."""
         return np.stack([score.counts for score in self.scores]) if self.scores else None
+
+    @cached_property
+    def total(self) -> Score | None:
+        """The scores of all sites together; None without scores."""
+        return merge_scores({s.client: s for s in self.scores}) if self.scores else None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The column of the file that each column of the model is made from."""
+        encoding = self.model.encoding
+        if encoding is None:
+            return self.model.columns
+        return tuple(e.column.name for e in encoding.encoders for _ in e.features)
+
+    @property
+    def schema_columns(self) -> dict[str, Column]:
+        """The columns of the schema by name; none without a schema."""
+        encoding = self.model.encoding
+        return {} if encoding is None else {c.name: c for c in encoding.schema.columns}
 
 
 def read_run(paths: Sequence[Path]) -> Run:

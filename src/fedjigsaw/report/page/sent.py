@@ -1,6 +1,6 @@
 """What left each site, how many bytes, and with which promise."""
 
-from fedjigsaw.io.formats import ModelFile, NoisyStats, Score, SummaryFile
+from fedjigsaw.io.formats import ModelFile, NoisyStats, Profile, Score, SummaryFile
 from fedjigsaw.kernels.scaling import Stats
 from fedjigsaw.report.page.run import GivenFile, Run
 from fedjigsaw.report.page.view import Absent, Table
@@ -55,17 +55,23 @@ def site_of(file: GivenFile) -> str:
 def content_of(file: GivenFile) -> str:
     """Say in a few words what a file has."""
     content = file.content
-    noise = ", all with noise" if promise_of(content) else ""
+    private = promise_of(content) or (isinstance(content, Score) and content.privacy)
+    noise = ", all with noise" if private else ""
     if isinstance(content, SummaryFile):
         parts = [count(len(content.summary.centers), "center")]
         names = {"counts": "rows per center", "sse": "spread", "radii": "radii"}
         parts += [words for n, words in names.items() if getattr(content.summary, n) is not None]
         return ", ".join(parts) + noise
     if isinstance(content, Score):
-        return f"rows and spread of {count(len(content.counts), 'cluster')}{noise}"
+        profile = "" if content.profile is None else f", profiles of {_columns_of(content.profile)}"
+        return f"rows and spread of {count(len(content.counts), 'cluster')}{profile}{noise}"
     if isinstance(content, Stats):
         return f"mean and spread of {count(len(content.columns), 'column')}{noise}"
     return ""
+
+
+def _columns_of(profile: Profile) -> str:
+    return count(len(profile.columns), "column")
 
 
 def sent_notes(run: Run) -> list[str]:

@@ -69,7 +69,9 @@ def size_facts(run: Run) -> SizeFacts:
         groups.append(tuple(sorted(int(i) for i in order[len(own) :])))
     sites = tuple(score.client for score in run.scores)
     colors = tuple(range(len(groups)))
-    return SizeFacts(by_site.sum(axis=0), sites, by_site, colors, tuple(groups))
+    noisy = any(score.privacy is not None for score in run.scores)
+    note = "Sizes are noisy, for the sake of privacy." if noisy else ""
+    return SizeFacts(by_site.sum(axis=0), sites, by_site, colors, tuple(groups), note)
 
 
 def segments_of(facts: SizeFacts, i: int, largest: float) -> tuple[Segment, ...]:

@@ -5,9 +5,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedjigsaw._typing import Floats
+from fedjigsaw.columns.schema import BOOLEAN, DATE, ORDERED, Column
+from fedjigsaw.io.formats import Score
+from fedjigsaw.kernels.contrasts import Contrast
 from fedjigsaw.kernels.scaling import merge
 from fedjigsaw.report.page.run import Run
-from fedjigsaw.report.page.words import measured, short
+from fedjigsaw.report.page.words import plain, sentence, short
+from fedjigsaw.report.profiles import day, describe_clusters, level, number, percent
+
+TOP = 5  # columns that describe a cluster
+NOTICEABLE = 0.25  # standard deviations from which on a center is called higher or lower
+LONGEST_LEAD = 400  # characters
 
 
 @dataclass(frozen=True)
@@ -16,51 +24,152 @@ class Traits:
 
     Attributes
     ----------
-    names : of m columns; a category has one for each level.
+    names : of m columns, with their units; a category has one for each level.
+    columns : the columns of the file that these are from.
     difference : shape (k, m), from all rows in standard deviations; NaN where nothing is known.
+    sure : shape (k, m), the size of the difference that is sure.
     values, spreads : of each cluster, k lists of m texts.
     overall : of all rows, m texts.
+    apart : for each cluster, the columns that set it apart, the clearest first.
+    leads : each cluster in a sentence.
     note : where the numbers are from.
     """
 
     names: tuple[str, ...]
+    columns: tuple[str, ...]
     difference: Floats
+    sure: Floats
     values: list[list[str]]
     spreads: list[list[str]]
     overall: list[str]
+    apart: list[list[int]]
+    leads: list[str]
     note: str
 
     def strongest(self) -> list[int]:
         """Return the columns, those first in which clusters differ most."""
-        known = np.nan_to_num(np.abs(self.difference))
-        return [int(j) for j in np.argsort(-known.max(axis=0), kind="stable")]
+        return [int(j) for j in np.argsort(-self.sure.max(axis=0), kind="stable")]
 
-    def of_cluster(self, i: int, most: int) -> list[int]:
-        """Return the columns that set one cluster apart, the strongest first."""
-        known = np.nan_to_num(np.abs(self.difference[i]))
-        order = np.argsort(-known, kind="stable")[:most]
-        return [j for j in order.tolist() if known[j] > 0]
+    def strongest_columns(self, most: int) -> list[str]:
+        """Return the columns of the file in which clusters differ most."""
+        return list(dict.fromkeys(self.columns[j] for j in self.strongest()))[:most]
 
 
-def traits_of_centers(run: Run, sizes: Floats | None) -> Traits:
-    """Describe clusters by their centers, as far as the model knows them.
+def traits_of(run: Run, sizes: Floats | None) -> Traits:
+    """Describe clusters by the profiles that sites sent, or else by their centers.
 
     Parameters
     ----------
     sizes : rows of each cluster; None if they are not known.
     """
+    total = run.total
+    if total is not None and total.profile is not None:
+        return _of_profile(run, total)
+    return _of_centers(run, sizes)
+
+
+# --------------------------------------------------------------------------------------- profiles
+
+
+def _of_profile(run: Run, total: Score) -> Traits:
+    described = describe_clusters(run.model, total, run.scores, most=TOP)
+    found = [cluster.contrasts for cluster in described]
+    columns = run.schema_columns
+    own = [columns.get(one.column) for one in found[0]]
+    places = {(one.column, one.category): j for j, one in enumerate(found[0])}
+    texts = [[_texts(one, c) for one, c in zip(row, own, strict=True)] for row in found]
+    note = "Differences are in standard deviations of all rows with a profile."
+    if total.profile is not None and total.profile.min_cluster_size > 1:
+        least = total.profile.min_cluster_size
+        note += f" Where a site has fewer than {least} rows of a cluster, they are left out."
+    return Traits(
+        tuple(_name(one, c) for one, c in zip(found[0], own, strict=True)),
+        tuple(short(one.column) for one in found[0]),
+        np.array([[one.difference for one in row] for row in found]),
+        np.array([[one.at_least for one in row] for row in found]),
+        [[value for value, _, _ in row] for row in texts],
+        [[spread for _, spread, _ in row] for row in texts],
+        [overall for _, _, overall in texts[0]],
+        [[places[one.column, one.category] for one in cluster.apart] for cluster in described],
+        [_lead(c.phrases, "Much like all rows, as far as profiles tell.") for c in described],
+        note,
+    )
+
+
+def _lead(phrases: tuple[str, ...], otherwise: str) -> str:
+    if not phrases:
+        return otherwise
+    return sentence(short("; ".join(phrases[:3]), LONGEST_LEAD).replace(" %", "\u00a0%"))
+
+
+def _name(one: Contrast, column: Column | None) -> str:
+    if one.category is not None:
+        return short(f"{one.column}: {one.category}")
+    unit = "" if column is None else column.unit
+    return f"{short(one.column)} ({short(unit, 20)})" if unit else short(one.column)
+
+
+def _texts(one: Contrast, column: Column | None) -> tuple[str, str, str]:
+    """Return value and spread of a column in a cluster, and its value in all rows."""
+    if one.category is not None:
+        return percent(one.share), "", percent(one.all_share)
+    kind = None if column is None else column.kind
+    if kind == BOOLEAN:
+        return percent(one.mean), "", percent(one.all_mean)
+    if kind == DATE:
+        return day(one.mean), f"{number(one.std, one.std)} days", day(one.all_mean)
+    if kind == ORDERED and column is not None:
+        own, everyone = (plain(level(x, column.categories)) for x in (one.mean, one.all_mean))
+        return own, "", everyone
+    value, spread, overall = (number(x, one.all_std) for x in (one.mean, one.std, one.all_mean))
+    return value, spread, overall
+
+
+# ---------------------------------------------------------------------------------------- centers
+
+
+def _of_centers(run: Run, sizes: Floats | None) -> Traits:
     model = run.model
     centers = model.model.centers
     values = centers if model.scaler is None else model.scaler.unscale(centers)
     mean, deviation, note = _reference(run, values, sizes)
-    return Traits(
-        tuple(short(name) for name in model.columns),
-        (values - mean) / deviation,
-        [[measured(v, d) for v, d in zip(row, deviation, strict=True)] for row in values.tolist()],
-        [[""] * len(model.columns) for _ in values],
-        [measured(v, d) for v, d in zip(mean.tolist(), deviation, strict=True)],
-        note,
-    )
+    difference = (values - mean) / deviation
+    names = tuple(short(name) for name in model.columns)
+    logs = _logarithms(run)
+    texts = [[_number(*cell) for cell in zip(row, deviation, logs, strict=True)] for row in values]
+    overall = [_number(*cell) for cell in zip(mean, deviation, logs, strict=True)]
+    apart, leads = [], []
+    for row, own in zip(difference, texts, strict=True):
+        top = [int(j) for j in np.argsort(-np.abs(row), kind="stable")[:TOP] if row[j]]
+        words = [
+            f"{'higher' if row[j] > 0 else 'lower'} {names[j]} ({own[j]}, all rows: {overall[j]})"
+            for j in top
+            if abs(row[j]) >= NOTICEABLE
+        ]
+        apart.append(top)
+        leads.append(_lead(tuple(words), "About average in all columns."))
+    spreads = [[""] * len(names) for _ in values]
+    sure = np.abs(difference)
+    columns = tuple(short(name) for name in run.sources)
+    return Traits(names, columns, difference, sure, texts, spreads, overall, apart, leads, note)
+
+
+def _logarithms(run: Run) -> list[bool]:
+    """Tell which columns of the model are logarithms of those of the file."""
+    if run.model.encoding is None:
+        return [False] * len(run.model.columns)
+    return [
+        encoder.column.scale == "log" and name == encoder.column.name
+        for encoder in run.model.encoding.encoders
+        for name in encoder.features
+    ]
+
+
+def _number(value: float, deviation: float, is_logarithm: bool) -> str:
+    if is_logarithm:
+        value = float(np.expm1(value))
+        deviation *= value + 1
+    return number(float(value), abs(float(deviation)))
 
 
 def _reference(run: Run, values: Floats, sizes: Floats | None) -> tuple[Floats, Floats, str]:
@@ -69,6 +178,8 @@ def _reference(run: Run, values: Floats, sizes: Floats | None) -> tuple[Floats, 
     if source is not None:
         places = [source.columns.index(name) for name in run.model.columns]
         note = "Differences are in standard deviations of all rows."
+        if run.model.encoding is not None:
+            note = "Differences are in the units that the schema gives to each column."
         return source.mean[places], source.deviation[places], note
     weights = np.ones(len(values)) if sizes is None or not sizes.sum() else sizes
     mean = np.average(values, axis=0, weights=weights)

@@ -88,11 +88,12 @@ class Sizes:
 
 @dataclass(frozen=True)
 class HeatCell:
-    """One cluster in one column: a shade from -5 to 5, the difference, and the value in words."""
+    """One cluster in one column: a shade from -5 to 5, the difference, the value and its spread."""
 
     shade: int
     text: str
     value: str
+    spread: str
 
 
 @dataclass(frozen=True)

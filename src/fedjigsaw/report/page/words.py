@@ -1,7 +1,9 @@
 """Numbers and names as people read them."""
 
 from collections.abc import Sequence
-from math import floor, isfinite, log10
+from math import isfinite
+
+from fedjigsaw.report.profiles import percent
 
 LONGEST_NAME = 80  # characters of a name that are shown
 
@@ -60,31 +62,21 @@ def share(part: float, whole: float) -> str:
 
     Examples
     --------
-    >>> share(1, 3), share(1, 1000), share(0, 5)
+    >>> share(1, 3), share(1, 1000), share(0, 0)
     ('33 %', '0.1 %', '0 %')
     """
-    percent = 100 * part / whole if whole else 0.0
-    digits = 1 if 0 < percent < 1 or 99 < percent < 100 else 0
-    return f"{percent:.{digits}f} %"
+    return percent(part / whole if whole else 0.0)
 
 
-def measured(value: float, deviation: float) -> str:
-    """Return a value with as many digits as its deviation makes sensible.
+def sentence(text: str) -> str:
+    """Return a text that begins with a capital letter and ends with a period.
 
     Examples
     --------
-    >>> measured(71.2345, 12.3), measured(0.01234, 0.001), measured(1234567.8, 45000)
-    ('71', '0.0123', '1,234,568')
+    >>> sentence("higher age")
+    'Higher age.'
     """
-    if not isfinite(value):
-        return "–"
-    if not (isfinite(deviation) and deviation > 0):
-        return f"{value:,.4g}" if abs(value) < 1e6 else f"{value:.4g}"
-    digits = 1 - floor(log10(deviation))
-    if abs(value) >= 1e9 or digits > 9:
-        return f"{value:.4g}"
-    text = f"{value:,.{min(max(digits, 0), 9)}f}"
-    return text if text.strip("-0.,") else text.lstrip("-")
+    return text[:1].upper() + text[1:] + "."
 
 
 def signed(difference: float) -> str:
