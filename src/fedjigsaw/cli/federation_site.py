@@ -21,6 +21,7 @@ from fedjigsaw.cli.policy import AcceptPolicyFlag
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import open_table
+from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import COUNTS
 from fedjigsaw.sites import MAX_ROWS
 
@@ -72,7 +73,8 @@ def site(
     scaler: Annotated[
         Path | None,
         typer.Option(
-            help="Scaler from `fedjigsaw scaler`, the same file at all sites. Default: no scaling.",
+            help="Scaler from `fedjigsaw scaler`, the same file at all sites. One that was made "
+            "by a schema prepares the columns, too. Default: no scaling.",
             rich_help_panel=ROWS,
         ),
     ] = None,
@@ -148,8 +150,10 @@ def site(
             "max_rows": max_rows,
             "drop_missing": drop_missing,
         }
-        wanted = [] if epsilon is None else _columns(data, split_names(columns), scaler)
-        privacy = make_privacy(wanted, epsilon, delta, bounds, unit, cells)
+        prepared = None if scaler is None else formats.load_scaler(scaler)
+        wanted = [] if epsilon is None else _columns(data, split_names(columns), prepared)
+        encoding = None if prepared is None else prepared.encoding
+        privacy = make_privacy(wanted, epsilon, delta, bounds, unit, cells, encoding=encoding)
         if privacy is not None:
             refuse_with_epsilon(context, "min_cluster_size", "counts", "max_rows")
             # bounds are for these columns in this order
@@ -170,11 +174,9 @@ def site(
             err.print("The site has ended.")
 
 
-def _columns(data: Path, columns: list[str] | None, scaler: Path | None) -> Sequence[str]:
+def _columns(data: Path, columns: list[str] | None, scaler: Scaler | None) -> Sequence[str]:
     """Return the columns that the site clusters, in their order."""
-    if scaler is not None:
-        return formats.load_scaler(scaler).columns
-    return open_table(data, columns=columns).columns
+    return open_table(data, columns=columns).columns if scaler is None else scaler.columns
 
 
 def _refuse(context: typer.Context, names: Iterable[str], kind: str) -> None:

@@ -24,7 +24,7 @@ from fedjigsaw.flower.desk import Desk, make_method
 from fedjigsaw.flower.records import LateError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
-from fedjigsaw.io.tables import Table, open_table
+from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import CLUSTERERS, METHODS
@@ -94,8 +94,7 @@ class Site:
     def check(self) -> str | None:
         """Raise if the rows cannot be used; set a limit if there is privacy without one."""
         if isinstance(self.data, Path):
-            columns = self.scaler.columns if self.scaler else self.columns
-            table = open_table(self.data, columns=columns)
+            table = sites.prepare(self.data, scaler=self.scaler, columns=self.columns)
             if self.privacy is not None:
                 self.privacy.limits(len(table.columns))
         return self._desk().open(self.data_set)
@@ -124,7 +123,9 @@ class Site:
         if isinstance(self.data, Path):
             data = self.data
         else:
-            data = np.concatenate([batch.rows for batch in self.data.batches()])
+            encoding = None if self.scaler is None else self.scaler.encoding
+            table = self.data if encoding is None else self.data.encoded(encoding)
+            data = np.concatenate([batch.rows for batch in table.batches()])
         return fingerprint(data, *self._view())
 
     def _view(self) -> tuple[object, ...]:
