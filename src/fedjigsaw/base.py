@@ -29,12 +29,15 @@ from fedjigsaw.engine import (
 )
 from fedjigsaw.errors import DataError, MessageError, ParameterError, invalid
 from fedjigsaw.kernels.backends import Backend
+from fedjigsaw.kernels.contrasts import profile_frame
 from fedjigsaw.kernels.kmeans import count_distinct, nearest_centers
 from fedjigsaw.kernels.matching import pairwise_distances
+from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.messages import Broadcast, Model, Summary, Transcript
 from fedjigsaw.parameters import Rule, check_parameters, is_integer, one_of
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.privacy.profiles import moments_of_clients
 
 ASSIGN = one_of("nearest", "local")  # the rule for the parameter `assign`
 EngineFactory = Callable[[Sequence[Client]], Engine]
@@ -74,6 +77,9 @@ class FederatedClusterer(
         What the server made of the summaries.
     summaries_ : tuple of Summary
         What the clients sent in the last round, in the order of their names.
+    profile_ : DataFrame
+        Mean and spread of each column in each cluster, and how they differ from all rows. Made
+        when it is asked for; requires pandas.
     n_features_in_ : int
     feature_names_in_ : array of str
         Names of the columns, if the data had names.
@@ -116,6 +122,7 @@ class FederatedClusterer(
     transcript_: Transcript
     model_: Model
     summaries_: tuple[Summary, ...]
+    _profile: tuple[Ints, Floats, Floats, int] | None  # moments of each cluster, and the guard
 
     @property
     def total_rounds(self) -> int:
@@ -127,6 +134,26 @@ class FederatedClusterer(
         """The rule that gave `labels_`, "nearest" or "local"."""
         check_is_fitted(self, "model_")
         return self.assign
+
+    @property
+    def profile_(self) -> Any:
+        """What the rows of each cluster are like: a pandas DataFrame, a row per cluster and column.
+
+        It is made from what each client may send under the guard of the fit: mean and standard
+        deviation, and the difference from all rows in standard deviations. A fit under differential
+        privacy has none.
+        """
+        check_is_fitted(self, "model_")
+        if self._profile is None:
+            raise ParameterError(
+                "There is no profile_ after a private fit, which spent nothing on it. "
+                "sites.score(..., profile=True, privacy=...) makes one with a budget of its own."
+            )
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            names = [f"x{j}" for j in range(self.n_features_in_)]
+        count, mean, squares, size = self._profile
+        return profile_frame(Profile(tuple(names), count, mean, squares, {}, {}, size))
 
     @abstractmethod
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
@@ -375,6 +402,12 @@ class FederatedClusterer(
         self.inertia_ = float(distances @ distances)
         if self.assign_ == "local":
             self._relabel(self.labels_, rows, members)
+        self._profile = None
+        if privacy is None:
+            held = [members[s.client] for s in self.summaries_ if s.client in members]
+            size = guard.min_cluster_size
+            found = moments_of_clients(rows, self.labels_, held, self.n_clusters_, size)
+            self._profile = (*found, size)
 
     def _relabel(self, labels: Ints, rows: Floats, members: Mapping[str, Rows]) -> None:
         """Relabel rows by the local centers of their client, where it sent any."""

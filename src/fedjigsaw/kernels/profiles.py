@@ -20,6 +20,7 @@ from fedjigsaw.messages import MAX_COUNT, _Message
 
 MAX_COLUMNS = 10_000
 MAX_LEVELS = 1_002  # of one column: as many as a schema may name, and two for all others
+BLOCK = 2**18  # numbers that are copied at a time
 MAX_NAME = 1_000  # characters of a column or level
 Moments = tuple[Ints, Floats, Floats]  # counts, means and sums of squares
 
@@ -164,19 +165,45 @@ class Collector:
         return Profile(self.numbers, *self.moments, self.levels, self.counts)
 
 
-def moments(labels: Ints, rows: Floats, n_clusters: int) -> Moments:
-    """Return count, mean and summed squared deviations of each column in each cluster."""
-    order = np.argsort(labels.astype(np.min_scalar_type(n_clusters)), kind="stable")
-    groups, starts = np.unique(labels[order], return_index=True)
-    rows = rows[order]
-    there = ~np.isnan(rows)
+def moments(labels: Ints, rows: Floats, n_clusters: int, held: Ints | None = None) -> Moments:
+    """Return count, mean and summed squared deviations of each column in each cluster.
+
+    Rows are taken in blocks, since they are copied into the order of their labels.
+
+    Parameters
+    ----------
+    held : indices of the rows that are meant; None is all of them.
+    """
+    shape = (n_clusters, rows.shape[1])
+    found: Moments = (np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape))
+    held = np.arange(len(rows)) if held is None else held
+    step = max(1024, BLOCK // max(1, rows.shape[1]))
+    for start in range(0, len(held), step):
+        part = held[start : start + step]
+        order = np.argsort(labels[part].astype(np.min_scalar_type(n_clusters)), kind="stable")
+        part = part[order]
+        found = merge_moments(*found, *_moments(labels[part], rows[part], n_clusters))
+    return found
+
+
+def _moments(labels: Ints, rows: Floats, n_clusters: int) -> Moments:
+    """Do it for rows that are sorted by label; they are overwritten."""
+    starts = np.flatnonzero(np.diff(labels, prepend=-1))
+    groups = labels[starts]
+    missing = np.isnan(rows) if np.isnan(rows.sum()) else None  # one pass if nothing is missing
     shape = (n_clusters, rows.shape[1])
     count, mean, squares = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
-    count[groups] = np.add.reduceat(there, starts, dtype=np.int64)
-    sums = np.add.reduceat(np.where(there, rows, 0.0), starts)
-    mean[groups] = sums / np.maximum(count[groups], 1)
-    away = np.where(there, rows - mean[labels[order]], 0.0)
-    squares[groups] = np.add.reduceat(away**2, starts)
+    count[groups] = np.diff(starts, append=len(rows))[:, None]
+    if missing is not None:
+        count[groups] -= np.add.reduceat(missing, starts, dtype=np.int64)
+        rows[missing] = 0.0
+    mean[groups] = np.add.reduceat(rows, starts) / np.maximum(count[groups], 1)
+    for group, start, end in zip(groups, starts, [*starts[1:], len(rows)], strict=True):
+        rows[start:end] -= mean[group]
+    if missing is not None:
+        rows[missing] = 0.0
+    rows *= rows
+    squares[groups] = np.add.reduceat(rows, starts)
     return count, mean, squares
 
 

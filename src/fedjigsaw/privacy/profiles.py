@@ -15,11 +15,13 @@ Means and spreads are rounded to their sampling error, as centers are
 (:mod:`fedjigsaw.privacy.rounding`).
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from fedjigsaw._typing import Floats, Ints
+from fedjigsaw._typing import Floats, Ints, Rows
 from fedjigsaw.columns.schema import OTHER
-from fedjigsaw.kernels.profiles import Profile
+from fedjigsaw.kernels.profiles import Moments, Profile, merge_moments, moments
 from fedjigsaw.privacy.rounding import to_bits, to_grid
 
 
@@ -33,17 +35,41 @@ def guard_profile(profile: Profile, sizes: Ints, min_size: int) -> Profile:
     """
     if min_size == 1:
         return profile
+    exact = profile.count, profile.mean, profile.sum_of_squares
+    shown = guard_moments(*exact, sizes=sizes, min_size=min_size)
     small = hidden(sizes, min_size)
-    count = profile.count.copy()
-    for j in range(count.shape[1]):  # rows without a value make some columns smaller than others
-        count[hidden(count[:, j], min_size, small), j] = 0
-    mean, squares = _rounded(count, profile.mean, profile.sum_of_squares)
     levels, counts = {}, {}
     for column, names in profile.levels.items():
         levels[column] = names if OTHER in names else (*names, OTHER)
-        exact = np.where(small[:, None], 0, profile.level_counts[column])
-        counts[column] = _pooled(exact, levels[column].index(OTHER), len(levels[column]), min_size)
-    return Profile(profile.numbers, count, mean, squares, levels, counts, min_size)
+        found = np.where(small[:, None], 0, profile.level_counts[column])
+        counts[column] = _pooled(found, levels[column].index(OTHER), len(levels[column]), min_size)
+    return Profile(profile.numbers, *shown, levels, counts, min_size)
+
+
+def guard_moments(
+    count: Ints, mean: Floats, squares: Floats, *, sizes: Ints, min_size: int
+) -> Moments:
+    """Return the moments of cells that may leave, rounded; those of all others are 0."""
+    if min_size == 1:
+        return count, mean, squares
+    small, count = hidden(sizes, min_size), count.copy()
+    for j in range(count.shape[1]):  # rows without a value make some columns smaller than others
+        count[hidden(count[:, j], min_size, small), j] = 0
+    return count, *_rounded(count, mean, squares)
+
+
+def moments_of_clients(
+    rows: Floats, labels: Ints, clients: Iterable[Rows], n_clusters: int, min_size: int
+) -> Moments:
+    """Merge the moments that each client may send about its rows."""
+    shape = (n_clusters, rows.shape[1])
+    merged: Moments = (np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape))
+    for client in clients:
+        held = np.arange(len(rows))[client] if isinstance(client, slice) else client
+        sizes = np.bincount(labels[held], minlength=n_clusters)
+        own = moments(labels, rows, n_clusters, held)
+        merged = merge_moments(*merged, *guard_moments(*own, sizes=sizes, min_size=min_size))
+    return merged
 
 
 def guard_distances(sse: Floats, sizes: Ints, min_size: int) -> Floats:
