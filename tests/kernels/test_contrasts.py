@@ -115,3 +115,12 @@ def test_noise_makes_differences_less_sure():
     people = Profile((), none.astype(int), none, none, levels, counts)
     exact, noisy = (next(contrasts(people, noise)) for noise in (0.0, 20.0))
     assert 0 == noisy.at_least < exact.at_least
+
+
+def test_a_small_difference_sets_nothing_apart_however_sure_it_is():
+    n, squares = 10**6, [[1e6], [1e6]]
+    for shift, named in ((0.1, []), (0.4, ["a"])):
+        profile = Profile(("a",), [[n], [n]], [[shift], [0.0]], squares, {}, {})
+        found = list(contrasts(profile))[:1]
+        assert found[0].at_least > 0
+        assert [one.column for one in sets_apart(found)] == named

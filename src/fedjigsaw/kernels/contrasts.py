@@ -22,6 +22,7 @@ from fedjigsaw.errors import ExtraError
 from fedjigsaw.kernels.profiles import Profile, merge_moments
 
 ERRORS = 2.0  # standard errors by which a difference must be sure
+SMALL = 0.1  # standard deviations; less sets nothing apart, however sure it is
 MOSTLY = 0.5  # share from which on a cluster is mostly of one category
 FRAME = ("cluster", "column", "kind", "category", "rows", "mean", "std", "share", "difference")
 
@@ -148,7 +149,7 @@ def sets_apart(found: Iterable[Contrast], most: int = 5) -> list[Contrast]:
     """
     by_column: dict[str, list[Contrast]] = {}
     for one in found:
-        if one.at_least > 0 and one.category != OTHER:
+        if one.at_least > SMALL and one.category != OTHER:
             by_column.setdefault(one.column, []).append(one)
     ranked = sorted(by_column.values(), key=lambda own: max(map(_rank, own)), reverse=True)
     return [max(own, key=lambda one: (_is_common(one), _rank(one))) for own in ranked[:most]]
