@@ -34,6 +34,7 @@ __all__ = [
     "FewerClustersWarning",
     "FewerRowsWarning",
     "ForeignSummaryWarning",
+    "IdentifierWarning",
     "MessageError",
     "NoisySummaryWarning",
     "ParameterError",
@@ -155,6 +156,10 @@ class WeakPromiseWarning(UserWarning):
 
 class ForeignSummaryWarning(UserWarning):
     """The summary given for local labels does not match the site's rows."""
+
+
+class IdentifierWarning(UserWarning):
+    """Columns that look like identifiers were left out, since no columns were named."""
 
 
 def invalid(what: str, whom: str, allowed: str, got: object, advice: str = "") -> str:

@@ -131,10 +131,11 @@ class TestSummarize:
             ("--epsilon 101 --bounds 0,1", "a larger one promises nothing"),
             ("--epsilon 1 --delta 1 --bounds 0,1", "delta"),
             (f"{PRIVATE} --unit site --cells own", "'shared' with unit='site'"),
-            (f"{PRIVATE} --columns age,nose", "has no bounds for column 'nose'"),
+            ("--epsilon 1 --bounds age.json", "has no bounds for column 'dose'"),
         ],
     )
     def test_bad_options(self, run, folder, options, reason):
+        (folder / "age.json").write_text('{"age": [0, 100]}')
         with pytest.raises(ParameterError, match=reason):
             run(f"summarize a.csv -k 3 -o a.summary {options}")
         assert not (folder / LEDGER).exists()

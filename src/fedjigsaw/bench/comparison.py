@@ -17,7 +17,7 @@ from fedjigsaw.bench.cells import fit_and_measure
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.io.rows import Row
-from fedjigsaw.io.tables import Tally, open_table
+from fedjigsaw.io.tables import Table, Tally, open_table
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.methods import CLUSTERERS, make
 from fedjigsaw.report.provenance import provenance
@@ -99,17 +99,19 @@ def pool_files(
     scale: bool = False,
     drop_missing: bool = False,
     tally: Tally | None = None,
+    opener: Callable[..., Table] = open_table,
 ) -> tuple[Dataset, Ints]:
     """Read the files of several sites into one data set; return it with the client of each row.
 
     Parameters
     ----------
-    files : one CSV, Parquet, NPY or NPZ file per site.
+    files : one CSV, Excel, Parquet, NPY or NPZ file per site.
     columns : columns to use; None is all columns of the first file, without `label`.
     label : a column with true classes.
     scale : whether to give every column mean 0 and standard deviation 1.
     drop_missing : whether to skip rows with missing values, which are an error otherwise.
     tally : where to count the rows of all files, and those that are skipped.
+    opener : how a file is opened.
     """
     names = _short_names(files)
     rows, classes, owners = [], [], []
@@ -117,7 +119,7 @@ def pool_files(
     if columns is None:
         columns = default_columns(files[0], label)
     for owner, path in enumerate(files):
-        table = open_table(path, columns=columns, **options)
+        table = opener(path, columns=columns, **options)
         for batch in table.batches():
             rows.append(batch.rows)
             owners.append(np.full(len(batch.rows), owner))
@@ -134,7 +136,7 @@ def pool_files(
 
 
 def default_columns(file: Path, label: str | None = None) -> list[str]:
-    """Return all columns of a file, without the one with true classes."""
+    """Return the columns of a file, without true classes and what looks like an identifier."""
     return list(open_table(file, id_column=label).columns)
 
 

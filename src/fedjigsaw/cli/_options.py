@@ -6,12 +6,14 @@ from typing import Annotated
 
 import typer
 
-from fedjigsaw.cli._shared import choice, escape, out
+from fedjigsaw.cli._shared import choice, err, escape, out, warnings_shown
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.columns.shown import shown_bounds
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.errors import IdentifierWarning, ParameterError
 from fedjigsaw.io.bounds import Bounds, read_bounds
 from fedjigsaw.io.formats import ModelFile
+from fedjigsaw.io.tables import Names, Table, open_table
+from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.budget import DEFAULT_DELTA
 from fedjigsaw.privacy.guarantee import OWN, ROW, SHARED, SITE, Privacy
 from fedjigsaw.privacy.ledger import LEDGER
@@ -20,15 +22,17 @@ from fedjigsaw.sites import Charge
 Data = Annotated[
     Path,
     typer.Argument(
-        help="The site's data: a CSV (with a header line), Parquet, NPY or NPZ file, for example "
-        "bern.csv."
+        help="The site's data: a text file with a header line (.csv, .tsv, .txt, also .gz), whose "
+        "delimiter, decimal sign and encoding are detected, or an Excel, Parquet, NPY or NPZ file. "
+        "Example: bern.csv"
     ),
 ]
 Output = Annotated[Path, typer.Option("--out", "-o", help="The file to write.")]
 Columns = Annotated[
     str | None,
     typer.Option(
-        help="The columns to use, separated by commas. Default: all. Example: --columns age,dose"
+        help="The columns to use, separated by commas. Default: all but those that look like "
+        "identifiers. Example: --columns age,dose"
     ),
 ]
 SchemaOption = Annotated[
@@ -119,6 +123,37 @@ DataSet = Annotated[
         rich_help_panel=PRIVACY,
     ),
 ]
+
+
+def open_data_file(
+    path: Path,
+    *,
+    columns: Sequence[str] | None = None,
+    id_column: Names = None,
+    drop_missing: bool = False,
+    encoding: Encoding | None = None,
+) -> Table:
+    """Open a site's data; print how the file is written, and which columns are left out."""
+    with warnings_shown(IdentifierWarning):
+        table = open_table(
+            path,
+            columns=columns,
+            id_column=id_column,
+            drop_missing=drop_missing,
+            encoding=encoding,
+        )
+    if table.reader.told:
+        err.print(f"{escape(str(path))}: {escape(table.reader.told)}.")
+    return table
+
+
+def open_to_cluster(
+    path: Path, columns: Sequence[str] | None = None, scaler: Scaler | None = None
+) -> Table:
+    """Open a site's data with the columns to cluster by: of the scaler, as named, or all."""
+    if scaler is not None:
+        return open_data_file(path, columns=scaler.columns, encoding=scaler.encoding)
+    return open_data_file(path, columns=columns)
 
 
 def take_bounds(

@@ -27,6 +27,7 @@ from fedjigsaw.cli._options import (
     Delta,
     Unit,
     make_privacy,
+    open_data_file,
     take_bounds,
 )
 from fedjigsaw.cli._shared import (
@@ -41,10 +42,11 @@ from fedjigsaw.cli._shared import (
     print_json,
     split_names,
     track,
+    warnings_shown,
 )
 from fedjigsaw.cli.bench import COLUMNS, MethodFlag, PictureFlag, SeedFlag, print_table
 from fedjigsaw.datasets import Dataset
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.errors import IdentifierWarning, ParameterError
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.rows import Row
@@ -117,7 +119,8 @@ def compare_methods(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Your own data, one CSV, Parquet, NPY or NPZ file per site: bern.csv lyon.csv"
+            help="Your own data, one CSV, Excel, Parquet, NPY or NPZ file per site. "
+            "Example: bern.csv lyon.csv"
         ),
     ] = None,
     k: Annotated[Any, CLUSTERS] = None,
@@ -137,8 +140,8 @@ def compare_methods(
     columns: Annotated[
         str | None,
         typer.Option(
-            help="Files: the columns to use, separated by commas. Default: all. "
-            "Example: --columns age,dose"
+            help="Files: the columns to use, separated by commas. Default: all but those that look "
+            "like identifiers. Example: --columns age,dose"
         ),
     ] = None,
     label: Annotated[
@@ -198,8 +201,16 @@ def compare_methods(
     tally = Tally()
     if files:
         names = split_names(columns)
-        names = default_columns(files[0], label) if names is None else names
-        data, ids = pool_files(files, names, label=label, drop_missing=drop_missing, tally=tally)
+        with warnings_shown(IdentifierWarning):
+            names = default_columns(files[0], label) if names is None else names
+        data, ids = pool_files(
+            files,
+            names,
+            label=label,
+            drop_missing=drop_missing,
+            tally=tally,
+            opener=open_data_file,
+        )
     else:
         data, ids = deal_dataset(str(dataset), clients, alpha=alpha, seed=seed)
         names = [f"x{j}" for j in range(data.X.shape[1])]

@@ -1,6 +1,6 @@
 """The command that serves a site of a federation: federation site."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,14 +14,13 @@ from fedjigsaw.cli._options import (
     Epsilon,
     Unit,
     make_privacy,
+    open_to_cluster,
     refuse_with_epsilon,
 )
 from fedjigsaw.cli._shared import choice, err, say, split_names
 from fedjigsaw.cli.policy import AcceptPolicyFlag
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.io import formats
-from fedjigsaw.io.tables import open_table
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import COUNTS
 from fedjigsaw.sites import MAX_ROWS
 
@@ -38,7 +37,7 @@ def site(
     folder: Annotated[Path, typer.Argument(help="This site's folder. Example: clinic/bern")],
     data: Annotated[
         Path | None,
-        typer.Option(help="Rows: a CSV, Parquet, NPY or NPZ file. Example: --data bern.csv"),
+        typer.Option(help="Rows: a CSV, Excel, Parquet, NPY or NPZ file. Example: --data bern.csv"),
     ] = None,
     images: Annotated[
         Path | None,
@@ -151,13 +150,16 @@ def site(
             "drop_missing": drop_missing,
         }
         prepared = None if scaler is None else formats.load_scaler(scaler)
-        wanted = [] if epsilon is None else _columns(data, split_names(columns), prepared)
+        table = open_to_cluster(data, split_names(columns), prepared)
         encoding = None if prepared is None else prepared.encoding
-        privacy = make_privacy(wanted, epsilon, delta, bounds, unit, cells, encoding=encoding)
+        privacy = make_privacy(
+            table.columns, epsilon, delta, bounds, unit, cells, encoding=encoding
+        )
         if privacy is not None:
             refuse_with_epsilon(context, "min_cluster_size", "counts", "max_rows")
+            table.check_named()
             # bounds are for these columns in this order
-            own = None if scaler is not None else list(wanted)
+            own = None if scaler is not None else list(table.columns)
             options |= {"columns": own, "privacy": privacy.to_dict(), "version": data_set}
         elif data_set is not None:
             raise ParameterError("--data-set needs --epsilon: without it, changed data are new.")
@@ -172,11 +174,6 @@ def site(
             serving.serve_site(folder, {**options, **guard}, show=err.print, log=say)
         except KeyboardInterrupt:
             err.print("The site has ended.")
-
-
-def _columns(data: Path, columns: list[str] | None, scaler: Scaler | None) -> Sequence[str]:
-    """Return the columns that the site clusters, in their order."""
-    return open_table(data, columns=columns).columns if scaler is None else scaler.columns
 
 
 def _refuse(context: typer.Context, names: Iterable[str], kind: str) -> None:

@@ -19,6 +19,7 @@ from fedjigsaw.cli._options import (
     Output,
     SchemaOption,
     make_privacy,
+    open_data_file,
     print_privacy,
     refuse_with_epsilon,
 )
@@ -38,7 +39,6 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.bounds import read_bounds
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.schemas import load_schema
-from fedjigsaw.io.tables import open_table
 from fedjigsaw.kernels.scaling import Stats
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.statistics import describe_statistics
@@ -83,7 +83,7 @@ def stats(
     if schema is not None and names is not None:
         raise ParameterError("Give --columns or --schema; a schema names its own columns.")
     encoding = None if schema is None else sites.provisional(schema)
-    table = open_table(data, columns=names, drop_missing=drop_missing, encoding=encoding)
+    table = open_data_file(data, columns=names, drop_missing=drop_missing, encoding=encoding)
     privacy = make_privacy(table.columns, epsilon, delta, bounds, encoding=encoding)
     if privacy is not None:
         refuse_with_epsilon(context, "min_cluster_size")

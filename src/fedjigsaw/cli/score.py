@@ -18,6 +18,7 @@ from fedjigsaw.cli._options import (
     Epsilon,
     LedgerOption,
     make_profile_privacy,
+    open_data_file,
     print_privacy,
     refuse_with_epsilon,
 )
@@ -41,7 +42,6 @@ from fedjigsaw.errors import (
 from fedjigsaw.io import formats
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import ModelFile, Score
-from fedjigsaw.io.tables import open_table
 from fedjigsaw.kernels.contrasts import Contrast
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.profiles import ClusterProfile, describe_clusters
@@ -129,7 +129,7 @@ def score(
     if privacy is not None:
         refuse_with_epsilon(context, "min_cluster_size")
     charge = sites.Charge.for_file(data[0], "score", ledger=ledger, data_set=data_set)
-    table = open_table(
+    table = open_data_file(
         data[0], columns=file.columns, drop_missing=drop_missing, encoding=file.encoding
     )
     leaves = output is not None or privacy is not None

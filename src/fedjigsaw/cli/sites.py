@@ -20,6 +20,8 @@ from fedjigsaw.cli._options import (
     Output,
     Unit,
     make_privacy,
+    open_data_file,
+    open_to_cluster,
     print_privacy,
     refuse_with_epsilon,
 )
@@ -51,7 +53,6 @@ from fedjigsaw.errors import (
 from fedjigsaw.io import formats
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import ModelFile, SummaryFile
-from fedjigsaw.io.tables import open_table
 from fedjigsaw.messages import COUNTS
 from fedjigsaw.methods import DEFAULT
 from fedjigsaw.privacy.guard import Guard
@@ -136,10 +137,9 @@ def summarize(
     check_outputs(output, force=force, inputs=[data, scaler_file, ledger])
     names = split_names(columns)
     scaler = None if scaler_file is None else formats.load_scaler(scaler_file)
-    table = open_table(data, encoding=None if scaler is None else scaler.encoding)
-    wanted = names or table.columns if scaler is None else scaler.columns
+    table = open_to_cluster(data, names, scaler)
     encoding = None if scaler is None else scaler.encoding
-    privacy = make_privacy(wanted, epsilon, delta, bounds, unit, cells, encoding=encoding)
+    privacy = make_privacy(table.columns, epsilon, delta, bounds, unit, cells, encoding=encoding)
     if privacy is not None:
         refuse_with_epsilon(context, "min_cluster_size", "counts", "max_rows")
     charge = sites.Charge.for_file(data, "summary", ledger=ledger, data_set=data_set)
@@ -300,7 +300,7 @@ def assign(
     check_outputs(output, force=force, inputs=[data, model, local])
     file = formats.load(model, ModelFile)
     own = None if local is None else formats.load(local, SummaryFile)
-    table = open_table(
+    table = open_data_file(
         data,
         columns=file.columns,
         id_column=id_column,

@@ -63,7 +63,7 @@ class Site:
     ----------
     name : name of the site in the transcript; the site's random stream depends on it, and not on
         the seed of the run.
-    data : a CSV, Parquet, NPY or NPZ file, or :func:`fedjigsaw.io.tables.from_array` of rows.
+    data : a CSV, Excel, Parquet, NPY or NPZ file, or rows (:func:`fedjigsaw.io.tables.from_array`).
     columns, scaler, guard, max_rows, drop_missing : as in :func:`fedjigsaw.sites.summarize`.
     policy : which questions the site answers.
     folder : where it keeps its journal; without one, it cannot count questions, and answers

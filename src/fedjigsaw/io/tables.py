@@ -5,6 +5,7 @@ file. A value that is not a finite number is an error that names its column, row
 counted from 1, without the header.
 """
 
+import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,8 +20,9 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE, repeated
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.columns.text import TextFormat, plain, to_numbers
-from fedjigsaw.errors import MAX_VALUE, DataError, invalid, shorten
+from fedjigsaw.errors import MAX_VALUE, DataError, IdentifierWarning, invalid, shorten
 from fedjigsaw.io.encoded import EncodedReader
+from fedjigsaw.io.identifiers import find_identifiers
 from fedjigsaw.io.readers import ArrayReader, Reader, open_reader
 
 Names = str | Sequence[str] | None  # one name, several, or none
@@ -63,6 +65,7 @@ class Table:
     reader: Reader
     id_columns: tuple[str, ...] = ()
     drop_missing: bool = False
+    left_out: tuple[str, ...] = ()
     tally: Tally = field(default_factory=Tally, compare=False, repr=False)
 
     @property
@@ -80,6 +83,7 @@ class Table:
         """Return the same file with other columns, as :func:`open_table` would."""
         id_columns = as_names(id_column) or self.id_columns
         drop_missing = drop_missing or self.drop_missing
+        left_out = self.left_out if columns is None else ()
         if columns is None:
             columns = [name for name in self.columns if name not in id_columns]
         wanted = tuple(columns)
@@ -90,7 +94,41 @@ class Table:
             raise DataError(f"Column {name!r} is selected twice.")
         for name in repeated(id_columns):
             raise DataError(f"The id column {name!r} is given twice.")
-        return replace(self, columns=wanted, id_columns=id_columns, drop_missing=drop_missing)
+        return replace(
+            self,
+            columns=wanted,
+            id_columns=id_columns,
+            drop_missing=drop_missing,
+            left_out=left_out,
+        )
+
+    def without_identifiers(self, id_columns: Sequence[str] = ()) -> Self:
+        """Return the same file without columns that look like identifiers; warn if there are some.
+
+        Id columns are carried along and not used, so that they are no reason to warn.
+        """
+        names = [name for name in self.columns if name not in id_columns]
+        found = find_identifiers(self.reader, names)
+        if not found:
+            return self
+        shown = ", ".join(map(repr, found[:20])) + ", ..." * (len(found) > 20)
+        are = "look like identifiers and are" if found[1:] else "looks like an identifier and is"
+        warnings.warn(
+            f"{self.path}: {shown} {are} left out. To choose for yourself, name the columns to use "
+            "(--columns).",
+            IdentifierWarning,
+            stacklevel=3,
+        )
+        kept = tuple(name for name in self.columns if name not in found)
+        return replace(self, columns=kept, left_out=tuple(found))
+
+    def check_named(self) -> None:
+        """Raise if columns were left out for their values: under privacy, values decide nothing."""
+        if self.left_out:
+            raise DataError(
+                f"{self.path} has columns that look like identifiers. Under differential privacy, "
+                "values must not decide which columns are used: name them (--columns)."
+            )
 
     def encoded(self, encoding: Encoding) -> Self:
         """Return the same file, with the features of an encoding as its columns."""
@@ -212,7 +250,8 @@ def open_table(
 
     Parameters
     ----------
-    columns : names of the columns to read, in this order; None selects all but the id columns.
+    columns : names of the columns to read, in this order; None selects all but the id columns and
+        those that look like identifiers, with an IdentifierWarning.
     id_column : one or more columns to carry along unchanged; they need not be numeric.
     drop_missing : skip rows with missing values instead of raising an error.
     encoding : how the columns of the file become columns of numbers; None takes them as they are.
@@ -224,6 +263,8 @@ def open_table(
     if encoding is not None:
         table = table.encoded(encoding)
         columns = encoding.features if columns is None else columns
+    elif columns is None:
+        table = table.without_identifiers(as_names(id_column))
     return table.select(columns, id_column=id_column, drop_missing=drop_missing)
 
 

@@ -86,6 +86,7 @@ def _measure_privately(
     name: str, table: Table, privacy: Privacy, spend: Spend, progress: Progress
 ) -> NoisyStats:
     statistics.check_unit(privacy)
+    table.check_named()
     n_rows, n_outside = 0, 0
 
     def counted() -> Iterator[Floats]:

@@ -80,6 +80,7 @@ def summarize(
         order = sorted(given.columns)  # shared cells depend on the order of columns
     table = prepare(given, scaler=scaler, order=order)
     if privacy is not None:
+        given.check_named()
         estimator.check_privacy(privacy)
         privacy = bounds_in_order(privacy, given.columns, table.columns)
     name = site_name(client, table)

@@ -1,0 +1,102 @@
+"""What commands tell about the files that they read, and what they refuse."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fedjigsaw.cli import app
+from fedjigsaw.errors import DataError
+from fedjigsaw.io import formats
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(50, 10, (60, 2)).round(2)
+
+
+def run(words, folder):
+    done = CliRunner().invoke(app, [w.replace("@", str(folder)) for w in words.split()])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done
+
+
+@pytest.fixture
+def german(tmp_path):
+    """A file as German hospitals have it: ids, semicolons, decimal commas, Windows-1252."""
+    lines = [f"{j};{a};{b}".replace(".", ",") for j, (a, b) in enumerate(ROWS)]
+    text = "\r\n".join(["patient_id;größe;bmi", *lines, ""])
+    (tmp_path / "bern.csv").write_bytes(text.encode("cp1252"))
+    return tmp_path
+
+
+COMMANDS = ["stats @/bern.csv -o @/out", "summarize @/bern.csv -k 2 -o @/out"]
+TOLD = "bern.csv: semicolons between columns, decimal comma, Windows-1252."
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_tells_once_how_a_file_is_written(german, words):
+    done = run(words, german)
+    said = " ".join(done.stderr.split())
+    assert said.count(TOLD) == 1
+    assert said.count("'patient_id' looks like an identifier and is left out") == 1
+    assert formats.load_any(german / "out").columns == ("größe", "bmi")
+
+
+def test_commands_with_a_model_tell_it_too_and_warn_of_nothing(german):
+    run("stats @/bern.csv -o @/b.stats --columns größe,bmi", german)
+    run("scaler @/b.stats -o @/scaler.json", german)
+    for words in (
+        "summarize @/bern.csv -k 2 -o @/b.summary --scaler @/scaler.json",
+        "aggregate @/b.summary -k 2 -o @/model",
+        "assign @/bern.csv --model @/model -o @/labels.csv --id patient_id",
+        "score @/bern.csv --model @/model",
+    ):
+        done = run(words, german)
+        assert "identifier" not in done.stderr
+        assert (TOLD in " ".join(done.stderr.split())) == ("bern.csv" in words)
+
+
+def test_compare(german, tmp_path):
+    (german / "lyon.csv").write_bytes((german / "bern.csv").read_bytes())
+    words = "compare @/bern.csv @/lyon.csv -k 2 --method jigsaw -o @/c.png"
+    said = " ".join(run(words, german).stderr.split())
+    assert said.count(TOLD) == 1
+    assert said.count(TOLD.replace("bern", "lyon")) == 1
+    assert said.count("'patient_id' looks like an identifier") == 1
+
+
+def test_plain_files_are_read_without_a_word(tmp_path):
+    (tmp_path / "bern.csv").write_text("age,bmi\n" + "".join(f"{a},{b}\n" for a, b in ROWS))
+    for words in COMMANDS:
+        assert run(words.replace("out", words.split()[0]), tmp_path).stderr == ""
+
+
+def test_the_same_numbers_in_any_format_give_the_same_bytes(german):
+    names = ["größe", "bmi"]
+    (german / "x").mkdir()
+    lines = [",".join(names), *(f"{a},{b}" for a, b in ROWS.tolist())]
+    (german / "x" / "bern.csv").write_text("\n".join(lines), encoding="utf-8")
+    run(f"{COMMANDS[1]} --columns größe,bmi", german)
+    run(f"{COMMANDS[1].replace('@/', '@/x/')}", german)
+    assert (german / "out").read_bytes() == (german / "x" / "out").read_bytes()
+
+
+@pytest.mark.parametrize("words", [*COMMANDS, "compare @/bern.csv -k 2 -o @/out.png"])
+def test_the_first_row_of_a_file_without_header_stays(tmp_path, words):
+    lines = [f"{a},{b}" for a, b in ROWS.tolist()]
+    (tmp_path / "bern.csv").write_text("\n".join(lines))
+    done = CliRunner().invoke(app, words.replace("@", str(tmp_path)).split())
+    assert isinstance(done.exception, DataError)
+    assert "bern.csv has no header line" in str(done.exception)
+    said = done.output + str(done.exception).replace(str(tmp_path), "")
+    assert not any(str(value) in said for value in ROWS[0].tolist())
+    assert [path.name for path in tmp_path.iterdir()] == ["bern.csv"]
+
+
+def test_under_privacy_columns_must_be_named(german):
+    bounds = "--epsilon 1 --bounds 0,200"
+    for words in COMMANDS:
+        with pytest.raises(DataError, match=r"values must not decide .*--columns"):
+            run(f"{words} {bounds}", german)
+        assert not (german / "out").exists()
+    assert not list(german.glob("*.jsonl"))

@@ -1,0 +1,111 @@
+"""Columns that look like identifiers are left out, unless columns are named."""
+
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from fedjigsaw import sites
+from fedjigsaw.errors import DataError, IdentifierWarning
+from fedjigsaw.io.identifiers import named_like_an_identifier
+from fedjigsaw.io.tables import open_table
+from fedjigsaw.privacy.guarantee import Privacy
+
+N = 40
+AGES = np.random.default_rng(0).integers(20, 90, N)
+
+
+def save(folder, **columns):
+    pa.csv.write_csv(pa.table(columns), folder / "t.csv")
+    pa.parquet.write_table(pa.table(columns), folder / "t.parquet")
+    return [folder / "t.csv", folder / "t.parquet"]
+
+
+LEFT_OUT = {
+    "whole numbers": ("patient_id", np.random.default_rng(1).permutation(10**6)[:N]),
+    "another name": ("FallNr", np.random.default_rng(1).permutation(10**6)[:N]),
+    "texts": ("patient", [f"bern-{j:03}" for j in range(N)]),
+    "some missing": ("mrn", ["", *(f"m{j}" for j in range(N - 1))]),
+    "counting up": ("whatever", np.arange(1000, 1000 + N)),
+}
+KEPT = {
+    "repeated": ("patient_id", np.arange(N) // 2),
+    "0 and 1": ("case", np.arange(N) % 2),
+    "measured": ("key", np.random.default_rng(1).normal(size=N)),
+    "other names": ("acid", np.random.default_rng(1).permutation(10**6)[:N]),
+    "constant": ("id", np.full(N, 7)),
+    "steps of two": ("x0", np.arange(0, 2 * N, 2)),
+}
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_are_left_out_with_a_warning(tmp_path, name):
+    column, values = LEFT_OUT[name]
+    for path in save(tmp_path, age=AGES, **{column: values}):
+        with pytest.warns(IdentifierWarning, match=rf"{path}: '{column}' looks like an identifier and is left out. .*--columns"):  # fmt: skip
+            assert open_table(path).columns == ("age",)
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_other_columns_are_kept(tmp_path, name):
+    column, values = KEPT[name]
+    with warnings.catch_warnings(action="error"):
+        for path in save(tmp_path, age=AGES, **{column: values}):
+            assert open_table(path).columns == ("age", column)
+
+
+def test_named_columns_and_id_columns_are_not_judged(tmp_path):
+    (path, _) = save(tmp_path, age=AGES, id=np.arange(N))
+    with warnings.catch_warnings(action="error"):
+        assert open_table(path, columns=["id", "age"]).columns == ("id", "age")
+        table = open_table(path, id_column="id")
+    assert (table.columns, table.id_columns) == (("age",), ("id",))
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_too_few_rows_tell_nothing(tmp_path, rows):
+    with warnings.catch_warnings(action="error"):
+        for path in save(tmp_path, age=AGES[:rows], id=np.arange(rows), x0=np.arange(rows)):
+            assert open_table(path).columns == ("age", "id", "x0")
+
+
+def test_something_is_always_left(tmp_path):
+    with warnings.catch_warnings(action="error"):
+        for path in save(tmp_path, id=np.arange(N), nr=np.arange(N)):
+            assert open_table(path).columns == ("id", "nr")
+
+
+def test_an_index_that_pandas_wrote(tmp_path):
+    (tmp_path / "t.csv").write_text(",age\n" + "".join(f"{j},{a}\n" for j, a in enumerate(AGES)))
+    with pytest.warns(IdentifierWarning, match="'unnamed' looks like an identifier"):
+        assert open_table(tmp_path / "t.csv").columns == ("age",)
+
+
+def test_several_are_named_together(tmp_path):
+    (path, _) = save(tmp_path, age=AGES, id=np.arange(N), nr=np.arange(N))
+    with pytest.warns(IdentifierWarning, match="'id', 'nr' look like identifiers and are left out"):
+        open_table(path)
+
+
+@pytest.mark.parametrize(
+    "work", [sites.measure, lambda *a, **k: sites.summarize(*a, n_clusters=2, **k)]
+)
+def test_under_privacy_columns_must_be_named(tmp_path, work):
+    (path, _) = save(tmp_path, age=AGES, id=np.arange(N))
+    promise = Privacy(epsilon=1.0, delta=1e-6, bounds=([0.0], [100.0]))
+    spent = []
+    with pytest.raises(DataError, match="look like identifiers. Under differential privacy"), pytest.warns(IdentifierWarning):  # fmt: skip
+        work(path, privacy=promise, spend=lambda *a: spent.append(a))
+    assert not spent
+
+
+@pytest.mark.parametrize("name", ["id", "ID", "patient_id", "patientId", "PatientID", "case no", "Fall-Nr.", "mrn", "uuid", "record key", "row.index"])  # fmt: skip
+def test_names_of_identifiers(name):
+    assert named_like_an_identifier(name)
+
+
+@pytest.mark.parametrize("name", ["age", "dose", "x0", "x1", "acid", "fluid", "thyroid", "paid", "no_of_visits", "nose", "monkey", "keys_per_day", "idle", "iron"])  # fmt: skip
+def test_other_names(name):
+    assert not named_like_an_identifier(name)
