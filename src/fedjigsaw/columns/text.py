@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.errors import ParameterError, invalid
 
+Flags = npt.NDArray[np.bool_]
 # Texts that stand for a missing number. None of them can be a number, so that a column of numbers
 # loses nothing. A column of categories has its own rule: "unknown" may be a category.
 MISSING = (
@@ -16,6 +18,7 @@ MISSING = (
     *("null", "NULL", "None", "missing", "unknown", "k.A.", "k. A.", "o.A."),
     *("#N/A", "#NV", "#DIV/0!", "#NUM!", "#VALUE!"),
 )
+NUMBER = r"^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$"
 # decimal sign or separator of thousands -> the signs that are read as such
 SIGNS = {"": "", ".": ".", ",": ",", "'": "'’", " ": " \u00a0\u2009\u202f"}
 
@@ -65,6 +68,20 @@ def to_numbers(values: pa.Array, text: TextFormat) -> Floats | None:
         return None
     numbers: Floats = cast.to_numpy(zero_copy_only=False).astype(np.float64)
     return numbers
+
+
+def are_numbers(values: pa.Array, text: TextFormat) -> Flags:
+    """Say of each text whether it is a finite number, or missing.
+
+    Examples
+    --------
+    >>> are_numbers(pa.array(["1,5", "k.A.", "<5", "inf"]), TextFormat(",")).tolist()
+    [True, True, False, False]
+    """
+    values = without_missing(plain(values), text)
+    flags = pc.match_substring_regex(_rewrite(values, text), NUMBER).fill_null(True)
+    found: Flags = flags.to_numpy(zero_copy_only=False)
+    return found
 
 
 def plain(values: pa.Array) -> pa.Array:

@@ -44,6 +44,10 @@ class BadValueError(DataError):
         self.place, self.reason, self.advice = place, reason, advice
 
 
+class AmbiguousDatesError(BadValueError):
+    """Dates that can be read with the day or with the month first."""
+
+
 def read_values(column: Column, values: pa.Array, text: TextFormat, pattern: str = "") -> Floats:
     """Return a number for each value: dates in days, booleans 0 or 1, ordered categories 0, 1, ...
 
@@ -113,16 +117,16 @@ def date_format(column: Column, values: pa.Array, text: TextFormat) -> str:
     texts = without_missing(values, text).drop_null()
     if not len(texts):
         return ""
-    fits = [f for f in DATE_FORMATS if not _parse(texts[:100], f).null_count]
-    fits = [f for f in fits if not _parse(texts, f).null_count]
+    fits = [f for f in DATE_FORMATS if not parse_dates(texts[:100], f).null_count]
+    fits = [f for f in fits if not parse_dates(texts, f).null_count]
     if not fits:
         place = _first_bad_date(without_missing(values, text))
         raise BadValueError(place, f"{_shown(values, place)} is not a date", DATE_ADVICE)
-    if fits[:2] == [DAY_FIRST, MONTH_FIRST] and not _parse(texts, fits[0]).equals(
-        _parse(texts, fits[1])
+    if fits[:2] == [DAY_FIRST, MONTH_FIRST] and not parse_dates(texts, fits[0]).equals(
+        parse_dates(texts, fits[1])
     ):
         reason = "dates can be read with the day or with the month first"
-        raise BadValueError(
+        raise AmbiguousDatesError(
             0, reason, f"Set format = {DAY_FIRST!r} or {MONTH_FIRST!r} in the schema."
         )
     return fits[0]
@@ -160,7 +164,7 @@ def _dates(values: pa.Array, text: TextFormat, pattern: str) -> Floats:
     values = plain(values)
     if is_text(values.type):
         texts = without_missing(values, text)
-        times = _parse(texts, pattern) if pattern else pc.cast(texts, pa.timestamp("s"))
+        times = parse_dates(texts, pattern) if pattern else pc.cast(texts, pa.timestamp("s"))
         bad = np.flatnonzero(_flags(times.is_null()) & ~_flags(texts.is_null()))
         if len(bad):
             place = int(bad[0])
@@ -175,7 +179,7 @@ def _dates(values: pa.Array, text: TextFormat, pattern: str) -> Floats:
     return _as_floats(times.cast(pa.int64())) / SECONDS_PER_DAY
 
 
-def _parse(texts: pa.Array, pattern: str) -> pa.Array:
+def parse_dates(texts: pa.Array, pattern: str) -> pa.Array:
     """Parse dates; null for a text that is none in this format.
 
     Arrow reads 31.02.2020 as the second of March, and 05.01.20 as a day in the year 20.
@@ -197,7 +201,7 @@ def _day_pattern(pattern: str) -> str:
 
 def _first_bad_date(texts: pa.Array) -> int:
     """Return the first value that does not fit the format which fits most values."""
-    parsed = [_parse(texts, pattern) for pattern in DATE_FORMATS]
+    parsed = [parse_dates(texts, pattern) for pattern in DATE_FORMATS]
     best = min(parsed, key=lambda times: times.null_count)
     return int(np.flatnonzero(_flags(best.is_null()) & ~_flags(texts.is_null()))[0])
 

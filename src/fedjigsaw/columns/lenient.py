@@ -1,0 +1,161 @@
+"""Read values as a schema does, but without stopping at the first bad one: for checks."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fedjigsaw._typing import Floats
+from fedjigsaw._validation import MAX_MAGNITUDE
+from fedjigsaw.columns.schema import BOOLEAN, DATE, NUMBER, TEXT_KINDS, Column
+from fedjigsaw.columns.text import (
+    Flags,
+    TextFormat,
+    are_numbers,
+    is_text,
+    plain,
+    to_numbers,
+    without_missing,
+)
+from fedjigsaw.columns.values import (
+    DATE_FORMATS,
+    FALSE,
+    MISSING_CODE,
+    OTHER_CODE,
+    SECONDS_PER_DAY,
+    TRUE,
+    AmbiguousDatesError,
+    BadValueError,
+    date_format,
+    parse_dates,
+    read_codes,
+    read_levels,
+)
+
+SAMPLE = 1000  # dates by which a format is chosen
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Values of one column, and what is wrong with which.
+
+    Attributes
+    ----------
+    numbers : one for each value, as of :func:`~fedjigsaw.columns.values.read_values`, before
+        ranges; of a category its index. NaN if missing or unreadable.
+    missing : which values are missing.
+    unreadable : which are not of the column's kind.
+    outside : which are outside of its range, or none of its categories.
+    """
+
+    numbers: Floats
+    missing: Flags
+    unreadable: Flags
+    outside: Flags
+
+
+def read_leniently(
+    column: Column, values: pa.Array, text: TextFormat, pattern: str = ""
+) -> Reading:
+    """Read the values of a column of any kind but ignore.
+
+    Parameters
+    ----------
+    pattern : of dates, from :func:`best_format`.
+    """
+    values = plain(values)
+    if column.kind in TEXT_KINDS:
+        return _levels(column, values, text)
+    reader = {NUMBER: _numbers, DATE: _dates, BOOLEAN: _booleans}[column.kind]
+    numbers, missing = reader(values, text, pattern)
+    unreadable = np.isnan(numbers) & ~missing
+    outside = np.zeros(len(numbers), dtype=np.bool_)
+    if column.range is not None:
+        low, high = column.range
+        outside = (numbers < low) | (numbers > high)
+    return Reading(numbers, missing, unreadable, outside)
+
+
+def best_format(column: Column, values: pa.Array, text: TextFormat) -> str:
+    """Return the format that fits the most dates; empty if none fits any, or they are no texts."""
+    values = plain(values)
+    if column.format or not is_text(values.type):
+        return column.format
+    texts = without_missing(values, text).drop_null()[:SAMPLE]
+    found = {f: len(texts) - parse_dates(texts, f).null_count for f in DATE_FORMATS}
+    best = max(found, key=lambda f: found[f])
+    return best if found[best] else ""
+
+
+def is_ambiguous(column: Column, values: pa.Array, text: TextFormat) -> bool:
+    """Tell whether all dates can be read with the day or with the month first."""
+    try:
+        date_format(column, values, text)
+    except AmbiguousDatesError:
+        return True
+    except BadValueError:
+        return False
+    return False
+
+
+def _levels(column: Column, values: pa.Array, text: TextFormat) -> Reading:
+    try:
+        codes = read_codes(column, values, text)
+    except BadValueError:  # of a type that cannot be a category
+        codes = np.where(nulls(values), MISSING_CODE, OTHER_CODE)
+        numbers: Floats = np.full(len(values), np.nan)
+        absent, bad = codes == MISSING_CODE, codes == OTHER_CODE
+        return Reading(numbers, absent, bad, np.zeros(len(values), dtype=np.bool_))
+    outside = codes == OTHER_CODE
+    numbers = np.where(codes < 0, np.nan, codes)
+    never = np.zeros(len(values), dtype=np.bool_)
+    return Reading(numbers, codes == MISSING_CODE, never, outside)
+
+
+def _numbers(values: pa.Array, text: TextFormat, pattern: str) -> tuple[Floats, Flags]:
+    if is_text(values.type):
+        missing = nulls(without_missing(values, text))
+        if to_numbers(values, text) is None:
+            good = pa.array(are_numbers(values, text))
+            values = pc.if_else(good, values, pa.scalar(None, values.type))
+    else:
+        missing = nulls(values)
+    numbers = to_numbers(values, text)
+    if numbers is None:  # a type that has no numbers
+        return np.full(len(values), np.nan), missing
+    if pa.types.is_floating(values.type):
+        missing = np.isnan(numbers)
+    return np.where(np.abs(numbers) <= MAX_MAGNITUDE, numbers, np.nan), missing
+
+
+def _dates(values: pa.Array, text: TextFormat, pattern: str) -> tuple[Floats, Flags]:
+    missing = nulls(values)
+    if is_text(values.type):
+        texts = without_missing(values, text)
+        missing = nulls(texts)
+        if not pattern:
+            return np.full(len(values), np.nan), missing
+        times = parse_dates(texts, pattern)
+    elif pa.types.is_temporal(values.type) and not pa.types.is_time(values.type):
+        times = pc.cast(values, pa.timestamp("s"), safe=False)
+    else:
+        return np.full(len(values), np.nan), missing
+    seconds = pc.cast(times.cast(pa.int64()), pa.float64(), safe=False)
+    return seconds.to_numpy(zero_copy_only=False) / SECONDS_PER_DAY, missing
+
+
+def _booleans(values: pa.Array, text: TextFormat, pattern: str) -> tuple[Floats, Flags]:
+    try:
+        words = pc.utf8_lower(read_levels(values, text))
+    except BadValueError:
+        return np.full(len(values), np.nan), nulls(values)
+    found = [pc.is_in(words, value_set=pa.array(some)) for some in (TRUE, FALSE)]
+    yes, no = (flags.to_numpy(zero_copy_only=False) for flags in found)
+    return np.where(yes, 1.0, np.where(no, 0.0, np.nan)), nulls(words)
+
+
+def nulls(values: pa.Array) -> Flags:
+    """Say of each value whether it is null."""
+    found: Flags = values.is_null().to_numpy(zero_copy_only=False)
+    return found

@@ -1,0 +1,115 @@
+"""Propose a range for a column that shows no value of a row."""
+
+import math
+from dataclasses import dataclass, field
+from datetime import date
+
+import numpy as np
+
+from fedjigsaw._typing import Floats
+from fedjigsaw.columns.schema import from_days, to_days
+from fedjigsaw.columns.sketches import Sketch, Sketcher
+
+STEPS, MARGIN = 5, 0.25  # of a range: steps to which its limits are rounded, and share added
+SKEWED, CLEARLY = 2.5, 4.0  # how much longer the upper tail is than the lower one
+
+
+@dataclass
+class Spread:
+    """Collects the values of a column in bounded memory: the ends, and quantiles.
+
+    Attributes
+    ----------
+    least_rows : how many values each end is averaged over, after one less was left out
+        So an end tells nothing that fewer rows have, however far out a single value is.
+    """
+
+    least_rows: int
+    low: Floats = field(default_factory=lambda: np.empty(0))
+    high: Floats = field(default_factory=lambda: np.empty(0))
+    sketcher: Sketcher = field(default_factory=Sketcher)
+
+    def add(self, numbers: Floats) -> None:
+        """Add values; missing ones (NaN) are left out."""
+        known = numbers[~np.isnan(numbers)]
+        self.sketcher.add(known)
+        n_kept = 2 * self.least_rows - 1
+        self.low = np.sort(np.concatenate([self.low, known]))[:n_kept]
+        self.high = np.sort(np.concatenate([self.high, known]))[::-1][:n_kept]
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """Means near the least and the greatest value; None if there are too few values."""
+        if len(self.low) < 2 * self.least_rows - 1:
+            return None
+        low, high = (values[self.least_rows - 1 :].mean() for values in (self.low, self.high))
+        return float(low), float(high)
+
+    def median(self) -> float:
+        """Return the median, as the sketch has it."""
+        sketch = self.sketcher.sketch()
+        return math.nan if sketch is None else sketch.quantile(0.5)
+
+    def skewness(self) -> tuple[float, float]:
+        """Return how much longer the upper tail is than the lower one, and the same of logarithms.
+
+        Zeros if values are negative, and not just a few of them.
+        """
+        sketch = self.sketcher.sketch(self.least_rows)
+        if sketch is None or self.ends is None or self.ends[0] < 0:
+            return 0.0, 0.0
+        return _tails(sketch), _tails(Sketch(np.log1p(np.maximum(sketch.means, 0.0)), sketch.sizes))
+
+
+def _tails(sketch: Sketch) -> float:
+    low, middle, high = (sketch.quantile(q) for q in (0.05, 0.5, 0.95))
+    return (high - middle) / (middle - low) if middle > low else 0.0
+
+
+def number_range(low: float, high: float) -> tuple[float, float] | None:
+    """Widen a range and round it outward to steps of 1, 2 or 5 times a power of ten.
+
+    None if the numbers are too close to one another for that.
+
+    Examples
+    --------
+    >>> number_range(64.8, 287.2), number_range(18.2, 96.0), number_range(0.31, 0.9)
+    ((0.0, 350.0), (0.0, 120.0), (0.0, 1.2))
+    """
+    span = high - low or abs(high) or 1.0
+    if not (math.isfinite(span) and span > 1e-6 * max(abs(low), abs(high))):
+        return None
+    step = _step(span / STEPS)
+    least = math.floor((low - MARGIN * span) / step) * step
+    greatest = math.ceil((high + MARGIN * span) / step) * step
+    return _tidy(max(0.0, least) if low >= 0 else least), _tidy(greatest)
+
+
+def log_range(low: float, high: float) -> tuple[float, float]:
+    """Do the same for numbers whose logarithms are used: from 0 to 1, 2 or 5 times a power of ten.
+
+    Examples
+    --------
+    >>> log_range(0.7, 98.0)
+    (0.0, 500.0)
+    """
+    low, high = math.log1p(low), math.log1p(high)
+    return 0.0, _tidy(_step(math.expm1(high + MARGIN * (high - low))))
+
+
+def _step(least: float) -> float:
+    power = 10.0 ** math.floor(math.log10(least))
+    return float(next(n * power for n in (1, 2, 5, 10) if n * power >= least * (1 - 1e-9)))
+
+
+def _tidy(value: float) -> float:
+    return float(f"{value:.6g}") + 0.0
+
+
+def date_range(low: float, high: float) -> tuple[float, float]:
+    """Round two days outward to whole years, or decades if they are far apart."""
+    first, last = from_days(low).year, from_days(high).year
+    step = 10 if last - first > 20 else 1
+    first = max(first // step * step, date.min.year)
+    last = min((last // step + 1) * step - 1, date.max.year)
+    return to_days(date(first, 1, 1)), to_days(date(last, 12, 31))

@@ -1,0 +1,301 @@
+"""Recognize what a column of a file holds, in one reading and bounded memory."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fedjigsaw.columns.schema import (
+    ABSENT,
+    BOOLEAN,
+    CATEGORY,
+    DATE,
+    IGNORE,
+    NUMBER,
+    ORDERED,
+    OTHER,
+    is_name,
+)
+from fedjigsaw.columns.text import TextFormat, are_numbers, is_text, plain, to_numbers
+from fedjigsaw.columns.values import (
+    DATE_FORMATS,
+    DAY_FIRST,
+    MONTH_FIRST,
+    BadValueError,
+    parse_dates,
+    read_levels,
+)
+from fedjigsaw.columns.words import ID_WORDS, PAIRS, SCALES
+
+MAX_LEVELS = 10_000  # different values of a column that are counted
+MAX_CATEGORIES = 30  # that are proposed
+MAX_MARKS = 3  # texts among numbers that are taken for marks of missing values
+LONG = 60  # characters: longer texts are sentences
+SAMPLE = 200  # values by which formats of dates are tried
+MOST, NEARLY_ALL = 0.5, 0.9
+
+
+@dataclass(frozen=True)
+class Recognized:
+    """What a column seems to hold.
+
+    Attributes
+    ----------
+    why : what was seen, in words; it tells nothing that fewer rows have than allowed.
+    marks : texts among numbers that many rows have.
+    format : of dates, where it must be set.
+    notes : what a person should look at.
+    """
+
+    kind: str
+    why: str
+    categories: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    format: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class Sighting:
+    """Counts what the values of one column look like. Nothing of this leaves by itself."""
+
+    name: str
+    n_rows: int = 0
+    n_present: int = 0
+    n_typed: Counter[str] = field(default_factory=Counter)  # values of types that tell the kind
+    levels: Counter[str] = field(default_factory=Counter)
+    too_many: bool = False
+    all_different: bool = True
+    n_numbers: int = 0
+    n_whole: int = 0
+    n_padded: int = 0  # such as 0042
+    odd: Counter[str] = field(default_factory=Counter)  # texts that are not numbers
+    n_characters: int = 0
+    least: float = np.inf
+    greatest: float = -np.inf
+    n_dates: int = 0
+    n_slashed: int = 0
+    n_ambiguous: int = 0
+    slashed: str = ""  # the format of dates with slashes
+    formats: Counter[str] | None = None  # of the file that is being read
+
+    def add(self, values: pa.Array, text: TextFormat) -> None:
+        """Count some values of a file."""
+        values = plain(values)
+        self.n_rows += len(values)
+        kind = values.type
+        if pa.types.is_temporal(kind) and not pa.types.is_time(kind):
+            self.n_present += len(values) - values.null_count
+            self.n_typed[DATE] += len(values) - values.null_count
+            return
+        if pa.types.is_boolean(kind):
+            self.n_typed[BOOLEAN] += len(values) - values.null_count
+        try:
+            levels = read_levels(values, text).drop_null()
+        except BadValueError:  # lists, bytes and the like
+            self.n_present += len(values) - values.null_count
+            self.n_typed[IGNORE] += len(values) - values.null_count
+            return
+        self.n_present += len(levels)
+        self.n_characters += int(pc.sum(pc.utf8_length(levels)).as_py() or 0)
+        self._count(levels)
+        if is_text(kind):
+            self._add_texts(levels, text)
+        else:
+            self._add_numbers(values, text)
+
+    def end_of_file(self) -> None:
+        """Settle for the format of dates that fits this file best."""
+        if self.formats:
+            best = max(self.formats, key=lambda f: self.formats[f] if self.formats else 0)
+            self.n_dates += self.formats[best]
+            if best in (DAY_FIRST, MONTH_FIRST):
+                self.n_slashed += self.formats[best]
+                same = self.formats[DAY_FIRST] == self.formats[MONTH_FIRST]
+                self.n_ambiguous += self.formats[best] if same else 0
+            self.slashed = best
+        self.formats = None
+
+    def _count(self, levels: pa.Array) -> None:
+        if self.too_many:
+            return
+        counts = pc.value_counts(levels)
+        for entry in counts.to_pylist():
+            self.levels[entry["values"]] += entry["counts"]
+        self.all_different = len(self.levels) == self.n_present
+        if len(self.levels) > MAX_LEVELS:
+            self.too_many = True
+            self.levels.clear()
+
+    def _add_texts(self, levels: pa.Array, text: TextFormat) -> None:
+        flags = are_numbers(levels, text)
+        self._add_numbers(levels.filter(pa.array(flags)), text)
+        padded = pc.match_substring_regex(levels, "^0[0-9]+$")
+        self.n_padded += int(pc.sum(padded).as_py() or 0)
+        others = levels.filter(pa.array(~flags))
+        if len(self.odd) <= MAX_LEVELS:
+            for entry in pc.value_counts(others).to_pylist():
+                self.odd[entry["values"]] += entry["counts"]
+        self._add_dates(levels)
+
+    def _add_numbers(self, values: pa.Array, text: TextFormat) -> None:
+        found = to_numbers(values, text)
+        if found is None:
+            return
+        numbers = found[np.isfinite(found)]
+        self.n_numbers += len(numbers)
+        self.n_whole += int((numbers == np.round(numbers)).sum())
+        self.least = min(self.least, float(numbers.min(initial=np.inf)))
+        self.greatest = max(self.greatest, float(numbers.max(initial=-np.inf)))
+
+    def _add_dates(self, levels: pa.Array) -> None:
+        if not len(levels):
+            return
+        if self.formats is None:
+            sample = levels[:SAMPLE]
+            least = NEARLY_ALL * len(sample)
+            fits = [f for f in DATE_FORMATS if _n_dates(sample, f) >= least]
+            self.formats = Counter(dict.fromkeys(fits, 0))
+        for pattern in list(self.formats):
+            self.formats[pattern] += _n_dates(levels, pattern)
+
+
+def _n_dates(levels: pa.Array, pattern: str) -> int:
+    if pattern == "%Y%m%d":  # numbers of eight digits, unless they are days of our times
+        levels = levels.filter(pc.match_substring_regex(levels, "^(19|20)[0-9]{6}$"))
+    return len(levels) - int(parse_dates(levels, pattern).null_count)
+
+
+# -------------------------------------------------------------------------------------- verdict
+
+
+def recognize(seen: Sighting, min_rows: int) -> Recognized:
+    """Say what a column seems to hold; only values that `min_rows` rows have are named."""
+    n = seen.n_present
+    if n < min_rows:
+        return Recognized(IGNORE, "no values, or too few")
+    if seen.n_typed[IGNORE]:
+        return Recognized(IGNORE, "values of a type that cannot be clustered")
+    if seen.n_typed[BOOLEAN] == n or _are_booleans(seen):
+        return Recognized(BOOLEAN, "two values, true and false")
+    if seen.n_typed[DATE] + seen.n_dates >= NEARLY_ALL * n:
+        return _date(seen)
+    marks = _marks(seen, min_rows)
+    n_marked = sum(seen.odd[mark] for mark in marks)
+    numbers = seen.n_numbers - (seen.n_padded if seen.n_padded > MOST * n else 0)
+    if numbers >= NEARLY_ALL * n or (numbers >= MOST * n and numbers + n_marked >= NEARLY_ALL * n):
+        return _number(seen, min_rows, marks)
+    return _text(seen, min_rows)
+
+
+def _are_booleans(seen: Sighting) -> bool:
+    words = {level.lower() for level in seen.levels}
+    for pair in PAIRS:
+        if words and words <= set(pair):
+            # one letter alone may mean anything: all patients may be "f"
+            return len(words) == 2 or "".join(words).isdigit() or len("".join(words)) > 1
+    return False
+
+
+def _date(seen: Sighting) -> Recognized:
+    if not seen.n_slashed:
+        return Recognized(DATE, "dates")
+    notes: tuple[str, ...] = ()
+    if seen.n_ambiguous:
+        notes = ("CHECK: is the day first, or the month? Both fit all dates.",)
+    return Recognized(DATE, "dates", format=seen.slashed, notes=notes)
+
+
+def _marks(seen: Sighting, min_rows: int) -> tuple[str, ...]:
+    """Return texts among numbers that many rows have: they seem to stand for missing values."""
+    common = [t for t, n in seen.odd.items() if n >= min_rows and is_name(t)]
+    words = [t for t in common if not any(sign.isdigit() for sign in t) and len(t) <= LONG]
+    return tuple(sorted(words)) if len(words) <= MAX_MARKS else ()
+
+
+def _number(seen: Sighting, min_rows: int, marks: tuple[str, ...]) -> Recognized:
+    whole = seen.n_whole == seen.n_numbers
+    n_different = MAX_LEVELS if seen.too_many else len(seen.levels)
+    many = n_different > max(MAX_CATEGORIES, 0.1 * seen.n_present)
+    if whole and named_like_id(seen.name) and many:
+        return Recognized(IGNORE, "whole numbers, named like an identifier")
+    runs = seen.greatest - seen.least == seen.n_numbers - 1
+    if whole and seen.all_different and runs and seen.n_numbers >= 2 * min_rows:
+        return Recognized(IGNORE, "whole numbers that count the rows: an identifier")
+    notes: tuple[str, ...] = ()
+    if whole and n_different <= 10:
+        codes = common_levels(seen.levels, min_rows)
+        if codes:
+            shown = ", ".join(f'"{code}"' for code in codes)
+            notes = (f'If these few numbers are codes: kind = "category", categories = [{shown}]',)
+    return Recognized(NUMBER, "whole numbers" if whole else "numbers", marks=marks, notes=notes)
+
+
+def _text(seen: Sighting, min_rows: int) -> Recognized:
+    n = seen.n_present
+    if seen.n_characters > LONG * n:
+        return Recognized(IGNORE, "long texts: free text?")
+    if seen.all_different and n > min_rows:
+        return Recognized(IGNORE, "texts that all differ: an identifier, or free text")
+    levels = common_levels(seen.levels, min_rows)
+    covered = sum(seen.levels[level] for level in levels)
+    if covered < MOST * n:
+        kind = "an identifier" if named_like_id(seen.name) else "an identifier, names or free text"
+        return Recognized(IGNORE, f"many different texts, most of them in few rows: {kind}?")
+    ordered = find_order(levels) if covered >= NEARLY_ALL * n else ()
+    if ordered:
+        return Recognized(ORDERED, "words that have an order", ordered)
+    why = "codes" if seen.n_padded > MOST * n else "texts that repeat"
+    return Recognized(CATEGORY, why, levels)
+
+
+def common_levels(levels: Counter[str], min_rows: int) -> tuple[str, ...]:
+    """Return the most frequent levels that enough rows have, in alphabetical order."""
+    usable = [t for t, n in levels.items() if n >= min_rows and is_name(t)]
+    named = [t for t in usable if t not in (OTHER, ABSENT)]
+    first = sorted(named, key=lambda t: (-levels[t], t))[:MAX_CATEGORIES]
+    return tuple(sorted(first))
+
+
+def find_order(levels: Sequence[str]) -> tuple[str, ...]:
+    """Return words from least to greatest, with those between them; empty if no order is known.
+
+    Examples
+    --------
+    >>> find_order(["High", "Low"]), find_order(["red", "blue"])
+    (('Low', 'Medium', 'High'), ())
+    """
+    spelled = {level.lower(): level for level in levels}
+    if len(spelled) < max(2, len(set(levels))):
+        return ()
+    for scale in SCALES:
+        if set(spelled) <= set(scale):
+            places = [scale.index(word) for word in spelled]
+            between = scale[min(places) : max(places) + 1]
+            return tuple(spelled.get(word) or _like(word, spelled.values()) for word in between)
+    return ()
+
+
+def _like(word: str, others: Iterable[str]) -> str:
+    """Write a word with capital letters if others have them."""
+    for write in (str.lower, str.capitalize, str.upper):
+        if all(write(other) == other for other in others):
+            return write(word)
+    return word
+
+
+def named_like_id(name: str) -> bool:
+    """Tell whether the name of a column is that of an identifier.
+
+    Examples
+    --------
+    >>> [named_like_id(name) for name in ("patient_id", "PatientID", "Fall-Nr.", "paid", "age")]
+    [True, True, True, False, False]
+    """
+    parts = re.sub("([a-zäöü])([A-ZÄÖÜ])", r"\1 \2", name)
+    words = [word.lower() for word in re.split(r"[\W_]+", parts) if word]
+    return bool(words) and (words[-1] in ID_WORDS or words[0] in ("id", "unnamed"))

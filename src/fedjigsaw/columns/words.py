@@ -1,0 +1,80 @@
+"""Words by which kinds of columns are recognized."""
+
+# pairs of words for true and false
+PAIRS = (
+    *(("1", "0"), ("true", "false"), ("t", "f"), ("yes", "no"), ("y", "n")),
+    *(("ja", "nein"), ("j", "n"), ("wahr", "falsch"), ("ja", "nee")),
+    *(("oui", "non"), ("o", "n"), ("vrai", "faux"), ("si", "no"), ("sí", "no"), ("sì", "no")),
+    ("s", "n"),
+)
+# words that have an order, each list from least to greatest
+SCALES = (
+    ("very low", "low", "medium", "high", "very high"),
+    ("low", "moderate", "high"),
+    ("low", "normal", "high"),
+    ("low", "mid", "high"),
+    ("none", "mild", "moderate", "severe", "critical"),
+    ("none", "slight", "moderate", "strong", "very strong"),
+    ("never", "rarely", "sometimes", "often", "always"),
+    ("never", "former", "current"),
+    ("very poor", "poor", "fair", "good", "very good", "excellent"),
+    ("poor", "average", "good"),
+    ("strongly disagree", "disagree", "neutral", "agree", "strongly agree"),
+    ("small", "medium", "large"),
+    ("xs", "s", "m", "l", "xl", "xxl"),
+    ("sehr niedrig", "niedrig", "mittel", "hoch", "sehr hoch"),
+    ("gering", "mittel", "hoch"),
+    ("niedrig", "normal", "hoch"),
+    ("keine", "leicht", "mittel", "schwer", "kritisch"),
+    ("leicht", "mäßig", "schwer"),
+    ("leicht", "mittelschwer", "schwer"),
+    ("nie", "selten", "manchmal", "oft", "immer"),
+    ("sehr schlecht", "schlecht", "mittel", "gut", "sehr gut"),
+    ("klein", "mittel", "groß"),
+    ("faible", "moyen", "élevé"),
+    ("léger", "modéré", "sévère"),
+    ("bajo", "medio", "alto"),
+    ("leve", "moderado", "grave"),
+    ("basso", "medio", "alto"),
+    ("0", "i", "ii", "iii", "iv", "v"),
+    ("ia", "ib", "iia", "iib", "iiia", "iiib", "iiic", "iv"),
+    *((*(f"{letter}{n}" for n in range(5)),) for letter in "tng"),
+    *(
+        (*(f"{word} {n}" for n in ("0", "i", "ii", "iii", "iv", "v")),)
+        for word in ("stage", "grad")
+    ),
+    *((*(f"{word} {n}" for n in range(6)),) for word in ("stage", "grade", "grad", "stadium")),
+)
+# last word of the name of a column that tells rows or people apart
+ID_WORDS = frozenset(
+    (
+        *("id", "ids", "uid", "pid", "mrn", "uuid", "guid", "ssn", "key", "identifier", "iban"),
+        *("nr", "no", "nummer", "number", "num", "index", "unnamed", "rownames", "fallnummer"),
+        *("patientid", "patientnr", "caseid", "subjectid", "personid", "kennung", "pseudonym"),
+        *("name", "surname", "vorname", "nachname", "email", "mail", "phone", "telefon", "address"),
+    )
+)
+# words that mean the same, as names of columns or as categories
+SYNONYMS = (
+    ("female", "f", "w", "weiblich", "woman", "frau", "femme", "féminin", "mujer", "femenino"),
+    ("male", "m", "männlich", "maennlich", "man", "mann", "homme", "masculin", "hombre"),
+    ("diverse", "d", "divers", "x", "nonbinary", "non-binary"),
+    ("low", "niedrig", "gering", "faible", "bajo", "basso"),
+    ("medium", "mid", "mittel", "moyen", "medio"),
+    ("high", "hoch", "élevé", "alto"),
+    ("mild", "leicht", "léger", "leve"),
+    ("moderate", "mäßig", "mittelschwer", "modéré", "moderado"),
+    ("severe", "schwer", "sévère", "grave"),
+    ("never", "nie", "jamais"),
+    ("age", "alter", "âge", "edad", "età"),
+    ("sex", "gender", "geschlecht", "sexe", "sexo", "sesso"),
+    ("weight", "gewicht", "körpergewicht", "poids", "peso"),
+    ("height", "größe", "groesse", "körpergröße", "taille", "altura"),
+    ("glucose", "glukose", "blutzucker", "glycémie"),
+    ("creatinine", "kreatinin", "créatinine"),
+    ("temperature", "temperatur", "température"),
+    ("smoker", "raucher", "fumeur", "smoking"),
+    ("diagnosis", "diagnose", "diagnostic", "icd", "icd10"),
+    ("date", "datum", "fecha", "data"),
+    ("stage", "stadium", "stade"),
+)

@@ -1,0 +1,186 @@
+"""Kinds of columns are recognized from their values."""
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fedjigsaw.columns.lenient import read_leniently
+from fedjigsaw.columns.ranges import Spread, date_range, number_range
+from fedjigsaw.columns.recognition import Sighting, find_order, recognize
+from fedjigsaw.columns.schema import Column, from_days, to_days
+from fedjigsaw.columns.text import TextFormat, are_numbers, to_numbers
+
+
+def seen(values, name="x", parts=2):
+    """What is recognized in values, read in several batches."""
+    sighting = Sighting(name)
+    array = values if isinstance(values, pa.Array) else pa.array(values)
+    step = -(-len(array) // parts)
+    for start in range(0, len(array), step):
+        sighting.add(array[start : start + step], TextFormat())
+    sighting.end_of_file()
+    return recognize(sighting, 5)
+
+
+RNG = np.random.default_rng(0)
+N = 60
+WORDS = [f"word {i} of a text" for i in range(N)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "name"),
+    [
+        ("number", [f"{v:.2f}" for v in RNG.normal(size=N)], "x"),
+        ("number", RNG.normal(size=N), "x"),
+        ("number", [str(v) for v in RNG.integers(20, 90, N)], "age"),
+        ("number", ["1", "2", "3"] * 20, "code"),
+        ("number", [str(v) for v in RNG.integers(0, 5, N)], "children"),
+        ("number", ["1.5", "k.A."] * 30, "x"),
+        ("boolean", ["0", "1"] * 30, "x"),
+        ("boolean", ["ja", "Nein"] * 30, "x"),
+        ("boolean", ["true"] * N, "x"),
+        ("boolean", [True, None, False] * 20, "x"),
+        ("category", ["f"] * N, "sex"),
+        ("category", ["f", "m"] * 30, "sex"),
+        ("category", ["01067", "01069"] * 30, "plz"),
+        ("category", ["10-19", "20-29", "30+"] * 20, "ages"),
+        ("category", ["A"] * 29 + ["B"] * 28 + ["C", "D", "E"], "icd"),
+        ("ordered", ["low", "high", "medium"] * 20, "x"),
+        ("ordered", ["II", "I", "IV", "III"] * 15, "stage"),
+        ("ordered", ["leicht", "schwer"] * 29 + ["schwre", "leicht"], "x"),
+        ("date", ["31.12.2020", "01.05.2021"] * 30, "x"),
+        ("date", ["2020-12-31", ""] * 30, "x"),
+        ("date", ["20201231", "20210501"] * 30, "x"),
+        ("date", pa.array([18000, None] * 30, pa.date32()), "x"),
+        ("ignore", [str(1000 + i) for i in range(N)], "x"),  # counts the rows
+        ("ignore", [str(v) for v in RNG.permutation(10**6)[:N]], "Patient-ID"),
+        ("ignore", WORDS, "x"),
+        ("ignore", ["Meier", "Kunz", *WORDS[:-2]], "surname"),
+        (
+            "ignore",
+            ["A long sentence about somebody, who was seen here yesterday, again."] * N,
+            "x",
+        ),
+        ("ignore", [""] * N, "x"),
+        ("ignore", ["7.5"] * 4 + [""] * 56, "x"),
+        ("ignore", pa.array([[1.0]] * N), "x"),
+    ],
+)
+def test_kinds(kind, values, name):
+    assert seen(values, name).kind == kind
+
+
+def test_a_day_or_month_that_is_first_is_asked_about():
+    clear = seen(["31/12/2020", "01/05/2021"] * 30)
+    assert (clear.kind, clear.format, clear.notes) == ("date", "%d/%m/%Y", ())
+    unclear = seen(["03/12/2020", "01/05/2021"] * 30)
+    assert unclear.format == "%d/%m/%Y"
+    assert "CHECK" in unclear.notes[0]
+
+
+def test_words_among_numbers_are_marks_if_many_rows_have_them():
+    values = [f"{v:.3f}" for v in RNG.normal(size=N)] + ["nicht gemessen"] * 20 + ["defekt"] * 3
+    found = seen(values)
+    assert (found.kind, found.marks) == ("number", ("nicht gemessen",))
+
+
+def test_at_most_thirty_categories_by_frequency():
+    values = [f"c{i:02}" for i in range(40) for _ in range(5 + i)]
+    found = seen(values)
+    assert found.kind == "category"
+    assert found.categories == tuple(f"c{i:02}" for i in range(10, 40))
+
+
+def test_orders():
+    assert find_order(["HIGH", "LOW"]) == ("LOW", "MEDIUM", "HIGH")
+    assert find_order(["low", "Low", "high"]) == ()  # which of the two?
+    assert find_order(["T3", "T1"]) == ("T1", "T2", "T3")
+    assert find_order(["low"]) == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (
+            [
+                "1",
+                "1.5",
+                "+2",
+                "-.5",
+                "1e5",
+                "1.",
+                "x",
+                "1,5",
+                "inf",
+                "nan",
+                "",
+                "1 000",
+                "٣",
+                "0x1",
+                "1..2",
+                "--1",
+                "1e",
+                ".",
+            ],
+            TextFormat(),
+        ),
+        (
+            ["1", "1.5", "1,5", "1.234,5", "1.234", "12.34", "k.A.", ",5", "1,5,6"],
+            TextFormat(",", "."),
+        ),
+        (["1'234.5", "12'34", "1’234"], TextFormat(".", "'")),
+    ],
+)
+def test_one_by_one_the_same_are_numbers_as_all_together(values, text):
+    alone = [to_numbers(pa.array([v]), text) for v in values]
+    finite = [found is not None and not np.isinf(found[0]) for found in alone]
+    assert are_numbers(pa.array(values), text).tolist() == finite
+
+
+def test_a_lenient_reading_marks_what_is_wrong():
+    column = Column("x", range=(0, 10))
+    found = read_leniently(column, pa.array(["5", "", "<3", "11", "inf"]), TextFormat())
+    assert found.missing.tolist() == [False, True, False, False, False]
+    assert found.unreadable.tolist() == [False, False, True, False, True]
+    assert found.outside.tolist() == [False, False, False, True, False]
+    ordered = Column("x", "ordered", categories=("a", "b"))
+    found = read_leniently(ordered, pa.array(["b", "c", None]), TextFormat())
+    assert found.outside.tolist() == [False, True, False]
+    for kind in ("number", "date", "boolean"):
+        found = read_leniently(Column("x", kind), pa.array([[1], None]), TextFormat())
+        assert found.unreadable.tolist() == [True, False]
+        assert found.missing.tolist() == [False, True]
+
+
+def test_ranges_are_wider_than_what_they_came_from():
+    for low, high in RNG.normal(0, 10.0 ** RNG.integers(-5, 6, (200, 2))):
+        low, high = min(low, high), max(low, high)
+        least, greatest = number_range(low, high)
+        assert least <= low < high <= greatest
+        assert greatest - least <= 2.5 * (high - low) + 1e-9
+    assert number_range(5.0, 5.0) == (3.0, 7.0)
+    assert number_range(1e9, 1e9 + 1e-3) is None
+    low, high = date_range(to_days(from_days(18000)), 18500)
+    assert (str(from_days(low)), str(from_days(high))) == ("2019-01-01", "2020-12-31")
+
+
+def test_an_end_hangs_on_no_single_value():
+    spread = Spread(5)
+    spread.add(np.array([*range(100), 1e9, -1e9, np.nan], dtype=float))
+    other = Spread(5)
+    other.add(np.array([*range(100), 1e12, -7e7, np.nan], dtype=float))
+    assert spread.ends == other.ends
+    few = Spread(5)
+    few.add(np.arange(8.0))
+    assert few.ends is None
+
+
+def test_counting_stays_within_limits():
+    sighting = Sighting("x")
+    for start in range(0, 60_000, 6_000):
+        sighting.add(pa.array([f"t{i}" for i in range(start, start + 6_000)]), TextFormat())
+    assert sighting.levels == Counter()
+    assert len(sighting.odd) <= 20_000
+    assert recognize(sighting, 5).kind == "ignore"
