@@ -17,6 +17,7 @@ from fedjigsaw.cli import (
     report,
     reproduce,
     scaling,
+    schema,
     score,
     sites,
 )
@@ -50,6 +51,7 @@ def _assemble() -> None:
             command.rich_help_panel = START if command.callback is bench.demo else panel
         app.add_typer(part)
     app.add_typer(catalog.data_app, name="data", rich_help_panel=START)
+    app.add_typer(schema.app, name="schema", rich_help_panel="One round, by files")
     app.add_typer(privacy.app, name="privacy", rich_help_panel="One round, by files")
     app.add_typer(federation.app, name="federation", rich_help_panel="Federation over a network")
     app.add_typer(deep.app, name="deep", rich_help_panel="Images")

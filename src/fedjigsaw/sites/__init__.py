@@ -30,19 +30,30 @@ from fedjigsaw.sites.compatibility import (
 from fedjigsaw.sites.labels import write_labels
 from fedjigsaw.sites.preparation import Progress, open_data, prepare, quiet
 from fedjigsaw.sites.prepared import schema_bounds
+from fedjigsaw.sites.proposal import Proposal, propose_schema
+from fedjigsaw.sites.proposed_toml import proposal_to_toml
+from fedjigsaw.sites.schema_apply import Applied, Changes, apply_schema
+from fedjigsaw.sites.schema_check import ColumnCheck, FileCheck, check_file
 from fedjigsaw.sites.score import mean_squared_distance, merge_scores, score
 from fedjigsaw.sites.stats import common_scaler, measure, merge_statistics, scaler_of_bounds
 from fedjigsaw.sites.summarize import MAX_ROWS, summarize
 
 __all__ = [
     "MAX_ROWS",
+    "Applied",
     "Assigned",
+    "Changes",
     "Charge",
+    "ColumnCheck",
+    "FileCheck",
     "Progress",
+    "Proposal",
     "Spend",
     "aggregate",
+    "apply_schema",
     "assign",
     "check_different",
+    "check_file",
     "check_fit_together",
     "check_once",
     "check_own",
@@ -54,6 +65,8 @@ __all__ = [
     "merge_statistics",
     "open_data",
     "prepare",
+    "proposal_to_toml",
+    "propose_schema",
     "provisional",
     "quiet",
     "read_summaries",

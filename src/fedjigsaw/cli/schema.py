@@ -1,0 +1,361 @@
+"""Commands about the schema that all sites share: schema init, check, apply, json-schema."""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from fedjigsaw import sites
+from fedjigsaw.cli._options import Data, Output
+from fedjigsaw.cli._shared import (
+    ForceFlag,
+    JsonFlag,
+    check_outputs,
+    count_rows,
+    err,
+    escape,
+    out,
+    print_json,
+)
+from fedjigsaw.columns.json_schema import json_schema
+from fedjigsaw.columns.schema import IGNORE
+from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.schemas import load_schema
+
+app = typer.Typer(
+    help="The schema that all sites share: what their columns mean.", no_args_is_help=True
+)
+Schema = Annotated[
+    Path, typer.Option("--schema", help="The common schema. Example: --schema schema.toml")
+]
+MinRows = Annotated[
+    int,
+    typer.Option(
+        "--min-cluster-size",
+        min=1,
+        help="Guard: propose only categories that at least so many rows have. "
+        "Example: --min-cluster-size 10",
+    ),
+]
+
+
+@app.command()
+def init(
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="One or more data files of this site. Example: bern.csv"),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The file to write. Example: -o schema.toml")
+    ] = None,
+    min_cluster_size: MinRows = 5,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the schema as JSON instead of writing TOML.")
+    ] = False,
+    force: ForceFlag = False,
+) -> None:
+    """At one site: propose a schema from its data, to be edited and sent to all sites.
+
+    Kinds of columns are recognized: numbers, categories, words with an order, booleans, dates.
+    Identifiers and free text are proposed as "ignore". The proposal names no category that only few
+    rows have, and no value of a single row; ranges are rounded outward. Read it before it leaves.
+
+    Example: fedjigsaw schema init bern.csv -o schema.toml
+    """
+    if as_json == (output is not None):
+        raise ParameterError("Give a file to write (-o schema.toml), or --json.")
+    check_outputs(output, force=force, inputs=files)
+    sites.check_once(files)
+    with count_rows("Rows", None) as progress:
+        proposal = sites.propose_schema(files, min_rows=min_cluster_size, progress=progress)
+    if output is None:
+        print_json(proposal.schema.to_dict())
+        return
+    write_whole(output, sites.proposal_to_toml(proposal).encode(), replace=force)
+    kinds = [column.kind for column in proposal.schema.columns]
+    n_ignored = kinds.count(IGNORE)
+    ignored = f", {n_ignored} of them ignored" if n_ignored else ""
+    out.print(f"{len(kinds)} columns{ignored} -> {escape(str(output))}")
+    for line in proposal.told:
+        err.print(f"[yellow]At this site:[/] {escape(line)}")
+    out.print("Read and edit it, then check it at every site:")
+    shown = shlex.join(["fedjigsaw", "schema", "check", str(files[0]), "--schema", str(output)])
+    out.print(escape(f"  {shown}"))
+
+
+@app.command()
+def check(
+    data: Data,
+    schema_file: Schema,
+    min_cluster_size: MinRows = 5,
+    as_json: JsonFlag = False,
+) -> None:
+    """At every site: say how the data fit the schema, and what to do where they do not.
+
+    Nothing leaves: the table is for this site alone. The exit code is 3 if the file cannot be used
+    as it is.
+
+    Example: fedjigsaw schema check dresden.csv --schema schema.toml
+    """
+    schema = load_schema(schema_file)
+    with count_rows("Rows", None) as progress:
+        found = sites.check_file(data, schema, min_rows=min_cluster_size, progress=progress)
+    if as_json:
+        print_json(_as_json(found))
+    else:
+        _print_check(found, schema_file)
+    if not found.fits:
+        raise typer.Exit(DataError.exit_code)
+
+
+@app.command(name="apply")
+def apply_(
+    data: Data,
+    schema_file: Schema,
+    output: Output,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Name in the file and in the schema; repeat. Example: --rename Alter=age"
+        ),
+    ] = None,
+    unit: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The unit that this file has, which is converted to that of the schema; repeat. "
+            "Example: --unit glucose=mmol/l"
+        ),
+    ] = None,
+    factor: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Multiply a column by a number, for units that --unit does not know; repeat. "
+            "Example: --factor glucose=18.016"
+        ),
+    ] = None,
+    level: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            help="The category that a value of this file means; repeat. "
+            "Example: --map sex:w=female",
+        ),
+    ] = None,
+    date_format: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="How dates are written, if that is not recognized; repeat. "
+            "Example: --date-format seen=%d.%m.%Y"
+        ),
+    ] = None,
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What stands for a missing value, in all columns or in one; repeat. "
+            "Examples: --missing ' -9' or --missing glucose:0"
+        ),
+    ] = None,
+    force: ForceFlag = False,
+) -> None:
+    """At a site whose file differs: write a clean copy, with names, units and types of the schema.
+
+    All other commands read the copy. Columns that the schema does not use, such as ids, are kept as
+    texts. It stays at the site.
+
+    Example: fedjigsaw schema apply dresden.csv --schema schema.toml --unit glucose=mmol/l --map
+    sex:w=female -o dresden.parquet
+    """
+    if output.suffix != ".parquet":
+        raise ParameterError(f"The copy is a Parquet file: name it {output.stem}.parquet.")
+    check_outputs(output, force=force, inputs=[data, schema_file])
+    schema = load_schema(schema_file)
+    names = [column.name for column in schema.columns]
+    everywhere, in_one = _missing(missing or [], names)
+    changes = sites.Changes(
+        names=_renamed(rename or [], names),
+        units=_pairs("--unit", unit or [], names),
+        factors={n: _number(n, v) for n, v in _pairs("--factor", factor or [], names).items()},
+        levels=_levels(level or [], names),
+        date_formats=_pairs("--date-format", date_format or [], names),
+        missing=everywhere,
+        missing_in=in_one,
+    )
+    with count_rows("Rows", None) as progress:
+        done = sites.apply_schema(data, schema, output, changes, replace=force, progress=progress)
+    _print_applied(done, output)
+
+
+@app.command(name="json-schema")
+def json_schema_() -> None:
+    """Print a JSON Schema of schema files, for completion and checks in editors.
+
+    Schema files name it in their first line. Editors with TOML support (Taplo, Even Better TOML)
+    read it from there.
+
+    Example: fedjigsaw schema json-schema > fedjigsaw-schema.json
+    """
+    print_json(json_schema())
+
+
+# ---------------------------------------------------------------------------------------- printing
+
+
+def _print_check(found: sites.FileCheck, schema_file: Path) -> None:
+    table = Table("column", "kind", "missing", "fits", "what to know, what to do")
+    for column in found.columns:
+        if column.kind == IGNORE:
+            continue
+        fits = "[red]no[/]" if column.problems else "yes"
+        words = "\n".join((*column.problems, *column.remarks))
+        missing = f"{column.share_missing:.1%}" if column.n_missing else "-"
+        table.add_row(escape(column.name), column.kind, missing, fits, escape(words))
+    out.print(table)
+    if found.others:
+        names = ", ".join(found.others[:20]) + (", ..." if len(found.others) > 20 else "")
+        out.print(escape(f"Columns that the schema does not name, which are not used: {names}."))
+    rows = f"{found.path}: {found.n_rows:,} rows"
+    if found.fits:
+        out.print(escape(f"{rows}. The file fits the schema."))
+        return
+    out.print(
+        escape(f"{rows}. The file cannot be used as it is: correct it, or make a clean copy:")
+    )
+    out.print(escape(f"  {_command(found, schema_file)}"))
+
+
+def _command(found: sites.FileCheck, schema_file: Path) -> str:
+    """Return the command that makes a clean copy, with the options that were proposed."""
+    words = ["fedjigsaw", "schema", "apply", str(found.path), "--schema", str(schema_file)]
+    for option, value in dict.fromkeys(found.options):
+        words += [f"{option}={value}"] if value.startswith("-") else [option, value]
+    return shlex.join([*words, "-o", f"{found.path.name.partition('.')[0]}-clean.parquet"])
+
+
+def _as_json(found: sites.FileCheck) -> dict[str, Any]:
+    return {
+        "file": str(found.path),
+        "fits": found.fits,
+        "rows": found.n_rows,
+        "columns": [
+            {
+                "name": column.name,
+                "kind": column.kind,
+                "fits": not column.problems,
+                "missing": column.n_missing,
+                "unreadable": column.n_unreadable,
+                "outside": column.n_outside,
+                "unknown": column.unknown,
+                "problems": list(column.problems),
+                "remarks": list(column.remarks),
+                "options": [list(option) for option in column.options],
+            }
+            for column in found.columns
+        ],
+        "other_columns": list(found.others),
+    }
+
+
+def _print_applied(done: sites.Applied, output: Path) -> None:
+    n = len(done.n_missing)
+    copied = f", and {len(done.copied)} more kept as texts" if done.copied else ""
+    out.print(f"{done.n_rows:,} rows, {n} columns of the schema{copied} -> {escape(str(output))}")
+    for line in done.said:
+        out.print(escape(line))
+    for name, count in done.n_missing.items():
+        if count:
+            out.print(escape(f"{name!r}: {count:,} values are missing."))
+    for name, count in done.n_outside.items():
+        if count:
+            out.print(escape(f"{name!r}: {count:,} values are outside of the range or categories."))
+
+
+# ----------------------------------------------------------------------------------------- parsing
+
+
+def _split(
+    option: str, text: str, names: Sequence[str], sign: str, example: str
+) -> tuple[str, str]:
+    """Split a text into the name of a column and the rest; a name may contain the sign, too."""
+    for place, found in enumerate(text):
+        if found == sign and text[:place] in names:
+            return text[:place], text[place + 1 :]
+    name, found, rest = text.partition(sign)
+    if not (name and found and rest):
+        raise ParameterError(f"{option} takes {example}; got {text!r}.")
+    return name, rest
+
+
+def _pairs(option: str, texts: Iterable[str], names: Sequence[str]) -> dict[str, str]:
+    examples = {
+        "--unit": "COLUMN=UNIT, such as glucose=mmol/l",
+        "--factor": "COLUMN=NUMBER, such as glucose=18.016",
+        "--date-format": "COLUMN=FORMAT, such as seen=%d.%m.%Y",
+    }
+    found: dict[str, str] = {}
+    for text in texts:
+        name, value = _split(option, text, names, "=", examples[option])
+        if name in found:
+            raise ParameterError(f"{option} is given twice for column {name!r}.")
+        found[name] = value
+    return found
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ParameterError(
+            f"--factor of column {name!r} must be a number, such as 18.016; got {text!r}."
+        ) from error
+
+
+def _renamed(texts: Iterable[str], names: Sequence[str]) -> dict[str, str]:
+    """Return name in the schema -> name in the file."""
+    found: dict[str, str] = {}
+    for text in texts:
+        there, equals, name = text.rpartition("=")
+        for place, sign in enumerate(text):
+            if sign == "=" and text[place + 1 :] in names:
+                there, name = text[:place], text[place + 1 :]
+                break
+        if not (there and equals and name):
+            raise ParameterError(f"--rename takes FILE=SCHEMA, such as Alter=age; got {text!r}.")
+        if name in found:
+            raise ParameterError(f"--rename is given twice for column {name!r}.")
+        found[name] = there
+    return found
+
+
+def _levels(texts: Iterable[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for text in texts:
+        example = "COLUMN:VALUE=CATEGORY, such as sex:w=female"
+        name, rest = _split("--map", text, names, ":", example)
+        old, equals, new = rest.rpartition("=")
+        if not (old and equals and new):
+            raise ParameterError(f"--map takes {example}; got {text!r}.")
+        if old in found.setdefault(name, {}):
+            raise ParameterError(f"--map is given twice for {old!r} of column {name!r}.")
+        found[name][old] = new
+    return found
+
+
+def _missing(
+    texts: Iterable[str], names: Sequence[str]
+) -> tuple[tuple[str, ...], dict[str, list[str]]]:
+    """Return what is missing in all columns, and in single ones."""
+    everywhere: list[str] = []
+    in_one: dict[str, list[str]] = {}
+    for text in texts:
+        places = [i for i, sign in enumerate(text) if sign == ":" and text[:i] in names]
+        if places:
+            in_one.setdefault(text[: places[0]], []).append(text[places[0] + 1 :].strip())
+        else:
+            everywhere.append(text.strip())
+    if not all([*everywhere, *(m for some in in_one.values() for m in some)]):
+        raise ParameterError("--missing takes a text, such as -9. Empty values always are missing.")
+    return tuple(everywhere), in_one

@@ -1,0 +1,270 @@
+"""Propose a schema from a site's files. It names nothing that only few rows have."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fedjigsaw.columns.lenient import best_format, read_leniently
+from fedjigsaw.columns.ranges import CLEARLY, SKEWED, Spread, date_range, log_range, number_range
+from fedjigsaw.columns.recognition import Recognized, Sighting, recognize
+from fedjigsaw.columns.schema import (
+    CATEGORY,
+    DATE,
+    IGNORE,
+    NUMBER,
+    ORDERED,
+    REFUSE,
+    TEXT_KINDS,
+    Column,
+    Schema,
+    is_name,
+)
+from fedjigsaw.columns.text import TextFormat
+from fedjigsaw.columns.units import find_substance, find_unit, likely_units
+from fedjigsaw.errors import DataError
+from fedjigsaw.io.readers import Reader
+from fedjigsaw.io.tables import Table
+from fedjigsaw.sites.preparation import Progress, open_data, quiet
+
+TREATED = "missing"  # what happens to values outside of a range that was only proposed
+
+
+@dataclass(frozen=True)
+class ProposedColumn:
+    """A column of a proposed schema.
+
+    Attributes
+    ----------
+    seen : what was seen in the file, for a comment.
+    notes : what a person should look at.
+    """
+
+    column: Column
+    seen: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A proposed schema, which may leave the site after a person has read it.
+
+    Attributes
+    ----------
+    missing : texts that seem to stand for missing values.
+    told : what is said at the site alone.
+    """
+
+    columns: tuple[ProposedColumn, ...]
+    missing: tuple[str, ...]
+    min_rows: int
+    told: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> Schema:
+        """The schema, without comments."""
+        return Schema(tuple(entry.column for entry in self.columns), self.missing)
+
+
+def propose_schema(
+    data: Path | Table | Sequence[Path | Table], *, min_rows: int = 5, progress: Progress = quiet
+) -> Proposal:
+    """Propose a schema from one or more files of a site, each read twice in bounded memory.
+
+    Parameters
+    ----------
+    min_rows : a category, or a mark for missing values, is named only if so many rows have it; a
+        range is rounded outward from the means of so many smallest and largest values.
+    """
+    several = [data] if isinstance(data, (Path, Table)) else list(data)
+    if not several:
+        raise DataError("No file is given.")
+    tables = [open_data(entry) for entry in several]
+    sightings = _look(tables, progress)
+    n_rows = max((seen.n_rows for seen in sightings.values()), default=0)
+    if n_rows < min_rows:
+        raise DataError(
+            f"{tables[0].path} has {n_rows} rows; a schema of fewer than {min_rows} rows may not "
+            "leave (--min-cluster-size)."
+        )
+    found = {name: recognize(seen, min_rows) for name, seen in sightings.items()}
+    marks = _common_marks(found)
+    columns = {name: _draft(name, known) for name, known in found.items()}
+    spreads = _measure(tables, columns, marks, min_rows)
+    entries = [
+        _entry(columns[name], found[name], sightings[name], spreads.get(name), n_rows, min_rows)
+        for name in found
+    ]
+    if all(entry.column.kind == IGNORE for entry in entries):
+        raise DataError(f"{tables[0].path} has no column that could be clustered.")
+    return Proposal(tuple(entries), marks, min_rows, tuple(_told(sightings, found, marks)))
+
+
+# ---------------------------------------------------------------------------------------- reading
+
+
+def batches(table: Table, names: Sequence[str]) -> Iterator[dict[str, pa.Array]]:
+    """Yield columns of a file by name; nothing if there are no names."""
+    if not names:
+        return
+    for values in table.reader.batches(list(names)):
+        yield dict(zip(names, map(_as_arrow, values), strict=True))
+
+
+def _as_arrow(values: Any) -> pa.Array:
+    return pa.array(values) if isinstance(values, np.ndarray) else values
+
+
+def text_of(reader: Reader, *missing: str) -> TextFormat:
+    """Return how values are written in a file, with further marks for missing ones."""
+    text = reader.text
+    return replace(text, missing=tuple(dict.fromkeys((*text.missing, *missing))))
+
+
+def _look(tables: Sequence[Table], progress: Progress) -> dict[str, Sighting]:
+    sightings: dict[str, Sighting] = {}
+    for table in tables:
+        names = [name for name in table.reader.names if is_name(name)]
+        for name in names:
+            sightings.setdefault(name, Sighting(name))
+        for columns in batches(table, names):
+            for name, values in columns.items():
+                sightings[name].add(values, table.reader.text)
+            progress(max(map(len, columns.values()), default=0))
+        for name in names:
+            sightings[name].end_of_file()
+    return sightings
+
+
+def _measure(
+    tables: Sequence[Table], columns: dict[str, Column], marks: Sequence[str], min_rows: int
+) -> dict[str, Spread]:
+    wanted = {name: c for name, c in columns.items() if c.kind in (NUMBER, DATE)}
+    spreads = {name: Spread(min_rows) for name in wanted}
+    for table in tables:
+        names = [name for name in table.reader.names if name in wanted]
+        text, formats = text_of(table.reader, *marks), dict[str, str]()
+        for values in batches(table, names):
+            for name, some in values.items():
+                column = wanted[name]
+                if column.kind == DATE and not formats.get(name):
+                    formats[name] = best_format(column, some, text)
+                reading = read_leniently(column, some, text, formats.get(name, ""))
+                spreads[name].add(reading.numbers)
+    return spreads
+
+
+# --------------------------------------------------------------------------------------- proposing
+
+
+def _common_marks(found: dict[str, Recognized]) -> tuple[str, ...]:
+    """Return marks for missing values, without those that are a category elsewhere."""
+    marks = {mark for known in found.values() for mark in known.marks}
+    categories = {level for known in found.values() for level in known.categories}
+    return tuple(sorted(marks - categories))
+
+
+def _draft(name: str, known: Recognized) -> Column:
+    # words that are no category, such as typing errors, are treated like values out of range
+    outside = TREATED if known.kind == ORDERED else REFUSE
+    return Column(
+        name, known.kind, categories=known.categories, format=known.format, outside=outside
+    )
+
+
+def _entry(
+    column: Column,
+    known: Recognized,
+    seen: Sighting,
+    spread: Spread | None,
+    n_rows: int,
+    min_rows: int,
+) -> ProposedColumn:
+    n_missing = n_rows - seen.n_present
+    words = f"{known.why}; {_share(n_missing, n_rows, min_rows)}"
+    notes = list(known.notes)
+    if spread is not None and spread.ends is not None:
+        propose = _with_dates if column.kind == DATE else _with_numbers
+        column, more = propose(column, spread, *spread.ends)
+        notes += more
+    if column.kind == CATEGORY:
+        notes.append("Other values are put together as (other).")
+    return ProposedColumn(column, words, tuple(notes))
+
+
+def _share(n_missing: int, n_rows: int, min_rows: int) -> str:
+    """Say how many values are missing, so roughly that no single row shows."""
+    if n_missing < min_rows:
+        return "no or hardly any missing values"
+    percent = 5 * round(20 * n_missing / n_rows)
+    return f"about {percent} % missing" if percent else "under 5 % missing"
+
+
+RANGE_NOTE = "CHECK the range: it is rounded from one site's file."
+
+
+def _with_dates(
+    column: Column, spread: Spread, low: float, high: float
+) -> tuple[Column, list[str]]:
+    return replace(column, range=date_range(low, high), outside=TREATED), [RANGE_NOTE]
+
+
+def _with_numbers(
+    column: Column, spread: Spread, low: float, high: float
+) -> tuple[Column, list[str]]:
+    unit, words = _unit(column.name, spread.median())
+    notes = [words] if words else []
+    skewed, in_logs = spread.skewness()
+    helps = in_logs < skewed / 2
+    if helps and skewed > CLEARLY:
+        column = replace(column, scale="log")
+        notes.append("Some values are much larger than most: their logarithms are used.")
+    elif helps and skewed > SKEWED:
+        notes.append('Somewhat skewed: consider scale = "log".')
+    limits = log_range(low, high) if column.scale == "log" else number_range(low, high)
+    if limits is not None:
+        column = replace(column, range=limits, outside=TREATED)
+        notes.append(RANGE_NOTE)
+    return replace(column, unit=unit), notes
+
+
+def _unit(name: str, median: float) -> tuple[str, str]:
+    """Return the unit that the name of a column tells, or that its median suggests."""
+    substance = find_substance(name)
+    told = re.search(r"[\[(]\s*([^\])]+?)\s*[\])]\s*$", name)
+    if told and find_unit(told[1], substance):
+        return told[1], ""
+    likely = likely_units(name, median)
+    if len(likely) == 1:
+        return likely[0].removesuffix(
+            " HbA1c"
+        ), "CHECK the unit: it is guessed from the name and the values."
+    return "", 'Add unit = "...".' if substance else ""
+
+
+def _told(
+    sightings: dict[str, Sighting], found: dict[str, Recognized], marks: Sequence[str]
+) -> Iterator[str]:
+    """Say what is for the site alone: values that are not of the kind of their column."""
+    for name, known in found.items():
+        seen = sightings[name]
+        if known.kind == NUMBER:
+            n_bad = sum(n for text, n in seen.odd.items() if text not in marks)
+        elif known.kind == DATE:
+            n_bad = seen.n_present - seen.n_dates - seen.n_typed[DATE]
+        else:
+            continue
+        if n_bad:
+            yield f"Column {name!r}: {n_bad:,} values are no {known.kind}s."
+    rare = [
+        name
+        for name, known in found.items()
+        if known.kind in TEXT_KINDS and len(sightings[name].levels) > len(known.categories)
+    ]
+    if rare:
+        names = ", ".join(map(repr, rare[:20]))
+        yield f"Rare categories are left out of the schema: column {names}."

@@ -1,0 +1,32 @@
+"""A proposed schema as a TOML file with comments for the person who edits it."""
+
+from fedjigsaw.columns.json_schema import NAME
+from fedjigsaw.io.schemas import schema_to_toml
+from fedjigsaw.sites.proposal import Proposal
+
+HEADER = """\
+#:schema ./{name}
+# What the columns mean, the same at all sites: edit this proposal, then send it to all of them.
+#
+# It was made from the data of one site. It has names of columns, categories that at least
+# {min_rows} rows have, and ranges that were rounded outward. It has no value of a single row, no
+# rare category and no count. Read it all the same before it leaves.
+#
+# - Ranges: replace them by what is plausible anywhere. Under differential privacy, they must come
+#   from public knowledge (a manual, a law of nature), never from the data.
+#   Values outside of a range count as missing values (outside = "missing"); "refuse" is stricter.
+# - Columns of kind "ignore" are not used. Delete their blocks, or give them a kind.
+# - Names, identifiers and free text must stay "ignore".
+# - What each setting means: docs/schema.md. For completion in an editor:
+#   fedjigsaw schema json-schema > {name}
+#
+# Next, at every site: fedjigsaw schema check FILE --schema schema.toml
+
+"""
+
+
+def proposal_to_toml(proposal: Proposal) -> str:
+    """Write a proposed schema as TOML; :func:`~fedjigsaw.io.schemas.load_schema` reads it."""
+    header = HEADER.format(name=NAME, min_rows=proposal.min_rows)
+    comments = {e.column.name: (f"Seen: {e.seen}.", *e.notes) for e in proposal.columns}
+    return schema_to_toml(proposal.schema, header=[header.rstrip("\n"), ""], comments=comments)

@@ -1,0 +1,361 @@
+"""Check a site's file against the common schema. What it finds is for the site alone."""
+
+import difflib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fedjigsaw.columns.lenient import Reading, best_format, is_ambiguous, read_leniently
+from fedjigsaw.columns.ranges import Spread
+from fedjigsaw.columns.schema import (
+    DATE,
+    IGNORE,
+    NUMBER,
+    ORDERED,
+    REFUSE,
+    TEXT_KINDS,
+    Column,
+    Schema,
+    from_days,
+)
+from fedjigsaw.columns.text import TextFormat, plain
+from fedjigsaw.columns.units import fitting_units
+from fedjigsaw.columns.values import DAY_FIRST, MONTH_FIRST, read_levels
+from fedjigsaw.columns.words import SYNONYMS
+from fedjigsaw.errors import DataError, shorten
+from fedjigsaw.io.tables import Table
+from fedjigsaw.sites.preparation import Progress, open_data, quiet
+from fedjigsaw.sites.proposal import batches, text_of
+
+MAX_UNKNOWN = 10_000  # different values that are no category, which are counted
+SHOWN = 5  # of them, in words
+LONGEST = 60  # characters of a value
+MOST, FEW = 0.5, 0.1
+
+
+@dataclass(frozen=True)
+class ColumnCheck:
+    """How one column of a file fits the schema.
+
+    Attributes
+    ----------
+    n_unreadable : values that are not of the column's kind.
+    n_outside : values outside of its range, or none of its categories.
+    unknown : values that are no category -> number of rows.
+    problems : why the file cannot be used as it is.
+    remarks : what a person should know besides.
+    options : of ``fedjigsaw schema apply`` that may help, as pairs of option and value.
+    """
+
+    name: str
+    kind: str
+    n_rows: int = 0
+    n_missing: int = 0
+    n_unreadable: int = 0
+    n_outside: int = 0
+    unknown: dict[str, int] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def share_missing(self) -> float:
+        """Share of rows without a value."""
+        return self.n_missing / self.n_rows if self.n_rows else 0.0
+
+
+@dataclass(frozen=True)
+class FileCheck:
+    """How a file fits the schema: one entry for each column of the schema.
+
+    Attributes
+    ----------
+    others : columns of the file that the schema does not name.
+    """
+
+    path: Path
+    n_rows: int
+    columns: tuple[ColumnCheck, ...]
+    others: tuple[str, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the file can be used as it is."""
+        return not any(column.problems for column in self.columns)
+
+    @property
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """Options of ``fedjigsaw schema apply`` that may help."""
+        return tuple(option for column in self.columns for option in column.options)
+
+
+def check_file(
+    data: Path | Table, schema: Schema, *, min_rows: int = 5, progress: Progress = quiet
+) -> FileCheck:
+    """Check a file against the schema, in bounded memory.
+
+    Parameters
+    ----------
+    min_rows : categories that fewer rows have are not proposed for the schema.
+    """
+    table = open_data(data)
+    names = table.reader.names
+    used = [column for column in schema.columns if column.kind != IGNORE]
+    found = {column.name: _Count(column) for column in used if column.name in set(names)}
+    text, n_rows = text_of(table.reader, *schema.missing), 0
+    for columns in batches(table, list(found) or names[:1]):
+        for name, count in found.items():
+            count.add(columns[name], text)
+        n = len(next(iter(columns.values())))
+        n_rows += n
+        progress(n)
+    if not n_rows:
+        raise DataError(f"{table.path} has no rows.")
+    known = {column.name for column in schema.columns}
+    others = [name for name in names if name not in known]
+    checks = []
+    for column in schema.columns:
+        if column.name in found:
+            checks.append(found[column.name].result(min_rows))
+        elif column.kind == IGNORE:
+            checks.append(ColumnCheck(column.name, IGNORE, n_rows))
+        else:
+            checks.append(_absent(column, others, n_rows))
+    return FileCheck(table.path, n_rows, tuple(checks), tuple(others))
+
+
+def close_names(name: str, names: Sequence[str], cutoff: float = 0.6) -> list[str]:
+    """Return names that may be the same, the most likely one first.
+
+    That is the same name but for capital letters, a word that means the same, or a similar one.
+    Codes that differ, such as E11 and E12, are not alike.
+
+    Examples
+    --------
+    >>> close_names("age", ["dosage", "sex", "Age"]), close_names("Alter", ["age", "filter"])
+    (['Age', 'dosage'], ['age', 'filter'])
+    >>> close_names("E 11", ["e11", "E12"])
+    ['e11']
+    """
+    folded: dict[str, str] = {}
+    for other in names:
+        folded.setdefault(_fold(other), other)
+    wanted = _fold(name)
+    same = [wanted] if wanted in folded else []
+    means = [w for group in SYNONYMS if wanted in group for w in group if w in folded]
+    words = [w for w in folded if not any(sign.isdigit() for sign in w + wanted)]
+    similar = difflib.get_close_matches(wanted, words, 3, cutoff)
+    return [folded[match] for match in dict.fromkeys((*same, *means, *similar))]
+
+
+def _fold(name: str) -> str:
+    return "".join(sign for sign in name.casefold() if sign.isalnum()) or name
+
+
+def _absent(column: Column, others: Sequence[str], n_rows: int) -> ColumnCheck:
+    close = close_names(column.name, others)
+    guess = f" Is it {close[0]!r}?" if close else ""
+    problem = f"The file has no such column.{guess}"
+    options = ((("--rename", f"{close[0]}={column.name}"),)) if close else ()
+    return ColumnCheck(column.name, column.kind, n_rows, problems=(problem,), options=options)
+
+
+# --------------------------------------------------------------------------------------- counting
+
+
+@dataclass
+class _Count:
+    """Counts what is right and wrong in one column, batch by batch."""
+
+    column: Column
+    pattern: str = ""
+    ambiguous: bool = False
+    n_rows: int = 0
+    n_missing: int = 0
+    n_unreadable: int = 0
+    n_outside: int = 0
+    first_unreadable: tuple[int, str] | None = None
+    first_outside: tuple[int, str] | None = None
+    unknown: Counter[str] = field(default_factory=Counter)
+    spread: Spread = field(default_factory=lambda: Spread(1))
+
+    def add(self, values: pa.Array, text: TextFormat) -> None:
+        if self.column.kind == DATE and not self.pattern:
+            self.pattern = best_format(self.column, values, text)
+            self.ambiguous = is_ambiguous(self.column, values, text)
+        reading = read_leniently(self.column, values, text, self.pattern)
+        self._note_places(values, reading)
+        self.n_rows += len(values)
+        self.n_missing += int(reading.missing.sum())
+        self.n_unreadable += int(reading.unreadable.sum())
+        self.n_outside += int(reading.outside.sum())
+        if self.column.kind == NUMBER:
+            self.spread.add(reading.numbers)
+        if self.column.kind in TEXT_KINDS and reading.outside.any():
+            self._count_unknown(read_levels(values, text).filter(pa.array(reading.outside)))
+
+    def _count_unknown(self, levels: pa.Array) -> None:
+        if len(self.unknown) < MAX_UNKNOWN:
+            for entry in pc.value_counts(levels).to_pylist():
+                self.unknown[entry["values"]] += entry["counts"]
+
+    def _note_places(self, values: pa.Array, reading: Reading) -> None:
+        if self.first_unreadable is None:
+            self.first_unreadable = self._first(values, reading.unreadable)
+        if self.first_outside is None:
+            self.first_outside = self._first(values, reading.outside)
+
+    def _first(self, values: pa.Array, flags: np.ndarray) -> tuple[int, str] | None:
+        if not flags.any():
+            return None
+        place = int(np.argmax(flags))
+        return self.n_rows + place + 1, show(values, place)
+
+    # ------------------------------------------------------------------------------------ verdict
+
+    def result(self, min_rows: int) -> ColumnCheck:
+        verdict = _Verdict(self)
+        verdict.judge(min_rows)
+        return ColumnCheck(
+            self.column.name,
+            self.column.kind,
+            self.n_rows,
+            self.n_missing,
+            self.n_unreadable,
+            self.n_outside,
+            dict(self.unknown.most_common()),
+            tuple(verdict.problems),
+            tuple(verdict.remarks),
+            tuple(verdict.options),
+        )
+
+    @property
+    def n_readable(self) -> int:
+        return self.n_rows - self.n_missing - self.n_unreadable
+
+
+def show(values: pa.Array, place: int) -> str:
+    """Return a value for a sentence."""
+    return shorten(repr(plain(values)[place].as_py()), LONGEST)
+
+
+@dataclass
+class _Verdict:
+    """Puts what was counted into words."""
+
+    count: _Count
+    problems: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    options: list[tuple[str, str]] = field(default_factory=list)
+
+    def judge(self, min_rows: int) -> None:
+        column, count = self.count.column, self.count
+        if count.first_unreadable is not None:
+            self._unreadable(*count.first_unreadable)
+        if count.ambiguous:
+            self.problems.append("Dates can be read with the day or with the month first.")
+            self.options.append(("--date-format", f"{column.name}={DAY_FIRST}"))
+            self.remarks.append(f"If the month is first, it is {MONTH_FIRST}.")
+        n_missing = count.n_missing + (count.n_outside if column.outside == "missing" else 0)
+        if column.missing == REFUSE and n_missing:
+            self.problems.append(
+                f"{_values(n_missing)} missing, which the schema refuses: skip these rows "
+                "with --drop-missing, or fill in the values."
+            )
+        elif count.n_missing == count.n_rows:
+            self.remarks.append("There are no values at all.")
+        if column.kind in TEXT_KINDS:
+            self._categories(min_rows)
+        elif count.first_outside is not None:
+            self._outside(*count.first_outside)
+        if column.kind == NUMBER:
+            self._units()
+            if column.scale == "log" and (count.spread.low <= -1).any():
+                self.remarks.append("Values of -1 or less have no logarithm and count as missing.")
+
+    def _unreadable(self, row: int, value: str) -> None:
+        column, count = self.count.column, self.count
+        article = {"number": "a number", "date": "a date", "boolean": "true or false"}
+        what = article.get(column.kind, "a category")
+        if column.kind == DATE and column.format:
+            what += f" as in {column.format}"
+        self.problems.append(
+            f"{_values(count.n_unreadable)} not {what}: the first is {value} in row {row}."
+        )
+        if len(value) < LONGEST and count.n_unreadable < FEW * count.n_rows:
+            self.options.append(("--missing", value.strip("'\"")))
+
+    def _outside(self, row: int, value: str) -> None:
+        column, count = self.count.column, self.count
+        words = f"{_values(count.n_outside)} outside of {_range(column)}: {value} in row {row}"
+        words += ", for instance." if count.n_outside > 1 else "."
+        if column.outside == REFUSE:
+            advice = "Correct this, or ask for a wider range or outside = 'missing' in the schema."
+            self.problems.append(f"{words} {advice}")
+        elif count.n_outside > MOST * count.n_readable:
+            self.problems.append(f"{words} These are most values: is this the right column?")
+        else:
+            treated = "count as missing" if column.outside == "missing" else "are clipped"
+            self.remarks.append(f"{words} Such values {treated}.")
+
+    def _units(self) -> None:
+        column, count = self.count.column, self.count
+        median = count.spread.median()
+        units = fitting_units(column.name, column.unit, median, column.range)
+        if units:
+            names = " or ".join(units[:3])
+            self.problems.append(
+                f"Looks like {names}, not {column.unit}: the median is {median:.4g}."
+            )
+            self.options.append(("--unit", f"{column.name}={units[0]}"))
+        elif column.range is not None and count.n_readable:
+            low, high = column.range
+            if not low <= median <= high:
+                self.remarks.append(
+                    f"The median, {median:.4g}, is out of range. If the unit is another one, use "
+                    f"--factor '{column.name}=NUMBER' of `fedjigsaw schema apply`."
+                )
+
+    def _categories(self, min_rows: int) -> None:
+        column, count = self.count.column, self.count
+        if not count.n_outside:
+            return
+        words = f"{_values(count.n_outside)} none of the categories."
+        strict = column.kind == ORDERED and column.outside == REFUSE
+        if strict or count.n_outside > MOST * count.n_readable:
+            self.problems.append(words)
+        else:
+            treated = "missing" if column.kind == ORDERED else "(other)"
+            self.remarks.append(f"{words} Such values count as {treated}.")
+        for level, n in count.unknown.most_common(SHOWN):
+            self.remarks.append(self._unknown(level, n, min_rows))
+        left = len(count.unknown) - SHOWN
+        if left > 0:
+            self.remarks.append(f"... and {left:,} more.")
+
+    def _unknown(self, level: str, n: int, min_rows: int) -> str:
+        column = self.count.column
+        start = f"{shorten(level, LONGEST)!r} ({n:,} row{'s' if n > 1 else ''})"
+        close = close_names(level, column.categories, 0.75)
+        if close and len(level) < LONGEST:
+            self.options.append(("--map", f"{column.name}:{level}={close[0]}"))
+            return f"{start}: is it {close[0]!r}?"
+        if n >= min_rows:
+            return f"{start}: add it to the categories, or say which one it is (--map)."
+        return f"{start}: too rare for a category of its own."
+
+
+def _values(n: int) -> str:
+    return "1 value is" if n == 1 else f"{n:,} values are"
+
+
+def _range(column: Column) -> str:
+    low, high = column.range or (-np.inf, np.inf)
+    if column.kind == DATE:
+        return f"the range {from_days(low)} to {from_days(high)}"
+    return f"the range {low:g} to {high:g}"

@@ -1,0 +1,251 @@
+"""The commands about schemas: what they print, write and refuse."""
+
+import json
+import re
+import shlex
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from fedjigsaw.columns.json_schema import json_schema
+from fedjigsaw.columns.schema import Schema
+from fedjigsaw.errors import FedJigsawError, ParameterError
+from fedjigsaw.io.schemas import load_schema
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    n = 120
+    frame = pd.DataFrame(
+        {
+            "id": [f"P{i}" for i in range(n)],
+            "age": rng.integers(20, 90, n),
+            "glucose": rng.normal(110, 20, n).round(1),
+            "sex": rng.choice(["female", "male"], n),
+            "seen": pd.to_datetime("2021-01-01") + pd.to_timedelta(rng.integers(0, 300, n), "D"),
+        }
+    )
+    frame.to_csv("bern.csv", index=False)
+    other = frame.rename(columns={"age": "Alter"})
+    other["glucose"] = [f"{v:.2f}".replace(".", ",") for v in other["glucose"] / 18.0156]
+    other["sex"] = other["sex"].map({"female": "weiblich", "male": "Male"})
+    other["seen"] = other["seen"].dt.strftime("%d.%m.%Y")
+    other.to_csv("dresden.csv", index=False, sep=";")
+    return tmp_path
+
+
+def flat(text):
+    return " ".join(re.sub("[│┃]", " ", text).split())
+
+
+def test_from_a_proposal_to_a_clean_copy(folder, run):
+    done = run("schema init bern.csv -o schema.toml")
+    assert done.exit_code == 0
+    assert "5 columns, 1 of them ignored -> schema.toml" in done.output
+    assert "fedjigsaw schema check bern.csv --schema schema.toml" in done.output
+    fits = run("schema check bern.csv --schema schema.toml")
+    assert fits.exit_code == 0
+    assert "The file fits the schema." in fits.output
+    trouble = run("schema check dresden.csv --schema schema.toml")
+    assert trouble.exit_code == 3
+    assert "Looks like mmol/l, not mg/dl" in flat(trouble.output)
+    (line,) = [line for line in trouble.output.splitlines() if line.startswith("  fedjigsaw")]
+    words = shlex.split(line)[1:]
+    assert {"Alter=age", "glucose=mmol/l", "sex:weiblich=female", "sex:Male=male"} <= set(words)
+    applied = run(*words)  # the command that it proposes
+    assert applied.exit_code == 0
+    assert (
+        "120 rows, 4 columns of the schema, and 1 more kept as texts -> dresden-clean.parquet"
+        in applied.output
+    )
+    assert "'Alter' is now 'age'." in applied.output
+    assert run("schema check dresden-clean.parquet --schema schema.toml").exit_code == 0
+    assert pq.read_table("dresden-clean.parquet")["id"].to_pylist()[:2] == ["P0", "P1"]
+    for site in ("bern.csv", "dresden-clean.parquet"):
+        assert run(f"stats {site} -o {site}.stats --schema schema.toml").exit_code == 0
+
+
+def test_json(folder, run):
+    run("schema init bern.csv -o schema.toml")
+    proposed = json.loads(run("schema init bern.csv --json").output)
+    assert Schema.from_dict(proposed) == load_schema(folder / "schema.toml")
+    done = run("schema check dresden.csv --schema schema.toml --json")
+    assert done.exit_code == 3
+    found = json.loads(done.output)
+    assert (found["fits"], found["rows"], found["other_columns"]) == (False, 120, ["Alter"])
+    sex = next(column for column in found["columns"] if column["name"] == "sex")
+    assert sum(sex["unknown"].values()) == 120
+    assert ["--map", "sex:weiblich=female"] in sex["options"]
+
+
+def test_names_and_values_with_signs_of_their_own(folder, run):
+    frame = pd.DataFrame({"a=b": ["1"] * 9, "c:d": ["u=v", "w:x", "y"] * 3})
+    frame.to_csv("x.csv", index=False)
+    (folder / "s.toml").write_text(
+        'format = 1\n[columns."e=f"]\nkind = "number"\n[columns."c:d"]\nkind = "category"\ncategories = ["w:x", "y"]\n'
+    )
+    done = run(
+        *["schema", "apply", "x.csv", "--schema", "s.toml", "-o", "y.parquet"],
+        *["--rename", "a=b=e=f"],
+        "--factor",
+        "e=f=2",
+        "--map",
+        "c:d:u=v=y",
+        "--missing",
+        "c:d:w:x",
+    )
+    assert done.exit_code == 0
+    table = pq.read_table("y.parquet")
+    assert table["e=f"].to_pylist() == [2.0] * 9
+    assert table["c:d"].to_pylist() == ["y", None, "y"] * 3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("init bern.csv", "Give a file to write"),
+        ("init bern.csv -o s.toml --json", "or --json"),
+        ("init bern.csv bern.csv -o s.toml", "twice|more than once"),
+        ("init none.csv -o s.toml", "Cannot read none.csv"),
+        ("init bern.csv -o bern.csv --force", "is an input"),
+        ("init bern.csv -o schema.toml", "already exists"),
+        ("check bern.csv --schema none.toml", "none.toml"),
+        ("check bern.csv --schema bern.csv", "not valid TOML"),
+        ("apply bern.csv --schema schema.toml -o x.csv", "name it x.parquet"),
+        (
+            "apply bern.csv --schema schema.toml -o x.parquet --rename Alter",
+            "--rename takes FILE=SCHEMA, such as Alter=age; got 'Alter'",
+        ),
+        (
+            "apply bern.csv --schema schema.toml -o x.parquet --rename a=age --rename b=age",
+            "--rename is given twice for column 'age'",
+        ),
+        (
+            "apply bern.csv --schema schema.toml -o x.parquet --unit glucose",
+            "--unit takes COLUMN=UNIT",
+        ),
+        (
+            "apply bern.csv --schema schema.toml -o x.parquet --unit glucos=mmol/l",
+            "no column 'glucos'. Is it 'glucose'?",
+        ),
+        (
+            "apply bern.csv --schema schema.toml -o x.parquet --unit glucose=a --unit glucose=b",
+            "--unit is given twice",
+        ),
+        (
+            "apply bern.csv --schema schema.toml -o x.parquet --factor glucose=viel",
+            "--factor of column 'glucose' must be a number, such as 18.016; got 'viel'",
+        ),
+        (
+            "apply bern.csv --schema schema.toml -o x.parquet --factor glucose=nan",
+            "must be a finite number",
+        ),
+        (
+            "apply bern.csv --schema schema.toml -o x.parquet --map sex",
+            "--map takes COLUMN:VALUE=CATEGORY",
+        ),
+        (
+            "apply bern.csv --schema schema.toml -o x.parquet --map sex:w",
+            "--map takes COLUMN:VALUE=CATEGORY",
+        ),
+        (
+            "apply bern.csv --schema schema.toml -o x.parquet --map sex:w=female --map sex:w=male",
+            "--map is given twice for 'w'",
+        ),
+        (
+            "apply bern.csv --schema schema.toml -o x.parquet --map sex:w=woman",
+            "'woman' is no category of column 'sex'. It has female, male.",
+        ),
+        (
+            "apply bern.csv --schema schema.toml -o x.parquet --date-format seen",
+            "--date-format takes COLUMN=FORMAT",
+        ),
+        (
+            "apply bern.csv --schema schema.toml -o x.parquet --date-format seen=%d.%m.%Y",
+            "row 1, column 'seen': '2021-.* is not a date as in %d.%m.%Y",
+        ),
+        (
+            "apply bern.csv --schema schema.toml -o x.parquet --missing sex:",
+            "--missing takes a text",
+        ),
+    ],
+)
+def test_bad_words_get_one_sentence_and_write_nothing(folder, run, words, message):
+    run("schema init bern.csv -o schema.toml")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(FedJigsawError, match=message):
+        run(f"schema {words}")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+class TestJsonSchema:
+    """By a checker of our own for the few words of JSON Schema that are used."""
+
+    @staticmethod
+    def valid(value, rule):
+        if isinstance(rule, bool):
+            return rule
+        valid = TestJsonSchema.valid
+        kinds = {"object": dict, "array": list, "string": str, "number": (int, float)}
+        checks = [
+            "type" not in rule or isinstance(value, kinds[rule["type"]]),
+            "const" not in rule or value == rule["const"],
+            "enum" not in rule or value in rule["enum"],
+            "anyOf" not in rule or any(valid(value, r) for r in rule["anyOf"]),
+            all(valid(value, r) for r in rule.get("allOf", [])),
+        ]
+        if "if" in rule:
+            checks.append(
+                valid(value, rule.get("then" if valid(value, rule["if"]) else "else", True))
+            )
+        if isinstance(value, dict):
+            known, more = rule.get("properties", {}), rule.get("additionalProperties", True)
+            checks += [key in value for key in rule.get("required", [])]
+            checks += [valid(v, known.get(key, more)) for key, v in value.items()]
+            checks.append(len(value) >= rule.get("minProperties", 0))
+        if isinstance(value, list):
+            checks += [valid(v, rule.get("items", True)) for v in value]
+            checks.append(rule.get("minItems", 0) <= len(value) <= rule.get("maxItems", 10**9))
+        if isinstance(value, (int, float)):
+            checks.append(rule.get("minimum", value) <= value <= rule.get("maximum", value))
+        return all(checks)
+
+    def test_it_accepts_what_init_writes(self, folder, run):
+        run("schema init bern.csv -o schema.toml")
+        rule = json.loads(run("schema json-schema").output)
+        assert rule == json_schema()
+        toml = tomllib.loads((folder / "schema.toml").read_text())
+        as_editors_do = json.loads(json.dumps(toml, default=str))  # dates are texts
+        assert self.valid(as_editors_do, rule)
+        assert self.valid(json.loads(run("schema init bern.csv --json").output), rule)
+
+    @pytest.mark.parametrize(
+        "column",
+        [
+            {"kind": "numbre"},
+            {"kind": "category"},
+            {"kind": "number", "categories": ["a"]},
+            {"kind": "number", "range": [0]},
+            {"kind": "number", "weight": -1},
+            {"kind": "number", "format": "%d.%m.%Y"},
+            {"kind": "number", "color": "red"},
+            {"kind": "ordered", "categories": []},
+        ],
+    )
+    def test_it_refuses_what_the_program_refuses(self, column):
+        content = {"format": 1, "columns": {"x": column, "y": {"kind": "number"}}}
+        assert not self.valid(content, json_schema())
+        with pytest.raises(ParameterError):
+            Schema.from_dict(content)
+        assert self.valid({**content, "columns": {"y": {"kind": "number"}}}, json_schema())
+        assert not self.valid({"columns": content["columns"]}, json_schema())
+
+
+def test_help_has_an_example_of_every_command(run):
+    for command in ("init", "check", "apply", "json-schema"):
+        assert f"fedjigsaw schema {command}" in flat(run(f"schema {command} --help").output)

@@ -1,0 +1,659 @@
+"""A schema is proposed from one file, checked against others, and applied to messy ones."""
+
+import datetime
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fedjigsaw import sites
+from fedjigsaw.columns.schema import Column, Schema
+from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.io import formats
+from fedjigsaw.io.schemas import load_schema, schema_to_toml
+from fedjigsaw.io.tables import from_array
+
+
+def make(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "patient_id": rng.permutation(10**6)[:n],
+            "age": rng.normal(55, 15, n).clip(18, 95).round().astype(int),
+            "glucose": rng.normal(120, 30, n).clip(60, 300).round(1),
+            "dose": rng.lognormal(2, 1.2, n).round(2),
+            "sex": rng.choice(["female", "male"], n),
+            "smoker": rng.choice(["yes", "no"], n),
+            "stage": rng.choice(["low", "medium", "high"], n),
+            "seen": pd.to_datetime("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), "D"),
+            "note": [f"seen by doctor {i}" for i in range(n)],
+        }
+    )
+    frame.loc[rng.random(n) < 0.2, "glucose"] = np.nan
+    return frame
+
+
+def comma(values):
+    return [f"{v}".replace(".", ",") if v == v else "k.A." for v in values]
+
+
+def messy(n=200, seed=1):
+    """The same columns as a German export has them, and as they would be clean."""
+    clean = make(n, seed)
+    frame = pd.DataFrame(
+        {
+            "Größe": "x",
+            "Alter": clean["age"],
+            "glucose": comma((clean["glucose"] / 18.0156).round(2)),
+            "dose": comma(clean["dose"]),
+            "sex": clean["sex"].map({"female": "w", "male": "m"}),
+            "smoker": clean["smoker"].map({"yes": "ja", "no": "nein"}),
+            "stage": clean["stage"],
+            "seen": clean["seen"].dt.strftime("%d.%m.%Y"),
+            "patient_id": clean["patient_id"].map("{:08}".format),
+        }
+    )
+    clean["glucose"] = (clean["glucose"] / 18.0156).round(2) * sites_factor()
+    return frame, clean
+
+
+def sites_factor():
+    from fedjigsaw.columns.units import conversion
+
+    return conversion("glucose", "mmol/l", "mg/dl").factor
+
+
+CHANGES = sites.Changes(
+    names={"age": "Alter"},
+    units={"glucose": "mmol/l"},
+    levels={"sex": {"w": "female", "m": "male"}},
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("schema")
+    make().to_csv(folder / "bern.csv", index=False)
+    proposal = sites.propose_schema(folder / "bern.csv")
+    (folder / "schema.toml").write_text(sites.proposal_to_toml(proposal))
+    frame, clean = messy()
+    text = frame.to_csv(sep=";", index=False, lineterminator="\r\n")
+    (folder / "dresden.csv").write_bytes(text.encode("latin-1"))
+    (folder / "utf8.csv").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    clean.to_csv(folder / "clean.csv", index=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def schema(folder):
+    return load_schema(folder / "schema.toml")
+
+
+class TestProposal:
+    def test_it_has_all_kinds(self, schema):
+        kinds = {column.name: column.kind for column in schema.columns}
+        assert kinds == {
+            "patient_id": "ignore",
+            "age": "number",
+            "glucose": "number",
+            "dose": "number",
+            "sex": "category",
+            "smoker": "boolean",
+            "stage": "ordered",
+            "seen": "date",
+            "note": "ignore",
+        }
+        assert schema["glucose"].unit == "mg/dl"
+        assert schema["dose"].scale == "log"
+        assert schema["age"].scale == "standard"
+        assert schema["stage"].categories == ("low", "medium", "high")
+        assert schema["age"].range == (0, 120)
+
+    def test_the_file_that_it_saw_has_no_trouble(self, folder, schema):
+        found = sites.check_file(folder / "bern.csv", schema)
+        assert found.fits
+        assert not any(column.problems for column in found.columns)
+        assert found.others == ()
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_no_file_has_trouble_with_its_own_schema(self, seed, tmp_path):
+        """Kinds, outliers, rare levels and typing errors of all sorts."""
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(20, 200))
+        frame = pd.DataFrame(
+            {
+                "a": rng.standard_cauchy(n) * 10.0 ** rng.integers(-3, 6),
+                "b": rng.integers(0, rng.integers(1, 50), n),
+                "c": rng.choice(list("uvwxyz"), n, p=[0.5, 0.3, 0.1, 0.05, 0.03, 0.02]),
+                "d": rng.choice(["low", "high", "hihg"], n, p=[0.6, 0.38, 0.02]),
+                "e": [
+                    datetime.date(1900, 1, 1) + datetime.timedelta(int(d))
+                    for d in rng.integers(0, 45000, n)
+                ],
+                "f": rng.choice(["0", "1"], n, p=[0.02, 0.98]),
+                "g": rng.exponential(1, n) ** 4,
+                "h": np.round(rng.normal(1e6, 1e-3, n), 4),
+                "i": rng.choice(["01/02/2020", "05/06/2020"], n),
+            }
+        ).astype(object)
+        frame = frame.where(rng.random(frame.shape) > 0.1, None)
+        frame.to_csv(tmp_path / "x.csv", index=False)
+        proposal = sites.propose_schema(tmp_path / "x.csv")
+        found = sites.check_file(tmp_path / "x.csv", proposal.schema)
+        assert [column.problems for column in found.columns if column.problems] == []
+        sites.measure(tmp_path / "x.csv", schema=proposal.schema)  # and it can be used
+
+    def test_toml_and_schema_are_the_same(self, folder, schema):
+        assert sites.propose_schema(folder / "bern.csv").schema == schema
+        text = (folder / "schema.toml").read_text()
+        assert text.startswith("#:schema ./fedjigsaw-schema.json\n")
+        assert "public knowledge" in text
+        assert "about 20 % missing" in text
+
+    def test_it_tells_nothing_that_few_rows_have(self, tmp_path):
+        secret = make()
+        secret["note"] = secret["note"].astype(object)
+        secret["kind"] = "common"
+        plain = secret.copy()
+        secret.loc[:3, "kind"] = "Morbus Fabry"  # 4 rows
+        secret.loc[:3, "glucose"] = [88888.25, 88888.5, -77777.0, 99999.0]
+        secret.loc[7, "age"] = 113
+        secret.loc[8, "seen"] = pd.Timestamp("1907-03-04")
+        secret.loc[9, "note"] = "Erika Mustermann"
+        secret.loc[:2, "stage"] = "terminal"
+        secret["dose"] = secret["dose"].astype(object)
+        secret.loc[11, "dose"] = "siehe Erika"
+        found = []
+        for frame in (plain, secret):
+            frame.to_csv(tmp_path / "x.csv", index=False)
+            found.append(sites.proposal_to_toml(sites.propose_schema(tmp_path / "x.csv")))
+        for word in (
+            "Fabry",
+            "88888",
+            "77777",
+            "99999",
+            "113",
+            "1907",
+            "Erika",
+            "terminal",
+            "siehe",
+        ):
+            assert word not in found[1]
+        assert found[0] == found[1]  # not even that there is something
+
+    def test_a_category_of_five_rows_is_named_and_one_of_four_is_not(self, tmp_path):
+        pd.DataFrame({"x": ["a"] * 20 + ["b"] * 5 + ["c"] * 4}).to_csv(
+            tmp_path / "x.csv", index=False
+        )
+        assert sites.propose_schema(tmp_path / "x.csv").schema["x"].categories == ("a", "b")
+        strict = sites.propose_schema(tmp_path / "x.csv", min_rows=6)
+        assert strict.schema["x"].categories == ("a",)
+        assert strict.told == ("Rare categories are left out of the schema: column 'x'.",)
+
+    def test_several_files_are_one(self, tmp_path):
+        first, second = tmp_path / "1.csv", tmp_path / "2.csv"
+        pd.DataFrame({"x": ["a"] * 3 + ["b"] * 8, "d": ["2020-05-06"] * 11}).to_csv(
+            first, index=False
+        )
+        pd.DataFrame(
+            {"d": ["07.08.2021"] * 9, "x": ["a"] * 3 + ["c"] * 6, "y": np.arange(9) / 7}
+        ).to_csv(second, index=False)
+        schema = sites.propose_schema([first, second]).schema
+        assert [column.name for column in schema.columns] == ["x", "d", "y"]
+        assert schema["x"].categories == ("a", "b", "c")
+        assert schema["d"].kind == "date"
+        assert schema["y"].kind == "number"
+
+    def test_text_that_stands_for_missing_values_is_proposed(self, tmp_path):
+        values = [f"{v:.2f}" for v in np.random.default_rng(0).normal(size=50)] + [
+            "nicht gemessen"
+        ] * 9
+        pd.DataFrame({"x": values, "y": ["a", "b"] * 29 + ["a"]}).to_csv(
+            tmp_path / "x.csv", index=False
+        )
+        proposal = sites.propose_schema(tmp_path / "x.csv")
+        assert proposal.missing == ("nicht gemessen",)
+        assert sites.check_file(tmp_path / "x.csv", proposal.schema).columns[0].n_missing == 9
+
+    def test_values_that_are_no_numbers_are_told_at_the_site_alone(self, tmp_path):
+        values = [f"{v:.2f}" for v in np.random.default_rng(0).normal(size=50)] + ["<5"]
+        pd.DataFrame({"x": values}).to_csv(tmp_path / "x.csv", index=False)
+        proposal = sites.propose_schema(tmp_path / "x.csv")
+        assert proposal.told == ("Column 'x': 1 values are no numbers.",)
+        assert "<5" not in sites.proposal_to_toml(proposal)
+        (column,) = sites.check_file(tmp_path / "x.csv", proposal.schema).columns
+        assert column.problems == ("1 value is not a number: the first is '<5' in row 51.",)
+
+    def test_names_need_quotes_in_toml(self, tmp_path):
+        names = ['a "b" c', "x.y", "Größe [cm]", "tab\\t", "#"]
+        frame = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 5)), columns=names)
+        frame.to_csv(tmp_path / "x.csv", index=False)
+        proposal = sites.propose_schema(tmp_path / "x.csv")
+        (tmp_path / "s.toml").write_text(sites.proposal_to_toml(proposal))
+        assert load_schema(tmp_path / "s.toml") == proposal.schema
+        assert proposal.schema["Größe [cm]"].unit == "cm"
+
+    def test_arrays_and_parquet_have_schemas_too(self, tmp_path):
+        rows = np.random.default_rng(0).normal(size=(50, 2))
+        assert sites.propose_schema(from_array(rows)).schema["x1"].kind == "number"
+        pq.write_table(
+            pa.table({"d": pa.array([18000] * 9, pa.date32()), "t": ["a"] * 9, "b": [True] * 9}),
+            tmp_path / "x.parquet",
+        )
+        schema = sites.propose_schema(tmp_path / "x.parquet").schema
+        assert [column.kind for column in schema.columns] == ["date", "category", "boolean"]
+
+    def test_too_few_rows_or_columns_are_an_error(self, tmp_path):
+        pd.DataFrame({"x": [1.5, 2.5]}).to_csv(tmp_path / "x.csv", index=False)
+        with pytest.raises(
+            DataError, match="x.csv has 2 rows; a schema of fewer than 5 rows may not leave"
+        ):
+            sites.propose_schema(tmp_path / "x.csv")
+        pd.DataFrame({"x": [f"text {i}" for i in range(30)]}).to_csv(
+            tmp_path / "y.csv", index=False
+        )
+        with pytest.raises(DataError, match="y.csv has no column that could be clustered"):
+            sites.propose_schema(tmp_path / "y.csv")
+        with pytest.raises(DataError, match="No file"):
+            sites.propose_schema([])
+
+
+def test_a_schema_survives_toml(tmp_path):
+    schema = Schema(
+        (
+            Column(
+                "a",
+                unit="µmol/l",
+                range=(-1.5, 1e20),
+                outside="clip",
+                scale="robust",
+                missing="median",
+                weight=0.5,
+            ),
+            Column("b", "date", range=(0, 18000), format="%d.%m.%Y", weight=0),
+            Column(
+                "c", "category", categories=tuple(f'"{i}\\' for i in range(40)), missing="refuse"
+            ),
+            Column("d", "ignore"),
+        ),
+        missing=("-9", "leer"),
+        rare=0.125,
+    )
+    (tmp_path / "s.toml").write_text(schema_to_toml(schema, comments={"a": ["One.", "Two."]}))
+    assert load_schema(tmp_path / "s.toml") == schema
+    assert tomllib.loads(schema_to_toml(schema))["columns"]["b"]["range"][0] == datetime.date(
+        1970, 1, 1
+    )
+
+
+class TestCheck:
+    @pytest.fixture
+    def check(self, tmp_path):
+        def look(column, values, **options):
+            name = column.name if isinstance(column, Column) else "x"
+            pd.DataFrame({name: values, "more": 1}).to_csv(tmp_path / "x.csv", index=False)
+            found = sites.check_file(tmp_path / "x.csv", Schema((column,)), **options)
+            return found.columns[0]
+
+        return look
+
+    def test_a_foreign_file_gets_proposals(self, folder, schema):
+        found = sites.check_file(folder / "dresden.csv", schema)
+        assert not found.fits
+        by_name = {column.name: column for column in found.columns}
+        assert by_name["age"].problems == ("The file has no such column. Is it 'Alter'?",)
+        assert "Looks like mmol/l, not mg/dl: the median is 6." in by_name["glucose"].problems[0]
+        assert by_name["sex"].unknown.keys() == {"w", "m"}
+        assert (
+            by_name["dose"].problems == by_name["seen"].problems == by_name["smoker"].problems == ()
+        )
+        assert set(found.options) == {
+            ("--rename", "Alter=age"),
+            ("--unit", "glucose=mmol/l"),
+            ("--map", "sex:w=female"),
+            ("--map", "sex:m=male"),
+        }
+        assert found.others == ("Größe", "Alter")
+
+    def test_values_out_of_range(self, check):
+        strict = check(Column("x", range=(0, 10)), [1, 2, 11, 12])
+        assert strict.n_outside == 2
+        assert strict.problems[0].startswith(
+            "2 values are outside of the range 0 to 10: '11' in row 3, for instance. Correct this"
+        )
+        for how, words in (
+            ("missing", "Such values count as missing."),
+            ("clip", "Such values are clipped."),
+        ):
+            mild = check(Column("x", range=(0, 10), outside=how), [1, 2, 3, 12])
+            assert mild.problems == ()
+            assert mild.remarks == (
+                f"1 value is outside of the range 0 to 10: '12' in row 4. {words}",
+            )
+            assert (
+                "most values"
+                in check(Column("x", range=(0, 10), outside=how), [1, 22, 33, 12]).problems[0]
+            )
+        days = Column("x", "date", range=(18262, 18627))
+        assert (
+            "the range 2020-01-01 to 2020-12-31: '2021-05-05' in row 2"
+            in check(days, ["2020-05-05", "2021-05-05"]).problems[0]
+        )
+
+    def test_units(self, check):
+        assert check(
+            Column("dose", unit="mg/l", range=(10, 500), outside="clip"), [0.05, 0.06]
+        ).options == (("--unit", "dose=g/l"),)
+        (remark,) = check(Column("bmi", range=(10, 60), outside="missing"), [2.2, 2.3, 25]).remarks
+        assert "The median, 2.3, is out of range" in remark
+        assert "--factor 'bmi=NUMBER'" in remark
+
+    def test_missing_values(self, check):
+        found = check(Column("x"), [1, None, None, 2])
+        assert (found.share_missing, found.problems) == (0.5, ())
+        assert (
+            "skip these rows with --drop-missing"
+            in check(Column("x", missing="refuse"), [1, None]).problems[0]
+        )
+        assert check(Column("x"), [None, None]).remarks == ("There are no values at all.",)
+
+    def test_categories(self, check):
+        column = Column("x", "category", categories=("female", "male"))
+        found = check(column, ["female", "male"] * 20 + ["Female"] * 2 + ["diverse"] * 6 + ["zzz"])
+        assert found.problems == ()
+        assert found.unknown == {"diverse": 6, "Female": 2, "zzz": 1}
+        assert found.remarks == (
+            "9 values are none of the categories. Such values count as (other).",
+            "'diverse' (6 rows): add it to the categories, or say which one it is (--map).",
+            "'Female' (2 rows): is it 'female'?",
+            "'zzz' (1 row): too rare for a category of its own.",
+        )
+        assert found.options == (("--map", "x:Female=female"),)
+        many = check(column, ["female"] * 20 + [f"{c}q" for c in "abcdefgh"])
+        assert many.remarks[-1] == "... and 3 more."
+        ordered = Column("x", "ordered", categories=("low", "high"))
+        assert check(ordered, ["low", "high", "higgh"]).problems == (
+            "1 value is none of the categories.",
+        )
+
+    def test_types(self, check):
+        assert check(Column("x", "boolean"), ["yes", "maybe"]).problems == (
+            "1 value is not true or false: the first is 'maybe' in row 2.",
+        )
+        assert (
+            "'31.02.2020' in row 2"
+            in check(Column("x", "date"), ["28.02.2020", "31.02.2020"]).problems[0]
+        )
+        assert (
+            "not a date as in %Y-%m-%d"
+            in check(Column("x", "date", format="%Y-%m-%d"), ["28.02.2020"]).problems[0]
+        )
+        unclear = check(Column("x", "date"), ["03/04/2020", "05/06/2020"])
+        assert unclear.problems == ("Dates can be read with the day or with the month first.",)
+        assert unclear.options == (("--date-format", "x=%d/%m/%Y"),)
+        rare = check(Column("x"), [*range(50), "ca. 7"])
+        assert rare.options == (("--missing", "ca. 7"),)
+
+    def test_what_fits_can_be_used_and_what_does_not_cannot(self, tmp_path):
+        """The verdict is that of the commands."""
+        cases = {
+            Column("x", range=(0, 5)): ["1", "2", "bad", "6", ""],
+            Column("x", range=(0, 5), outside="missing", missing="refuse"): ["1", "bad", "6", ""],
+            Column("x", "boolean"): ["yes", "0", "bad", ""],
+            Column("x", "date"): ["2020-05-05", "05.05.2020", "bad", ""],
+            Column("x", "ordered", categories=("a", "b")): ["a", "b", "c", ""],
+            Column("x", "category", categories=("a", "b"), missing="refuse"): ["a", "b", ""],
+        }
+        for column, values in cases.items():
+            for value in values:
+                pd.DataFrame({"x": [values[0]] * 6 + [value], "n": 1}).to_csv(
+                    tmp_path / "x.csv", index=False
+                )
+                schema = Schema((column, Column("n")))
+                fits = sites.check_file(tmp_path / "x.csv", schema).fits
+                try:
+                    sites.measure(tmp_path / "x.csv", schema=schema, min_rows=1)
+                except DataError:
+                    assert not fits, (column, value)
+                else:
+                    assert fits, (column, value)
+
+    def test_an_empty_file_is_an_error(self, tmp_path, schema):
+        (tmp_path / "x.csv").write_text("age,sex\n")
+        with pytest.raises(DataError, match="no rows"):
+            sites.check_file(tmp_path / "x.csv", schema)
+
+
+class TestApply:
+    @pytest.mark.parametrize("name", ["dresden.csv", "utf8.csv"])
+    def test_a_messy_file_becomes_as_good_as_a_clean_one(self, name, folder, schema, tmp_path):
+        out = tmp_path / "clean.parquet"
+        done = sites.apply_schema(folder / name, schema, out, CHANGES)
+        assert sites.check_file(out, schema).fits
+        ours = sites.measure(out, client="x", schema=schema)
+        theirs = sites.measure(folder / "clean.csv", client="x", schema=schema)
+        assert formats.encode(ours) == formats.encode(theirs)  # bit for bit
+        types = {f.name: str(f.type) for f in pq.read_schema(out)}
+        assert types == {
+            "age": "double",
+            "glucose": "double",
+            "dose": "double",
+            "sex": "string",
+            "smoker": "bool",
+            "stage": "string",
+            "seen": "date32[day]",
+            "Größe": "string",
+            "patient_id": "string",
+        }
+        assert done.copied == ("Größe", "patient_id")
+        assert done.n_rows == 200
+        expected = messy()[0]["patient_id"].tolist()
+        assert pq.read_table(out)["patient_id"].to_pylist() == expected  # with leading zeros
+        assert "'Alter' is now 'age'." in done.said
+        assert any(line.startswith("'sex': 'w' is now 'female' in ") for line in done.said)
+        assert done.n_missing["glucose"] > 20
+
+    def test_a_clean_file_stays_as_it_is(self, folder, schema, tmp_path):
+        sites.apply_schema(folder / "bern.csv", schema, tmp_path / "x.parquet")
+        ours, theirs = (
+            sites.measure(p, client="x", schema=schema)
+            for p in (tmp_path / "x.parquet", folder / "bern.csv")
+        )
+        assert formats.encode(ours) == formats.encode(theirs)
+
+    @pytest.fixture
+    def apply(self, tmp_path):
+        def do(column, values, **changes):
+            pd.DataFrame({"x": values, "id": "a"}).to_csv(tmp_path / "x.csv", index=False)
+            sites.apply_schema(
+                tmp_path / "x.csv",
+                Schema((column, Column("id", "category", categories=("a",)))),
+                tmp_path / "y.parquet",
+                sites.Changes(**changes),
+            )
+            return pq.read_table(tmp_path / "y.parquet")["x"].to_pylist()
+
+        return do
+
+    def test_values(self, apply):
+        assert apply(Column("x"), [1, -9, "-9.0", "leer", 2.5], missing=["-9", "leer"]) == [
+            1,
+            None,
+            None,
+            None,
+            2.5,
+        ]
+        assert apply(Column("x"), [1, 0], missing_in={"x": ["0"]}) == [1, None]
+        assert apply(Column("x"), [1, 2], factors={"x": 0.5}) == [0.5, 1]
+        assert apply(Column("x", unit="°C"), ["98.6"], units={"x": "F"}) == [pytest.approx(37)]
+        assert apply(
+            Column("x", "boolean"), ["+", "-", "ja"], levels={"x": {"+": "yes", "-": "no"}}
+        ) == [True, False, True]
+        assert apply(Column("x", "category", categories=("b",)), ["b ", "c", "k.A."]) == [
+            "b",
+            "c",
+            None,
+        ]
+        day = datetime.date(2020, 4, 3)
+        assert apply(Column("x", "date"), ["03/04/2020", ""], date_formats={"x": "%d/%m/%Y"}) == [
+            day,
+            None,
+        ]
+        assert apply(
+            Column("x", "date", format="%m/%d/%Y"), ["03/04/2020"], date_formats={"x": "%d/%m/%Y"}
+        ) == [day]
+        noon = datetime.datetime(2020, 4, 3, 12)
+        assert apply(Column("x", "date"), ["2020-04-03 12:00:00"]) == [noon]
+
+    @pytest.mark.parametrize(
+        ("column", "values", "changes", "message"),
+        [
+            (
+                Column("x"),
+                ["1", "<5"],
+                {},
+                r"x.csv, row 2, column 'x': '<5' is not a number. Correct it, or count it as missing \(--missing '<5'\).",
+            ),
+            (
+                Column("x", "boolean"),
+                ["yes", "maybe"],
+                {},
+                "row 2, column 'x': 'maybe' is not true or false.*--map",
+            ),
+            (
+                Column("x", "date"),
+                ["2020-05-05", "gestern"],
+                {},
+                "row 2, column 'x': 'gestern' is not a date as in %Y-%m-%d.*--date-format",
+            ),
+            (
+                Column("x", "date"),
+                ["03/04/2020", "05/06/2020"],
+                {},
+                "x.csv, column 'x': dates can be read with the day.*--date-format 'x=%d/%m/%Y'",
+            ),
+            (Column("y"), ["1", "2"], {}, "x.csv has no column 'y'.*--rename '...=y'"),
+            (
+                Column("age"),
+                ["1", "2"],
+                {"names": {"age": "Alter"}},
+                "no column 'Alter', which --rename names",
+            ),
+            (
+                Column("x"),
+                ["1", "2"],
+                {"names": {"z": "x"}},
+                "--rename: the schema uses no column 'z'. It has x, id.",
+            ),
+            (
+                Column("x"),
+                ["1", "2"],
+                {"names": {"x": "id", "id": "id"}},
+                "column 'id' of the file is given two names",
+            ),
+            (
+                Column("y"),
+                ["1", "2"],
+                {"names": {"y": "x", "id": "y"}},
+                "no column 'y', which --rename names",
+            ),
+            (
+                Column("x"),
+                ["1", "2"],
+                {"units": {"x": "mmol/l"}},
+                "has no unit in the schema.*--factor 'x=...'",
+            ),
+            (
+                Column("x", unit="kg"),
+                ["1", "2"],
+                {"units": {"x": "bushel"}},
+                "Unit 'bushel' of column 'x' is not known",
+            ),
+            (
+                Column("x", unit="kg"),
+                ["1", "2"],
+                {"units": {"x": "lb"}, "factors": {"x": 2.0}},
+                "--unit or --factor for column 'x', not both",
+            ),
+            (
+                Column("x"),
+                ["1", "2"],
+                {"factors": {"x": 0.0}},
+                "--factor of column 'x' must be a finite number other than 0",
+            ),
+            (
+                Column("x", "date"),
+                ["2020-01-01"],
+                {"factors": {"x": 2.0}},
+                "--factor: column 'x' is of kind date; this option is for number",
+            ),
+            (
+                Column("x"),
+                ["1", "2"],
+                {"levels": {"x": {"1": "2"}}},
+                "--map: column 'x' is of kind number",
+            ),
+            (
+                Column("x", "category", categories=("a", "b")),
+                ["a"],
+                {"levels": {"x": {"c": "d"}}},
+                "--map: 'd' is no category of column 'x'. It has a, b.",
+            ),
+            (
+                Column("x"),
+                ["1", "2"],
+                {"date_formats": {"x": "%d.%m.%Y"}},
+                "--date-format: column 'x' is of kind number",
+            ),
+            (
+                Column("x", "date"),
+                ["2020-01-01"],
+                {"date_formats": {"x": "DD.MM"}},
+                "format of column 'x' must be such as",
+            ),
+            (
+                Column("x"),
+                ["1", "2"],
+                {"missing_in": {"q": ["1"]}},
+                "--missing: the schema uses no column 'q'",
+            ),
+        ],
+    )
+    def test_what_is_wrong_is_told_and_nothing_is_written(
+        self, apply, column, values, changes, message, tmp_path
+    ):
+        with pytest.raises((DataError, ParameterError), match=message):
+            apply(column, values, **changes)
+        assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
+
+    def test_a_name_that_is_taken_is_an_error(self, tmp_path):
+        pd.DataFrame({"Alter": [1], "age": [2]}).to_csv(tmp_path / "x.csv", index=False)
+        with pytest.raises(DataError, match="has a column 'age' besides 'Alter'"):
+            sites.apply_schema(
+                tmp_path / "x.csv",
+                Schema((Column("age"),)),
+                tmp_path / "y.parquet",
+                sites.Changes(names={"age": "Alter"}),
+            )
+
+    def test_an_existing_copy_is_kept_if_asked(self, folder, schema, tmp_path):
+        (tmp_path / "y.parquet").write_text("old")
+        with pytest.raises(DataError, match="already exists"):
+            sites.apply_schema(folder / "bern.csv", schema, tmp_path / "y.parquet", replace=False)
+        assert (tmp_path / "y.parquet").read_text() == "old"
+        (tmp_path / "x.csv").write_text("age,sex\n")
+        with pytest.raises(DataError, match="no rows"):
+            sites.apply_schema(tmp_path / "x.csv", Schema((Column("age"),)), tmp_path / "z.parquet")
+        assert not (tmp_path / "z.parquet").exists()
+
+    def test_memory_does_not_grow_with_the_file(self, tmp_path):
+        """A batch at a time is written: as many row groups as batches."""
+        rows = np.random.default_rng(0).normal(size=(200_000, 2))
+        np.save(tmp_path / "x.npy", rows)
+        sites.apply_schema(tmp_path / "x.npy", Schema((Column("x0"),)), tmp_path / "y.parquet")
+        found = pq.ParquetFile(tmp_path / "y.parquet")
+        assert found.metadata.num_row_groups == 4
+        np.testing.assert_array_equal(found.read()["x0"].to_numpy(), rows[:, 0])
