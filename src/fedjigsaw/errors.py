@@ -40,6 +40,7 @@ __all__ = [
     "ParameterError",
     "QuorumError",
     "RefusedFileWarning",
+    "UnitsWarning",
     "WeakPromiseWarning",
     "broken",
     "invalid",
@@ -148,6 +149,10 @@ class NoisySummaryWarning(UserWarning):
 
 class RefusedFileWarning(UserWarning):
     """The file of a site takes no part, because it cannot be used."""
+
+
+class UnitsWarning(UserWarning):
+    """Some site seems to measure a column in another unit than the others."""
 
 
 class WeakPromiseWarning(UserWarning):

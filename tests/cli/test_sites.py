@@ -320,11 +320,16 @@ class TestCommands:
             found = measure(f"s{m}", ("age", "glucose"), [rows])
             formats.save(found, tmp_path / f"{m}.stats")
         words = "scaler 0.stats 1.stats 2.stats 3.stats 4.stats 5.stats"
-        told = run(f"{words} -o told").stdout.replace("\n", " ")
-        assert "of 6 sites -> told" in told
-        assert "s1: 40 rows; glucose 5." in told
-        assert "those of the others: are these other units?; leave it out with --without s2" in told
-        assert "other units?" not in run(f"{words} -o left --without s2").stdout
+        result = run(f"{words} -o told")
+        told = " ".join(result.stderr.split())
+        assert "of 6 sites -> told" in result.stdout
+        assert "Warning: Do all sites use the same unit in column 'glucose'? s0: 40 rows" in told
+        assert "of the others)" not in told
+        assert told.count("times the others)") == 1
+        assert "--unit glucose=UNIT`, or leave a site out, for example with --without s2." in told
+        assert "units" not in result.stdout  # once is enough
+        left = run(f"{words} -o left --without s2")
+        assert "unit" not in left.stdout + left.stderr
         squares = np.array([1e200, 1.0])
         liar = Stats("s2", found.columns, 40, found.mean, squares)
         formats.save(liar, tmp_path / "2.stats", replace=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedjigsaw import sites
-from fedjigsaw.errors import ConspicuousSiteWarning, ParameterError
+from fedjigsaw.errors import ConspicuousSiteWarning, ParameterError, UnitsWarning
 from fedjigsaw.kernels.scaling import Stats, measure, merge
 
 COLUMNS = ("age", "dose")
@@ -174,6 +174,21 @@ def test_everybody_can_be_believed(rng):
     stats = federation(rng)
     stats["site 2"] = wide(stats["site 2"])
     assert judged(stats, robust=False)[0].deviation.min() > 1e97
+
+
+def test_python_warns_of_other_units_once(rng):
+    stats = federation(rng)
+    own = stats["site 7"]
+    squares = own.sum_of_squares * [1, 18**2]
+    stats["site 7"] = Stats("site 7", COLUMNS, own.n_samples, own.mean * [1, 18], squares)
+    with pytest.warns(UnitsWarning, match="same unit in column 'dose'") as caught:
+        scaler = sites.common_scaler(stats)
+    assert [w.category for w in caught] == [UnitsWarning]
+    assert scaler.fingerprint == merge(list(stats.values())).fingerprint
+    big = stats["site 7"]  # what a warning of units does not say is said
+    stats["site 7"] = Stats("site 7", COLUMNS, 40_000_000, big.mean, big.sum_of_squares * 1e5)
+    with pytest.warns(UnitsWarning), pytest.warns(ConspicuousSiteWarning, match="claims"):
+        sites.common_scaler(stats)
 
 
 def test_python_warns(rng):

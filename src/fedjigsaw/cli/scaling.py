@@ -28,6 +28,7 @@ from fedjigsaw.cli._shared import (
     Without,
     check_outputs,
     count_rows,
+    err,
     escape,
     n_sites,
     out,
@@ -143,7 +144,7 @@ def scaler(
     """At the coordinator: merge the statistics of all sites into one scaler.
 
     It equals the scaler of the pooled rows. Send it to all sites. Sites that differ much from the
-    others are named: ask them for their units.
+    others are named, and columns in which one seems to use another unit: ask them for their units.
 
     With --bounds, it is that of values spread evenly between the bounds: the middle becomes 0, and
     the deviation is half the width over the root of 3.
@@ -172,7 +173,10 @@ def scaler(
     formats.save_scaler(merged, output, replace=force)
     used = len(loaded) - len(set(without or ())) - sum(v.used is None for v in verdicts)
     out.print(f"Scaler {merged.fingerprint} of {n_sites(used)} -> {escape(str(output))}")
-    for line in describe_statistics(verdicts, MAX_SHOWN):
+    units = sites.unlike_units(loaded, verdicts, without=without or ())
+    for column in units:
+        err.print(f"[yellow]Warning:[/] {escape(str(column))}")
+    for line in describe_statistics(sites.untold(verdicts, units), MAX_SHOWN):
         out.print(escape(line))
 
 

@@ -35,7 +35,14 @@ from fedjigsaw.sites.proposed_toml import proposal_to_toml
 from fedjigsaw.sites.schema_apply import Applied, Changes, apply_schema
 from fedjigsaw.sites.schema_check import ColumnCheck, FileCheck, check_file
 from fedjigsaw.sites.score import mean_squared_distance, merge_scores, score
-from fedjigsaw.sites.stats import common_scaler, measure, merge_statistics, scaler_of_bounds
+from fedjigsaw.sites.stats import (
+    common_scaler,
+    measure,
+    merge_statistics,
+    scaler_of_bounds,
+    unlike_units,
+    untold,
+)
 from fedjigsaw.sites.summarize import MAX_ROWS, summarize
 
 __all__ = [
@@ -75,5 +82,7 @@ __all__ = [
     "schema_bounds",
     "score",
     "summarize",
+    "unlike_units",
+    "untold",
     "write_labels",
 ]

@@ -15,6 +15,7 @@ from fedjigsaw.errors import (
     ConspicuousSiteWarning,
     DataError,
     ParameterError,
+    UnitsWarning,
 )
 from fedjigsaw.io.formats import NoisyStats
 from fedjigsaw.io.tables import Table
@@ -33,6 +34,7 @@ from fedjigsaw.sites.prepared import (
     guard_features,
 )
 from fedjigsaw.trust.moments import Verdict, judge
+from fedjigsaw.trust.units import Conspicuous, conspicuous_columns
 
 
 def measure(
@@ -134,7 +136,8 @@ def common_scaler(
     """Merge the statistics of all sites into the scaler that their pooled rows would give.
 
     Statistics that are impossible, judged by those of the other sites, are set aside or limited
-    (:mod:`fedjigsaw.trust.moments`), with a warning for each site that is conspicuous.
+    (:mod:`fedjigsaw.trust.moments`), with a warning for each site that is conspicuous. A
+    UnitsWarning tells of columns in which some site seems to use another unit, and changes nothing.
 
     Parameters
     ----------
@@ -144,12 +147,36 @@ def common_scaler(
     robust : whether statistics are judged; False believes all sites.
     """
     scaler, verdicts = merge_statistics(stats, schema=schema, without=without, robust=robust)
-    for verdict in verdicts:
+    units = unlike_units(stats, verdicts, without=without)
+    for column in units:
+        warnings.warn(str(column), UnitsWarning, stacklevel=2)
+    for verdict in untold(verdicts, units):
         if verdict.reason:
             aside = "set aside, since " if verdict.used is None else ""
             text = f"Statistics of client {verdict.stats.client!r}: {aside}{verdict.reason}."
             warnings.warn(text, ConspicuousSiteWarning, stacklevel=2)
     return scaler
+
+
+def unlike_units(
+    stats: Mapping[str, Stats], verdicts: Sequence[Verdict], *, without: Sequence[str] = ()
+) -> list[Conspicuous]:
+    """Return the columns in which one of the sites that count seems to use another unit."""
+    aside = {verdict.stats.client for verdict in verdicts if verdict.used is None}
+    return conspicuous_columns(
+        [found for found in stats.values() if found.client not in {*aside, *without}]
+    )
+
+
+def untold(verdicts: Sequence[Verdict], units: Sequence[Conspicuous]) -> list[Verdict]:
+    """Return the verdicts without reasons that a warning of other units has told already."""
+    told = {column.column for column in units}
+    return [
+        replace(v, column="", reason="")
+        if v.column in told and v.used is v.stats and not v.many_rows
+        else v
+        for v in verdicts
+    ]
 
 
 def merge_statistics(

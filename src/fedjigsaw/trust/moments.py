@@ -45,12 +45,14 @@ class Verdict:
         What the scaler is made from; None if they are set aside.
     column : the column that is conspicuous; empty if none is.
     reason : what is conspicuous; empty if nothing is.
+    many_rows : whether the number of rows is.
     """
 
     stats: Stats
     used: Stats | None
     column: str
     reason: str
+    many_rows: bool = False
 
 
 def judge(stats: Sequence[Stats]) -> list[Verdict]:
@@ -66,11 +68,12 @@ def judge(stats: Sequence[Stats]) -> list[Verdict]:
         elif limited[i]:
             used = _as_typical(site, columns.typical_rows)
         times = site.n_samples / columns.typical_rows
-        if times > MANY and len(stats) >= MIN_SITES:
+        many = times > MANY and len(stats) >= MIN_SITES
+        if many:
             effect = "; it counts as a typical site" if limited[i] else ""
             rows = f"it claims {_factor(times)} times the rows of a typical site{effect}"
             reason = f"{reason}; {rows}" if reason else rows
-        verdicts.append(Verdict(site, used, column, reason))
+        verdicts.append(Verdict(site, used, column, reason, many))
     return verdicts
 
 
