@@ -40,6 +40,62 @@ class TestMethods:
         assert "3 sites, 600 rows, k = 15" in shown
         assert "purity" not in shown  # without --label, classes are unknown
 
+    def test_a_page_and_a_table_for_latex(self, run, files, tmp_path):
+        hostile = files[0].with_name("50%_<b>&$x$.csv")
+        files[0].rename(hostile)
+        page, table = tmp_path / "c.html", tmp_path / "c.tex"
+        words = (
+            "compare",
+            hostile,
+            *files[1:],
+            "-k",
+            "15",
+            "--label",
+            "kind",
+            "--method",
+            "jigsaw",
+        )
+        outputs = ("-o", tmp_path / "c.png", "--html", page, "--latex", table)
+        done = run(*words, *outputs)
+        assert f"Page: {page}" in done.stdout
+        html, tex = page.read_text(), table.read_text()
+        assert "50%_&lt;b&gt;&amp;$x$.csv" in html
+        assert "<b>" not in html
+        assert "leave rows where they are, Jigsaw does best" in html
+        assert r"50\%\_\textless{}b\textgreater{}\&\$x\$.csv" in tex
+        (row,) = [line for line in tex.splitlines() if line.startswith("Jigsaw & ")]
+        cells = row.removesuffix(r" \\").split(" & ")
+        assert f"{cells[1]}</td>" in html
+        assert tex.count("\\toprule") == 1
+        for kept in (page, table):
+            before = kept.read_bytes()
+            with pytest.raises(FedJigsawError, match="already exists"):
+                run(*words, *outputs)
+            assert kept.read_bytes() == before
+
+    def test_a_page_of_what_privacy_costs(self, run, files, tmp_path):
+        page = tmp_path / "c.html"
+        words = (
+            "-k",
+            "3",
+            "--columns",
+            "x,y",
+            "--epsilon",
+            "1",
+            "--bounds",
+            "-60,60",
+            "--runs",
+            "1",
+        )
+        run("compare", *files, *words, "-o", tmp_path / "c.png", "--html", page)
+        text = page.read_text()
+        assert "What privacy costs" in text
+        assert "adjusted Rand index" in text
+
+    def test_a_page_must_be_html(self, run, files, tmp_path):
+        with pytest.raises(FedJigsawError, match="must end in .html"):
+            run("compare", *files, "-k", "3", "--html", tmp_path / "c.pdf")
+
     def test_scale_makes_columns_count_alike(self, run, files, tmp_path):
         stretched = [tmp_path / f"wide{m}.csv" for m in range(3)]
         for source, target in zip(files, stretched, strict=True):

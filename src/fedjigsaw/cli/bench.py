@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
-from rich.table import Table
+from rich.table import Table as RichTable
 
 from fedjigsaw import partition
 from fedjigsaw.bench.measures import mean_and_std
@@ -31,6 +31,7 @@ from fedjigsaw.methods import CLUSTERERS, DEFAULT
 from fedjigsaw.methods._support import support_of
 from fedjigsaw.report import pictures
 from fedjigsaw.report.inspection import describe_support
+from fedjigsaw.report.page.view import Table
 
 app = typer.Typer()
 
@@ -85,7 +86,8 @@ def demo(
         support = {name: values.tolist() for name, values in (support_of(model) or {}).items()}
         print_json({"rows": list(result.rows), "support": support, "picture": str(picture)})
         return
-    print_table([[row] for row in result.rows], "15 Gaussians, 10 clients, Dirichlet(0.3)")
+    title = "15 Gaussians, 10 clients, Dirichlet(0.3)"
+    print_table(measured_table([[row] for row in result.rows], title))
     out.print(f"{CLUSTERERS[DEFAULT].label}:")
     for line in describe_support(model):
         out.print(line)
@@ -184,7 +186,7 @@ def simulate(
     n_runs = "1 run" if runs == 1 else f"{runs} runs"
     k = rows[0]["n_clusters"]
     title = f"{dataset}, {clients} clients, {split}{detail}, k = {k}, {n_runs}"
-    print_table(list(groups.values()), title)
+    print_table(measured_table(list(groups.values()), title))
 
 
 # number of a row -> title, format, factor; l2 and its scale are those of the paper
@@ -199,20 +201,29 @@ COLUMNS = {
 }
 
 
-def print_table(groups: Sequence[Sequence[Mapping[str, Any]]], title: str) -> None:
-    """Print one line per group of rows; mean and standard deviation of groups of several."""
+def measured_table(groups: Sequence[Sequence[Mapping[str, Any]]], title: str) -> Table:
+    """Return one line per group of rows; mean and standard deviation of groups of several."""
     measured = [mean_and_std(group) for group in groups]
     shown = [name for name in COLUMNS if name in measured[0]]
-    title = f"{title} (k-means by {groups[0][0]['backend']})"
-    table = Table(title=title, title_justify="left", collapse_padding=True)
-    table.add_column("method", overflow="fold")
-    for name in shown:
-        table.add_column(COLUMNS[name][0], justify="right", overflow="fold")
+    lines = []
     for group, numbers in zip(groups, measured, strict=True):
         values = []
         for name in shown:
             _, form, factor = COLUMNS[name]
             parts = numbers[name] if len(group) > 1 else numbers[name][:1]
             values.append("±".join(form.format(part * factor) for part in parts))
-        table.add_row(CLUSTERERS[group[0]["method"]].label, *values)
-    out.print(table)
+        lines.append((CLUSTERERS[group[0]["method"]].label, *values))
+    headings = ("method", *(COLUMNS[name][0] for name in shown))
+    title = f"{title} (k-means by {groups[0][0]['backend']})"
+    return Table(title, headings, tuple(lines))
+
+
+def print_table(table: Table) -> None:
+    """Print a table with its first column at the left, all others at the right."""
+    shown = RichTable(title=escape(table.caption), title_justify="left", collapse_padding=True)
+    for place, heading in enumerate(table.headings):
+        justify: Literal["left", "right"] = "right" if table.is_number(place) else "left"
+        shown.add_column(heading, justify=justify, overflow="fold")
+    for row in table.rows:
+        shown.add_row(*row)
+    out.print(shown)

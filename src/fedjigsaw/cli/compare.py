@@ -1,14 +1,14 @@
 """The command compare: methods side by side, or what privacy costs, on the user's own data."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from math import exp
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from fedjigsaw._typing import Ints
 from fedjigsaw.bench.comparison import (
@@ -44,7 +44,15 @@ from fedjigsaw.cli._shared import (
     track,
     warnings_shown,
 )
-from fedjigsaw.cli.bench import COLUMNS, MethodFlag, PictureFlag, SeedFlag, print_table
+from fedjigsaw.cli.bench import (
+    COLUMNS,
+    MethodFlag,
+    PictureFlag,
+    SeedFlag,
+    measured_table,
+    print_table,
+)
+from fedjigsaw.cli.report import check_page
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import IdentifierWarning, ParameterError
 from fedjigsaw.io.atomic import write_whole
@@ -52,9 +60,11 @@ from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.rows import Row
 from fedjigsaw.io.tables import Tally
 from fedjigsaw.kernels.scaling import Scaler
-from fedjigsaw.methods import DEFAULT
+from fedjigsaw.methods import CLUSTERERS, DEFAULT
 from fedjigsaw.privacy.guarantee import ROW, Privacy
 from fedjigsaw.report import pictures
+from fedjigsaw.report.latex import latex_table
+from fedjigsaw.report.page.view import Table
 from fedjigsaw.sites.preparation import scale as scale_rows
 from fedjigsaw.sites.preparation import scale_bounds
 
@@ -112,6 +122,16 @@ class Problem:
     def shown(self, rows: list[Row]) -> list[Row]:
         """Return the rows, without scores that need classes where these are not known."""
         return rows if self.has_classes else without_classes(rows)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a comparison found: a table, sentences about it, a picture, and values for --json."""
+
+    table: Table
+    notes: Sequence[str]
+    figure: Any
+    content: Mapping[str, Any]
 
 
 @app.command("compare")
@@ -176,6 +196,20 @@ def compare_methods(
     cells: CellsOption = None,
     runs: Runs = None,
     picture: PictureFlag = Path("compare.png"),
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write a page for a browser, which needs no network and no script. "
+            "Example: --html compare.html"
+        ),
+    ] = None,
+    latex: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write the table for LaTeX, with the package booktabs. "
+            "Example: --latex compare.tex"
+        ),
+    ] = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -187,8 +221,10 @@ def compare_methods(
 
     Example: fedjigsaw compare bern.csv lyon.parquet oslo.csv --columns age,dose --scale -k 4
     """
-    check_outputs(picture, force=force, inputs=files or [])
+    check_outputs(picture, html, latex, force=force, inputs=files or [])
     pictures.check_format(picture.suffix)
+    if html is not None:
+        check_page(html)
     if bool(files) == bool(dataset):
         raise ParameterError("Give either files, one per site, or --dataset NAME.")
     if files and k is None:
@@ -226,20 +262,49 @@ def compare_methods(
     else:
         report = _report_methods(problem, method, options)
     write_whole(picture, pictures.render(report.figure, picture.suffix), replace=force)
+    if html is not None:
+        write_whole(html, _page(report, problem), replace=force)
+    if latex is not None:
+        write_whole(latex, f"{latex_table(report.table)}\n".encode(), replace=force)
     if as_json:
         print_json({**report.content, "skipped": tally.skipped, "picture": str(picture)})
         return
-    report.show()
-    out.print(f"Picture: {escape(str(picture))}")
+    print_table(report.table)
+    for line in report.notes:
+        out.print(line)
+    for what, path in (("Picture", picture), ("Page", html), ("LaTeX", latex)):
+        if path is not None:
+            out.print(f"{what}: {escape(str(path))}")
 
 
-@dataclass(frozen=True)
-class Report:
-    """What a comparison found: a picture, values for --json, and how to print them."""
+def _page(report: Report, problem: Problem) -> bytes:
+    """Return the comparison as a page for a browser."""
+    from fedjigsaw.report.page.comparison import comparison_page
+    from fedjigsaw.report.page.render import render_page
 
-    figure: Any
-    content: Mapping[str, Any]
-    show: Callable[[], None]
+    facts = {
+        "methods": len({row["method"] for row in report.content["rows"]}),
+        "rows": len(problem.data.X),
+        "sites": len(set(problem.ids.tolist())),
+        "columns": problem.data.X.shape[1],
+    }
+    today = datetime.now(UTC).date()
+    notes = [*_best(report.content["rows"]), *report.notes]
+    page = comparison_page(report.table, notes, report.figure, facts=facts, today=today)
+    return render_page(page)
+
+
+def _best(rows: Sequence[Row]) -> list[str]:
+    """Say which method comes closest to the best without pooling rows, and what it sends."""
+    apart = [row for row in rows if not CLUSTERERS[row["method"]].cls.pools_data]
+    if not apart or "epsilon" in apart[0]:
+        return []
+    best = min(apart, key=lambda row: float(row["ratio"]))
+    return [
+        f"Of the methods that leave rows where they are, {CLUSTERERS[best['method']].label} does "
+        f"best: its objective is {best['ratio']:.3f} times the smallest, and each site sends "
+        f"{best['bytes_per_client']:,.0f} bytes."
+    ]
 
 
 def _report_methods(
@@ -254,13 +319,11 @@ def _report_methods(
         **options,
     )
     rows = problem.shown(rows)
-
-    def show() -> None:
-        print_table([[row] for row in rows], problem.title)
-        if problem.k == "auto" and not methods:
-            out.print("With -k auto, only methods that find the number of clusters take part.")
-
-    return Report(pictures.comparison(rows), {"rows": rows}, show)
+    notes = []
+    if problem.k == "auto" and not methods:
+        notes.append("With -k auto, only methods that find the number of clusters take part.")
+    table = measured_table([[row] for row in rows], problem.title)
+    return Report(table, notes, pictures.comparison(rows), {"rows": rows})
 
 
 def _report_costs(
@@ -288,14 +351,9 @@ def _report_costs(
     stated = {name: value for name, value in promise.to_dict().items() if name != "epsilon"}
     content = {"privacy": stated, "rows": rows, "by_epsilon": groups, "findings": lines}
 
-    def show() -> None:
-        count = "1 run" if runs == 1 else f"{runs} runs"
-        title = f"{problem.title}, {count}, delta = {promise.delta:g}, {promise.cells} cells"
-        out.print(_cost_table(groups, title))
-        for line in lines:
-            out.print(line)
-
-    return Report(pictures.privacy_cost(rows), content, show)
+    count = "1 run" if runs == 1 else f"{runs} runs"
+    title = f"{problem.title}, {count}, delta = {promise.delta:g}, {promise.cells} cells"
+    return Report(_cost_table(groups, title), lines, pictures.privacy_cost(rows), content)
 
 
 def _remarks(problem: Problem, promise: Privacy) -> list[str]:
@@ -321,21 +379,21 @@ def _remarks(problem: Problem, promise: Privacy) -> list[str]:
 def _cost_table(groups: Sequence[Mapping[str, Any]], title: str) -> Table:
     """Return a table with one line per epsilon: means over runs, with the range of the cost."""
     shown = [name for name in COLUMNS if name in groups[0] and name not in ("ratio", "seconds")]
-    table = Table(title=title, title_justify="left", collapse_padding=True)
     titles = ("epsilon", "e^epsilon", "objective / without privacy", "agreement")
-    for heading in (*titles, *(COLUMNS[name][0] for name in shown)):
-        table.add_column(heading, justify="right", overflow="fold")
+    headings = (*titles, *(COLUMNS[name][0] for name in shown))
+    lines = []
     for group in groups:
         plain = group["epsilon"] is None
         first = ("without privacy", "") if plain else _both(group["epsilon"])
         if "ratio" not in group:
-            table.add_row(*first, "no clusters found")
+            empty = [""] * (len(headings) - 3)
+            lines.append((*first, "no clusters found", *empty))
             continue
         ratio = "{mean:.3f} ({least:.3f} to {greatest:.3f})".format(**group["ratio"])
         values = [COLUMNS[n][1].format(group[n]["mean"] * COLUMNS[n][2]) for n in shown]
         agreement = f"{group['agreement']['mean']:.3f}"
-        table.add_row(*first, "1" if plain else ratio, "1" if plain else agreement, *values)
-    return table
+        lines.append((*first, "1" if plain else ratio, "1" if plain else agreement, *values))
+    return Table(title, headings, tuple(lines))
 
 
 def _both(epsilon: float) -> tuple[str, str]:

@@ -28,7 +28,7 @@ from fedjigsaw.report.page.view import (
     ReportPage,
     Trait,
 )
-from fedjigsaw.report.page.words import count, listed, plain, share, short, signed
+from fedjigsaw.report.page.words import count, day_in_words, listed, plain, share, short, signed
 from fedjigsaw.report.profiles import number
 
 MAX_CLUSTERS = 100  # that are described, of a model with more
@@ -51,7 +51,7 @@ def build_report(run: Run, *, title: str | None = None, today: date) -> ReportPa
     return ReportPage(
         title=plain(title) if title else f"{count(run.k, 'cluster')} at {where}",
         subtitle=f"A clustering of the rows of {n_sites}, which stayed where they are",
-        date=f"{today:%B} {today.day}, {today.year}",
+        date=day_in_words(today),
         version=fedjigsaw.__version__,
         facts=_facts(run),
         short=tuple(_in_short(run, sizes, traits)),

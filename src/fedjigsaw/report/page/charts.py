@@ -28,6 +28,7 @@ THEME = {
     PALE: "var(--faint)",
     FRAME: "var(--rule)",
     "#ffffff": "var(--paper)",
+    "#000000": "var(--ink)",
 } | {color: f"var(--site-{i})" for i, color in enumerate(PALETTE)}
 
 

@@ -5,7 +5,7 @@ Texts are plain, not HTML: the template engine escapes them. Only pictures are m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -187,4 +187,5 @@ class ComparisonPage(Page):
     facts: tuple[Fact, ...]
     picture: Picture
     table: Table
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...]
+    meanings: tuple[tuple[str, str], ...]

@@ -1,10 +1,15 @@
 """Numbers and names as people read them."""
 
 from collections.abc import Sequence
+from datetime import date
 from math import isfinite
 
 from fedjigsaw.report.profiles import percent
 
+MONTHS = (  # those of the standard library follow the language of the machine
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 LONGEST_NAME = 80  # characters of a name that are shown
 
 
@@ -91,6 +96,17 @@ def signed(difference: float) -> str:
         return ""
     text = f"{difference:+.1f}" if abs(difference) < 100 else f"{difference:+.3g}"
     return "0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
+
+
+def day_in_words(day: date) -> str:
+    """Return a date.
+
+    Examples
+    --------
+    >>> day_in_words(date(2026, 11, 6))
+    'November 6, 2026'
+    """
+    return f"{MONTHS[day.month - 1]} {day.day}, {day.year}"
 
 
 def size(n_bytes: int) -> str:
