@@ -104,6 +104,9 @@ def _fit_number(
         raise ParameterError(f"Column {column.name!r} has no values at any site: ignore it.")
     stand_in = anchor(column)
     m = (mean - p * stand_in) / (1 - p)
+    if least_share and column.range is not None:  # noise may have moved it out
+        low, high = Encoder(column).bounds()
+        m = float(np.clip(m, low[0], high[0]))
     v = max(0.0, variance / (1 - p) - p * (m - stand_in) ** 2)
     f = sketch.quantile(0.5) if column.missing == MEDIAN and sketch is not None else m
     fill = f if column.missing != "refuse" else math.nan

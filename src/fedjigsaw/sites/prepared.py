@@ -118,8 +118,8 @@ def fit_preparation(stats: Sequence[Stats], schema: Schema) -> Scaler:
             if not found:
                 raise ParameterError(
                     f"No site sent quantiles of {column.name!r}, which its settings need "
-                    "(scale = 'robust' or missing = 'median'): sites with differential privacy "
-                    "send none. Choose others in the schema."
+                    "(scale = 'robust' or missing = 'median'): none has enough values. Choose "
+                    "others in the schema."
                 )
             sketches[column.name] = merge_sketches(found)
     least = NOISE_SHARE if any(isinstance(s, NoisyStats) for s in stats) else 0.0

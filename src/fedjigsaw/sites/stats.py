@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.columns.encoding import provisional
+from fedjigsaw.columns.encoding import Encoding, provisional
 from fedjigsaw.columns.schema import Schema
 from fedjigsaw.errors import (
     ClippedRowsWarning,
@@ -21,7 +21,7 @@ from fedjigsaw.io.formats import NoisyStats
 from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels import scaling
 from fedjigsaw.kernels.scaling import Scaler, Stats
-from fedjigsaw.privacy import statistics
+from fedjigsaw.privacy import features, statistics
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.sites.charge import Spend, free
@@ -58,15 +58,16 @@ def measure(
     min_rows : fewest rows for which statistics may leave; fewer are a DataError
         Not under privacy, where the number of rows is noisy.
     privacy : differential privacy; its bounds are for the columns in the order of `columns`, or of
-        the file; with a schema, they are those of the schema (:func:`schema_bounds`).
+        the file; with a schema, they are those of the schema instead (:func:`schema_bounds`).
     spend : called right before noise is drawn, and before exact statistics are made.
     """
     encoding = None if schema is None else provisional(schema)
     table = open_data(data, columns, drop_missing=drop_missing, encoding=encoding)
     name = site_name(client, table)
     if privacy is not None:
-        noisy = _measure_privately(name, table, privacy, spend, progress)
-        return noisy if schema is None else replace(noisy, schema=schema.fingerprint)
+        if encoding is not None:
+            privacy = replace(privacy, bounds=encoding.bounds())
+        return _measure_privately(name, table, privacy, spend, progress, encoding)
     spend(None, None)
     quantiles = Quantiles(schema)
     even = scaling.even_blocks(scaled_rows(table, None, progress))
@@ -85,7 +86,12 @@ def measure(
 
 
 def _measure_privately(
-    name: str, table: Table, privacy: Privacy, spend: Spend, progress: Progress
+    name: str,
+    table: Table,
+    privacy: Privacy,
+    spend: Spend,
+    progress: Progress,
+    encoding: Encoding | None,
 ) -> NoisyStats:
     statistics.check_unit(privacy)
     table.check_named()
@@ -98,7 +104,10 @@ def _measure_privately(
             n_outside += statistics.count_outside(rows, privacy)
             yield rows
 
-    sums = statistics.exact_table(counted(), privacy, len(table.columns))
+    if encoding is None:
+        sums = statistics.exact_table(counted(), privacy, len(table.columns))
+    else:
+        sums = features.exact_table(counted(), encoding)
     if not n_rows:
         raise DataError(f"{table.path} has no row without missing values.")
     if n_outside:
@@ -109,7 +118,10 @@ def _measure_privately(
             stacklevel=3,
         )
     spend(privacy, multiplier_for(privacy.epsilon, privacy.delta))
-    found = statistics.release(sums, privacy, name, table.columns)
+    if encoding is None:
+        found = statistics.release(sums, privacy, name, table.columns)
+    else:
+        found = features.release(sums, privacy, name, encoding)
     return NoisyStats(**vars(found), privacy=privacy)
 
 
