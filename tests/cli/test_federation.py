@@ -12,8 +12,9 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from fedjigsaw import cli
+from fedjigsaw import cli, sites
 from fedjigsaw.cli import federation
+from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.messages import Model
@@ -197,6 +198,28 @@ def test_options_of_privacy(clinic, tmp_path, monkeypatch, words, message):
     (tmp_path / "a.csv").write_text("x\n1\n")
     (tmp_path / "c.json").write_text('{"y": [0, 1]}')
     done = run("site", clinic / "bern", "--data", "a.csv", *words)
+    assert isinstance(done.exception, ParameterError)
+    assert message in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--epsilon", "1", "--bounds", "0,1"], "Leave --bounds out: the schema has the range"),
+        (["--epsilon", "1"], "Column 'x' has no range in the schema"),
+        (["--delta", "1e-7"], "--delta is about differential privacy"),
+        (["--unit", "site"], "--unit is about differential privacy"),
+        (["--cells", "shared"], "--cells is about differential privacy"),
+        (["--data-set", "new"], "--data-set needs --epsilon"),
+    ],
+)
+def test_options_of_privacy_with_a_schema(clinic, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("x\n1\n2\n")
+    schema = Schema((Column("x"),))
+    stats = sites.measure(tmp_path / "a.csv", schema=schema)
+    formats.save_scaler(sites.common_scaler({"a": stats}, schema=schema), tmp_path / "scaler.json")
+    done = run("site", clinic / "bern", "--data", "a.csv", "--scaler", "scaler.json", *words)
     assert isinstance(done.exception, ParameterError)
     assert message in str(done.exception)
 

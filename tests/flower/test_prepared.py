@@ -8,14 +8,17 @@ import pandas as pd
 import pytest
 
 from fedjigsaw import Jigsaw, sites
+from fedjigsaw.cli._options import make_privacy
 from fedjigsaw.columns.schema import Schema
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.flower import engine
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.engine import federate
+from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.site import Site, load_site
 from fedjigsaw.io import formats
 from fedjigsaw.io.frames import from_frame
+from fedjigsaw.messages import Broadcast
 from flower_doubles import NAMES, LocalGrid, engine_of
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -134,3 +137,22 @@ def test_rows_in_memory_have_a_name_of_their_own(clinic):
         Site("a", from_frame(make(50, seed)), scaler=loaded).data_set() for seed in (1, 1, 2)
     )
     assert one == same != other
+
+
+def test_a_private_site_takes_bounds_from_the_schema(tmp_path):
+    schema = Schema.from_dict(
+        {"format": 1, "columns": {"age": {"range": [0, 120]}, "sex": SCHEMA["sex"].to_dict()}}
+    )
+    make(400, 1).to_csv(tmp_path / "bern.csv", index=False)
+    scaler = sites.common_scaler(
+        {"a": sites.measure(tmp_path / "bern.csv", schema=schema)}, schema=schema
+    )
+    formats.save_scaler(scaler, tmp_path / "scaler.json")
+    promise = make_privacy(scaler.columns, 1.0, None, None, encoding=scaler.encoding)
+    data, prepared = tmp_path / "bern.csv", tmp_path / "scaler.json"
+    own = options("bern", data, prepared, privacy=promise.to_dict(), folder=str(tmp_path))
+    site = load_site(own)
+    site.check()
+    file = site.answer(Question(Broadcast(0, 0), "jigsaw", {"n_clusters": 2}, 60.0))
+    assert file.privacy.bounds[1] == (120.0, *[1.0] * (len(scaler.columns) - 1))
+    assert file.encoding == scaler.encoding

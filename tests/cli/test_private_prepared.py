@@ -1,0 +1,145 @@
+"""The commands under differential privacy, with columns that a schema prepares."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.io import formats
+from fedjigsaw.io.formats import ModelFile, NoisyStats, SummaryFile
+from fedjigsaw.privacy.ledger import LEDGER, Ledger
+
+SCHEMA = """
+format = 1
+[columns.age]
+range = [0, 120]
+[columns.dose]
+scale = "robust"
+range = [0, 20]
+missing = "median"
+[columns.sex]
+kind = "category"
+categories = ["female", "male"]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    for name in ("bern", "lyon"):
+        group = rng.integers(0, 2, 3000)
+        pd.DataFrame(
+            {
+                "age": (30 + 40 * group + rng.normal(0, 3, 3000)).clip(0, 120),
+                "dose": np.where(rng.random(3000) < 0.1, np.nan, 4 + 9 * group),
+                "sex": rng.choice(["female", "male"], 3000),
+            }
+        ).to_csv(tmp_path / f"{name}.csv", index=False)
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    (tmp_path / "open.toml").write_text(SCHEMA.replace("range = [0, 120]", ""))
+    (tmp_path / "columns.json").write_text('{"age": [0, 120], "dose": [0, 20]}')
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def scaler(folder, run):
+    for name in ("bern", "lyon"):
+        done = run(f"stats {name}.csv -o {name}.stats --schema schema.toml --epsilon 1")
+        assert "at most 2.72 times as likely, plus 1e-06" in " ".join(done.stdout.split())
+    run("scaler bern.stats lyon.stats -o scaler.json --schema schema.toml")
+    return formats.load_scaler(Path("scaler.json"))
+
+
+def spent():
+    return len(Ledger(Path(LEDGER)).read().releases) if Path(LEDGER).exists() else 0
+
+
+def test_a_whole_round_takes_bounds_from_the_schema(scaler, run):
+    found = formats.load(Path("bern.stats"), NoisyStats)
+    # age, its indicator, dose, its indicator, sex with two levels, other and missing
+    low, high = [0.0] * 8, [120.0, 1.0, 20.0, 1.0, *[1.0] * 4]
+    assert [list(limits) for limits in found.privacy.bounds] == [low, high]
+    assert scaler.columns[:2] == ("age", "dose")
+    for name in ("bern", "lyon"):
+        run(f"summarize {name}.csv -k 2 -o {name}.summary --scaler scaler.json --epsilon 2")
+    bounds = formats.load(Path("bern.summary"), SummaryFile).privacy.bounds
+    assert [limits[:2] for limits in bounds] == [(0, 0), (120, 20)]
+    assert spent() == 4
+    run("aggregate bern.summary lyon.summary -k 2 -o model")
+    model = formats.load(Path("model"), ModelFile)
+    centers = sorted(scaler.unscale(model.model.centers)[:, 0])
+    assert centers == pytest.approx([30, 70], abs=5)
+    lines = " ".join(json.loads(run("inspect model --json").stdout)["lines"])
+    assert "sex 5" in lines
+    assert "promise" in lines
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--schema open.toml --epsilon 1", "Column 'age' has no range in the schema"),
+        ("--schema schema.toml --epsilon 1 --bounds 0,1", "Leave --bounds out: the schema has"),
+        ("--schema schema.toml --bounds columns.json", "--bounds is about differential privacy"),
+        ("--schema schema.toml --delta 1e-7", "--delta is about differential privacy"),
+        ("--schema schema.toml --epsilon 1 --min-cluster-size 9", "has no meaning with --epsilon"),
+        ("--schema schema.toml --epsilon 1 --delta 2", "delta of Privacy must be"),
+        ("--schema schema.toml --epsilon 1 --columns age", "a schema names its own columns"),
+        ("--columns age,dose --epsilon 1", "--epsilon needs --bounds"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_options_of_statistics_that_do_not_go_together(run, words, message):
+    with pytest.raises(ParameterError, match=message):
+        run(f"stats bern.csv -o made {words}")
+    assert not Path("made").exists()
+    assert not spent()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--epsilon 1 --bounds columns.json", "Leave --bounds out: the schema has the range"),
+        ("--bounds columns.json", "--bounds is about differential privacy: give --epsilon"),
+        ("--delta 1e-7", "--delta is about differential privacy: give --epsilon"),
+        ("--unit row", "--unit is about differential privacy: give --epsilon"),
+        ("--cells own", "--cells is about differential privacy: give --epsilon"),
+        ("--epsilon 1 --unit site --cells own", "cells of Privacy must be 'shared' with unit"),
+        ("--epsilon 1 --counts none", "--counts has no meaning with --epsilon"),
+    ],
+)
+def test_options_of_summaries_that_do_not_go_together(scaler, run, words, message):
+    before = spent()
+    with pytest.raises(ParameterError, match=message):
+        run(f"summarize bern.csv -k 2 -o made --scaler scaler.json {words}")
+    assert not Path("made").exists()
+    assert spent() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "promised"),
+    [
+        ("--delta 1e-7", {"delta": 1e-7, "unit": "row", "cells": "own"}),
+        ("--cells shared", {"delta": 1e-6, "unit": "row", "cells": "shared"}),
+        ("--unit site", {"delta": 1e-6, "unit": "site", "cells": "shared"}),
+        ("--unit row --cells own", {"delta": 1e-6, "unit": "row", "cells": "own"}),
+    ],
+)
+def test_other_promises_with_the_bounds_of_the_schema(scaler, run, words, promised):
+    run(f"summarize bern.csv -k 2 -o made --scaler scaler.json --epsilon 1 {words}")
+    found = formats.load(Path("made"), SummaryFile).privacy.to_dict()
+    assert {name: found[name] for name in promised} == promised
+    assert found["bounds"][1][:2] == [120, 20]
+
+
+@pytest.mark.usefixtures("folder")
+def test_nothing_is_spent_on_a_value_outside_its_range(run):
+    with Path("bern.csv").open("a") as file:
+        file.write("999,4,male\n")
+    with pytest.raises(DataError, match="row 3001, column 'age': 999 is outside the range"):
+        run("stats bern.csv -o made --schema schema.toml --epsilon 1")
+    assert not spent()
+    assert not Path("made").exists()
