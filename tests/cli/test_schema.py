@@ -76,7 +76,7 @@ def test_json(folder, run):
     assert Schema.from_dict(proposed) == load_schema(folder / "schema.toml")
     done = run("schema check dresden.csv --schema schema.toml --json")
     assert done.exit_code == 3
-    found = json.loads(done.output)
+    found = json.loads(done.stdout)
     assert (found["fits"], found["rows"], found["other_columns"]) == (False, 120, ["Alter"])
     sex = next(column for column in found["columns"] if column["name"] == "sex")
     assert sum(sex["unknown"].values()) == 120

@@ -25,6 +25,8 @@ from fedjigsaw.columns.schema import IGNORE
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.schemas import load_schema
+from fedjigsaw.io.tables import Table as DataTable
+from fedjigsaw.io.tables import open_file
 
 app = typer.Typer(
     help="The schema that all sites share: what their columns mean.", no_args_is_help=True
@@ -71,7 +73,8 @@ def init(
     check_outputs(output, force=force, inputs=files)
     sites.check_once(files)
     with count_rows("Rows", None) as progress:
-        proposal = sites.propose_schema(files, min_rows=min_cluster_size, progress=progress)
+        tables = [_open(path) for path in files]
+        proposal = sites.propose_schema(tables, min_rows=min_cluster_size, progress=progress)
     if output is None:
         print_json(proposal.schema.to_dict())
         return
@@ -103,7 +106,7 @@ def check(
     """
     schema = load_schema(schema_file)
     with count_rows("Rows", None) as progress:
-        found = sites.check_file(data, schema, min_rows=min_cluster_size, progress=progress)
+        found = sites.check_file(_open(data), schema, min_rows=min_cluster_size, progress=progress)
     if as_json:
         print_json(_as_json(found))
     else:
@@ -185,7 +188,9 @@ def apply_(
         missing_in=in_one,
     )
     with count_rows("Rows", None) as progress:
-        done = sites.apply_schema(data, schema, output, changes, replace=force, progress=progress)
+        done = sites.apply_schema(
+            _open(data), schema, output, changes, replace=force, progress=progress
+        )
     _print_applied(done, output)
 
 
@@ -199,6 +204,14 @@ def json_schema_() -> None:
     Example: fedjigsaw schema json-schema > fedjigsaw-schema.json
     """
     print_json(json_schema())
+
+
+def _open(path: Path) -> DataTable:
+    """Open a site's data, and print how the file is written."""
+    table = open_file(path)
+    if table.reader.told:
+        err.print(f"{escape(str(path))}: {escape(table.reader.told)}.")
+    return table
 
 
 # ---------------------------------------------------------------------------------------- printing

@@ -1,6 +1,5 @@
 """Recognize what a column of a file holds, in one reading and bounded memory."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ from fedjigsaw.columns.values import (
     parse_dates,
     read_levels,
 )
-from fedjigsaw.columns.words import ID_WORDS, PAIRS, SCALES
+from fedjigsaw.columns.words import PAIRS, SCALES, named_like_an_identifier
 
 MAX_LEVELS = 10_000  # different values of a column that are counted
 MAX_CATEGORIES = 30  # that are proposed
@@ -221,7 +220,7 @@ def _number(seen: Sighting, min_rows: int, marks: tuple[str, ...]) -> Recognized
     whole = seen.n_whole == seen.n_numbers
     n_different = MAX_LEVELS if seen.too_many else len(seen.levels)
     many = n_different > max(MAX_CATEGORIES, 0.1 * seen.n_present)
-    if whole and named_like_id(seen.name) and many:
+    if whole and named_like_an_identifier(seen.name) and many:
         return Recognized(IGNORE, "whole numbers, named like an identifier")
     runs = seen.greatest - seen.least == seen.n_numbers - 1
     if whole and seen.all_different and runs and seen.n_numbers >= 2 * min_rows:
@@ -244,7 +243,11 @@ def _text(seen: Sighting, min_rows: int) -> Recognized:
     levels = common_levels(seen.levels, min_rows)
     covered = sum(seen.levels[level] for level in levels)
     if covered < MOST * n:
-        kind = "an identifier" if named_like_id(seen.name) else "an identifier, names or free text"
+        kind = (
+            "an identifier"
+            if named_like_an_identifier(seen.name)
+            else "an identifier, names or free text"
+        )
         return Recognized(IGNORE, f"many different texts, most of them in few rows: {kind}?")
     ordered = find_order(levels) if covered >= NEARLY_ALL * n else ()
     if ordered:
@@ -286,16 +289,3 @@ def _like(word: str, others: Iterable[str]) -> str:
         if all(write(other) == other for other in others):
             return write(word)
     return word
-
-
-def named_like_id(name: str) -> bool:
-    """Tell whether the name of a column is that of an identifier.
-
-    Examples
-    --------
-    >>> [named_like_id(name) for name in ("patient_id", "PatientID", "Fall-Nr.", "paid", "age")]
-    [True, True, True, False, False]
-    """
-    parts = re.sub("([a-zäöü])([A-ZÄÖÜ])", r"\1 \2", name)
-    words = [word.lower() for word in re.split(r"[\W_]+", parts) if word]
-    return bool(words) and (words[-1] in ID_WORDS or words[0] in ("id", "unnamed"))

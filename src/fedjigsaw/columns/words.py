@@ -1,5 +1,9 @@
 """Words by which kinds of columns are recognized."""
 
+import re
+
+UNNAMED = "unnamed"  # a column without a name, such as the index that pandas writes
+
 # pairs of words for true and false
 PAIRS = (
     *(("1", "0"), ("true", "false"), ("t", "f"), ("yes", "no"), ("y", "n")),
@@ -45,15 +49,12 @@ SCALES = (
     ),
     *((*(f"{word} {n}" for n in range(6)),) for word in ("stage", "grade", "grad", "stadium")),
 )
-# last word of the name of a column that tells rows or people apart
-ID_WORDS = frozenset(
-    (
-        *("id", "ids", "uid", "pid", "mrn", "uuid", "guid", "ssn", "key", "identifier", "iban"),
-        *("nr", "no", "nummer", "number", "num", "index", "unnamed", "rownames", "fallnummer"),
-        *("patientid", "patientnr", "caseid", "subjectid", "personid", "kennung", "pseudonym"),
-        *("name", "surname", "vorname", "nachname", "email", "mail", "phone", "telefon", "address"),
-    )
-)
+# names of columns that tell rows or people apart
+LAST_WORDS = "id|ids|uid|uuid|guid|pid|mrn|nr|no|num|nummer|number|key|index|idx"
+JOINED = "(patienten|patient|pat|fall|case|subject|person|record|study|row)(id|nr|no|nummer|key)"
+PEOPLE = "surname|vorname|nachname|(first|last|full)_name|(e_?)?mail|phone|telefon|iban|ssn"
+NAMES = f"patient|case|subject|person|record|fall|pseudonym|name|{UNNAMED}|{PEOPLE}"
+LOOKS = re.compile(f"(.*_)?({LAST_WORDS}|{JOINED})|{NAMES}")
 # words that mean the same, as names of columns or as categories
 SYNONYMS = (
     ("female", "f", "w", "weiblich", "woman", "frau", "femme", "féminin", "mujer", "femenino"),
@@ -78,3 +79,17 @@ SYNONYMS = (
     ("date", "datum", "fecha", "data"),
     ("stage", "stadium", "stade"),
 )
+
+
+def named_like_an_identifier(name: str) -> bool:
+    """Tell whether the last word of a name is one for identifiers.
+
+    Examples
+    --------
+    >>> [named_like_an_identifier(name) for name in ("patientId", "case_no", "Fall-Nr.", "MRN")]
+    [True, True, True, True]
+    >>> [named_like_an_identifier(name) for name in ("acid", "age", "dose", "x1", "no_of_visits")]
+    [False, False, False, False, False]
+    """
+    words = re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
+    return LOOKS.fullmatch(re.sub(r"[\W_]+", "_", words).strip("_")) is not None

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedjigsaw.columns.text import TextFormat, to_numbers
+from fedjigsaw.columns.words import UNNAMED
 from fedjigsaw.errors import DataError
 from fedjigsaw.io.detection import KINDS
 
-UNNAMED = "unnamed"
 DAY = "[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.]([0-9]{2}|[0-9]{4})"
 DATE = f"^({DAY})([ T][0-9:.Z+-]*)?$"
 TRUTHS = ("true", "false")

@@ -1,6 +1,5 @@
 """Columns that look like identifiers: they say who a row is about, and nothing about clusters."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,29 +9,11 @@ import pyarrow.compute as pc
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.text import TextFormat, is_text, plain, to_numbers
-from fedjigsaw.io.headers import UNNAMED
+from fedjigsaw.columns.words import named_like_an_identifier
 from fedjigsaw.io.readers import Reader
 
 MAX_ROWS = 10_000  # by which a column is judged
 FEWEST, COUNTED = 3, 20  # values that differ; rows that count up by one, whatever the name
-LAST_WORDS = "id|ids|uid|uuid|guid|pid|mrn|nr|no|num|nummer|number|key|index|idx"
-JOINED = "(patienten|patient|pat|fall|case|subject|person|record|study|row)(id|nr|no|nummer|key)"
-NAMES = f"patient|case|subject|person|record|fall|pseudonym|name|{UNNAMED}"
-LOOKS = re.compile(f"(.*_)?({LAST_WORDS}|{JOINED})|{NAMES}")
-
-
-def named_like_an_identifier(name: str) -> bool:
-    """Tell whether the last word of a name is one for identifiers.
-
-    Examples
-    --------
-    >>> [named_like_an_identifier(name) for name in ("patientId", "case_no", "Fall-Nr.", "MRN")]
-    [True, True, True, True]
-    >>> [named_like_an_identifier(name) for name in ("acid", "age", "dose", "x1", "no_of_visits")]
-    [False, False, False, False, False]
-    """
-    words = re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
-    return LOOKS.fullmatch(re.sub(r"[\W_]+", "_", words).strip("_")) is not None
 
 
 def find_identifiers(reader: Reader, names: Sequence[str]) -> list[str]:

@@ -238,6 +238,13 @@ class Table:
         return f"{self.path} has missing values: {found}. {advice}"
 
 
+def open_file(path: Path) -> Table:
+    """Open a file with all of its columns, also those that look like identifiers."""
+    reader = open_reader(path)
+    check_names(path, reader.names)
+    return Table(path, tuple(reader.names), reader)
+
+
 def open_table(
     path: Path | str,
     *,
@@ -256,10 +263,7 @@ def open_table(
     drop_missing : skip rows with missing values instead of raising an error.
     encoding : how the columns of the file become columns of numbers; None takes them as they are.
     """
-    path = Path(path)
-    reader = open_reader(path)
-    check_names(path, reader.names)
-    table = Table(path, tuple(reader.names), reader)
+    table = open_file(Path(path))
     if encoding is not None:
         table = table.encoded(encoding)
         columns = encoding.features if columns is None else columns

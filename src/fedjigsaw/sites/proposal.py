@@ -28,8 +28,8 @@ from fedjigsaw.columns.text import TextFormat
 from fedjigsaw.columns.units import find_substance, find_unit, likely_units
 from fedjigsaw.errors import DataError
 from fedjigsaw.io.readers import Reader
-from fedjigsaw.io.tables import Table
-from fedjigsaw.sites.preparation import Progress, open_data, quiet
+from fedjigsaw.io.tables import Table, open_file
+from fedjigsaw.sites.preparation import Progress, quiet
 
 TREATED = "missing"  # what happens to values outside of a range that was only proposed
 
@@ -83,7 +83,7 @@ def propose_schema(
     several = [data] if isinstance(data, (Path, Table)) else list(data)
     if not several:
         raise DataError("No file is given.")
-    tables = [open_data(entry) for entry in several]
+    tables = [as_table(entry) for entry in several]
     sightings = _look(tables, progress)
     n_rows = max((seen.n_rows for seen in sightings.values()), default=0)
     if n_rows < min_rows:
@@ -105,6 +105,11 @@ def propose_schema(
 
 
 # ---------------------------------------------------------------------------------------- reading
+
+
+def as_table(data: Path | Table) -> Table:
+    """Open a file with all of its columns, unless it is open."""
+    return data if isinstance(data, Table) else open_file(data)
 
 
 def batches(table: Table, names: Sequence[str]) -> Iterator[dict[str, pa.Array]]:

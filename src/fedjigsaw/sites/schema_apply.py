@@ -42,8 +42,8 @@ from fedjigsaw.columns.values import (
 from fedjigsaw.errors import DataError, ParameterError, invalid
 from fedjigsaw.io.atomic import open_whole
 from fedjigsaw.io.tables import Table
-from fedjigsaw.sites.preparation import Progress, open_data, quiet
-from fedjigsaw.sites.proposal import batches, text_of
+from fedjigsaw.sites.preparation import Progress, quiet
+from fedjigsaw.sites.proposal import as_table, batches, text_of
 from fedjigsaw.sites.schema_check import close_names, show
 
 MAPPED = (CATEGORY, ORDERED, BOOLEAN)
@@ -107,7 +107,7 @@ def apply_schema(
     schema ignores or does not name are kept as texts. It is written whole or not at all, in bounded
     memory.
     """
-    table = open_data(data)
+    table = as_table(data)
     plan = _plan(table, schema, changes or Changes())
     with open_whole(output, replace=replace) as file:
         writer: Any = None

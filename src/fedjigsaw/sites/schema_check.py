@@ -29,8 +29,8 @@ from fedjigsaw.columns.values import DAY_FIRST, MONTH_FIRST, read_levels
 from fedjigsaw.columns.words import SYNONYMS
 from fedjigsaw.errors import DataError, shorten
 from fedjigsaw.io.tables import Table
-from fedjigsaw.sites.preparation import Progress, open_data, quiet
-from fedjigsaw.sites.proposal import batches, text_of
+from fedjigsaw.sites.preparation import Progress, quiet
+from fedjigsaw.sites.proposal import as_table, batches, text_of
 
 MAX_UNKNOWN = 10_000  # different values that are no category, which are counted
 SHOWN = 5  # of them, in words
@@ -103,7 +103,7 @@ def check_file(
     ----------
     min_rows : categories that fewer rows have are not proposed for the schema.
     """
-    table = open_data(data)
+    table = as_table(data)
     names = table.reader.names
     used = [column for column in schema.columns if column.kind != IGNORE]
     found = {column.name: _Count(column) for column in used if column.name in set(names)}
