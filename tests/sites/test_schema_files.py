@@ -421,6 +421,20 @@ class TestCheck:
                 else:
                     assert fits, (column, value)
 
+    @pytest.mark.parametrize("outside", ["missing", "clip"])
+    def test_a_column_that_is_mostly_outside_is_refused_everywhere(self, outside, tmp_path):
+        """Another unit would make all values missing, or all the same, without a word."""
+        schema = Schema((Column("x", range=(50, 500), outside=outside), Column("n")))
+        for n_outside, fits in ((6, True), (7, False)):
+            values = [5.5] * n_outside + [100] * (12 - n_outside) + [None] * 20
+            pd.DataFrame({"x": values, "n": 1}).to_csv(tmp_path / "x.csv", index=False)
+            assert sites.check_file(tmp_path / "x.csv", schema).fits is fits
+            if fits:
+                sites.measure(tmp_path / "x.csv", schema=schema)
+                continue
+            with pytest.raises(DataError, match="'x': 7 of 12 values are outside.*another unit"):
+                sites.measure(tmp_path / "x.csv", schema=schema)
+
     def test_an_empty_file_is_an_error(self, tmp_path, schema):
         (tmp_path / "x.csv").write_text("age,sex\n")
         with pytest.raises(DataError, match="no rows"):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # pyarrow takes long to load, and a federation's server and a
     import pyarrow as pa
 
     from fedjigsaw.columns.text import TextFormat
+    from fedjigsaw.columns.values import Outside
 
 
 def feature(column: str, part: str) -> str:
@@ -65,13 +66,19 @@ class Encoder:
         names = tuple(feature(self.column.name, part) for part in self.parts)
         return names if self.column.kind == CATEGORY else (self.column.name, *names)
 
-    def encode(self, values: "pa.Array", text: "TextFormat", pattern: str = "") -> Floats:
+    def encode(
+        self,
+        values: "pa.Array",
+        text: "TextFormat",
+        pattern: str = "",
+        counted: "Outside | None" = None,
+    ) -> Floats:
         """Return the features of values, shape (n, number of features)."""
         from fedjigsaw.columns.values import read_values
 
         if self.column.kind == CATEGORY:
             return self._one_hot(values, text)
-        numbers = read_values(self.column, values, text, pattern)
+        numbers = read_values(self.column, values, text, pattern, counted)
         if self.column.scale == "log":
             numbers = np.log1p(np.where(numbers > -1, numbers, np.nan))
         missing = np.isnan(numbers)

@@ -9,7 +9,7 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import Encoder, Encoding
 from fedjigsaw.columns.schema import CATEGORY, OTHER, Column, Schema
 from fedjigsaw.columns.text import TextFormat
-from fedjigsaw.columns.values import MISSING_CODE, OTHER_CODE, read_codes, read_values
+from fedjigsaw.columns.values import MISSING_CODE, OTHER_CODE, Outside, read_codes, read_values
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,14 @@ class Shown(Encoder):
         """The one name under which the values are read."""
         return (f"\0{self.column.name}",)
 
-    def encode(self, values: pa.Array, text: TextFormat, pattern: str = "") -> Floats:
-        """Return the values, shape (n, 1)."""
+    def encode(
+        self,
+        values: pa.Array,
+        text: TextFormat,
+        pattern: str = "",
+        counted: Outside | None = None,
+    ) -> Floats:
+        """Return the values, shape (n, 1); the feature beside them counts those outside."""
         if self.column.kind != CATEGORY:
             return read_values(self.column, values, text, pattern)[:, None]
         codes = read_codes(self.column, values, text).astype(np.float64)

@@ -6,6 +6,7 @@ understand raises a :class:`BadValueError` that names its place.
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -48,13 +49,35 @@ class AmbiguousDatesError(BadValueError):
     """Dates that can be read with the day or with the month first."""
 
 
-def read_values(column: Column, values: pa.Array, text: TextFormat, pattern: str = "") -> Floats:
+@dataclass
+class Outside:
+    """How many values of a column were read, and how many of them the schema does not allow."""
+
+    n_values: int = 0
+    n_outside: int = 0
+
+    def add(self, numbers: Floats, outside: npt.NDArray[np.bool_]) -> None:
+        """Count some values; missing ones (NaN) are left out."""
+        n_outside = int(outside.sum())
+        self.n_values += int((~np.isnan(numbers) | outside).sum())
+        self.n_outside += n_outside
+
+
+def read_values(
+    column: Column,
+    values: pa.Array,
+    text: TextFormat,
+    pattern: str = "",
+    counted: Outside | None = None,
+) -> Floats:
     """Return a number for each value: dates in days, booleans 0 or 1, ordered categories 0, 1, ...
 
     Parameters
     ----------
     pattern : of dates in this file, from :func:`date_format`.
+    counted : where values that the schema does not allow are counted.
     """
+    counted = counted or Outside()
     if column.kind == NUMBER:
         numbers = _numbers(values, text)
     elif column.kind == DATE:
@@ -64,15 +87,17 @@ def read_values(column: Column, values: pa.Array, text: TextFormat, pattern: str
     elif column.kind == ORDERED:
         codes = read_codes(column, values, text).astype(np.float64)
         numbers = np.where(codes < 0, np.nan, codes)
+        counted.add(numbers, codes == OTHER_CODE)
         _treat(column, numbers, codes == OTHER_CODE, lambda i: _no_category(column, values, i))
         return numbers
     else:
         raise ValueError(f"a column of kind {column.kind} has no numbers")
     if column.range is not None:
         low, high = column.range
+        outside = (numbers < low) | (numbers > high)
+        counted.add(numbers, outside)
         if column.outside == "clip":
             return np.clip(numbers, low, high)
-        outside = (numbers < low) | (numbers > high)
         _treat(column, numbers, outside, lambda i: _outside(column, numbers[i]))
     return numbers
 

@@ -1,6 +1,6 @@
 """A file whose columns are the features of an encoding."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,11 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import Encoder, Encoding
 from fedjigsaw.columns.schema import DATE
 from fedjigsaw.columns.text import TextFormat
-from fedjigsaw.columns.values import BadValueError, date_format
+from fedjigsaw.columns.values import BadValueError, Outside, date_format
 from fedjigsaw.errors import DataError
 from fedjigsaw.io.readers import Reader
+
+FEWEST = 10  # values of a column by which its meaning is judged
 
 
 class EncodedReader:
@@ -39,28 +41,50 @@ class EncodedReader:
             )
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
-        """Yield features as floats, and other columns as they are."""
+        """Yield features as floats, and other columns as they are.
+
+        If the schema turns out not to allow most values of a column, that is an error at the end.
+        """
         encoders = [e for e in self.encoding.encoders if not set(e.features).isdisjoint(names)]
         others = [name for name in names if name not in set(self.encoding.features)]
         sources = [encoder.column.name for encoder in encoders]
         formats: dict[str, str] = {}
+        counted = {name: Outside() for name in sources}
         start = 0
         for columns in self.reader.batches([*sources, *others]):
             found = dict(zip(others, columns[len(sources) :], strict=True))
             for encoder, values in zip(encoders, columns, strict=False):
-                block = self._encode(encoder, _as_arrow(values), formats, start)
+                block = self._encode(encoder, _as_arrow(values), formats, counted, start)
                 found |= zip(encoder.features, block.T, strict=True)
             yield [found[name] for name in names]
             start += len(columns[0])
+        self._check_meaning(counted)
+
+    def _check_meaning(self, counted: Mapping[str, Outside]) -> None:
+        """Raise if most values are no values of their column: they are in another unit, perhaps."""
+        for name, found in counted.items():
+            if found.n_values >= FEWEST and found.n_outside > found.n_values / 2:
+                raise DataError(
+                    f"{self.path}, column {name!r}: {found.n_outside:,} of {found.n_values:,} "
+                    "values are outside of what the schema allows. Are they in another unit, or is "
+                    "it another column? `fedjigsaw schema check` says more."
+                )
 
     def _encode(
-        self, encoder: Encoder, values: pa.Array, formats: dict[str, str], start: int
+        self,
+        encoder: Encoder,
+        values: pa.Array,
+        formats: dict[str, str],
+        counted: Mapping[str, Outside],
+        start: int,
     ) -> Floats:
         column = encoder.column
         try:
             if column.kind == DATE and not formats.get(column.name):
                 formats[column.name] = date_format(column, values, self.text)
-            return encoder.encode(values, self.text, formats.get(column.name, ""))
+            return encoder.encode(
+                values, self.text, formats.get(column.name, ""), counted[column.name]
+            )
         except BadValueError as error:
             where = f"{self.path}, row {start + error.place + 1}, column {column.name!r}"
             raise DataError(f"{where}: {error.reason}. {error.advice}".rstrip()) from error
