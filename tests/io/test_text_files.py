@@ -59,8 +59,9 @@ FILES = {
     "thousands alone, points": ("a;b\n1.234.567;2\n", "ab", [[1234567, 2]], ",", ".", "semicolons between columns, decimal comma, points between thousands"),
     "guess: decimal comma": ("a;b\n1,234;2\n5,678;3\n", "ab", [[1.234, 2], [5.678, 3]], ",", "", "semicolons between columns, decimal comma, 1,234 is read as 1.234"),
     "guess: thousands": ('a,b\n"1,234",2\n', "ab", [[1234, 2]], ".", ",", "commas between thousands, 1,234 is read as 1234"),
+    "guess: thousands, points": ("a;b\n1.234;2,5\n", "ab", [[1234, 2.5]], ",", ".", "semicolons between columns, decimal comma, points between thousands, 1.234 is read as 1234"),
     "no guess: decimal point": ("a;b\n1.234;2\n", "ab", [[1.234, 2]], ".", "", "semicolons between columns"),
-    "a leading zero tells": ("a;b\n0,123;1.234\n", "ab", [[0.123, 1234]], ",", ".", "semicolons between columns, decimal comma, points between thousands"),
+    "a leading zero tells": ("a;b\n0,123;2\n", "ab", [[0.123, 2]], ",", "", "semicolons between columns, decimal comma"),
     "powers": ("a;b\n1,234e3;2\n", "ab", [[1234, 2]], ",", "", "semicolons between columns, decimal comma"),
 }  # fmt: skip
 
@@ -103,6 +104,28 @@ def test_an_umlaut_after_the_sample(tmp_path, monkeypatch):
         table = open_table(path, columns=["a"], id_column="ort")
         assert table.reader.told == told
         assert list(table.batches())[-1].ids[0][-1].as_py() == "Zürich"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
+@pytest.mark.parametrize(
+    ("first", "last", "number", "text"),
+    [
+        ("1;2\n", "3;1,5\n", 1.5, TextFormat(",")),
+        ("1,5;2\n", "3;1.234,5\n", 1234.5, TextFormat(",", ".")),
+        ("1,5;2\n", "3;1.234\n", 1234, TextFormat(",", ".")),
+        ("1.5;2\n", "3;1,234\n", 1234, TextFormat(".", ",")),
+        ("1.5,2\n", '3,"1,234.5"\n', 1234.5, TextFormat(".", ",")),
+        ("1.5,2\n", "3,234\n", 234, TextFormat()),
+        ("1,5;2\n", "x.123 y;7\n", 7, TextFormat(",")),
+    ],
+)
+def test_signs_after_the_sample(tmp_path, monkeypatch, encoding, first, last, number, text):
+    monkeypatch.setattr(text_files, "SAMPLE", 1000)
+    monkeypatch.setattr(text_files, "CHUNK", 666)
+    header = "größe;b\n" if ";" in first else "größe,b\n"
+    path = write(tmp_path / "t.csv", (header + first * 3000 + last + first * 9).encode(encoding))
+    assert open_table(path, columns=["b"]).reader.text == text
+    assert read(path, columns=["b"])[3000] == [number]
 
 
 @settings(max_examples=60, deadline=None)
@@ -202,6 +225,15 @@ class TestBadInput:
     def test_one_sentence(self, tmp_path, content, words):
         with pytest.raises(DataError, match=words):
             read(write(tmp_path / "t.csv", content))
+
+    def test_a_contradiction_after_the_sample(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(text_files, "SAMPLE", 1000)
+        monkeypatch.setattr(text_files, "BLOCK", 2000)
+        content = "a;b\n" + "1;2\n" * 1999 + "1.5;1\n1,5;2\n"
+        with pytest.raises(
+            DataError, match=r"'1.5' in row 2000, column 'a', and '1,5' in row 2001"
+        ):
+            open_table(write(tmp_path / "t.csv", content))
 
     def test_after_the_sample(self, tmp_path, monkeypatch):
         monkeypatch.setattr(text_files, "SAMPLE", 1000)

@@ -60,10 +60,11 @@ def to_numbers(values: pa.Array, text: TextFormat) -> Floats | None:
     values = plain(values)
     try:
         if is_text(values.type):
-            values = _rewrite(without_missing(values, text), text)
-        elif not _is_numeric(values.type):
+            cast = _cast_texts(without_missing(values, text), text)
+        elif _is_numeric(values.type):
+            cast = pc.cast(values, pa.float64(), safe=False)
+        else:
             return None
-        cast = pc.cast(values, pa.float64(), safe=False)
     except pa.ArrowException:
         return None
     numbers: Floats = cast.to_numpy(zero_copy_only=False).astype(np.float64)
@@ -106,18 +107,31 @@ def without_missing(values: pa.Array, text: TextFormat) -> pa.Array:
     return pc.if_else(missing, pa.scalar(None, values.type), values)
 
 
+def _cast_texts(values: pa.Array, text: TextFormat) -> pa.Array:
+    """Cast texts to numbers; raise if one is not a number in this format."""
+    try:
+        return pc.cast(_with_points(values, text.decimal), pa.float64())
+    except pa.ArrowException:
+        if not text.thousands:
+            raise
+    return pc.cast(_rewrite(values, text), pa.float64())
+
+
 def _rewrite(values: pa.Array, text: TextFormat) -> pa.Array:
     """Write numbers as computers do; what is not a number in this format becomes no number."""
-    if text.decimal == "." and not text.thousands:
+    return _with_points(_joined(values, text) if text.thousands else values, text.decimal)
+
+
+def _with_points(values: pa.Array, decimal: str) -> pa.Array:
+    """Replace decimal commas by points; what was a point becomes no number."""
+    if decimal == ".":
         return values
-    decimal = "[.]" if text.decimal == "." else ","
-    if text.thousands:
-        sign = f"[{SIGNS[text.thousands]}]"
-        grouped = rf"^[+-]?\d{{1,3}}({sign}\d{{3}})+({decimal}\d*)?([eE][+-]?\d+)?$"
-        # separators that do not stand between thousands stay, and the cast fails
-        joined = pc.replace_substring_regex(values, sign, "")
-        values = pc.if_else(pc.match_substring_regex(values, grouped), joined, values)
-    if text.decimal == ",":
-        values = pc.replace_substring(values, ".", "..")  # a point left over is no decimal sign
-        values = pc.replace_substring(values, ",", ".")
-    return values
+    return pc.replace_substring(pc.replace_substring(values, ".", ".."), ",", ".")
+
+
+def _joined(values: pa.Array, text: TextFormat) -> pa.Array:
+    """Remove what separates thousands; where it stands elsewhere, it stays."""
+    sign = f"[{SIGNS[text.thousands]}]"
+    grouped = rf"^[+-]?\d{{1,3}}({sign}\d{{3}})+([{text.decimal}]\d*)?([eE][+-]?\d+)?$"
+    joined = pc.replace_substring_regex(values, sign, "")
+    return pc.if_else(pc.match_substring_regex(values, grouped), joined, values)

@@ -1,7 +1,9 @@
 """Find out how a text file is written: its encoding, what separates columns, how numbers look."""
 
 import codecs
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -169,33 +171,74 @@ KINDS = {
 }
 
 
+@dataclass(frozen=True)
+class Found:
+    """How numbers are written, as far as values tell.
+
+    Attributes
+    ----------
+    guess : what is not sure about it, in words.
+    decided : whether any value tells the decimal sign.
+    """
+
+    text: TextFormat = field(default_factory=TextFormat)
+    guess: str = ""
+    decided: bool = False
+
+
 def find_text_format(
-    path: Path, names: Sequence[str], columns: Sequence[pa.Array], delimiter: str
-) -> tuple[TextFormat, str]:
+    path: Path,
+    names: Sequence[str],
+    columns: Sequence[pa.Array],
+    delimiter: str,
+    start: int = 0,
+) -> Found:
     """Find decimal sign and separator of thousands, from all values that look like numbers.
 
-    Returns
-    -------
-    The format, and what was only guessed, in words.
+    The columns begin at row `start` of the file.
     """
     values = pc.utf8_trim_whitespace(pa.concat_arrays(columns))
     if not pc.any(pc.match_substring_regex(values, UNUSUAL)).as_py():
-        return TextFormat(), ""
+        points = pc.match_substring_regex(values, KINDS["point"][1])
+        return Found(decided=bool(pc.any(points).as_py()))
     found = _kinds_of(values, len(columns))
     point = found["point"] | found["1,234,567"]
     comma = found["comma"] | found["1.234.567"]
     if point.any() and comma.any():
-        raise DataError(_contradiction(path, names, columns, point, comma))
+        raise DataError(_contradiction(path, names, columns, point, comma, start))
     ambiguous = {sign: bool(found[f"1{sign}234"].any()) for sign in ",."}
-    guess = ""
-    if point.any() or comma.any():
+    decided = bool(point.any() or comma.any())
+    if decided:
         decimal = "," if comma.any() else "."
-    elif ambiguous[","]:  # decimal commas or thousands
-        decimal = "." if delimiter == "," else ","
-        guess = f"1,234 is read as {'1234' if decimal == '.' else '1.234'}"
-    else:
-        decimal = "."
-    return TextFormat(decimal, _thousands(found, decimal)), guess
+    else:  # a comma is a decimal sign or separates thousands
+        decimal = "," if ambiguous[","] and delimiter != "," else "."
+    other = "," if decimal == "." else "."
+    sure = found["both"].any() or found[f"1{other}234{other}567"].any()
+    guess = ""
+    if ambiguous[other] and not sure:
+        guess = f"1{other}234 is read as 1234"
+    elif not decided and decimal == ",":
+        guess = "1,234 is read as 1.234"
+    text = TextFormat(decimal, _thousands(found, decimal))
+    return Found(text, guess, decided or ambiguous[","] or ambiguous["."])
+
+
+def grouped_later(chunks: Iterable[bytes], decimal: str, delimiter: str) -> bool:
+    """Tell whether thousands are separated by the sign that is not the decimal one."""
+    sign = b"[.]" if decimal == "," else b","
+    edge = b'["\r\n' + delimiter.encode() + b"]"
+    digits = rb"[+-]?[0-9]{1,3}(?:%s[0-9]{3})+(?:%s[0-9]*)?" % (sign, re.escape(decimal.encode()))
+    # inside columns that are separated by commas, numbers with commas are in quotes
+    start = b'"' if delimiter == "," and sign == b"," else edge
+    quick = re.compile(rb"%s[0-9]{3}[^0-9]" % sign if start == edge else b'"%s"' % digits)
+    exact = re.compile(start + digits + edge)
+    rest = b""
+    for chunk in chunks:
+        data = rest + chunk
+        if quick.search(data) and exact.search(data):
+            return True
+        rest = data[-64:]
+    return False
 
 
 def _thousands(found: dict[str, Flags], decimal: str) -> str:
@@ -241,16 +284,21 @@ def _with_any(values: pa.Array, signs: str) -> npt.NDArray[np.int64]:
 
 
 def _contradiction(
-    path: Path, names: Sequence[str], columns: Sequence[pa.Array], point: Flags, comma: Flags
+    path: Path,
+    names: Sequence[str],
+    columns: Sequence[pa.Array],
+    point: Flags,
+    comma: Flags,
+    start: int,
 ) -> str:
     def show(flags: Flags) -> str:
         row, column = map(int, np.argwhere(flags.T)[0])
         value = shorten(repr(columns[column][row].as_py()), MAX_VALUE)
-        return f"{value} in row {row + 1}, column {names[column]!r}"
+        return f"{value} in row {start + row + 1}, column {names[column]!r}"
 
     return (
         f"{path} has decimal points and decimal commas: {show(point)}, and {show(comma)}. "
-        "Write all numbers of the file alike."
+        "Write all numbers alike, or take a column that has no numbers out of the file."
     )
 
 

@@ -43,10 +43,11 @@ class ExcelReader:
         # only texts tell how numbers are written
         texts = [tuple(cell if isinstance(cell, str) else None for cell in row) for row in cut]
         columns = _columns(texts, self.width, ".")
-        self.text, guess = find_text_format(path, self.all_names, columns, ",")
         check_header(path, self.all_names, sample)
+        found = find_text_format(path, self.all_names, columns, ",")
+        self.text = found.text
         self.names = [name for name in self.all_names if name]
-        self.told = ", ".join(filter(None, (told, in_words("utf-8", ",", self.text, guess))))
+        self.told = ", ".join(filter(None, (told, in_words("utf-8", ",", found.text, found.guess))))
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
         where = [self.all_names.index(name) for name in names]

@@ -41,8 +41,8 @@ def check_header(path: Path, names: Sequence[str], columns: Sequence[pa.Array]) 
     data = _look_like_data(given) and not _counts_up(given)
     if data or any(_is_text(names[j], columns[j]) for j in _in_own_column(names, columns)):
         raise DataError(
-            f"{path} has no header line: its first line looks like data. "
-            "Add a line with the names of the columns."
+            f"{path} has no header line: its first line looks like data. Add a line with the names "
+            "of the columns. A name must not be a number, a date, or a value of its own column."
         )
 
 

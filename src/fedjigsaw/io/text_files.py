@@ -1,8 +1,10 @@
 """Files of text: columns separated by commas, semicolons, tabs or bars, also compressed."""
 
+import codecs
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,11 @@ import pyarrow.csv
 from fedjigsaw.errors import DataError, broken
 from fedjigsaw.io.detection import (
     DELIMITERS,
+    Found,
     find_delimiter,
     find_encoding,
     find_text_format,
+    grouped_later,
     in_words,
     whole_rows,
 )
@@ -28,7 +32,8 @@ SEPARATOR = re.compile(r'"?sep=([,;|\t])"?\n')
 class TextReader:
     """A file of text; how it is written is found out when it is opened.
 
-    The encoding is judged by the whole file, the rest by the first two megabytes.
+    Columns are judged by the first two megabytes, the encoding by the whole file. Signs of numbers
+    that do not occur in the first two megabytes are looked for in the rest.
 
     Attributes
     ----------
@@ -46,13 +51,15 @@ class TextReader:
         columns = self._sampled(sample, len(header))
         self.is_empty = not len(columns[0])
         names = name_columns(path, header, columns)
-        self.text, guess = find_text_format(path, names, columns, self.delimiter)
         check_header(path, names, columns)
         self.names = [name for name in names if name]
         # columns without a name are never asked for
         self.all_names = [name or f"\0{j}" for j, name in enumerate(names)]
+        found = find_text_format(path, names, columns, self.delimiter)
+        found = self._beyond(found) if self.is_long else found
+        self.text = found.text
         delimiter = self.delimiter if len(names) > 1 else ","  # nothing to tell
-        self.told = in_words(self.encoding, delimiter, self.text, guess)
+        self.told = in_words(self.encoding, delimiter, found.text, found.guess)
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
         # as text, so that a bad value can be shown as it stands in the file
@@ -116,10 +123,30 @@ class TextReader:
             rows, skipped = rows[told.end() :], skipped + 1
         if not rows.strip():
             raise DataError(f"{self.path} is empty.")
-        if len(start) == SAMPLE:
+        self.is_long = len(start) == SAMPLE
+        if self.is_long:
             rows = whole_rows(rows, len(rows) - 1)
         rows = rows if rows.endswith("\n") else f"{rows}\n"
         return skipped, told[1] if told else find_delimiter(rows), rows
+
+    def _beyond(self, found: Found) -> Found:
+        """Look for signs that the sample does not show."""
+        if not found.decided and self.delimiter != ",":
+            start = 0
+            for columns in self.batches(self.names):
+                found = find_text_format(self.path, self.names, columns, self.delimiter, start)
+                if found.decided:
+                    break
+                start += len(columns[0])
+        if found.text.thousands:
+            return found
+        chunks = self._chunks()
+        if self.encoding == "utf-16":
+            chunks = (text.encode() for text in codecs.iterdecode(chunks, "utf-16"))
+        if not grouped_later(chunks, found.text.decimal, self.delimiter):
+            return found
+        other = "," if found.text.decimal == "." else "."
+        return replace(found, text=replace(found.text, thousands=other))
 
     def _header(self, sample: str) -> list[str]:
         """Return the names in the first line, as they stand there."""
