@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from fedjigsaw import Guard, Model, sites
+from fedjigsaw import Guard, Model, Privacy, sites
 from fedjigsaw.columns.schema import Column
 from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.kernels.contrasts import Contrast
+from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.report.profiles import describe_clusters, phrase
 
 COLUMNS = [f"x{j}" for j in range(8)]
@@ -64,6 +65,15 @@ def test_a_cluster_that_the_guard_hid_says_so():
         model, sites.score(table, model, client="a", profile=True, guard=Guard(1))
     )
     assert found[2].sentence == "Cluster 2, 2 rows: higher age (mean 100, all rows: 35)."
+
+
+def test_what_may_be_noise_sets_nothing_apart():
+    columns = [[[30], [30]], [[45.0], [55.0]], [[3000.0], [3000.0]]]
+    profile = Profile(("age",), *columns, {}, {})
+    privacy = Privacy(1.0, bounds=(0, 100))
+    for promise, words in ((None, "lower age"), (privacy, "much like all rows")):
+        score = Score("1 site", "m", np.array([30, 30]), np.zeros(2), profile, promise)
+        assert words in describe_clusters(model_of([[0.0], [1.0]]), score)[0].sentence
 
 
 def test_one_cluster_has_no_neighbor():

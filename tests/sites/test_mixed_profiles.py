@@ -162,3 +162,19 @@ def test_a_bad_value_of_a_shown_column_names_row_and_column(folder, model):
     frame.to_csv(folder / "odd.csv", index=False)
     with pytest.raises(DataError, match="odd.csv, row 8, column 'stage': 'very high' is none of"):
         sites.score(folder / "odd.csv", model, profile=True)
+
+
+def test_rows_that_are_skipped_are_not_in_the_profile(tmp_path):
+    schema = Schema((Column("age", missing="refuse"), Column("ward", weight=0)))
+    ages = [10.0, None, 20.0, None, 90.0] * 8
+    pd.DataFrame({"age": ages, "ward": range(40)}).to_csv(tmp_path / "a.csv", index=False)
+    stats = sites.measure(tmp_path / "a.csv", schema=schema, drop_missing=True)
+    scaler = sites.common_scaler({"a": stats}, schema=schema)
+    files = {"a": sites.summarize(tmp_path / "a.csv", 2, scaler=scaler, drop_missing=True)}
+    model = sites.aggregate(files, 2)
+    options = {"profile": True, "drop_missing": True, "guard": OFF}
+    score = sites.score(tmp_path / "a.csv", model, **options)
+    assert score.n_skipped == 16
+    old = score.profile.mean[:, 0].argmax()
+    assert score.profile.mean[old].tolist() == [90.0, np.mean(range(4, 40, 5))]
+    assert score.profile.count[old].tolist() == [8, 8]

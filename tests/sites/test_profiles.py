@@ -81,6 +81,7 @@ def test_the_row_of_a_small_cluster_is_nowhere_in_the_file():
     content, distance = encode(score), ((alone - 100) ** 2).sum()
     for value in (*alone, *alone**2, distance, np.sqrt(distance)):
         assert np.float64(value).tobytes() not in content
+    assert not np.isclose(score.sse, distance).any()
     # nor is it the statistics of all rows, which the site has sent before, minus the profile
     stats = sites.measure(from_array(rows, ["age", "dose"]), client="bern")
     shown = (score.profile.count * score.profile.mean).sum(axis=0)

@@ -232,12 +232,14 @@ def merge_profiles(profiles: Sequence[Profile]) -> Profile:
 def merge_moments(
     n: Ints, mean: Floats, squares: Floats, n_new: Ints, mean_new: Floats, squares_new: Floats
 ) -> Moments:
-    """Merge counts, means and sums of squares of two sets of rows, cell by cell."""
+    """Merge counts, means and sums of squares of two sets of rows, cell by cell.
+
+    A cell without rows has a mean and a sum of 0, so it changes nothing.
+    """
     total = n + n_new
     share = n_new / np.maximum(total, 1)
-    step = np.where(n_new > 0, mean_new - mean, 0.0)
-    merged = np.where(n > 0, mean + step * share, mean_new)
-    return total, merged, squares + squares_new + np.where(n > 0, step**2 * (n * share), 0.0)
+    step = mean_new - mean
+    return total, mean + step * share, squares + squares_new + step**2 * (n * share)
 
 
 def _added(profiles: Sequence[Profile], column: str, names: tuple[str, ...]) -> Ints:

@@ -72,8 +72,7 @@ class Sums:
         low, high = self.privacy.limits(len(self.numbers))
         np.add.at(self.table[:, 0], labels, GRID)
         for j in range(len(self.numbers)):
-            values = np.clip(rows[:, j], low[j], high[j])
-            u = (values - (low[j] / 2 + high[j] / 2)) / (high[j] / 2 - low[j] / 2)
+            u = (rows[:, j] - (low[j] / 2 + high[j] / 2)) / (high[j] / 2 - low[j] / 2)
             missing = np.isnan(u)
             u = np.where(missing, 0.0, np.clip(u, -1, 1))
             square = np.where(missing, 0.0, 2 * u**2 - 1)
