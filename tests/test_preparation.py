@@ -1,6 +1,8 @@
 """FederatedPreparation is the preparation of the commands, with scikit-learn's API."""
 
 import pickle
+from datetime import UTC, date, datetime
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -149,6 +151,26 @@ def test_without_a_schema_types_tell_what_columns_mean(data):
     assert "rare: odd" not in fitted.get_feature_names_out()
     assert fitted.n_features_in_ == 9
     assert fitted.feature_names_in_.tolist() == list(frame)
+
+
+def test_columns_of_polars_of_every_type():
+    frame = pl.DataFrame(
+        {
+            "day": pl.Series([date(2020, 1, i + 1) for i in range(6)]),
+            "time": pl.Series([datetime(2020, 1, i + 1, tzinfo=UTC) for i in range(6)]),
+            "yes": [True, False, None] * 2,
+            "enum": pl.Series(["a", "b", "c"] * 2, dtype=pl.Enum(["c", "b", "a"])),
+            "price": [Decimal("1.5")] * 5 + [None],
+            "small": pl.Series([1, 2, 3, None, 5, 6], dtype=pl.Int8),
+        }
+    )
+    fitted = FederatedPreparation().fit(frame)
+    kinds = [column.kind for column in fitted.encoding_.schema.columns]
+    # the order of an Enum is for sorting, and says nothing about distances
+    assert kinds == ["date", "date", "boolean", "category", "number", "number"]
+    back = fitted.inverse_transform(fitted.transform(frame))
+    for name in ("day", "yes", "enum", "small"):
+        assert back[name].to_pylist() == frame[name].to_list()
 
 
 def test_values_come_back_in_their_own_units(data):

@@ -57,7 +57,8 @@ class FederatedPreparation(TransformerMixin, BaseEstimator):  # type: ignore[mis
     schema : Schema, mapping, path of a TOML file, or None
         What each column means. None takes it from the types of the columns in `fit`: numbers,
         booleans, dates, and texts as categories. It then looks at the rows of all clients, which a
-        real federation cannot do.
+        real federation cannot do. `sites.propose_schema` looks at the values instead, and proposes
+        ranges, too.
     min_cluster_size : int
         Guard: what fewer rows of a client have in common does not leave it. 1 turns it off; the
         commands use 5.

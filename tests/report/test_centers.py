@@ -104,7 +104,9 @@ def test_what_noise_did_stays_within_what_can_be(prepared):
         (center,) = read_centers(centers[:1] + sign * 1e3, scaler.columns, scaler)
         assert center["smoker"].text == "missing" if sign > 0 else "0 % yes"
         assert math.isnan(center["age"].value) if sign > 0 else center["age"].value == 0
-        assert set(center["sex"].shares.values()) == {max(0.0, sign)}
+        assert min(center["sex"].shares.values()) >= 0
+        total = sum(center["sex"].shares.values()) + center["sex"].missing
+        assert total == pytest.approx(max(0, sign))
         assert center["stage"].value == max(0.0, sign) * 2
         json.dumps(center["age"].to_dict(), allow_nan=False)
     far = centers[:1].copy()

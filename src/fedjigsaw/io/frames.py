@@ -75,7 +75,7 @@ def to_arrow(X: Any, columns: Sequence[str] | None = None) -> pa.Table:
         names = [str(name) for name in X.columns]
         found = _joined(names, [_from_values(n, X.iloc[:, j]) for j, n in enumerate(names)])
     elif hasattr(X, "__arrow_c_stream__"):
-        found = pa.table(X)
+        found = _without_order(pa.table(X))
     else:
         found = _from_array(np.asarray(X), columns)
     plain = [_without_views(column) for column in found.columns]
@@ -134,6 +134,17 @@ def _as_text(name: str, value: Any) -> str:
         f"Column {name!r} of X has a value of type {type(value).__name__}; numbers, dates and "
         "texts can be used."
     )
+
+
+def _without_order(table: pa.Table) -> pa.Table:
+    """Return categories as unordered ones: an Enum of polars has an order for sorting alone."""
+    fields = []
+    for old in table.schema:
+        kind = old.type
+        if pa.types.is_dictionary(kind) and kind.ordered:
+            kind = pa.dictionary(kind.index_type, kind.value_type, ordered=False)
+        fields.append(pa.field(old.name, kind))
+    return table.cast(pa.schema(fields))
 
 
 def _without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:

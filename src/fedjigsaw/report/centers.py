@@ -98,7 +98,9 @@ def _plain(name: str, value: float) -> Reading:
 def _read(encoder: Encoder, features: Floats, width: float) -> Reading:
     column = encoder.column
     if column.kind == CATEGORY:
-        shares = dict(zip(encoder.parts, np.clip(features, 0, 1).tolist(), strict=True))
+        found = np.clip(features, 0, 1)
+        found /= max(1.0, found.sum())  # noise may have given away more than all rows
+        shares = dict(zip(encoder.parts, found.tolist(), strict=True))
         missing = shares.pop(ABSENT, 0.0)
         text = _shares_in_words(shares, missing)
         return Reading(column.name, column.kind, shares=shares, missing=missing, text=text)

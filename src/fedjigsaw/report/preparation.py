@@ -17,6 +17,7 @@ from fedjigsaw.columns.schema import (
     REFUSE,
     Schema,
 )
+from fedjigsaw.io.formats import NoisyStats
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.report.profiles import day, level, percent
 
@@ -117,10 +118,10 @@ def describe_features(stats: Stats) -> Lines:
         )
     for name, sketch in stats.sketches.items():
         n_groups, least = len(sketch.sizes), sketch.sizes.min()
-        yield (
-            f"  {name}: quantiles, as the means of {n_groups} groups of at least {least:,} "
-            f"neighboring values, from {sketch.means[0]:.6g} to {sketch.means[-1]:.6g}"
-        )
+        how = f"the means of {n_groups} groups of at least {least:,} neighboring values"
+        if isinstance(stats, NoisyStats):
+            how = "noisy counts of bins of equal width"
+        yield f"  {name}: quantiles, as {how}, from {sketch.means[0]:.6g} to {sketch.means[-1]:.6g}"
 
 
 def _shares(stats: Stats) -> set[str]:
