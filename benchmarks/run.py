@@ -29,12 +29,13 @@ from fedjigsaw.bench.runner import compute
 from fedjigsaw.bench.studies import studies
 from fedjigsaw.bench.study import Task
 from fedjigsaw.datasets import SOURCES, gaussian_grid
-from fedjigsaw.io.formats import ModelFile, save
+from fedjigsaw.io.formats import ModelFile, Profile, Score, encode, fingerprint, save
 from fedjigsaw.io.rows import read_rows, write_rows
 from fedjigsaw.kernels.backends import default_backend
 from fedjigsaw.kernels.grouping import group_by_radius
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.local_solutions import empirical_radii
+from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.report.provenance import provenance
 
@@ -253,6 +254,46 @@ def large_file(n_rows: int = 5_000_000, n_columns: int = 16) -> Iterator[Row]:
             }
 
 
+def report(k: int = 50, n_columns: int = 100, n_sites: int = 12, repeats: int = 3) -> Iterator[Row]:
+    """Measure `fedjigsaw report` on a model with profiles, in new processes.
+
+    Target: below 5 s and 3 MB.
+    """
+    rng = np.random.default_rng(0)
+    names = tuple(f"measurement number {j}" for j in range(n_columns))
+    sites = [f"site {i}" for i in range(n_sites)]
+    counts = rng.integers(10, 1000, (n_sites, k))
+    model = ModelFile(
+        Model(rng.normal(size=(k, n_columns)), "jigsaw", {}, names),
+        Scaler(names, rng.normal(size=n_columns), np.ones(n_columns)),
+        tuple(sites),
+        int(counts.sum()),
+    )
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        save(model, folder / "model")
+        for site, own in zip(sites, counts, strict=True):
+            rows = np.repeat(own[:, None], n_columns, axis=1)
+            profile = Profile(names, rows, model.model.centers, 0.5 * rows, {}, {})
+            score = Score(site, fingerprint(encode(model)), own, own.astype(float), profile)
+            save(score, folder / f"{site}.score")
+        files = [f"{site}.score" for site in sites]
+        words = ["-m", "fedjigsaw", "report", "model", *files, "-o", "report.html", "--force"]
+        run = partial(
+            subprocess.run, [sys.executable, *words], cwd=folder, check=True, capture_output=True
+        )
+        seconds = min(_seconds(run) for _ in range(repeats))
+        yield {
+            "benchmark": "report",
+            "n_clusters": k,
+            "n_columns": n_columns,
+            "n_sites": n_sites,
+            "seconds": seconds,
+            "megabytes": (folder / "report.html").stat().st_size / 1e6,
+            "target": "< 5 s, < 3 MB",
+        }
+
+
 def federation(n_rows: int = 5000, k: int = 15, repeats: int = 3) -> Iterator[Row]:
     """Measure a run with three sites in a real federation, from submission to model.
 
@@ -399,6 +440,7 @@ BENCHMARKS = {
     "solving": solving,
     "import_time": import_time,
     "large_file": large_file,
+    "report": report,
     "federation": federation,
     "private_summary": private_summary,
     "methods": methods,

@@ -60,7 +60,7 @@ from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.rows import Row
 from fedjigsaw.io.tables import Tally
 from fedjigsaw.kernels.scaling import Scaler
-from fedjigsaw.methods import CLUSTERERS, DEFAULT
+from fedjigsaw.methods import DEFAULT
 from fedjigsaw.privacy.guarantee import ROW, Privacy
 from fedjigsaw.report import pictures
 from fedjigsaw.report.latex import latex_table
@@ -279,7 +279,7 @@ def compare_methods(
 
 def _page(report: Report, problem: Problem) -> bytes:
     """Return the comparison as a page for a browser."""
-    from fedjigsaw.report.page.comparison import comparison_page
+    from fedjigsaw.report.page.comparison import best_in_words, comparison_page
     from fedjigsaw.report.page.render import render_page
 
     facts = {
@@ -289,22 +289,9 @@ def _page(report: Report, problem: Problem) -> bytes:
         "columns": problem.data.X.shape[1],
     }
     today = datetime.now(UTC).date()
-    notes = [*_best(report.content["rows"]), *report.notes]
+    notes = [*best_in_words(report.content["rows"]), *report.notes]
     page = comparison_page(report.table, notes, report.figure, facts=facts, today=today)
     return render_page(page)
-
-
-def _best(rows: Sequence[Row]) -> list[str]:
-    """Say which method comes closest to the best without pooling rows, and what it sends."""
-    apart = [row for row in rows if not CLUSTERERS[row["method"]].cls.pools_data]
-    if not apart or "epsilon" in apart[0]:
-        return []
-    best = min(apart, key=lambda row: float(row["ratio"]))
-    return [
-        f"Of the methods that leave rows where they are, {CLUSTERERS[best['method']].label} does "
-        f"best: its objective is {best['ratio']:.3f} times the smallest, and each site sends "
-        f"{best['bytes_per_client']:,.0f} bytes."
-    ]
 
 
 def _report_methods(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import fedjigsaw
+from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.report.page.charts import to_svg
 from fedjigsaw.report.page.view import ComparisonPage, Fact, Picture, Table
 from fedjigsaw.report.page.words import day_in_words, plain
@@ -61,3 +62,16 @@ def comparison_page(
         notes=tuple(map(plain, notes)),
         meanings=tuple(meanings),
     )
+
+
+def best_in_words(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say which method comes closest to the best without pooling rows, and what it sends."""
+    apart = [row for row in rows if not CLUSTERERS[row["method"]].cls.pools_data]
+    if not apart or "epsilon" in apart[0]:
+        return []
+    best = min(apart, key=lambda row: float(row["ratio"]))
+    return [
+        f"Of the methods that leave rows where they are, {CLUSTERERS[best['method']].label} does "
+        f"best: its objective is {best['ratio']:.3f} times the smallest, and each site sends "
+        f"{best['bytes_per_client']:,.0f} bytes."
+    ]
