@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedjigsaw import sites
+from fedjigsaw import Privacy, sites
 from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
@@ -354,6 +354,44 @@ class TestTrust:
         assert any("no center of fewer than 5 rows left" in line for line in page.left_notes)
         assert page.promise[0] == "The model makes no promise of differential privacy."
         assert len(page.left.rows) == 6
+
+
+@pytest.fixture(scope="module")
+def private(tmp_path_factory):
+    """A private model of two sites: the folder, the model, and the data."""
+    folder = tmp_path_factory.mktemp("private")
+    rng = np.random.default_rng(0)
+    data, summaries = {}, {}
+    for name in ("bern", "lyon"):
+        centers = np.array([[20.0, 20.0], [80.0, 80.0]])[np.arange(2000) % 2]
+        data[name] = folder / f"{name}.npy"
+        np.save(data[name], centers + rng.uniform(-5, 5, (2000, 2)))
+        summaries[name] = sites.summarize(data[name], 2, privacy=Privacy(2.0, bounds=(0, 100)))
+    model = sites.aggregate(summaries, 2)
+    formats.save(model, folder / "model")
+    return folder, model, data
+
+
+class TestPrivacy:
+    def test_promises_of_model_and_scores_add_up(self, private):
+        folder, model, data = private
+        paths = [folder / "model"]
+        for name, epsilon in (("bern", 1.0), ("lyon", 3.0)):
+            privacy = Privacy(epsilon, bounds=(0, 100))
+            paths.append(folder / f"{name}.score")
+            formats.save(sites.score(data[name], model, profile=True, privacy=privacy), paths[-1])
+        page = built(paths)
+        assert page.promise[0].endswith("at every site: epsilon 2, delta 1e-06.")
+        assert "at most epsilon 5, delta 2e-06 at a site" in page.promise[2]
+        assert page.sizes.note == "Sizes are noisy, for the sake of privacy."
+        assert page.facts[1].value.startswith("about ")
+
+    def test_exact_scores_are_not_covered(self, private):
+        folder, model, data = private
+        formats.save(sites.score(data["bern"], model), folder / "exact.score")
+        page = built([folder / "model", folder / "exact.score"])
+        assert page.promise[2] == "It does not cover the scores of bern, which are exact."
+        assert not any("add up" in line for line in page.promise)
 
 
 class TestBadInput:

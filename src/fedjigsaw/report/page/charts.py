@@ -95,7 +95,8 @@ def cluster_map(
     """
     width, height = 7.0, 4.4
     figure = new_figure(width, height)
-    axes = figure.add_subplot()
+    figure.set_layout_engine("none")
+    axes = figure.add_axes((0.004, 0.006, 0.992, 0.988))
     areas = sizes / sizes.sum() * reach * width * height * 72**2  # in square points
     largest = 0.075 * width * height * 72**2
     areas *= min(1.0, largest / areas.max())

@@ -90,6 +90,8 @@ def trust_notes(run: Run) -> list[str]:
 
 def _missing_sites(run: Run) -> Iterator[str]:
     model = run.model
+    if model.privacy is not None:
+        yield "Numbers of rows are noisy, for the sake of privacy."
     if model.partly:
         yield f"Not in every round: {listed(model.partly)}. Their part in the model is smaller."
     if model.n_skipped:

@@ -1,7 +1,10 @@
 """What left each site, how many bytes, and with which promise."""
 
+from collections.abc import Iterator, Sequence
+
 from fedjigsaw.io.formats import ModelFile, NoisyStats, Profile, Score, SummaryFile
 from fedjigsaw.kernels.scaling import Stats
+from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.report.page.run import GivenFile, Run
 from fedjigsaw.report.page.view import Absent, Table
 from fedjigsaw.report.page.words import count, listed, short, size
@@ -101,7 +104,7 @@ def sent_notes(run: Run) -> list[str]:
 
 
 def promise(run: Run) -> list[str]:
-    """State the promise of differential privacy, or that there is none."""
+    """State the promise of differential privacy of what is shown, or that there is none."""
     values = privacy_values(run.model)
     if values is None:
         some = any(file.privacy is not None for file in run.summaries)
@@ -111,24 +114,52 @@ def promise(run: Run) -> list[str]:
             "What leaves are means of groups of rows. Anyone who knows all rows of a group but one "
             "learns roughly where the last one is.",
         ]
-    return [
-        f"Differential privacy at every site: epsilon {values['epsilon']:g}, delta "
-        f"{values['delta']:g}.",
-        values["sentence"],
-    ]
+    stated = f"epsilon {values['epsilon']:g}, delta {values['delta']:g}"
+    first = f"The model has differential privacy at every site: {stated}."
+    return [first, values["sentence"], *_other_promises(run)]
+
+
+def _other_promises(run: Run) -> Iterator[str]:
+    """Say what scores and statistics add to the promise of the model, or take from it."""
+    kinds: dict[str, Sequence[Score | Stats]] = {"scores": run.scores, "statistics": run.stats}
+    for kind, files in kinds.items():
+        exact = [file.client for file in files if _privacy_of(file) is None]
+        if exact:
+            yield f"It does not cover the {kind} of {listed(exact)}, which are exact."
+    if any(_privacy_of(file) for files in kinds.values() for file in files):
+        epsilon, delta = _sum_of_promises(run)
+        yield (
+            "Scores and statistics have promises of their own, which add up: with those of this "
+            f"page, to at most epsilon {epsilon:g}, delta {delta:g} at a site."
+        )
+
+
+def _privacy_of(file: Score | Stats) -> Privacy | None:
+    return file.privacy if isinstance(file, (Score, NoisyStats)) else None
+
+
+def _sum_of_promises(run: Run) -> tuple[float, float]:
+    """Return the largest sum of the promises of one site: that of the model, and of its files."""
+    assert run.model.privacy is not None
+    files: list[Score | Stats] = [*run.scores, *run.stats]
+    sums = []
+    for client in {file.client for file in files}:
+        own = [_privacy_of(file) for file in files if file.client == client]
+        made = [run.model.privacy, *(privacy for privacy in own if privacy is not None)]
+        sums.append((sum(p.epsilon for p in made), sum(p.delta for p in made)))
+    return max(epsilon for epsilon, _ in sums), max(delta for _, delta in sums)
 
 
 def promise_details(run: Run) -> list[str]:
-    """List what a promise is counted for, and what it does not cover."""
+    """List what the promise of a model is counted for, and what it does not cover."""
     values = privacy_values(run.model)
     if values is None:
         return []
-    details = [f"Counted for: {values['counted_for']}", f"Included: {values['included']}"]
-    details += [f"Not covered: {text}" for text in values["not_covered"]]
-    exact = [file for file in run.stats if not isinstance(file, NoisyStats)]
-    if exact:
-        details.append(f"Exact statistics were sent by {listed([s.client for s in exact])}.")
-    return details
+    details = [
+        f"Counted for: {values['counted_for']}",
+        f"Public by assumption: {', '.join(values['public'])}.",
+    ]
+    return details + [f"Not covered: {text}" for text in values["not_covered"]]
 
 
 def sent_in_words(run: Run) -> str:
