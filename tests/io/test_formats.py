@@ -14,6 +14,7 @@ import safetensors.numpy
 from fedjigsaw.errors import DataError, FedJigsawError, MessageError
 from fedjigsaw.io import _codec, formats
 from fedjigsaw.io.formats import ModelFile, Score, SummaryFile, decode, encode, load, load_any, save
+from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Model, Summary
 from fedjigsaw.privacy import Privacy
@@ -50,6 +51,9 @@ def summary_file(**changes):
 MODEL = ModelFile(Model([[0.0, 1.0]], "feca", {"n_init": 10}, COLUMNS), None, ("bern", "lyon"), 20)
 STATS = Stats("bern", COLUMNS, 4, np.array([1.0, 2.0]), np.array([3.0, 0.0]))
 SCORE = Score("bern", "0123456789abcdef", np.array([3, 0]), np.array([1.5, 0.0]))
+MOMENTS = np.array([[3], [0]]), np.array([[1.5], [0.0]]), np.array([[2.0], [0.0]])
+PROFILE = Profile(("age",), *MOMENTS, {"sex": ("f", "m")}, {"sex": np.array([[2, 1], [0, 0]])}, 2)
+PROFILED = replace(SCORE, profile=PROFILE)
 WEIGHTS = {"weights.a": np.array([[0.1, 0.2]], np.float32), "loss": np.array(0.5)}
 ALL = {
     "summary": summary_file(),
@@ -59,6 +63,8 @@ ALL = {
     "private model": replace(MODEL, privacy=Privacy(2, 1e-9, (0, 1), unit="site")),
     "stats": STATS,
     "score": SCORE,
+    "profile": PROFILED,
+    "private profile": replace(PROFILED, privacy=Privacy(1.0, bounds=(0, 120))),
     "weights": ModelFile(Model([[1.0]], "deepfeca", {}, ("p",), WEIGHTS), None, ("bern",), 2),
 }
 each = pytest.mark.parametrize("content", ALL.values(), ids=ALL.keys())
@@ -192,6 +198,32 @@ BROKEN = {
         "more rows, or a larger summed squared distance, than any data can have",
     ),
     "a score of one number": (with_arrays(SCORE, counts=np.array(3)), "counts"),
+    "profile": (with_header(PROFILED, profile=["age"]), "header field 'profile'"),
+    "profile of nothing": (with_header(PROFILED, profile={}), "header field 'categories'"),
+    "profile of a word": (
+        with_header(PROFILED, profile={"categories": ["sex"]}),
+        "categories of the file must be a list of columns with their levels; got 'sex'",
+    ),
+    "profile of one twice": (
+        with_header(PROFILED, profile={"categories": [{"column": "a", "levels": ["b"]}] * 2}),
+        "no array 'profile.levels.1'|column 'a' twice",
+    ),
+    "profile of more": (
+        with_arrays(PROFILED, **{"profile.count": np.array([[4], [0]])}),
+        "profile of client 'bern' must be about no more rows than the clusters have",
+    ),
+    "profile without means": (
+        with_arrays(PROFILED, **{"profile.mean": None}),
+        "has no array 'profile.mean'",
+    ),
+    "profile of NaN": (
+        with_arrays(PROFILED, **{"profile.mean": np.array([[np.nan], [0.0]])}),
+        "mean of a profile must be finite",
+    ),
+    "bounds of a profile": (
+        with_header(PROFILED, privacy=Privacy(1.0, bounds=([0, 0], [1, 1])).to_dict()),
+        "bounds",
+    ),
     "n_used": (
         with_header(SUMMARY, n_used=10),
         "n_used of client 'bern' must be from 1 to its rows, 9",

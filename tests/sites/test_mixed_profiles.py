@@ -178,3 +178,11 @@ def test_rows_that_are_skipped_are_not_in_the_profile(tmp_path):
     old = score.profile.mean[:, 0].argmax()
     assert score.profile.mean[old].tolist() == [90.0, np.mean(range(4, 40, 5))]
     assert score.profile.count[old].tolist() == [8, 8]
+
+
+def test_no_text_of_a_row_is_in_the_file(paths, model):
+    for guard in (Guard(), OFF):
+        content = encode(sites.score(paths[0], model, profile=True, guard=guard))
+        assert b"female" in content  # a level of the schema
+        for text in (b"elsewhere", b"free text", b"note"):
+            assert text not in content
