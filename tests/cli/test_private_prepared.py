@@ -76,6 +76,8 @@ def test_a_whole_round_takes_bounds_from_the_schema(scaler, run):
     lines = " ".join(json.loads(run("inspect model --json").stdout)["lines"])
     assert "sex 5" in lines
     assert "promise" in lines
+    public = json.loads(run("inspect bern.stats --json").stdout)["privacy"]["public"]
+    assert "the schema, with its categories and ranges" in public
 
 
 @pytest.mark.parametrize(

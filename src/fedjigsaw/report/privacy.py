@@ -66,13 +66,18 @@ def privacy_values(content: Content | Scaler) -> dict[str, Any] | None:
         "counted_for": _counted_for(privacy),
         "included": _included(scaler),
         "bounds": dict(zip(content.columns, map(list, pairs), strict=True)),
-        "public": [*_public(scaler), *[MODEL] * isinstance(content, Score)],
+        "public": [
+            *_public(scaler),
+            *[MODEL] * isinstance(content, Score),
+            *[SCHEMA] * (isinstance(content, NoisyStats) and content.schema != ""),
+        ],
         "not_covered": [*_whole_persons(privacy), *NOT_COVERED],
         "noise": _noise_values(content),
     }
 
 
 MODEL = "the model, however it was made"
+SCHEMA = "the schema, with its categories and ranges"
 NOT_COVERED = [
     "other releases about the same rows: they add up (fedjigsaw privacy status, at the site).",
     "labels and scores that a site computes for itself: labels do not leave, and scores are exact "
@@ -119,6 +124,7 @@ def _counted_for(privacy: Privacy) -> str:
 def _public(scaler: Scaler | None) -> list[str]:
     found = [
         "the bounds and names of the columns",
+        "how the data file is written, such as the decimal sign and the format of dates",
         "method, number of clusters and other parameters",
         "names of sites and that they took part",
         "epsilon and delta",
