@@ -15,11 +15,11 @@ from fedjigsaw.errors import DataError, ExtraError, broken, requires_extra
 from fedjigsaw.io.detection import find_text_format, in_words
 from fedjigsaw.io.headers import check_header, name_columns
 
-BATCH, SAMPLE = 8192, 2048  # rows
+BATCH, SAMPLE = 4096, 2048  # rows
+PROLOG = 2**16  # bytes
 MAX_PART, MAX_TEXTS = 2**32, 2**28  # bytes of a sheet, which is streamed, and of what is not
-ERRORS = frozenset(
-    ("#N/A", "#DIV/0!", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#NAME?", "#GETTING_DATA")
-)
+ERRORS = ("#N/A", "#DIV/0!", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#NAME?", "#GETTING_DATA")
+EMPTY = frozenset(("", *ERRORS))
 Row = tuple[Any, ...]
 
 
@@ -30,7 +30,7 @@ class ExcelReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        _check_sizes(path)
+        _check_parts(path)
         with self._sheet() as (sheet, told):
             rows = list(islice(_filled(sheet), SAMPLE + 1))
         if not rows:
@@ -102,8 +102,11 @@ def _openpyxl() -> Any:
     return openpyxl
 
 
-def _check_sizes(path: Path) -> None:
-    """Raise if parts of the file would not fit into memory once they are unpacked."""
+def _check_parts(path: Path) -> None:
+    """Raise if parts of the file would not fit into memory once they are unpacked.
+
+    XML with entities, which Excel does not write, can grow without end.
+    """
     with zipfile.ZipFile(path) as file:
         for part in file.infolist():
             limit = MAX_PART if "/worksheets/" in part.filename else MAX_TEXTS
@@ -112,14 +115,17 @@ def _check_sizes(path: Path) -> None:
                     f"{path} cannot be read: {part.filename[:100]!r} inside it has "
                     f"{part.file_size:,} bytes. Save the sheet as CSV."
                 )
+            with file.open(part) as content:
+                if b"<!DOCTYPE" in content.read(PROLOG).replace(b"\0", b""):
+                    raise DataError(f"{path} cannot be read: it was not written by Excel.")
 
 
 def _filled(sheet: Any) -> Iterator[Row]:
     """Yield rows from the first to the last that has a value; error cells are empty."""
     n_empty, began = 0, False
     for row in sheet.iter_rows(values_only=True):
-        cells = tuple(None if cell in ("", *ERRORS) else cell for cell in row)
-        if all(cell is None for cell in cells):
+        cells = tuple(None if type(cell) is str and cell in EMPTY else cell for cell in row)
+        if cells.count(None) == len(cells):
             n_empty += 1
             continue
         for _ in range(n_empty if began else 0):

@@ -152,10 +152,14 @@ class TextReader:
         """Return the names in the first line, as they stand there."""
         line = sample[: sample.index("\n") + 1].encode()
         read = pa.csv.ReadOptions(block_size=len(line))
-        with pa.csv.open_csv(
-            pa.BufferReader(line), read_options=read, parse_options=self._parse(2)
-        ) as stream:
-            return list(stream.schema.names)
+        try:
+            with pa.csv.open_csv(
+                pa.BufferReader(line), read_options=read, parse_options=self._parse(2)
+            ) as stream:
+                return list(stream.schema.names)
+        except pa.ArrowInvalid:
+            reason = "in its first line, a quotation mark is not closed, or a name has a line break"
+            raise DataError(broken(self.path, ending(self.path), ValueError(reason))) from None
 
     def _sampled(self, sample: str, n_columns: int) -> list[pa.Array]:
         """Return the columns of the sample as texts."""
