@@ -394,6 +394,8 @@ class FederatedClusterer(
             )
         if self.pools_data:
             self.transcript_ = _of_pooling(self.transcript_, rows, holders)
+        if privacy is not None:
+            self.model_ = replace(self.model_, centers=privacy.within(self.model_.centers))
         self.model_ = self.model_.with_feature_names(getattr(self, "feature_names_in_", None))
         self.n_iter_ = len(self.transcript_.rounds)
         self.cluster_centers_ = np.array(self.model_.centers)

@@ -224,6 +224,10 @@ BROKEN = {
         with_header(PROFILED, privacy=Privacy(1.0, bounds=([0, 0], [1, 1])).to_dict()),
         "bounds",
     ),
+    "n_skipped": (
+        with_header(SUMMARY, n_skipped=2**53),
+        "n_skipped of client 'bern' must be from 0 to",
+    ),
     "n_used": (
         with_header(SUMMARY, n_used=10),
         "n_used of client 'bern' must be from 1 to its rows, 9",

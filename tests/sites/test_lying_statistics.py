@@ -186,7 +186,7 @@ def test_python_warns_of_other_units_once(rng):
     assert [w.category for w in caught] == [UnitsWarning]
     assert scaler.fingerprint == merge(list(stats.values())).fingerprint
     big = stats["site 7"]  # what a warning of units does not say is said
-    stats["site 7"] = Stats("site 7", COLUMNS, 40_000_000, big.mean, big.sum_of_squares * 1e5)
+    stats["site 7"] = Stats("site 7", COLUMNS, 200_000, big.mean, big.sum_of_squares * 500)
     with pytest.warns(UnitsWarning), pytest.warns(ConspicuousSiteWarning, match="claims"):
         sites.common_scaler(stats)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import safetensors
 
-from fedjigsaw import Privacy, sites
+from fedjigsaw import Jigsaw, Privacy, sites
 from fedjigsaw.errors import (
     BudgetError,
     ClippedRowsWarning,
@@ -224,3 +224,23 @@ def test_a_tiny_site_is_told():
     assert rows_in_words(file.summary).endswith(
         "in 1 cluster that does not stand out from the noise"
     )
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("cells", ["own", "shared"])
+def test_noise_pushes_no_center_out_of_the_bounds(cells):
+    """Shares of -12 % came out of the sums of shared cells."""
+    rng = np.random.default_rng(0)
+    group = np.arange(600) % 3
+    X = np.column_stack([rng.normal(50.0 * group, 5), group > 0])
+    scaler = Scaler(("age", "female"), np.array([50.0, 0.6]), np.array([40.0, 0.5]))
+    for seed in range(4):
+        bounds = ([0.0, 0.0], [100.0, 1.0])
+        privacy = Privacy(0.5, bounds=bounds, cells=cells, insecure_seed=seed)
+        table = from_array(X, scaler.columns)
+        sent = sites.summarize(table, 3, client="a", privacy=privacy, scaler=scaler)
+        found = sites.aggregate({"a": sent}, 3).model.centers
+        fitted = Jigsaw(3, random_state=seed).fit(X, privacy=privacy).cluster_centers_
+        for centers in (scaler.unscale(found), fitted):
+            assert (centers >= -1e-9).all()
+            assert (centers <= np.array([100.0, 1.0]) + 1e-9).all()

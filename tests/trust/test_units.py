@@ -72,6 +72,10 @@ def test_noise_is_no_false_alarm():
         assert conspicuous_columns(stats) == []
 
 
+def test_sites_with_a_cluster_each_are_no_false_alarm():
+    assert conspicuous_columns([site(f"s{m}", 10 * m, 0.5) for m in range(1, 6)]) == []
+
+
 class TestNotJudged:
     def test_one_site(self):
         assert conspicuous_columns([site("a", 1, 1)]) == []

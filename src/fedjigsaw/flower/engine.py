@@ -21,7 +21,7 @@ from fedjigsaw.messages import MAX_COUNT, Broadcast, Failure, Transcript
 from fedjigsaw.methods import METHODS
 from fedjigsaw.parameters import real
 from fedjigsaw.privacy.summaries import NOISE
-from fedjigsaw.sites.aggregate import weakest
+from fedjigsaw.sites.aggregate import weakest, within_bounds
 from fedjigsaw.sites.compatibility import shared_bounds
 
 logger = logging.getLogger(__name__)
@@ -296,12 +296,14 @@ def federate(
     warn_of_fewer_clusters(method.configuration().get("n_clusters"), len(model.centers))
     took_part = [engine.files[name] for name in transcript.clients]
     failed = {failure.client for failure in transcript.failures}
+    privacy = weakest([file.privacy for file in took_part], len(engine.columns))
+    model = within_bounds(model.for_clients(), privacy, took_part[0].scaler)
     file = ModelFile(
-        model.for_clients().with_feature_names(engine.columns),
+        model.with_feature_names(engine.columns),
         took_part[0].scaler,
         transcript.clients,
         sum(file.summary.n_samples for file in took_part),
         tuple(name for name in transcript.clients if name in failed),
-        weakest([file.privacy for file in took_part], len(engine.columns)),
+        privacy,
     )
     return file, transcript

@@ -45,7 +45,7 @@ class SummaryFile:
 
     def __post_init__(self) -> None:
         owner = f"client {self.summary.client!r}"
-        _check_skipped(self.n_skipped, owner)
+        _check_skipped(self.n_skipped, owner, MAX_SAMPLES)
         if not 1 <= self.n_used <= self.summary.n_samples:
             allowed = f"from 1 to its rows, {self.summary.n_samples}"
             raise MessageError(invalid("n_used", owner, allowed, self.n_used))
@@ -71,9 +71,9 @@ def describe_rows(n_used: int, n_skipped: int) -> str:
     return f"{n_used + n_skipped:,} rows{skipped}"
 
 
-def _check_skipped(n_skipped: int, owner: str) -> None:
-    if not 0 <= n_skipped <= MAX_COUNT:
-        raise MessageError(invalid("n_skipped", owner, f"from 0 to {MAX_COUNT}", n_skipped))
+def _check_skipped(n_skipped: int, owner: str, most: int = MAX_COUNT) -> None:
+    if not 0 <= n_skipped <= most:
+        raise MessageError(invalid("n_skipped", owner, f"from 0 to {most}", n_skipped))
 
 
 def _is_guard(guard: Mapping[str, Any]) -> bool:

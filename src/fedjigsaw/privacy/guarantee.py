@@ -105,6 +105,11 @@ class Privacy:
                 raise ParameterError(invalid("bounds", "Privacy", allowed, got))
         return np.broadcast_to(low, n_columns), np.broadcast_to(high, n_columns)
 
+    def within(self, centers: Floats) -> Floats:
+        """Move centers that noise has pushed out of the bounds, which are public, to them."""
+        low, high = self.limits(centers.shape[1])
+        return np.clip(centers, low, high)
+
     def sentence(self) -> str:
         """State the promise in words."""
         if self.insecure_seed is not None:

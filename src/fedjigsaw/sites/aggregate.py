@@ -10,10 +10,12 @@ from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.engine import aggregate_round, warn_of_fewer_clusters
 from fedjigsaw.errors import MessageError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.privacy.guarantee import ROW, SITE, Privacy
 from fedjigsaw.sites.admission import Admission, Loaded, server_method
 from fedjigsaw.sites.compatibility import reorder
+from fedjigsaw.sites.preparation import scale_bounds
 
 
 def aggregate(
@@ -52,14 +54,23 @@ def aggregate(
         model, ordered = _aggregate(estimator, admission, broadcast)
     admission.warn()
     warn_of_fewer_clusters(n_clusters, len(model.centers))
+    columns, scaler = ordered[0].columns, ordered[0].scaler
+    privacy = weakest([file.privacy for file in ordered], len(columns))
     return ModelFile(
-        model.with_feature_names(ordered[0].columns),
-        ordered[0].scaler,
+        within_bounds(model, privacy, scaler).with_feature_names(columns),
+        scaler,
         tuple(file.summary.client for file in ordered),
         sum(file.summary.n_samples for file in ordered),
-        privacy=weakest([file.privacy for file in ordered], len(ordered[0].columns)),
+        privacy=privacy,
         n_skipped=sum(file.n_skipped for file in ordered),
     )
+
+
+def within_bounds(model: Model, privacy: Privacy | None, scaler: Scaler | None) -> Model:
+    """Keep the centers of a model inside the bounds of its promise, if it has one."""
+    if privacy is None:
+        return model
+    return replace(model, centers=scale_bounds(privacy, scaler).within(model.centers))
 
 
 def weakest(promises: Sequence[Privacy | None], n_columns: int) -> Privacy | None:

@@ -71,8 +71,9 @@ def merge_scores(scores: Mapping[str, Score]) -> Score:
     check_different({name: score.client for name, score in scores.items()})
     (first_name, first), *others = scores.items()
     for name, found in scores.items():
-        if found.n_rows > MAX_SAMPLES:
-            raise MessageError(invalid("rows", name, f"at most {MAX_SAMPLES}", found.n_rows))
+        for what, n in (("rows", found.n_rows), ("skipped rows", found.n_skipped)):
+            if n > MAX_SAMPLES:
+                raise MessageError(invalid(what, name, f"at most {MAX_SAMPLES}", n))
     for name, other in others:
         if other.model != first.model:
             allowed = f"that of {first_name}, {first.model}"
