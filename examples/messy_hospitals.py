@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-GROUPS = {  # age, glucose in mg/dl, share of smokers, diagnosis, weights of mild, moderate, severe
-    "young, high glucose": (31, 190, 0.2, "E10", (0.2, 0.6, 0.2)),
-    "middle-aged smokers": (48, 95, 0.95, "J44", (0.1, 0.3, 0.6)),
-    "old, high glucose": (74, 210, 0.1, "E11", (0.3, 0.6, 0.1)),
-    "old, heart": (77, 100, 0.3, "I50", (0.05, 0.15, 0.8)),
+GROUPS = {  # age, BMI, glucose in mg/dl, share of smokers, diagnosis, weights of severity
+    "young, high glucose": (29, 22, 190, 0.15, "E10", (0.2, 0.6, 0.2)),
+    "middle-aged smokers": (48, 25, 95, 0.95, "J44", (0.1, 0.3, 0.6)),
+    "old, heavy, high glucose": (70, 35, 205, 0.05, "E11", (0.3, 0.6, 0.1)),
+    "old, heart": (79, 25, 100, 0.1, "I50", (0.05, 0.1, 0.85)),
 }
 SHARES = {"bern": (5, 3, 1, 1), "lyon": (1, 2, 4, 3), "oslo": (1, 1, 1, 1)}
 ROWS = {"bern": 900, "lyon": 600, "oslo": 30}
@@ -28,15 +28,15 @@ def patients(site: str) -> tuple[list[Row], list[int]]:
 
 
 def _patient(site: str, number: int, group: int, rng: np.random.Generator) -> Row:
-    age, glucose, smokers, diagnosis, severity = list(GROUPS.values())[group]
+    age, bmi, glucose, smokers, diagnosis, severity = list(GROUPS.values())[group]
     others = ("E10", "J44", "E11", "I50")
     row: Row = {
         "patient_id": f"{site[0].upper()}{10_000 + 7 * number}",
         "admitted": np.datetime64("2024-01-01") + int(rng.integers(0, 500)),
-        "age": round(float(rng.normal(age, 5)), 1),
+        "age": round(float(rng.normal(age, 4)), 1),
         "sex": str(rng.choice(["female", "male"])),
-        "bmi": round(float(rng.normal(26, 4)), 1),
-        "glucose": round(float(rng.normal(glucose, 14)), 1),
+        "bmi": round(float(rng.normal(bmi, 2.5)), 1),
+        "glucose": round(float(rng.normal(glucose, 12)), 1),
         "diagnosis": diagnosis if rng.random() < 0.9 else str(rng.choice(others)),
         "severity": str(rng.choice(["mild", "moderate", "severe"], p=severity)),
         "smoker": bool(rng.random() < smokers),
