@@ -191,6 +191,7 @@ class Table:
             blocks, keys = _smallest(blocks, keys, max_rows)
         if not n_seen:
             raise DataError(f"{self.path} has no row without missing values.")
+        pa.default_memory_pool().release_unused()  # what was needed to read is needed no more
         return _join(blocks), n_seen
 
     def _numbers(self, columns: Sequence[Any], start: int) -> Floats:

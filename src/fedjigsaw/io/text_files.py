@@ -25,7 +25,7 @@ from fedjigsaw.io.detection import (
 from fedjigsaw.io.headers import check_header, name_columns
 from fedjigsaw.io.regular import ending
 
-CHUNK, SAMPLE, BLOCK = 2**20, 2**21, 4_000_000  # bytes
+CHUNK, SAMPLE, BLOCK = 2**20, 2**21, 1_000_000  # bytes
 SEPARATOR = re.compile(r'"?sep=([,;|\t])"?\n')
 
 
