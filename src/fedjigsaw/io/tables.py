@@ -132,9 +132,8 @@ class Table:
 
     def encoded(self, encoding: Encoding) -> Self:
         """Return the same file, with the features of an encoding as its columns."""
-        if isinstance(self.reader, EncodedReader) and self.reader.encoding == encoding:
-            return self
-        reader = EncodedReader(self.path, self.reader, encoding)
+        raw = self.reader.reader if isinstance(self.reader, EncodedReader) else self.reader
+        reader = EncodedReader(self.path, raw, encoding)
         return replace(self, columns=encoding.features, reader=reader)
 
     def _check_columns(self, columns: Sequence[str]) -> None:
