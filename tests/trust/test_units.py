@@ -46,6 +46,13 @@ def test_one_site_in_another_unit_is_found(unit, n_sites):
         assert found.sites[which].mean == pytest.approx(stats[which].mean[0])
 
 
+def test_an_outlier_at_a_third_site_hides_nothing():
+    """Creatinine of a trial: mg/dl, umol/l, and mg/dl with one 999 in 28 rows."""
+    stats = [site("basel", 1.08, 0.45), site("dresden", 95, 41), site("lyon", 36.6, 185, n=28)]
+    (found,) = conspicuous_columns(stats)
+    assert found.clients == ("dresden",)
+
+
 @pytest.mark.parametrize("name", ["s1", "s4"])
 @pytest.mark.parametrize("alpha", [None, 0.3, 0.1])
 def test_sites_with_other_mixtures_are_no_false_alarm(load_or_skip, name, alpha):
