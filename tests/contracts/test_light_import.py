@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow
 
 HEAVY = {
     "torch", "flwr", "matplotlib", "sklearnex", "daal4py", "pandas", "pyarrow", "pooch", "typer", "rich",
-    "sklearn",
+    "sklearn", "jinja2",
 }  # fmt: skip
 
 
@@ -35,7 +35,7 @@ def test_fitting_needs_only_a_backend():
 
 
 def test_the_command_line_draws_only_on_demand():
-    assert not loaded_after("import fedjigsaw.cli") & {"matplotlib", "torch", "flwr"}
+    assert not loaded_after("import fedjigsaw.cli") & {"matplotlib", "torch", "flwr", "jinja2"}
 
 
 @pytest.mark.parametrize("part", ["superlink", "supernode", "launcher"])

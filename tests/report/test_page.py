@@ -95,6 +95,14 @@ class TestNumbers:
         assert page.sizes.legend[-1] == (6, "6 other sites")
         assert len(page.sizes.sites) == 12
 
+    def test_very_many_sites_share_a_column_of_the_table(self, tmp_path):
+        page = built(write_run(tmp_path, clients=[f"site {i:02}" for i in range(60)]))
+        assert page.sizes.sites[-1] == "54 other sites"
+        for row in page.sizes.rows:
+            assert sum(int(n.replace(",", "")) for n in row.by_site) == int(
+                row.rows.replace(",", "")
+            )
+
 
 SCHEMA = Schema(
     (
@@ -421,6 +429,11 @@ class TestBadInput:
             read_run([*paths, tmp_path / "sum.score"])
         page = built([paths[0], tmp_path / "sum.score"])
         assert not any("No score" in line for line in page.trust)
+
+    def test_a_model_that_nobody_could_read(self, tmp_path):
+        paths = write_run(tmp_path, k=2001, columns=["x"], scores=False)
+        with pytest.raises(MessageError, match="at most 2,000 clusters"):
+            read_run(paths)
 
     def test_a_file_given_twice(self, tmp_path):
         paths = write_run(tmp_path)

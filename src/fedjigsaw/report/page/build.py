@@ -15,7 +15,7 @@ from fedjigsaw.report.page import evidence, sent
 from fedjigsaw.report.page.charts import cluster_map, to_svg
 from fedjigsaw.report.page.geometry import directions_in_words, project, shown_in_words
 from fedjigsaw.report.page.run import Run
-from fedjigsaw.report.page.sizes import SizeFacts, segments_of, size_facts, size_table
+from fedjigsaw.report.page.sizes import MAX_SITES, SizeFacts, segments_of, size_facts, size_table
 from fedjigsaw.report.page.traits import Traits, traits_of
 from fedjigsaw.report.page.view import (
     Absent,
@@ -33,7 +33,6 @@ from fedjigsaw.report.profiles import number
 
 MAX_CLUSTERS = 100  # that are described, of a model with more
 MAX_COLUMNS = 150  # of the heat map: those in which clusters differ most
-MAX_SITES = 50
 MAX_GLANCE = 12  # clusters that are listed at the top
 REACH = 3.0  # the difference at the end of a bar
 STEPS = (0.25, 0.75, 1.25, 2.0, 3.0)  # differences at which the shade changes

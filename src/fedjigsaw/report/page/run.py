@@ -23,6 +23,7 @@ from fedjigsaw.sites.compatibility import (
 from fedjigsaw.sites.score import merge_scores
 
 T = TypeVar("T")
+MAX_CLUSTERS, MAX_CELLS = 2_000, 1_000_000
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ def read_run(paths: Sequence[Path]) -> Run:
         raise ParameterError(f"A report is about one model; {' and '.join(models)} are models.")
     ((_, model),) = models.items()
     check_has_centers(model)
+    _check_size(model)
     fingerprint = formats.fingerprint(formats.encode(model))
     scores = _of_kind(given, Score)
     summaries = _of_kind(given, SummaryFile)
@@ -121,6 +123,15 @@ def read_run(paths: Sequence[Path]) -> Run:
         tuple(sorted(stats.values(), key=lambda s: s.client)),
         tuple(given.values()),
     )
+
+
+def _check_size(model: ModelFile) -> None:
+    k, d = model.model.centers.shape
+    if k > MAX_CLUSTERS or k * d > MAX_CELLS:
+        raise MessageError(
+            f"The model has {k:,} clusters of {d:,} columns; a report can describe at most "
+            f"{MAX_CLUSTERS:,} clusters and {MAX_CELLS:,} numbers."
+        )
 
 
 def _read(path: Path) -> GivenFile:

@@ -11,6 +11,8 @@ from fedjigsaw.report.page.run import Run
 from fedjigsaw.report.page.view import Absent, Segment, SizeRow, Sizes
 from fedjigsaw.report.page.words import count, share, short
 
+MAX_SITES = 50  # that have a column of their own
+
 
 @dataclass(frozen=True)
 class SizeFacts:
@@ -98,16 +100,18 @@ def size_table(facts: SizeFacts, shown: int) -> Sizes | Absent:
             "fedjigsaw score SITE.csv --model MODEL -o SITE.score",
         )
     whole, largest = float(facts.totals.sum()), float(facts.totals.max())
+    parts, columns = facts.parts(), tuple(name for _, name in facts.legend)
+    if facts.by_site is not None and len(facts.sites) <= MAX_SITES:
+        parts, columns = facts.by_site.T, tuple(short(name, 40) for name in facts.sites)
     rows = [
         SizeRow(
             i,
             f"{facts.totals[i]:,.0f}",
             share(float(facts.totals[i]), whole),
             segments_of(facts, i, largest),
-            () if facts.by_site is None else tuple(f"{n:,.0f}" for n in facts.by_site[:, i]),
+            () if parts is None else tuple(f"{n:,.0f}" for n in parts[i]),
         )
         for i in range(shown)
     ]
-    names = tuple(short(name, 40) for name in facts.sites)
     legend = facts.legend if len(facts.legend) > 1 else ()
-    return Sizes(tuple(rows), names, legend, facts.note)
+    return Sizes(tuple(rows), columns, legend, facts.note)
