@@ -184,6 +184,32 @@ class TestProposal:
             assert word not in found[1]
         assert found[0] == found[1]  # not even that there is something
 
+    @pytest.mark.parametrize("seed", range(5))
+    def test_no_value_of_few_rows_is_in_the_text(self, seed, tmp_path):
+        """Of any kind of column, with values that are easy to find again."""
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(30, 120))
+        words = [f"zq{i}x" for i in range(40)]
+        power = rng.uniform(0.3, 2) * np.arange(40)
+        numbers = np.round(rng.standard_cauchy(n) * 1000 + 0.123, 3)
+        frame = pd.DataFrame(
+            {
+                "words": rng.choice(words, n, p=np.exp(-power) / np.exp(-power).sum()),
+                "numbers": [*numbers[2:], "zqa", "zqb"],
+                "marks": [*(["zq mark"] * 4), *rng.normal(size=n - 4)],
+                "order": rng.choice(["low", "high", "zqtypo"], n, p=[0.6, 0.37, 0.03]),
+                "codes": [*(["777123"] * 4), *rng.choice(["1", "2"], n - 4)],
+                "days": [*(["1911-11-11"] * 4), *["2020-05-05", "2021-06-06"] * (n // 2)][:n],
+            }
+        ).sample(frac=1, random_state=seed)
+        frame.to_csv(tmp_path / "x.csv", index=False)
+        text = sites.proposal_to_toml(sites.propose_schema(tmp_path / "x.csv"))
+        counts = frame["words"].value_counts()
+        for word in words:
+            assert (f'"{word}"' in text) <= (counts.get(word, 0) >= 5), word
+        secrets = ["zqa", "zqb", "zq mark", "zqtypo", "777123", "1911", *map(str, numbers)]
+        assert [secret for secret in secrets if secret in text] == []
+
     def test_a_category_of_five_rows_is_named_and_one_of_four_is_not(self, tmp_path):
         pd.DataFrame({"x": ["a"] * 20 + ["b"] * 5 + ["c"] * 4}).to_csv(
             tmp_path / "x.csv", index=False
@@ -218,6 +244,20 @@ class TestProposal:
         assert proposal.missing == ("nicht gemessen",)
         assert sites.check_file(tmp_path / "x.csv", proposal.schema).columns[0].n_missing == 9
 
+    @pytest.mark.parametrize(
+        ("code", "n", "told"), [(999, 5, True), (-9, 40, True), (999, 4, False), (99, 9, False)]
+    )
+    def test_numbers_that_stand_for_missing_values(self, code, n, told, tmp_path):
+        values = np.concatenate(
+            [np.random.default_rng(0).normal(60, 15, 80).round(1), np.full(n, code)]
+        )
+        pd.DataFrame({"x": values}).to_csv(tmp_path / "x.csv", index=False)
+        proposal = sites.propose_schema(tmp_path / "x.csv")
+        text = sites.proposal_to_toml(proposal)
+        assert (f"schema apply --missing 'x:{code}'" in text) == told
+        assert proposal.schema["x"].range[1] <= 150  # not from 999
+        assert str(code) in text or not told
+
     def test_values_that_are_no_numbers_are_told_at_the_site_alone(self, tmp_path):
         values = [f"{v:.2f}" for v in np.random.default_rng(0).normal(size=50)] + ["<5"]
         pd.DataFrame({"x": values}).to_csv(tmp_path / "x.csv", index=False)
@@ -235,6 +275,39 @@ class TestProposal:
         (tmp_path / "s.toml").write_text(sites.proposal_to_toml(proposal))
         assert load_schema(tmp_path / "s.toml") == proposal.schema
         assert proposal.schema["Größe [cm]"].unit == "cm"
+
+    @pytest.mark.parametrize(
+        "name", ["x.xlsx", "x.tsv", "x.csv.gz", "german.csv", "latin.csv", "swiss.csv"]
+    )
+    def test_the_way_a_file_is_written_does_not_matter(self, name, schema, tmp_path):
+        frame, path = make().assign(big=np.linspace(1e4, 9e5, 300).round(2)), tmp_path / name
+        if name == "x.xlsx":
+            pytest.importorskip("openpyxl")
+            frame.to_excel(path, index=False)
+        elif name == "swiss.csv":
+            frame["big"] = [f"{v:,.2f}".replace(",", "'") for v in frame["big"]]
+            frame.to_csv(path, index=False, sep=";")
+        elif name in ("german.csv", "latin.csv"):
+            frame["seen"] = frame["seen"].dt.strftime("%d.%m.%Y")
+            text = frame.assign(ort="Köln").to_csv(
+                index=False, sep=";", decimal=",", na_rep="k.A.", lineterminator="\r\n"
+            )
+            path.write_bytes(
+                text.encode("latin-1") if name == "latin.csv" else b"\xef\xbb\xbf" + text.encode()
+            )
+        else:
+            frame.to_csv(path, index=False, sep="\t" if "tsv" in name else ",")
+        found = sites.propose_schema(path).schema
+        assert [column for column in found.columns if column.name not in ("big", "ort")] == list(
+            schema.columns
+        )
+        assert found["big"].range == (0, 1.2e6)
+        assert sites.check_file(path, found).fits
+        sites.apply_schema(path, found, tmp_path / "y.parquet")
+        ours, theirs = (
+            sites.measure(p, client="x", schema=found) for p in (tmp_path / "y.parquet", path)
+        )
+        assert formats.encode(ours) == formats.encode(theirs)
 
     def test_arrays_and_parquet_have_schemas_too(self, tmp_path):
         rows = np.random.default_rng(0).normal(size=(50, 2))

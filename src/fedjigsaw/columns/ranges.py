@@ -1,6 +1,7 @@
 """Propose a range for a column that shows no value of a row."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -10,6 +11,7 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.columns.schema import from_days, to_days
 from fedjigsaw.columns.sketches import Sketch, Sketcher
 
+CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0)
 STEPS, MARGIN = 5, 0.25  # of a range: steps to which its limits are rounded, and share added
 SKEWED, CLEARLY = 2.5, 4.0  # how much longer the upper tail is than the lower one
 
@@ -22,9 +24,12 @@ class Spread:
     ----------
     least_rows : how many values each end is averaged over, after one less was left out
         So an end tells nothing that fewer rows have, however far out a single value is.
+    codes : numbers that may stand for missing values; they are held back until it is known.
     """
 
     least_rows: int
+    codes: tuple[float, ...] = ()
+    held: Counter[float] = field(default_factory=Counter)
     low: Floats = field(default_factory=lambda: np.empty(0))
     high: Floats = field(default_factory=lambda: np.empty(0))
     sketcher: Sketcher = field(default_factory=Sketcher)
@@ -32,6 +37,11 @@ class Spread:
     def add(self, numbers: Floats) -> None:
         """Add values; missing ones (NaN) are left out."""
         known = numbers[~np.isnan(numbers)]
+        for code in self.codes:
+            self.held[code] += int((known == code).sum())
+        self._add(known[~np.isin(known, self.codes)] if self.codes else known)
+
+    def _add(self, known: Floats) -> None:
         self.sketcher.add(known)
         n_kept = 2 * self.least_rows - 1
         self.low = np.sort(np.concatenate([self.low, known]))[:n_kept]
@@ -45,6 +55,26 @@ class Spread:
         low, high = (values[self.least_rows - 1 :].mean() for values in (self.low, self.high))
         return float(low), float(high)
 
+    def find_codes(self) -> list[float]:
+        """Return codes that enough rows have, far away from all other values; take the others back.
+
+        Far is three times as far from the quartiles as these are from one another, or below zero if
+        nothing else is.
+        """
+        sketch = self.sketcher.sketch()
+        low, high = (math.nan if sketch is None else sketch.quantile(q) for q in (0.25, 0.75))
+        reach = 3 * (high - low)
+        found = []
+        for code, n in self.held.items():
+            far = reach > 0 and not low - reach <= code <= high + reach
+            far = far or (self.ends is not None and code < 0 <= self.ends[0])
+            if far and n >= self.least_rows:
+                found.append(code)
+            else:
+                self._add(np.full(n, code))
+        self.held.clear()
+        return found
+
     def median(self) -> float:
         """Return the median, as the sketch has it."""
         sketch = self.sketcher.sketch()
@@ -55,10 +85,11 @@ class Spread:
 
         Zeros if values are negative, and not just a few of them.
         """
-        sketch = self.sketcher.sketch(self.least_rows)
+        sketch = self.sketcher.sketch()
         if sketch is None or self.ends is None or self.ends[0] < 0:
             return 0.0, 0.0
-        return _tails(sketch), _tails(Sketch(np.log1p(np.maximum(sketch.means, 0.0)), sketch.sizes))
+        values = np.clip(sketch.means, *self.ends)  # a few far out must not decide
+        return _tails(Sketch(values, sketch.sizes)), _tails(Sketch(np.log1p(values), sketch.sizes))
 
 
 def _tails(sketch: Sketch) -> float:

@@ -217,7 +217,7 @@ def _marks(seen: Sighting, min_rows: int) -> tuple[str, ...]:
 
 
 def _number(seen: Sighting, min_rows: int, marks: tuple[str, ...]) -> Recognized:
-    whole = seen.n_whole == seen.n_numbers
+    whole = seen.n_numbers - seen.n_whole < min_rows  # not by a single row
     n_different = MAX_LEVELS if seen.too_many else len(seen.levels)
     many = n_different > max(MAX_CATEGORIES, 0.1 * seen.n_present)
     if whole and named_like_an_identifier(seen.name) and many:

@@ -10,7 +10,15 @@ import numpy as np
 import pyarrow as pa
 
 from fedjigsaw.columns.lenient import best_format, read_leniently
-from fedjigsaw.columns.ranges import CLEARLY, SKEWED, Spread, date_range, log_range, number_range
+from fedjigsaw.columns.ranges import (
+    CLEARLY,
+    CODES,
+    SKEWED,
+    Spread,
+    date_range,
+    log_range,
+    number_range,
+)
 from fedjigsaw.columns.recognition import Recognized, Sighting, recognize
 from fedjigsaw.columns.schema import (
     CATEGORY,
@@ -149,7 +157,10 @@ def _measure(
     tables: Sequence[Table], columns: dict[str, Column], marks: Sequence[str], min_rows: int
 ) -> dict[str, Spread]:
     wanted = {name: c for name, c in columns.items() if c.kind in (NUMBER, DATE)}
-    spreads = {name: Spread(min_rows) for name in wanted}
+    spreads = {
+        name: Spread(min_rows, CODES if column.kind == NUMBER else ())
+        for name, column in wanted.items()
+    }
     for table in tables:
         names = [name for name in table.reader.names if name in wanted]
         text, formats = text_of(table.reader, *marks), dict[str, str]()
@@ -191,7 +202,8 @@ def _entry(
 ) -> ProposedColumn:
     n_missing = n_rows - seen.n_present
     words = f"{known.why}; {_share(n_missing, n_rows, min_rows)}"
-    notes = list(known.notes)
+    codes = [] if spread is None else spread.find_codes()
+    notes = [*known.notes, *(CODE_NOTE.format(name=column.name, code=code) for code in codes)]
     if spread is not None and spread.ends is not None:
         propose = _with_dates if column.kind == DATE else _with_numbers
         column, more = propose(column, spread, *spread.ends)
@@ -209,6 +221,10 @@ def _share(n_missing: int, n_rows: int, min_rows: int) -> str:
     return f"about {percent} % missing" if percent else "under 5 % missing"
 
 
+CODE_NOTE = (
+    "CHECK: {code:g} seems to stand for a missing value. Where it does, make a copy with "
+    "`schema apply --missing '{name}:{code:g}'`."
+)
 RANGE_NOTE = "CHECK the range: it is rounded from one site's file."
 
 
