@@ -447,6 +447,9 @@ class TestCheck:
         assert found.options == (("--map", "x:Female=female"),)
         many = check(column, ["female"] * 20 + [f"{c}q" for c in "abcdefgh"])
         assert many.remarks[-1] == "... and 3 more."
+        assert many.problems == ()
+        foreign = check(column, ["female"] * 20 + ["w"] * 21)
+        assert foreign.problems == ("21 values are none of the categories.",)  # most of them
         ordered = Column("x", "ordered", categories=("low", "high"))
         assert check(ordered, ["low", "high", "higgh"]).problems == (
             "1 value is none of the categories.",
