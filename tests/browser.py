@@ -5,8 +5,12 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
@@ -141,11 +145,26 @@ class Tab:
         return found["result"].get("value")
 
     def picture(self):
-        """The whole page as PNG."""
-        shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+        """The part of the page that the window shows, as PNG."""
+        shot = self.call("Page.captureScreenshot", format="png")
         return base64.b64decode(shot["data"])
 
     def pdf(self):
         """The page as it is printed."""
         made = self.call("Page.printToPDF", printBackground=True, preferCSSPageSize=True)
         return base64.b64decode(made["data"])
+
+
+def main(page, picture):
+    """Write a picture of the upper part of a page: that of docs/report.md."""
+    from PIL import Image
+
+    with TemporaryDirectory() as folder, browser(Path(folder)) as port:
+        tab = Tab(port).show(1000, height=1510).open(Path(page).resolve())
+        shot = Image.open(BytesIO(tab.picture())).convert("RGB")
+        shot.quantize(64, dither=Image.Dither.NONE).save(picture, optimize=True)
+        tab.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
