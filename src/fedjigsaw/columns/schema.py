@@ -323,7 +323,3 @@ def _settings(columns: Any) -> list[tuple[str, Mapping[str, Any]]]:
         allowed = "a table [columns.NAME] for each column"
         raise ParameterError(invalid("columns", "the schema", allowed, repr(columns)))
     return pairs
-
-
-def _without_name(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key != "name"}

@@ -1,6 +1,8 @@
 """Numbers as they are written in a file: decimal sign, thousands, marks for missing values."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +47,10 @@ class TextFormat:
         if self.thousands not in SIGNS or self.thousands == self.decimal:
             allowed = "nothing, a point, comma, apostrophe or space, and not the decimal sign"
             raise ParameterError(invalid("thousands", "TextFormat", allowed, repr(self.thousands)))
+
+    def with_missing(self, marks: Iterable[str]) -> Self:
+        """Return the same format with further texts that stand for a missing value."""
+        return replace(self, missing=tuple(dict.fromkeys((*self.missing, *marks))))
 
 
 def to_numbers(values: pa.Array, text: TextFormat) -> Floats | None:

@@ -4,16 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import Encoder, Encoding
 from fedjigsaw.columns.schema import DATE
-from fedjigsaw.columns.text import TextFormat
 from fedjigsaw.columns.values import BadValueError, Outside, date_format
 from fedjigsaw.errors import DataError
-from fedjigsaw.io.readers import Reader
+from fedjigsaw.io.readers import Reader, as_arrow
 
 FEWEST = 10  # values of a column by which its meaning is judged
 
@@ -29,9 +27,7 @@ class EncodedReader:
         features = set(encoding.features)
         self.names = [*encoding.features, *(n for n in reader.names if n not in features)]
         self.n_rows, self.told = reader.n_rows, reader.told
-        text = reader.text
-        missing = tuple(dict.fromkeys((*text.missing, *encoding.schema.missing)))
-        self.text = TextFormat(text.decimal, text.thousands, missing)
+        self.text = reader.text.with_missing(encoding.schema.missing)
         lacking = sorted(set(encoding.sources) - set(reader.names))
         if lacking:
             names = ", ".join(map(repr, lacking[:20]))
@@ -54,7 +50,7 @@ class EncodedReader:
         for columns in self.reader.batches([*sources, *others]):
             found = dict(zip(others, columns[len(sources) :], strict=True))
             for encoder, values in zip(encoders, columns, strict=False):
-                block = self._encode(encoder, _as_arrow(values), formats, counted, start)
+                block = self._encode(encoder, as_arrow(values), formats, counted, start)
                 found |= zip(encoder.features, block.T, strict=True)
             yield [found[name] for name in names]
             start += len(columns[0])
@@ -88,7 +84,3 @@ class EncodedReader:
         except BadValueError as error:
             where = f"{self.path}, row {start + error.place + 1}, column {column.name!r}"
             raise DataError(f"{where}: {error.reason}. {error.advice}".rstrip()) from error
-
-
-def _as_arrow(values: Any) -> pa.Array:
-    return pa.array(values) if isinstance(values, np.ndarray) else values

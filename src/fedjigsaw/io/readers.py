@@ -53,6 +53,11 @@ def open_reader(path: Path) -> Reader:
     return reader
 
 
+def as_arrow(values: pa.Array | np.ndarray) -> pa.Array:
+    """Return a column as readers yield it, which may be one of NumPy, as a column of Arrow."""
+    return pa.array(values) if isinstance(values, np.ndarray) else values
+
+
 class ParquetReader:
     """Parquet, streamed by row group; only the selected columns are read."""
 

@@ -4,13 +4,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+
 from fedjigsaw._names import mixes_alphabets
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import check_name
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.errors import DataError, ParameterError, invalid
+from fedjigsaw.io.readers import as_arrow
 from fedjigsaw.io.regular import stem
-from fedjigsaw.io.tables import Names, Table, open_table
+from fedjigsaw.io.tables import Names, Table, open_file, open_table
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.guarantee import Privacy
 
@@ -51,6 +54,19 @@ def open_data(
         drop_missing=drop_missing,
         encoding=encoding,
     )
+
+
+def with_all_columns(data: Path | Table) -> Table:
+    """Open a file with all of its columns, or take a table that is already open."""
+    return data if isinstance(data, Table) else open_file(data)
+
+
+def raw_columns(table: Table, names: Sequence[str]) -> Iterator[dict[str, pa.Array]]:
+    """Yield columns by name as they stand in the file, batch by batch; nothing without names."""
+    if not names:
+        return
+    for values in table.reader.batches(list(names)):
+        yield dict(zip(names, map(as_arrow, values), strict=True))
 
 
 def prepare(

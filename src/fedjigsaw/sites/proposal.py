@@ -4,10 +4,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
 
 from fedjigsaw.columns.lenient import best_format, read_leniently
 from fedjigsaw.columns.ranges import (
@@ -32,12 +28,10 @@ from fedjigsaw.columns.schema import (
     Schema,
     is_name,
 )
-from fedjigsaw.columns.text import TextFormat
 from fedjigsaw.columns.units import find_substance, find_unit, likely_units
 from fedjigsaw.errors import DataError
-from fedjigsaw.io.readers import Reader
-from fedjigsaw.io.tables import Table, open_file
-from fedjigsaw.sites.preparation import Progress, quiet
+from fedjigsaw.io.tables import Table
+from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_columns
 
 TREATED = "missing"  # what happens to values outside of a range that was only proposed
 
@@ -91,7 +85,7 @@ def propose_schema(
     several = [data] if isinstance(data, (Path, Table)) else list(data)
     if not several:
         raise DataError("No file is given.")
-    tables = [as_table(entry) for entry in several]
+    tables = [with_all_columns(entry) for entry in several]
     sightings = _look(tables, progress)
     n_rows = max((seen.n_rows for seen in sightings.values()), default=0)
     if n_rows < min_rows:
@@ -115,36 +109,13 @@ def propose_schema(
 # ---------------------------------------------------------------------------------------- reading
 
 
-def as_table(data: Path | Table) -> Table:
-    """Open a file with all of its columns, unless it is open."""
-    return data if isinstance(data, Table) else open_file(data)
-
-
-def batches(table: Table, names: Sequence[str]) -> Iterator[dict[str, pa.Array]]:
-    """Yield columns of a file by name; nothing if there are no names."""
-    if not names:
-        return
-    for values in table.reader.batches(list(names)):
-        yield dict(zip(names, map(_as_arrow, values), strict=True))
-
-
-def _as_arrow(values: Any) -> pa.Array:
-    return pa.array(values) if isinstance(values, np.ndarray) else values
-
-
-def text_of(reader: Reader, *missing: str) -> TextFormat:
-    """Return how values are written in a file, with further marks for missing ones."""
-    text = reader.text
-    return replace(text, missing=tuple(dict.fromkeys((*text.missing, *missing))))
-
-
 def _look(tables: Sequence[Table], progress: Progress) -> dict[str, Sighting]:
     sightings: dict[str, Sighting] = {}
     for table in tables:
         names = [name for name in table.reader.names if is_name(name)]
         for name in names:
             sightings.setdefault(name, Sighting(name))
-        for columns in batches(table, names):
+        for columns in raw_columns(table, names):
             for name, values in columns.items():
                 sightings[name].add(values, table.reader.text)
             progress(max(map(len, columns.values()), default=0))
@@ -163,8 +134,8 @@ def _measure(
     }
     for table in tables:
         names = [name for name in table.reader.names if name in wanted]
-        text, formats = text_of(table.reader, *marks), dict[str, str]()
-        for values in batches(table, names):
+        text, formats = table.reader.text.with_missing(marks), dict[str, str]()
+        for values in raw_columns(table, names):
             for name, some in values.items():
                 column = wanted[name]
                 if column.kind == DATE and not formats.get(name):

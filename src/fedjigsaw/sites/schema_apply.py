@@ -42,8 +42,7 @@ from fedjigsaw.columns.values import (
 from fedjigsaw.errors import DataError, ParameterError, invalid
 from fedjigsaw.io.atomic import open_whole
 from fedjigsaw.io.tables import Table
-from fedjigsaw.sites.preparation import Progress, quiet
-from fedjigsaw.sites.proposal import as_table, batches, text_of
+from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_columns
 from fedjigsaw.sites.schema_check import close_names, show
 
 MAPPED = (CATEGORY, ORDERED, BOOLEAN)
@@ -107,12 +106,12 @@ def apply_schema(
     schema ignores or does not name are kept as texts. It is written whole or not at all, in bounded
     memory.
     """
-    table = as_table(data)
+    table = with_all_columns(data)
     plan = _plan(table, schema, changes or Changes())
     with open_whole(output, replace=replace) as file:
         writer: Any = None
         try:
-            for columns in batches(table, [*plan.sources, *plan.copied]):
+            for columns in raw_columns(table, [*plan.sources, *plan.copied]):
                 batch = plan.convert(columns)
                 if writer is None:
                     writer = pa.parquet.ParquetWriter(file, batch.schema)
@@ -302,7 +301,7 @@ def _plan(table: Table, schema: Schema, changes: Changes) -> _Plan:
     for column in used.values():
         absent = [*changes.missing, *changes.missing_in.get(column.name, ())]
         levels = changes.levels.get(column.name, {})
-        text = text_of(table.reader, *schema.missing, *absent)
+        text = table.reader.text.with_missing([*schema.missing, *absent])
         # a mark for missing values that is mapped has a meaning here
         text = with_changes(text, missing=tuple(m for m in text.missing if m not in levels))
         if column.name in changes.date_formats:

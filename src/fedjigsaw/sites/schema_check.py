@@ -29,8 +29,7 @@ from fedjigsaw.columns.values import DAY_FIRST, MONTH_FIRST, read_levels
 from fedjigsaw.columns.words import SYNONYMS
 from fedjigsaw.errors import DataError, shorten
 from fedjigsaw.io.tables import Table
-from fedjigsaw.sites.preparation import Progress, quiet
-from fedjigsaw.sites.proposal import as_table, batches, text_of
+from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_columns
 
 MAX_UNKNOWN = 10_000  # different values that are no category, which are counted
 SHOWN = 5  # of them, in words
@@ -103,12 +102,12 @@ def check_file(
     ----------
     min_rows : categories that fewer rows have are not proposed for the schema.
     """
-    table = as_table(data)
+    table = with_all_columns(data)
     names = table.reader.names
     used = [column for column in schema.columns if column.kind != IGNORE]
     found = {column.name: _Count(column) for column in used if column.name in set(names)}
-    text, n_rows = text_of(table.reader, *schema.missing), 0
-    for columns in batches(table, list(found) or names[:1]):
+    text, n_rows = table.reader.text.with_missing(schema.missing), 0
+    for columns in raw_columns(table, list(found) or names[:1]):
         for name, count in found.items():
             count.add(columns[name], text)
         n = len(next(iter(columns.values())))
