@@ -28,6 +28,7 @@ from fedjigsaw.errors import (
     ParameterError,
     QuorumError,
     invalid,
+    quote_names,
 )
 from fedjigsaw.messages import (
     Broadcast,
@@ -309,8 +310,8 @@ def _reasons(failures: Sequence[Failure]) -> str:
         clients.setdefault(failure.reason.rstrip("."), []).append(failure.client)
     parts = []
     for reason, (first, *others) in clients.items():
-        also = ", ".join(map(repr, others[:4])) + ", ..." * (len(others) > 4)
-        parts.append(f"client {first!r} failed: {reason}" + (f" (also {also})" if others else ""))
+        also = f" (also {quote_names(others, 4)})" if others else ""
+        parts.append(f"client {first!r} failed: {reason}{also}")
     return "; ".join(parts)
 
 

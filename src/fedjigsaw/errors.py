@@ -19,6 +19,8 @@ parameter, and so on). Values of parameters have one template: *what* of *whom* 
 got *value*. All other errors are plain sentences: what happened, where, and what to do.
 """
 
+from collections.abc import Sequence
+
 __all__ = [
     "BudgetError",
     "ClippedRowsWarning",
@@ -35,6 +37,7 @@ __all__ = [
     "FewerRowsWarning",
     "ForeignSummaryWarning",
     "IdentifierWarning",
+    "IgnoredColumnWarning",
     "MessageError",
     "NoisySummaryWarning",
     "ParameterError",
@@ -44,6 +47,7 @@ __all__ = [
     "WeakPromiseWarning",
     "broken",
     "invalid",
+    "quote_names",
     "requires_extra",
     "shorten",
     "unreadable",
@@ -194,6 +198,18 @@ def shorten(value: object, limit: int) -> str:
     if len(text) <= limit:
         return text
     return f"{text[: (limit - 4) // 2]} ... {text[len(text) - (limit - 5) // 2 :]}"
+
+
+def quote_names(names: Sequence[str], most: int = 20) -> str:
+    """Return names in quotes, and how many more there are if they are too many to show.
+
+    Examples
+    --------
+    >>> quote_names(["age", "sex"]), quote_names(["age", "sex"], most=1)
+    ("'age', 'sex'", "'age' and 1 more")
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(map(repr, names[:most])) + more
 
 
 def unreadable(path: object, error: OSError) -> str:

@@ -38,6 +38,7 @@ from fedjigsaw.errors import (
     IgnoredColumnWarning,
     ParameterError,
     invalid,
+    quote_names,
 )
 from fedjigsaw.io.frames import from_frame, has_names, to_arrow
 from fedjigsaw.io.schemas import load_schema
@@ -209,8 +210,10 @@ def _check_sources(table: pa.Table, names: Sequence[str]) -> None:
     there = set(table.column_names)
     lacking = [name for name in names if name not in there]
     if lacking:
-        missing, found = (", ".join(map(repr, some[:20])) for some in (lacking, table.column_names))
-        raise DataError(f"X has no column {missing}, which the schema names. It has {found}.")
+        raise DataError(
+            f"X has no column {quote_names(lacking)}, which the schema names. It has "
+            f"{quote_names(table.column_names)}."
+        )
 
 
 # ------------------------------------------------------------------------------ without a schema

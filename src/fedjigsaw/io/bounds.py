@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedjigsaw._validation import MAX_MAGNITUDE
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.errors import ParameterError, quote_names
 from fedjigsaw.io._codec import read_bounded
 
 MAX_BOUNDS = 2**20  # bytes of a file
@@ -47,12 +47,10 @@ class Bounds:
             return [self.common[0]] * len(columns), [self.common[1]] * len(columns)
         missing = [name for name in columns if name not in self.columns]
         if missing:
-            names = ", ".join(map(repr, missing[:5])) + ", ..." * (len(missing) > 5)
             known = sorted(set(self.columns).difference(columns))
-            others = ", ".join(map(repr, known[:5])) + ", ..." * (len(known) > 5)
             raise ParameterError(
-                f"{self.source} has no bounds for column{'s' * (len(missing) > 1)} {names}"
-                f"{' (it has bounds for ' * bool(known)}{others}{')' * bool(known)}. "
+                f"{self.source} has no bounds for column{'s' * (len(missing) > 1)} {quote_names(missing, 5)}"
+                f"{' (it has bounds for ' * bool(known)}{quote_names(known, 5)}{')' * bool(known)}. "
                 f"Add the least and the greatest value, like {EXAMPLE}, or leave "
                 f"{'these columns' if len(missing) > 1 else 'the column'} out (--columns)."
             )

@@ -10,7 +10,7 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import Encoder, Encoding
 from fedjigsaw.columns.schema import DATE
 from fedjigsaw.columns.values import BadValueError, Outside, date_format
-from fedjigsaw.errors import DataError
+from fedjigsaw.errors import DataError, quote_names
 from fedjigsaw.io.readers import Reader, as_arrow
 
 FEWEST = 10  # values of a column by which its meaning is judged
@@ -30,9 +30,8 @@ class EncodedReader:
         self.text = reader.text.with_missing(encoding.schema.missing)
         lacking = sorted(set(encoding.sources) - set(reader.names))
         if lacking:
-            names = ", ".join(map(repr, lacking[:20]))
             raise DataError(
-                f"{path} has no column {names}, which the schema names. Rename a column of the "
+                f"{path} has no column {quote_names(lacking)}, which the schema names. Rename a column of the "
                 "file (fedjigsaw schema apply --rename), or ignore it in the schema of all sites."
             )
 

@@ -20,7 +20,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE, repeated
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.columns.text import TextFormat, plain, to_numbers
-from fedjigsaw.errors import MAX_VALUE, DataError, IdentifierWarning, invalid, shorten
+from fedjigsaw.errors import MAX_VALUE, DataError, IdentifierWarning, invalid, quote_names, shorten
 from fedjigsaw.io.encoded import EncodedReader
 from fedjigsaw.io.identifiers import find_identifiers
 from fedjigsaw.io.readers import ArrayReader, Reader, open_reader
@@ -111,10 +111,9 @@ class Table:
         found = find_identifiers(self.reader, names)
         if not found:
             return self
-        shown = ", ".join(map(repr, found[:20])) + ", ..." * (len(found) > 20)
         are = "look like identifiers and are" if found[1:] else "looks like an identifier and is"
         warnings.warn(
-            f"{self.path}: {shown} {are} left out. To choose for yourself, name the columns to use "
+            f"{self.path}: {quote_names(found)} {are} left out. To choose for yourself, name the columns to use "
             "(--columns).",
             IdentifierWarning,
             stacklevel=3,
@@ -141,9 +140,9 @@ class Table:
         known = set(names)
         unknown = [name for name in columns if name not in known]
         if unknown:
-            missing, there = (", ".join(map(repr, found[:20])) for found in (unknown, names))
-            more = ", ..." if len(names) > 20 else "."
-            raise DataError(f"{self.path} has no column {missing}. It has {there}{more}")
+            raise DataError(
+                f"{self.path} has no column {quote_names(unknown)}. It has {quote_names(names)}."
+            )
 
     def batches(self) -> Iterator[Batch]:
         """Yield all rows in the order of the file; a value that is not a number is an error.
@@ -307,7 +306,7 @@ def check_names(path: Path, names: Sequence[str]) -> None:
         raise DataError(invalid("columns", str(path), allowed, unprintable[:5]))
     twice = sorted(repeated(names))[:5]
     if twice:
-        raise DataError(f"{path} has several columns named {', '.join(map(repr, twice))}.")
+        raise DataError(f"{path} has several columns named {quote_names(twice)}.")
 
 
 def _cast_together(columns: Sequence[pa.Array], text: TextFormat) -> Floats | None:

@@ -29,7 +29,7 @@ from fedjigsaw.columns.schema import (
     is_name,
 )
 from fedjigsaw.columns.units import find_substance, find_unit, likely_units
-from fedjigsaw.errors import DataError
+from fedjigsaw.errors import DataError, quote_names
 from fedjigsaw.io.tables import Table
 from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_columns
 
@@ -258,5 +258,4 @@ def _told(
         if known.kind in TEXT_KINDS and len(sightings[name].levels) > len(known.categories)
     ]
     if rare:
-        names = ", ".join(map(repr, rare[:20]))
-        yield f"Rare categories are left out of the schema: column {names}."
+        yield f"Rare categories are left out of the schema: column {quote_names(rare)}."

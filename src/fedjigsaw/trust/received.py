@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE
-from fedjigsaw.errors import CountsWarning, MessageError, invalid
+from fedjigsaw.errors import CountsWarning, MessageError, invalid, quote_names
 from fedjigsaw.kernels.grouping import means_of_groups
 from fedjigsaw.messages import Summary
 from fedjigsaw.privacy.summaries import center_noise
@@ -188,8 +188,7 @@ def _sse(summary: Summary, counts: Floats) -> Floats:
 
 
 def _warn_of_missing(without: Sequence[str], n_clients: int, by_radius: bool) -> None:
-    some = ", ".join(map(repr, without[:5])) + ", ..." * (len(without) > 5)
-    who = f"{len(without)} of {n_clients} clients sent no counts ({some})"
+    who = f"{len(without)} of {n_clients} clients sent no counts ({quote_names(without, 5)})"
     what = (
         "centers are grouped by their radii, as FeCA does"
         if by_radius
