@@ -219,7 +219,8 @@ class TestBadInput:
             (gzip.compress(b"a,b\n1,2\n"), r"compressed by gzip. Name it t.csv.gz"),
             (b"\n\n", "t.csv is empty"),
             ("a;b\n1,5;1\nx;1\n", r"row 2, column 'a': 'x' is not a finite number\. Correct"),
-            ('a,b\n1,"2\n' + "3,4\n" * 1_100_000, r"row 1, column 'b': '2', and more lines \(is a quotation mark missing\?\), is not a finite"),
+            ('a,b\n1,"2\n' + "3,4\n" * 9, r"row 1, column 'b': '2', and more lines \(is a quotation mark missing\?\), is not a finite"),
+            ('a,b\n1,"2\n' + "3,4\n" * 600_000, r"after row 0: a row is longer than 1,000,000 bytes\. Is a quotation mark missing\?"),
         ],
     )  # fmt: skip
     def test_one_sentence(self, tmp_path, content, words):

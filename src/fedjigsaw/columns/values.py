@@ -14,12 +14,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.columns.schema import BOOLEAN, DATE, NUMBER, ORDERED, Column
+from fedjigsaw.columns.schema import BOOLEAN, CATEGORY, DATE, NUMBER, ORDERED, Column
 from fedjigsaw.columns.text import TextFormat, is_text, plain, to_numbers, without_missing
+from fedjigsaw.columns.words import PAIRS
 from fedjigsaw.errors import MAX_VALUE, DataError, shorten
 
-TRUE = ("true", "t", "yes", "y", "1", "ja", "j", "wahr", "oui", "o", "vrai", "si", "sí", "s", "sì")
-FALSE = ("false", "f", "no", "n", "0", "nein", "falsch", "non", "faux", "nee")
+TRUE, FALSE = (tuple(dict.fromkeys(words)) for words in zip(*PAIRS, strict=True))
+# what a value of each kind must be
+MUST_BE = {
+    NUMBER: "a number",
+    DATE: "a date",
+    BOOLEAN: "true or false",
+    CATEGORY: "a category",
+    ORDERED: "a category",
+}
 DAY_FIRST, MONTH_FIRST = "%d/%m/%Y", "%m/%d/%Y"
 # the first one that fits all values; the two with slashes must not both fit
 DATE_FORMATS = (
@@ -127,7 +135,8 @@ def read_levels(values: pa.Array, text: TextFormat) -> pa.Array:
         try:
             values = pc.cast(values, pa.string())
         except pa.ArrowException as error:
-            raise BadValueError(0, f"values of type {values.type} are no categories") from error
+            reason = f"values of type {values.type} are no categories"
+            raise BadValueError(0, reason, TYPE_ADVICE) from error
     return without_missing(values, text).cast(pa.string())
 
 
@@ -146,7 +155,7 @@ def date_format(column: Column, values: pa.Array, text: TextFormat) -> str:
     fits = [f for f in fits if not parse_dates(texts, f).null_count]
     if not fits:
         place = _first_bad_date(without_missing(values, text))
-        raise BadValueError(place, f"{_shown(values, place)} is not a date", DATE_ADVICE)
+        raise BadValueError(place, f"{show_value(values, place)} is not a date", DATE_ADVICE)
     if fits[:2] == [DAY_FIRST, MONTH_FIRST] and not parse_dates(texts, fits[0]).equals(
         parse_dates(texts, fits[1])
     ):
@@ -157,17 +166,20 @@ def date_format(column: Column, values: pa.Array, text: TextFormat) -> str:
     return fits[0]
 
 
+NUMBER_ADVICE = "Correct it, or count it as missing (`fedjigsaw schema apply --missing`)."
 DATE_ADVICE = "Correct it, or set the format of the column in the schema, such as '%d.%m.%Y'."
+
+TYPE_ADVICE = "Convert the column, or ignore it in the schema of all sites."
 
 
 def _numbers(values: pa.Array, text: TextFormat) -> Floats:
     numbers = to_numbers(values, text)
     if numbers is None:
         place = _first_place(values, lambda value: to_numbers(value, text) is None)
-        raise BadValueError(place, f"{_shown(values, place)} is not a number")
+        raise BadValueError(place, f"{show_value(values, place)} is not a number", NUMBER_ADVICE)
     infinite = np.flatnonzero(np.isinf(numbers))
     if len(infinite):
-        raise BadValueError(int(infinite[0]), "infinity is not a finite number")
+        raise BadValueError(int(infinite[0]), "infinity is not a finite number", NUMBER_ADVICE)
     return numbers
 
 
@@ -181,7 +193,7 @@ def _booleans(values: pa.Array, text: TextFormat) -> Floats:
     if len(bad):
         place = int(bad[0])
         advice = "Write yes or no, true or false, or 1 or 0."
-        raise BadValueError(place, f"{_shown(values, place)} is neither true nor false", advice)
+        raise BadValueError(place, f"{show_value(values, place)} is neither true nor false", advice)
     return np.where(yes, 1.0, np.where(no, 0.0, np.nan))
 
 
@@ -193,14 +205,14 @@ def _dates(values: pa.Array, text: TextFormat, pattern: str) -> Floats:
         bad = np.flatnonzero(_flags(times.is_null()) & ~_flags(texts.is_null()))
         if len(bad):
             place = int(bad[0])
-            reason = f"{_shown(values, place)} is not a date as in {pattern!r}"
+            reason = f"{show_value(values, place)} is not a date as in {pattern!r}"
             raise BadValueError(place, reason, DATE_ADVICE)
     elif pa.types.is_temporal(values.type) and not pa.types.is_time(values.type):
         times = pc.cast(values, pa.timestamp("s"), safe=False)
     elif pa.types.is_null(values.type):
         times = values.cast(pa.timestamp("s"))
     else:
-        raise BadValueError(0, f"values of type {values.type} are no dates")
+        raise BadValueError(0, f"values of type {values.type} are no dates", TYPE_ADVICE)
     return _as_floats(times.cast(pa.int64())) / SECONDS_PER_DAY
 
 
@@ -255,11 +267,12 @@ def _outside(column: Column, value: float) -> str:
 
 def _no_category(column: Column, values: pa.Array, place: int) -> str:
     known = shorten(", ".join(column.categories), MAX_VALUE)
-    return f"{_shown(values, place)} is none of the categories {known}"
+    return f"{show_value(values, place)} is none of the categories {known}"
 
 
-def _shown(values: pa.Array, place: int) -> str:
-    return shorten(repr(plain(values)[place].as_py()), MAX_VALUE)
+def show_value(values: pa.Array, place: int, most: int = MAX_VALUE) -> str:
+    """Return a value for a sentence, in at most so many characters."""
+    return shorten(repr(plain(values)[place].as_py()), most)
 
 
 def _first_place(values: pa.Array, is_bad: Callable[[pa.Array], bool]) -> int:

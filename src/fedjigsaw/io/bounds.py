@@ -48,9 +48,10 @@ class Bounds:
         missing = [name for name in columns if name not in self.columns]
         if missing:
             known = sorted(set(self.columns).difference(columns))
+            others = f" (it has bounds for {quote_names(known, 5)})" if known else ""
             raise ParameterError(
-                f"{self.source} has no bounds for column{'s' * (len(missing) > 1)} {quote_names(missing, 5)}"
-                f"{' (it has bounds for ' * bool(known)}{quote_names(known, 5)}{')' * bool(known)}. "
+                f"{self.source} has no bounds for column{'s' * (len(missing) > 1)} "
+                f"{quote_names(missing, 5)}{others}. "
                 f"Add the least and the greatest value, like {EXAMPLE}, or leave "
                 f"{'these columns' if len(missing) > 1 else 'the column'} out (--columns)."
             )

@@ -31,8 +31,9 @@ class EncodedReader:
         lacking = sorted(set(encoding.sources) - set(reader.names))
         if lacking:
             raise DataError(
-                f"{path} has no column {quote_names(lacking)}, which the schema names. Rename a column of the "
-                "file (fedjigsaw schema apply --rename), or ignore it in the schema of all sites."
+                f"{path} has no column {quote_names(lacking)}, which the schema names. Rename a "
+                "column of the file (fedjigsaw schema apply --rename), or ignore it in the schema "
+                "of all sites."
             )
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:

@@ -113,8 +113,8 @@ class Table:
             return self
         are = "look like identifiers and are" if found[1:] else "looks like an identifier and is"
         warnings.warn(
-            f"{self.path}: {quote_names(found)} {are} left out. To choose for yourself, name the columns to use "
-            "(--columns).",
+            f"{self.path}: {quote_names(found)} {are} left out. To choose for yourself, "
+            "name the columns to use (--columns).",
             IdentifierWarning,
             stacklevel=3,
         )

@@ -35,15 +35,17 @@ from fedjigsaw.columns.values import (
     DAY_FIRST,
     FALSE,
     MONTH_FIRST,
+    MUST_BE,
     SECONDS_PER_DAY,
     TRUE,
     read_levels,
+    show_value,
 )
 from fedjigsaw.errors import DataError, ParameterError, invalid
 from fedjigsaw.io.atomic import open_whole
 from fedjigsaw.io.tables import Table
 from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_columns
-from fedjigsaw.sites.schema_check import close_names, show
+from fedjigsaw.sites.schema_check import LONGEST, close_names
 
 MAPPED = (CATEGORY, ORDERED, BOOLEAN)
 
@@ -206,15 +208,14 @@ class _Column:
         self.pattern = best_format(self.column, values, self.text)
 
     def _unreadable(self, values: pa.Array, place: int) -> str:
-        column, value = self.column, show(values, place)
-        what = {NUMBER: "a number", DATE: "a date", BOOLEAN: "true or false"}
+        column, value = self.column, show_value(values, place, LONGEST)
         advice = f"Correct it, or count it as missing (--missing {value})."
         if column.kind == DATE:
             advice = f"Correct it, or give the format (--date-format '{column.name}=...')."
         if column.kind == BOOLEAN:
             advice = f"Correct it, or say what it means (--map {column.name + ':...=true'!r})."
         where = f"{self.path}, row {self.n_rows + place + 1}, column {column.name!r}"
-        reason = what.get(column.kind, "a category")
+        reason = MUST_BE[column.kind]
         if self.pattern and column.kind == DATE:
             reason += f" as in {self.pattern}"
         return f"{where}: {value} is not {reason}. {advice}"

@@ -23,9 +23,9 @@ from fedjigsaw.columns.schema import (
     Schema,
     from_days,
 )
-from fedjigsaw.columns.text import TextFormat, plain
+from fedjigsaw.columns.text import TextFormat
 from fedjigsaw.columns.units import fitting_units
-from fedjigsaw.columns.values import DAY_FIRST, MONTH_FIRST, read_levels
+from fedjigsaw.columns.values import DAY_FIRST, MONTH_FIRST, MUST_BE, read_levels, show_value
 from fedjigsaw.columns.words import SYNONYMS
 from fedjigsaw.errors import DataError, shorten
 from fedjigsaw.io.tables import Table
@@ -213,7 +213,7 @@ class _Count:
         if not flags.any():
             return None
         place = int(np.argmax(flags))
-        return self.n_rows + place + 1, show(values, place)
+        return self.n_rows + place + 1, show_value(values, place, LONGEST)
 
     # ------------------------------------------------------------------------------------ verdict
 
@@ -236,11 +236,6 @@ class _Count:
     @property
     def n_readable(self) -> int:
         return self.n_rows - self.n_missing - self.n_unreadable
-
-
-def show(values: pa.Array, place: int) -> str:
-    """Return a value for a sentence."""
-    return shorten(repr(plain(values)[place].as_py()), LONGEST)
 
 
 @dataclass
@@ -279,8 +274,7 @@ class _Verdict:
 
     def _unreadable(self, row: int, value: str) -> None:
         column, count = self.count.column, self.count
-        article = {"number": "a number", "date": "a date", "boolean": "true or false"}
-        what = article.get(column.kind, "a category")
+        what = MUST_BE[column.kind]
         if column.kind == DATE and column.format:
             what += f" as in {column.format}"
         self.problems.append(
