@@ -17,10 +17,13 @@ from fedjigsaw.report.page.view import Table
 from report_files import HOSTILE, write_run
 
 pytest.importorskip("websockets")
-pytestmark = pytest.mark.skipif(
-    browser.find() is None,
-    reason="no Chromium here: install the package `chromium`, or set FEDJIGSAW_CHROMIUM",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        browser.find() is None,
+        reason="no Chromium here: install the package `chromium`, or set FEDJIGSAW_CHROMIUM",
+    ),
+]
 AXE = Path(__file__).parents[1] / "data" / "axe" / "axe.min.js"
 TITLE = "</title>\u202e<script>alert(4)</script>"
 WIDTHS = (360, 1440)
