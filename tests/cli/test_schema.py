@@ -105,6 +105,17 @@ def test_names_and_values_with_signs_of_their_own(folder, run):
     assert table["c:d"].to_pylist() == ["y", None, "y"] * 3
 
 
+def test_numbers_that_stand_for_missing_values(folder, run):
+    pd.DataFrame({"x": [1.5, -9, 0, 3], "y": [-9, 1, 0, 2]}).to_csv("x.csv", index=False)
+    (folder / "s.toml").write_text("format = 1\n[columns.x]\n[columns.y]\n")
+    words = "--missing -9 --missing x:0"
+    done = run(f"schema apply x.csv --schema s.toml -o y.parquet {words}")
+    assert done.exit_code == 0
+    assert pq.read_table("y.parquet")["x"].to_pylist() == [1.5, None, None, 3]
+    assert pq.read_table("y.parquet")["y"].to_pylist() == [None, 1, 0, 2]
+    assert "'x': 2 numbers count as missing." in done.output
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -145,6 +145,8 @@ def test_a_lenient_reading_marks_what_is_wrong():
     assert found.missing.tolist() == [False, True, False, False, False]
     assert found.unreadable.tolist() == [False, False, True, False, True]
     assert found.outside.tolist() == [False, False, False, True, False]
+    huge = read_leniently(Column("x"), pa.array(["1", "1e200"]), TextFormat())
+    assert huge.unreadable.tolist() == [False, True]  # no command takes it
     ordered = Column("x", "ordered", categories=("a", "b"))
     found = read_leniently(ordered, pa.array(["b", "c", None]), TextFormat())
     assert found.outside.tolist() == [False, True, False]

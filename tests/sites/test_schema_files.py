@@ -160,7 +160,9 @@ class TestProposal:
         plain = secret.copy()
         secret.loc[:3, "kind"] = "Morbus Fabry"  # 4 rows
         secret.loc[:3, "glucose"] = [88888.25, 88888.5, -77777.0, 99999.0]
-        secret.loc[7, "age"] = 113
+        secret["age"] = secret["age"].astype(object)
+        secret.loc[[7, 12], "age"] = [113, 44.5]  # a fraction, too
+        secret.loc[13, "sex"] = None
         secret.loc[8, "seen"] = pd.Timestamp("1907-03-04")
         secret.loc[9, "note"] = "Erika Mustermann"
         secret.loc[:2, "stage"] = "terminal"

@@ -159,7 +159,7 @@ def apply_(
         list[str] | None,
         typer.Option(
             help="What stands for a missing value, in all columns or in one; repeat. "
-            "Examples: --missing ' -9' or --missing glucose:0"
+            "Examples: --missing -9 and --missing glucose:0"
         ),
     ] = None,
     force: ForceFlag = False,
