@@ -75,7 +75,7 @@ def describe_clusters(
         for one in contrasts(score.profile, *_noise(score, score.profile, max(1, len(sites)))):
             found[one.cluster].append(one)
     support = None if file is None else support_of(file.model)
-    neighbors = _nearest(np.zeros((len(found), 0)) if file is None else file.model.centers)
+    neighbors = nearest_clusters(np.zeros((len(found), 0)) if file is None else file.model.centers)
     described = []
     for c, own in enumerate(found):
         apart = tuple(sets_apart(own, most))
@@ -123,7 +123,8 @@ def _noise(score: Score, profile: Profile, n_sites: int) -> tuple[float, Floats 
     return sensitivity * math.sqrt(n_sites / (2 * rho)), high / 2 - low / 2
 
 
-def _nearest(centers: Floats) -> list[tuple[int | None, float]]:
+def nearest_clusters(centers: Floats) -> list[tuple[int | None, float]]:
+    """Return the nearest other cluster of each, and its distance; None and NaN without others."""
     if len(centers) < 2 or not centers.shape[1]:
         return [(None, math.nan)] * len(centers)
     apart = pairwise_distances(centers, centers)

@@ -57,7 +57,7 @@ def describe_site(report: SiteReport) -> str:
     if report.influence is not None:
         parts.append(f"influence {_number(report.influence)}")
     text = f"{report.client}: " + "; ".join(parts)
-    return f"{text}; leave it out with --without {report.client}" if _is_odd(report) else text
+    return f"{text}; leave it out with --without {report.client}" if is_odd(report) else text
 
 
 def _clusters(report: SiteReport) -> str:
@@ -72,7 +72,8 @@ def _number(influence: float) -> str:
     return f"{influence:.2f}" if influence < 100 else f"{influence:.0e}".replace("e+0", "e")
 
 
-def _is_odd(report: SiteReport) -> bool:
+def is_odd(report: SiteReport) -> bool:
+    """Tell whether a site stands out, so that leaving it out is worth a thought."""
     return bool(report.reason) or (report.influence or 1.0) >= CONSPICUOUS
 
 

@@ -29,7 +29,7 @@ from fedjigsaw.report.page.view import (
     Trait,
 )
 from fedjigsaw.report.page.words import count, day_in_words, listed, plain, share, short, signed
-from fedjigsaw.report.profiles import number
+from fedjigsaw.report.profiles import nearest_clusters, number
 
 MAX_CLUSTERS = 100  # that are described, of a model with more
 MAX_COLUMNS = 150  # of the heat map: those in which clusters differ most
@@ -43,7 +43,7 @@ def build_report(run: Run, *, title: str | None = None, today: date) -> ReportPa
     sizes = size_facts(run)
     traits = traits_of(run, sizes.totals)
     shown = min(run.k, MAX_CLUSTERS)
-    nearest, _ = evidence.nearest_clusters(run)
+    nearest = [cluster for cluster, _ in nearest_clusters(run.model.model.centers)]
     clusters = tuple(_cluster(run, i, sizes, traits, nearest) for i in range(shown))
     n_sites = count(len(run.model.clients), "site")
     where = listed(run.model.clients) if len(run.model.clients) <= 3 else n_sites
@@ -221,7 +221,7 @@ def _trait(traits: Traits, i: int, j: int) -> Trait:
 
 
 def _cluster(
-    run: Run, i: int, sizes: SizeFacts, traits: Traits, nearest: list[int] | None
+    run: Run, i: int, sizes: SizeFacts, traits: Traits, nearest: list[int | None]
 ) -> Cluster:
     own: Floats | None = sizes.totals
     return Cluster(
@@ -244,9 +244,9 @@ def _size_in_words(sizes: SizeFacts, i: int, rows: float) -> str:
     return f"{text}, at {held} of {count(len(sizes.sites), 'site')}"
 
 
-def _remarks(run: Run, i: int, sizes: SizeFacts, nearest: list[int] | None) -> list[str]:
+def _remarks(run: Run, i: int, sizes: SizeFacts, nearest: list[int | None]) -> list[str]:
     told = []
-    if nearest is not None:
+    if nearest[i] is not None:
         told.append(f"Nearest: cluster {nearest[i]}.")
     support = support_of(run.model.model)
     if support is not None:

@@ -9,8 +9,8 @@ from fedjigsaw.methods.jigsaw import SKEWED
 from fedjigsaw.report.page.run import Run
 from fedjigsaw.report.page.view import Absent, Table
 from fedjigsaw.report.page.words import count, listed, short
-from fedjigsaw.report.profiles import number
-from fedjigsaw.report.trust import CONSPICUOUS, reports_of
+from fedjigsaw.report.profiles import nearest_clusters, number
+from fedjigsaw.report.trust import CONSPICUOUS, is_odd, reports_of
 from fedjigsaw.trust.site_reports import SiteReport
 
 CLOSE = 0.05  # a runner-up this near to the best index is nearly as good
@@ -26,11 +26,12 @@ def support_table(run: Run, shown: int) -> Table | Absent:
             "the default method does.",
             "fedjigsaw summarize SITE.csv -k K --method jigsaw -o SITE.summary",
         )
-    nearest, _ = nearest_clusters(run)
+    neighbors = nearest_clusters(run.model.model.centers)
     rows = []
     for i in range(shown):
         clients, points, spread, margin = (float(values[i]) for values in support.values())
-        near = "–" if nearest is None else str(nearest[i])
+        nearest, _ = neighbors[i]
+        near = "–" if nearest is None else str(nearest)
         numbers = (f"{clients:,.0f}", f"{points:,.0f}", number(spread, spread), f"{margin:.2f}")
         rows.append((f"Cluster {i}", *numbers, near))
     headings = ("Cluster", "Sites", "Rows", "Spread", "Margin", "Nearest")
@@ -39,20 +40,6 @@ def support_table(run: Run, shown: int) -> Table | Absent:
         "the center lies on that of a neighbor, near 1 if it lies far from all."
     )
     return Table(caption, headings, tuple(rows))
-
-
-def nearest_clusters(run: Run) -> tuple[list[int] | None, list[float]]:
-    """Return the nearest other cluster of each, and its distance; None if there is no other."""
-    centers = run.model.model.centers
-    if len(centers) < 2:
-        return None, []
-    nearest, distances = [], []
-    for i, center in enumerate(centers):
-        far = np.linalg.norm(centers - center, axis=1)
-        far[i] = np.inf
-        nearest.append(int(far.argmin()))
-        distances.append(float(far.min()))
-    return nearest, distances
 
 
 def site_table(run: Run, most: int) -> Table | Absent:
@@ -72,7 +59,7 @@ def site_table(run: Run, most: int) -> Table | Absent:
             "–" if report.influence is None else f"{report.influence:.2f}",
             _remark(report),
         )
-        for report in sorted(reports, key=lambda r: not _is_odd(r))[:most]
+        for report in sorted(reports, key=lambda r: not is_odd(r))[:most]
     ]
     headings = ("Site", "Rows", "Clusters", "Held alone", "Influence", "Remark")
     caption = (
@@ -122,7 +109,7 @@ def _is_merged(run: Run) -> bool:
 
 def _odd_sites(run: Run) -> Iterator[str]:
     reports = reports_of(run.model)
-    odd = [report for report in reports if _is_odd(report)]
+    odd = [report for report in reports if is_odd(report)]
     for report in odd:
         yield f"{short(report.client)} is conspicuous: {_remark(report)}."
     if reports and not odd:
@@ -182,10 +169,6 @@ def _named(clusters: list[int], most: int = 8) -> str:
     if len(clusters) > most:
         return count(len(clusters), "cluster")
     return "Clusters " + listed([str(i) for i in clusters])
-
-
-def _is_odd(report: SiteReport) -> bool:
-    return bool(report.reason) or (report.influence or 1.0) >= CONSPICUOUS
 
 
 def _remark(report: SiteReport) -> str:
