@@ -264,7 +264,7 @@ class TestProposal:
         values = [f"{v:.2f}" for v in np.random.default_rng(0).normal(size=50)] + ["<5"]
         pd.DataFrame({"x": values}).to_csv(tmp_path / "x.csv", index=False)
         proposal = sites.propose_schema(tmp_path / "x.csv")
-        assert proposal.told == ("Column 'x': 1 values are no numbers.",)
+        assert proposal.told == ("Column 'x': 1 value is not a number.",)
         assert "<5" not in sites.proposal_to_toml(proposal)
         (column,) = sites.check_file(tmp_path / "x.csv", proposal.schema).columns
         assert column.problems == ("1 value is not a number: the first is '<5' in row 51.",)

@@ -29,6 +29,7 @@ from fedjigsaw.columns.schema import (
     is_name,
 )
 from fedjigsaw.columns.units import find_substance, find_unit, likely_units
+from fedjigsaw.columns.values import MUST_BE
 from fedjigsaw.errors import DataError, quote_names
 from fedjigsaw.io.tables import Table
 from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_columns
@@ -251,7 +252,8 @@ def _told(
         else:
             continue
         if n_bad:
-            yield f"Column {name!r}: {n_bad:,} values are no {known.kind}s."
+            values = "1 value is" if n_bad == 1 else f"{n_bad:,} values are"
+            yield f"Column {name!r}: {values} not {MUST_BE[known.kind]}."
     rare = [
         name
         for name, known in found.items()
