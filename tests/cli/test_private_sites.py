@@ -173,6 +173,7 @@ class TestScaler:
             "scaler -o s.json": "needs files of `stats`, or --bounds",
             "scaler a.stats --bounds columns.json -o s.json": "and not both",
             "scaler --bounds 0,1 -o s.json": "must be a file here",
+            "scaler --bounds columns.json --schema s.toml -o s.json": "--bounds or --schema",
             "scaler a.stats --columns age -o s.json": "--columns goes with --bounds",
             f"stats a.csv -o s {PRIVATE} --min-cluster-size 9": "has no meaning with --epsilon",
             "stats a.csv -o s --epsilon 1": "--epsilon needs --bounds",

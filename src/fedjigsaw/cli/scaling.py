@@ -58,7 +58,9 @@ def stats(
     min_cluster_size: Annotated[
         int,
         typer.Option(
-            min=1, help="Guard: write nothing if there are fewer rows than this; 1 turns it off."
+            min=1,
+            help="Guard: write nothing if there are fewer rows than this, and with --schema count "
+            "rarer categories as (other); 1 turns it off. Example: --min-cluster-size 10",
         ),
     ] = 5,
     drop_missing: DropMissing = False,
@@ -146,18 +148,20 @@ def scaler(
     It equals the scaler of the pooled rows. Send it to all sites. Sites that differ much from the
     others are named, and columns in which one seems to use another unit: ask them for their units.
 
+    With --schema, it is the whole preparation: it also fills in missing values and encodes
+    categories and dates.
+
     With --bounds, it is that of values spread evenly between the bounds: the middle becomes 0, and
     the deviation is half the width over the root of 3.
 
     Example: fedjigsaw scaler bern.stats lyon.stats -o scaler.json
 
-    With --schema, it is the whole preparation: it also fills in missing values and encodes
-    categories and dates.
-
     Example: fedjigsaw scaler bern.stats lyon.stats -o scaler.json --schema schema.toml
 
     Example: fedjigsaw scaler --bounds columns.json -o scaler.json
     """
+    if bounds is not None and schema_file is not None:
+        raise ParameterError("Give --bounds or --schema: a schema needs the files of `stats`.")
     if bounds is not None or not files:
         _from_bounds(files or [], bounds, columns, output, force=force)
         return

@@ -65,7 +65,7 @@ def score(
         typer.Option(
             "--model",
             help="The model that `aggregate` wrote. Required for a site's data. With --merge, it "
-            "adds units, dates and support to the profile.",
+            "adds units, dates and support to the profile. Example: --model model",
         ),
     ] = None,
     output: Annotated[
@@ -88,7 +88,7 @@ def score(
         typer.Option(
             min=1,
             help="Guard of the profile: leave out what is about fewer rows than this; 1 turns it "
-            "off.",
+            "off. Example: --min-cluster-size 10",
         ),
     ] = 5,
     client: ClientName = None,
