@@ -221,6 +221,16 @@ class TestProposal:
         assert strict.schema["x"].categories == ("a",)
         assert strict.told == ("Rare categories are left out of the schema: column 'x'.",)
 
+    @pytest.mark.parametrize(
+        ("n_missing", "words"), [(0, "hardly any"), (4, "hardly any"), (5, "about 25 %")]
+    )
+    def test_few_missing_values_are_not_told(self, n_missing, words, tmp_path):
+        values = ["a", "b"] * 10 if not n_missing else ["a", "b"] * 10 + [""] * n_missing
+        frame = pd.DataFrame({"x": values[-20:], "y": 1.5})
+        frame.to_csv(tmp_path / "x.csv", index=False)
+        (x, _) = sites.propose_schema(tmp_path / "x.csv").columns
+        assert words in x.seen
+
     def test_several_files_are_one(self, tmp_path):
         first, second = tmp_path / "1.csv", tmp_path / "2.csv"
         pd.DataFrame({"x": ["a"] * 3 + ["b"] * 8, "d": ["2020-05-06"] * 11}).to_csv(
