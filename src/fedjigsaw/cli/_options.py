@@ -82,8 +82,8 @@ BoundsOption = Annotated[
         "--bounds",
         help="Least and greatest value of each column, in the units of the data: a JSON file such "
         'as {"age": [0, 120], "dose": [0, 10]}, or two numbers for all columns. They are public: '
-        "take them from a schema, never from the rows. Required with --epsilon. "
-        "Example: --bounds columns.json",
+        "take them from knowledge of the field, never from the rows. Required with --epsilon, "
+        "unless a schema has the range of each column. Example: --bounds columns.json",
         rich_help_panel=PRIVACY,
     ),
 ]
@@ -168,8 +168,8 @@ def take_bounds(
     if bounds is None:
         raise ParameterError(
             "--epsilon needs --bounds, the least and greatest value of each column: a file such as "
-            '{"age": [0, 120]}, or two numbers for all columns. Take them from a schema, never '
-            "from the rows."
+            '{"age": [0, 120]}, or two numbers for all columns. Take them from knowledge of the '
+            "field, never from the rows. With a schema, its ranges are the bounds."
         )
     return read_bounds(bounds)
 
@@ -189,8 +189,7 @@ def make_privacy(
     With an encoding, the bounds are those of its schema.
     """
     if epsilon is not None and encoding is not None:
-        if bounds is not None:
-            raise ParameterError("Leave --bounds out: the schema has the range of each column.")
+        _refuse_bounds(bounds)
         pairs = zip(*(values.tolist() for values in encoding.bounds()), strict=True)
         by_name = dict(zip(encoding.features, pairs, strict=True))
         found: Bounds | None = Bounds("the schema", by_name)
@@ -207,6 +206,11 @@ def make_privacy(
     )
 
 
+def _refuse_bounds(bounds: str | None) -> None:
+    if bounds is not None:
+        raise ParameterError("Leave --bounds out: the schema has the range of each column.")
+
+
 def make_profile_privacy(
     file: ModelFile, epsilon: float | None, delta: float | None, bounds: str | None
 ) -> Privacy | None:
@@ -216,8 +220,7 @@ def make_profile_privacy(
     """
     if epsilon is None or file.encoding is None:
         return make_privacy(file.columns, epsilon, delta, bounds)
-    if bounds is not None:
-        raise ParameterError("Leave --bounds out: the schema has the range of each column.")
+    _refuse_bounds(bounds)
     limits = shown_bounds(file.encoding.schema)
     return Privacy(epsilon, DEFAULT_DELTA if delta is None else delta, limits)
 
