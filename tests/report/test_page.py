@@ -191,6 +191,29 @@ class TestProfiles:
         expected = np.expm1(np.log1p(pooled["dose"]).groupby(pooled["old"]).mean())
         np.testing.assert_allclose(doses, expected, rtol=0.05)
 
+    def test_what_the_guard_pooled_is_no_finding(self, tmp_path):
+        paths = write_run(tmp_path, k=3, levels=("a", "b", "(other)"))
+        page = built(paths)
+        rows = {row.name: row for row in page.heat.rows}
+        other = rows["kind: (other), rare categories together"]
+        assert {cell.text for cell in other.cells} == {""}
+        assert all(cell.value.startswith(("≤ ", "0 %")) for cell in other.cells)
+        assert other.overall.startswith("≤ ")
+        told = " ".join(Elements(rendered(paths)).text.split())
+        words = "categories with fewer than 5 rows of a cluster are counted together as (other)"
+        assert told.count(words) == 2
+        assert "1 to 4 such rows count as 5" in told
+        assert "rounded to about their sampling error" in told
+
+    def test_exact_shares_need_no_excuse(self, tmp_path):
+        paths = write_run(tmp_path, k=3, levels=("a", "(other)"))
+        for path in paths[1:]:
+            score = formats.load(path, Score)
+            formats.save(replace(score, profile=replace(score.profile, min_cluster_size=1)), path)
+        page = built(paths)
+        assert page.heat.about_shares == ""
+        assert not any("≤" in row.overall for row in page.heat.rows)
+
     def test_sites_without_a_profile_are_named(self, mixed, tmp_path):
         files, _ = mixed
         score = formats.load(files[-1], Score)

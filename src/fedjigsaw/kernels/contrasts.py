@@ -7,6 +7,10 @@ shares, :math:`(p_c - p) / \sqrt{p (1 - p)}`, which is the same for a column of 
 Small clusters differ from all rows by chance. So columns are ranked by how far they differ *at
 least*: by the size of the difference minus two standard errors. A standard error comes from the
 cluster's rows and one more that has the spread of all rows: the spread of very few rows may be 0.
+
+The guard of a site counts categories of few rows as ``(other)``, and may count more of these than
+there are (:mod:`fedjigsaw.privacy.profiles`). So a share may be larger than it looks, by as many
+rows as the guard can have moved: only what differs even then is sure. ``(other)`` is never sure.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -57,7 +61,7 @@ class Contrast:
 
 
 def contrasts(
-    profile: Profile, noise: float = 0.0, half: Floats | None = None
+    profile: Profile, noise: float = 0.0, half: Floats | None = None, n_sites: int = 0
 ) -> Iterator[Contrast]:
     """Compare every cluster with all rows: clusters in order, in each the columns in order.
 
@@ -66,9 +70,10 @@ def contrasts(
     noise : standard deviation of the noise on each number of rows, if there is any.
     half : shape (d,), half the width of the bounds of each column of numbers: what a sum of its
         values has in noise for each row of noise.
+    n_sites : sites whose guards may have moved rows to ``(other)``; 0 if that is not known.
     """
     width = np.zeros(len(profile.numbers)) if half is None else half
-    shares = (_shares(profile, column, noise) for column in profile.levels)
+    shares = (_shares(profile, column, noise, n_sites) for column in profile.levels)
     columns = [_numbers(profile, noise * width), *shares]
     for c in range(profile.n_clusters):
         for by_cluster in columns:
@@ -101,7 +106,7 @@ def _numbers(profile: Profile, noise: Floats) -> list[list[Contrast]]:
     )
 
 
-def _shares(profile: Profile, column: str, noise: float) -> list[list[Contrast]]:
+def _shares(profile: Profile, column: str, noise: float, n_sites: int) -> list[list[Contrast]]:
     counts = profile.level_counts[column]
     rows = counts.sum(axis=1, keepdims=True)
     all_share = counts.sum(axis=0) / max(1, counts.sum())
@@ -112,7 +117,11 @@ def _shares(profile: Profile, column: str, noise: float) -> list[list[Contrast]]
     difference = (share - all_share) / width
     smoothed = (counts + all_share) / (n + 1)
     error = np.sqrt(smoothed * (1 - smoothed) / n + 2 * (noise / n) ** 2) / width
-    at_least = _sure(difference, error)
+    moved = _moved(profile, column, n_sites)
+    # a share that is smaller than all rows' may be larger, or that of all rows if it is larger
+    slack = np.where(difference < 0, moved / n, moved.sum() / max(1, counts.sum())) / width
+    at_least = np.maximum(0.0, _sure(difference, error) - np.nan_to_num(slack))
+    at_least[:, [level == OTHER for level in profile.levels[column]]] = 0.0
     return _cells(
         [(column, level) for level in profile.levels[column]],
         rows=counts,
@@ -121,6 +130,16 @@ def _shares(profile: Profile, column: str, noise: float) -> list[list[Contrast]]
         share=share,
         all_share=all_share[None],
     )
+
+
+def _moved(profile: Profile, column: str, n_sites: int) -> Floats:
+    """Return how many rows of a level the guards may have counted as ``(other)``, shape (k, 1)."""
+    if OTHER not in profile.levels[column] or profile.min_cluster_size == 1:
+        return np.zeros((profile.n_clusters, 1))
+    other = profile.level_counts[column][:, [profile.levels[column].index(OTHER)]]
+    most = (profile.min_cluster_size - 1) * n_sites if n_sites else np.inf
+    found: Floats = np.minimum(other, most).astype(np.float64)
+    return found
 
 
 def _cells(columns: list[tuple[str, str | None]], **fields: np.ndarray) -> list[list[Contrast]]:

@@ -72,7 +72,8 @@ def describe_clusters(
     columns = {} if file is None else _columns(file)
     found: list[list[Contrast]] = [[] for _ in score.counts]
     if score.profile is not None:
-        for one in contrasts(score.profile, *_noise(score, score.profile, max(1, len(sites)))):
+        noise = _noise(score, score.profile, max(1, len(sites)))
+        for one in contrasts(score.profile, *noise, len(sites)):
             found[one.cluster].append(one)
     support = None if file is None else support_of(file.model)
     neighbors = nearest_clusters(np.zeros((len(found), 0)) if file is None else file.model.centers)
@@ -215,16 +216,17 @@ def number(value: float, spread: float) -> str:
     Examples
     --------
     >>> number(71.23, 11.0), number(5.4321, 0.8), number(123456.7, 9000.0), number(1e-7, 1e-8)
-    ('71', '5.43', '123,457', '1e-07')
-    >>> number(-0.001, 0.5), number(2.5e9, 1e8)
-    ('0.00', '2.5e+09')
+    ('71', '5.43', '123,460', '1e-07')
+    >>> number(-0.001, 0.5), number(2.5e9, 1e8), number(15_090.0, 14_000.0)
+    ('0.00', '2.5e+09', '15,100')
     """
     if not math.isfinite(value):
         return "unknown"
-    digits = max(0, math.ceil(1 - math.log10(spread))) if spread > 0 else 2
+    digits = math.ceil(1 - math.log10(spread)) if spread > 0 else 2
+    digits = min(0, digits + 1) if digits < 0 else digits
     if abs(value) >= 1e7 or digits > 6:
         return f"{value:.3g}"
-    return f"{round(value, digits) + 0.0:,.{digits}f}"  # + 0.0: no minus before zero
+    return f"{round(value, digits) + 0.0:,.{max(0, digits)}f}"  # + 0.0: no minus before zero
 
 
 def percent(share: float) -> str:

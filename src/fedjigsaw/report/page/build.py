@@ -202,7 +202,7 @@ def _heat(traits: Traits, shown: int) -> Heat:
         rows.append(HeatRow(traits.names[j], traits.overall[j], tuple(cells)))
     left = len(traits.names) - len(order)
     more = f"{left:,} columns in which the clusters differ less are not shown." if left else ""
-    return Heat(tuple(range(shown)), tuple(rows), traits.note, more)
+    return Heat(tuple(range(shown)), tuple(rows), traits.note, traits.about_shares, more)
 
 
 def _trait(traits: Traits, i: int, j: int) -> Trait:

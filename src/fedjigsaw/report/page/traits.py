@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.columns.schema import BOOLEAN, DATE, ORDERED, Column
+from fedjigsaw.columns.schema import BOOLEAN, DATE, ORDERED, OTHER, Column
 from fedjigsaw.io.formats import Score
 from fedjigsaw.kernels.contrasts import Contrast
 from fedjigsaw.kernels.scaling import merge
@@ -33,6 +33,7 @@ class Traits:
     apart : for each cluster, the columns that set it apart, the clearest first.
     leads : each cluster in a sentence.
     note : where the numbers are from.
+    about_shares : what must be known about shares of categories, if anything.
     """
 
     names: tuple[str, ...]
@@ -45,6 +46,7 @@ class Traits:
     apart: list[list[int]]
     leads: list[str]
     note: str
+    about_shares: str = ""
 
     def strongest(self) -> list[int]:
         """Return the columns, those first in which clusters differ most."""
@@ -77,15 +79,18 @@ def _of_profile(run: Run, total: Score) -> Traits:
     columns = run.schema_columns
     own = [columns.get(one.column) for one in found[0]]
     places = {(one.column, one.category): j for j, one in enumerate(found[0])}
-    texts = [[_texts(one, c) for one, c in zip(row, own, strict=True)] for row in found]
     note = "Differences are in standard deviations of all rows with a profile."
-    if total.profile is not None and total.profile.min_cluster_size > 1:
-        least = total.profile.min_cluster_size
-        note += f" Where a site has fewer than {least} rows of a cluster, they are left out."
+    guard = _guard_of(run)
+    if guard > 1:
+        note += (
+            f" Where a site has fewer than {guard} rows of a cluster, they are left out. Means and "
+            "spreads are rounded to about their sampling error: further digits mean nothing."
+        )
+    texts = [[_texts(one, c, guard > 1) for one, c in zip(row, own, strict=True)] for row in found]
     return Traits(
         tuple(_name(one, c) for one, c in zip(found[0], own, strict=True)),
         tuple(short(one.column) for one in found[0]),
-        np.array([[one.difference for one in row] for row in found]),
+        np.array([[_finding(one) for one in row] for row in found]),
         np.array([[one.at_least for one in row] for row in found]),
         [[value for value, _, _ in row] for row in texts],
         [[spread for _, spread, _ in row] for row in texts],
@@ -93,7 +98,30 @@ def _of_profile(run: Run, total: Score) -> Traits:
         [[places[one.column, one.category] for one in cluster.apart] for cluster in described],
         [_lead(c.phrases, "Much like all rows, as far as profiles tell.") for c in described],
         note,
+        _about_shares(guard) if any(one.category is not None for one in found[0]) else "",
     )
+
+
+def _guard_of(run: Run) -> int:
+    """Return the strictest guard of the profiles; 1 if there is none."""
+    return max(score.profile.min_cluster_size for score in run.scores if score.profile is not None)
+
+
+def _about_shares(guard: int) -> str:
+    """Say what the guard does to shares of categories (`fedjigsaw.privacy.profiles`)."""
+    if guard == 1:
+        return ""
+    few = "1 such row counts" if guard == 2 else f"1 to {guard - 1} such rows count"
+    return (
+        f"Shares of rare categories are approximate: at each site, categories with fewer than "
+        f"{guard} rows of a cluster are counted together as (other), and {few} as {guard}, taken "
+        "from the most frequent category. So (other) may be far smaller than shown, or not exist."
+    )
+
+
+def _finding(one: Contrast) -> float:
+    """Return the difference of a column, or NaN of a level that is only what the guard pooled."""
+    return np.nan if one.category == OTHER else one.difference
 
 
 def _lead(phrases: tuple[str, ...], otherwise: str) -> str:
@@ -103,14 +131,22 @@ def _lead(phrases: tuple[str, ...], otherwise: str) -> str:
 
 
 def _name(one: Contrast, column: Column | None) -> str:
+    if one.category == OTHER:
+        return short(f"{one.column}: {OTHER}, rare categories together")
     if one.category is not None:
         return short(f"{one.column}: {one.category}")
     unit = "" if column is None else column.unit
     return f"{short(one.column)} ({short(unit, 20)})" if unit else short(one.column)
 
 
-def _texts(one: Contrast, column: Column | None) -> tuple[str, str, str]:
+def _at_most(share: float) -> str:
+    return f"≤ {percent(share)}" if share > 0 else percent(share)
+
+
+def _texts(one: Contrast, column: Column | None, guarded: bool = False) -> tuple[str, str, str]:
     """Return value and spread of a column in a cluster, and its value in all rows."""
+    if one.category == OTHER and guarded:
+        return _at_most(one.share), "", _at_most(one.all_share)
     if one.category is not None:
         return percent(one.share), "", percent(one.all_share)
     kind = None if column is None else column.kind

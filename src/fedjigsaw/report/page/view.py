@@ -112,6 +112,7 @@ class Heat:
     clusters: tuple[int, ...]
     rows: tuple[HeatRow, ...]
     note: str
+    about_shares: str = ""
     more: str = ""
 
 
