@@ -151,6 +151,10 @@ class NoisySummaryWarning(UserWarning):
     """A site has so few rows that its private summary is hardly more than noise."""
 
 
+class OutsideRangeWarning(UserWarning):
+    """Values are outside of what the schema allows, and count as missing or were clipped."""
+
+
 class RefusedFileWarning(UserWarning):
     """The file of a site takes no part, because it cannot be used."""
 

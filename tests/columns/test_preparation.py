@@ -1,5 +1,7 @@
 """Preparation over sites is that of scikit-learn on the pooled rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,10 +9,13 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, RobustScaler, StandardScaler
 
 from fedjigsaw import sites
+from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.columns.schema import Column, Schema
-from fedjigsaw.errors import DataError, MessageError
+from fedjigsaw.columns.sketches import Sketch
+from fedjigsaw.errors import DataError, MessageError, OutsideRangeWarning, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import open_table
+from fedjigsaw.privacy.guard import Guard
 
 SCHEMA = Schema(
     (
@@ -148,12 +153,14 @@ def test_the_guard_pools_rare_categories_and_hides_few_values(paths, frames):
     frame = make(60, 9)
     frame["sex"] = ["female"] * 57 + ["rare"] * 3
     frame["dose"] = [5.0, 6.0, 7.0] + [None] * 57
+    frame["smoker"] = ["yes"] + ["no"] * 59
     path = paths["bern"].parent / "few.csv"
     frame.to_csv(path, index=False)
     found = sites.measure(path, schema=SCHEMA, min_rows=5)
     values = dict(zip(found.columns, found.mean, strict=True))
-    assert (values["sex: rare"], values["sex: (other)"], values["sex: female"]) == (0, 0, 0.95)
+    assert (values["sex: rare"], values["sex: (other)"], values["sex: female"]) == (0, 0, 1)
     assert (values["dose"], values["dose: (missing)"]) == (0, 1)
+    assert values["smoker"] == 0
     exact = sites.measure(path, schema=SCHEMA)
     assert dict(zip(exact.columns, exact.mean, strict=True))["sex: rare"] == pytest.approx(0.05)
 
@@ -212,3 +219,79 @@ def test_a_file_that_lacks_a_column_is_refused(tmp_path):
     make(20, 1).drop(columns="dose").to_csv(tmp_path / "bern.csv", index=False)
     with pytest.raises(DataError, match="has no column 'dose', which the schema names"):
         sites.measure(tmp_path / "bern.csv", schema=SCHEMA)
+
+
+def test_values_outside_of_the_schema_are_told_with_their_number(tmp_path):
+    frame = make(40, 1)
+    frame["age"] = [150.0] * 3 + [20.0, 60.0] * 18 + [40.0]
+    frame["dose"] = frame["age"]
+    frame.to_csv(tmp_path / "bern.csv", index=False)
+    lenient = Schema((Column("age", range=(0, 120), outside="missing"), *SCHEMA.columns[1:]))
+    told = "3 of 40 values are outside of what the schema allows and count as missing"
+    with pytest.warns(OutsideRangeWarning, match=told):
+        found = sites.measure(tmp_path / "bern.csv", schema=lenient)
+    scaler = sites.common_scaler({"bern": found}, schema=lenient)
+    with pytest.warns(OutsideRangeWarning, match=told):
+        model = sites.aggregate(
+            {"bern": sites.summarize(tmp_path / "bern.csv", 2, scaler=scaler, guard=Guard(1))}, 2
+        )
+    with pytest.warns(OutsideRangeWarning, match=told):  # once, though age is read twice
+        sites.score(tmp_path / "bern.csv", model, profile=True)
+
+
+def test_a_category_column_of_one_category_may_have_missing_values(tmp_path):
+    (tmp_path / "bern.csv").write_text("land,age\nCH,1\n,2\nDE,3\n")
+    schema = Schema((Column("land", "category", categories=("CH",)), Column("age")))
+    found = sites.measure(tmp_path / "bern.csv", schema=schema)
+    assert found.columns[:3] == ("land: CH", "land: (other)", "land: (missing)")
+    np.testing.assert_allclose(found.mean[:3], 1 / 3)
+
+
+def test_a_category_of_floats_is_read_value_by_value(tmp_path):
+    """One more row must not change how others are read: noise would not hide that."""
+    schema = Schema((Column("c", "category", categories=("10000000000", "0", "1.5")),))
+    for values in ([1e10, -0.0, 0.0], [1e10, -0.0, 0.0, 1.5], [1e10, -0.0, 0.0, 1.5, np.nan]):
+        pd.DataFrame({"c": values}).to_parquet(tmp_path / "c.parquet")
+        found = sites.measure(tmp_path / "c.parquet", schema=schema)
+        counts = (found.mean * len(values)).round().astype(int).tolist()
+        assert counts == [1, 2, int(1.5 in values), 0, sum(map(np.isnan, values))]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"sizes": [10**6, 10**6], "means": [100.0, 200.0]},
+            "its quantiles are of 2,000,000 values",
+        ),
+        ({"shift": 5.0}, "its quantiles do not fit its mean"),
+        ({"stretch": 3.0}, "its quantiles do not fit its spread"),
+        ({"share": ("sex: male", 5.0)}, "a share is not between 0 and 1"),
+        ({"share": ("sex: male", 0.9)}, "the shares of its categories add up to more than 1"),
+        ({"share": ("age: (missing)", -3.0)}, "a share is not between 0 and 1"),
+    ],
+)
+def test_statistics_that_contradict_themselves_name_their_site(paths, change, message):
+    """Otherwise one site could move quantiles anywhere, without a word."""
+    stats = {name: sites.measure(path, schema=SCHEMA) for name, path in paths.items()}
+    lie = stats["bern"]
+    sketch = lie.sketches["lab"]
+    means, sizes = change.get("means", sketch.means), change.get("sizes", sketch.sizes)
+    means = np.asarray(means) + change.get("shift", 0.0)
+    middle = np.average(means, weights=sizes)
+    means = middle + (means - middle) * change.get("stretch", 1.0)
+    changed = Sketch(means, np.asarray(sizes))
+    mean = lie.mean.copy()
+    if "share" in change:
+        name, share = change["share"]
+        mean[lie.columns.index(name)] = share
+    stats["bern"] = replace(lie, mean=mean, sketches={"lab": changed})
+    with pytest.raises(MessageError, match=f"of client 'bern': {message}"):
+        sites.common_scaler(stats, schema=SCHEMA)
+
+
+def test_a_huge_fill_is_an_error_of_the_file(paths):
+    content = prepare(paths).encoding.to_dict()
+    content["fitted"]["age"]["fill"] = 10**400
+    with pytest.raises(ParameterError, match="fill of column 'age' must be a finite number"):
+        Encoding.from_dict(content)

@@ -35,7 +35,12 @@ from fedjigsaw.cli._shared import (
     split_names,
     warnings_shown,
 )
-from fedjigsaw.errors import ClippedRowsWarning, ParameterError, WeakPromiseWarning
+from fedjigsaw.errors import (
+    ClippedRowsWarning,
+    OutsideRangeWarning,
+    ParameterError,
+    WeakPromiseWarning,
+)
 from fedjigsaw.io import formats
 from fedjigsaw.io.bounds import read_bounds
 from fedjigsaw.io.contents import describe_rows
@@ -91,7 +96,7 @@ def stats(
     if privacy is not None:
         refuse_with_epsilon(context, "min_cluster_size")
     charge = sites.Charge.for_file(data, "statistics", ledger=ledger, data_set=data_set)
-    shown = warnings_shown(ClippedRowsWarning, WeakPromiseWarning)
+    shown = warnings_shown(ClippedRowsWarning, OutsideRangeWarning, WeakPromiseWarning)
     with shown, count_rows("Rows", table.n_rows) as progress:
         found = sites.measure(
             table,

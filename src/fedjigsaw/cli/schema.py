@@ -72,6 +72,9 @@ def init(
         raise ParameterError("Give a file to write (-o schema.toml), or --json.")
     check_outputs(output, force=force, inputs=files)
     sites.check_once(files)
+    charges = [sites.Charge.for_file(path, "schema") for path in files]
+    for charge in charges:  # a proposal has no noise: a limit forbids it
+        charge.spend(None, None)
     with count_rows("Rows", None) as progress:
         tables = [_open(path) for path in files]
         proposal = sites.propose_schema(tables, min_rows=min_cluster_size, progress=progress)

@@ -35,6 +35,7 @@ from fedjigsaw.cli._shared import (
 from fedjigsaw.errors import (
     ClippedRowsWarning,
     MessageError,
+    OutsideRangeWarning,
     ParameterError,
     WeakPromiseWarning,
     invalid,
@@ -135,7 +136,7 @@ def score(
     leaves = output is not None or privacy is not None
     if leaves and privacy is None:
         charge.spend(None, None)
-    shown = warnings_shown(ClippedRowsWarning, WeakPromiseWarning)
+    shown = warnings_shown(ClippedRowsWarning, OutsideRangeWarning, WeakPromiseWarning)
     with shown, count_rows("Rows", table.n_rows) as progress:
         found = sites.score(
             table,

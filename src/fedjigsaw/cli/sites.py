@@ -47,6 +47,7 @@ from fedjigsaw.errors import (
     FewerRowsWarning,
     ForeignSummaryWarning,
     NoisySummaryWarning,
+    OutsideRangeWarning,
     RefusedFileWarning,
     WeakPromiseWarning,
 )
@@ -144,7 +145,11 @@ def summarize(
         refuse_with_epsilon(context, "min_cluster_size", "counts", "max_rows")
     charge = sites.Charge.for_file(data, "summary", ledger=ledger, data_set=data_set)
     shown = warnings_shown(
-        FewerRowsWarning, ClippedRowsWarning, NoisySummaryWarning, WeakPromiseWarning
+        FewerRowsWarning,
+        ClippedRowsWarning,
+        NoisySummaryWarning,
+        OutsideRangeWarning,
+        WeakPromiseWarning,
     )
     with shown, count_rows("Rows", table.n_rows) as progress:
         file = sites.summarize(
@@ -307,7 +312,8 @@ def assign(
         drop_missing=drop_missing,
         encoding=file.encoding,
     )
-    with warnings_shown(ForeignSummaryWarning), count_rows("Rows", table.n_rows) as progress:
+    shown = warnings_shown(ForeignSummaryWarning, OutsideRangeWarning)
+    with shown, count_rows("Rows", table.n_rows) as progress:
         parts = sites.assign(table, file, local=own, progress=progress)
         n_rows = sites.write_labels(
             output, parts, id_column=id_column, distances=distances, replace=force

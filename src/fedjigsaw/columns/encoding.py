@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw._validation import repeated
+from fedjigsaw._validation import MAX_MAGNITUDE, repeated
 from fedjigsaw.columns.schema import (
     ABSENT,
     BOOLEAN,
@@ -26,7 +26,7 @@ from fedjigsaw.columns.schema import (
     Column,
     Schema,
 )
-from fedjigsaw.errors import ParameterError, invalid
+from fedjigsaw.errors import ParameterError, invalid, shorten
 
 if TYPE_CHECKING:  # pyarrow takes long to load, and a federation's server and agents need none
     import pyarrow as pa
@@ -92,7 +92,7 @@ class Encoder:
         places = {part: j for j, part in enumerate(self.parts)}
         nowhere = places.get(OTHER, -1)
         where = np.array([places.get(level, nowhere) for level in self.column.categories])
-        column = np.where(codes >= 0, where[codes], nowhere)
+        column = np.where(codes >= 0, where[np.maximum(codes, 0)], nowhere)
         column[codes == MISSING_CODE] = places.get(ABSENT, -1)
         rows = np.zeros((len(codes), len(self.parts)))
         known = column >= 0
@@ -191,8 +191,8 @@ def _encoder(column: Column, fitted: Any) -> Encoder:
     if not isinstance(parts, (list, tuple)) or [p for p in allowed if p in parts] != list(parts):
         raise ParameterError(invalid("parts", owner, f"some of {allowed[:20]}, in order", parts))
     fill = fitted.get("fill", math.nan)
-    if isinstance(fill, bool) or not isinstance(fill, (int, float)) or math.isinf(fill):
-        raise ParameterError(invalid("fill", owner, "a finite number", repr(fill)))
+    if isinstance(fill, bool) or not isinstance(fill, (int, float)) or abs(fill) > MAX_MAGNITUDE:
+        raise ParameterError(invalid("fill", owner, "a finite number", shorten(fill, 80)))
     if column.missing != REFUSE and column.kind != CATEGORY and math.isnan(fill):
         raise ParameterError(invalid("fill", owner, "given, for missing values", "none"))
     return Encoder(column, float(fill), tuple(parts))

@@ -32,9 +32,9 @@ class Shown(Encoder):
         pattern: str = "",
         counted: Outside | None = None,
     ) -> Floats:
-        """Return the values, shape (n, 1); the feature beside them counts those outside."""
+        """Return the values, shape (n, 1)."""
         if self.column.kind != CATEGORY:
-            return read_values(self.column, values, text, pattern)[:, None]
+            return read_values(self.column, values, text, pattern, counted)[:, None]
         codes = read_codes(self.column, values, text).astype(np.float64)
         codes[codes == OTHER_CODE] = len(self.column.categories)
         codes[codes == MISSING_CODE] = np.nan

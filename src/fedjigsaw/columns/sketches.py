@@ -37,7 +37,7 @@ class Sketch:
         ordered = np.isfinite(self.means).all() and (np.diff(self.means) >= 0).all()
         if not ordered or np.abs(self.means).max() > MAX_MAGNITUDE:
             raise MessageError(invalid("quantiles", "a column", "finite and ascending", "others"))
-        if (self.sizes < 1).any() or self.sizes.sum() > MAX_SAMPLES:
+        if (self.sizes < 1).any() or self.sizes.astype(np.float64).sum() > MAX_SAMPLES:
             raise MessageError(invalid("sizes of quantiles", "a column", "positive", "others"))
 
     def quantile(self, q: float) -> float:

@@ -126,11 +126,7 @@ def read_levels(values: pa.Array, text: TextFormat) -> pa.Array:
     """Return values as trimmed texts, with null for missing ones; 1.0 reads 1."""
     values = plain(values)
     if pa.types.is_floating(values.type):
-        values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
-        numbers = values.to_numpy(zero_copy_only=False)
-        known = numbers[~np.isnan(numbers)]
-        if (known == np.round(known)).all() and (np.abs(known) < 2**53).all():
-            values = pc.cast(values, pa.int64(), safe=False)
+        values = _float_names(values)
     if not is_text(values.type):
         try:
             values = pc.cast(values, pa.string())
@@ -138,6 +134,20 @@ def read_levels(values: pa.Array, text: TextFormat) -> pa.Array:
             reason = f"values of type {values.type} are no categories"
             raise BadValueError(0, reason, TYPE_ADVICE) from error
     return without_missing(values, text).cast(pa.string())
+
+
+def _float_names(values: pa.Array) -> pa.Array:
+    """Return a text for each float, whatever the others are; 1.0 and -0.0 read 1 and 0."""
+    numbers = np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
+    different, places = np.unique(numbers, return_inverse=True)
+    names = [_float_name(float(value)) for value in different]
+    return pa.array(names, pa.string()).take(pa.array(places.reshape(-1)))
+
+
+def _float_name(value: float) -> str | None:
+    if np.isnan(value):
+        return None
+    return str(int(value)) if value == round(value, 0) and abs(value) < 2**53 else repr(value)
 
 
 def date_format(column: Column, values: pa.Array, text: TextFormat) -> str:

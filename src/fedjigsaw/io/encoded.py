@@ -1,5 +1,6 @@
 """A file whose columns are the features of an encoding."""
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,9 @@ import pyarrow as pa
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import Encoder, Encoding
-from fedjigsaw.columns.schema import DATE
+from fedjigsaw.columns.schema import DATE, Column
 from fedjigsaw.columns.values import BadValueError, Outside, date_format
-from fedjigsaw.errors import DataError, quote_names
+from fedjigsaw.errors import DataError, OutsideRangeWarning, quote_names
 from fedjigsaw.io.readers import Reader, as_arrow
 
 FEWEST = 10  # values of a column by which its meaning is judged
@@ -45,42 +46,52 @@ class EncodedReader:
         others = [name for name in names if name not in set(self.encoding.features)]
         sources = [encoder.column.name for encoder in encoders]
         formats: dict[str, str] = {}
-        counted = {name: Outside() for name in sources}
+        counted = [Outside() for _ in encoders]
         start = 0
         for columns in self.reader.batches([*sources, *others]):
             found = dict(zip(others, columns[len(sources) :], strict=True))
-            for encoder, values in zip(encoders, columns, strict=False):
-                block = self._encode(encoder, as_arrow(values), formats, counted, start)
+            for encoder, values, count in zip(encoders, columns, counted, strict=False):
+                block = self._encode(encoder, as_arrow(values), formats, count, start)
                 found |= zip(encoder.features, block.T, strict=True)
             yield [found[name] for name in names]
             start += len(columns[0])
-        self._check_meaning(counted)
+        # a column may be read twice, to be clustered and to be shown
+        self._tell({e.column: count for e, count in zip(encoders, counted, strict=True)})
 
-    def _check_meaning(self, counted: Mapping[str, Outside]) -> None:
-        """Raise if most values are no values of their column: they are in another unit, perhaps."""
-        for name, found in counted.items():
+    def _tell(self, counted: Mapping[Column, Outside]) -> None:
+        """Warn of values that the schema does not allow; raise if they are most of a column's.
+
+        They are in another unit then, perhaps.
+        """
+        for column, found in counted.items():
+            if not found.n_outside:
+                continue
+            text = (
+                f"{self.path}, column {column.name!r}: {found.n_outside:,} of "
+                f"{found.n_values:,} values are outside of what the schema allows"
+            )
             if found.n_values >= FEWEST and found.n_outside > found.n_values / 2:
                 raise DataError(
-                    f"{self.path}, column {name!r}: {found.n_outside:,} of {found.n_values:,} "
-                    "values are outside of what the schema allows. Are they in another unit, or is "
-                    "it another column? `fedjigsaw schema check` says more."
+                    f"{text}. Are they in another unit, or is it another column? "
+                    "`fedjigsaw schema check` says more."
                 )
+            effect = "were clipped" if column.outside == "clip" else "count as missing"
+            advice = "If they are right, widen the range in the schema of all sites."
+            warnings.warn(f"{text} and {effect}. {advice}", OutsideRangeWarning, stacklevel=2)
 
     def _encode(
         self,
         encoder: Encoder,
         values: pa.Array,
         formats: dict[str, str],
-        counted: Mapping[str, Outside],
+        counted: Outside,
         start: int,
     ) -> Floats:
         column = encoder.column
         try:
             if column.kind == DATE and not formats.get(column.name):
                 formats[column.name] = date_format(column, values, self.text)
-            return encoder.encode(
-                values, self.text, formats.get(column.name, ""), counted[column.name]
-            )
+            return encoder.encode(values, self.text, formats.get(column.name, ""), counted)
         except BadValueError as error:
             where = f"{self.path}, row {start + error.place + 1}, column {column.name!r}"
             raise DataError(f"{where}: {error.reason}. {error.advice}".rstrip()) from error

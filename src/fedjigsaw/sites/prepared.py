@@ -6,12 +6,13 @@ from dataclasses import replace
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import feature, provisional
 from fedjigsaw.columns.fitting import Moments, fit, needs_sketch
-from fedjigsaw.columns.schema import ABSENT, CATEGORY, OTHER, REFUSE, Column, Schema
+from fedjigsaw.columns.schema import ABSENT, BOOLEAN, CATEGORY, OTHER, REFUSE, Column, Schema
 from fedjigsaw.columns.sketches import Sketch, Sketcher, merge_sketches
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io.formats import NoisyStats
 from fedjigsaw.kernels import scaling
 from fedjigsaw.kernels.scaling import Scaler, Stats
+from fedjigsaw.trust.features import check_features
 
 NOISE_SHARE = 0.01  # under noise, features of 0 and 1 that are rarer than this are none
 
@@ -43,7 +44,9 @@ class Quantiles:
 def guard_features(stats: Stats, schema: Schema, min_rows: int) -> Stats:
     """Take back what fewer than `min_rows` rows of a site have in common.
 
-    Rare categories are pooled; a column with fewer values than that counts as missing throughout.
+    Rare categories are pooled; if all of them together are too few, they count as the most
+    frequent one, so that no subtraction from the number of rows gives them away. So does the rarer
+    value of a boolean. A column with fewer values than that counts as missing throughout.
     """
     n = stats.n_samples
     places = {name: j for j, name in enumerate(stats.columns)}
@@ -63,20 +66,37 @@ def guard_features(stats: Stats, schema: Schema, min_rows: int) -> Stats:
                 set_count(absent, n)
                 mean[places[column.name]] = _stand_in(schema, column)
                 squares[places[column.name]] = 0.0
+        if column.kind == BOOLEAN:
+            set_count(column.name, _boolean_count(column, mean, places, n, min_rows))
     return replace(stats, mean=mean, sum_of_squares=squares)
 
 
 def _pooled_counts(
     column: Column, mean: Floats, places: Mapping[str, int], n: int, min_rows: int
 ) -> dict[str, float]:
-    """Return the counts that change: rare categories are added to (other), if that is enough."""
+    """Return the counts that change: those of rare categories, and of what they count as."""
     other = feature(column.name, OTHER)
     names = [feature(column.name, part) for part in column.categories]
     counts = {name: round(mean[places[name]] * n) for name in names}
     rare = {name: count for name, count in counts.items() if 0 < count < min_rows}
     pooled = round(mean[places[other]] * n) + sum(rare.values())
     changed: dict[str, float] = dict.fromkeys(rare, 0)
-    return changed | {other: pooled if pooled >= min_rows else 0}
+    if pooled == 0 or pooled >= min_rows or rare == counts:
+        return changed | {other: pooled}
+    most = max(names, key=lambda name: counts[name])
+    return changed | {other: 0, most: counts[most] + pooled}
+
+
+def _boolean_count(
+    column: Column, mean: Floats, places: Mapping[str, int], n: int, min_rows: int
+) -> int:
+    """Return how many rows are true, all or none of them if the others are too few."""
+    absent = places.get(feature(column.name, ABSENT))
+    n_values = n if absent is None else n - round(mean[absent] * n)
+    n_true = round(mean[places[column.name]] * n)
+    if n_true < min_rows:
+        return 0
+    return n_values if n_values - n_true < min_rows else n_true
 
 
 def _stand_in(schema: Schema, column: Column) -> float:
@@ -90,10 +110,15 @@ def schema_bounds(schema: Schema) -> tuple[Floats, Floats]:
 
 
 def check_schema(stats: Mapping[str, Stats], schema: Schema | None) -> None:
-    """Raise a MessageError unless all statistics were made by this schema, or all by none."""
+    """Raise a MessageError unless all statistics were made by this schema, or all by none.
+
+    Those by a schema must not contradict themselves.
+    """
     wanted = "" if schema is None else schema.fingerprint
     for name, found in stats.items():
         if found.schema == wanted:
+            if schema is not None and not isinstance(found, NoisyStats):
+                check_features(name, found, schema)
             continue
         if not wanted:
             raise MessageError(f"{name} was made by a schema. Give it here, too (--schema).")
