@@ -18,7 +18,7 @@ from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.messages import Model
 from fedjigsaw.report.page.build import build_report
 from fedjigsaw.report.page.charts import cluster_map, to_svg
-from fedjigsaw.report.page.geometry import project
+from fedjigsaw.report.page.geometry import directions_in_words, project
 from fedjigsaw.report.page.render import render_page
 from fedjigsaw.report.page.run import read_run
 from fedjigsaw.report.page.view import Absent
@@ -222,6 +222,28 @@ class TestProfiles:
         assert any("scores of lyon have no profiles" in line for line in page.trust)
 
 
+class TestOneSiteOnly:
+    def test_few_rows_of_other_sites_are_no_contradiction(self, tmp_path):
+        paths = write_run(tmp_path)
+        model = formats.load(paths[0], ModelFile)
+        tensors = model.model.tensors | {"support_clients": np.array([1, 3, 1, 3, 3])}
+        model = replace(model, model=replace(model.model, tensors=tensors))
+        formats.save(model, paths[0])
+        told = built(paths[:1]).trust
+        assert any(line.startswith("Clusters 0 and 2 have rows of one site only") for line in told)
+        for path in paths[1:]:
+            score = formats.load(path, Score)
+            counts = score.counts * np.array([path == paths[1], 1, 1, 1, 1])
+            name = formats.fingerprint(formats.encode(model))
+            formats.save(replace(score, model=name, counts=counts), path)
+        page = built(paths)
+        assert any(line.startswith("Cluster 0 has rows of one site only") for line in page.trust)
+        words = "Cluster 2 is found in the summary of one site only; the few rows of other sites"
+        assert any(line.startswith(words) for line in page.trust)
+        assert "1 cluster is found at one site only." in page.short
+        assert "the sizes above, from the scores, count each row by itself" in page.support.caption
+
+
 class TestMap:
     def test_two_columns_are_shown_as_they_are(self, rng):
         centers, weights = rng.normal(size=(6, 2)), rng.uniform(1, 9, 6)
@@ -234,6 +256,19 @@ class TestMap:
         centers = np.array([[0.0, 0, 0], [9, 0, 0], [0, 9, 0], [0, 0, 9]])
         found = project(centers, np.array([100.0, 100, 100, 1e-6]))
         np.testing.assert_allclose(found.axes[:, 2], 0, atol=1e-4)
+
+    def test_directions_are_named_after_values(self):
+        centers = np.array([[0.0, 0, 0], [4, 0, 5], [0, 4, 0]])
+        names = ("weight", "age", "weight: (missing)")
+        told = directions_in_words(project(centers, np.ones(3)), names, (), {names[2]})
+        assert told[0] == "Further to the right: more weight and less age."
+        assert len(told) == 2
+        assert "(missing)" not in told[1]
+
+    def test_two_clusters_differ_in_one_direction(self, rng):
+        found = project(rng.normal(size=(2, 5)), np.array([3.0, 1.0]))
+        (told,) = directions_in_words(found, tuple("abcde"))
+        assert told.startswith("Further to the right: ")
 
     @pytest.mark.parametrize("shape", [(2, 1), (2, 5), (5, 1), (3, 1)])
     def test_few_clusters_or_columns(self, rng, shape):
@@ -416,6 +451,41 @@ class TestPrivacy:
         assert "at most epsilon 5, delta 2e-06 at a site" in page.promise[2]
         assert page.sizes.note == "Sizes are noisy, for the sake of privacy."
         assert page.facts[1].value.startswith("about ")
+
+    def test_what_noise_hides_is_not_told(self, private, tmp_path):
+        """Every site seems to stand out, and one cluster to be at one site, whose rows are noise."""
+        _, model, data = private
+        tensors = model.model.tensors | {
+            "support_clients": np.array([1, 2]),
+            "support_spread": np.array([1e-16, 2.0]),
+            "site_influence": np.array([1.5, 1.5]),
+        }
+        model = replace(model, model=replace(model.model, tensors=tensors), n_samples=99)
+        paths = [tmp_path / "model"]
+        formats.save(model, paths[0])
+        for name in data:
+            privacy = Privacy(0.001, bounds=(0, 100))
+            score = sites.score(data[name], model, profile=True, privacy=privacy)
+            paths.append(tmp_path / f"{name}.score")
+            counts = np.array([1000, 900])
+            formats.save(replace(score, counts=counts, sse=np.zeros(2)), paths[-1])
+        page = built(paths)
+        assert page.facts[1].value == "about 3,800"
+        assert page.short[0].startswith("About 3,800 rows")
+        told = " ".join(Elements(rendered(paths)).text.split())
+        for words in ("one site only", "is conspicuous:", "Rows lie about", "Much like", "±"):
+            assert words not in told
+        for words in ("at 2 of 2", "Found in the summaries", "They differ most", "Influence"):
+            assert words not in told
+        assert "nobody can tell whether a site is conspicuous" in told
+        assert {cluster.lead for cluster in page.clusters} == {
+            "Too noisy to tell how it differs from all rows."
+        }
+        assert {cell.shade for row in page.heat.rows for cell in row.cells} == {0}
+        assert page.support.headings == ("Cluster", "Rows", "Spread", "Margin", "Nearest")
+        assert page.support.rows[0][2:4] == ("–", "–")
+        assert not any("Margin" in line for line in page.clusters[0].remarks)
+        assert any("Margin" in line for line in page.clusters[1].remarks)
 
     def test_exact_scores_are_not_covered(self, private):
         folder, model, data = private

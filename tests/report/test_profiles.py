@@ -72,7 +72,7 @@ def test_what_may_be_noise_sets_nothing_apart():
     columns = [[[30], [30]], [[45.0], [55.0]], [[3000.0], [3000.0]]]
     profile = Profile(("age",), *columns, {}, {})
     privacy = Privacy(1.0, bounds=(0, 100))
-    for promise, words in ((None, "lower age"), (privacy, "much like all rows")):
+    for promise, words in ((None, "lower age"), (privacy, "too noisy to tell")):
         score = Score("1 site", "m", np.array([30, 30]), np.zeros(2), profile, promise)
         assert words in describe_clusters(model_of([[0.0], [1.0]]), score)[0].sentence
 
@@ -114,6 +114,11 @@ def number(way, mean, everyone, std=1.0):
             number(1, 71.0, 54.0, 12.0),
             column("number", unit="years"),
             "higher x (mean 71 years, all rows: 54)",
+        ),
+        (
+            number(1, 71.0, 54.0, 12.0),
+            Column("x [years]", unit="years"),
+            "higher x (mean 71, all rows: 54)",
         ),
         (number(-1, 1.234, 2.345, 0.5), None, "lower x (mean 1.23, all rows: 2.35)"),
         (

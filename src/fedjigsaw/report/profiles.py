@@ -18,6 +18,8 @@ from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.methods._support import support_of
 
+TOO_NOISY = "too noisy to tell how it differs from all rows"
+
 __all__ = [
     "ClusterProfile",
     "describe_clusters",
@@ -85,7 +87,7 @@ def describe_clusters(
         by_site = dict(sorted(rows.items(), key=lambda item: (-item[1], item[0])))
         size = int(score.counts[c])
         start = _start(c, size, len(by_site), noisy=score.privacy is not None)
-        end = "; ".join(phrases) or _without(own)
+        end = "; ".join(phrases) or _without(own, noisy=score.privacy is not None)
         described.append(
             ClusterProfile(
                 c,
@@ -138,12 +140,12 @@ def _start(cluster: int, rows: int, n_sites: int, *, noisy: bool) -> str:
     return f"{text} at {n_sites} site{'s' * (n_sites != 1)}" if n_sites else text
 
 
-def _without(found: Sequence[Contrast]) -> str:
+def _without(found: Sequence[Contrast], *, noisy: bool) -> str:
     if not found:
         return "no site sent a profile"
     if all(math.isnan(one.difference) for one in found):
         return "the guard of every site hides its profile"
-    return "much like all rows"
+    return TOO_NOISY if noisy else "much like all rows"
 
 
 def describe_profile(profile: Profile, most: int) -> Iterator[str]:
@@ -206,8 +208,20 @@ def phrase(one: Contrast, column: Column | None = None) -> str:
         own, everyone = (level(x, column.categories) for x in (one.mean, one.all_mean))
         return f"{way} {one.column} (around {own}, all rows: {everyone})"
     own, everyone = (number(x, one.all_std) for x in (one.mean, one.all_mean))
-    unit = f" {column.unit}" if column.unit else ""
+    unit = f" {unit_of(column)}" if unit_of(column) else ""
     return f"{way} {one.column} (mean {own}{unit}, all rows: {everyone})"
+
+
+def unit_of(column: Column) -> str:
+    """Return the unit of a column, or nothing if its name ends with it.
+
+    Examples
+    --------
+    >>> unit_of(Column("age", unit="years")), unit_of(Column("lactate [mmol/l]", unit="mmol/l"))
+    ('years', '')
+    """
+    ends = tuple(form.format(column.unit) for form in ("[{}]", "({})", " {}", "_{}"))
+    return "" if column.name.endswith(ends) else column.unit
 
 
 def number(value: float, spread: float) -> str:

@@ -7,7 +7,8 @@ import numpy as np
 
 import fedjigsaw
 from fedjigsaw._typing import Floats
-from fedjigsaw.columns.schema import DATE
+from fedjigsaw.columns.encoding import feature
+from fedjigsaw.columns.schema import ABSENT, DATE, OTHER
 from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.methods._support import k_curve_of, runner_up, support_of
 from fedjigsaw.report import pictures
@@ -15,7 +16,14 @@ from fedjigsaw.report.page import evidence, sent
 from fedjigsaw.report.page.charts import cluster_map, to_svg
 from fedjigsaw.report.page.geometry import directions_in_words, project, shown_in_words
 from fedjigsaw.report.page.run import Run
-from fedjigsaw.report.page.sizes import MAX_SITES, SizeFacts, segments_of, size_facts, size_table
+from fedjigsaw.report.page.sizes import (
+    MAX_SITES,
+    SizeFacts,
+    rows_of,
+    segments_of,
+    size_facts,
+    size_table,
+)
 from fedjigsaw.report.page.traits import Traits, traits_of
 from fedjigsaw.report.page.view import (
     Absent,
@@ -52,13 +60,13 @@ def build_report(run: Run, *, title: str | None = None, today: date) -> ReportPa
         subtitle=f"A clustering of the rows of {n_sites}, which stayed where they are",
         date=day_in_words(today),
         version=fedjigsaw.__version__,
-        facts=_facts(run),
+        facts=_facts(run, sizes),
         short=tuple(_in_short(run, sizes, traits)),
         glance=clusters if shown <= MAX_GLANCE else (),
         map=_map(run, sizes),
         legend=sizes.legend if len(sizes.legend) > 1 else (),
         sizes=size_table(sizes, shown),
-        heat=_heat(traits, shown),
+        heat=_heat(run, traits, shown),
         profile_hint=_profile_hint(run),
         clusters=clusters,
         more_clusters="" if shown == run.k else f"{run.k - shown:,} more clusters are not shown.",
@@ -77,12 +85,12 @@ def build_report(run: Run, *, title: str | None = None, today: date) -> ReportPa
 # --------------------------------------------------------------------------------------- overview
 
 
-def _facts(run: Run) -> tuple[Fact, ...]:
+def _facts(run: Run, sizes: SizeFacts) -> tuple[Fact, ...]:
     about = "" if run.model.privacy is None else "about "
     columns = len(run.model.columns if run.model.encoding is None else run.model.encoding.sources)
     return (
         Fact(f"{run.k:,}", "cluster" if run.k == 1 else "clusters"),
-        Fact(f"{about}{run.model.n_samples:,}", "rows"),
+        Fact(f"{about}{rows_of(run, sizes):,.0f}", "rows"),
         Fact(f"{len(run.model.clients):,}", "site" if len(run.model.clients) == 1 else "sites"),
         Fact(f"{columns:,}", "column" if columns == 1 else "columns"),
     )
@@ -90,7 +98,7 @@ def _facts(run: Run) -> tuple[Fact, ...]:
 
 def _in_short(run: Run, sizes: SizeFacts, traits: Traits) -> list[str]:
     about = "" if run.model.privacy is None else "About "
-    rows, sites = count(run.model.n_samples, "row"), count(len(run.model.clients), "site")
+    rows, sites = count(rows_of(run, sizes), "row"), count(len(run.model.clients), "site")
     verb = "falls" if run.model.n_samples == 1 else "fall"
     told = [f"{about}{rows} at {sites} {verb} into {count(run.k, 'cluster')}."]
     if sizes.totals is not None and run.k > 1 and sizes.totals.sum():
@@ -100,17 +108,10 @@ def _in_short(run: Run, sizes: SizeFacts, traits: Traits) -> list[str]:
             f"The largest is cluster {most} with {share(float(sizes.totals[most]), whole)} of the "
             f"rows, the smallest cluster {least} with {share(float(sizes.totals[least]), whole)}."
         )
-    if run.k > 1 and len(traits.names) > 1:
-        told.append(f"They differ most in {listed(traits.strongest_columns(3))}.")
-    support = support_of(run.model.model)
-    if support is not None and len(run.model.clients) > 1:
-        alone = np.flatnonzero(support["clients"] == 1).tolist()
-        everywhere = int((support["clients"] == len(run.model.clients)).sum())
-        if everywhere == run.k:
-            told.append("Every cluster is found at every site.")
-        elif alone:
-            verb = "is" if len(alone) == 1 else "are"
-            told.append(f"{count(len(alone), 'cluster')} {verb} found at one site only.")
+    strongest = traits.strongest_columns(3)
+    if run.k > 1 and len(traits.names) > 1 and strongest:
+        told.append(f"They differ most in {listed(strongest)}.")
+    told.extend(evidence.where_found(run))
     if len(run.files) > 1:
         told.append(sent.sent_in_words(run))
     return told
@@ -130,7 +131,7 @@ def _map(run: Run, sizes: SizeFacts) -> Picture | Absent:
     slices = "; its slices are the sites." if parts is not None and parts.shape[1] > 1 else "."
     caption = [
         f"{area}{slices} Clusters that are alike lie near each other.",
-        *directions_in_words(found, run.model.columns, _dates(run)),
+        *directions_in_words(found, run.model.columns, _dates(run), _indicators(run)),
         shown_in_words(found),
     ]
     svg = to_svg(figure, "map", "Map of the clusters", " ".join(caption))
@@ -140,6 +141,12 @@ def _map(run: Run, sizes: SizeFacts) -> Picture | Absent:
 def _dates(run: Run) -> set[str]:
     """Return the names of columns with dates."""
     return {name for name, column in run.schema_columns.items() if column.kind == DATE}
+
+
+def _indicators(run: Run) -> set[str]:
+    """Return the names of features that no direction is named after."""
+    encoders = () if run.model.encoding is None else run.model.encoding.encoders
+    return {feature(e.column.name, part) for e in encoders for part in (ABSENT, OTHER)}
 
 
 def _k_curve(run: Run) -> Picture | Absent:
@@ -191,12 +198,16 @@ def shade(difference: float) -> int:
     return int(np.sign(difference)) * int(np.searchsorted(STEPS, abs(difference), side="right"))
 
 
-def _heat(traits: Traits, shown: int) -> Heat:
+def _heat(run: Run, traits: Traits, shown: int) -> Heat:
     order = traits.strongest()[:MAX_COLUMNS]
+    told = np.where(traits.sure > 0, traits.difference, 0) if run.noisy_profiles else None
+    shades = traits.difference if told is None else told
     rows = []
     for j in order:
         cells = [
-            HeatCell(shade(z), signed(z), traits.values[i][j], traits.spreads[i][j])
+            HeatCell(
+                shade(float(shades[i, j])), signed(z), traits.values[i][j], traits.spreads[i][j]
+            )
             for i, z in enumerate(traits.difference[:shown, j].tolist())
         ]
         rows.append(HeatRow(traits.names[j], traits.overall[j], tuple(cells)))
@@ -238,7 +249,7 @@ def _cluster(
 def _size_in_words(sizes: SizeFacts, i: int, rows: float) -> str:
     assert sizes.totals is not None
     text = f"{count(rows, 'row')}, {share(rows, float(sizes.totals.sum()))} of all"
-    if sizes.by_site is None:
+    if sizes.by_site is None or sizes.note:  # where there is noise, nobody knows who has none
         return text
     held = int((sizes.by_site[:, i] > 0).sum())
     return f"{text}, at {held} of {count(len(sizes.sites), 'site')}"
@@ -251,13 +262,17 @@ def _remarks(run: Run, i: int, sizes: SizeFacts, nearest: list[int | None]) -> l
     support = support_of(run.model.model)
     if support is not None:
         clients, margin = int(support["clients"][i]), float(support["margin"][i])
-        told.append(
-            f"Found in the summaries of {clients} of {count(len(run.model.clients), 'site')}."
-        )
-        told.append(f"Margin {margin:.2f} (0: on top of a neighbor, near 1: far from all).")
-    if run.scores and sizes.totals is not None and sizes.totals[i]:
-        sse = sum(float(score.sse[i]) for score in run.scores)
-        typical = float(np.sqrt(sse / sizes.totals[i]))
+        if run.model.privacy is None:  # noise may hide a cluster, or make one up
+            told.append(
+                f"Found in the summaries of {clients} of {count(len(run.model.clients), 'site')}."
+            )
+        if evidence.is_measured(float(support["spread"][i])):
+            told.append(f"Margin {margin:.2f} (0: on top of a neighbor, near 1: far from all).")
+    measured = [score for score in run.scores if score.sse.any() or score.privacy is None]
+    rows = sum(int(score.counts[i]) for score in measured)
+    if rows > 0:
+        sse = sum(float(score.sse[i]) for score in measured)
+        typical = float(np.sqrt(max(0.0, sse) / rows))
         unit = "" if run.model.scaler is None else " (in scaled units)"
         told.append(f"Rows lie about {number(typical, typical)}{unit} from its center.")
     return told

@@ -14,6 +14,7 @@ from fedjigsaw.report.trust import CONSPICUOUS, is_odd, reports_of
 from fedjigsaw.trust.site_reports import SiteReport
 
 CLOSE = 0.05  # a runner-up this near to the best index is nearly as good
+NO_SPREAD = 1e-9  # in the units of the clustering
 NARROW = 0.3  # margins below: clusters overlap much
 
 
@@ -27,19 +28,44 @@ def support_table(run: Run, shown: int) -> Table | Absent:
             "fedjigsaw summarize SITE.csv -k K --method jigsaw -o SITE.summary",
         )
     neighbors = nearest_clusters(run.model.model.centers)
+    noisy = run.model.privacy is not None
     rows = []
     for i in range(shown):
         clients, points, spread, margin = (float(values[i]) for values in support.values())
         nearest, _ = neighbors[i]
         near = "–" if nearest is None else str(nearest)
-        numbers = (f"{clients:,.0f}", f"{points:,.0f}", number(spread, spread), f"{margin:.2f}")
+        measured = is_measured(spread)
+        numbers = (
+            *(() if noisy else (f"{clients:,.0f}",)),
+            f"{points:,.0f}",
+            number(spread, spread) if measured else "–",
+            f"{margin:.2f}" if measured else "–",
+        )
         rows.append((f"Cluster {i}", *numbers, near))
-    headings = ("Cluster", "Sites", "Rows", "Spread", "Margin", "Nearest")
+    sites = () if noisy else ("Sites",)  # noise may hide a cluster of a site, or make one up
+    headings = ("Cluster", *sites, "Rows", "Spread", "Margin", "Nearest")
     caption = (
-        "Support of each cluster. Spread: typical distance of a row from the center. Margin: 0 if "
-        "the center lies on that of a neighbor, near 1 if it lies far from all."
+        f"Support of each cluster. {_rows_in_words(run, noisy=noisy)}Spread: typical distance of a "
+        "row from the center. Margin: 0 if the center lies on that of a neighbor, near 1 if it "
+        "lies far from all."
     )
     return Table(caption, headings, tuple(rows))
+
+
+def _rows_in_words(run: Run, *, noisy: bool) -> str:
+    if not run.scores:
+        return ""
+    if noisy:
+        return "Rows: from the summaries, whose noise is not that of the sizes above. "
+    return (
+        "Rows: from the summaries, where all rows of a site's own cluster go together; the sizes "
+        "above, from the scores, count each row by itself. "
+    )
+
+
+def is_measured(spread: float) -> bool:
+    """Tell whether the spread of a cluster is more than a remainder of rounding."""
+    return spread > NO_SPREAD
 
 
 def site_table(run: Run, most: int) -> Table | Absent:
@@ -50,6 +76,10 @@ def site_table(run: Run, most: int) -> Table | Absent:
             f"The method {run.model.model.method} with its parameters keeps no reports about "
             "single sites; the default method does."
         )
+    if run.model.privacy is not None:
+        lines = [(short(r.client, 40), f"{r.rows:,}", _noisy_remark(r)) for r in reports[:most]]
+        caption = "What the server knows about each site. Rows: with noise."
+        return Table(caption, ("Site", "Rows", "Remark"), tuple(lines), words=(2,))
     rows = [
         (
             short(report.client, 40),
@@ -109,6 +139,11 @@ def _is_merged(run: Run) -> bool:
 
 def _odd_sites(run: Run) -> Iterator[str]:
     reports = reports_of(run.model)
+    if reports and run.model.privacy is not None:
+        for report in (report for report in reports if report.set_aside):
+            yield f"{short(report.client)} was {_remark(report)}."
+        yield "What each site sent has noise, so nobody can tell whether a site is conspicuous."
+        return
     odd = [report for report in reports if is_odd(report)]
     for report in odd:
         yield f"{short(report.client)} is conspicuous: {_remark(report)}."
@@ -122,12 +157,18 @@ def _weak_clusters(run: Run) -> Iterator[str]:
         return
     if knows_no_counts(run.model.model):
         yield "Some sites sent no counts: numbers of rows are guesses."
-    alone = np.flatnonzero(support["clients"] == 1).tolist()
-    if alone and len(run.model.clients) > 1:
+    alone, shared = alone_at_a_site(run)
+    if alone:
         verb = "has" if len(alone) == 1 else "have"
         yield (
             f"{_named(alone)} {verb} rows of one site only. That may be a group of its own, or "
             "other units or habits at that site."
+        )
+    if shared:
+        verb = "is" if len(shared) == 1 else "are"
+        yield (
+            f"{_named(shared)} {verb} found in the summary of one site only; the few rows of other "
+            "sites made no cluster there."
         )
     narrow = np.flatnonzero(support["margin"] < NARROW).tolist()
     if narrow:
@@ -140,6 +181,38 @@ def _weak_clusters(run: Run) -> Iterator[str]:
         "Clusters are found in any data, also in data without groups. A large margin alone does "
         "not prove that a group is real: check whether the differences make sense to an expert."
     )
+
+
+def alone_at_a_site(run: Run) -> tuple[list[int], list[int]]:
+    """Return the clusters in the summary of one site: without rows of other sites, and with them.
+
+    With noise, nobody can tell.
+    """
+    support = support_of(run.model.model)
+    if support is None or run.model.privacy is not None or len(run.model.clients) == 1:
+        return [], []
+    alone = np.flatnonzero(support["clients"] == 1).tolist()
+    if run.counts is None:
+        return alone, []
+    held = (run.counts > 0).sum(axis=0)
+    return [i for i in alone if held[i] < 2], [i for i in alone if held[i] > 1]
+
+
+def where_found(run: Run) -> Iterator[str]:
+    """Say whether clusters are found at all sites, or at one; nothing if there is noise."""
+    support, n_sites = support_of(run.model.model), len(run.model.clients)
+    if support is None or n_sites == 1 or run.model.privacy is not None:
+        return
+    alone, _ = alone_at_a_site(run)
+    if (support["clients"] == n_sites).all():
+        yield "Every cluster is found at every site."
+    elif alone:
+        verb = "is" if len(alone) == 1 else "are"
+        yield f"{count(len(alone), 'cluster')} {verb} found at one site only."
+
+
+def _noisy_remark(report: SiteReport) -> str:
+    return _remark(report) if report.set_aside else ""
 
 
 def _number(run: Run) -> Iterator[str]:

@@ -9,6 +9,7 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.report.page.words import listed, share, short
 
 MAX_WORDS = 3  # columns that name a direction
+FLAT = 0.01  # of the width of the map: centers that differ less in a direction lie on a line
 
 
 @dataclass(frozen=True)
@@ -48,18 +49,25 @@ def project(centers: Floats, weights: Floats) -> Projection:
 
 
 def directions_in_words(
-    found: Projection, names: tuple[str, ...], dates: Container[str] = ()
+    found: Projection,
+    names: tuple[str, ...],
+    dates: Container[str] = (),
+    unnamed: Container[str] = (),
 ) -> list[str]:
     """Say what it means that a cluster lies further to the right, or further up.
 
     Parameters
     ----------
     dates : names of columns whose values are earlier or later, not less or more.
+    unnamed : names of columns that name no direction.
     """
     told = []
-    for axis, where in zip(found.axes, ("to the right", "to the top"), strict=True):
+    named = np.array([name not in unnamed for name in names])
+    width = np.ptp(found.places, axis=0)
+    for i, where in enumerate(("to the right", "to the top")):
+        axis = np.where(named, found.axes[i], 0.0)
         size = np.abs(axis)
-        if not size.any():
+        if not size.any() or width[i] < FLAT * width.max():
             continue
         order = np.argsort(-size, kind="stable")[:MAX_WORDS]
         words = [

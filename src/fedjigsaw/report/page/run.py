@@ -67,6 +67,11 @@ class Run:
         return merge_scores({s.client: s for s in self.scores}) if self.scores else None
 
     @property
+    def noisy_profiles(self) -> bool:
+        """Tell whether there is noise in some profiles."""
+        return any(score.privacy is not None and score.profile is not None for score in self.scores)
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """The column of the file that each column of the model is made from."""
         encoding = self.model.encoding

@@ -76,6 +76,14 @@ def size_facts(run: Run) -> SizeFacts:
     return SizeFacts(by_site.sum(axis=0), sites, by_site, colors, tuple(groups), note)
 
 
+def rows_of(run: Run, facts: SizeFacts) -> float:
+    """Return the rows of all sites: with noise, the sum of the sizes that the page shows."""
+    if run.model.privacy is None or facts.totals is None:
+        return run.model.n_samples
+    scored = {score.client for score in run.scores}
+    return float(facts.totals.sum()) if scored >= set(run.model.clients) else run.model.n_samples
+
+
 def segments_of(facts: SizeFacts, i: int, largest: float) -> tuple[Segment, ...]:
     """Return the bar of one cluster, in percent of the largest."""
     parts = facts.parts()

@@ -11,7 +11,15 @@ from fedjigsaw.kernels.contrasts import Contrast
 from fedjigsaw.kernels.scaling import merge
 from fedjigsaw.report.page.run import Run
 from fedjigsaw.report.page.words import plain, sentence, short
-from fedjigsaw.report.profiles import day, describe_clusters, level, number, percent
+from fedjigsaw.report.profiles import (
+    TOO_NOISY,
+    day,
+    describe_clusters,
+    level,
+    number,
+    percent,
+    unit_of,
+)
 
 TOP = 5  # columns that describe a cluster
 NOTICEABLE = 0.25  # standard deviations from which on a center is called higher or lower
@@ -54,7 +62,8 @@ class Traits:
 
     def strongest_columns(self, most: int) -> list[str]:
         """Return the columns of the file in which clusters differ most."""
-        return list(dict.fromkeys(self.columns[j] for j in self.strongest()))[:most]
+        found = [j for j in self.strongest() if self.sure[:, j].max() > 0]
+        return list(dict.fromkeys(self.columns[j] for j in found))[:most]
 
 
 def traits_of(run: Run, sizes: Floats | None) -> Traits:
@@ -86,6 +95,13 @@ def _of_profile(run: Run, total: Score) -> Traits:
             f" Where a site has fewer than {guard} rows of a cluster, they are left out. Means and "
             "spreads are rounded to about their sampling error: further digits mean nothing."
         )
+    otherwise = "Much like all rows, as far as profiles tell."
+    if run.noisy_profiles:
+        otherwise = sentence(TOO_NOISY)
+        note += (
+            " Values have noise, for the sake of privacy: small differences, and rare categories, "
+            "may be nothing but noise. Only differences that are sure in spite of it are colored."
+        )
     texts = [[_texts(one, c, guard > 1) for one, c in zip(row, own, strict=True)] for row in found]
     return Traits(
         tuple(_name(one, c) for one, c in zip(found[0], own, strict=True)),
@@ -93,10 +109,10 @@ def _of_profile(run: Run, total: Score) -> Traits:
         np.array([[_finding(one) for one in row] for row in found]),
         np.array([[one.at_least for one in row] for row in found]),
         [[value for value, _, _ in row] for row in texts],
-        [[spread for _, spread, _ in row] for row in texts],
+        [["" if run.noisy_profiles else spread for _, spread, _ in row] for row in texts],
         [overall for _, _, overall in texts[0]],
         [[places[one.column, one.category] for one in cluster.apart] for cluster in described],
-        [_lead(c.phrases, "Much like all rows, as far as profiles tell.") for c in described],
+        [_lead(c.phrases, otherwise) for c in described],
         note,
         _about_shares(guard) if any(one.category is not None for one in found[0]) else "",
     )
@@ -135,7 +151,7 @@ def _name(one: Contrast, column: Column | None) -> str:
         return short(f"{one.column}: {OTHER}, rare categories together")
     if one.category is not None:
         return short(f"{one.column}: {one.category}")
-    unit = "" if column is None else column.unit
+    unit = "" if column is None else unit_of(column)
     return f"{short(one.column)} ({short(unit, 20)})" if unit else short(one.column)
 
 
