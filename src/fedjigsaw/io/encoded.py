@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import Encoder, Encoding
-from fedjigsaw.columns.schema import DATE, Column
+from fedjigsaw.columns.schema import DATE, TEXT_KINDS, Column
+from fedjigsaw.columns.text import is_text, plain
 from fedjigsaw.columns.values import BadValueError, Outside, date_format
 from fedjigsaw.errors import DataError, OutsideRangeWarning, quote_names
+from fedjigsaw.io.quotes import swallows_rows
 from fedjigsaw.io.readers import Reader, as_arrow
 
 FEWEST = 10  # values of a column by which its meaning is judged
@@ -89,9 +92,22 @@ class EncodedReader:
     ) -> Floats:
         column = encoder.column
         try:
+            if column.kind in TEXT_KINDS:
+                _check_lines(values)
             if column.kind == DATE and not formats.get(column.name):
                 formats[column.name] = date_format(column, values, self.text)
             return encoder.encode(values, self.text, formats.get(column.name, ""), counted)
         except BadValueError as error:
             where = f"{self.path}, row {start + error.place + 1}, column {column.name!r}"
             raise DataError(f"{where}: {error.reason}. {error.advice}".rstrip()) from error
+
+
+def _check_lines(values: pa.Array) -> None:
+    """Raise if a category has swallowed rows, since a quotation mark is missing in the file."""
+    values = plain(values)
+    if not is_text(values.type) or not pc.any(pc.match_substring(values, "\n")).as_py():
+        return
+    for place, value in enumerate(values.to_pylist()):
+        if value and swallows_rows(value):
+            reason = "several rows are read as one value, since a quotation mark is missing"
+            raise BadValueError(place, reason, "Close it in the file.")

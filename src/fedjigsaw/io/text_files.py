@@ -23,9 +23,11 @@ from fedjigsaw.io.detection import (
     whole_rows,
 )
 from fedjigsaw.io.headers import check_header, name_columns
+from fedjigsaw.io.quotes import MAX_MARKS, first_wrong_mark
 from fedjigsaw.io.regular import ending
 
 CHUNK, SAMPLE, BLOCK = 2**20, 2**21, 1_000_000  # bytes
+TOO_LONG = f"is longer than {BLOCK:,} bytes. Is a quotation mark or line break missing?"
 SEPARATOR = re.compile(r'"?sep=([,;|\t])"?\n')
 
 
@@ -45,11 +47,15 @@ class TextReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.encoding = find_encoding(path, self._chunks())
+        self.n_marks = 0
+        self.encoding = find_encoding(path, self._counted())
         self.skipped, self.delimiter, sample = self._sample()
+        self._check_marks()
         header = self._header(sample)
         columns = self._sampled(sample, len(header))
         self.is_empty = not len(columns[0])
+        if any('"' in name for name in header):
+            raise DataError(f"{path} has a quotation mark in its first line. Names have none.")
         names = name_columns(path, header, columns)
         check_header(path, names, columns)
         self.names = [name for name in names if name]
@@ -110,6 +116,26 @@ class TextReader:
             while chunk := file.read(CHUNK):
                 yield chunk
 
+    def _counted(self) -> Iterator[bytes]:
+        """Yield the file in chunks, and count its quotation marks."""
+        for chunk in self._chunks():
+            self.n_marks += chunk.count(b'"')
+            yield chunk
+
+    def _check_marks(self) -> None:
+        """Raise if a quotation mark is not closed: it would swallow rows without a word.
+
+        In a file with very many marks, a missing one is looked for if their number is odd.
+        """
+        if self.n_marks % 2 == 0 and not 0 < self.n_marks <= MAX_MARKS:
+            return
+        line = first_wrong_mark(self._chunks(), self.encoding, self.delimiter)
+        if line:
+            raise DataError(
+                f"{self.path}, line {line}: a quotation mark opens a value and is not closed at "
+                "its end. Close it, or remove it; inside such a value, write it twice."
+            )
+
     def _sample(self) -> tuple[int, str, str]:
         """Return how many lines are before the header, the delimiter, and the first rows."""
         with self._file() as file:
@@ -126,6 +152,9 @@ class TextReader:
         self.is_long = len(start) == SAMPLE
         if self.is_long:
             rows = whole_rows(rows, len(rows) - 1)
+            if rows.count("\n") < 2:
+                where = "row 1" if "\n" in rows else "its first line"
+                raise DataError(f"{self.path}: {where} {TOO_LONG}")
         rows = rows if rows.endswith("\n") else f"{rows}\n"
         return skipped, told[1] if told else find_delimiter(rows), rows
 
@@ -188,10 +217,7 @@ class TextReader:
 
     def _why(self, error: Exception, n_rows: int) -> str:
         if "straddling" in str(error):
-            return (
-                f"{self.path}, after row {n_rows}: a row is longer than {BLOCK:,} bytes. "
-                "Is a quotation mark missing?"
-            )
+            return f"{self.path}, after row {n_rows}: a row {TOO_LONG}"
         wrong: list[Any] = []
         if "Expected" in str(error):  # arrow's error shows the row, and not its number
             convert = pa.csv.ConvertOptions(include_columns=self.names[:1])
