@@ -227,7 +227,7 @@ class TestBadInput:
             (b"\xff\xfea", "cannot be read as CSV|is empty"),
             (codecs.BOM_UTF8 + b"a\n\xff\n", "begins as UTF-8 and has bytes that are not"),
             (b"PK\x03\x04 and so on", "is a zip or Excel file"),
-            (gzip.compress(b"a,b\n1,2\n"), r"compressed by gzip. Name it t.csv.gz"),
+            (gzip.compress(b"a,b\n1,2\n", mtime=0), r"compressed by gzip. Name it t.csv.gz"),
             (b"\n\n", "t.csv is empty"),
             ("a;b\n1,5;1\nx;1\n", r"row 2, column 'a': 'x' is not a finite number\. Correct"),
             ('a,b\n1,"2\n3"\n' + "3,4\n" * 9, r"row 1, column 'b': '2', and more lines \(is a quotation mark missing\?\), is not a finite"),
