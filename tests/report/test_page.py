@@ -26,6 +26,7 @@ from fedjigsaw.report.pictures import new_figure
 from report_files import COLUMNS, HOSTILE, write_run
 
 TODAY = date(2026, 11, 16)
+MOMENTS = ("mean", "sum_of_squares")
 
 
 def built(paths, **options):
@@ -187,9 +188,48 @@ class TestProfiles:
         page = built([path for path in files if path.suffix != ".score"])
         assert "--profile" in page.profile_hint.command
         rows = {row.name: row for row in page.heat.rows}
-        doses = sorted(float(cell.value) for cell in rows["dose"].cells)
+        doses = sorted(float(cell.value) for cell in rows["dose (mg)"].cells)
         expected = np.expm1(np.log1p(pooled["dose"]).groupby(pooled["old"]).mean())
         np.testing.assert_allclose(doses, expected, rtol=0.05)
+        for name in ("sex: female", "smoker"):  # centers are rounded to their sampling error
+            shares = sorted(float(cell.value.removesuffix(" %")) for cell in rows[name].cells)
+            np.testing.assert_allclose(shares, [0, 100], atol=1)
+        assert {cell.value for cell in rows["stage"].cells} == {"mild", "severe"}
+        assert {cell.value[:4] for cell in rows["seen"].cells} == {"2020", "2021"}
+        assert not any("(missing)" in name for name in rows)
+        assert "geometric mean" in page.heat.note
+
+    def test_missing_values_are_told(self, tmp_path):
+        """Half of the ages are missing, all doses at one site, and no other value."""
+        paths = write_run(tmp_path, levels=("a", "b"))
+        for path in paths[1:]:
+            score = formats.load(path, Score)
+            count = score.profile.count.copy()
+            count[:, 0] //= 2
+            count[:, COLUMNS.index("dose")] *= path != paths[1]
+            zero = {n: np.where(count, getattr(score.profile, n), 0) for n in MOMENTS}
+            formats.save(replace(score, profile=replace(score.profile, count=count, **zero)), path)
+        page = built(paths)
+        rows = {row.name: row.missing for row in page.heat.rows}
+        n = [score.n_rows for score in read_run(paths).scores]
+        assert f"{n[0] / sum(n):.0%}" == "36%"
+        assert (rows["age"], rows["dose"], rows["bmi"]) == ("50 %", "36 %", "0 %")
+        (told,) = (line for line in page.trust if line.startswith("Many values are missing"))
+        assert told.startswith("Many values are missing: 50 % of age and 36 % of dose.")
+        assert "Missing</th>" in rendered(paths)
+        private = [replace(s, privacy=Privacy(1.0, bounds=(0, 1))) for s in read_run(paths).scores]
+        run = replace(read_run(paths), scores=tuple(private))
+        assert not build_report(run, today=TODAY).heat.shows_missing  # counts are noisy
+
+    def test_cells_that_the_guard_hides_are_not_missing(self, tmp_path):
+        paths = write_run(tmp_path, levels=("a", "b"))
+        score = formats.load(paths[1], Score)
+        count = score.profile.count.copy()
+        count[0] = 0
+        zero = {n: np.where(count, getattr(score.profile, n), 0) for n in MOMENTS}
+        formats.save(replace(score, profile=replace(score.profile, count=count, **zero)), paths[1])
+        page = built(paths)
+        assert {row.missing for row in page.heat.rows if row.name in COLUMNS} == {"0 %"}
 
     def test_what_the_guard_pooled_is_no_finding(self, tmp_path):
         paths = write_run(tmp_path, k=3, levels=("a", "b", "(other)"))

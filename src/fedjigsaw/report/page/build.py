@@ -15,6 +15,7 @@ from fedjigsaw.report import pictures
 from fedjigsaw.report.page import evidence, sent
 from fedjigsaw.report.page.charts import cluster_map, to_svg
 from fedjigsaw.report.page.geometry import directions_in_words, project, shown_in_words
+from fedjigsaw.report.page.missing import missing_shares
 from fedjigsaw.report.page.run import Run
 from fedjigsaw.report.page.sizes import (
     MAX_SITES,
@@ -37,7 +38,7 @@ from fedjigsaw.report.page.view import (
     Trait,
 )
 from fedjigsaw.report.page.words import count, day_in_words, listed, plain, share, short, signed
-from fedjigsaw.report.profiles import nearest_clusters, number
+from fedjigsaw.report.profiles import nearest_clusters, number, percent
 
 MAX_CLUSTERS = 100  # that are described, of a model with more
 MAX_COLUMNS = 150  # of the heat map: those in which clusters differ most
@@ -200,8 +201,9 @@ def shade(difference: float) -> int:
 
 def _heat(run: Run, traits: Traits, shown: int) -> Heat:
     order = traits.strongest()[:MAX_COLUMNS]
-    told = np.where(traits.sure > 0, traits.difference, 0) if run.noisy_profiles else None
-    shades = traits.difference if told is None else told
+    sure = np.where(traits.sure > 0, traits.difference, 0)
+    shades = sure if run.noisy_profiles else traits.difference
+    missing = {short(name): share for name, share in missing_shares(run).items()}
     rows = []
     for j in order:
         cells = [
@@ -210,10 +212,13 @@ def _heat(run: Run, traits: Traits, shown: int) -> Heat:
             )
             for i, z in enumerate(traits.difference[:shown, j].tolist())
         ]
-        rows.append(HeatRow(traits.names[j], traits.overall[j], tuple(cells)))
+        absent = missing.get(traits.columns[j])
+        told = "–" if absent is None else percent(absent)
+        rows.append(HeatRow(traits.names[j], traits.overall[j], tuple(cells), told))
     left = len(traits.names) - len(order)
     more = f"{left:,} columns in which the clusters differ less are not shown." if left else ""
-    return Heat(tuple(range(shown)), tuple(rows), traits.note, traits.about_shares, more)
+    clusters = tuple(range(shown))
+    return Heat(clusters, tuple(rows), traits.note, traits.about_shares, bool(missing), more)
 
 
 def _trait(traits: Traits, i: int, j: int) -> Trait:

@@ -6,10 +6,11 @@ import numpy as np
 
 from fedjigsaw.methods._support import k_curve_of, knows_no_counts, runner_up, support_of
 from fedjigsaw.methods.jigsaw import SKEWED
+from fedjigsaw.report.page.missing import MANY, missing_shares
 from fedjigsaw.report.page.run import Run
 from fedjigsaw.report.page.view import Absent, Table
 from fedjigsaw.report.page.words import count, listed, short
-from fedjigsaw.report.profiles import nearest_clusters, number
+from fedjigsaw.report.profiles import nearest_clusters, number, percent
 from fedjigsaw.report.trust import CONSPICUOUS, is_odd, reports_of
 from fedjigsaw.trust.site_reports import SiteReport
 
@@ -101,7 +102,7 @@ def site_table(run: Run, most: int) -> Table | Absent:
 
 def trust_notes(run: Run) -> list[str]:
     """Return sentences about everything that limits the trust in a model."""
-    parts = (_missing_sites, _odd_sites, _weak_clusters, _number, _skew)
+    parts = (_missing_sites, _missing_values, _odd_sites, _weak_clusters, _number, _skew)
     return [sentence for part in parts for sentence in part(run)]
 
 
@@ -117,7 +118,7 @@ def _missing_sites(run: Run) -> Iterator[str]:
     scored = {score.client for score in run.scores}
     unscored = [client for client in model.clients if client not in scored]
     strangers = sorted(scored - set(model.clients))
-    if run.scores and unscored and not _is_merged(run):
+    if run.scores and unscored and not run.is_merged:
         yield (
             f"No score was given for {listed(unscored)}: sizes and profiles leave out its rows."
             if len(unscored) == 1
@@ -127,14 +128,20 @@ def _missing_sites(run: Run) -> Iterator[str]:
     silent = [score.client for score in run.scores if score.profile is None]
     if silent and len(silent) < len(run.scores):
         yield f"The scores of {listed(silent)} have no profiles: those shown leave out their rows."
-    if strangers and not _is_merged(run):
+    if strangers and not run.is_merged:
         verb = "was" if len(strangers) == 1 else "were"
         yield f"{listed(strangers)} took no part in the model, but {verb} scored with it."
 
 
-def _is_merged(run: Run) -> bool:
-    """Tell whether the only score is the sum of several sites."""
-    return len(run.scores) == 1 and run.scores[0].client.endswith((" site", " sites"))
+def _missing_values(run: Run) -> Iterator[str]:
+    many = {name: p for name, p in missing_shares(run).items() if p > MANY}
+    if many:
+        ordered = sorted(many, key=lambda name: -many[name])
+        told = listed([f"{percent(many[name])} of {short(name)}" for name in ordered])
+        yield (
+            f"Many values are missing: {told}. Means and shares are those of the rows with values, "
+            "which may not be like the others."
+        )
 
 
 def _odd_sites(run: Run) -> Iterator[str]:

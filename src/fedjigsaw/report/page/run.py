@@ -72,6 +72,11 @@ class Run:
         return any(score.privacy is not None and score.profile is not None for score in self.scores)
 
     @property
+    def is_merged(self) -> bool:
+        """Tell whether the only score is the sum of several sites."""
+        return len(self.scores) == 1 and self.scores[0].client.endswith((" site", " sites"))
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """The column of the file that each column of the model is made from."""
         encoding = self.model.encoding

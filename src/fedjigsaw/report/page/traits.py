@@ -1,14 +1,16 @@
 """What sets clusters apart: the value of every column in every cluster, beside that of all rows."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.schema import BOOLEAN, DATE, ORDERED, OTHER, Column
 from fedjigsaw.io.formats import Score
-from fedjigsaw.kernels.contrasts import Contrast
+from fedjigsaw.kernels.contrasts import Contrast, sets_apart
 from fedjigsaw.kernels.scaling import merge
+from fedjigsaw.report.page.readings import center_contrasts
 from fedjigsaw.report.page.run import Run
 from fedjigsaw.report.page.words import plain, sentence, short
 from fedjigsaw.report.profiles import (
@@ -18,6 +20,7 @@ from fedjigsaw.report.profiles import (
     level,
     number,
     percent,
+    phrase,
     unit_of,
 )
 
@@ -76,6 +79,8 @@ def traits_of(run: Run, sizes: Floats | None) -> Traits:
     total = run.total
     if total is not None and total.profile is not None:
         return _of_profile(run, total)
+    if run.model.encoding is not None:
+        return _of_readings(run)
     return _of_centers(run, sizes)
 
 
@@ -85,9 +90,6 @@ def traits_of(run: Run, sizes: Floats | None) -> Traits:
 def _of_profile(run: Run, total: Score) -> Traits:
     described = describe_clusters(run.model, total, run.scores, most=TOP)
     found = [cluster.contrasts for cluster in described]
-    columns = run.schema_columns
-    own = [columns.get(one.column) for one in found[0]]
-    places = {(one.column, one.category): j for j, one in enumerate(found[0])}
     note = "Differences are in standard deviations of all rows with a profile."
     guard = _guard_of(run)
     if guard > 1:
@@ -96,12 +98,29 @@ def _of_profile(run: Run, total: Score) -> Traits:
             "spreads are rounded to about their sampling error: further digits mean nothing."
         )
     otherwise = "Much like all rows, as far as profiles tell."
-    if run.noisy_profiles:
+    noisy = run.noisy_profiles
+    if noisy:
         otherwise = sentence(TOO_NOISY)
         note += (
             " Values have noise, for the sake of privacy: small differences, and rare categories, "
             "may be nothing but noise. Only differences that are sure in spite of it are colored."
         )
+    leads = [_lead(cluster.phrases, otherwise) for cluster in described]
+    traits = _of_contrasts(run, found, [c.apart for c in described], leads, note, guard)
+    return replace(traits, spreads=[[""] * len(traits.names)] * run.k) if noisy else traits
+
+
+def _of_contrasts(
+    run: Run,
+    found: Sequence[Sequence[Contrast]],
+    apart: Sequence[Sequence[Contrast]],
+    leads: list[str],
+    note: str,
+    guard: int = 1,
+) -> Traits:
+    columns = run.schema_columns
+    own = [columns.get(one.column) for one in found[0]]
+    places = {(one.column, one.category): j for j, one in enumerate(found[0])}
     texts = [[_texts(one, c, guard > 1) for one, c in zip(row, own, strict=True)] for row in found]
     return Traits(
         tuple(_name(one, c) for one, c in zip(found[0], own, strict=True)),
@@ -109,10 +128,10 @@ def _of_profile(run: Run, total: Score) -> Traits:
         np.array([[_finding(one) for one in row] for row in found]),
         np.array([[one.at_least for one in row] for row in found]),
         [[value for value, _, _ in row] for row in texts],
-        [["" if run.noisy_profiles else spread for _, spread, _ in row] for row in texts],
+        [[spread for _, spread, _ in row] for row in texts],
         [overall for _, _, overall in texts[0]],
-        [[places[one.column, one.category] for one in cluster.apart] for cluster in described],
-        [_lead(c.phrases, otherwise) for c in described],
+        [[places[one.column, one.category] for one in row] for row in apart],
+        leads,
         note,
         _about_shares(guard) if any(one.category is not None for one in found[0]) else "",
     )
@@ -169,15 +188,31 @@ def _texts(one: Contrast, column: Column | None, guarded: bool = False) -> tuple
     if kind == BOOLEAN:
         return percent(one.mean), "", percent(one.all_mean)
     if kind == DATE:
-        return day(one.mean), f"{number(one.std, one.std)} days", day(one.all_mean)
+        spread = "" if np.isnan(one.std) else f"{number(one.std, one.std)} days"
+        return day(one.mean), spread, day(one.all_mean)
     if kind == ORDERED and column is not None:
         own, everyone = (plain(level(x, column.categories)) for x in (one.mean, one.all_mean))
         return own, "", everyone
     value, spread, overall = (number(x, one.all_std) for x in (one.mean, one.std, one.all_mean))
-    return value, spread, overall
+    return value, "" if np.isnan(one.std) else spread, overall
 
 
 # ---------------------------------------------------------------------------------------- centers
+
+
+def _of_readings(run: Run) -> Traits:
+    found = center_contrasts(run)
+    apart = [sets_apart(own, TOP) for own in found]
+    columns = run.schema_columns
+    leads = []
+    for row in apart:
+        clear = [one for one in row if abs(one.difference) >= NOTICEABLE]
+        words = tuple(phrase(one, columns.get(one.column)) for one in clear)
+        leads.append(_lead(words, "About average in all columns."))
+    note = "Differences are in the units that the schema gives to each column."
+    if any(column.scale == "log" for column in columns.values()):
+        note += " The mean of a column with a scale of logarithms is the geometric mean."
+    return _of_contrasts(run, found, apart, leads, note)
 
 
 def _of_centers(run: Run, sizes: Floats | None) -> Traits:
@@ -187,9 +222,11 @@ def _of_centers(run: Run, sizes: Floats | None) -> Traits:
     mean, deviation, note = _reference(run, values, sizes)
     difference = (values - mean) / deviation
     names = tuple(short(name) for name in model.columns)
-    logs = _logarithms(run)
-    texts = [[_number(*cell) for cell in zip(row, deviation, logs, strict=True)] for row in values]
-    overall = [_number(*cell) for cell in zip(mean, deviation, logs, strict=True)]
+    texts = [
+        [number(*cell) for cell in zip(row, deviation.tolist(), strict=True)]
+        for row in values.tolist()
+    ]
+    overall = [number(*cell) for cell in zip(mean.tolist(), deviation.tolist(), strict=True)]
     apart, leads = [], []
     for row, own in zip(difference, texts, strict=True):
         top = [int(j) for j in np.argsort(-np.abs(row), kind="stable")[:TOP] if row[j]]
@@ -206,32 +243,12 @@ def _of_centers(run: Run, sizes: Floats | None) -> Traits:
     return Traits(names, columns, difference, sure, texts, spreads, overall, apart, leads, note)
 
 
-def _logarithms(run: Run) -> list[bool]:
-    """Tell which columns of the model are logarithms of those of the file."""
-    if run.model.encoding is None:
-        return [False] * len(run.model.columns)
-    return [
-        encoder.column.scale == "log" and name == encoder.column.name
-        for encoder in run.model.encoding.encoders
-        for name in encoder.features
-    ]
-
-
-def _number(value: float, deviation: float, is_logarithm: bool) -> str:
-    if is_logarithm:
-        value = float(np.expm1(value))
-        deviation *= value + 1
-    return number(float(value), abs(float(deviation)))
-
-
 def _reference(run: Run, values: Floats, sizes: Floats | None) -> tuple[Floats, Floats, str]:
     """Return mean and deviation of all rows, as well as the files tell, and where they are from."""
     source = run.model.scaler or (merge(run.stats) if run.stats else None)
     if source is not None:
         places = [source.columns.index(name) for name in run.model.columns]
         note = "Differences are in standard deviations of all rows."
-        if run.model.encoding is not None:
-            note = "Differences are in the units that the schema gives to each column."
         return source.mean[places], source.deviation[places], note
     weights = np.ones(len(values)) if sizes is None or not sizes.sum() else sizes
     mean = np.average(values, axis=0, weights=weights)

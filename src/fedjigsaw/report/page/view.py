@@ -103,6 +103,7 @@ class HeatRow:
     name: str
     overall: str
     cells: tuple[HeatCell, ...]
+    missing: str = "–"
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,7 @@ class Heat:
     rows: tuple[HeatRow, ...]
     note: str
     about_shares: str = ""
+    shows_missing: bool = False
     more: str = ""
 
 
