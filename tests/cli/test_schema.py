@@ -47,6 +47,9 @@ def test_from_a_proposal_to_a_clean_copy(folder, run):
     done = run("schema init bern.csv -o schema.toml")
     assert done.exit_code == 0
     assert "5 columns, 1 of them ignored -> schema.toml" in done.output
+    assert "Ignored: 'id' (texts that all differ: an identifier, or free text)." in flat(
+        done.output
+    )
     assert "fedjigsaw schema check bern.csv --schema schema.toml" in done.output
     fits = run("schema check bern.csv --schema schema.toml")
     assert fits.exit_code == 0

@@ -37,12 +37,15 @@ WORDS = [f"word {i} of a text" for i in range(N)]
         ("number", [str(v) for v in RNG.integers(20, 90, N)], "age"),
         ("number", ["1", "2", "3"] * 20, "code"),
         ("number", [str(v) for v in RNG.integers(0, 5, N)], "children"),
-        ("number", ["1.5", "k.A."] * 30, "x"),
+        ("number", ["1.5", "k.A.", "2.5"] * 20, "x"),
         ("boolean", ["0", "1"] * 30, "x"),
         ("boolean", ["ja", "Nein"] * 30, "x"),
-        ("boolean", ["true"] * N, "x"),
+        ("boolean", ["true"] * 55 + ["false"] * 5, "x"),
+        ("boolean", ["ja", "nein"] * 30, "patient"),
+        ("ignore", ["true"] * 56 + ["false"] * 4, "x"),  # nearly constant
+        ("ignore", ["7.5"] * N, "x"),
         ("boolean", [True, None, False] * 20, "x"),
-        ("category", ["f"] * N, "sex"),
+        ("ignore", ["f"] * N, "sex"),
         ("category", ["f", "m"] * 30, "sex"),
         ("category", ["01067", "01069"] * 30, "plz"),
         ("category", ["10-19", "20-29", "30+"] * 20, "ages"),
@@ -51,7 +54,15 @@ WORDS = [f"word {i} of a text" for i in range(N)]
         ("ordered", ["II", "I", "IV", "III"] * 15, "stage"),
         ("ordered", ["leicht", "schwer"] * 29 + ["schwre", "leicht"], "x"),
         ("date", ["31.12.2020", "01.05.2021"] * 30, "x"),
-        ("date", ["2020-12-31", ""] * 30, "x"),
+        ("date", ["2020-12-31", "", "2021-05-01"] * 20, "x"),
+        ("ignore", ["1990-12-31", "1971-05-01"] * 30, "Geburtsdatum"),
+        ("ignore", ["Meier", "Vogt"] * 30, "Physician"),
+        ("ignore", ["Anna", "Beat"] * 30, "Vorname"),
+        ("ignore", ["0791234567", "0791234568"] * 30, "phone"),
+        ("ignore", ["Dr. Meier", "Dr. Vogt"] * 30, "responsible"),
+        ("category", ["Drama", "Comedy"] * 30, "responsible"),
+        ("ignore", [str(v) for v in 10_000 + RNG.permutation(10**6)[:N]], "Kennung"),
+        ("number", [str(v) for v in 1_000 + RNG.permutation(8_000)[:N]], "Kennung"),
         ("date", ["20201231", "20210501"] * 30, "x"),
         ("date", pa.array([18000, None] * 30, pa.date32()), "x"),
         ("ignore", [str(1000 + i) for i in range(N)], "x"),  # counts the rows
@@ -91,6 +102,16 @@ def test_at_most_thirty_categories_by_frequency():
     found = seen(values)
     assert found.kind == "category"
     assert found.categories == tuple(f"c{i:02}" for i in range(10, 40))
+
+
+def test_spellings_are_put_together():
+    values = (
+        ["Female"] * 20 + ["female"] * 10 + ["FEMALE"] * 3 + ["Male"] * 20 + ["stroke unit"] * 3
+    )
+    found = seen([*values, "Stroke  Unit", "Stroke Unit"])
+    assert found.categories == ("Female", "Male", "stroke unit")  # 5 rows together
+    (note,) = found.notes
+    assert note.startswith('CHECK: "female" and "Female" are put together.')  # not FEMALE: 3 rows
 
 
 def test_orders():
@@ -161,11 +182,16 @@ def test_ranges_are_wider_than_what_they_came_from():
         low, high = min(low, high), max(low, high)
         least, greatest = number_range(low, high)
         assert least <= low < high <= greatest
-        assert greatest - least <= 2.5 * (high - low) + 1e-9
-    assert number_range(5.0, 5.0) == (3.0, 7.0)
+        span = high - low
+        assert least <= (min(low, max(0.0, low - span)) if low >= 0 else low - span)
+        assert greatest >= high + span
+        assert greatest - least <= 8 * span + 1e-9
+        assert (least >= 0) == (low >= 0)
+    assert number_range(5.0, 5.0) == (0.0, 10.0)
+    assert number_range(36.0, 37.8) == (34.0, 40.0)
     assert number_range(1e9, 1e9 + 1e-3) is None
     low, high = date_range(to_days(from_days(18000)), 18500)
-    assert (str(from_days(low)), str(from_days(high))) == ("2019-01-01", "2020-12-31")
+    assert (str(from_days(low)), str(from_days(high))) == ("2017-01-01", "2022-12-31")
 
 
 def test_an_end_hangs_on_no_single_value():

@@ -2,6 +2,7 @@
 
 import datetime
 import tomllib
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -110,7 +111,7 @@ class TestProposal:
         assert schema["dose"].scale == "log"
         assert schema["age"].scale == "standard"
         assert schema["stage"].categories == ("low", "medium", "high")
-        assert schema["age"].range == (0, 120)
+        assert schema["age"].range == (0, 200)
 
     def test_the_file_that_it_saw_has_no_trouble(self, folder, schema):
         found = sites.check_file(folder / "bern.csv", schema)
@@ -143,8 +144,33 @@ class TestProposal:
         frame.to_csv(tmp_path / "x.csv", index=False)
         proposal = sites.propose_schema(tmp_path / "x.csv")
         found = sites.check_file(tmp_path / "x.csv", proposal.schema)
-        assert [column.problems for column in found.columns if column.problems] == []
-        sites.measure(tmp_path / "x.csv", schema=proposal.schema)  # and it can be used
+        few = {c.name: c.n_outside for c in found.columns if c.problems}
+        assert all(1 <= n < 5 for n in few.values())  # the schema may not tell, the site is told
+        told = [line for line in proposal.told if "outside of the proposed range" in line]
+        assert [line.split("'")[1] for line in told] == list(few)
+        assert all(f"{n} value" in line for n, line in zip(few.values(), told, strict=True))
+        columns = (
+            replace(c, outside="missing") if c.name in few else c for c in proposal.schema.columns
+        )
+        sites.measure(tmp_path / "x.csv", schema=Schema(tuple(columns)))  # and it can be used
+
+    @pytest.mark.parametrize(
+        ("n_far", "outside"), [(0, "refuse"), (4, "refuse"), (5, "missing"), (30, "missing")]
+    )
+    def test_values_far_out_count_as_missing_if_enough_rows_have_them(
+        self, n_far, outside, tmp_path
+    ):
+        normal = np.random.default_rng(0).normal(37, 0.5, 300).round(1)
+        far = np.concatenate([normal, np.full(n_far, 999)])
+        pd.DataFrame({"temperature": far}).to_csv(tmp_path / "x.csv", index=False)
+        proposal = sites.propose_schema(tmp_path / "x.csv")
+        column = proposal.schema["temperature"]
+        assert column.outside == outside
+        assert 20 <= column.range[0] <= 35
+        assert 41 <= column.range[1] <= 50  # fever is in, 999 is not
+        assert ("values outside of the range occur" in sites.proposal_to_toml(proposal)) == (
+            outside == "missing"
+        )
 
     def test_toml_and_schema_are_the_same(self, folder, schema):
         assert sites.propose_schema(folder / "bern.csv").schema == schema
@@ -213,13 +239,13 @@ class TestProposal:
         assert [secret for secret in secrets if secret in text] == []
 
     def test_a_category_of_five_rows_is_named_and_one_of_four_is_not(self, tmp_path):
-        pd.DataFrame({"x": ["a"] * 20 + ["b"] * 5 + ["c"] * 4}).to_csv(
-            tmp_path / "x.csv", index=False
-        )
+        frame = pd.DataFrame({"x": ["a"] * 20 + ["b"] * 5 + ["c"] * 4, "y": np.arange(29) / 7})
+        frame.to_csv(tmp_path / "x.csv", index=False)
+        told = "Rare categories are left out of the schema: column 'x'."
+        assert sites.propose_schema(tmp_path / "x.csv").told == (told,)
         assert sites.propose_schema(tmp_path / "x.csv").schema["x"].categories == ("a", "b")
         strict = sites.propose_schema(tmp_path / "x.csv", min_rows=6)
-        assert strict.schema["x"].categories == ("a",)
-        assert strict.told == ("Rare categories are left out of the schema: column 'x'.",)
+        assert strict.schema["x"].kind == "ignore"  # a single category tells nothing
 
     @pytest.mark.parametrize(
         ("n_missing", "words"), [(0, "hardly any"), (4, "hardly any"), (5, "about 25 %")]
@@ -254,6 +280,7 @@ class TestProposal:
         )
         proposal = sites.propose_schema(tmp_path / "x.csv")
         assert proposal.missing == ("nicht gemessen",)
+        assert "about 15 % missing" in proposal.columns[0].seen
         assert sites.check_file(tmp_path / "x.csv", proposal.schema).columns[0].n_missing == 9
 
     @pytest.mark.parametrize(
@@ -266,8 +293,11 @@ class TestProposal:
         pd.DataFrame({"x": values}).to_csv(tmp_path / "x.csv", index=False)
         proposal = sites.propose_schema(tmp_path / "x.csv")
         text = sites.proposal_to_toml(proposal)
-        assert (f"schema apply --missing 'x:{code}'" in text) == told
-        assert proposal.schema["x"].range[1] <= 150  # not from 999
+        percent = round(100 * n / (80 + n))
+        note = f"CHECK: {code} occurs in about {percent} % of the rows, far from the rest: a mark"
+        assert (note in text) == told
+        assert (f"schema apply --missing x:{code}" in text) == told
+        assert proposal.schema["x"].range[1] <= 200  # not from 999
         assert str(code) in text or not told
 
     def test_values_that_are_no_numbers_are_told_at_the_site_alone(self, tmp_path):
@@ -313,7 +343,7 @@ class TestProposal:
         assert [column for column in found.columns if column.name not in ("big", "ort")] == list(
             schema.columns
         )
-        assert found["big"].range == (0, 1.2e6)
+        assert found["big"].range == (0, 2e6)
         assert sites.check_file(path, found).fits
         sites.apply_schema(path, found, tmp_path / "y.parquet")
         ours, theirs = (
@@ -325,7 +355,13 @@ class TestProposal:
         rows = np.random.default_rng(0).normal(size=(50, 2))
         assert sites.propose_schema(from_array(rows)).schema["x1"].kind == "number"
         pq.write_table(
-            pa.table({"d": pa.array([18000] * 9, pa.date32()), "t": ["a"] * 9, "b": [True] * 9}),
+            pa.table(
+                {
+                    "d": pa.array([18000] * 18, pa.date32()),
+                    "t": ["a"] * 9 + ["b"] * 9,
+                    "b": [True, False] * 9,
+                }
+            ),
             tmp_path / "x.parquet",
         )
         schema = sites.propose_schema(tmp_path / "x.parquet").schema

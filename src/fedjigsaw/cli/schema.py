@@ -85,7 +85,10 @@ def init(
     kinds = [column.kind for column in proposal.schema.columns]
     n_ignored = kinds.count(IGNORE)
     ignored = f", {n_ignored} of them ignored" if n_ignored else ""
-    out.print(f"{len(kinds)} columns{ignored} -> {escape(str(output))}")
+    out.print(f"{_count(len(kinds), 'column')}{ignored} -> {escape(str(output))}")
+    for entry in proposal.columns:
+        if entry.column.kind == IGNORE:
+            out.print(escape(f"Ignored: {entry.column.name!r} ({entry.why})."))
     for line in proposal.told:
         err.print(f"[yellow]At this site:[/] {escape(line)}")
     out.print("Read and edit it, then check it at every site:")
@@ -233,7 +236,7 @@ def _print_check(found: sites.FileCheck, schema_file: Path) -> None:
     if found.others:
         names = ", ".join(found.others[:20]) + (", ..." if len(found.others) > 20 else "")
         out.print(escape(f"Columns that the schema does not name, which are not used: {names}."))
-    rows = f"{found.path}: {found.n_rows:,} rows"
+    rows = f"{found.path}: {_count(found.n_rows, 'row')}"
     if found.fits:
         out.print(escape(f"{rows}. The file fits the schema."))
         return
@@ -276,17 +279,25 @@ def _as_json(found: sites.FileCheck) -> dict[str, Any]:
 
 
 def _print_applied(done: sites.Applied, output: Path) -> None:
-    n = len(done.n_missing)
+    rows, columns = _count(done.n_rows, "row"), _count(len(done.n_missing), "column")
     copied = f", and {len(done.copied)} more kept as texts" if done.copied else ""
-    out.print(f"{done.n_rows:,} rows, {n} columns of the schema{copied} -> {escape(str(output))}")
+    out.print(f"{rows}, {columns} of the schema{copied} -> {escape(str(output))}")
     for line in done.said:
         out.print(escape(line))
     for name, count in done.n_missing.items():
         if count:
-            out.print(escape(f"{name!r}: {count:,} values are missing."))
+            out.print(escape(f"{name!r}: {_are(count)} missing."))
     for name, count in done.n_outside.items():
         if count:
-            out.print(escape(f"{name!r}: {count:,} values are outside of the range or categories."))
+            out.print(escape(f"{name!r}: {_are(count)} outside of the range or categories."))
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}" + ("" if n == 1 else "s")
+
+
+def _are(n: int) -> str:
+    return _count(n, "value") + (" is" if n == 1 else " are")
 
 
 # ----------------------------------------------------------------------------------------- parsing

@@ -12,7 +12,7 @@ from fedjigsaw.columns.schema import from_days, to_days
 from fedjigsaw.columns.sketches import Sketch, Sketcher
 
 CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0)
-STEPS, MARGIN = 5, 0.25  # of a range: steps to which its limits are rounded, and share added
+MARGIN, LOG_MARGIN = 1.0, 0.25  # share of its width by which a range is widened on both sides
 SKEWED, CLEARLY = 2.5, 4.0  # how much longer the upper tail is than the lower one
 
 
@@ -55,8 +55,10 @@ class Spread:
         low, high = (values[self.least_rows - 1 :].mean() for values in (self.low, self.high))
         return float(low), float(high)
 
-    def find_codes(self) -> list[float]:
-        """Return codes that enough rows have, far away from all other values; take the others back.
+    def find_codes(self, min_rows: int) -> dict[float, int]:
+        """Return codes that enough rows have, far away from all other values, with their rows.
+
+        The other codes are taken back.
 
         Far is three times as far from the quartiles as these are from one another, or below zero if
         nothing else is.
@@ -64,16 +66,20 @@ class Spread:
         sketch = self.sketcher.sketch()
         low, high = (math.nan if sketch is None else sketch.quantile(q) for q in (0.25, 0.75))
         reach = 3 * (high - low)
-        found = []
+        found = {}
         for code, n in self.held.items():
             far = reach > 0 and not low - reach <= code <= high + reach
             far = far or (self.ends is not None and code < 0 <= self.ends[0])
-            if far and n >= self.least_rows:
-                found.append(code)
+            if far and n >= min_rows:
+                found[code] = n
             else:
                 self._add(np.full(n, code))
         self.held.clear()
         return found
+
+    def n_outside(self, limits: tuple[float, float]) -> int:
+        """Return how many values are outside of a range; of many, a part is enough."""
+        return int((self.low < limits[0]).sum() + (self.high > limits[1]).sum())
 
     def median(self) -> float:
         """Return the median, as the sketch has it."""
@@ -98,19 +104,20 @@ def _tails(sketch: Sketch) -> float:
 
 
 def number_range(low: float, high: float) -> tuple[float, float] | None:
-    """Widen a range and round it outward to steps of 1, 2 or 5 times a power of ten.
+    """Widen a range by its own width on both sides, and round it outward.
 
+    That is to steps of 1, 2 or 5 times a power of ten, and not below zero without negative numbers.
     None if the numbers are too close to one another for that.
 
     Examples
     --------
     >>> number_range(64.8, 287.2), number_range(18.2, 96.0), number_range(0.31, 0.9)
-    ((0.0, 350.0), (0.0, 120.0), (0.0, 1.2))
+    ((0.0, 1000.0), (0.0, 200.0), (0.0, 2.0))
     """
     span = high - low or abs(high) or 1.0
     if not (math.isfinite(span) and span > 1e-6 * max(abs(low), abs(high))):
         return None
-    step = _step(span / STEPS)
+    step = _step(span)
     least = math.floor((low - MARGIN * span) / step) * step
     greatest = math.ceil((high + MARGIN * span) / step) * step
     return _tidy(max(0.0, least) if low >= 0 else least), _tidy(greatest)
@@ -124,8 +131,9 @@ def log_range(low: float, high: float) -> tuple[float, float]:
     >>> log_range(0.7, 98.0)
     (0.0, 500.0)
     """
+    wide = high + MARGIN * (high - low)
     low, high = math.log1p(low), math.log1p(high)
-    return 0.0, _tidy(_step(math.expm1(high + MARGIN * (high - low))))
+    return 0.0, _tidy(_step(max(wide, math.expm1(high + LOG_MARGIN * (high - low)))))
 
 
 def _step(least: float) -> float:
@@ -138,8 +146,11 @@ def _tidy(value: float) -> float:
 
 
 def date_range(low: float, high: float) -> tuple[float, float]:
-    """Round two days outward to whole years, or decades if they are far apart."""
-    first, last = from_days(low).year, from_days(high).year
+    """Widen two days in the same way, and round outward to whole years or decades."""
+    span = high - low
+    least, greatest = to_days(date.min), to_days(date.max)
+    first = from_days(max(low - MARGIN * span, least)).year
+    last = from_days(min(high + MARGIN * span, greatest)).year
     step = 10 if last - first > 20 else 1
     first = max(first // step * step, date.min.year)
     last = min((last // step + 1) * step - 1, date.max.year)

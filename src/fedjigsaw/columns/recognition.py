@@ -1,5 +1,6 @@
 """Recognize what a column of a file holds, in one reading and bounded memory."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -28,12 +29,19 @@ from fedjigsaw.columns.values import (
     parse_dates,
     read_levels,
 )
-from fedjigsaw.columns.words import PAIRS, SCALES, named_like_an_identifier
+from fedjigsaw.columns.words import (
+    PAIRS,
+    SCALES,
+    TITLES,
+    named_like_a_person,
+    named_like_an_identifier,
+)
 
 MAX_LEVELS = 10_000  # different values of a column that are counted
 MAX_CATEGORIES = 30  # that are proposed
 MAX_MARKS = 3  # texts among numbers that are taken for marks of missing values
 LONG = 60  # characters: longer texts are sentences
+ACCOUNT = 10_000  # the least number of five digits
 SAMPLE = 200  # values by which formats of dates are tried
 MOST, NEARLY_ALL = 0.5, 0.9
 
@@ -179,6 +187,10 @@ def recognize(seen: Sighting, min_rows: int) -> Recognized:
         return Recognized(IGNORE, "no values, or too few")
     if seen.n_typed[IGNORE]:
         return Recognized(IGNORE, "values of a type that cannot be clustered")
+    if is_constant(seen, min_rows):
+        return Recognized(IGNORE, "all values are the same, or nearly all")
+    if named_like_a_person(seen.name) and not _are_booleans(seen):
+        return Recognized(IGNORE, "named like data by which people are known")
     if seen.n_typed[BOOLEAN] == n or _are_booleans(seen):
         return Recognized(BOOLEAN, "two values, true and false")
     if seen.n_typed[DATE] + seen.n_dates >= NEARLY_ALL * n:
@@ -189,6 +201,12 @@ def recognize(seen: Sighting, min_rows: int) -> Recognized:
     if numbers >= NEARLY_ALL * n or (numbers >= MOST * n and numbers + n_marked >= NEARLY_ALL * n):
         return _number(seen, min_rows, marks)
     return _text(seen, min_rows)
+
+
+def is_constant(seen: Sighting, min_rows: int) -> bool:
+    """Tell whether all values are the same but for a few rows, which must not show."""
+    n_levels = sum(seen.levels.values())
+    return n_levels > 0 and n_levels - max(seen.levels.values()) < min_rows
 
 
 def _are_booleans(seen: Sighting) -> bool:
@@ -226,6 +244,11 @@ def _number(seen: Sighting, min_rows: int, marks: tuple[str, ...]) -> Recognized
     if whole and seen.all_different and runs and seen.n_numbers >= 2 * min_rows:
         return Recognized(IGNORE, "whole numbers that count the rows: an identifier")
     notes: tuple[str, ...] = ()
+    if whole and seen.all_different and seen.least >= ACCOUNT and seen.n_numbers >= 2 * min_rows:
+        notes = ('CHECK: if these are no account numbers or the like: kind = "number"',)
+        return Recognized(
+            IGNORE, "whole numbers of five digits or more, all different", notes=notes
+        )
     if whole and n_different <= 10:
         codes = common_levels(seen.levels, min_rows)
         if codes:
@@ -240,8 +263,11 @@ def _text(seen: Sighting, min_rows: int) -> Recognized:
         return Recognized(IGNORE, "long texts: free text?")
     if seen.all_different and n > min_rows:
         return Recognized(IGNORE, "texts that all differ: an identifier, or free text")
-    levels = common_levels(seen.levels, min_rows)
-    covered = sum(seen.levels[level] for level in levels)
+    if _n_titled(seen) > MOST * n:
+        return Recognized(IGNORE, "names of people, with titles such as Dr.")
+    counts, notes = merge_spellings(seen.levels, min_rows)
+    levels = common_levels(counts, min_rows)
+    covered = sum(counts[level] for level in levels)
     if covered < MOST * n:
         kind = (
             "an identifier"
@@ -251,9 +277,41 @@ def _text(seen: Sighting, min_rows: int) -> Recognized:
         return Recognized(IGNORE, f"many different texts, most of them in few rows: {kind}?")
     ordered = find_order(levels) if covered >= NEARLY_ALL * n else ()
     if ordered:
-        return Recognized(ORDERED, "words that have an order", ordered)
+        return Recognized(ORDERED, "words that have an order", ordered, notes=notes)
     why = "codes" if seen.n_padded > MOST * n else "texts that repeat"
-    return Recognized(CATEGORY, why, levels)
+    if len(levels) == 1:
+        return Recognized(IGNORE, "a single category that enough rows have")
+    return Recognized(CATEGORY, why, levels, notes=notes)
+
+
+def _n_titled(seen: Sighting) -> int:
+    return sum(n for text, n in seen.levels.items() if re.match(TITLES, text))
+
+
+def merge_spellings(levels: Counter[str], min_rows: int) -> tuple[Counter[str], tuple[str, ...]]:
+    """Put together what differs by capital letters or blanks alone, under the commonest spelling.
+
+    Returns the counts, and a note for a person that names what enough rows have.
+    """
+    groups: dict[str, list[str]] = {}
+    for level, _ in levels.most_common():
+        groups.setdefault(fold(level), []).append(level)
+    counts = Counter({some[0]: sum(levels[t] for t in some) for some in groups.values()})
+    notes = []
+    for first, *others in groups.values():
+        named = [t for t in others if levels[t] >= min_rows and is_name(t)]
+        if named and is_name(first):
+            shown = ", ".join(f'"{text}"' for text in sorted(named))
+            notes.append(
+                f'CHECK: {shown} and "{first}" are put together. Where a file has another spelling '
+                f'than "{first}", make a copy with `schema apply --map`.'
+            )
+    return counts, tuple(notes)
+
+
+def fold(text: str) -> str:
+    """Return a text without capital letters and repeated blanks."""
+    return " ".join(text.casefold().split())
 
 
 def common_levels(levels: Counter[str], min_rows: int) -> tuple[str, ...]:

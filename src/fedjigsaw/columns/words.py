@@ -55,6 +55,20 @@ JOINED = "(patienten|patient|pat|fall|case|subject|person|record|study|row)(id|n
 PEOPLE = "surname|vorname|nachname|(first|last|full)_name|(e_?)?mail|phone|telefon|iban|ssn"
 NAMES = f"patient|case|subject|person|record|fall|pseudonym|name|{UNNAMED}|{PEOPLE}"
 LOOKS = re.compile(f"(.*_)?({LAST_WORDS}|{JOINED})|{NAMES}")
+# names of columns that say who somebody is, or how to reach them
+PERSONS = "patient|person|physician|doctor|doktor|arzt|aerztin|ärztin|nurse|client|kunde|user"
+PERSONS += "|medecin|médecin|surgeon|author|employee|mitarbeiter|behandler|therapist|hausarzt"
+WHICH = f"{PERSONS}|family|first|last|full|given|middle|maiden|sur|vor|nach|fore|birth"
+PLACES = "address|adresse|anschrift|street|strasse|straße|rue|(e_?)?mail|email_?(address|adresse)"
+CALLS = (
+    "(tele)?phone(_?(number|no))?|telefon(_?(nummer|nr))?|mobile|handy|fax|iban|ssn|insurance_no"
+)
+BIRTH = "birth_?da(te|y)|date_of_birth|dob|geb(urts)?_?(datum|tag)|geboren(_am)?|date_de_naissance"
+PERSONAL = re.compile(
+    f"names?|nom|prenom|prénom|apellidos?|nombre|nome|cognome|({WHICH})_?(s?_?)names?|nom_.*"
+    f"|((.*_)?({PERSONS})|{PLACES}|(.*_)?({CALLS})|(patient_?)?({BIRTH}))(_?[0-9]+)?"
+)
+TITLES = "^(Dr|Prof|PD|Mr|Mrs|Ms|Herr|Frau|Mme|Mlle|Dra|Sr|Sra|Dott)([.] ?| )[A-ZÄÖÜ]"
 # words that mean the same, as names of columns or as categories
 SYNONYMS = (
     ("female", "f", "w", "weiblich", "woman", "frau", "femme", "féminin", "mujer", "femenino"),
@@ -91,5 +105,22 @@ def named_like_an_identifier(name: str) -> bool:
     >>> [named_like_an_identifier(name) for name in ("acid", "age", "dose", "x1", "no_of_visits")]
     [False, False, False, False, False]
     """
+    return LOOKS.fullmatch(_words(name)) is not None
+
+
+def named_like_a_person(name: str) -> bool:
+    """Tell whether a column seems to say who somebody is, where they live or when they were born.
+
+    Examples
+    --------
+    >>> [named_like_a_person(name) for name in ("Nachname", "lastName", "physician", "E-Mail")]
+    [True, True, True, True]
+    >>> [named_like_a_person(name) for name in ("ward_name", "birth_weight", "patients", "rename")]
+    [False, False, False, False]
+    """
+    return PERSONAL.fullmatch(_words(name)) is not None
+
+
+def _words(name: str) -> str:
     words = re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
-    return LOOKS.fullmatch(re.sub(r"[\W_]+", "_", words).strip("_")) is not None
+    return re.sub(r"[\W_]+", "_", words).strip("_")

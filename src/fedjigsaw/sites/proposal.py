@@ -1,6 +1,7 @@
 """Propose a schema from a site's files. It names nothing that only few rows have."""
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from fedjigsaw.columns.ranges import (
     log_range,
     number_range,
 )
-from fedjigsaw.columns.recognition import Recognized, Sighting, recognize
+from fedjigsaw.columns.recognition import Recognized, Sighting, fold, recognize
 from fedjigsaw.columns.schema import (
     CATEGORY,
     DATE,
@@ -34,7 +35,7 @@ from fedjigsaw.errors import DataError, quote_names
 from fedjigsaw.io.tables import Table
 from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_columns
 
-TREATED = "missing"  # what happens to values outside of a range that was only proposed
+TREATED = "missing"  # what happens to values outside of a range, if enough rows have them
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,13 @@ class ProposedColumn:
     ----------
     seen : what was seen in the file, for a comment.
     notes : what a person should look at.
+    why : the part of `seen` that explains the kind.
     """
 
     column: Column
     seen: str
     notes: tuple[str, ...] = ()
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,12 +102,15 @@ def propose_schema(
     columns = {name: _draft(name, known) for name, known in found.items()}
     spreads = _measure(tables, columns, marks, min_rows)
     entries = [
-        _entry(columns[name], found[name], sightings[name], spreads.get(name), n_rows, min_rows)
+        _entry(
+            columns[name], found[name], sightings[name], spreads.get(name), marks, n_rows, min_rows
+        )
         for name in found
     ]
     if all(entry.column.kind == IGNORE for entry in entries):
         raise DataError(f"{tables[0].path} has no column that could be clustered.")
-    return Proposal(tuple(entries), marks, min_rows, tuple(_told(sightings, found, marks)))
+    told = (*_told(sightings, found, marks), *_refused(entries, spreads))
+    return Proposal(tuple(entries), marks, min_rows, told)
 
 
 # ---------------------------------------------------------------------------------------- reading
@@ -169,20 +175,24 @@ def _entry(
     known: Recognized,
     seen: Sighting,
     spread: Spread | None,
+    marks: Sequence[str],
     n_rows: int,
     min_rows: int,
 ) -> ProposedColumn:
-    n_missing = n_rows - seen.n_present
+    n_missing = n_rows - seen.n_present + sum(seen.odd[mark] for mark in marks)
     words = f"{known.why}; {_share(n_missing, n_rows, min_rows)}"
-    codes = [] if spread is None else spread.find_codes()
-    notes = [*known.notes, *(CODE_NOTE.format(name=column.name, code=code) for code in codes)]
+    codes = {} if spread is None else spread.find_codes(min_rows)
+    notes = [*known.notes, *(_code_note(column.name, *item, n_rows) for item in codes.items())]
     if spread is not None and spread.ends is not None:
         propose = _with_dates if column.kind == DATE else _with_numbers
         column, more = propose(column, spread, *spread.ends)
         notes += more
+        if column.range and spread.n_outside(column.range) + sum(codes.values()) >= min_rows:
+            column = replace(column, outside=TREATED)
+            notes.append(OUTSIDE_NOTE)
     if column.kind == CATEGORY:
         notes.append("Other values are put together as (other).")
-    return ProposedColumn(column, words, tuple(notes))
+    return ProposedColumn(column, words, tuple(notes), known.why)
 
 
 def _share(n_missing: int, n_rows: int, min_rows: int) -> str:
@@ -193,17 +203,24 @@ def _share(n_missing: int, n_rows: int, min_rows: int) -> str:
     return f"about {percent} % missing" if percent else "under 5 % missing"
 
 
-CODE_NOTE = (
-    "CHECK: {code:g} seems to stand for a missing value. Where it does, make a copy with "
-    "`schema apply --missing '{name}:{code:g}'`."
-)
+def _code_note(name: str, code: float, n: int, n_rows: int) -> str:
+    percent = round(100 * n / n_rows)
+    share = f"about {percent} %" if percent else "under 1 %"
+    mark = shlex.quote(f"{name}:{code:g}")
+    return (
+        f"CHECK: {code:g} occurs in {share} of the rows, far from the rest: a mark for a missing "
+        f"value? If so, make a copy with `schema apply --missing {mark}`."
+    )
+
+
 RANGE_NOTE = "CHECK the range: it is rounded from one site's file."
+OUTSIDE_NOTE = "CHECK: values outside of the range occur, and count as missing."
 
 
 def _with_dates(
     column: Column, spread: Spread, low: float, high: float
 ) -> tuple[Column, list[str]]:
-    return replace(column, range=date_range(low, high), outside=TREATED), [RANGE_NOTE]
+    return replace(column, range=date_range(low, high)), [RANGE_NOTE]
 
 
 def _with_numbers(
@@ -220,7 +237,7 @@ def _with_numbers(
         notes.append('Somewhat skewed: consider scale = "log".')
     limits = log_range(low, high) if column.scale == "log" else number_range(low, high)
     if limits is not None:
-        column = replace(column, range=limits, outside=TREATED)
+        column = replace(column, range=limits)
         notes.append(RANGE_NOTE)
     return replace(column, unit=unit), notes
 
@@ -257,7 +274,22 @@ def _told(
     rare = [
         name
         for name, known in found.items()
-        if known.kind in TEXT_KINDS and len(sightings[name].levels) > len(known.categories)
+        if known.kind in TEXT_KINDS
+        and len(set(map(fold, sightings[name].levels))) > len(known.categories)
     ]
     if rare:
         yield f"Rare categories are left out of the schema: column {quote_names(rare)}."
+
+
+def _refused(entries: Sequence[ProposedColumn], spreads: dict[str, Spread]) -> Iterator[str]:
+    """Say at the site alone that so few values are outside of a range that the schema is silent."""
+    for column in (entry.column for entry in entries):
+        if column.range is None or column.outside != REFUSE:
+            continue
+        n = spreads[column.name].n_outside(column.range)
+        if n:
+            values = "1 value is" if n == 1 else f"{n:,} values are"
+            yield (
+                f"Column {column.name!r}: {values} outside of the proposed range, and will be "
+                'refused. Correct this, widen the range, or set outside = "missing".'
+            )

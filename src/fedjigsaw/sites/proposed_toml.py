@@ -14,7 +14,7 @@ HEADER = """\
 #
 # - Ranges: replace them by what is plausible anywhere. Under differential privacy, they must come
 #   from public knowledge (a manual, a law of nature), never from the data.
-#   Values outside of a range count as missing values (outside = "missing"); "refuse" is stricter.
+#   Values outside of a range are refused, or count as missing values (outside = "missing").
 # - Columns of kind "ignore" are not used. Delete their blocks, or give them a kind.
 # - Names, identifiers and free text must stay "ignore".
 # - What each setting means: docs/schema.md. For completion in an editor:
