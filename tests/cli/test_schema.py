@@ -73,6 +73,32 @@ def test_from_a_proposal_to_a_clean_copy(folder, run):
         assert run(f"stats {site} -o {site}.stats --schema schema.toml").exit_code == 0
 
 
+def test_a_command_is_proposed_only_where_it_helps(folder, run):
+    (folder / "s.toml").write_text(
+        'format = 1\n[columns.cost]\n[columns."my sex"]\nkind = "category"\n'
+        'categories = ["female", "male"]\n[columns.lactate]\nunit = "mg/l"\nrange = [0, 50]\n'
+        'outside = "missing"\n'
+    )
+    bad = pd.DataFrame({"cost": ["$9,391.91", "$1.5"] * 6, "my sex": "male", "lactate": 5.0})
+    bad.to_csv("x.csv", index=False)
+    done = run("schema check x.csv --schema s.toml")
+    assert done.exit_code == 3
+    assert "'$9,391.91' in row 1, '$1.5' in row 2" in flat(done.output)
+    assert "The file cannot be used as it is: correct it." in flat(done.output)
+    assert "schema apply" not in flat(done.output)
+    spellings = ["Female", "FEMALE", " female", "fe male", "FeMale", "Male", "MALE", "w", "mael"]
+    more = pd.DataFrame({"cost": "$5", "my sex": [*spellings, "w", "w", "w"], "lactate": 900.0})
+    more.to_csv("x.csv", index=False)
+    text = flat(run("schema check x.csv --schema s.toml").output)
+    for level in ("Female", "FEMALE", "fe male", "FeMale", "w"):
+        assert shlex.join(["--map", f"my sex:{level}=female"]) in text
+    assert "'my sex:MALE=male'" in text
+    assert "my sex:mael" not in text  # a guess
+    assert "--unit lactate=UNIT" in text
+    assert "Looks like ng/l or" in text or "µg/l" in text
+    assert "This does not help with 'cost': see the table." in text
+
+
 def test_json(folder, run):
     run("schema init bern.csv -o schema.toml")
     proposed = json.loads(run("schema init bern.csv --json").output)
@@ -180,8 +206,9 @@ def test_numbers_that_stand_for_missing_values(folder, run):
             "--date-format takes COLUMN=FORMAT",
         ),
         (
-            "apply bern.csv --schema schema.toml -o x.parquet --date-format seen=%d.%m.%Y",
-            "row 1, column 'seen': '2021-.* is not a date as in %d.%m.%Y",
+            "apply dresden.csv --schema schema.toml -o x.parquet --rename Alter=age "
+            "--date-format seen=%d/%m/%Y",
+            "row 1, column 'seen': '.*2021' is not a date as in %d/%m/%Y",
         ),
         (
             "apply bern.csv --schema schema.toml -o x.parquet --missing sex:",

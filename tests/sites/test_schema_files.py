@@ -12,6 +12,8 @@ import pytest
 
 from fedjigsaw import sites
 from fedjigsaw.columns.schema import Column, Schema
+from fedjigsaw.columns.text import TextFormat
+from fedjigsaw.columns.values import BadValueError, read_values
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.schemas import load_schema, schema_to_toml
@@ -470,7 +472,7 @@ class TestCheck:
         ).options == (("--unit", "dose=g/l"),)
         (remark,) = check(Column("bmi", range=(10, 60), outside="missing"), [2.2, 2.3, 25]).remarks
         assert "The median, 2.3, is out of range" in remark
-        assert "--factor 'bmi=NUMBER'" in remark
+        assert "--factor bmi=NUMBER" in remark
 
     def test_missing_values(self, check):
         found = check(Column("x"), [1, None, None, 2])
@@ -519,7 +521,35 @@ class TestCheck:
         assert unclear.problems == ("Dates can be read with the day or with the month first.",)
         assert unclear.options == (("--date-format", "x=%d/%m/%Y"),)
         rare = check(Column("x"), [*range(50), "ca. 7"])
-        assert rare.options == (("--missing", "ca. 7"),)
+        assert rare.options == ()  # it is a value
+        words = check(Column("x"), [*range(50), "unklar", "leer", "leer"])
+        assert words.options == (("--missing", "x:unklar"), ("--missing", "x:leer"))
+        assert "'unklar' in row 51, 'leer' in row 52." in words.problems[0]
+
+    def test_day_and_month_that_can_be_exchanged_are_told(self, check):
+        column = Column("x", "date", format="%d/%m/%Y")
+        unclear = check(column, ["03/04/2020", "05/06/2020", ""])
+        assert unclear.problems == ()
+        assert unclear.remarks[0].startswith("All dates fit %m/%d/%Y as well as %d/%m/%Y")
+        assert check(column, ["03/04/2020", "15/06/2020"]).remarks == ()
+        assert check(Column("x", "date", format="%d.%m.%Y"), ["03.04.2020"]).remarks == ()
+
+    def test_iso_dates_are_read_whatever_the_format_is(self, check, tmp_path):
+        column = Column("x", "date", format="%d/%m/%Y")
+        values = ["2020-04-03", "2020-04-13 00:00:00", "03/04/2020"]
+        assert check(column, values).problems == ()
+        assert "'2020-13-03' in row 1" in check(column, ["2020-13-03"]).problems[0]
+        days = read_values(column, pa.array(values), TextFormat())
+        assert days.tolist() == [18355, 18365, 18355]
+        with pytest.raises(BadValueError, match="'2020-13-03' is not a date"):
+            read_values(column, pa.array(["2020-13-03"]), TextFormat())
+
+    def test_marks_among_numbers_are_told(self, check):
+        values = [*np.random.default_rng(0).normal(60, 15, 80).round(1), *[999] * 5]
+        (remark,) = check(Column("x"), values).remarks
+        assert remark.startswith("999 occurs in 5 rows, far from the rest: a mark for a missing")
+        assert "--missing x:999" in remark
+        assert check(Column("x"), values[:-1]).remarks == ()
 
     def test_what_fits_can_be_used_and_what_does_not_cannot(self, tmp_path):
         """The verdict is that of the commands."""

@@ -22,7 +22,7 @@ from fedjigsaw.cli._shared import (
 )
 from fedjigsaw.columns.json_schema import json_schema
 from fedjigsaw.columns.schema import IGNORE
-from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.errors import DataError, ParameterError, quote_names
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.schemas import load_schema
 from fedjigsaw.io.tables import Table as DataTable
@@ -240,10 +240,18 @@ def _print_check(found: sites.FileCheck, schema_file: Path) -> None:
     if found.fits:
         out.print(escape(f"{rows}. The file fits the schema."))
         return
+    if not found.options:
+        out.print(escape(f"{rows}. The file cannot be used as it is: correct it."))
+        return
     out.print(
         escape(f"{rows}. The file cannot be used as it is: correct it, or make a clean copy:")
     )
     out.print(escape(f"  {_command(found, schema_file)}"))
+    left = [column.name for column in found.columns if column.problems and not column.options]
+    if left:
+        out.print(escape(f"This does not help with {quote_names(left)}: see the table."))
+    if any(option == "--unit" and value.endswith("=UNIT") for option, value in found.options):
+        out.print("Write the unit of your file in place of UNIT.")
 
 
 def _command(found: sites.FileCheck, schema_file: Path) -> str:

@@ -1,5 +1,7 @@
 """Read values as a schema does, but without stopping at the first bad one: for checks."""
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +31,7 @@ from fedjigsaw.columns.values import (
     BadValueError,
     date_format,
     parse_dates,
+    parse_either,
     read_codes,
     read_levels,
 )
@@ -67,8 +70,11 @@ def read_leniently(
     values = plain(values)
     if column.kind in TEXT_KINDS:
         return _levels(column, values, text)
-    reader = {NUMBER: _numbers, DATE: _dates, BOOLEAN: _booleans}[column.kind]
-    numbers, missing = reader(values, text, pattern)
+    if column.kind == DATE:
+        parse = parse_either if column.format else parse_dates
+        numbers, missing = _dates(values, text, pattern, parse)
+    else:
+        numbers, missing = {NUMBER: _numbers, BOOLEAN: _booleans}[column.kind](values, text)
     unreadable = np.isnan(numbers) & ~missing
     outside = np.zeros(len(numbers), dtype=np.bool_)
     if column.range is not None:
@@ -99,6 +105,28 @@ def is_ambiguous(column: Column, values: pa.Array, text: TextFormat) -> bool:
     return False
 
 
+def exchanged(pattern: str) -> str:
+    """Return a format with day and month in the other order; empty if they cannot be mixed up.
+
+    Examples
+    --------
+    >>> exchanged("%d/%m/%Y"), exchanged("%d.%m.%Y")
+    ('%m/%d/%Y', '')
+    """
+    found = re.match(r"%(d|m)([/-])%(?!\1)[dm]\2%[Yy]", pattern)
+    return pattern.translate({ord("d"): "m", ord("m"): "d"}) if found else ""
+
+
+def count_exchangeable(values: pa.Array, text: TextFormat, pattern: str) -> tuple[int, int]:
+    """Return how many dates fit a format, and how many of them fit the exchanged one as well."""
+    values = plain(values)
+    if not is_text(values.type):
+        return 0, 0
+    texts = without_missing(values, text)
+    fits = ~nulls(parse_dates(texts, pattern))
+    return int(fits.sum()), int((fits & ~nulls(parse_dates(texts, exchanged(pattern)))).sum())
+
+
 def _levels(column: Column, values: pa.Array, text: TextFormat) -> Reading:
     try:
         codes = read_codes(column, values, text)
@@ -113,7 +141,7 @@ def _levels(column: Column, values: pa.Array, text: TextFormat) -> Reading:
     return Reading(numbers, codes == MISSING_CODE, never, outside)
 
 
-def _numbers(values: pa.Array, text: TextFormat, pattern: str) -> tuple[Floats, Flags]:
+def _numbers(values: pa.Array, text: TextFormat) -> tuple[Floats, Flags]:
     if is_text(values.type):
         missing = nulls(without_missing(values, text))
         if to_numbers(values, text) is None:
@@ -129,14 +157,16 @@ def _numbers(values: pa.Array, text: TextFormat, pattern: str) -> tuple[Floats, 
     return np.where(np.abs(numbers) <= MAX_MAGNITUDE, numbers, np.nan), missing
 
 
-def _dates(values: pa.Array, text: TextFormat, pattern: str) -> tuple[Floats, Flags]:
+def _dates(
+    values: pa.Array, text: TextFormat, pattern: str, parse: Callable[[pa.Array, str], pa.Array]
+) -> tuple[Floats, Flags]:
     missing = nulls(values)
     if is_text(values.type):
         texts = without_missing(values, text)
         missing = nulls(texts)
         if not pattern:
             return np.full(len(values), np.nan), missing
-        times = parse_dates(texts, pattern)
+        times = parse(texts, pattern)
     elif pa.types.is_temporal(values.type) and not pa.types.is_time(values.type):
         times = pc.cast(values, pa.timestamp("s"), safe=False)
     else:
@@ -145,7 +175,7 @@ def _dates(values: pa.Array, text: TextFormat, pattern: str) -> tuple[Floats, Fl
     return seconds.to_numpy(zero_copy_only=False) / SECONDS_PER_DAY, missing
 
 
-def _booleans(values: pa.Array, text: TextFormat, pattern: str) -> tuple[Floats, Flags]:
+def _booleans(values: pa.Array, text: TextFormat) -> tuple[Floats, Flags]:
     try:
         words = pc.utf8_lower(read_levels(values, text))
     except BadValueError:

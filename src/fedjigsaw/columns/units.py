@@ -223,13 +223,14 @@ def fitting_units(
         return [] if own in likely else [u for u in likely if _converts(name, u, own)]
     if limits is None or limits[0] <= median <= limits[1]:
         return []
-    found = []
+    found: dict[float, str] = {}  # one of those that mean the same, such as g/l and mg/ml
     for other in UNITS:
         if other != own and _converts(name, other, own):
             way = conversion(name, other, own)
-            if limits[0] <= way.factor * median + way.offset <= limits[1]:
-                found.append(other)
-    return found
+            value = way.factor * median + way.offset
+            if limits[0] <= value <= limits[1]:
+                found.setdefault(float(f"{value:.9g}"), other)
+    return list(found.values())
 
 
 def _converts(name: str, source: str, target: str) -> bool:

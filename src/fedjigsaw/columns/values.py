@@ -35,6 +35,7 @@ DATE_FORMATS = (
     *("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M"),
     *("%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%y"),
 )
+ISO_FORMATS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S")
 SECONDS_PER_DAY = 86_400
 
 
@@ -89,7 +90,8 @@ def read_values(
     if column.kind == NUMBER:
         numbers = _numbers(values, text)
     elif column.kind == DATE:
-        numbers = _dates(values, text, pattern or date_format(column, values, text))
+        found = pattern or date_format(column, values, text)
+        numbers = _dates(values, text, found, parse_either if column.format else parse_dates)
     elif column.kind == BOOLEAN:
         numbers = _booleans(values, text)
     elif column.kind == ORDERED:
@@ -207,11 +209,13 @@ def _booleans(values: pa.Array, text: TextFormat) -> Floats:
     return np.where(yes, 1.0, np.where(no, 0.0, np.nan))
 
 
-def _dates(values: pa.Array, text: TextFormat, pattern: str) -> Floats:
+def _dates(
+    values: pa.Array, text: TextFormat, pattern: str, parse: Callable[[pa.Array, str], pa.Array]
+) -> Floats:
     values = plain(values)
     if is_text(values.type):
         texts = without_missing(values, text)
-        times = parse_dates(texts, pattern) if pattern else pc.cast(texts, pa.timestamp("s"))
+        times = parse(texts, pattern) if pattern else pc.cast(texts, pa.timestamp("s"))
         bad = np.flatnonzero(_flags(times.is_null()) & ~_flags(texts.is_null()))
         if len(bad):
             place = int(bad[0])
@@ -236,6 +240,18 @@ def parse_dates(texts: pa.Array, pattern: str) -> pa.Array:
     same_day = pc.equal(pc.cast(days, pa.int64()), pc.day(times))
     exists = pc.and_(same_day, pc.greater_equal(pc.year(times), 1000))
     return pc.if_else(exists, times, pa.scalar(None, times.type))
+
+
+def parse_either(texts: pa.Array, pattern: str) -> pa.Array:
+    """Parse dates that are written as in the schema, or as 2024-12-31: that is never ambiguous.
+
+    So dates of Excel can be read, too, whatever the format of the schema.
+    """
+    times = parse_dates(texts, pattern)
+    for other in ISO_FORMATS:
+        if times.null_count > texts.null_count:
+            times = pc.coalesce(times, parse_dates(texts, other))
+    return times
 
 
 def _day_pattern(pattern: str) -> str:

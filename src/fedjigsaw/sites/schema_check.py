@@ -1,6 +1,7 @@
 """Check a site's file against the common schema. What it finds is for the site alone."""
 
 import difflib
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,8 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedjigsaw.columns.lenient import Reading, best_format, is_ambiguous, read_leniently
-from fedjigsaw.columns.ranges import Spread
+from fedjigsaw.columns.lenient import (
+    Reading,
+    best_format,
+    count_exchangeable,
+    exchanged,
+    is_ambiguous,
+    read_leniently,
+)
+from fedjigsaw.columns.ranges import CODES, Spread
 from fedjigsaw.columns.schema import (
     DATE,
     IGNORE,
@@ -33,7 +41,9 @@ from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_c
 
 MAX_UNKNOWN = 10_000  # different values that are no category, which are counted
 SHOWN = 5  # of them, in words
+MAX_OPTIONS = 100  # values for which a category is proposed
 LONGEST = 60  # characters of a value
+TRIED = 1000  # values that cannot be read, of which the first few different ones are shown
 MOST, FEW = 0.5, 0.1
 
 
@@ -160,6 +170,12 @@ def _absent(column: Column, others: Sequence[str], n_rows: int) -> ColumnCheck:
     close = close_names(column.name, others)
     guess = f" Is it {close[0]!r}?" if close else ""
     problem = f"The file has no such column.{guess}"
+    if not close:
+        empty = shlex.quote(column.name)
+        problem = (
+            "The file has no such column: add an empty one with `fedjigsaw schema apply FILE "
+            f"--empty {empty} ...`, or ignore it in the schema of all sites."
+        )
     options = ((("--rename", f"{close[0]}={column.name}"),)) if close else ()
     return ColumnCheck(column.name, column.kind, n_rows, problems=(problem,), options=options)
 
@@ -178,15 +194,20 @@ class _Count:
     n_missing: int = 0
     n_unreadable: int = 0
     n_outside: int = 0
-    first_unreadable: tuple[int, str] | None = None
+    unreadable: dict[str, int] = field(default_factory=dict)  # value -> first row
+    n_ordered: int = 0  # dates in the format of the schema
+    n_exchangeable: int = 0  # of them, those that fit with day and month exchanged, too
     first_outside: tuple[int, str] | None = None
     unknown: Counter[str] = field(default_factory=Counter)
-    spread: Spread = field(default_factory=lambda: Spread(1))
+    spread: Spread = field(default_factory=lambda: Spread(1, CODES))
 
     def add(self, values: pa.Array, text: TextFormat) -> None:
         if self.column.kind == DATE and not self.pattern:
             self.pattern = best_format(self.column, values, text)
             self.ambiguous = is_ambiguous(self.column, values, text)
+        if self.column.kind == DATE and exchanged(self.column.format):
+            fits, both = count_exchangeable(values, text, self.column.format)
+            self.n_ordered, self.n_exchangeable = self.n_ordered + fits, self.n_exchangeable + both
         reading = read_leniently(self.column, values, text, self.pattern)
         self._note_places(values, reading)
         self.n_rows += len(values)
@@ -204,8 +225,9 @@ class _Count:
                 self.unknown[entry["values"]] += entry["counts"]
 
     def _note_places(self, values: pa.Array, reading: Reading) -> None:
-        if self.first_unreadable is None:
-            self.first_unreadable = self._first(values, reading.unreadable)
+        for place in np.flatnonzero(reading.unreadable)[:TRIED].tolist():
+            if len(self.unreadable) <= SHOWN:
+                self.unreadable.setdefault(str(values[place].as_py()), self.n_rows + place + 1)
         if self.first_outside is None:
             self.first_outside = self._first(values, reading.outside)
 
@@ -249,12 +271,18 @@ class _Verdict:
 
     def judge(self, min_rows: int) -> None:
         column, count = self.count.column, self.count
-        if count.first_unreadable is not None:
-            self._unreadable(*count.first_unreadable)
+        if count.n_unreadable:
+            self._unreadable()
         if count.ambiguous:
             self.problems.append("Dates can be read with the day or with the month first.")
             self.options.append(("--date-format", f"{column.name}={DAY_FIRST}"))
             self.remarks.append(f"If the month is first, it is {MONTH_FIRST}.")
+        if count.n_ordered and count.n_exchangeable == count.n_ordered:
+            self.remarks.append(
+                f"All dates fit {exchanged(column.format)} as well as {column.format}, the format "
+                "of the schema: make sure that day and month are in its order. If not, give "
+                "--date-format of `fedjigsaw schema apply`."
+            )
         n_missing = count.n_missing + (count.n_outside if column.outside == "missing" else 0)
         if column.missing == REFUSE and n_missing:
             self.problems.append(
@@ -268,20 +296,33 @@ class _Verdict:
         elif count.first_outside is not None:
             self._outside(*count.first_outside)
         if column.kind == NUMBER:
+            self._codes(min_rows)
             self._units()
             if column.scale == "log" and (count.spread.low <= -1).any():
                 self.remarks.append("Values of -1 or less have no logarithm and count as missing.")
 
-    def _unreadable(self, row: int, value: str) -> None:
+    def _codes(self, min_rows: int) -> None:
+        for code, n in self.count.spread.find_codes(min_rows).items():
+            mark = shlex.quote(f"{self.count.column.name}:{code:g}")
+            self.remarks.append(
+                f"{code:g} occurs in {n:,} rows, far from the rest: a mark for a missing value? "
+                f"If so, make a copy with `schema apply --missing {mark}`."
+            )
+
+    def _unreadable(self) -> None:
         column, count = self.count.column, self.count
         what = MUST_BE[column.kind]
         if column.kind == DATE and column.format:
             what += f" as in {column.format}"
-        self.problems.append(
-            f"{_values(count.n_unreadable)} not {what}: the first is {value} in row {row}."
-        )
-        if len(value) < LONGEST and count.n_unreadable < FEW * count.n_rows:
-            self.options.append(("--missing", value.strip("'\"")))
+        found = list(count.unreadable.items())
+        shown = [f"{shorten(repr(v), LONGEST)} in row {row}" for v, row in found[:SHOWN]]
+        are = "the first is" if len(shown) == 1 else "the first ones are"
+        self.problems.append(f"{_values(count.n_unreadable)} not {what}: {are} {', '.join(shown)}.")
+        if len(found) <= SHOWN and count.n_unreadable < FEW * count.n_rows:
+            # only words: a text with digits is a value, which must not get lost
+            words = [v for v, _ in found if len(v) < LONGEST and not any(map(str.isdigit, v))]
+            if len(words) == len(found):
+                self.options += [("--missing", f"{column.name}:{word}") for word in words]
 
     def _outside(self, row: int, value: str) -> None:
         column, count = self.count.column, self.count
@@ -301,17 +342,19 @@ class _Verdict:
         median = count.spread.median()
         units = fitting_units(column.name, column.unit, median, column.range)
         if units:
-            names = " or ".join(units[:3])
+            names = " or ".join(units)
             self.problems.append(
                 f"Looks like {names}, not {column.unit}: the median is {median:.4g}."
             )
-            self.options.append(("--unit", f"{column.name}={units[0]}"))
+            self.options.append(
+                ("--unit", f"{column.name}={units[0] if len(units) == 1 else 'UNIT'}")
+            )
         elif column.range is not None and count.n_readable:
             low, high = column.range
             if not low <= median <= high:
                 self.remarks.append(
                     f"The median, {median:.4g}, is out of range. If the unit is another one, use "
-                    f"--factor '{column.name}=NUMBER' of `fedjigsaw schema apply`."
+                    f"--factor {shlex.quote(f'{column.name}=NUMBER')} of `fedjigsaw schema apply`."
                 )
 
     def _categories(self, min_rows: int) -> None:
@@ -327,6 +370,8 @@ class _Verdict:
             self.remarks.append(f"{words} Such values count as {treated}.")
         for level, n in count.unknown.most_common(SHOWN):
             self.remarks.append(self._unknown(level, n, min_rows))
+        for level in list(count.unknown)[:MAX_OPTIONS]:
+            self._map(level)
         left = len(count.unknown) - SHOWN
         if left > 0:
             self.remarks.append(f"... and {left:,} more.")
@@ -335,12 +380,21 @@ class _Verdict:
         column = self.count.column
         start = f"{shorten(level, LONGEST)!r} ({n:,} row{'s' if n > 1 else ''})"
         close = close_names(level, column.categories, 0.75)
-        if close and len(level) < LONGEST:
-            self.options.append(("--map", f"{column.name}:{level}={close[0]}"))
+        if close:
             return f"{start}: is it {close[0]!r}?"
         if n >= min_rows:
             return f"{start}: add it to the categories, or say which one it is (--map)."
         return f"{start}: too rare for a category of its own."
+
+    def _map(self, level: str) -> None:
+        """Propose the category of another spelling or of a word that means the same, if it is one.
+
+        Words that are only similar, such as two wards, are left to a person.
+        """
+        column = self.count.column
+        close = close_names(level, column.categories, 1.0)
+        if len(close) == 1 and len(level) < LONGEST:
+            self.options.append(("--map", f"{column.name}:{level}={close[0]}"))
 
 
 def _values(n: int) -> str:
