@@ -142,6 +142,6 @@ def test_a_profile_of_other_clusters_or_of_more_rows_than_the_score_is_refused()
         Score("b", "m", np.array([2, 1, 1]), np.zeros(3), toy())
     with pytest.raises(MessageError, match="about no more rows than the clusters have"):
         Score("b", "m", np.array([1, 1]), np.zeros(2), toy())
-    many = toy(level_counts={"sex": [[2, 1], [0, 0]]})
+    many = toy(level_counts={"sex": [[2, 3], [0, 0]]})
     with pytest.raises(MessageError, match="about no more rows than the clusters have"):
         Score("b", "m", np.array([2, 1]), np.zeros(2), many)

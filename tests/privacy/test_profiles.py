@@ -69,25 +69,68 @@ def test_every_number_of_a_guarded_profile_is_about_enough_rows(sizes, least, ra
     assert (found.count[shown] >= least).all()
     hidden = exact.count.sum() - found.count.sum()
     assert hidden == 0 or hidden >= least or not shown.any()
-    counts = found.level_counts["sex"]
-    assert ((counts == 0) | (counts >= least)).all()
-    assert (counts.sum(axis=1) <= sizes).all()
+    counts, true = found.level_counts["sex"], exact.level_counts["sex"]
+    assert (counts % least == 0).all()
+    there = counts.any(axis=1)
+    assert (np.abs(counts - true)[there] <= least / 2).all()
+    assert (counts <= 2 * true).all()  # so levels never add up to more than twice the rows
 
 
-def test_rare_levels_are_pooled_by_hand():
-    levels = {"ward": ("a", "b", "c", "d")}
-    counts = {"ward": [[90, 3, 4, 0], [90, 4, 0, 0], [0, 2, 1, 0], [1, 1, 1, 1], [8, 1, 0, 0]]}
-    none = np.zeros((5, 0))
-    exact = Profile((), none.astype(int), none, none, levels, counts)
+def of_levels(counts, levels):
+    none = np.zeros((len(counts), 0))
+    return Profile((), none.astype(int), none, none, {"ward": levels}, {"ward": counts})
+
+
+def test_rows_of_levels_are_rounded_by_hand():
+    counts = [[90, 3, 4, 0], [91, 2, 1, 0], [0, 2, 6, 8], [1, 1, 1, 1], [8, 1, 0, 0]]
+    exact = of_levels(counts, ("a", "b", "c", OTHER))
     found = guard_profile(exact, np.array([97, 94, 50, 1, 9]), 5)
-    assert found.levels["ward"] == ("a", "b", "c", "d", OTHER)
+    assert found.levels == exact.levels
     assert found.level_counts["ward"].tolist() == [
-        [90, 0, 0, 0, 7],
-        [89, 0, 0, 0, 5],  # four rows of b would be a number about four rows
-        [0, 0, 0, 0, 0],
-        [0, 0, 0, 0, 0],
-        [0, 0, 0, 0, 0],  # hidden beside the one row before
+        [90, 5, 5, 0],
+        [90, 0, 0, 0],
+        [0, 0, 5, 10],
+        [0, 0, 0, 0],
+        [0, 0, 0, 0],  # hidden beside the one row before
     ]
+
+
+def test_all_rows_minus_the_profile_do_not_tell_the_category_of_one_row():
+    exact = of_levels([[60, 39, 1, 0], [30, 0, 70, 0]], ("E10", "I50", "J44", OTHER))
+    seen = set()
+    for lone in (0, 1, 2):  # rows of J44 in the first cluster, of 71 in all
+        true = of_levels([[61 - lone, 39, lone, 0], [30, 0, 71 - lone, 0]], exact.levels["ward"])
+        found = guard_profile(true, np.array([100, 101 - lone]), 5).level_counts["ward"]
+        seen.add(str(found.tolist()))
+    assert len(seen) == 1
+    assert guard_profile(exact, np.array([100, 100]), 5).level_counts["ward"].tolist() == [
+        [60, 40, 0, 0],
+        [30, 0, 70, 0],
+    ]
+
+
+def two_valued(yes, n):
+    return guard_profile(profile_of([n], [1.0] * yes + [0.0] * (n - yes)), np.array([n]), 5)
+
+
+@given(st.integers(5, 400), st.data())
+@settings(max_examples=80, deadline=None)
+def test_zeros_and_ones_are_counted_in_fives(n, data):
+    yes = data.draw(st.integers(0, n))
+    found = two_valued(yes, n)
+    rounded = [round(rows / 5) * 5 for rows in (yes, n - yes)]
+    share = rounded[0] / sum(rounded)
+    assert found.mean.item() == share
+    assert found.sum_of_squares.item() == pytest.approx(n * share * (1 - share))
+    if yes < 3 or n - yes < 3:
+        assert found.mean.item() == float(yes >= 3)  # no spread either
+        assert not found.sum_of_squares.any()
+
+
+def test_few_ones_cannot_be_counted():
+    profiles = [two_valued(yes, 100) for yes in (0, 1, 2)]
+    assert all(found == profiles[0] for found in profiles)
+    assert two_valued(3, 100) == two_valued(7, 100) != profiles[0]
 
 
 def test_means_are_rounded_to_their_sampling_error(rng):

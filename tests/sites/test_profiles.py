@@ -7,7 +7,9 @@ from fedjigsaw import Guard, Model, Privacy, sites
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io.formats import ModelFile, Score, encode
 from fedjigsaw.io.tables import from_array
+from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.privacy.profiles import guard_profile
 from fedjigsaw.sites.profiles import nearest_by_row
 
 OFF = Guard(min_cluster_size=1)
@@ -136,3 +138,19 @@ def test_profiles_of_other_columns_are_not_merged():
     forged = Score("b", ours.model, found.counts, found.sse, found.profile)
     with pytest.raises(MessageError, match="other columns cannot be merged"):
         sites.merge_scores({"a": ours, "b": forged})
+
+
+def test_a_rounded_and_an_exact_profile_can_be_merged():
+    """Rounded rows of levels may be more than a cluster has, in the merged score as well."""
+    none = np.zeros((1, 0))
+    levels = {"sex": ("f", "m")}
+
+    def of(counts):
+        return Profile((), none.astype(int), none, none, levels, {"sex": [counts]})
+
+    guarded = guard_profile(of([3, 3]), np.array([6]), 5)
+    scores = {
+        "a": Score("a", "m", np.array([6]), np.zeros(1), guarded),
+        "b": Score("b", "m", np.array([2]), np.zeros(1), of([1, 1])),
+    }
+    assert sites.merge_scores(scores).profile.level_counts["sex"].tolist() == [[6, 6]]

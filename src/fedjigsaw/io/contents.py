@@ -174,9 +174,10 @@ class Score:
         if profile.n_clusters != len(self.counts):
             allowed = f"one of {len(self.counts)} clusters"
             raise MessageError(invalid("profile", owner, allowed, profile.n_clusters))
-        rows = [profile.count.max(axis=1, initial=0)]
-        rows += [counts.sum(axis=1) for counts in profile.level_counts.values()]
-        if any((found > self.counts).any() for found in rows):
+        levels = [counts.sum(axis=1) for counts in profile.level_counts.values()]
+        # the guard rounds rows of levels, which at most doubles them
+        too_many = any((rows > 2 * self.counts).any() for rows in levels)
+        if too_many or (profile.count.max(axis=1, initial=0) > self.counts).any():
             allowed = "about no more rows than the clusters have"
             raise MessageError(invalid("profile", owner, allowed, "more"))
 

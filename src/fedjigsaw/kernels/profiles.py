@@ -3,7 +3,7 @@ r"""Profiles of clusters: what the rows of each cluster are like, in the units o
 A site sends, per cluster and column of numbers, how many rows have a value, their mean and their
 sum of squared deviations; and per cluster and column of categories, the rows of each level. Those
 of several sites are merged as statistics are (:mod:`fedjigsaw.kernels.scaling`): the result is
-exactly that of all rows together.
+exactly that of all rows together, as far as sites did not round.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,8 @@ class Profile(_Message):
     level_counts : mapping of str to array of shape (k, n_levels)
         Rows of each level of these columns.
     min_cluster_size : int
-        The guard, as stated by the sender: fewer rows than this are in no number. 1 is no guard.
+        The guard, as stated by the sender: fewer rows than this are in no number, and those of
+        levels are multiples of it. 1 is no guard.
 
     Examples
     --------

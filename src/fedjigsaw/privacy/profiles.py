@@ -7,9 +7,16 @@ the guard asks for are hidden, the next smallest cluster is hidden, too. The sum
 distances of hidden clusters are those of all of them together, shared out by their rows. Sizes of
 clusters stay exact.
 
-Levels of few rows are pooled into ``(other)``. If these are still fewer rows than the guard asks
-for, they count as that many, and the most frequent level of the cluster as fewer: so there is
-"at most 5" instead of 1 to 4.
+Rows of each level leave as the nearest multiple of what the guard asks for, in every cluster: with
+5, a 0 stands for 0 to 2 rows, and a 5 for 3 to 7. So do the zeros and the ones of a column that has
+no other values: its mean is their share, and its spread follows from that. Levels of a cluster add
+up to about its size, not exactly: shares are those of the rounded numbers.
+
+This is the promise: the profile alone never tells a number of rows from its neighbors, and exact
+totals of all rows minus the profile are off by up to 2 rows for each cluster that is shown. It is
+no proof against someone who knows all totals: if every rounding of a level, or of a cluster, went
+as far as it can in the same direction, the totals leave one possibility. Only noise rules that out
+(:mod:`fedjigsaw.privacy.noisy_profiles`). Ordered categories are ranks, treated as other numbers.
 
 Means and spreads are rounded to their sampling error, as centers are
 (:mod:`fedjigsaw.privacy.rounding`).
@@ -20,9 +27,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints, Rows
-from fedjigsaw.columns.schema import OTHER
 from fedjigsaw.kernels.profiles import Moments, Profile, merge_moments, moments
 from fedjigsaw.privacy.rounding import to_bits, to_grid
+
+EQUAL = 1e-9  # rounding of moments, for each row
 
 
 def guard_profile(profile: Profile, sizes: Ints, min_size: int) -> Profile:
@@ -38,12 +46,11 @@ def guard_profile(profile: Profile, sizes: Ints, min_size: int) -> Profile:
     exact = profile.count, profile.mean, profile.sum_of_squares
     shown = guard_moments(*exact, sizes=sizes, min_size=min_size)
     small = hidden(sizes, min_size)
-    levels, counts = {}, {}
-    for column, names in profile.levels.items():
-        levels[column] = names if OTHER in names else (*names, OTHER)
-        found = np.where(small[:, None], 0, profile.level_counts[column])
-        counts[column] = _pooled(found, levels[column].index(OTHER), len(levels[column]), min_size)
-    return Profile(profile.numbers, *shown, levels, counts, min_size)
+    counts = {
+        column: np.where(small[:, None], 0, to_multiples(found, min_size))
+        for column, found in profile.level_counts.items()
+    }
+    return Profile(profile.numbers, *shown, profile.levels, counts, min_size)
 
 
 def guard_moments(
@@ -52,10 +59,14 @@ def guard_moments(
     """Return the moments of cells that may leave, rounded; those of all others are 0."""
     if min_size == 1:
         return count, mean, squares
+    two = _has_two_values(count, mean, squares)
     small, count = hidden(sizes, min_size), count.copy()
     for j in range(count.shape[1]):  # rows without a value make some columns smaller than others
         count[hidden(count[:, j], min_size, small), j] = 0
-    return count, *_rounded(count, mean, squares)
+    share = _rounded_share(count, mean, min_size)
+    mean, squares = _rounded(count, mean, squares)
+    spread = count * share * (1 - share)
+    return count, np.where(two, share, mean), np.where(two, spread, squares)
 
 
 def moments_of_clients(
@@ -104,6 +115,17 @@ def hidden(sizes: Ints, min_size: int, already: np.ndarray | None = None) -> np.
     return hide
 
 
+def to_multiples(counts: Ints, step: int) -> Ints:
+    """Round numbers of rows to the nearest multiple of a step; half of an even step goes up.
+
+    Examples
+    --------
+    >>> to_multiples(np.array([0, 1, 2, 3, 7, 8, 70, 72]), 5).tolist()
+    [0, 0, 0, 5, 5, 10, 70, 70]
+    """
+    return (counts + step // 2) // step * step
+
+
 def _rounded(count: Ints, mean: Floats, squares: Floats) -> tuple[Floats, Floats]:
     """Round means to their sampling error, and spreads likewise; nothing where no rows are left."""
     there = count > 0
@@ -116,21 +138,16 @@ def _rounded(count: Ints, mean: Floats, squares: Floats) -> tuple[Floats, Floats
     return np.where(there, to_grid(mean, steps), 0.0), squares
 
 
-def _pooled(counts: Ints, other: int, n_levels: int, min_size: int) -> Ints:
-    """Pool the levels of few rows in each cluster."""
-    wide: Ints = np.zeros((len(counts), n_levels), dtype=np.int64)
-    wide[:, : counts.shape[1]] = counts
-    for row in wide:
-        rare = row < min_size
-        pooled = row[rare].sum()
-        row[rare] = 0
-        most = row.argmax()
-        lent = max(0, min_size - pooled) if pooled else 0
-        if row[most] - lent < min_size:  # nothing can be told apart
-            lent, pooled = 0, pooled + row.sum()
-            row[:] = 0
-        row[most] -= lent
-        row[other] += pooled + lent
-        if row[other] < min_size:
-            row[other] = 0
-    return wide
+def _has_two_values(count: Ints, mean: Floats, squares: Floats) -> np.ndarray:
+    """Tell which columns have no values but 0 and 1: then squares add up to what values do."""
+    off = np.abs(squares - count * mean * (1 - mean))
+    two: np.ndarray = np.all((mean >= 0) & (mean <= 1) & (off <= EQUAL * count), axis=0)
+    return two
+
+
+def _rounded_share(count: Ints, mean: Floats, min_size: int) -> Floats:
+    """Return the share of ones, from rounded numbers of ones and zeros; 0 where no rows are."""
+    ones = np.rint(count * np.clip(mean, 0, 1)).astype(np.int64)
+    yes, no = to_multiples(ones, min_size), to_multiples(count - ones, min_size)
+    share: Floats = yes / np.maximum(yes + no, 1)
+    return share
