@@ -1,5 +1,7 @@
 """Profiles of columns of all kinds: what pandas makes of the pooled rows, in their own units."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,9 +9,11 @@ import pytest
 from fedjigsaw import Guard, Privacy, sites
 from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.columns.shown import shown_bounds
-from fedjigsaw.errors import DataError, ParameterError
-from fedjigsaw.io.formats import decode, encode
+from fedjigsaw.errors import DataError, MessageError, ParameterError
+from fedjigsaw.io.formats import decode, encode, save
+from fedjigsaw.report.page.run import read_run
 from fedjigsaw.report.profiles import describe_clusters, kinds_of, profile_frame
+from fedjigsaw.sites.profiles import check_profile
 
 SCHEMA = Schema(
     (
@@ -186,3 +190,45 @@ def test_no_text_of_a_row_is_in_the_file(paths, model):
         assert b"female" in content  # a level of the schema
         for text in (b"elsewhere", b"free text", b"note"):
             assert text not in content
+
+
+def test_profiles_that_the_schema_rules_out_are_refused(paths, model, tmp_path, run):
+    honest = sites.score(paths[0], model, profile=True)
+    profile = honest.profile
+    check_profile("bern.score", profile, model)
+    age, counts = profile.mean.copy(), dict(profile.level_counts)
+    age[1, 0] = 1e100
+    spread = profile.sum_of_squares.copy()
+    spread[0, 3] = 1e9
+    strange = {**profile.levels, "ward": ("a", "b", "<b>")}
+    bad = {
+        r"mean of column 'age' in cluster 1 of .*x.score must be .* 0 to 120; got 1e": {
+            "mean": age
+        },
+        "spread of column 'stage' in cluster 0 of .*x.score must be": {"sum_of_squares": spread},
+        "levels of column 'ward' of .*x.score must be categories": {"levels": strange},
+        "x.score has other columns than the schema": {
+            "levels": {**strange, "odd": ("a",)},
+            "level_counts": {**counts, "odd": np.zeros((2, 1), dtype=int)},
+        },
+    }
+    save(model, tmp_path / "model")
+    for words, changes in bad.items():
+        forged = replace(honest, profile=replace(profile, **changes))
+        save(forged, tmp_path / "x.score", replace=True)
+        with pytest.raises(MessageError, match=words):
+            read_run([tmp_path / "model", tmp_path / "x.score"])
+        with pytest.raises(MessageError, match=words):
+            run("score", "--merge", tmp_path / "x.score", "--model", tmp_path / "model")
+
+
+def test_rounding_leaves_no_mean_outside_of_the_range(tmp_path):
+    schema = Schema((Column("age", range=(0, 100.75)), Column("dose", scale="range", range=(0, 9))))
+    ages = [100.75] * 30 + list(range(30))
+    pd.DataFrame({"age": ages, "dose": 1.0}).to_csv(tmp_path / "a.csv", index=False)
+    stats = {"a": sites.measure(tmp_path / "a.csv", schema=schema)}
+    scaler = sites.common_scaler(stats, schema=schema)
+    model = sites.aggregate({"a": sites.summarize(tmp_path / "a.csv", 2, scaler=scaler)}, 2)
+    found = sites.score(tmp_path / "a.csv", model, profile=True)
+    check_profile("a", found.profile, model)
+    assert found.profile.mean[:, 0].max() == 100.75

@@ -46,6 +46,7 @@ from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.kernels.contrasts import Contrast
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.profiles import ClusterProfile, describe_clusters
+from fedjigsaw.sites.profiles import check_profile
 
 app = typer.Typer()
 MAX_SITES = 5  # with a column of their own in the table
@@ -171,6 +172,8 @@ def _merged(
     if known != found.model:
         allowed = f"that of the scores, {found.model}"
         raise MessageError(invalid("model", str(model), allowed, known))
+    for name, part in loaded.items():
+        check_profile(name, part.profile, file)
     return found, file, list(loaded.values())
 
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.columns.encoding import Encoding
+from fedjigsaw.columns.schema import BOOLEAN, ORDERED, Schema
 from fedjigsaw.columns.shown import Shown, shown_columns, with_shown
-from fedjigsaw.errors import ClippedRowsWarning, DataError
+from fedjigsaw.errors import ClippedRowsWarning, DataError, MessageError, invalid
 from fedjigsaw.io.encoded import EncodedReader
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.tables import Table
@@ -24,6 +25,7 @@ from fedjigsaw.privacy.statistics import count_outside
 from fedjigsaw.sites.charge import Spend
 from fedjigsaw.sites.preparation import Progress, scale
 
+EQUAL = 1e-9  # rounding of means, relative to the range
 Measured = tuple[Ints, Floats, Profile]  # sizes, summed squared distances, profile
 
 
@@ -55,7 +57,7 @@ def measure(table: Table, file: ModelFile, min_size: int, progress: Progress) ->
         sse += np.bincount(labels, distances**2, minlength=k)
         collector.add(labels, part.numbers, part.codes)
     guarded = guard_profile(collector.profile(), counts, min_size)
-    return counts, guard_distances(sse, counts, min_size), guarded
+    return counts, guard_distances(sse, counts, min_size), _within_ranges(guarded, file)
 
 
 def measure_privately(
@@ -86,6 +88,61 @@ def measure_privately(
 def shown(file: ModelFile) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
     """Return the columns that a profile shows: numbers, and categories with their levels."""
     return (file.columns, {}) if file.encoding is None else shown_columns(file.encoding.schema)
+
+
+def check_profile(name: str, profile: Profile | None, file: ModelFile) -> None:
+    """Raise a MessageError if a profile of others cannot be one of tables of the model's schema.
+
+    Parameters
+    ----------
+    name : of the file, for the error message.
+    """
+    if profile is None or file.encoding is None:
+        return
+    numbers, levels = shown(file)
+    if set(profile.numbers) != set(numbers) or profile.levels.keys() != levels.keys():
+        raise MessageError(f"The profile of {name} has other columns than the schema of the model.")
+    for column, names in profile.levels.items():
+        for level in sorted(set(names) - set(levels[column])):
+            allowed = "categories of the model's schema"
+            raise MessageError(invalid(f"levels of column {column!r}", name, allowed, repr(level)))
+    low, high = _ranges(profile.numbers, file.encoding.schema)
+    there, width = profile.count > 0, high - low
+    slack = EQUAL * np.maximum(np.abs(low), np.abs(high))
+    far = (profile.mean < low - slack) | (profile.mean > high + slack)
+    wide = profile.sum_of_squares > profile.count * width**2
+    for c, j in np.argwhere(there & np.isfinite(width) & (far | wide)):
+        what = "mean" if far[c, j] else "spread"
+        value = (
+            profile.mean[c, j]
+            if far[c, j]
+            else np.sqrt(profile.sum_of_squares[c, j] / profile.count[c, j])
+        )
+        allowed = f"within the range of the model's schema, {low[j]:g} to {high[j]:g}"
+        whose = f"{what} of column {profile.numbers[j]!r} in cluster {c}"
+        raise MessageError(invalid(whose, name, allowed, f"{value:g}"))
+
+
+def _within_ranges(profile: Profile, file: ModelFile) -> Profile:
+    """Return the profile with means that rounding moved out of the schema's ranges moved back."""
+    if file.encoding is None:
+        return profile
+    inside = np.clip(profile.mean, *_ranges(profile.numbers, file.encoding.schema))
+    return replace(profile, mean=np.where(profile.count > 0, inside, 0.0))
+
+
+def _ranges(numbers: tuple[str, ...], schema: Schema) -> tuple[Floats, Floats]:
+    """Return least and greatest values of columns of numbers; infinite if there is no range."""
+    found = []
+    for column in (schema[name] for name in numbers):
+        if column.kind == BOOLEAN:
+            found.append((0.0, 1.0))
+        elif column.kind == ORDERED:
+            found.append((0.0, len(column.categories) - 1.0))
+        else:
+            found.append(column.range or (-np.inf, np.inf))
+    low, high = np.array(found, dtype=np.float64).reshape(-1, 2).T
+    return low, high
 
 
 def _parts(

@@ -20,6 +20,7 @@ from fedjigsaw.sites.compatibility import (
     check_once,
     scaler_name,
 )
+from fedjigsaw.sites.profiles import check_profile
 from fedjigsaw.sites.score import merge_scores
 
 T = TypeVar("T")
@@ -112,6 +113,7 @@ def read_run(paths: Sequence[Path]) -> Run:
     stats = _of_kind(given, Stats)
     for name, score in scores.items():
         _check_score(name, score, model, fingerprint)
+        check_profile(name, score.profile, model)
     _check_no_sum(scores)
     for name, summary in summaries.items():
         _check_columns(name, summary.columns, model)
