@@ -12,7 +12,7 @@ import pytest
 
 from fedjigsaw.columns.json_schema import json_schema
 from fedjigsaw.columns.schema import Schema
-from fedjigsaw.errors import FedJigsawError, ParameterError
+from fedjigsaw.errors import DataError, FedJigsawError, ParameterError
 from fedjigsaw.io.schemas import load_schema
 
 
@@ -142,7 +142,60 @@ def test_numbers_that_stand_for_missing_values(folder, run):
     assert done.exit_code == 0
     assert pq.read_table("y.parquet")["x"].to_pylist() == [1.5, None, None, 3]
     assert pq.read_table("y.parquet")["y"].to_pylist() == [None, 1, 0, 2]
-    assert "'x': 2 numbers count as missing." in done.output
+    told = "'x': 2 values count as missing from now on; the first is '-9.0' in row 2."
+    assert told in flat(done.output)
+    assert "'y': 1 value counts as missing from now on; the first is '-9' in row 1." in flat(
+        done.output
+    )
+
+
+def test_a_column_that_a_site_lacks_can_be_empty(folder, run):
+    (folder / "s.toml").write_text(
+        'format = 1\n[columns.age]\n[columns.triage]\nkind = "ordered"\n'
+        'categories = ["low", "high"]\n[columns.day]\nkind = "date"\n'
+    )
+    done = run("schema check bern.csv --schema s.toml")
+    assert done.exit_code == 3
+    assert (
+        "The file has no such column: add an empty one with `fedjigsaw schema apply FILE --empty "
+        "triage ...`, or ignore it in the schema of all sites." in flat(done.output)
+    )
+    words = "schema apply bern.csv --schema s.toml -o y.parquet --empty"
+    done = run(f"{words} triage --empty day")
+    assert done.exit_code == 0
+    assert "'triage' is empty: all its values are missing." in done.output
+    table = pq.read_table("y.parquet")
+    assert table["triage"].null_count == table["day"].null_count == 120
+    assert str(table["day"].type) == "date32[day]"
+    assert run("schema check y.parquet --schema s.toml").exit_code == 0
+    assert run("stats y.parquet -o y.stats --schema s.toml").exit_code == 0
+    for wrong, message in (("age", "would get lost"), ("ages", "uses no column 'ages'")):
+        with pytest.raises(ParameterError, match=message):
+            run(f"{words} {wrong} --force")
+
+
+def test_a_copy_without_most_values_is_not_written(folder, run):
+    """Marks for one column alone are taken as they are."""
+    pd.DataFrame({"x": [1, 2, 3, 150, 170, 190], "y": [0, 0, 0, 0, 1, 2]}).to_csv(
+        "x.csv", index=False
+    )
+    (folder / "s.toml").write_text(
+        'format = 1\n[columns.x]\nrange = [0, 100]\noutside = "missing"\n[columns.y]\n'
+    )
+    words = "schema apply x.csv --schema s.toml -o y.parquet"
+    done = run(words)  # half of the values
+    told = "'x': 3 values count as missing from now on; the first is '150' in row 4."
+    assert told in flat(done.output)
+    (folder / "y.parquet").unlink()
+    for more, message in (
+        ("--factor x=60", "'x': 5 of 6 values would become missing; the first is '2' in row 2"),
+        ("--missing 0", "'y': 4 of 6 values would become missing; the first is '0' in row 1"),
+    ):
+        with pytest.raises(DataError, match=message) as error:
+            run(f"{words} {more}")
+        assert error.value.exit_code == 3
+        assert not (folder / "y.parquet").exists()
+    assert run(f"{words} --missing y:0").exit_code == 0
 
 
 @pytest.mark.parametrize(

@@ -647,13 +647,9 @@ class TestApply:
         return do
 
     def test_values(self, apply):
-        assert apply(Column("x"), [1, -9, "-9.0", "leer", 2.5], missing=["-9", "leer"]) == [
-            1,
-            None,
-            None,
-            None,
-            2.5,
-        ]
+        values = [1, -9, "-9.0", "leer", 2.5, 3]
+        expected = [1, None, None, None, 2.5, 3]
+        assert apply(Column("x"), values, missing=["-9", "leer"]) == expected
         assert apply(Column("x"), [1, 0], missing_in={"x": ["0"]}) == [1, None]
         assert apply(Column("x"), [1, 2], factors={"x": 0.5}) == [0.5, 1]
         assert apply(Column("x", unit="°C"), ["98.6"], units={"x": "F"}) == [pytest.approx(37)]
@@ -703,7 +699,13 @@ class TestApply:
                 {},
                 "x.csv, column 'x': dates can be read with the day.*--date-format 'x=%d/%m/%Y'",
             ),
-            (Column("y"), ["1", "2"], {}, "x.csv has no column 'y'.*--rename '...=y'"),
+            (Column("y"), ["1", "2"], {}, "x.csv has no column 'y'.*--rename '...=y'.*--empty"),
+            (
+                Column("y", missing="refuse"),
+                ["1", "2"],
+                {"empty": ["y"]},
+                "--empty: the schema refuses missing values of column 'y'",
+            ),
             (
                 Column("age"),
                 ["1", "2"],

@@ -1,7 +1,6 @@
 """Commands about the schema that all sites share: schema init, check, apply, json-schema."""
 
 import shlex
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +8,7 @@ import typer
 from rich.table import Table
 
 from fedjigsaw import sites
+from fedjigsaw.cli import _schema_words as words
 from fedjigsaw.cli._options import Data, Output
 from fedjigsaw.cli._shared import (
     ForceFlag,
@@ -168,6 +168,13 @@ def apply_(
             "Examples: --missing -9 and --missing glucose:0"
         ),
     ] = None,
+    empty: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A column that this file does not have: it gets missing values only; repeat. "
+            "Example: --empty triage"
+        ),
+    ] = None,
     force: ForceFlag = False,
 ) -> None:
     """At a site whose file differs: write a clean copy, with names, units and types of the schema.
@@ -183,15 +190,18 @@ def apply_(
     check_outputs(output, force=force, inputs=[data, schema_file])
     schema = load_schema(schema_file)
     names = [column.name for column in schema.columns]
-    everywhere, in_one = _missing(missing or [], names)
+    everywhere, in_one = words.missing(missing or [], names)
     changes = sites.Changes(
-        names=_renamed(rename or [], names),
-        units=_pairs("--unit", unit or [], names),
-        factors={n: _number(n, v) for n, v in _pairs("--factor", factor or [], names).items()},
-        levels=_levels(level or [], names),
-        date_formats=_pairs("--date-format", date_format or [], names),
+        names=words.renamed(rename or [], names),
+        units=words.pairs("--unit", unit or [], names),
+        factors={
+            n: words.number(n, v) for n, v in words.pairs("--factor", factor or [], names).items()
+        },
+        levels=words.levels(level or [], names),
+        date_formats=words.pairs("--date-format", date_format or [], names),
         missing=everywhere,
         missing_in=in_one,
+        empty=tuple(empty or ()),
     )
     with count_rows("Rows", None) as progress:
         done = sites.apply_schema(
@@ -306,91 +316,3 @@ def _count(n: int, what: str) -> str:
 
 def _are(n: int) -> str:
     return _count(n, "value") + (" is" if n == 1 else " are")
-
-
-# ----------------------------------------------------------------------------------------- parsing
-
-
-def _split(
-    option: str, text: str, names: Sequence[str], sign: str, example: str
-) -> tuple[str, str]:
-    """Split a text into the name of a column and the rest; a name may contain the sign, too."""
-    for place, found in enumerate(text):
-        if found == sign and text[:place] in names:
-            return text[:place], text[place + 1 :]
-    name, found, rest = text.partition(sign)
-    if not (name and found and rest):
-        raise ParameterError(f"{option} takes {example}; got {text!r}.")
-    return name, rest
-
-
-def _pairs(option: str, texts: Iterable[str], names: Sequence[str]) -> dict[str, str]:
-    examples = {
-        "--unit": "COLUMN=UNIT, such as glucose=mmol/l",
-        "--factor": "COLUMN=NUMBER, such as glucose=18.016",
-        "--date-format": "COLUMN=FORMAT, such as seen=%d.%m.%Y",
-    }
-    found: dict[str, str] = {}
-    for text in texts:
-        name, value = _split(option, text, names, "=", examples[option])
-        if name in found:
-            raise ParameterError(f"{option} is given twice for column {name!r}.")
-        found[name] = value
-    return found
-
-
-def _number(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError as error:
-        raise ParameterError(
-            f"--factor of column {name!r} must be a number, such as 18.016; got {text!r}."
-        ) from error
-
-
-def _renamed(texts: Iterable[str], names: Sequence[str]) -> dict[str, str]:
-    """Return name in the schema -> name in the file."""
-    found: dict[str, str] = {}
-    for text in texts:
-        there, equals, name = text.rpartition("=")
-        for place, sign in enumerate(text):
-            if sign == "=" and text[place + 1 :] in names:
-                there, name = text[:place], text[place + 1 :]
-                break
-        if not (there and equals and name):
-            raise ParameterError(f"--rename takes FILE=SCHEMA, such as Alter=age; got {text!r}.")
-        if name in found:
-            raise ParameterError(f"--rename is given twice for column {name!r}.")
-        found[name] = there
-    return found
-
-
-def _levels(texts: Iterable[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
-    for text in texts:
-        example = "COLUMN:VALUE=CATEGORY, such as sex:w=female"
-        name, rest = _split("--map", text, names, ":", example)
-        old, equals, new = rest.rpartition("=")
-        if not (old and equals and new):
-            raise ParameterError(f"--map takes {example}; got {text!r}.")
-        if old in found.setdefault(name, {}):
-            raise ParameterError(f"--map is given twice for {old!r} of column {name!r}.")
-        found[name][old] = new
-    return found
-
-
-def _missing(
-    texts: Iterable[str], names: Sequence[str]
-) -> tuple[tuple[str, ...], dict[str, list[str]]]:
-    """Return what is missing in all columns, and in single ones."""
-    everywhere: list[str] = []
-    in_one: dict[str, list[str]] = {}
-    for text in texts:
-        places = [i for i, sign in enumerate(text) if sign == ":" and text[:i] in names]
-        if places:
-            in_one.setdefault(text[: places[0]], []).append(text[places[0] + 1 :].strip())
-        else:
-            everywhere.append(text.strip())
-    if not all([*everywhere, *(m for some in in_one.values() for m in some)]):
-        raise ParameterError("--missing takes a text, such as -9. Empty values always are missing.")
-    return tuple(everywhere), in_one

@@ -1,6 +1,8 @@
 """Words by which kinds of columns are recognized."""
 
+import difflib
 import re
+from collections.abc import Sequence
 
 UNNAMED = "unnamed"  # a column without a name, such as the index that pandas writes
 
@@ -124,3 +126,31 @@ def named_like_a_person(name: str) -> bool:
 def _words(name: str) -> str:
     words = re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
     return re.sub(r"[\W_]+", "_", words).strip("_")
+
+
+def close_names(name: str, names: Sequence[str], cutoff: float = 0.6) -> list[str]:
+    """Return names that may be the same, the most likely one first.
+
+    That is the same name but for capital letters, a word that means the same, or a similar one.
+    Codes that differ, such as E11 and E12, are not alike.
+
+    Examples
+    --------
+    >>> close_names("age", ["dosage", "sex", "Age"]), close_names("Alter", ["age", "filter"])
+    (['Age', 'dosage'], ['age', 'filter'])
+    >>> close_names("E 11", ["e11", "E12"])
+    ['e11']
+    """
+    folded: dict[str, str] = {}
+    for other in names:
+        folded.setdefault(_fold(other), other)
+    wanted = _fold(name)
+    same = [wanted] if wanted in folded else []
+    means = [w for group in SYNONYMS if wanted in group for w in group if w in folded]
+    words = [w for w in folded if not any(sign.isdigit() for sign in w + wanted)]
+    similar = difflib.get_close_matches(wanted, words, 3, cutoff)
+    return [folded[match] for match in dict.fromkeys((*same, *means, *similar))]
+
+
+def _fold(name: str) -> str:
+    return "".join(sign for sign in name.casefold() if sign.isalnum()) or name

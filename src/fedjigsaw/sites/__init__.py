@@ -32,7 +32,8 @@ from fedjigsaw.sites.preparation import Progress, open_data, prepare, quiet
 from fedjigsaw.sites.prepared import schema_bounds
 from fedjigsaw.sites.proposal import Proposal, propose_schema
 from fedjigsaw.sites.proposed_toml import proposal_to_toml
-from fedjigsaw.sites.schema_apply import Applied, Changes, apply_schema
+from fedjigsaw.sites.schema_apply import Applied, apply_schema
+from fedjigsaw.sites.schema_changes import Changes
 from fedjigsaw.sites.schema_check import ColumnCheck, FileCheck, check_file
 from fedjigsaw.sites.score import mean_squared_distance, merge_scores, score
 from fedjigsaw.sites.stats import (

@@ -3,11 +3,11 @@
 The copy stays at the site. All other commands read it like any file.
 """
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as with_changes
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -17,61 +17,43 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.columns.lenient import Reading, best_format, is_ambiguous, read_leniently
+from fedjigsaw.columns.lenient import best_format, is_ambiguous, nulls, read_leniently
 from fedjigsaw.columns.schema import (
     BOOLEAN,
     CATEGORY,
     DATE,
     IGNORE,
     NUMBER,
-    ORDERED,
     TEXT_KINDS,
     Column,
     Schema,
 )
-from fedjigsaw.columns.text import TextFormat, is_text, to_numbers
+from fedjigsaw.columns.text import (
+    Flags,
+    TextFormat,
+    is_text,
+    plain,
+    to_numbers,
+    without_missing,
+)
 from fedjigsaw.columns.units import Conversion, conversion
 from fedjigsaw.columns.values import (
     DAY_FIRST,
-    FALSE,
     MONTH_FIRST,
     MUST_BE,
     SECONDS_PER_DAY,
-    TRUE,
     read_levels,
     show_value,
 )
-from fedjigsaw.errors import DataError, ParameterError, invalid
+from fedjigsaw.columns.words import close_names
+from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.atomic import open_whole
 from fedjigsaw.io.tables import Table
 from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_columns
-from fedjigsaw.sites.schema_check import LONGEST, close_names
+from fedjigsaw.sites.schema_changes import Changes, check_changes
+from fedjigsaw.sites.schema_check import LONGEST
 
-MAPPED = (CATEGORY, ORDERED, BOOLEAN)
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What is different in one site's file. Columns have the names of the schema.
-
-    Attributes
-    ----------
-    names : column of the schema -> its name in the file.
-    units : column -> unit in the file, such as ``"mmol/l"``.
-    factors : column -> number by which the values are multiplied.
-    levels : column -> {value in the file: category of the schema}.
-    date_formats : column -> how dates are written, such as ``"%d.%m.%Y"``.
-    missing : texts or numbers that stand for a missing value, in all columns.
-    missing_in : column -> the same for this column alone.
-    """
-
-    names: Mapping[str, str] = field(default_factory=dict)
-    units: Mapping[str, str] = field(default_factory=dict)
-    factors: Mapping[str, float] = field(default_factory=dict)
-    levels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    date_formats: Mapping[str, str] = field(default_factory=dict)
-    missing: Sequence[str] = ()
-    missing_in: Mapping[str, Sequence[str]] = field(default_factory=dict)
+MOST = 0.5  # of the values of a column: if more would become missing, nothing is written
 
 
 @dataclass(frozen=True)
@@ -113,7 +95,7 @@ def apply_schema(
     with open_whole(output, replace=replace) as file:
         writer: Any = None
         try:
-            for columns in raw_columns(table, [*plan.sources, *plan.copied]):
+            for columns in raw_columns(table, [*filter(None, plan.sources), *plan.copied]):
                 batch = plan.convert(columns)
                 if writer is None:
                     writer = pa.parquet.ParquetWriter(file, batch.schema)
@@ -124,6 +106,8 @@ def apply_schema(
                 writer.close()
         if not plan.n_rows:
             raise DataError(f"{table.path} has no rows.")
+        for column in plan.columns.values():
+            column.check_gone()
     return plan.result()
 
 
@@ -139,16 +123,22 @@ class _Column:
     text: TextFormat
     way: Conversion | None
     levels: Mapping[str, str]
+    schema_text: TextFormat  # with the marks of the schema alone
     absent: Sequence[str]
+    asked: Sequence[str]  # of these, marks that were given for this column alone
     n_rows: int = 0
     n_missing: int = 0
     n_outside: int = 0
-    n_marked: int = 0
+    n_present: int = 0
+    n_gone: int = 0  # values that become missing
+    n_unasked: int = 0  # of them, without a mark for this column alone
+    first_gone: str = ""
     n_mapped: Counter[str] = field(default_factory=Counter)
     has_time: bool | None = None
     pattern: str = ""
 
     def convert(self, values: pa.Array) -> pa.Array:
+        raw = plain(values)
         if self.levels:
             values = self._map(read_levels(values, self.text))
         if self.column.kind == DATE and not self.pattern:
@@ -156,7 +146,18 @@ class _Column:
         reading = read_leniently(self.column, values, self.text, self.pattern)
         if reading.unreadable.any():
             raise DataError(self._unreadable(values, int(np.argmax(reading.unreadable))))
-        found = self._build(values, reading)
+        numbers = reading.numbers
+        if self.column.kind == NUMBER:
+            numbers = self._numbers(numbers)
+        outside = reading.outside if self.column.kind in TEXT_KINDS else self._outside(numbers)
+        self.n_outside += int(outside.sum())
+        found = self._build(values, numbers)
+        present = nulls(without_missing(raw, self.schema_text)) if is_text(raw.type) else None
+        present = ~(reading.missing if present is None else present)
+        treated = self.column.outside == "missing" and self.column.kind != CATEGORY
+        gone = present & (nulls(found) | outside) if treated else present & nulls(found)
+        self._note_gone(raw, gone, gone & ~_are_any(raw, reading.numbers, self.asked))
+        self.n_present += int(present.sum())
         self.n_rows += len(found)
         self.n_missing += found.null_count
         return found
@@ -169,34 +170,48 @@ class _Column:
         new = pa.array(list(self.levels.values()), pa.string()).take(places)
         return pc.coalesce(new, levels)
 
-    def _build(self, values: pa.Array, reading: Reading) -> pa.Array:
+    def _note_gone(self, raw: pa.Array, gone: Flags, unasked: Flags) -> None:
+        if gone.any() and not self.first_gone:
+            place = int(np.argmax(gone))
+            value = show_value(raw, place, LONGEST)
+            self.first_gone = f"the first is {value} in row {self.n_rows + place + 1}"
+        self.n_gone += int(gone.sum())
+        self.n_unasked += int(unasked.sum())
+
+    def check_gone(self) -> None:
+        """Refuse a copy in which most values of this column would have become missing."""
+        if self.n_unasked > MOST * self.n_present:
+            name = self.column.name
+            raise DataError(
+                f"{self.path}, column {name!r}: {self.n_unasked:,} of {self.n_present:,} values "
+                f"would become missing; {self.first_gone}. Nothing was written. Is the unit right, "
+                "and the range of the schema? A mark for so many missing values is given for its "
+                f"column alone (--missing {shlex.quote(name + ':...')})."
+            )
+
+    def _build(self, values: pa.Array, numbers: Floats) -> pa.Array:
         if self.column.kind in TEXT_KINDS:
-            self.n_outside += int(reading.outside.sum())
             return read_levels(values, self.text)
         if self.column.kind == NUMBER:
-            return _array(self._numbers(reading.numbers), pa.float64())
+            return _array(numbers, pa.float64())
         if self.column.kind == BOOLEAN:
-            return _array(reading.numbers, pa.bool_())
-        self._count_outside(reading.numbers)
+            return _array(numbers, pa.bool_())
         if self.has_time is None:
             self.has_time = "%H" in self.pattern or pa.types.is_timestamp(values.type)
         if self.has_time:
-            return _array(reading.numbers * SECONDS_PER_DAY, pa.timestamp("s"))
-        return _array(reading.numbers, pa.date32())
+            return _array(numbers * SECONDS_PER_DAY, pa.timestamp("s"))
+        return _array(numbers, pa.date32())
 
     def _numbers(self, numbers: Floats) -> Floats:
         marked = np.isin(numbers, [float(m) for m in self.absent if _is_number(m)])
-        self.n_marked += int(marked.sum())
         numbers = np.where(marked, np.nan, numbers)
         if self.way is not None:
             numbers = self.way.factor * numbers + self.way.offset
-        self._count_outside(numbers)
         return numbers
 
-    def _count_outside(self, numbers: Floats) -> None:
-        if self.column.range is not None:
-            low, high = self.column.range
-            self.n_outside += int(((numbers < low) | (numbers > high)).sum())
+    def _outside(self, numbers: Floats) -> Flags:
+        low, high = self.column.range or (-np.inf, np.inf)
+        return (numbers < low) | (numbers > high)
 
     def _find_format(self, values: pa.Array) -> None:
         if is_ambiguous(self.column, values, self.text):
@@ -220,21 +235,25 @@ class _Column:
             reason += f" as in {self.pattern}"
         return f"{where}: {value} is not {reason}. {advice}"
 
-    def say(self, source: str) -> list[str]:
+    def say(self, source: str | None) -> list[str]:
         """Return what was changed, in words."""
         name, found = self.column.name, []
-        if source != name:
+        if source is None:
+            found.append(f"{name!r} is empty: all its values are missing.")
+        elif source != name:
             found.append(f"{source!r} is now {name!r}.")
         if self.way is not None:
             offset = f" + {self.way.offset:.6g}" if self.way.offset else ""
             unit = f" ({self.column.unit})" if self.column.unit else ""
             found.append(f"{name!r}: values x {self.way.factor:.6g}{offset}{unit}.")
         found += [
-            f"{name!r}: {old!r} is now {new!r} in {self.n_mapped[old]:,} rows."
+            f"{name!r}: {old!r} is now {new!r} in {self.n_mapped[old]:,} "
+            f"row{'' if self.n_mapped[old] == 1 else 's'}."
             for old, new in self.levels.items()
         ]
-        if self.n_marked:
-            found.append(f"{name!r}: {self.n_marked:,} numbers count as missing.")
+        if self.n_gone:
+            values = "1 value counts" if self.n_gone == 1 else f"{self.n_gone:,} values count"
+            found.append(f"{name!r}: {values} as missing from now on; {self.first_gone}.")
         return found
 
 
@@ -249,6 +268,15 @@ def _array(numbers: Floats, kind: pa.DataType) -> pa.Array:
     return pa.array(whole, mask=missing).cast(kind)
 
 
+def _are_any(raw: pa.Array, numbers: Floats, marks: Sequence[str]) -> Flags:
+    """Say of each value whether it is one of some marks, as a text or as a number."""
+    found: Flags = np.isin(numbers, [float(m) for m in marks if _is_number(m)])
+    if marks and is_text(raw.type):
+        texts = without_missing(raw, TextFormat(missing=()))
+        found |= nulls(without_missing(raw, TextFormat(missing=tuple(marks)))) & ~nulls(texts)
+    return found
+
+
 def _is_number(text: str) -> bool:
     return to_numbers(pa.array([text]), TextFormat(missing=())) is not None
 
@@ -261,13 +289,14 @@ class _Plan:
     """How each column of the copy comes about."""
 
     columns: dict[str, _Column]
-    sources: list[str]
+    sources: list[str | None]  # None for an empty column
     copied: list[str]
     n_rows: int = 0
 
     def convert(self, values: dict[str, pa.Array]) -> pa.RecordBatch:
+        n_rows = len(next(iter(values.values())))
         found = [
-            column.convert(values[source])
+            column.convert(pa.nulls(n_rows, pa.string()) if source is None else values[source])
             for source, column in zip(self.sources, self.columns.values(), strict=True)
         ]
         others = [_as_text(values[name]) for name in self.copied]
@@ -295,9 +324,9 @@ def _as_text(values: pa.Array) -> pa.Array:
 
 def _plan(table: Table, schema: Schema, changes: Changes) -> _Plan:
     used = {column.name: column for column in schema.columns if column.kind != IGNORE}
-    _check_changes(used, changes)
+    check_changes(used, changes)
     there = table.reader.names
-    sources = [_source(table.path, name, there, changes.names) for name in used]
+    sources = [_source(table.path, name, there, changes) for name in used]
     columns = {}
     for column in used.values():
         absent = [*changes.missing, *changes.missing_in.get(column.name, ())]
@@ -308,7 +337,16 @@ def _plan(table: Table, schema: Schema, changes: Changes) -> _Plan:
         if column.name in changes.date_formats:
             column = with_changes(column, format=changes.date_formats[column.name])
         way = _way(column, changes)
-        columns[column.name] = _Column(column, table.path, text, way, levels, absent)
+        columns[column.name] = _Column(
+            column,
+            table.path,
+            text,
+            way,
+            levels,
+            table.reader.text.with_missing(schema.missing),
+            absent,
+            changes.missing_in.get(column.name, ()),
+        )
     copied = [name for name in there if name not in sources]
     taken = sorted(set(copied) & set(columns))
     if taken:
@@ -319,14 +357,23 @@ def _plan(table: Table, schema: Schema, changes: Changes) -> _Plan:
     return _Plan(columns, sources, copied)
 
 
-def _source(path: Path, name: str, there: Sequence[str], names: Mapping[str, str]) -> str:
-    source = names.get(name, name)
+def _source(path: Path, name: str, there: Sequence[str], changes: Changes) -> str | None:
+    """Return the name of a column in the file; None for one that shall be empty."""
+    source = changes.names.get(name, name)
+    if name in changes.empty and source in there:
+        raise ParameterError(f"--empty: {path} has a column {source!r}, which would get lost.")
+    if name in changes.empty:
+        return None
     if source in there:
         return source
     close = close_names(source, there)
     guess = f" Is it {close[0]!r}?" if close else ""
     which = f"{source!r}" if source == name else f"{source!r}, which --rename names"
-    advice = "" if source != name else f" Say which one it is (--rename '...={name}')."
+    advice = (
+        ""
+        if source != name
+        else f" Say which one it is (--rename '...={name}'), or add an empty one (--empty)."
+    )
     raise DataError(f"{path} has no column {which}.{guess}{advice}")
 
 
@@ -340,52 +387,3 @@ def _way(column: Column, changes: Changes) -> Conversion | None:
             )
         return conversion(name, changes.units[name], column.unit)
     return Conversion(changes.factors[name]) if name in changes.factors else None
-
-
-def _check_changes(used: Mapping[str, Column], changes: Changes) -> None:
-    numbers, words = (NUMBER,), MAPPED
-    for option, names, kinds in (
-        ("--rename", changes.names, (*MAPPED, NUMBER, DATE)),
-        ("--unit", changes.units, numbers),
-        ("--factor", changes.factors, numbers),
-        ("--map", changes.levels, words),
-        ("--date-format", changes.date_formats, (DATE,)),
-        ("--missing", changes.missing_in, (*MAPPED, NUMBER, DATE)),
-    ):
-        for name in names:
-            _check_column(option, name, used, kinds)
-    both = sorted(set(changes.units) & set(changes.factors))
-    if both:
-        raise ParameterError(f"Give --unit or --factor for column {both[0]!r}, not both.")
-    for name, factor in changes.factors.items():
-        if not isfinite(factor) or factor == 0:
-            allowed = "a finite number other than 0"
-            raise ParameterError(invalid("--factor", f"column {name!r}", allowed, factor))
-    for name, levels in changes.levels.items():
-        _check_levels(used[name], levels)
-    sources = Counter(changes.names.values())
-    for source, n in sources.items():
-        if n > 1:
-            raise ParameterError(f"--rename: column {source!r} of the file is given two names.")
-
-
-def _check_column(option: str, name: str, used: Mapping[str, Column], kinds: Sequence[str]) -> None:
-    if name not in used:
-        close = close_names(name, list(used))
-        guess = f" Is it {close[0]!r}?" if close else f" It has {', '.join(used)}."
-        raise ParameterError(f"{option}: the schema uses no column {name!r}.{guess}")
-    if used[name].kind not in kinds:
-        raise ParameterError(
-            f"{option}: column {name!r} is of kind {used[name].kind}; this option is for "
-            f"{' and '.join(kinds)}."
-        )
-
-
-def _check_levels(column: Column, levels: Mapping[str, str]) -> None:
-    for new in levels.values():
-        known = (*TRUE, *FALSE) if column.kind == BOOLEAN else column.categories
-        if (new.lower() if column.kind == BOOLEAN else new) not in known:
-            shown = "true, false" if column.kind == BOOLEAN else ", ".join(column.categories)
-            raise ParameterError(
-                f"--map: {new!r} is no category of column {column.name!r}. It has {shown}."
-            )

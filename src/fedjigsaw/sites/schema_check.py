@@ -1,6 +1,5 @@
 """Check a site's file against the common schema. What it finds is for the site alone."""
 
-import difflib
 import shlex
 from collections import Counter
 from collections.abc import Sequence
@@ -34,7 +33,7 @@ from fedjigsaw.columns.schema import (
 from fedjigsaw.columns.text import TextFormat
 from fedjigsaw.columns.units import fitting_units
 from fedjigsaw.columns.values import DAY_FIRST, MONTH_FIRST, MUST_BE, read_levels, show_value
-from fedjigsaw.columns.words import SYNONYMS
+from fedjigsaw.columns.words import close_names
 from fedjigsaw.errors import DataError, shorten
 from fedjigsaw.io.tables import Table
 from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_columns
@@ -136,34 +135,6 @@ def check_file(
         else:
             checks.append(_absent(column, others, n_rows))
     return FileCheck(table.path, n_rows, tuple(checks), tuple(others))
-
-
-def close_names(name: str, names: Sequence[str], cutoff: float = 0.6) -> list[str]:
-    """Return names that may be the same, the most likely one first.
-
-    That is the same name but for capital letters, a word that means the same, or a similar one.
-    Codes that differ, such as E11 and E12, are not alike.
-
-    Examples
-    --------
-    >>> close_names("age", ["dosage", "sex", "Age"]), close_names("Alter", ["age", "filter"])
-    (['Age', 'dosage'], ['age', 'filter'])
-    >>> close_names("E 11", ["e11", "E12"])
-    ['e11']
-    """
-    folded: dict[str, str] = {}
-    for other in names:
-        folded.setdefault(_fold(other), other)
-    wanted = _fold(name)
-    same = [wanted] if wanted in folded else []
-    means = [w for group in SYNONYMS if wanted in group for w in group if w in folded]
-    words = [w for w in folded if not any(sign.isdigit() for sign in w + wanted)]
-    similar = difflib.get_close_matches(wanted, words, 3, cutoff)
-    return [folded[match] for match in dict.fromkeys((*same, *means, *similar))]
-
-
-def _fold(name: str) -> str:
-    return "".join(sign for sign in name.casefold() if sign.isalnum()) or name
 
 
 def _absent(column: Column, others: Sequence[str], n_rows: int) -> ColumnCheck:

@@ -1,0 +1,95 @@
+"""What is different in one site's file, as a person says it; checked against the schema."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+
+from fedjigsaw.columns.schema import BOOLEAN, CATEGORY, DATE, NUMBER, ORDERED, REFUSE, Column
+from fedjigsaw.columns.values import FALSE, TRUE
+from fedjigsaw.columns.words import close_names
+from fedjigsaw.errors import ParameterError, invalid
+
+MAPPED = (CATEGORY, ORDERED, BOOLEAN)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What is different in one site's file. Columns have the names of the schema.
+
+    Attributes
+    ----------
+    names : column of the schema -> its name in the file.
+    units : column -> unit in the file, such as ``"mmol/l"``.
+    factors : column -> number by which the values are multiplied.
+    levels : column -> {value in the file: category of the schema}.
+    date_formats : column -> how dates are written, such as ``"%d.%m.%Y"``.
+    missing : texts or numbers that stand for a missing value, in all columns.
+    missing_in : column -> the same for this column alone.
+    empty : columns that the file does not have, which get no values.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+    factors: Mapping[str, float] = field(default_factory=dict)
+    levels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    date_formats: Mapping[str, str] = field(default_factory=dict)
+    missing: Sequence[str] = ()
+    missing_in: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    empty: Sequence[str] = ()
+
+
+def check_changes(used: Mapping[str, Column], changes: Changes) -> None:
+    numbers, words = (NUMBER,), MAPPED
+    for option, names, kinds in (
+        ("--rename", changes.names, (*MAPPED, NUMBER, DATE)),
+        ("--unit", changes.units, numbers),
+        ("--factor", changes.factors, numbers),
+        ("--map", changes.levels, words),
+        ("--date-format", changes.date_formats, (DATE,)),
+        ("--missing", changes.missing_in, (*MAPPED, NUMBER, DATE)),
+        ("--empty", dict.fromkeys(changes.empty, ""), (*MAPPED, NUMBER, DATE)),
+    ):
+        for name in names:
+            _check_column(option, name, used, kinds)
+    for name in changes.empty:
+        if used[name].missing == REFUSE:
+            raise ParameterError(
+                f"--empty: the schema refuses missing values of column {name!r}. Ignore the column "
+                "in the schema of all sites instead."
+            )
+    both = sorted(set(changes.units) & set(changes.factors))
+    if both:
+        raise ParameterError(f"Give --unit or --factor for column {both[0]!r}, not both.")
+    for name, factor in changes.factors.items():
+        if not isfinite(factor) or factor == 0:
+            allowed = "a finite number other than 0"
+            raise ParameterError(invalid("--factor", f"column {name!r}", allowed, factor))
+    for name, levels in changes.levels.items():
+        _check_levels(used[name], levels)
+    sources = Counter(changes.names.values())
+    for source, n in sources.items():
+        if n > 1:
+            raise ParameterError(f"--rename: column {source!r} of the file is given two names.")
+
+
+def _check_column(option: str, name: str, used: Mapping[str, Column], kinds: Sequence[str]) -> None:
+    if name not in used:
+        close = close_names(name, list(used))
+        guess = f" Is it {close[0]!r}?" if close else f" It has {', '.join(used)}."
+        raise ParameterError(f"{option}: the schema uses no column {name!r}.{guess}")
+    if used[name].kind not in kinds:
+        raise ParameterError(
+            f"{option}: column {name!r} is of kind {used[name].kind}; this option is for "
+            f"{' and '.join(kinds)}."
+        )
+
+
+def _check_levels(column: Column, levels: Mapping[str, str]) -> None:
+    for new in levels.values():
+        known = (*TRUE, *FALSE) if column.kind == BOOLEAN else column.categories
+        if (new.lower() if column.kind == BOOLEAN else new) not in known:
+            shown = "true, false" if column.kind == BOOLEAN else ", ".join(column.categories)
+            raise ParameterError(
+                f"--map: {new!r} is no category of column {column.name!r}. It has {shown}."
+            )
