@@ -57,6 +57,7 @@ def test_from_a_proposal_to_a_clean_copy(folder, run):
     trouble = run("schema check dresden.csv --schema schema.toml")
     assert trouble.exit_code == 3
     assert "Looks like mmol/l, not mg/dl" in flat(trouble.output)
+    assert "Then check the copy, too" in flat(trouble.output)
     (line,) = [line for line in trouble.output.splitlines() if line.startswith("  fedjigsaw")]
     words = shlex.split(line)[1:]
     assert {"Alter=age", "glucose=mmol/l", "sex:weiblich=female", "sex:Male=male"} <= set(words)

@@ -532,6 +532,11 @@ class TestCheck:
         assert unclear.problems == ()
         assert unclear.remarks[0].startswith("All dates fit %m/%d/%Y as well as %d/%m/%Y")
         assert check(column, ["03/04/2020", "15/06/2020"]).remarks == ()
+        foreign = check(column, ["03/04/2020", "06/15/2020", None])
+        assert "'06/15/2020' in row 2" in foreign.problems[0]
+        assert foreign.remarks == ("All dates are written as in %m/%d/%Y.",)
+        assert foreign.options == (("--date-format", "x=%m/%d/%Y"),)
+        assert check(column, ["03/04/2020", "06/15/2020", "15/06/2020"]).options == ()
         assert check(Column("x", "date", format="%d.%m.%Y"), ["03.04.2020"]).remarks == ()
 
     def test_iso_dates_are_read_whatever_the_format_is(self, check, tmp_path):

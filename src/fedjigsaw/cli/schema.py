@@ -260,6 +260,8 @@ def _print_check(found: sites.FileCheck, schema_file: Path) -> None:
     left = [column.name for column in found.columns if column.problems and not column.options]
     if left:
         out.print(escape(f"This does not help with {quote_names(left)}: see the table."))
+    if any(option == "--rename" for option, _ in found.options):
+        out.print("Then check the copy, too: renamed columns have not been checked yet.")
     if any(option == "--unit" and value.endswith("=UNIT") for option, value in found.options):
         out.print("Write the unit of your file in place of UNIT.")
 

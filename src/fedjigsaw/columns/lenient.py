@@ -117,14 +117,14 @@ def exchanged(pattern: str) -> str:
     return pattern.translate({ord("d"): "m", ord("m"): "d"}) if found else ""
 
 
-def count_exchangeable(values: pa.Array, text: TextFormat, pattern: str) -> tuple[int, int]:
-    """Return how many dates fit a format, and how many of them fit the exchanged one as well."""
+def count_exchanged(values: pa.Array, text: TextFormat, pattern: str) -> tuple[int, int]:
+    """Return how many dates fit a format, and how many fit the exchanged one."""
     values = plain(values)
     if not is_text(values.type):
         return 0, 0
     texts = without_missing(values, text)
-    fits = ~nulls(parse_dates(texts, pattern))
-    return int(fits.sum()), int((fits & ~nulls(parse_dates(texts, exchanged(pattern)))).sum())
+    fits = [~nulls(parse_dates(texts, found)) for found in (pattern, exchanged(pattern))]
+    return int(fits[0].sum()), int(fits[1].sum())
 
 
 def _levels(column: Column, values: pa.Array, text: TextFormat) -> Reading:

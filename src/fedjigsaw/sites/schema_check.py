@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from fedjigsaw.columns.lenient import (
     Reading,
     best_format,
-    count_exchangeable,
+    count_exchanged,
     exchanged,
     is_ambiguous,
     read_leniently,
@@ -167,7 +167,7 @@ class _Count:
     n_outside: int = 0
     unreadable: dict[str, int] = field(default_factory=dict)  # value -> first row
     n_ordered: int = 0  # dates in the format of the schema
-    n_exchangeable: int = 0  # of them, those that fit with day and month exchanged, too
+    n_exchanged: int = 0  # dates that fit with day and month exchanged
     first_outside: tuple[int, str] | None = None
     unknown: Counter[str] = field(default_factory=Counter)
     spread: Spread = field(default_factory=lambda: Spread(1, CODES))
@@ -177,8 +177,8 @@ class _Count:
             self.pattern = best_format(self.column, values, text)
             self.ambiguous = is_ambiguous(self.column, values, text)
         if self.column.kind == DATE and exchanged(self.column.format):
-            fits, both = count_exchangeable(values, text, self.column.format)
-            self.n_ordered, self.n_exchangeable = self.n_ordered + fits, self.n_exchangeable + both
+            fits, both = count_exchanged(values, text, self.column.format)
+            self.n_ordered, self.n_exchanged = self.n_ordered + fits, self.n_exchanged + both
         reading = read_leniently(self.column, values, text, self.pattern)
         self._note_places(values, reading)
         self.n_rows += len(values)
@@ -248,12 +248,7 @@ class _Verdict:
             self.problems.append("Dates can be read with the day or with the month first.")
             self.options.append(("--date-format", f"{column.name}={DAY_FIRST}"))
             self.remarks.append(f"If the month is first, it is {MONTH_FIRST}.")
-        if count.n_ordered and count.n_exchangeable == count.n_ordered:
-            self.remarks.append(
-                f"All dates fit {exchanged(column.format)} as well as {column.format}, the format "
-                "of the schema: make sure that day and month are in its order. If not, give "
-                "--date-format of `fedjigsaw schema apply`."
-            )
+        self._day_and_month()
         n_missing = count.n_missing + (count.n_outside if column.outside == "missing" else 0)
         if column.missing == REFUSE and n_missing:
             self.problems.append(
@@ -271,6 +266,23 @@ class _Verdict:
             self._units()
             if column.scale == "log" and (count.spread.low <= -1).any():
                 self.remarks.append("Values of -1 or less have no logarithm and count as missing.")
+
+    def _day_and_month(self) -> None:
+        column, count = self.count.column, self.count
+        other = exchanged(column.format)
+        if not count.n_exchanged or count.n_exchanged < max(
+            count.n_ordered, count.n_rows - count.n_missing if count.n_unreadable else 0
+        ):
+            return
+        if count.n_unreadable:
+            self.remarks.append(f"All dates are written as in {other}.")
+            self.options.append(("--date-format", f"{column.name}={other}"))
+        elif count.n_ordered:
+            self.remarks.append(
+                f"All dates fit {other} as well as {column.format}, the format of the schema: make "
+                "sure that day and month are in its order. If not, give --date-format of "
+                "`fedjigsaw schema apply`."
+            )
 
     def _codes(self, min_rows: int) -> None:
         for code, n in self.count.spread.find_codes(min_rows).items():
