@@ -8,9 +8,9 @@ Small clusters differ from all rows by chance. So columns are ranked by how far 
 least*: by the size of the difference minus two standard errors. A standard error comes from the
 cluster's rows and one more that has the spread of all rows: the spread of very few rows may be 0.
 
-The guard of a site counts categories of few rows as ``(other)``, and may count more of these than
-there are (:mod:`fedjigsaw.privacy.profiles`). So a share may be larger than it looks, by as many
-rows as the guard can have moved: only what differs even then is sure. ``(other)`` is never sure.
+The guard of a site rounds the rows of each level to multiples of its least number of rows
+(:mod:`fedjigsaw.privacy.profiles`). So a share may be off by half of that at each site: only what
+differs even then is sure. ``(other)`` is many things, and never sure.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -70,7 +70,7 @@ def contrasts(
     noise : standard deviation of the noise on each number of rows, if there is any.
     half : shape (d,), half the width of the bounds of each column of numbers: what a sum of its
         values has in noise for each row of noise.
-    n_sites : sites whose guards may have moved rows to ``(other)``; 0 if that is not known.
+    n_sites : sites whose guards may have rounded; 0 if that is not known.
     """
     width = np.zeros(len(profile.numbers)) if half is None else half
     shares = (_shares(profile, column, noise, n_sites) for column in profile.levels)
@@ -117,10 +117,9 @@ def _shares(profile: Profile, column: str, noise: float, n_sites: int) -> list[l
     difference = (share - all_share) / width
     smoothed = (counts + all_share) / (n + 1)
     error = np.sqrt(smoothed * (1 - smoothed) / n + 2 * (noise / n) ** 2) / width
-    moved = _moved(profile, column, n_sites)
-    # a share that is smaller than all rows' may be larger, or that of all rows if it is larger
-    slack = np.where(difference < 0, moved / n, moved.sum() / max(1, counts.sum())) / width
-    at_least = np.maximum(0.0, _sure(difference, error) - np.nan_to_num(slack))
+    rounded = profile.min_cluster_size // 2 * max(1, n_sites)
+    slack = rounded / n / width
+    at_least = np.maximum(0.0, _sure(difference, error) - slack)
     at_least[:, [level == OTHER for level in profile.levels[column]]] = 0.0
     return _cells(
         [(column, level) for level in profile.levels[column]],
@@ -130,16 +129,6 @@ def _shares(profile: Profile, column: str, noise: float, n_sites: int) -> list[l
         share=share,
         all_share=all_share[None],
     )
-
-
-def _moved(profile: Profile, column: str, n_sites: int) -> Floats:
-    """Return how many rows of a level the guards may have counted as ``(other)``, shape (k, 1)."""
-    if OTHER not in profile.levels[column] or profile.min_cluster_size == 1:
-        return np.zeros((profile.n_clusters, 1))
-    other = profile.level_counts[column][:, [profile.levels[column].index(OTHER)]]
-    most = (profile.min_cluster_size - 1) * n_sites if n_sites else np.inf
-    found: Floats = np.minimum(other, most).astype(np.float64)
-    return found
 
 
 def _cells(columns: list[tuple[str, str | None]], **fields: np.ndarray) -> list[list[Contrast]]:

@@ -20,8 +20,8 @@ def missing_shares(run: Run) -> dict[str, float]:
     scores = [score for score in run.scores if score.profile is not None]
     if not scores or run.noisy_profiles or run.is_merged:
         return missing_by_scaler(run)
-    missing: dict[str, float] = {}
-    for column in scores[0].profile.columns if scores[0].profile else ():
+    missing = missing_by_scaler(run)  # the guard rounds the rows of categories
+    for column in scores[0].profile.numbers if scores[0].profile else ():
         rows, absent = np.sum([_of_site(score, column) for score in scores], axis=0)
         if rows:
             missing[column] = float(absent / rows)
@@ -35,7 +35,7 @@ def _of_site(score: Score, column: str) -> tuple[int, int]:
     """
     assert score.profile is not None
     own = _values(score.profile, column)
-    shown = np.any([_values(score.profile, name) > 0 for name in score.profile.columns], axis=0)
+    shown = np.any([_values(score.profile, name) > 0 for name in score.profile.numbers], axis=0)
     known = own > 0 if own.any() else shown
     rows = int(score.counts[known].sum())
     return rows, max(0, rows - int(own[known].sum()))
@@ -43,7 +43,4 @@ def _of_site(score: Score, column: str) -> tuple[int, int]:
 
 def _values(profile: Profile, column: str) -> Ints:
     """Return the rows with a value, of each cluster."""
-    if column in profile.levels:
-        counted: Ints = profile.level_counts[column].sum(axis=1)
-        return counted
     return profile.count[:, profile.numbers.index(column)]

@@ -121,7 +121,7 @@ def _of_contrasts(
     columns = run.schema_columns
     own = [columns.get(one.column) for one in found[0]]
     places = {(one.column, one.category): j for j, one in enumerate(found[0])}
-    texts = [[_texts(one, c, guard > 1) for one, c in zip(row, own, strict=True)] for row in found]
+    texts = [[_texts(one, c) for one, c in zip(row, own, strict=True)] for row in found]
     return Traits(
         tuple(_name(one, c) for one, c in zip(found[0], own, strict=True)),
         tuple(short(one.column) for one in found[0]),
@@ -146,16 +146,14 @@ def _about_shares(guard: int) -> str:
     """Say what the guard does to shares of categories (`fedjigsaw.privacy.profiles`)."""
     if guard == 1:
         return ""
-    few = "1 such row counts" if guard == 2 else f"1 to {guard - 1} such rows count"
     return (
-        f"Shares of rare categories are approximate: at each site, categories with fewer than "
-        f"{guard} rows of a cluster are counted together as (other), and {few} as {guard}, taken "
-        "from the most frequent category. So (other) may be far smaller than shown, or not exist."
+        "Shares of rare categories are approximate: at each site, the rows of each category in a "
+        f"cluster, also of yes and no, are rounded to a multiple of {guard}."
     )
 
 
 def _finding(one: Contrast) -> float:
-    """Return the difference of a column, or NaN of a level that is only what the guard pooled."""
+    """Return the difference of a column, or NaN of a level that is many things."""
     return np.nan if one.category == OTHER else one.difference
 
 
@@ -174,14 +172,8 @@ def _name(one: Contrast, column: Column | None) -> str:
     return f"{short(one.column)} ({short(unit, 20)})" if unit else short(one.column)
 
 
-def _at_most(share: float) -> str:
-    return f"≤ {percent(share)}" if share > 0 else percent(share)
-
-
-def _texts(one: Contrast, column: Column | None, guarded: bool = False) -> tuple[str, str, str]:
+def _texts(one: Contrast, column: Column | None) -> tuple[str, str, str]:
     """Return value and spread of a column in a cluster, and its value in all rows."""
-    if one.category == OTHER and guarded:
-        return _at_most(one.share), "", _at_most(one.all_share)
     if one.category is not None:
         return percent(one.share), "", percent(one.all_share)
     kind = None if column is None else column.kind
