@@ -101,6 +101,17 @@ class TestSummarize:
         run("stats b.parquet -o b.stats")
         assert [(r.data_set, r.epsilon) for r in ledger().releases][1] == ("b", math.inf)
 
+    @pytest.mark.parametrize(
+        "command", ["stats a.csv", "summarize a.csv -k 3", "score a.csv --model model"]
+    )
+    def test_no_result_takes_the_place_of_the_ledger(self, run, folder, command):
+        run("summarize a.csv -k 3 -o a.summary")
+        run("aggregate a.summary -k 3 -o model")
+        (folder / LEDGER).touch()
+        with pytest.raises(DataError, match=f"{LEDGER} is an input; write the result to another"):
+            run(f"{command} -o {LEDGER} --force")
+        assert not (folder / LEDGER).read_bytes()
+
     def test_ledger_and_name_can_be_chosen(self, run, folder):
         for name in ("a.csv", "b.parquet"):
             run(f"summarize {name} -k 3 -o {name}.s {PRIVATE} --ledger l.jsonl --data-set both")

@@ -116,6 +116,25 @@ class TestBadInput:
         with pytest.raises(DataError, match=words):
             read(save(*rows))
 
+    @pytest.mark.parametrize(
+        ("old", "new", "words"),
+        [
+            (b'<row r="2"', b'<row r="999999999"', "more than 1,048,576 rows or 16,384 columns"),
+            (b'r="A2"', b'r="ZZZ2"', "more than 1,048,576 rows or 16,384 columns"),
+            (b"<v>7</v>", b"<v>" + b"x" * 32_768 + b"</v>", "more than 32,767 characters"),
+        ],
+    )
+    def test_more_than_excel_has(self, save, tmp_path, old, new, words):
+        with zipfile.ZipFile(save(["a"], [7])) as book, zipfile.ZipFile(tmp_path / "x.xlsx", "w") as changed:  # fmt: skip
+            for name in book.namelist():
+                data = book.read(name)
+                if "sheet1" in name:
+                    assert old in data
+                    data = data.replace(old, new).replace(b't="n"><v>x', b't="str"><v>x')
+                changed.writestr(name, data)
+        with pytest.raises(DataError, match=f"x.xlsx cannot be read .*{words}"):
+            read(tmp_path / "x.xlsx")
+
     def test_no_value_of_the_first_line_is_shown(self, save):
         with pytest.raises(DataError) as caught:
             open_table(save([61.26, 24.35], [1.5, 2]))

@@ -1,6 +1,7 @@
 """A schema is proposed from one file, checked against others, and applied to messy ones."""
 
 import datetime
+import time
 import tomllib
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from fedjigsaw import sites
 from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.columns.text import TextFormat
 from fedjigsaw.columns.values import BadValueError, read_values
-from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.errors import DataError, MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.schemas import load_schema, schema_to_toml
 from fedjigsaw.io.tables import from_array
@@ -832,3 +833,39 @@ class TestApply:
         found = pq.ParquetFile(tmp_path / "y.parquet")
         assert found.metadata.num_row_groups == 4
         np.testing.assert_array_equal(found.read()["x0"].to_numpy(), rows[:, 0])
+
+
+class TestHostileSchemas:
+    HEAD = "format = 1\n"
+    AGE = '[columns.age]\nkind = "number"\n'
+
+    @pytest.mark.parametrize(
+        ("content", "words"),
+        [
+            (f"{HEAD}{'a.' * 20_000}a = 1\n", "s.toml: Line 2 is not one of a schema: it has too"),
+            (HEAD + AGE + '"a" . ' * 9 + "a = 1\n", "s.toml: Line 4 is not one of a schema"),
+            (f"{HEAD}x = ['''\n\"''', {{{'a.' * 9}a = 1}}, \"x\"]\n", "s.toml: Line 3 is not one"),
+            (f"{HEAD}rare = {'9' * 5000}\n{AGE}", "s.toml is not a schema: it is not valid TOML"),
+            (f"{HEAD}missing = {['x' * 201]}\n{AGE}", "s.toml: missing of the schema must be at most"),
+            (f'{HEAD}missing = ["\\u001b"]\n{AGE}', "s.toml: missing of the schema must be at most"),
+            (f"{HEAD}missing = {[str(n) for n in range(1001)]}\n{AGE}", "s.toml: missing of the schema"),
+            ("#" * 2**20 + "\n", "s.toml is larger than 1048576 bytes"),
+        ],
+    )  # fmt: skip
+    def test_they_are_refused_at_once(self, tmp_path, content, words):
+        (tmp_path / "s.toml").write_text(content)
+        start = time.monotonic()
+        with pytest.raises((DataError, MessageError), match=words):
+            load_schema(tmp_path / "s.toml")
+        assert time.monotonic() - start < 5
+
+    def test_points_in_texts_and_comments_are_fine(self, tmp_path):
+        texts = f'["1.2.3.4.5", "a\\"{"." * 20}"]  # {"." * 20}'
+        content = f'{self.HEAD}[columns.c]\nkind = "category"\ncategories = {texts}\n'
+        (tmp_path / "s.toml").write_text(content)
+        assert load_schema(tmp_path / "s.toml")["c"].categories[1] == 'a"' + "." * 20
+
+    def test_times_in_a_range_are_their_days(self, tmp_path):
+        given = "range = [2015-01-01T10:00:00, 2016-01-01T00:00:00Z]"
+        (tmp_path / "s.toml").write_text(f'{self.HEAD}[columns.d]\nkind = "date"\n{given}\n')
+        assert load_schema(tmp_path / "s.toml")["d"].range == (16436, 16801)

@@ -46,6 +46,7 @@ from fedjigsaw.io.bounds import read_bounds
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.schemas import load_schema
 from fedjigsaw.kernels.scaling import Stats
+from fedjigsaw.privacy.ledger import default_path
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.statistics import describe_statistics
 
@@ -85,7 +86,8 @@ def stats(
 
     Example: fedjigsaw stats bern.csv -o bern.stats --schema schema.toml
     """
-    check_outputs(output, force=force, inputs=[data, ledger, schema_file])
+    inputs = [data, ledger, default_path(data), schema_file]
+    check_outputs(output, force=force, inputs=inputs)
     names = split_names(columns)
     schema = None if schema_file is None else load_schema(schema_file)
     if schema is not None and names is not None:

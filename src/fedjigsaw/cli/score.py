@@ -45,6 +45,7 @@ from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.kernels.contrasts import Contrast
 from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.privacy.ledger import default_path
 from fedjigsaw.report.profiles import ClusterProfile, describe_clusters
 from fedjigsaw.sites.profiles import check_profile
 
@@ -115,7 +116,8 @@ def score(
 
     Example: fedjigsaw score --merge bern.score lyon.score --model model
     """
-    check_outputs(output, force=force, inputs=[*data, model, ledger])
+    inputs = [*data, model, ledger, *map(default_path, data)]
+    check_outputs(output, force=force, inputs=inputs)
     if epsilon is not None and (merge or not profile):
         raise ParameterError("--epsilon goes with --profile, at a site.")
     if merge:

@@ -57,6 +57,7 @@ from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import COUNTS
 from fedjigsaw.methods import DEFAULT
 from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.privacy.ledger import default_path
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.privacy import rows_in_words
 from fedjigsaw.report.trust import describe_sites
@@ -135,7 +136,7 @@ def summarize(
 
     Example: fedjigsaw summarize bern.csv -k 4 -o bern.summary --epsilon 1 --bounds columns.json
     """
-    check_outputs(output, force=force, inputs=[data, scaler_file, ledger])
+    check_outputs(output, force=force, inputs=[data, scaler_file, ledger, default_path(data)])
     names = split_names(columns)
     scaler = None if scaler_file is None else formats.load_scaler(scaler_file)
     table = open_to_cluster(data, names, scaler)

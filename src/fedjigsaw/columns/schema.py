@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Self
 
@@ -43,7 +43,7 @@ SCALES_BY_KIND = {
 }
 EPOCH = date(1970, 1, 1)
 DATE_FORMAT = re.compile(r"(?=.*%d)(?=.*%m)(?=.*%[Yy])([-./ T:Z]|%[dmYyHMS])+")
-MAX_COLUMNS, MAX_CATEGORIES = 10_000, 1_000
+MAX_COLUMNS, MAX_CATEGORIES, MAX_MISSING = 10_000, 1_000, 1_000
 OTHER, ABSENT = "(other)", "(missing)"  # features besides the categories
 
 
@@ -185,6 +185,10 @@ def is_name(text: object) -> bool:
     )
 
 
+def _is_mark(text: str) -> bool:
+    return len(text) <= MAX_NAME_LENGTH and text.isprintable()
+
+
 def _text(value: Any, key: str, owner: str) -> str:
     if not isinstance(value, str) or not value.isprintable() or len(value) > MAX_NAME_LENGTH:
         raise ParameterError(invalid(key, owner, "a short printable text", repr(value)))
@@ -204,7 +208,8 @@ def _range(value: Any, key: str, owner: str) -> tuple[float, float]:
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         allowed = "two numbers or dates, [least, greatest]"
         raise ParameterError(invalid(key, owner, allowed, repr(value)))
-    low, high = (to_days(v) if isinstance(v, date) else _number(v, key, owner) for v in value)
+    days = [v.date() if isinstance(v, datetime) else v for v in value]
+    low, high = (to_days(v) if isinstance(v, date) else _number(v, key, owner) for v in days)
     return low, high
 
 
@@ -256,6 +261,9 @@ class Schema:
         if len(self.columns) > MAX_COLUMNS:
             allowed = f"at most {MAX_COLUMNS}"
             raise ParameterError(invalid("columns", "the schema", allowed, len(self.columns)))
+        if len(self.missing) > MAX_MISSING or not all(map(_is_mark, self.missing)):
+            allowed = f"at most {MAX_MISSING:,} printable texts of at most {MAX_NAME_LENGTH} signs"
+            raise ParameterError(invalid("missing", "the schema", allowed, "others"))
         if not 0 <= self.rare < 0.5:
             raise ParameterError(invalid("rare", "the schema", "from 0 to 0.5", self.rare))
 

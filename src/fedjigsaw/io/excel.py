@@ -18,6 +18,7 @@ from fedjigsaw.io.headers import check_header, name_columns
 BATCH, SAMPLE = 4096, 2048  # rows
 PROLOG = 2**16  # bytes
 MAX_PART, MAX_TEXTS = 2**32, 2**28  # bytes of a sheet, which is streamed, and of what is not
+MAX_ROWS, MAX_COLUMNS, MAX_CELL = 2**20, 2**14, 2**15 - 1  # as in Excel
 ERRORS = ("#N/A", "#DIV/0!", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#NAME?", "#GETTING_DATA")
 EMPTY = frozenset(("", *ERRORS))
 Row = tuple[Any, ...]
@@ -123,7 +124,9 @@ def _check_parts(path: Path) -> None:
 def _filled(sheet: Any) -> Iterator[Row]:
     """Yield rows from the first to the last that has a value; error cells are empty."""
     n_empty, began = 0, False
-    for row in sheet.iter_rows(values_only=True):
+    for n, row in enumerate(sheet.iter_rows(values_only=True)):
+        if n >= MAX_ROWS or len(row) > MAX_COLUMNS:
+            raise ValueError(f"it has more than {MAX_ROWS:,} rows or {MAX_COLUMNS:,} columns")
         cells = tuple(None if type(cell) is str and cell in EMPTY else cell for cell in row)
         if cells.count(None) == len(cells):
             n_empty += 1
@@ -154,4 +157,7 @@ def _text(cell: Any, decimal: str) -> str:
     if isinstance(cell, datetime.datetime):
         midnight = cell.time() == datetime.time()
         return cell.date().isoformat() if midnight else cell.isoformat(" ", "seconds")
-    return str(cell)
+    text = str(cell)
+    if len(text) > MAX_CELL:
+        raise ValueError(f"a cell has more than {MAX_CELL:,} characters")
+    return text

@@ -18,7 +18,9 @@ from fedjigsaw.columns.schema import (
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io._codec import read_bounded
 
-MAX_TOML = 4 * 2**20
+MAX_TOML = 2**20
+MAX_POINTS = 8  # in a line, outside of texts: each nests deeper
+TEXTS = re.compile(r'"(?:[^"\\]|\\.)*"?|\'[^\']*\'?|#.*')  # in quotes, and comments
 WIDTH = 90  # of lines
 
 
@@ -26,13 +28,24 @@ def load_schema(path: Path) -> Schema:
     """Read a schema, within a limit on its size; every error names the file."""
     content = read_bounded(path, MAX_TOML)
     try:
-        return Schema.from_dict(tomllib.loads(content.decode("utf-8-sig")))
+        text = content.decode("utf-8-sig")
+        _check_depth(text)
+        return Schema.from_dict(tomllib.loads(text))
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not a schema: it is not UTF-8 text.") from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise DataError(f"{path} is not a schema: it is not valid TOML ({error}).") from error
     except ParameterError as error:
         raise DataError(f"{path}: {error}") from error
+    except (ValueError, RecursionError) as error:  # also of numbers with thousands of digits
+        raise DataError(f"{path} is not a schema: it is not valid TOML ({error}).") from error
+
+
+def _check_depth(text: str) -> None:
+    """Raise if keys nest deeper than those of a schema: the time to read them grows too fast."""
+    several_lines = any(quotes in text for quotes in ('"""', "'''"))  # texts that end elsewhere
+    for n, line in enumerate(text.splitlines()):
+        keys = line if several_lines or line.count(".") <= MAX_POINTS else TEXTS.sub("", line)
+        if keys.count(".") > MAX_POINTS:
+            raise ParameterError(f"Line {n + 1} is not one of a schema: it has too many points.")
 
 
 def schema_to_toml(
