@@ -316,7 +316,9 @@ class TestQuotationMarks:
         with pytest.raises(DataError, match=r"t.csv, row 2, column 'c': several rows are read as"):
             read(path, encoding=provisional(schema))
 
-    @pytest.mark.parametrize("header", ['a,"b', 'a,b"', 'a,"b ""c"""'])
-    def test_a_name_has_none(self, tmp_path, header):
-        with pytest.raises(DataError, match="t.csv has a quotation mark in its first line|line 1"):
+    @pytest.mark.parametrize("header", ['a,"b', 'a,b"'])
+    def test_a_name_has_no_single_one(self, tmp_path, header):
+        with pytest.raises(
+            DataError, match="t.csv has a single quotation mark in its first|line 1"
+        ):
             open_table(write(tmp_path / "t.csv", f"{header}\n1,2\n"))

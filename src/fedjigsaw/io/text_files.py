@@ -54,8 +54,8 @@ class TextReader:
         header = self._header(sample)
         columns = self._sampled(sample, len(header))
         self.is_empty = not len(columns[0])
-        if any('"' in name for name in header):
-            raise DataError(f"{path} has a quotation mark in its first line. Names have none.")
+        if any(name.count('"') % 2 for name in header):
+            raise DataError(f"{path} has a single quotation mark in its first line. Remove it.")
         names = name_columns(path, header, columns)
         check_header(path, names, columns)
         self.names = [name for name in names if name]
