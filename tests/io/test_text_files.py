@@ -181,6 +181,10 @@ class TestHeader:
             "x,true\n1,false\n",
             "f,A61.26\nm,B1\nf,B2\n",
             "0,1\n1,0\n",
+            "Zacharias,moderate\nPat,mild\nPat,severe\nPat,mild\n",
+            "Zacharias,Yes\nPat,no\nPat,no\n",
+            "Zacharias,C91.0\nPat,E11\nPat,I10.9\nPat,\n",
+            "Muster7,4\nMeiers12,5\nPatric9,6\n",
         ],
     )
     def test_first_lines_that_look_like_data_are_refused_unseen(self, tmp_path, content):
@@ -204,6 +208,10 @@ class TestHeader:
             ("age,dose\n1,2\nage,dose\n", ["age", "dose"]),
             (",a\n5,1\n3,2\n", ["unnamed", "a"]),
             ("a,,b\n1,,2\n", ["a", "b"]),
+            ("V1,t\n1,5\n2,6\n", ["V1", "t"]),
+            ("T0,s,no\nhigh,1,7\nlow,0,8\n", ["T0", "s", "no"]),
+            ("icd10,normal\nE11.9,x\nI10,y\n", ["icd10", "normal"]),
+            ("q1,m\nyes,x\nno,s1\n", ["q1", "m"]),
         ],
     )
     def test_other_names_are_kept(self, tmp_path, content, columns):

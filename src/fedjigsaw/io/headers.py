@@ -1,5 +1,6 @@
 """Names of columns in files that people made: CSV and Excel."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,12 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedjigsaw.columns.text import TextFormat, to_numbers
-from fedjigsaw.columns.words import UNNAMED
+from fedjigsaw.columns.words import PAIRS, SCALES, UNNAMED
 from fedjigsaw.errors import DataError
 from fedjigsaw.io.detection import KINDS
 
 DAY = "[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.]([0-9]{2}|[0-9]{4})"
 DATE = f"^({DAY})([ T][0-9:.Z+-]*)?$"
+NUMBERS = "[0-9]+"
 TRUTHS = ("true", "false")
 
 
@@ -39,6 +41,7 @@ def check_header(path: Path, names: Sequence[str], columns: Sequence[pa.Array]) 
     """
     given = [name for name in names if name]
     data = _look_like_data(given) and not _counts_up(given)
+    data = data or any(map(_is_like, names, columns))
     if data or any(_is_text(names[j], columns[j]) for j in _in_own_column(names, columns)):
         raise DataError(
             f"{path} has no header line: its first line looks like data. Add a line with the names "
@@ -53,6 +56,52 @@ def _look_like_data(names: Sequence[str]) -> bool:
         return True
     patterns = (DATE, *(pattern for _, pattern in KINDS.values()))
     return any(pc.any(pc.match_substring_regex(values, p)).as_py() for p in patterns)
+
+
+def _is_like(name: str, values: pa.Array) -> bool:
+    """Tell whether a name is one of the words, or has the shape, of the texts in its column.
+
+    "moderate" is like mild and severe, and "C91.0" is like E11.9; the name x0 is not like numbers.
+    """
+    word = name.lower()
+    others = [words for words in (*SCALES, *PAIRS) if word in words]
+    coded = any(c.isdigit() for c in name) and any(c.isalpha() for c in name)
+    if not others and not coded:
+        return False
+    texts = pc.utf8_lower(pc.utf8_trim_whitespace(values))
+    texts = texts.filter(pc.not_equal(texts, ""))
+    if not len(texts):
+        return False
+    words = pa.array([w for some in others for w in some if not w.isdecimal()], pa.string())
+    if _mean(pc.is_in(texts, value_set=words)) > 0.5:
+        return True
+    return coded and _mean(pc.match_substring_regex(texts, f"^{_shape(word)}$")) > 0.5
+
+
+def _shape(text: str) -> str:
+    r"""Return a pattern of texts that have letters, numbers and signs in the same places.
+
+    What follows a first number may be absent: E11 is like C91.0.
+
+    Examples
+    --------
+    >>> print(_shape("c91.0"))
+    \p{L}{1}[0-9]+(\.[0-9]+)?
+    """
+    parts = re.findall(r"[0-9]+|[^\W\d_]+|.", text)
+    kinds = [_kind(part) for part in parts]
+    first = kinds.index(NUMBERS) + 1
+    return f"{''.join(kinds[:first])}({''.join(kinds[first:])})?"
+
+
+def _kind(part: str) -> str:
+    if part.isdecimal():
+        return NUMBERS
+    return rf"\p{{L}}{{{len(part)}}}" if part.isalpha() else re.escape(part)
+
+
+def _mean(flags: pa.Array) -> float:
+    return float(pc.mean(pc.cast(flags, pa.int8())).as_py())
 
 
 def _counts_up(names: Sequence[str]) -> bool:
