@@ -9,9 +9,10 @@ import typer
 from fedjigsaw.cli._shared import choice, err, escape, out, warnings_shown
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.columns.shown import shown_bounds
-from fedjigsaw.errors import IdentifierWarning, ParameterError
+from fedjigsaw.errors import IdentifierWarning, MessageError, ParameterError
 from fedjigsaw.io.bounds import Bounds, read_bounds
 from fedjigsaw.io.formats import ModelFile
+from fedjigsaw.io.schemas import load_schema
 from fedjigsaw.io.tables import Names, Table, open_table
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.budget import DEFAULT_DELTA
@@ -41,6 +42,15 @@ SchemaOption = Annotated[
         "--schema",
         help="What the columns mean, the same file at all sites: kinds, units, missing values, "
         "scaling. `fedjigsaw schema init` makes one. Example: --schema schema.toml",
+    ),
+]
+AgreedSchema = Annotated[
+    Path | None,
+    typer.Option(
+        "--schema",
+        help="The schema that the sites agreed on: refuse a scaler or model that was made by "
+        "another one, which might use columns that yours ignores. Default: not compared. "
+        "Example: --schema schema.toml",
     ),
 ]
 ClientName = Annotated[
@@ -154,6 +164,18 @@ def open_to_cluster(
     if scaler is not None:
         return open_data_file(path, columns=scaler.columns, encoding=scaler.encoding)
     return open_data_file(path, columns=columns)
+
+
+def check_agreed(source: Path | None, encoding: Encoding | None, schema: Path | None) -> None:
+    """Raise if a file of the coordinator was not made by the schema that a site agreed on."""
+    if schema is None:
+        return
+    agreed = load_schema(schema)
+    if encoding is None or encoding.schema != agreed:
+        raise MessageError(
+            f"{source or 'No scaler'} was not made by {schema}, the schema that was agreed on. "
+            "Ask the coordinator which columns it uses: `fedjigsaw inspect` lists them."
+        )
 
 
 def take_bounds(

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from fedjigsaw import sites
 from fedjigsaw.cli._options import (
+    AgreedSchema,
     BoundsOption,
     ClientName,
     DataSet,
@@ -17,6 +18,7 @@ from fedjigsaw.cli._options import (
     DropMissing,
     Epsilon,
     LedgerOption,
+    check_agreed,
     make_profile_privacy,
     open_data_file,
     print_privacy,
@@ -94,6 +96,7 @@ def score(
             "off. Example: --min-cluster-size 10",
         ),
     ] = 5,
+    schema: AgreedSchema = None,
     client: ClientName = None,
     drop_missing: DropMissing = False,
     epsilon: Epsilon = None,
@@ -129,6 +132,7 @@ def score(
     if model is None or len(data) != 1:
         raise ParameterError("score needs one data file and --model, or --merge and score files.")
     file = formats.load(model, ModelFile)
+    check_agreed(model, file.encoding, schema)
     privacy = make_profile_privacy(file, epsilon, delta, bounds)
     if privacy is not None:
         refuse_with_epsilon(context, "min_cluster_size")

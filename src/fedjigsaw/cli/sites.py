@@ -7,6 +7,7 @@ import typer
 
 from fedjigsaw import sites
 from fedjigsaw.cli._options import (
+    AgreedSchema,
     BoundsOption,
     CellsOption,
     ClientName,
@@ -19,6 +20,7 @@ from fedjigsaw.cli._options import (
     LedgerOption,
     Output,
     Unit,
+    check_agreed,
     make_privacy,
     open_data_file,
     open_to_cluster,
@@ -92,6 +94,7 @@ def summarize(
             "scaling. Example: --scaler scaler.json",
         ),
     ] = None,
+    schema: AgreedSchema = None,
     client: ClientName = None,
     min_cluster_size: Annotated[
         int,
@@ -139,8 +142,9 @@ def summarize(
     check_outputs(output, force=force, inputs=[data, scaler_file, ledger, default_path(data)])
     names = split_names(columns)
     scaler = None if scaler_file is None else formats.load_scaler(scaler_file)
-    table = open_to_cluster(data, names, scaler)
     encoding = None if scaler is None else scaler.encoding
+    check_agreed(scaler_file, encoding, schema)
+    table = open_to_cluster(data, names, scaler)
     privacy = make_privacy(table.columns, epsilon, delta, bounds, unit, cells, encoding=encoding)
     if privacy is not None:
         refuse_with_epsilon(context, "min_cluster_size", "counts", "max_rows")
