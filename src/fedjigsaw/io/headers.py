@@ -66,7 +66,7 @@ def _is_like(name: str, values: pa.Array) -> bool:
     word = name.lower()
     others = [words for words in (*SCALES, *PAIRS) if word in words]
     coded = any(c.isdigit() for c in name) and any(c.isalpha() for c in name)
-    if not others and not coded:
+    if not (others or coded) or not _has_letters(values):
         return False
     texts = pc.utf8_lower(pc.utf8_trim_whitespace(values))
     texts = texts.filter(pc.not_equal(texts, ""))
@@ -76,6 +76,15 @@ def _is_like(name: str, values: pa.Array) -> bool:
     if _mean(pc.is_in(texts, value_set=words)) > 0.5:
         return True
     return coded and _mean(pc.match_substring_regex(texts, f"^{_shape(word)}$")) > 0.5
+
+
+def _has_letters(values: pa.Array) -> bool:
+    """Tell quickly whether some of the first and last values have a letter.
+
+    There may be tens of thousands of columns, most of them numbers.
+    """
+    some = [*values[:10].to_pylist(), *values[-10:].to_pylist()]
+    return any(c.isalpha() for text in some for c in text or "")
 
 
 def _shape(text: str) -> str:
