@@ -367,19 +367,7 @@ class FederatedClusterer(
         engine: EngineFactory,
         min_clients: int | None,
     ) -> None:
-        if is_integer(self.n_clusters) and int(self.n_clusters) > len(rows):
-            allowed = f"at most the number of rows (n_samples = {len(rows)})"
-            raise ParameterError(
-                invalid("n_clusters", type(self).__name__, allowed, self.n_clusters)
-            )
-        if not isinstance(guard, Guard):
-            raise ParameterError(invalid("guard", type(self).__name__, "a Guard", repr(guard)))
-        if not isinstance(privacy, Privacy | None):
-            allowed = "a Privacy or None"
-            raise ParameterError(invalid("privacy", type(self).__name__, allowed, repr(privacy)))
-        if not callable(engine):
-            allowed = "a class or function that makes an engine of clients, such as ProcessEngine"
-            raise ParameterError(invalid("engine", type(self).__name__, allowed, repr(engine)))
+        self._check_fit(rows, guard, privacy, engine)
         holders = members
         if self.pools_data:
             members, min_clients = {"pooled": slice(None)}, None
@@ -410,6 +398,24 @@ class FederatedClusterer(
             size = guard.min_cluster_size
             found = moments_of_clients(rows, self.labels_, held, self.n_clusters_, size)
             self._profile = (*found, size)
+
+    def _check_fit(
+        self, rows: Floats, guard: Guard, privacy: Privacy | None, engine: EngineFactory
+    ) -> None:
+        """Raise a ParameterError if these arguments of a fit are not allowed."""
+        if is_integer(self.n_clusters) and int(self.n_clusters) > len(rows):
+            allowed = f"at most the number of rows (n_samples = {len(rows)})"
+            raise ParameterError(
+                invalid("n_clusters", type(self).__name__, allowed, self.n_clusters)
+            )
+        if not isinstance(guard, Guard):
+            raise ParameterError(invalid("guard", type(self).__name__, "a Guard", repr(guard)))
+        if not isinstance(privacy, Privacy | None):
+            allowed = "a Privacy or None"
+            raise ParameterError(invalid("privacy", type(self).__name__, allowed, repr(privacy)))
+        if not callable(engine):
+            allowed = "a class or function that makes an engine of clients, such as ProcessEngine"
+            raise ParameterError(invalid("engine", type(self).__name__, allowed, repr(engine)))
 
     def _relabel(self, labels: Ints, rows: Floats, members: Mapping[str, Rows]) -> None:
         """Relabel rows by the local centers of their client, where it sent any."""

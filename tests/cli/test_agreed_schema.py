@@ -1,11 +1,11 @@
-"""A site that gives the agreed schema refuses files that were made by another one."""
+"""What a site checks of a schema: that files were made by the agreed one, and its ledger."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from fedjigsaw.errors import MessageError
+from fedjigsaw.errors import BudgetError, MessageError
 
 AGREED = 'format = 1\n[columns.age]\nkind = "number"\n[columns.salary]\nkind = "ignore"\n'
 OTHER = AGREED.replace('kind = "ignore"', "weight = 0")
@@ -43,3 +43,14 @@ def test_a_scaler_or_model_of_another_schema_is_refused(folder, run):
         with pytest.raises(MessageError, match=refused):
             run(command)
         assert not Path("x").exists()
+
+
+def test_a_limit_of_the_ledger_forbids_the_proposal_of_a_schema(folder, run):
+    """A proposal is made from the rows, without noise."""
+    run("schema init bern.csv -o before.toml")
+    run("privacy set-limit bern.csv --epsilon 4 --delta 1e-6")
+    with pytest.raises(BudgetError):
+        run("schema init bern.csv -o after.toml")
+    with pytest.raises(BudgetError):
+        run("schema init bern.csv --json")
+    assert not Path("after.toml").exists()

@@ -1,6 +1,5 @@
 """Measure what the rows of each cluster are like at one site, in one pass over its file."""
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -11,7 +10,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.columns.schema import BOOLEAN, ORDERED, Schema
 from fedjigsaw.columns.shown import Shown, shown_columns, with_shown
-from fedjigsaw.errors import ClippedRowsWarning, DataError, MessageError, invalid
+from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.io.encoded import EncodedReader
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.tables import Table
@@ -23,7 +22,7 @@ from fedjigsaw.privacy.noisy_profiles import Sums, release
 from fedjigsaw.privacy.profiles import guard_distances, guard_profile
 from fedjigsaw.privacy.statistics import count_outside
 from fedjigsaw.sites.charge import Spend
-from fedjigsaw.sites.preparation import Progress, scale
+from fedjigsaw.sites.preparation import Progress, check_clipped, scale
 
 EQUAL = 1e-9  # rounding of means, relative to the range
 Measured = tuple[Ints, Floats, Profile]  # sizes, summed squared distances, profile
@@ -71,15 +70,7 @@ def measure_privately(
         n_rows += len(part.numbers)
         n_outside += count_outside(part.numbers, privacy)
         sums.add(nearest_by_row(part.scaled, file.model.centers), part.numbers, part.codes)
-    if not n_rows:
-        raise DataError(f"{table.path} has no row without missing values.")
-    if n_outside:
-        warnings.warn(
-            f"{n_outside} of {n_rows} rows of {table.path} are outside the bounds and were "
-            "clipped. If there are many, the bounds are too narrow.",
-            ClippedRowsWarning,
-            stacklevel=3,
-        )
+    check_clipped(table, n_rows, n_outside)
     spend(privacy, multiplier_for(privacy.epsilon, privacy.delta))
     sizes, profile = release(sums, client)
     return sizes, _distances(profile, file), profile

@@ -11,7 +11,6 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import Encoding, provisional
 from fedjigsaw.columns.schema import Schema
 from fedjigsaw.errors import (
-    ClippedRowsWarning,
     ConspicuousSiteWarning,
     DataError,
     ParameterError,
@@ -26,7 +25,14 @@ from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.sites.charge import Spend, free
 from fedjigsaw.sites.compatibility import check_different
-from fedjigsaw.sites.preparation import Progress, open_data, quiet, scaled_rows, site_name
+from fedjigsaw.sites.preparation import (
+    Progress,
+    check_clipped,
+    open_data,
+    quiet,
+    scaled_rows,
+    site_name,
+)
 from fedjigsaw.sites.prepared import (
     Quantiles,
     check_schema,
@@ -108,15 +114,7 @@ def _measure_privately(
         sums = statistics.exact_table(counted(), privacy, len(table.columns))
     else:
         sums = features.exact_table(counted(), encoding)
-    if not n_rows:
-        raise DataError(f"{table.path} has no row without missing values.")
-    if n_outside:
-        warnings.warn(
-            f"{n_outside} of {n_rows} rows of {table.path} are outside the bounds and were "
-            "clipped. If there are many, the bounds are too narrow.",
-            ClippedRowsWarning,
-            stacklevel=3,
-        )
+    check_clipped(table, n_rows, n_outside)
     spend(privacy, multiplier_for(privacy.epsilon, privacy.delta))
     if encoding is None:
         found = statistics.release(sums, privacy, name, table.columns)
