@@ -13,6 +13,7 @@ import numpy as np
 
 from fedjigsaw import methods
 from fedjigsaw.bench.cells import Cell
+from fedjigsaw.bench.hard_tables import EDGES, Bin, HardRuns, confidence_bins, score_bins
 from fedjigsaw.bench.paper import MAIN_SPLITS, PAPER_METHODS, SPLIT_TITLES, SSETS
 from fedjigsaw.bench.studies import studies
 from fedjigsaw.report.pictures import INK, PALE, new_figure
@@ -219,6 +220,34 @@ def k_curves(rows: Sequence[Row]) -> Figure:
     return figure
 
 
+def confidences(rows: Sequence[Row]) -> Figure:
+    """How often k is right, by its confidence, and clusters are real, by their score."""
+    hard = HardRuns(rows)
+    figure = new_figure(11, 4.2)
+    groups = (
+        ("ten clients", hard.ten_clients, "o", color_of("Jigsaw")),
+        ("clients of 5 to 25 rows", hard.small_clients, "s", color_of("k-FED")),
+    )
+    panels = (
+        (confidence_bins, "Number of clusters", "k_confidence_", "runs with the right k"),
+        (score_bins, "Each cluster", "support_['separation']", "clusters that are real"),
+    )
+    for place, (bins_of, title, xlabel, ylabel) in enumerate(panels):
+        axes = figure.add_subplot(1, 2, place + 1)
+        for edge in EDGES[1:-1]:
+            axes.axvline(edge, color="#eeeeee", lw=0.8)
+        axes.plot([0, 1], [0, 1], **{**PAPER, "label": "share = confidence"})
+        for series, (label, runs, marker, color) in enumerate(groups):
+            _draw_bins(axes, bins_of(runs), series, marker, color, label)
+        axes.set(xlim=(0, 1.01), ylim=(-0.02, 1.17))
+        axes.set_xticks(EDGES, [f"{edge:g}" for edge in EDGES])
+        axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
+        _style(axes, title, xlabel, ylabel)
+    handles, _ = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
 FIGURES: dict[str, Callable[[Results], Figure]] = {
     "over-seeds": over_seeds,
     "recovered": recovered,
@@ -301,6 +330,32 @@ def _band(
     axes.plot(x, means, "o-", color=color, markersize=4, label=f"{label} (mean ± std)")
     floor = means.min() / 3  # on a log scale, a band must not reach zero
     axes.fill_between(x, np.maximum(means - stds, floor), means + stds, color=color, alpha=0.18)
+
+
+def _draw_bins(
+    axes: Axes, bins: Sequence[Bin], place: int, marker: str, color: str, label: str
+) -> None:
+    """Draw the share in each bin with a 95 % interval, and the number behind it on top.
+
+    Parameters
+    ----------
+    place : of the series, 0 or 1, beside the other series and in the numbers on top.
+    """
+    x, y, n = (np.array([getattr(one, name) for one in bins]) for name in ("mean", "share", "n"))
+    x = x + (place - 0.5) * 0.016
+    style: dict[str, Any] = {"color": color, "markersize": 5, "capsize": 2, "elinewidth": 1}
+    low, high = _wilson(y, n)
+    axes.errorbar(x, y, [y - low, high - y], fmt=f"{marker}-", lw=1.2, label=label, **style)
+    for one in bins:
+        middle, top = (one.low + one.high) / 2, 1.135 - 0.06 * place
+        axes.text(middle, top, f"{one.n}", ha="center", va="center", fontsize=7, color=color)
+
+
+def _wilson(share: np.ndarray, n: np.ndarray, z: float = 1.96) -> tuple[np.ndarray, np.ndarray]:
+    """Return Wilson's interval of shares; it has a width even where all of n agree."""
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z * np.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2) / (1 + z**2 / n)
+    return np.minimum(middle - half, share), np.maximum(middle + half, share)
 
 
 def _log_scale(axes: Axes) -> None:

@@ -18,6 +18,8 @@ MEASURED = (
     "seconds",
 )  # fmt: skip
 
+REAL = 0.5  # Jaccard index with a true cluster from which on a found one is real
+
 
 def standard_measures(method: FederatedClusterer, data: Dataset, n_clients: int) -> dict[str, Any]:
     """Measure a fitted method; `l2` and `mse` only where the true centers are known."""
@@ -106,6 +108,40 @@ def _k_curve(method: FederatedClusterer, data: Dataset, clients: Ints) -> dict[s
     return {"k": curve["k"].tolist(), "index": index, "objective": curve["objective"].tolist()}
 
 
+def k_doubt(method: FederatedClusterer, data: Dataset, clients: Ints) -> dict[str, Any]:
+    """How sure Jigsaw is of its k and of each cluster, and which clusters are real.
+
+    A cluster is real if it shares half of the rows of both with a true cluster (a Jaccard index of
+    0.5). Data without structure have no real clusters, unless all rows are in one.
+    """
+    unknown = np.full(method.n_clusters_, np.nan)
+    scores = getattr(method, "support_", {}).get("separation", unknown)
+    real = _real_clusters(data.y, method.labels_, len(scores))
+    confidence = getattr(method, "k_confidence_", None)
+    return {
+        "confidence": None if confidence is None else round(float(confidence), 3),
+        "runner_up": getattr(method, "k_runner_up_", None),
+        "scores_real": np.sort(scores[real & np.isfinite(scores)]).round(2).tolist(),
+        "scores_false": np.sort(scores[~real & np.isfinite(scores)]).round(2).tolist(),
+    }
+
+
+def _real_clusters(true: Ints, found: Ints, n_found: int) -> np.ndarray:
+    """Return which found clusters are real; rows with the label -1 belong to no cluster."""
+    inside = true >= 0
+    n_true = int(true.max()) + 1
+    if n_true == 1 and n_found > 1:
+        return np.zeros(n_found, dtype=bool)
+    shared = np.zeros((n_found, n_true))
+    both = inside & (found >= 0)
+    np.add.at(shared, (found[both], true[both]), 1)
+    in_found = shared.sum(axis=1)[:, None]
+    in_true = np.bincount(true[inside], minlength=n_true)
+    jaccard = shared / np.maximum(in_found + in_true - shared, 1)
+    real: np.ndarray = jaccard.max(axis=1, initial=0) >= REAL
+    return real
+
+
 MEASURES: dict[str, Callable[[FederatedClusterer, Dataset, Ints], dict[str, Any]]] = {
     "label_rules": _label_rules,
     "after_lloyd": _after_lloyd,
@@ -113,4 +149,5 @@ MEASURES: dict[str, Callable[[FederatedClusterer, Dataset, Ints], dict[str, Any]
     "centers": _centers,
     "truth": _truth,
     "k_curve": _k_curve,
+    "k_doubt": k_doubt,
 }

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import combinations
 
-from fedjigsaw.bench import paper, privacy_cells
+from fedjigsaw.bench import hard_cells, paper, privacy_cells
 from fedjigsaw.bench.lies import ABOUT
 from fedjigsaw.bench.paper import (
     CENTRALIZED,
@@ -110,7 +110,14 @@ def _auto_k() -> Study:
         for split in MAIN_SPLITS
     ]
     about = "S1 to S4: the number of clusters that Jigsaw finds (not in the paper)"
-    return Study("auto-k", about, tuple(plans), (), ("line", "column"), runs=20)
+    layout = ("line", "column")
+    return Study("auto-k", about, tuple(plans), (), layout, runs=20, extra=("k_doubt",))
+
+
+def _auto_hard() -> Study:
+    """Data of many kinds, of which some have no clusters, and others' methods beside it."""
+    about = "the number of clusters that Jigsaw finds on 64 generated sets (not in the paper)"
+    return Study("auto-hard", about, hard_cells.plans(), (), ("line", "column"), runs=2)
 
 
 def _more_features() -> Study:
@@ -206,6 +213,6 @@ def _truth() -> Study:
 
 
 _BUILDERS: tuple[Callable[[], Study], ...] = (
-    _ssets, _plain_ssets, _starts, _truth, _best, _auto_k, _k_curve, _untuned, _more_features,
-    _liars, _privacy,
+    _ssets, _plain_ssets, _starts, _truth, _best, _auto_k, _auto_hard, _k_curve, _untuned,
+    _more_features, _liars, _privacy,
 )  # fmt: skip
