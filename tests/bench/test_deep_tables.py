@@ -44,6 +44,11 @@ def test_what_chooses_a_round_is_shown_beside_the_evaluation():
     ]
 
 
+def test_a_profile_is_shown_in_percent():
+    lines = deep_tables.profile_table([{"part": "clients", "share": 0.8604}]).splitlines()
+    assert lines[2:] == ["| clients | 86.0% |"]
+
+
 def test_targets_are_named_unless_they_are_stored():
     def first(targets):
         row = deep_row(5, 0.5, config={"targets": targets})

@@ -167,6 +167,12 @@ def speed_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return markdown_table(head, lines)
 
 
+def profile_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Where the server's thread was when a sampler looked, in percent of its looks."""
+    lines = [[row["part"], f"{row['share']:.1%}"] for row in rows]
+    return markdown_table(["the server waits for, or does", "of the time"], lines)
+
+
 def robust_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Results of benchmarks/deep_liars.py: nearest neighbors in percent, and NMI."""
     lies = list(dict.fromkeys(row["lie"] for row in rows))
