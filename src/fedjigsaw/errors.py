@@ -159,6 +159,10 @@ class RefusedFileWarning(UserWarning):
     """The file of a site takes no part, because it cannot be used."""
 
 
+class UncertainNumberWarning(UserWarning):
+    """The number of clusters that was found may well be another one."""
+
+
 class UnitsWarning(UserWarning):
     """Some site seems to measure a column in another unit than the others."""
 

@@ -376,7 +376,7 @@ class TestJigsaw:
         model = formats.load(tmp_path / "model", ModelFile)
         assert model.model.tensors["support_points"].sum() == model.n_samples == 1500
         text = run("inspect", tmp_path / "model").stdout
-        assert "Number of clusters: 15, with the largest index of all up to 25; runner-up:" in text
+        assert "Number of clusters: 15 clusters (confidence 0." in text
         assert "Support of each cluster" in text
         points, clients = (model.model.tensors[f"support_{n}"][0] for n in ("points", "clients"))
         assert f"  0: {clients} clients, {points} rows, spread" in text

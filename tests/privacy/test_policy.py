@@ -123,7 +123,8 @@ def check(policy, method="jigsaw", total_rounds=1, number=0, model=False, **para
 
 def test_what_the_default_allows():
     check(Policy(), n_clusters=100, n_local_clusters=None, detail=2)
-    check(Policy(), n_clusters="auto", max_clusters=50)
+    check(Policy(), n_clusters="auto", max_clusters=None)
+    check(Policy(), n_clusters="auto", max_clusters=50, n_local_clusters=200)
     check(Policy(), "feca", n_clusters=4)
 
 

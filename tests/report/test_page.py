@@ -502,7 +502,9 @@ class TestPrivacy:
             score = sites.score(data[name], model, profile=True, privacy=privacy)
             paths.append(tmp_path / f"{name}.score")
             counts = np.array([1000, 900])
-            formats.save(replace(score, counts=counts, sse=np.zeros(2)), paths[-1])
+            profile = replace(score.profile, count=np.minimum(score.profile.count, 900))
+            fixed = replace(score, counts=counts, sse=np.zeros(2), profile=profile)
+            formats.save(fixed, paths[-1])
         page = built(paths)
         assert page.facts[1].value == "about 3,800"
         assert page.short[0].startswith("About 3,800 rows")

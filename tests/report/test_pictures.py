@@ -85,7 +85,7 @@ class TestKCurve:
     def test_shows_every_k_the_choice_and_the_runner_up(self, fitted):
         figure = pictures.k_curve(fitted.model_)
         index, objective = figure.axes
-        assert index.lines[0].get_xdata().tolist() == list(range(2, 21))
+        assert index.lines[0].get_xdata().tolist() == fitted.k_curve_["k"].tolist()
         assert index.lines[0].get_ydata().max() == fitted.k_curve_["index"].max()
         assert objective.lines[0].get_ydata()[-1] == fitted.k_curve_["objective"][-1]
         chosen, second = (marks.get_offsets()[0, 0] for marks in index.collections)

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from fedjigsaw.choice.grain import GRAIN
 from fedjigsaw.errors import MessageError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
+from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.journal import JOURNAL, Journal, Record
 from fedjigsaw.privacy.ledger import LEDGER, Ledger
 from fedjigsaw.privacy.policy import RefusedError
@@ -89,7 +91,7 @@ def repeated(record: Record, columns: tuple[str, ...] | None) -> SummaryFile | N
     if columns is None or columns == file.columns:
         return file
     tensors = dict(file.summary.tensors)
-    if set(tensors) - {NOISE, CELLS, CELL_NOISE} or file.scaler:
+    if set(tensors) - {NOISE, CELLS, CELL_NOISE, GRAIN, LEFT_OUT} or file.scaler:
         return None
     if sorted(columns) != sorted(file.columns):
         return None

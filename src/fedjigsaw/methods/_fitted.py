@@ -3,8 +3,9 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from fedjigsaw.choice.findings import KFindings
 from fedjigsaw.messages import Model, Summary
-from fedjigsaw.methods._support import k_curve_of, runner_up, support_of
+from fedjigsaw.methods._support import k_curve_of, support_of
 from fedjigsaw.trust.site_reports import SiteReport, site_reports
 
 
@@ -38,7 +39,26 @@ class ClusterFindings(SiteFindings):
 
     @property
     def k_runner_up_(self) -> int | None:
-        return runner_up(self.k_curve_)
+        return self._k_findings("k_runner_up_").runner_up
+
+    @property
+    def k_confidence_(self) -> float:
+        return self._k_findings("k_confidence_").confidence
+
+    @property
+    def k_sentence_(self) -> str:
+        return self._k_findings("k_sentence_").sentence()
+
+    @property
+    def k_advice_(self) -> list[str]:
+        return self._k_findings("k_advice_").advice(self.model_.feature_names)
+
+    def _k_findings(self, name: str) -> KFindings:
+        check_is_fitted(self)
+        findings = KFindings.from_model(self.model_)
+        if findings is None:
+            raise AttributeError(f"{name} exists only after a fit with n_clusters='auto'")
+        return findings
 
     @property
     def objective_(self) -> float:

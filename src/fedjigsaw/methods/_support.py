@@ -1,14 +1,14 @@
 """Support statistics and the curve over k, as Jigsaw puts them into a model."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from fedjigsaw._validation import MAX_MAGNITUDE
+from fedjigsaw.choice.findings import KFindings
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.messages import MAX_COUNT, Model
 
 SUPPORT = ("clients", "points", "spread", "margin")
+WITH_AUTO = "separation"  # only where the number of clusters was found, too
 
 
 def support_of(model: Model) -> dict[str, np.ndarray] | None:
@@ -17,8 +17,10 @@ def support_of(model: Model) -> dict[str, np.ndarray] | None:
     found = {name: tensor for name, tensor in tensors.items() if tensor is not None}
     if not found:
         return None
+    if (separation := model.tensors.get(f"support_{WITH_AUTO}")) is not None:
+        found[WITH_AUTO] = separation
     shapes = {tensor.shape for tensor in found.values()}
-    if len(found) < len(SUPPORT) or shapes != {(len(model.centers),)}:
+    if not set(SUPPORT) <= set(found) or shapes != {(len(model.centers),)}:
         allowed = f"{', '.join(SUPPORT)}, one number per cluster each"
         raise MessageError(invalid("support", "a model", allowed, sorted(found)))
     for name, tensor in found.items():
@@ -45,7 +47,12 @@ def k_curve_of(model: Model) -> dict[str, np.ndarray] | None:
     return {"k": k.astype(np.int64), "objective": objective, "index": index}
 
 
-def runner_up(curve: Mapping[str, np.ndarray]) -> int | None:
-    """Return the k of the second largest index."""
-    order = np.argsort(-curve["index"], kind="stable")
+def runner_up(model: Model) -> int | None:
+    """Return the number of clusters that is next best, or None."""
+    findings, curve = KFindings.from_model(model), k_curve_of(model)
+    if findings is not None:
+        return findings.runner_up
+    if curve is None:
+        return None
+    order = np.argsort(-curve["index"], kind="stable")  # a model of an earlier version
     return int(curve["k"][order[1]]) if len(order) > 1 else None

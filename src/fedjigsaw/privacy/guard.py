@@ -14,14 +14,22 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats
+from fedjigsaw.choice.grain import GRAIN, MIN_ROWS, grain_of
 from fedjigsaw.errors import DataError, ParameterError, invalid
 from fedjigsaw.kernels.local_solutions import merged_sse
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import COUNTS, Summary
 from fedjigsaw.parameters import boolean, integer, one_of
-from fedjigsaw.privacy.rounding import SUPPORT, range_of, round_summary
+from fedjigsaw.privacy.rounding import SUPPORT, keep_bits, range_of, round_summary
 
 LABELS = "labels"  # tensor with the cluster of each row, -1 for none; it never leaves
+CELLS_ONLY = "cells_only"  # tensor of a summary whose clusters may be left out; it never leaves
+LEFT_OUT = "left_out"  # tensor with the number of rows that were left out far from all others
+# cells are compared by what merging them adds to the sum of squares: of cells of one cluster about
+# the scatter of a row, and rarely six deviations more
+SIMILAR = 2.0  # times the typical scatter: cells of one cluster, as far as the guard can tell
+FAR = 4.0  # times the scatter of both cells: they may be clusters of their own
+GRAIN_BITS = 4  # digits of a column's grain: it is a difference of two values, known to 6 %
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,7 @@ class Guard:
             summary = round_summary(summary, sizes, range_of(rows))
         if self.counts == "none" or (self.counts is None and "counts" not in needed):
             counts = None
-        tensors = {name: t for name, t in summary.tensors.items() if name != LABELS}
+        tensors = self._tensors(summary, rows)
         return replace(
             summary,
             counts=counts,
@@ -107,6 +115,18 @@ class Guard:
         """Change the clusters before they are rounded; a plain guard leaves them as they are."""
         return summary
 
+    def _tensors(self, summary: Summary, rows: Any) -> dict[str, np.ndarray]:
+        """Return the tensors that may leave."""
+        tensors = {n: t for n, t in summary.tensors.items() if n not in (LABELS, CELLS_ONLY)}
+        size = self.min_cluster_size
+        if size > 1 and GRAIN in tensors:
+            tensors[GRAIN] = keep_bits(grain_of(rows, max(size, MIN_ROWS)), GRAIN_BITS)
+        if LEFT_OUT in tensors and self.counts == "rounded":
+            tensors[LEFT_OUT] = np.rint(tensors[LEFT_OUT] / size).astype(np.int64) * size
+        if self.counts == "none":
+            tensors.pop(LEFT_OUT, None)
+        return tensors
+
 
 def merge_small(summary: Summary, size: int) -> Summary:
     """Merge every center of fewer than `size` rows into its nearest neighbor, smallest first.
@@ -115,6 +135,9 @@ def merge_small(summary: Summary, size: int) -> Summary:
     tensor ``support``, one number per center as fuzzy methods send it, adds up as counts do; the
     tensor ``labels`` follows the centers. A summary without centers passes if it is about enough
     rows.
+
+    Cells that only describe where rows are (tensor ``cells_only``) are merged with similar ones,
+    and otherwise left out: a center between two clusters would be worse than none.
     """
     if not len(summary.centers):
         _check_size(summary, summary.n_samples, size)
@@ -131,22 +154,72 @@ def merge_small(summary: Summary, size: int) -> Summary:
     }
     if summary.tensors.get(SUPPORT, np.zeros(0)).shape == (len(summary.centers),):
         parts[SUPPORT] = np.array(summary.tensors[SUPPORT], dtype=np.float64)
-    where = np.arange(len(summary.centers))
+    if CELLS_ONLY in summary.tensors:
+        parts["scatter"] = _scatter(parts)
+        similar = SIMILAR * parts["scatter"].min()
+    where, n_far = np.arange(len(summary.centers)), 0
     while parts["counts"].min() < size:
         i = int(parts["counts"].argmin())
         if len(parts["counts"]) == 1:
+            if "scatter" in parts:
+                return _merge_all(summary, size)
             _check_size(summary, int(parts["counts"][0]), size)
-        distances = pairwise_distances(parts["centers"][i : i + 1], parts["centers"])[0]
-        distances[i] = np.inf
-        j = int(distances.argmin())
-        _merge_into(parts, i, j, float(distances[j]))
-        where[where == i] = j
+        j, distance = _nearest(parts, i)
+        if "scatter" not in parts or _added(parts, i, j, distance) <= similar:
+            _merge_into(parts, i, j, distance)
+            where[where == i] = j
+        else:
+            n_far += int(parts["counts"][i]) if _is_far(parts, i, j, distance) else 0
+            where[where == i] = -1
+        for name in parts:
+            parts[name] = np.delete(parts[name], i, axis=0)
         where[where > i] -= 1
     merged = len(summary.centers) - len(parts["centers"])
+    parts.pop("scatter", None)
     tensors = {n: parts.pop(n, t) if n == SUPPORT else t for n, t in summary.tensors.items()}
     if merged and LABELS in tensors:
         tensors[LABELS] = np.append(where, -1)[tensors[LABELS]]
+    if n_far:
+        tensors[LEFT_OUT] = np.array([n_far])
     return replace(summary, **parts, tensors=tensors, merged=merged)
+
+
+def _merge_all(summary: Summary, size: int) -> Summary:
+    """Merge cells of which no few are alike; that all rows are left out says so to the server."""
+    tensors = {name: t for name, t in summary.tensors.items() if name != CELLS_ONLY}
+    merged = merge_small(replace(summary, tensors=tensors), size)
+    everything = np.array([summary.n_samples])
+    return replace(merged, tensors={**merged.tensors, LEFT_OUT: everything})
+
+
+def _nearest(parts: dict[str, Any], i: int) -> tuple[int, float]:
+    """Return the nearest other cluster and its distance; of cells, the most similar one."""
+    distances = pairwise_distances(parts["centers"][i : i + 1], parts["centers"])[0]
+    costs = distances.copy()
+    if "scatter" in parts:
+        costs = _added(parts, i, np.arange(len(distances)), distances)
+    costs[i] = np.inf
+    j = int(costs.argmin())
+    return j, float(distances[j])
+
+
+def _added(parts: dict[str, Any], i: int, j: Any, distance: Any) -> Any:
+    """Return what merging two cells adds to the sum of squares, over six deviations of it."""
+    n_i, n_j, d = parts["counts"][i], parts["counts"][j], parts["centers"].shape[1]
+    return n_i * n_j / (n_i + n_j) * distance**2 / (1 + 6 * np.sqrt(2 / d))
+
+
+def _is_far(parts: dict[str, Any], i: int, j: int, distance: float) -> bool:
+    scatter = max(parts["scatter"][i], parts["scatter"][j])
+    return bool(_added(parts, i, j, distance) > FAR * scatter)
+
+
+def _scatter(parts: dict[str, Any]) -> Any:
+    """Return the mean squared distance of the rows of each cell, and at least the typical one."""
+    several = parts["counts"] > 1
+    scatter = np.where(several, parts["sse"] / np.maximum(parts["counts"] - 1, 1), 0.0)
+    typical = float(np.median(scatter[several])) if several.any() else 0.0
+    return np.maximum(scatter, max(typical, 1e-12))
 
 
 def _check_size(summary: Summary, n_rows: int, size: int) -> None:
@@ -166,7 +239,7 @@ def _merge_into(parts: dict[str, Any], i: int, j: int, distance: float) -> None:
         parts[SUPPORT][j] += parts[SUPPORT][i]
     if "sse" in parts and n_i + n_j:
         parts["sse"][j] = merged_sse(n_i, n_j, parts["sse"][i], parts["sse"][j], distance)
+    if "scatter" in parts and n_i + n_j > 1:
+        parts["scatter"][j] = max(parts["scatter"][j], parts["sse"][j] / (n_i + n_j - 1))
     if "radii" in parts:
         parts["radii"][j] = max(parts["radii"][i], parts["radii"][j])
-    for name in parts:
-        parts[name] = np.delete(parts[name], i, axis=0)

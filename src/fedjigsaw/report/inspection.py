@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats
+from fedjigsaw.choice.findings import KFindings
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler, Stats
@@ -167,9 +168,14 @@ def _k_curve(model: Model) -> Lines:
     curve = k_curve_of(model)
     if curve is None:
         return
-    k, second = len(model.centers), runner_up(curve)
-    text = f"Number of clusters: {k}, with the largest index of all up to {curve['k'].max()}"
-    yield text + (f"; runner-up: {second}." if second else ".")
+    findings = KFindings.from_model(model)
+    if findings is None:  # a model of an earlier version
+        k, second = len(model.centers), runner_up(model)
+        text = f"Number of clusters: {k}, with the largest index of all up to {curve['k'].max()}"
+        yield text + (f"; runner-up: {second}." if second else ".")
+    else:
+        yield f"Number of clusters: {findings.sentence()}"
+        yield from (f"- {text}" for text in findings.advice(model.feature_names))
     best = np.argsort(-curve["index"], kind="stable")[: min(5, len(curve["k"]) - 1)]
     yield "  best k: index, objective: " + "; ".join(
         f"{curve['k'][i]}: {curve['index'][i]:.6g}, {curve['objective'][i]:.6g}" for i in best
@@ -184,12 +190,14 @@ def describe_support(model: Model, most: int = MAX_SHOWN) -> Lines:
     yield "Support of each cluster (margin: 0 if two centers coincide, near 1 if far from all):"
     if knows_no_counts(model):
         yield "  (some clients sent no counts: the numbers of rows are guesses)"
-    for i, (clients, points, spread, margin) in enumerate(zip(*support.values(), strict=True)):
+    for i in range(len(model.centers)):
         if i == most:
             yield f"  ... and {len(model.centers) - most} more"
             return
-        found = f"{_count(int(clients), 'client')}, {_count(int(points), 'row')}"
-        yield f"  {i}: {found}, spread {spread:.6g}, margin {margin:.2f}"
+        one = {name: values[i] for name, values in support.items()}
+        found = f"{_count(int(one['clients']), 'client')}, {_count(int(one['points']), 'row')}"
+        text = f"  {i}: {found}, spread {one['spread']:.6g}, margin {one['margin']:.2f}"
+        yield text + (f", separation {one['separation']:.2f}" if "separation" in one else "")
 
 
 def _label_rule(model: Model) -> Lines:

@@ -229,7 +229,7 @@ def _show_around_one(axes: Axes, values: Floats, window: tuple[float, float]) ->
 
 
 K_TITLES = {
-    "index": "Index: the largest is chosen",
+    "index": "Index: minus BIC; the best has 0",
     "objective": "Objective, as the server knows it",
 }
 
@@ -247,7 +247,7 @@ def k_curve(model: Model, *names: str) -> Figure:
         raise ParameterError(
             'The model has no curve over k: only Jigsaw with n_clusters="auto" records one.'
         )
-    second = runner_up(curve)
+    second = runner_up(model)
     color = CLUSTERERS[Jigsaw.method].color
     shown = np.isfinite(curve["index"])
     shown_names = names or tuple(K_TITLES)

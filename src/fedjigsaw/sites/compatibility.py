@@ -5,9 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedjigsaw._names import mixes_alphabets, skeleton
 from fedjigsaw._validation import repeated
 from fedjigsaw.base import FederatedClusterer
+from fedjigsaw.choice.grain import GRAIN
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.methods import CLUSTERERS
@@ -113,7 +116,10 @@ def reorder(file: SummaryFile, columns: tuple[str, ...]) -> SummaryFile:
         return file
     places = {name: j for j, name in enumerate(file.columns)}
     where = [places[name] for name in columns]
-    summary = replace(file.summary, centers=file.summary.centers[:, where])
+    tensors = dict(file.summary.tensors)
+    if tensors.get(GRAIN, np.zeros(0)).shape == (len(where),):
+        tensors[GRAIN] = tensors[GRAIN][where]
+    summary = replace(file.summary, centers=file.summary.centers[:, where], tensors=tensors)
     privacy = file.privacy and bounds_in_order(file.privacy, file.columns, columns)
     return replace(file, summary=summary, columns=columns, privacy=privacy)
 

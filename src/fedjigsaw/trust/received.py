@@ -9,9 +9,11 @@ import numpy.typing as npt
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE
+from fedjigsaw.choice.grain import GRAIN
 from fedjigsaw.errors import CountsWarning, MessageError, invalid, quote_names
 from fedjigsaw.kernels.grouping import means_of_groups
 from fedjigsaw.messages import Summary
+from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.summaries import center_noise
 
 
@@ -34,6 +36,13 @@ class Received:
         privacy.
     n_sites : int
         Number of clients, of which some may have no cluster left.
+    grain : array or None
+        How coarse each column is, as most clients say that can tell; see
+        :func:`~fedjigsaw.choice.grain.grain_of`.
+    left_out : float
+        Number of rows that guards left out far from all others.
+    mixed : array of bool or None
+        Sites whose clusters are mixtures of unlike rows: they had too few that are alike.
     """
 
     centers: Floats
@@ -45,6 +54,9 @@ class Received:
     radii: Floats | None
     noise: Floats
     n_sites: int
+    grain: Floats | None = None
+    left_out: float = 0.0
+    mixed: npt.NDArray[np.bool_] | None = None
 
     @property
     def weights(self) -> Floats:
@@ -136,6 +148,7 @@ def receive(summaries: Sequence[Summary], *, allow_radii: bool = False) -> Recei
     counts = [_counts(summary) for summary in summaries]
     without = [summary.client for summary in summaries if summary.counts is None]
     nobody = len(without) == len(summaries)
+    left_out = [_left_out(summary) for summary in summaries]
     by_radius = allow_radii and nobody and all(s.radii is not None for s in summaries)
     if without:
         _warn_of_missing(without, len(summaries), by_radius)
@@ -149,6 +162,9 @@ def receive(summaries: Sequence[Summary], *, allow_radii: bool = False) -> Recei
         radii=np.concatenate([np.asarray(s.radii) for s in summaries]) if by_radius else None,
         noise=np.concatenate([center_noise(summary) for summary in summaries]),
         n_sites=len(summaries),
+        grain=_grain(summaries),
+        left_out=sum(left_out),
+        mixed=np.array([n >= s.n_samples for n, s in zip(left_out, summaries, strict=True)]),
     )
 
 
@@ -185,6 +201,41 @@ def _sse(summary: Summary, counts: Floats) -> Floats:
     if summary.counts is None:
         return summary.sse
     return summary.sse * (counts / summary.counts)
+
+
+def _grain(summaries: Sequence[Summary]) -> Floats | None:
+    """Return the median of what clients say about each column, of those that can tell."""
+    told = [_tensor(summary, GRAIN, summary.centers.shape[1]) for summary in summaries]
+    known = [grain for grain in told if grain is not None]
+    if not known:
+        return None
+    return np.array([_median(column[column >= 0]) for column in np.array(known).T])
+
+
+def _median(values: Floats) -> float:
+    return float(np.median(values)) if len(values) else 0.0
+
+
+def _left_out(summary: Summary) -> float:
+    """Return how many rows a guard left out; those of a sample stand for more."""
+    told = _tensor(summary, LEFT_OUT, 1)
+    if told is None or summary.counts is None:
+        return 0.0
+    left = float(np.clip(told[0], 0, summary.n_samples))
+    if left == summary.n_samples:
+        return left
+    return summary.n_samples * left / (left + float(summary.counts.sum()))
+
+
+def _tensor(summary: Summary, name: str, size: int) -> Floats | None:
+    """Return a tensor of a client that is not trusted: finite numbers, as many as expected."""
+    if name not in summary.tensors:
+        return None
+    tensor = summary.tensors[name].astype(np.float64)
+    if tensor.shape != (size,) or not (np.abs(tensor) <= MAX_MAGNITUDE**2).all():
+        allowed = f"{size} finite numbers"
+        raise MessageError(invalid(name, f"client {summary.client!r}", allowed, tensor.shape))
+    return tensor
 
 
 def _warn_of_missing(without: Sequence[str], n_clients: int, by_radius: bool) -> None:

@@ -158,7 +158,7 @@ def _k_curve(run: Run) -> Picture | Absent:
             f"The number of clusters, {run.k}, was given. To have it found:",
             "fedjigsaw aggregate *.summary -k auto -o MODEL",
         )
-    second = runner_up(curve)
+    second = runner_up(model)
     caption = [
         f"All numbers of clusters up to {curve['k'].max()} were tried. "
         f"{run.k} (filled) has the largest index (Calinski-Harabasz)"

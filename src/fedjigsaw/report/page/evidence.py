@@ -224,7 +224,7 @@ def _noisy_remark(report: SiteReport) -> str:
 
 def _number(run: Run) -> Iterator[str]:
     curve = k_curve_of(run.model.model)
-    second = None if curve is None else runner_up(curve)
+    second = None if curve is None else runner_up(run.model.model)
     if curve is None or second is None:
         return
     best, other = np.sort(curve["index"])[::-1][:2]

@@ -1,0 +1,136 @@
+"""What the server sees of all rows: cells, centered and scaled, with their principal axes."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.kernels.kmeans import nearest_centers, partition_of
+
+MAX_AXES = 20  # long axes of a cluster are looked for among so many principal axes of all cells
+MAX_CELLS = 3000  # more cells are merged to so many: 20 for each of 150 clusters
+LEAST_VARIANCE = 1e-9  # of a column within cells, relative to that of all rows
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells in units in which an average column has variance 1.
+
+    Attributes
+    ----------
+    points, counts, sse : shapes (n, d), (n,) and (n,), center, rows and summed squares of each.
+    grain : shape (d,), variance that is added to each column, since its values have steps.
+    middle, scale : the shift and the unit of the data's own numbers.
+    """
+
+    points: Floats
+    counts: Floats
+    sse: Floats
+    grain: Floats
+    middle: Floats
+    scale: float
+
+    @classmethod
+    def of(
+        cls, centers: Floats, counts: Floats, sse: Floats, grain: Floats | None = None
+    ) -> "Cells":
+        """Center and scale what was received; cells without rows are left out."""
+        used = counts > 0
+        centers, counts, sse = centers[used], counts[used], sse[used]
+        middle = counts @ centers / counts.sum()
+        points = centers - middle
+        variance = (counts @ (points**2).sum(axis=1) + sse.sum()) / (counts.sum() * points.shape[1])
+        scale = float(np.sqrt(variance)) if variance > 0 else 1.0
+        grain = np.zeros(points.shape[1]) if grain is None else grain
+        return cls(points / scale, counts, sse / scale**2, grain / scale**2, middle, scale)
+
+    def select(self, cells: Ints) -> "Cells":
+        """Return some of the cells, in the same units and with the same axes."""
+        part = replace(
+            self, points=self.points[cells], counts=self.counts[cells], sse=self.sse[cells]
+        )
+        part.__dict__["basis"] = self.basis
+        return part
+
+    @cached_property
+    def n_rows(self) -> float:
+        return float(self.counts.sum())
+
+    @property
+    def n_columns(self) -> int:
+        return int(self.points.shape[1])
+
+    @cached_property
+    def log_rows(self) -> float:
+        return float(np.log(self.n_rows))
+
+    @cached_property
+    def norms(self) -> Floats:
+        norms: Floats = (self.points**2).sum(axis=1)
+        return norms
+
+    @cached_property
+    def variances(self) -> Floats:
+        """Variance of a column within each cell, on average over columns."""
+        variances: Floats = self.sse / (self.counts * self.n_columns)
+        return variances
+
+    @cached_property
+    def resolved(self) -> float:
+        """Share of all variance that lies between cells, so that it can be seen."""
+        return 1 - float(self.sse.sum()) / (self.n_rows * self.n_columns)
+
+    @cached_property
+    def floor(self) -> float:
+        """Average variance of a column within cells: no cluster is narrower."""
+        return max(float(self.sse.sum()) / (self.n_rows * self.n_columns), LEAST_VARIANCE)
+
+    @cached_property
+    def _axes(self) -> Floats:
+        """The principal axes of all cells, the longest first."""
+        covariance = (self.points * self.counts[:, None]).T @ self.points / self.n_rows
+        axes: Floats = np.linalg.eigh(covariance)[1][:, ::-1]
+        return axes
+
+    @cached_property
+    def basis(self) -> Floats:
+        """Axes among which clusters may be long, shape (d, r)."""
+        if self.n_columns <= MAX_AXES:
+            return np.eye(self.n_columns)
+        return self._axes[:, :MAX_AXES]
+
+    @cached_property
+    def reduced(self) -> Floats:
+        """The points along the axes of the basis."""
+        reduced: Floats = self.points @ self.basis
+        return reduced
+
+    @cached_property
+    def reduced_grain(self) -> Floats:
+        reduced: Floats = (self.basis * self.grain[:, None]).T @ self.basis
+        return reduced
+
+    @cached_property
+    def log_uniform(self) -> float:
+        """Log density of the background: uniform in the smaller of two boxes around all rows."""
+        half = np.sqrt(3 * (self.variances + self.grain.mean()))[:, None]  # of a uniform cell
+        volumes = []
+        for points in (self.points, self.points @ self._axes):
+            widths = (points + half).max(axis=0) - (points - half).min(axis=0)
+            volumes.append(float(np.log(np.maximum(widths, 1e-6)).sum()))
+        return -min(volumes)
+
+
+def condense(centers: Floats, counts: Floats, sse: Floats) -> tuple[Floats, Floats, Floats]:
+    """Merge cells to at most `MAX_CELLS`: each joins the nearest of a random sample.
+
+    Sums of rows and of squares stay exact.
+    """
+    if len(counts) <= MAX_CELLS:
+        return centers, counts, sse
+    chosen = np.random.default_rng(0).choice(len(counts), MAX_CELLS, replace=False)
+    labels = nearest_centers(centers, centers[chosen])[0]
+    merged = partition_of(centers, labels, counts)
+    inside = np.bincount(merged.labels, sse, minlength=len(merged.counts))
+    return merged.centers, merged.counts, merged.sse + inside

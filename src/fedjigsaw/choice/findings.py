@@ -1,0 +1,229 @@
+"""What a model says about its number of clusters: how sure it is, and what would be nearly as good.
+
+Findings travel in a model as tensors; the words are made from them where they are shown.
+"""
+
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import Self
+
+import numpy as np
+
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.choice.confidence import (
+    RESOLVED,
+    a_cluster,
+    coarse_columns,
+    confidence,
+    separation,
+    telling_columns,
+)
+from fedjigsaw.choice.decision import AGREE, FEW_CELLS, SEPARATE, Choice
+from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.messages import MAX_COUNT, Model
+
+SURE, DOUBTFUL = 0.9, 0.5  # from here on nothing is added; below, a warning is given
+ELONGATED = 3.0  # times as long as wide, from where on nearest centers cut a cluster visibly
+BACKGROUND = 0.02  # share of rows outside of all clusters that is worth a word
+STEPS = 0.25  # share of columns of few values that is worth a word
+MAX_NAMED = 5
+
+CONFIDENCE, RUNNER_UP, CLOSEST = "k_confidence", "k_runner_up", "k_closest"
+OUTSIDE, ELONGATION, COLUMNS, DOUBTS = "k_background", "k_elongation", "k_columns", "k_doubts"
+SEPARATION = "support_separation"
+K_TENSORS = (
+    "k_curve",
+    *(CONFIDENCE, RUNNER_UP, CLOSEST, OUTSIDE, ELONGATION, COLUMNS, DOUBTS, SEPARATION),
+)
+
+
+class Doubt(IntFlag):
+    """Why the number of clusters is in doubt."""
+
+    OVERLAP = 1  # the weakest valley is shallow
+    CRITERIA = 2  # criteria prefer different numbers
+    BLUR = 4  # most variance lies within cells, where nothing is seen
+    COLUMNS = 8  # a few columns seem to have clusters, and the others hide them
+    STEPS = 16  # many columns have few values
+    LEFT_OUT = 32  # guards left rows out, among which a cluster may be
+    FEW_CELLS = 64  # clients sent too few cells
+    LIMIT = 128  # the search ended at its limit
+
+
+@dataclass(frozen=True)
+class KFindings:
+    """How sure the number of clusters of a model is.
+
+    Attributes
+    ----------
+    confidence : between 0 and 1; docs/jigsaw.md says how often each value is right.
+    runner_up : the next best number of clusters, or None.
+    closest : the two clusters that are separated least, or None.
+    background : share of the rows that lie outside of all clusters.
+    elongation : shape (k,), how many times each cluster is longer than wide.
+    columns : numbers of the columns that alone seem to have clusters, if there is one cluster.
+    doubts : the reasons for doubt.
+    separation : shape (k,), between 0 and 1: whether there is a valley around each cluster.
+    """
+
+    confidence: float
+    runner_up: int | None
+    closest: tuple[int, int] | None
+    background: float
+    elongation: Floats
+    columns: Ints
+    doubts: Doubt
+    separation: Floats
+
+    @classmethod
+    def of(cls, choice: Choice, order: Ints, left_out: float) -> Self:
+        """Collect what a choice says.
+
+        Parameters
+        ----------
+        order : the clusters of the choice, in the order of the model.
+        left_out : number of rows that guards left out, far from all others.
+        """
+        place = np.argsort(order)
+        pair = choice.valleys.closest
+        a, b = (-1, -1) if pair is None else sorted(place[list(pair)].tolist())
+        shapes = choice.mixture.shapes
+        return cls(
+            confidence=confidence(choice, left_out),
+            runner_up=choice.runner_up,
+            closest=None if pair is None else (a, b),
+            background=choice.mixture.background / choice.cells.n_rows,
+            elongation=np.sqrt(shapes.longest / shapes.variances)[order],
+            columns=telling_columns(choice.cells) if choice.k == 1 else np.zeros(0, dtype=np.int64),
+            doubts=_doubts(choice, left_out),
+            separation=separation(choice.valleys.of_clusters())[order],
+        )
+
+    @classmethod
+    def from_model(cls, model: Model) -> Self | None:
+        """Read the findings of a model, which may come from others; None if it has none."""
+        if CONFIDENCE not in model.tensors:
+            return None
+        k, tensors = len(model.centers), model.tensors
+        sure = _take(model, CONFIDENCE, (1,), 0, 1)[0]
+        runner_up = int(_take(model, RUNNER_UP, (1,), 0, MAX_COUNT)[0])
+        a, b = _take(model, CLOSEST, (2,), -1, k - 1).astype(np.int64).tolist()
+        n_columns = tensors[COLUMNS].size if COLUMNS in tensors else 0
+        columns = _take(model, COLUMNS, (n_columns,), 0, model.centers.shape[1] - 1)
+        return cls(
+            confidence=float(sure),
+            runner_up=runner_up or None,
+            closest=None if min(a, b) < 0 else (a, b),
+            background=float(_take(model, OUTSIDE, (1,), 0, 1)[0]),
+            elongation=_take(model, ELONGATION, (k,), 0, np.inf),
+            columns=columns.astype(np.int64),
+            doubts=Doubt(int(_take(model, DOUBTS, (1,), 0, 2 * Doubt.LIMIT - 1)[0])),
+            separation=_take(model, SEPARATION, (k,), 0, 1),
+        )
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        """Return the findings as tensors of a model."""
+        return {
+            CONFIDENCE: np.array([self.confidence]),
+            RUNNER_UP: np.array([self.runner_up or 0]),
+            CLOSEST: np.array(self.closest or (-1, -1)),
+            OUTSIDE: np.array([self.background]),
+            ELONGATION: self.elongation,
+            COLUMNS: self.columns,
+            DOUBTS: np.array([int(self.doubts)]),
+            SEPARATION: self.separation,
+        }
+
+    def sentence(self) -> str:
+        """Say how many clusters there are, how sure that is, and what is nearly as good.
+
+        Examples
+        --------
+        >>> KFindings(0.6, 3, (0, 1), 0.0, np.ones(2), np.zeros(0), Doubt.OVERLAP, np.ones(2)
+        ... ).sentence()
+        '2 clusters (confidence 0.60); 3 is nearly as good: clusters 0 and 1 overlap.'
+        """
+        k = len(self.separation)
+        text = f"{k} cluster{'s' * (k > 1)} (confidence {self.confidence:.2f})"
+        if self.confidence >= SURE:
+            return f"{text}."
+        reasons = [reason for doubt, reason in self._reasons().items() if doubt in self.doubts]
+        if self.runner_up is not None and self.doubts & (Doubt.OVERLAP | Doubt.CRITERIA):
+            near = "nearly" if self.confidence >= DOUBTFUL else "about"
+            text += f"; {self.runner_up} is {near} as good"
+        return f"{text}{': ' if reasons else ''}{', and '.join(reasons[:2])}."
+
+    def _reasons(self) -> dict[Doubt, str]:
+        a, b = self.closest or (0, 0)
+        return {
+            Doubt.COLUMNS: "a few columns seem to have clusters that the others hide",
+            Doubt.LIMIT: "the search ended at its limit",
+            Doubt.FEW_CELLS: "the clients have few rows each",
+            Doubt.LEFT_OUT: "guards left rows out, among which a cluster may be",
+            Doubt.OVERLAP: f"clusters {a} and {b} overlap",
+            Doubt.BLUR: "groups of few rows, which is all that is sent, do not show finer clusters",
+            Doubt.STEPS: "many columns have few values",
+            Doubt.CRITERIA: "the criteria disagree",
+        }
+
+    def advice(self, columns: "tuple[str, ...] | None" = None) -> list[str]:
+        """Say what else the clusters are like, and what helps.
+
+        Parameters
+        ----------
+        columns : names of the columns.
+        """
+        found = []
+        long = np.flatnonzero(self.elongation >= ELONGATED)
+        if len(long) and len(self.elongation) > 1:
+            times = f"up to {self.elongation.max():.0f} times as long as wide"
+            found.append(
+                f"{_list(long)} elongated ({times}): nearest centers may cut them. "
+                'shape="elongated" labels rows by the shape of clusters.'
+            )
+        if self.background >= BACKGROUND:
+            found.append(
+                f"About {self.background:.0%} of the rows lie outside of all clusters. "
+                "noise=True labels them -1."
+            )
+        if Doubt.COLUMNS in self.doubts:
+            names = [columns[j] if columns else str(j) for j in self.columns[:MAX_NAMED]]
+            more = f" and {len(self.columns) - MAX_NAMED} more" * (len(self.columns) > MAX_NAMED)
+            found.append(
+                f"Only these columns seem to have clusters: {', '.join(names)}{more}. Try them "
+                "alone (--columns), or give the others weight 0 in the schema."
+            )
+        return found
+
+
+def _list(clusters: Ints) -> str:
+    names = ", ".join(map(str, clusters[:MAX_NAMED].tolist()))
+    more = f" and {len(clusters) - MAX_NAMED} more" * (len(clusters) > MAX_NAMED)
+    return f"Cluster {names} is" if len(clusters) == 1 else f"Clusters {names}{more} are"
+
+
+def _doubts(choice: Choice, left_out: float) -> Doubt:
+    cells = choice.cells
+    few = choice.k == 1 or choice.per_client < choice.k / 2 or choice.dropped > 0
+    reasons = {
+        Doubt.OVERLAP: float(separation(np.array([choice.valleys.weakest]))[0]) < SURE,
+        Doubt.CRITERIA: choice.way not in (AGREE, SEPARATE),
+        Doubt.BLUR: choice.k == 1 and cells.resolved < RESOLVED,
+        Doubt.COLUMNS: choice.k == 1 and len(telling_columns(cells)) > 0,
+        Doubt.STEPS: float(coarse_columns(cells).mean()) >= STEPS,
+        Doubt.LEFT_OUT: left_out >= a_cluster(choice) / 2,
+        Doubt.FEW_CELLS: choice.per_client < FEW_CELLS and few,
+        Doubt.LIMIT: not choice.complete,
+    }
+    found = Doubt(0)
+    for doubt, is_so in reasons.items():
+        found |= doubt if is_so else Doubt(0)
+    return found
+
+
+def _take(model: Model, name: str, shape: tuple[int, ...], low: float, high: float) -> Floats:
+    tensor = model.tensors.get(name, np.zeros(0)).astype(np.float64)
+    if tensor.shape != shape or not ((tensor >= low) & (tensor <= high)).all():
+        allowed = f"of shape {shape}, from {low:g} to {high:g}"
+        raise MessageError(invalid(name, "a model", allowed, f"shape {tensor.shape}"))
+    return tensor
