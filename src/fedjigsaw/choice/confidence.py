@@ -41,6 +41,7 @@ def confidence(choice: Choice, left_out: float) -> float:
         value *= float(separation(np.array([choice.valleys.weakest]))[0])
     value *= 1 - DOUBT_OF_STEPS * float(coarse_columns(choice.cells).mean())
     value *= 1 - BLURRED * min(1.0, left_out / a_cluster(choice))
+    value *= 1.0 if choice.complete else BLURRED
     if choice.per_client < FEW_CELLS:
         few = choice.k == 1 or choice.per_client < choice.k / 2
         value *= BLURRED if few else 1 - choice.dropped

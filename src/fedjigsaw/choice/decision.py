@@ -44,7 +44,7 @@ class Choice:
     dropped : share of the rows in cells that hold rows of several clusters.
     curve : shape (n, 3), for each number of clusters that was tried: the number, the objective, and
         minus the BIC, in which the best has 0.
-    complete : False if the search ended at its limit.
+    complete : False if the search ended at its limit, or at the largest number allowed.
     """
 
     cells: Cells
@@ -122,7 +122,7 @@ def choose(
         per_client=per_client,
         dropped=max(0.0, 1 - cells.n_rows / float(counts.sum())),
         curve=judge.curve(mixture),
-        complete=judge.found.complete,
+        complete=judge.found.complete and (most is None or judge.found.n_agglomerated <= most),
     )
 
 

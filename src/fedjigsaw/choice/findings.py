@@ -157,7 +157,7 @@ class KFindings:
         a, b = self.closest or (0, 0)
         return {
             Doubt.COLUMNS: "a few columns seem to have clusters that the others hide",
-            Doubt.LIMIT: "the search ended at its limit",
+            Doubt.LIMIT: "the search ended at its limit, and there may be more",
             Doubt.FEW_CELLS: "the clients have few rows each",
             Doubt.LEFT_OUT: "guards left rows out, among which a cluster may be",
             Doubt.OVERLAP: f"clusters {a} and {b} overlap",
@@ -186,6 +186,8 @@ class KFindings:
                 f"About {self.background:.0%} of the rows lie outside of all clusters. "
                 "noise=True labels them -1."
             )
+        if Doubt.LIMIT in self.doubts:
+            found.append("There may be more clusters: raise max_clusters, or give their number.")
         if Doubt.COLUMNS in self.doubts:
             names = [columns[j] if columns else str(j) for j in self.columns[:MAX_NAMED]]
             more = f" and {len(self.columns) - MAX_NAMED} more" * (len(self.columns) > MAX_NAMED)

@@ -89,10 +89,13 @@ def solve(
     return partition_of(X, state.labels[inverse], weights)
 
 
-def improve(X: Floats, weights: Floats, centers: Floats, *, max_iter: int = 300) -> Floats:
+def improve(
+    X: Floats, weights: Floats, centers: Floats, *, max_iter: int = 300, n_tries: int = 10
+) -> Floats:
     """Improve known centers by Lloyd's iterations and by moves that promise a gain.
 
     Much faster than :func:`solve` where the rows have changed little since the centers were found.
+    `n_tries` is as there.
 
     Examples
     --------
@@ -106,7 +109,9 @@ def improve(X: Floats, weights: Floats, centers: Floats, *, max_iter: int = 300)
     search = _Search((rows - middle) / scale, w, np.random.default_rng(0), max_iter, 1e-4)
     shift = middle + scale * search.middle
     state = search.settle((centers - shift) / scale)
-    found: Floats = search.improve(state, 10).centers * scale + shift
+    if n_tries:
+        state = search.improve(state, n_tries)
+    found: Floats = state.centers * scale + shift
     return found
 
 

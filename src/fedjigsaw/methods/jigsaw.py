@@ -367,7 +367,11 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
         return self._solve(received, k, np.random.default_rng(0))
 
     def _refind(self, received: Received, centers: Floats) -> Floats:
-        return improve(received.centers, received.weights, centers, max_iter=self.max_iter)
+        # clusters that were found as a mixture stay those clusters: no moves to other optima
+        n_tries = 0 if self.n_clusters == "auto" else 10
+        return improve(
+            received.centers, received.weights, centers, max_iter=self.max_iter, n_tries=n_tries
+        )
 
     def _test_k(self, received: Received) -> int:
         """Return the number of clusters that checks look for."""

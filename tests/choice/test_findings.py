@@ -1,0 +1,125 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedjigsaw import Jigsaw
+from fedjigsaw.choice.findings import Doubt, KFindings
+from fedjigsaw.errors import MessageError, UncertainNumberWarning
+from fedjigsaw.messages import Model
+
+SURE = KFindings(
+    confidence=0.97,
+    runner_up=4,
+    closest=(0, 2),
+    background=0.0,
+    elongation=np.ones(3),
+    columns=np.zeros(0, dtype=np.int64),
+    doubts=Doubt(0),
+    separation=np.array([0.9, 1.0, 0.9]),
+)
+
+
+def model_of(findings, **tensors):
+    return Model([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]], tensors={**findings.tensors(), **tensors})
+
+
+def test_findings_survive_in_a_model():
+    odd = replace(SURE, doubts=Doubt.OVERLAP | Doubt.STEPS, columns=np.array([1]), runner_up=None)
+    for given in (SURE, odd, replace(SURE, closest=None)):
+        found = KFindings.from_model(model_of(given))
+        assert found is not None
+        for name in vars(given):
+            assert np.array_equal(getattr(found, name), getattr(given, name)), name
+
+
+def test_a_model_without_findings():
+    assert KFindings.from_model(Model([[0.0]])) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("k_confidence", np.array([1.5])),
+        ("k_confidence", np.array([np.nan])),
+        ("k_confidence", np.array([0.5, 0.5])),
+        ("k_runner_up", np.array([-1])),
+        ("k_closest", np.array([0, 3])),
+        ("k_closest", np.array([0])),
+        ("k_background", np.array([2.0])),
+        ("k_elongation", np.ones(2)),
+        ("k_columns", np.array([2])),
+        ("k_columns", np.array([[0]])),
+        ("k_doubts", np.array([256])),
+        ("support_separation", np.array([0.5, 0.5, 2.0])),
+    ],
+)
+def test_findings_of_others_are_checked(name, value):
+    with pytest.raises(MessageError, match=f"{name} of a model must be"):
+        KFindings.from_model(model_of(SURE, **{name: value}))
+
+
+def test_missing_parts_are_refused():
+    tensors = SURE.tensors()
+    del tensors["k_closest"]
+    with pytest.raises(MessageError, match="k_closest of a model"):
+        KFindings.from_model(Model(np.zeros((3, 2)), tensors=tensors))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({}, "3 clusters (confidence 0.97)."),
+        (
+            {"confidence": 0.7, "doubts": Doubt.OVERLAP},
+            "3 clusters (confidence 0.70); 4 is nearly as good: clusters 0 and 2 overlap.",
+        ),
+        (
+            {"confidence": 0.3, "doubts": Doubt.OVERLAP | Doubt.LEFT_OUT},
+            "3 clusters (confidence 0.30); 4 is about as good: guards left rows out, among which a "
+            "cluster may be, and clusters 0 and 2 overlap.",
+        ),
+        (
+            {"confidence": 0.4, "separation": np.ones(1), "doubts": Doubt.FEW_CELLS},
+            "1 cluster (confidence 0.40): the clients have few rows each.",
+        ),
+        ({"confidence": 0.8}, "3 clusters (confidence 0.80)."),
+    ],
+)
+def test_sentences(changes, sentence):
+    assert replace(SURE, **changes).sentence() == sentence
+
+
+def test_advice():
+    assert SURE.advice() == []
+    long = replace(SURE, elongation=np.array([1.0, 8.2, 4.0])).advice()
+    assert "Clusters 1, 2 are elongated (up to 8 times as long as wide)" in long[0]
+    alone = replace(SURE, elongation=np.array([1.0, 8.2, 1.0])).advice()
+    assert alone[0].startswith("Cluster 1 is elongated")
+    assert "About 5% of the rows lie outside" in replace(SURE, background=0.05).advice()[0]
+    few = replace(SURE, columns=np.array([1]), doubts=Doubt.COLUMNS).advice(("age", "dose"))
+    assert "seem to have clusters: dose." in few[0]
+
+
+class TestFitted:
+    def test_order_of_clusters(self, rng):
+        """Two clusters overlap: the last two in the order of their centers."""
+        X = np.concatenate([rng.normal([x, 0], 1, (300, 2)) for x in (20.0, -30.0, 24.0)])
+        fitted = Jigsaw("auto", random_state=0).fit(X, clients=np.arange(900) % 4)
+        assert fitted.cluster_centers_[:, 0] == pytest.approx([-30, 20, 24], abs=0.5)
+        assert KFindings.from_model(fitted.model_).closest == (1, 2)
+        separation = fitted.support_["separation"]
+        assert separation[0] > separation[1] == separation[2]
+
+    def test_a_warning_where_it_is_in_doubt(self, rng):
+        X = rng.normal(size=(30, 3))
+        with pytest.warns(UncertainNumberWarning, match="The number of clusters is in doubt: 1"):
+            fitted = Jigsaw("auto", random_state=0).fit(X, clients=np.arange(30) % 3)
+        assert fitted.k_confidence_ < 0.5
+        assert fitted.k_sentence_.startswith("1 cluster (confidence 0.")
+
+    def test_nothing_where_k_was_given(self, rng):
+        fitted = Jigsaw(2, random_state=0).fit(rng.normal(size=(30, 3)))
+        for name in ("k_confidence_", "k_sentence_", "k_advice_", "k_runner_up_"):
+            assert not hasattr(fitted, name)
+        assert "separation" not in fitted.support_

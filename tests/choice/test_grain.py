@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+
+from fedjigsaw.choice.grain import UNKNOWN, grain_of
+
+
+def grain(column, **options):
+    return grain_of(np.asarray(column, dtype=np.float64)[:, None], **options)[0]
+
+
+def test_two_values():
+    assert grain([0, 1] * 5) == pytest.approx(1 / 6)
+    assert grain([-3.0, 4.0] * 9) == pytest.approx(49 / 6)
+
+
+def test_steps():
+    assert grain(np.repeat([1, 2, 3, 5], 6)) == pytest.approx(1 / 12)
+    scaled = (np.repeat([1, 2, 3, 4, 5], 6) - 2.7) / 1.3  # a scaler keeps steps equal
+    assert grain(scaled) == pytest.approx(1 / 12 / 1.3**2)
+
+
+def test_no_steps(rng):
+    assert grain(rng.normal(size=500)) == 0
+    assert grain(rng.normal(size=12)) == 0
+    assert grain(np.arange(500) % 100) == 0  # so many steps hide themselves
+    assert grain(np.repeat([0.0, 1.0, 1.5, 1.7], 9) ** 1.3) == 0
+
+
+def test_a_rare_value_is_not_told():
+    assert grain([0] * 20 + [1] * 4) == UNKNOWN
+    assert grain([0] * 20 + [1] * 9, min_rows=10) == UNKNOWN
+    assert grain([3] * 20) == UNKNOWN
+
+
+def test_a_rare_value_does_not_set_the_step():
+    """The step is that of common values; a rare one in between says only that there is none."""
+    common = np.repeat([0, 10], 20)
+    assert grain(np.append(common, 20)) == pytest.approx(100 / 12)
+    assert grain(np.append(common, 3.21)) == 0
+
+
+def test_the_order_of_rows_does_not_matter(rng):
+    X = np.column_stack([rng.integers(0, 2, 300), rng.integers(0, 9, 300), rng.normal(size=300)])
+    assert (grain_of(X) == grain_of(X[rng.permutation(300)])).all()
