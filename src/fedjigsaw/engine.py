@@ -9,7 +9,7 @@ all clients on one machine; a real federation does the same over a network
 import logging
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
@@ -207,6 +207,7 @@ def run_rounds(
     min_clients: int | None = None,
     first: int = 0,
     model: Model | None = None,
+    after: Callable[[Model, Round], object] = lambda model, done: None,
 ) -> Outcome:
     """Run a federated method: broadcast, gather, aggregate, `n_rounds` times.
 
@@ -225,6 +226,8 @@ def run_rounds(
         Number of clients that must answer in every round. None is all of them.
     first, model : int, Model or None
         Number of the first round and the model so far, to continue a run that stopped.
+    after : callable
+        Called after each round with the model so far and the record of the round.
     """
     integer(1, or_none=True).check("min_clients", "a run", min_clients)
     integer(1).check("n_rounds", "a run", n_rounds)
@@ -248,6 +251,7 @@ def run_rounds(
                 seconds=perf_counter() - started,
             )
         )
+        after(model, rounds[-1])
     assert model is not None  # there was at least one round
     return Outcome(model, Transcript(seed, tuple(rounds)), tuple(summaries))
 

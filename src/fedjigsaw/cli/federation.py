@@ -142,6 +142,14 @@ def run(
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for sites that are not connected yet.")
     ] = 60.0,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="deepfeca: go on after the last round of a run with the same options that ended "
+            "without a model.",
+        ),
+    ] = False,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -158,7 +166,7 @@ def run(
     job = jobs.Job(method, k, parse_params(param), seed, min_sites, timeout, wait, left_out)
     with processes.stopped_by_signals():
         try:
-            model, transcript = jobs.run_job(home, job, tell=print_event)
+            model, transcript = jobs.run_job(home, job, tell=print_event, resume=resume)
         except KeyboardInterrupt:
             err.print("The run was stopped; there is no model.")
             raise typer.Exit(130) from None
@@ -225,7 +233,7 @@ def revoke(
 def print_event(event: Mapping[str, Any]) -> None:
     """Print a line for an event of a run to standard error."""
     words = {"waiting": "waiting for", "failed": "failed:", "warning": "warning:"}
-    text = f"{words.get(event['event'], event['event'])} {event['site']}"
+    text = f"{words.get(event['event'], event['event'])} {event['site']}".strip()
     err.print(escape(f"{text} ({event['detail']})" if event["detail"] else text))
 
 

@@ -22,6 +22,7 @@ from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.engine import FlowerEngine, federate
 from fedjigsaw.flower.folders import SITE_LOG
 from fedjigsaw.flower.jobs import (
+    CHECKPOINT,
     MODEL,
     Job,
     active_sites,
@@ -115,8 +116,11 @@ def do_job(grid: Grid, context: Context) -> None:
             wait=job.wait,
             tell=partial(tell, home, folder),
         )
-        file, transcript = federate(engine, seed=job.seed, min_sites=job.min_sites)
+        file, transcript = federate(
+            engine, seed=job.seed, min_sites=job.min_sites, checkpoint=folder / CHECKPOINT
+        )
         formats.save(file, folder / MODEL)
+        (folder / CHECKPOINT).unlink(missing_ok=True)
         write_result(folder, transcript=transcript.to_dict())
     except FedJigsawError as error:
         write_result(folder, error=str(error), exit_code=error.exit_code)

@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Self
 
@@ -15,9 +16,10 @@ from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import Reply, run_rounds, warn_of_fewer_clusters
 from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.flower import patches, records
+from fedjigsaw.flower.progress import Progress
 from fedjigsaw.flower.records import Question, Shown
 from fedjigsaw.io.formats import ModelFile, SummaryFile
-from fedjigsaw.messages import MAX_COUNT, Broadcast, Failure, Transcript
+from fedjigsaw.messages import MAX_COUNT, Broadcast, Failure, Model, Round, Transcript
 from fedjigsaw.methods import METHODS
 from fedjigsaw.parameters import real
 from fedjigsaw.privacy.summaries import NOISE
@@ -49,7 +51,7 @@ class FlowerEngine:
     timeout : seconds that a site has to answer in each round, even if it is asked twice.
     wait : seconds to wait for all named sites (without names: for one site) to connect.
     tell : called with each event ("waiting", "asked", "answered", "failed"), the name of the site,
-        and a detail.
+        and a detail; also with "resumed", without a site.
 
     Attributes
     ----------
@@ -80,6 +82,7 @@ class FlowerEngine:
         self.tell = tell
         self.files: dict[str, SummaryFile] = {}
         self.shown: Shown | None = None
+        self._first: int | None = None  # number of the first round that is asked, and when that was
         self._began = monotonic()
 
     def __enter__(self) -> Self:
@@ -95,7 +98,10 @@ class FlowerEngine:
 
     def gather(self, broadcast: Broadcast) -> list[Reply]:
         """Ask all sites, and return their summaries and the failures."""
-        connected = self._connected(0.0 if broadcast.round else self.wait)
+        starts = self._first is None
+        if starts:
+            self._first, self._began = broadcast.round, monotonic()
+        connected = self._connected(self.wait if starts else 0.0)
         missing = [name for name in self.names or () if name not in connected]
         failures = [self._failure(name, NOT_CONNECTED) for name in missing]
         deadline = monotonic() + self.timeout
@@ -192,11 +198,10 @@ class FlowerEngine:
     def _progress(self, number: int) -> str:
         """Describe the round; if there are several, with the last one and the time left."""
         last = self.method.total_rounds - 1
-        if not number:
-            self._began = monotonic()
-        if number < 2:  # too early for an estimate
+        done = number - (self._first or 0)
+        if done < 2:  # too early for an estimate
             return f"round {number}" + (f" of 0 to {last}" if last else "")
-        left = (monotonic() - self._began) / number * (last + 1 - number)
+        left = (monotonic() - self._began) / done * (last + 1 - number)
         words = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min"
         return f"round {number} of 0 to {last}, about {words} left"
 
@@ -277,7 +282,11 @@ def _without_seed(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def federate(
-    engine: FlowerEngine, *, seed: int | None = None, min_sites: int | None = None
+    engine: FlowerEngine,
+    *,
+    seed: int | None = None,
+    min_sites: int | None = None,
+    checkpoint: Path | None = None,
 ) -> tuple[ModelFile, Transcript]:
     """Run the engine's method over its sites.
 
@@ -285,14 +294,16 @@ def federate(
     ----------
     seed : seed of the run; by default from the method's `random_state`.
     min_sites : smallest number of sites that must answer in every round; None is all of them.
+    checkpoint : file that keeps the run after every round. If it exists, the run goes on from
+        there. Only methods that learn from images, which train for long, have one.
     """
     method = engine.method
     method.check_federated()
     if seed is None:  # a file can store at most MAX_COUNT exactly
         seed = resolve_seed(method.random_state) % MAX_COUNT
-    model, transcript, _ = run_rounds(
-        method, engine, seed=seed, n_rounds=method.total_rounds, min_clients=min_sites
-    )
+    if method.data_kind != "images":  # later rounds show sites the summaries of the one before
+        checkpoint = None
+    model, transcript = _run(engine, seed, min_sites, checkpoint)
     warn_of_fewer_clusters(method.configuration().get("n_clusters"), len(model.centers))
     took_part = [engine.files[name] for name in transcript.clients]
     failed = {failure.client for failure in transcript.failures}
@@ -307,3 +318,40 @@ def federate(
         privacy,
     )
     return file, transcript
+
+
+def _run(
+    engine: FlowerEngine, seed: int, min_sites: int | None, checkpoint: Path | None
+) -> tuple[Model, Transcript]:
+    """Run all rounds, or those that are left, and keep each in the checkpoint."""
+    method = engine.method
+    model: Model | None = None
+    done: list[Round] = []
+    if checkpoint is not None and checkpoint.exists():
+        start = Progress.load(checkpoint)
+        start.check_same(method, seed)
+        model, done = start.model, list(start.rounds)
+        engine.files |= start.files()
+        engine.tell("resumed", "", f"after round {done[-1].number}")
+
+    def keep(model: Model, last: Round) -> None:
+        done.append(last)
+        if checkpoint is not None:
+            sites = {name: file.summary.n_samples for name, file in engine.files.items()}
+            params = method.configuration()
+            found = Progress(method.method, params, seed, model, tuple(done), sites, engine.columns)
+            found.save(checkpoint)
+
+    left = method.total_rounds - len(done)
+    if left or model is None:
+        model, _, _ = run_rounds(
+            method,
+            engine,
+            seed=seed,
+            n_rounds=left,
+            min_clients=min_sites,
+            first=len(done),
+            model=model,
+            after=keep,
+        )
+    return model, Transcript(seed, tuple(done))

@@ -2,7 +2,8 @@
 
 Flower returns nothing to the program that submits a run. So a job is a folder at the server:
 ``job.json`` says what to do; the server's half of the app appends a line to ``events.jsonl`` for
-each event, and writes ``model`` and ``result.json`` at the end. No two runs share a folder.
+each event, and writes ``model`` and ``result.json`` at the end. No two runs share a folder. A run
+for images also keeps a ``checkpoint`` there after every round, until it has a model.
 """
 
 import json
@@ -29,7 +30,7 @@ from fedjigsaw.messages import MAX_COUNT
 from fedjigsaw.methods import build
 from fedjigsaw.parameters import integer, real
 
-EVENTS, RESULT, MODEL = "events.jsonl", "result.json", "model"
+EVENTS, RESULT, MODEL, CHECKPOINT = "events.jsonl", "result.json", "model", "checkpoint"
 NAME = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 
 
@@ -71,6 +72,11 @@ class Job:
         method = build(self.method, {**self.params, **own})
         method.check_federated()
         return method
+
+    def is_same(self, other: "Job") -> bool:
+        """Tell whether both jobs lead to the same model: whom to wait for, how long, is no part."""
+        names = ("method", "n_clusters", "params", "seed")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
 
     def save(self, folder: Path) -> None:
         write_whole(folder / "job.json", json.dumps(asdict(self)).encode())
@@ -132,7 +138,11 @@ def control(home: Path) -> Iterator[Control]:
 
 
 def run_job(
-    home: Path, job: Job, tell: Callable[[Mapping[str, Any]], object] = lambda event: None
+    home: Path,
+    job: Job,
+    tell: Callable[[Mapping[str, Any]], object] = lambda event: None,
+    *,
+    resume: bool = False,
 ) -> tuple[Path, dict[str, Any]]:
     """Run a job on the server of this machine. Return the model's file and the transcript.
 
@@ -142,8 +152,13 @@ def run_job(
     ----------
     home : the server's folder.
     tell : called with each event of the run: a mapping with `time`, `event`, `site`, `detail`.
+    resume : whether to go on from the checkpoint of an earlier run of the same job.
     """
-    job.make_method()
+    if job.make_method().data_kind != "images" and resume:
+        raise ParameterError(
+            f"A run of {job.method} has no checkpoint to resume from: start it again."
+        )
+    before = unfinished(home, job) if resume else None
     n_sites = len(active_sites(home, job.without))
     if job.min_sites is not None and job.min_sites > n_sites:
         allowed = f"at most the number of sites, {n_sites}"
@@ -151,6 +166,8 @@ def run_job(
     with control(home) as client:
         folder = new_job_folder(home)
         job.save(folder)
+        if before is not None:
+            (before / CHECKPOINT).replace(folder / CHECKPOINT)
         run = submit(client, home, folder)
         try:
             for event in follow(client, folder, run):
@@ -162,6 +179,17 @@ def run_job(
     if "error" in result:
         raise _error(result)
     return folder / MODEL, result["transcript"]
+
+
+def unfinished(home: Path, job: Job) -> Path:
+    """Find the folder of the latest run of a job that ended, or was ended, before its model."""
+    for checkpoint in sorted((home / "runs").glob(f"*/{CHECKPOINT}"), reverse=True):
+        if Job.load(checkpoint.parent).is_same(job):
+            return checkpoint.parent
+    raise ParameterError(
+        "There is no checkpoint of a run with the same method, -k, -p and --seed. "
+        "Leave out --resume to start one."
+    )
 
 
 def submit(client: Control, home: Path, folder: Path) -> int:

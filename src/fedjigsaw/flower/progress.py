@@ -1,0 +1,124 @@
+"""Checkpoints of a run: what the server needs to go on after a crash, as a file without pickle."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError, safe_open
+
+from fedjigsaw.contract import FederatedMethod
+from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
+from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.contents import SummaryFile
+from fedjigsaw.io.regular import check_regular
+from fedjigsaw.messages import Failure, Model, Round, Summary
+
+FORMAT = 1
+TENSOR = "tensor."  # how the names of a model's tensors begin in the file
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A run after some rounds.
+
+    Attributes
+    ----------
+    method, params, seed : what is run.
+    model : the model so far, with what only the server needs.
+    rounds : record of all rounds.
+    sites : number of images of every site that took part.
+    columns : names of the columns of the model's centers.
+    """
+
+    method: str
+    params: Mapping[str, Any]
+    seed: int
+    model: Model
+    rounds: tuple[Round, ...]
+    sites: Mapping[str, int]
+    columns: tuple[str, ...]
+
+    def check_same(self, method: FederatedMethod, seed: int) -> None:
+        """Raise a ParameterError if another run would go on from here."""
+        mine = {"method": self.method, **self.params, "seed": self.seed}
+        asked = {"method": method.method, **method.configuration(), "seed": seed}
+        for name in sorted({*mine, *asked}):
+            if mine.get(name) != asked.get(name):
+                raise ParameterError(
+                    f"The checkpoint is of a run with {name}={mine.get(name)!r}, not "
+                    f"{asked.get(name)!r}."
+                )
+
+    def files(self) -> dict[str, SummaryFile]:
+        """Return what is known of the sites' answers, without their numbers."""
+        nothing = np.zeros((0, len(self.columns)))
+        mark = {"taken": np.zeros(1)}  # a summary has something in it
+        guard = {"min_cluster_size": 1, "counts": "none"}
+        return {
+            name: SummaryFile(
+                Summary(n_images, nothing, tensors=mark, client=name),
+                self.method,
+                self.params,
+                self.columns,
+                None,
+                guard,
+                self.seed,
+                n_images,
+            )
+            for name, n_images in self.sites.items()
+        }
+
+    def save(self, path: Path) -> None:
+        """Write the file, whole or not at all."""
+        header = {
+            "format": FORMAT,
+            "method": self.method,
+            "params": dict(self.params),
+            "seed": self.seed,
+            "rounds": [_round_to_json(one) for one in self.rounds],
+            "sites": dict(self.sites),
+            "columns": list(self.columns),
+        }
+        arrays = {f"{TENSOR}{name}": array for name, array in self.model.tensors.items()}
+        arrays["centers"] = self.model.centers
+        content = safetensors.numpy.save(arrays, metadata={"progress": json.dumps(header)})
+        write_whole(path, content)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read the file. One that is broken is a MessageError."""
+        check_regular(path)
+        try:
+            with safe_open(path, framework="numpy") as file:
+                header = json.loads((file.metadata() or {})["progress"])
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if header["format"] != FORMAT:
+                raise MessageError(invalid("format", str(path), str(FORMAT), header["format"]))
+            tensors = {n.removeprefix(TENSOR): a for n, a in arrays.items() if n != "centers"}
+            method, params = header["method"], header["params"]
+            return cls(
+                method,
+                params,
+                header["seed"],
+                Model(arrays["centers"], method, params, None, tensors),
+                tuple(map(_round_from_json, header["rounds"])),
+                header["sites"],
+                tuple(header["columns"]),
+            )
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+            reason = str(error) if isinstance(error, FedJigsawError) else "it is broken."
+            raise MessageError(f"{path} is not the checkpoint of a run: {reason}") from error
+
+
+def _round_to_json(one: Round) -> dict[str, Any]:
+    failures = [[failure.client, failure.reason] for failure in one.failures]
+    return {**vars(one), "bytes_up": dict(one.bytes_up), "failures": failures}
+
+
+def _round_from_json(row: Mapping[str, Any]) -> Round:
+    failures = tuple(Failure(client, reason) for client, reason in row["failures"])
+    return Round(row["number"], row["bytes_up"], row["bytes_down"], failures, row["seconds"])

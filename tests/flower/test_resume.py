@@ -1,0 +1,232 @@
+"""A run for images keeps a checkpoint after every round, and goes on after a crash of the server."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from fedjigsaw import FeCA
+from fedjigsaw.deep import DeepFeCA, images
+from fedjigsaw.deep.site import ImageSite
+from fedjigsaw.errors import MessageError, ParameterError, QuorumError
+from fedjigsaw.flower import bundle, jobs, processes
+from fedjigsaw.flower.apps import client_app
+from fedjigsaw.flower.engine import federate
+from fedjigsaw.flower.progress import Progress
+from flower_doubles import LocalGrid, context, engine_of, grid_of
+
+NAMES = ("bern", "lyon")
+SETTINGS = {
+    "network": "small", "n_rounds": 2, "local_epochs": 1, "batch_size": 32, "device": "cpu",
+    "ema": 0.5, "server_momentum": 0.3, "clusterer": "jigsaw",
+}  # fmt: skip
+LAST = 4  # rounds are calibrate, cluster, train, cluster, train
+
+pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("quick")]
+
+
+class ServerCrashError(BaseException):
+    """What no part of a run catches, as if the process had been killed."""
+
+
+def method(**more):
+    return DeepFeCA.from_settings({"n_clusters": 5, "random_state": 3, **SETTINGS, **more})
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory):
+    """Make a grid of two sites with images; some may connect late."""
+    place = tmp_path_factory.mktemp("images")
+    digits = images.load("digits").train[:120]
+    for i, name in enumerate(NAMES):
+        np.savez(place / f"{name}.npz", images=digits[i::2])
+
+    def app(name):
+        site = ImageSite(name, str(place / f"{name}.npz"), device="cpu", min_cluster_size=1)
+        return client_app(lambda context: site)
+
+    return lambda **options: LocalGrid({name: app(name) for name in NAMES}, **options)
+
+
+@pytest.fixture(scope="module")
+def whole(grid):
+    """The result of a run without a crash, and its transcript."""
+    return federate(engine_of(grid(), method(), names=NAMES))
+
+
+def run(grid, checkpoint, *, crash=None, deep=None, **options):
+    """Run until a round is asked for; return the result, if there is one, and the events."""
+    events = []
+
+    def tell(event, site, detail):
+        events.append((event, site, detail))
+        if crash is not None and event == "asked" and detail.startswith(f"round {crash} "):
+            raise ServerCrashError
+
+    engine = engine_of(grid, deep or method(), names=NAMES, tell=tell, **options)
+    try:
+        return federate(engine, checkpoint=checkpoint), events
+    except ServerCrashError:
+        return None, events
+
+
+def asked(events):
+    return [
+        detail.split()[1] for event, site, detail in events if (event, site) == ("asked", "bern")
+    ]
+
+
+@pytest.mark.parametrize("crash", range(1, LAST + 1))
+def test_after_a_crash_in_any_round_the_model_is_the_same(grid, whole, tmp_path, crash):
+    path = tmp_path / "checkpoint"
+    assert run(grid(), path, crash=crash)[0] is None
+    (file, transcript), events = run(grid(), path)
+    assert events[0] == ("resumed", "", f"after round {crash - 1}")
+    assert asked(events) == [str(number) for number in range(crash, LAST + 1)]
+    assert file == whole[0]
+    rounds = [[replace(r, seconds=0) for r in t.rounds] for t in (transcript, whole[1])]
+    assert rounds[0] == rounds[1]
+
+
+def test_a_crash_after_the_last_round_asks_nobody_again(grid, whole, tmp_path):
+    path = tmp_path / "checkpoint"
+    run(grid(), path)
+    (file, _), events = run(grid(), path)
+    assert asked(events) == []
+    assert file == whole[0]
+
+
+def test_sites_that_are_not_back_yet_are_waited_for(grid, whole, tmp_path):
+    path = tmp_path / "checkpoint"
+    run(grid(), path, crash=3)
+    (file, _), _ = run(grid(late=["lyon"]), path, wait=30.0)
+    assert file == whole[0]
+
+
+@pytest.mark.parametrize("other", [{"random_state": 4}, {"learning_rate": 0.01}])
+def test_another_run_does_not_go_on_from_it(grid, tmp_path, other):
+    path = tmp_path / "checkpoint"
+    run(grid(), path, crash=1)
+    with pytest.raises(ParameterError, match=f"run with {next(iter(other))}="):
+        run(grid(), path, deep=method(**other))
+
+
+@pytest.mark.parametrize("content", [b"", b"a text", None])
+def test_a_broken_file_is_told(grid, tmp_path, content):
+    path = tmp_path / "checkpoint"
+    run(grid(), path, crash=1)
+    path.write_bytes(path.read_bytes()[:-7] if content is None else content)
+    with pytest.raises(MessageError, match="is not the checkpoint of a run"):
+        Progress.load(path)
+
+
+def test_rows_have_no_checkpoint(tmp_path):
+    rows = np.arange(24.0).reshape(12, 2)
+    shards = {"bern": rows, "lyon": rows + 1}
+    engine = engine_of(grid_of(shards), FeCA(3, random_state=0), names=NAMES)
+    federate(engine, checkpoint=tmp_path / "checkpoint")
+    assert list(tmp_path.iterdir()) == []
+
+
+# ------------------------------------------------------------------------------------------- jobs
+
+JOB = jobs.Job("deepfeca", 5, SETTINGS, 3, wait=0.0)
+
+
+@pytest.fixture
+def do(clinic, monkeypatch):
+    """Have the server's half do a job in a folder; the folder."""
+    home = clinic / "server"
+    monkeypatch.setenv(processes.FOLDER, str(home))
+    monkeypatch.setattr(bundle, "active_sites", lambda home, without: NAMES)
+
+    def work(job, grid, folder=None):
+        folder = folder or jobs.new_job_folder(home)
+        job.save(folder)
+        about = context()
+        about.run_config["job"] = folder.name
+        bundle.do_job(grid, about)
+        return folder
+
+    return work
+
+
+def test_a_job_keeps_its_checkpoint_until_it_has_a_model(do, grid, whole):
+    folder = do(JOB, without_lyon_from(3, grid()))
+    assert jobs.read_result(folder)["exit_code"] == QuorumError.exit_code
+    assert len(Progress.load(folder / "checkpoint").rounds) == 3
+    (folder / "result.json").unlink()
+    do(JOB, grid(), folder)
+    assert not (folder / "checkpoint").exists()
+    rounds = jobs.read_result(folder)["transcript"]["rounds"]
+    assert [one["number"] for one in rounds] == list(range(LAST + 1))
+    assert (folder / "model").exists()
+    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    assert [e["detail"] for e in events if e["event"] == "resumed"] == ["after round 2"]
+
+
+def without_lyon_from(number, grid):
+    """A grid whose second site answers nothing valid from a round on."""
+    good = grid.apps["lyon"]
+
+    def answer(message, about):
+        return 0 if int(message.metadata.group_id) >= number else good(message, about)
+
+    grid.apps["lyon"] = answer
+    return grid
+
+
+def test_a_run_is_resumed_from_the_latest_one_with_the_same_options(clinic):
+    home = clinic / "server"
+    made = {}
+    for name, job in (
+        ("20260101-000000-00000000", JOB),
+        ("20260102-000000-00000000", replace(JOB, timeout=9.0, without=["lyon"])),
+        ("20260103-000000-00000000", replace(JOB, seed=4)),
+        ("20260104-000000-00000000", JOB),  # has no checkpoint
+    ):
+        made[name] = home / "runs" / name
+        made[name].mkdir(parents=True)
+        job.save(made[name])
+        if "0104" not in name:
+            (made[name] / "checkpoint").write_bytes(b"")
+    assert jobs.unfinished(home, JOB) == made["20260102-000000-00000000"]
+    with pytest.raises(ParameterError, match="There is no checkpoint"):
+        jobs.unfinished(home, replace(JOB, n_clusters=6))
+
+
+def test_only_methods_for_images_can_be_resumed(clinic):
+    with pytest.raises(ParameterError, match="A run of feca has no checkpoint"):
+        jobs.run_job(clinic / "server", jobs.Job("feca", 3), resume=True)
+
+
+class RunningControl:
+    """A server whose half of the app finishes at once; it sees what lies in the job's folder."""
+
+    def __init__(self, home):
+        self.home, self.found = home, None
+
+    def start_run(self, app, config):
+        folder = jobs.job_folder(self.home, config["job"])
+        self.found = (folder / "checkpoint").read_bytes()
+        jobs.write_result(folder, transcript={"rounds": []})
+        return 7
+
+    def close(self):
+        pass
+
+
+def test_a_resumed_run_has_the_checkpoint_of_the_one_before(clinic, monkeypatch):
+    home = clinic / "server"
+    (home / "running.json").write_text('{"control_port": 9, "secret": "s"}')
+    control = RunningControl(home)
+    monkeypatch.setattr(jobs, "Control", lambda port, authority, headers: control)
+    before = jobs.new_job_folder(home)
+    JOB.save(before)
+    (before / "checkpoint").write_bytes(b"how far it was")
+    jobs.run_job(home, JOB, resume=True)
+    assert control.found == b"how far it was"
+    assert not (before / "checkpoint").exists()  # no third run starts from there
