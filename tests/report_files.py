@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fedjigsaw.choice.findings import Doubt, KFindings
 from fedjigsaw.io.formats import ModelFile, Score, encode, fingerprint, save
 from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.kernels.scaling import Scaler
@@ -30,10 +31,36 @@ HOSTILE = (
 )
 
 
+def k_findings(k, confidence=0.98, **changes):
+    """Return what a model of k clusters says about its k; all is well, but for changes."""
+    plain = {
+        "runner_up": k + 1,
+        "closest": (0, 1) if k > 1 else None,
+        "background": 0.0,
+        "elongation": np.ones(k),
+        "columns": np.zeros(0, dtype=np.int64),
+        "doubts": Doubt(0),
+        "separation": np.linspace(0.7, 1.0, k),
+    }
+    return KFindings(confidence=confidence, **(plain | changes))
+
+
 def write_run(
-    folder, *, k=5, columns=COLUMNS, clients=SITES, scores=True, curve=True, levels=(), seed=0
+    folder,
+    *,
+    k=5,
+    columns=COLUMNS,
+    clients=SITES,
+    scores=True,
+    curve=True,
+    findings=None,
+    levels=(),
+    seed=0,
 ):
     """Write a model and one score per site; return their paths, the model first.
+
+    With `findings`, of `k_findings`, the model says how sure its number of clusters is. Without
+    them it is one of an earlier version, whose index is as large as possible.
 
     With `levels`, scores have profiles of the columns and of a category with these levels.
     """
@@ -57,6 +84,7 @@ def write_run(
         "site_influence": np.ones(len(clients)),
         "skew": np.array([0.2]),
         **({"k_curve": k_curve} if curve else {}),
+        **({} if findings is None else findings.tensors()),
     }
     model = ModelFile(
         Model(rng.normal(size=(k, d)), "jigsaw", {"n_clusters": k}, tuple(columns), tensors),

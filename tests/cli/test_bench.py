@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedjigsaw.errors import FedJigsawError
+from fedjigsaw.errors import FedJigsawError, UncertainNumberWarning
 from fedjigsaw.methods import CLUSTERERS
 
 FAST = ["--runs", "2", "-p", "n_init=1", "--clients", "4"]
@@ -157,6 +157,18 @@ class TestAutoK:
         assert {row["method"] for row in found["rows"]} == {"jigsaw"}
         assert [row["n_clusters"] for row in found["rows"]] == ["auto", "auto"]
         assert [row["n_found"] for row in found["rows"]] == [15, 15]
+        sure = [row["confidence"] for row in found["rows"]]
+        assert found["mean_and_std"]["jigsaw"]["confidence"][0] == pytest.approx(sum(sure) / 2)
+
+    def test_simulate_says_how_many_runs_are_in_doubt(self, run, recwarn):
+        shown = run("simulate", *FAST, "-k", "auto", "-p", "max_clusters=3").stdout
+        doubt = "Jigsaw: the number of clusters is in doubt (confidence below 0.5) in 2 of 2 runs."
+        assert doubt in " ".join(shown.split())
+        assert not [w for w in recwarn if issubclass(w.category, UncertainNumberWarning)]
+
+    def test_simulate_without_doubt_and_with_a_given_k(self, run):
+        shown = run("simulate", *FAST, "--method", "jigsaw", "-k", "15").stdout
+        assert "confidence" not in shown
 
     def test_a_method_that_cannot(self, run):
         with pytest.raises(

@@ -150,6 +150,8 @@ class TestMethods:
         words = ("--dataset", "gaussian-grid", "-k", "auto", "-p", "max_clusters=20")
         (row,) = json.loads(run("compare", *words, "-o", picture, "--json").stdout)["rows"]
         assert (row["method"], row["n_found"]) == ("jigsaw", 15)
+        shown = run("compare", *words, "-o", picture, "--force").stdout
+        assert f"Jigsaw: {row['k']['sentence']}" in " ".join(shown.split())
 
     @pytest.mark.parametrize(
         ("words", "message"),

@@ -13,11 +13,13 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from fedjigsaw import cli, sites
+from fedjigsaw.choice.findings import Doubt
 from fedjigsaw.cli import federation
 from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.messages import Model
+from report_files import k_findings
 
 pytest.importorskip("flwr")
 pytestmark = pytest.mark.federation
@@ -275,7 +277,7 @@ def test_a_report_says_who_is_missing(model, capsys):
     shown = report(model, capsys).out
     assert "Site oslo did not take part." in shown
     assert "it hung" in shown
-    assert "2 sites, 5 rows -> 1 centers -> m" in shown
+    assert "2 sites, 5 rows -> 1 center -> m" in shown
     assert "missed some rounds" not in shown
     shown = report(replace(model, partly=("lyon",)), capsys).out
     assert "Site lyon missed some rounds. The model lists the sites." in shown
@@ -291,3 +293,15 @@ def test_a_report_of_many_rounds_has_sums(model, capsys):
 def test_a_report_says_that_there_are_fewer_clusters(model, capsys):
     fewer = replace(model, model=replace(model.model, params={"n_clusters": 3}))
     assert "Only 1 of 3 clusters were found" in report(fewer, capsys).err
+
+
+def test_a_report_says_how_sure_the_number_of_clusters_is(model, capsys):
+    assert json.loads(report(model, capsys, as_json=True).out)["k"] is None
+    tensors = k_findings(1, confidence=0.3, doubts=Doubt.LEFT_OUT, background=0.1).tensors()
+    unsure = replace(model, model=replace(model.model, tensors=tensors))
+    found = json.loads(report(unsure, capsys, as_json=True).out)["k"]
+    assert found["confidence"] == 0.3
+    shown = report(unsure, capsys)
+    assert "The number of clusters is in doubt: 1 cluster (confidence 0.30)" in shown.out
+    assert "- About 10% of the rows lie outside of all clusters." in shown.out
+    assert found["sentence"] in " ".join(shown.out.split())

@@ -15,7 +15,7 @@ import safetensors
 import safetensors.numpy
 
 from fedjigsaw import sites
-from fedjigsaw.errors import DataError, MessageError, ParameterError
+from fedjigsaw.errors import DataError, MessageError, ParameterError, UncertainNumberWarning
 from fedjigsaw.io import formats, tables
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.kernels.scaling import Stats, measure
@@ -384,6 +384,49 @@ class TestJigsaw:
         assert "margin" in text
         bits = model.model.tensors["skew"].item()
         assert f"Mutual information of client and cluster: {bits:.2f} bits." in text
+
+    def test_how_sure_k_is_is_shown_once(self, made, run, tmp_path):
+        words = ["aggregate", *made, "-o", tmp_path / "model", "-k", "auto"]
+        shown = run(*words)
+        found = json.loads(run(*words, "--force", "--json").stdout)
+        assert found["n_clusters"] == 15
+        assert found["sites"] == [str(m) for m in range(5)]
+        assert len(found["reports"]) == 5
+        assert len(found["k"]["separation"]) == 15
+        assert 0 < found["k"]["confidence"] <= 1
+        text = " ".join(shown.output.split())
+        assert text.count(found["k"]["sentence"]) == 1
+        kept = json.loads(run("inspect", tmp_path / "model", "--json").stdout)
+        assert kept["k"] == found["k"]
+
+    def test_doubt_about_k_is_a_sentence_and_no_trace(self, run, tmp_path, recwarn):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(900, 20))
+        X[:, :2] += np.array([(0, 0), (8, 0), (0, 8)])[rng.integers(3, size=900)]
+        np.save(tmp_path / "a.npy", X / X.std(axis=0))
+        run("summarize", tmp_path / "a.npy", "-k", "auto", "-o", tmp_path / "a.summary")
+        done = run("aggregate", tmp_path / "a.summary", "-k", "auto", "-o", tmp_path / "model")
+        assert "-> 1 center -> " in done.stdout
+        assert "The number of clusters is in doubt: 1 cluster (confidence 0." in done.stdout
+        assert "- Only these columns seem to have clusters: " in done.stdout
+        assert not [w for w in recwarn if issubclass(w.category, UncertainNumberWarning)]
+
+    def test_a_summary_for_auto_explains_what_it_holds(self, run, tmp_path):
+        rng = np.random.default_rng(0)
+        X = np.column_stack([rng.normal(size=300), rng.integers(2, size=300)])
+        X[:3, 0] = 50, 60, 70
+        np.save(tmp_path / "a.npy", X)
+        done = run("summarize", tmp_path / "a.npy", "-k", "auto", "-o", tmp_path / "a.summary")
+        assert "merged or left out by the guard" in done.stdout
+        text = run("inspect", tmp_path / "a.summary").stdout
+        assert "(grain: for columns of few values" in text
+        assert "(left_out: rows far from all others, of which nothing else is sent)" in text
+        assert "merged into similar ones, or left out)" in text
+        assert "- which columns have few values, and how far apart these are." in text
+        run("summarize", tmp_path / "a.npy", "-k", "8", "-o", tmp_path / "b.summary")
+        text = run("inspect", tmp_path / "b.summary").stdout
+        assert "grain" not in text
+        assert "which columns have few values" not in text
 
     def test_a_given_k_after_summaries_for_auto(self, made, run, tmp_path):
         done = run("aggregate", *made, "-o", tmp_path / "model", "-k", "7")

@@ -18,7 +18,12 @@ from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.bench.lies import fit_among_liars
 from fedjigsaw.bench.measures import MEASURES, standard_measures
 from fedjigsaw.datasets import Dataset
-from fedjigsaw.errors import FewerClustersWarning, ParameterError, invalid
+from fedjigsaw.errors import (
+    FewerClustersWarning,
+    ParameterError,
+    UncertainNumberWarning,
+    invalid,
+)
 from fedjigsaw.io.rows import Row
 from fedjigsaw.kernels.backends import Backend, SklearnBackend
 from fedjigsaw.methods import make
@@ -129,8 +134,10 @@ def fit_and_measure(
     """
     started = perf_counter()
     with warnings.catch_warnings():
-        # the row says how many clusters were found; a warning per run would hide everything else
+        # the row says how many clusters were found, and how sure that is; a warning per run would
+        # hide everything else
         warnings.simplefilter("ignore", FewerClustersWarning)
+        warnings.simplefilter("ignore", UncertainNumberWarning)
         method.fit(data.X[used], clients=clients, privacy=privacy)
     seconds = perf_counter() - started
     n_clients = len(np.unique(clients))

@@ -20,6 +20,7 @@ from fedjigsaw.io.rows import Row
 from fedjigsaw.io.tables import Table, Tally, open_table
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.methods import CLUSTERERS, make
+from fedjigsaw.report.number import number_values
 from fedjigsaw.report.provenance import provenance
 from fedjigsaw.sites import check_once
 
@@ -35,6 +36,7 @@ def compare(
     methods: Sequence[str] | None = None,
     params: Mapping[str, Any] | None = None,
     seed: int = 0,
+    columns: Sequence[str] | None = None,
     track: Track = iter,
 ) -> list[Row]:
     """Fit several methods on the same data; return one row for each.
@@ -44,17 +46,23 @@ def compare(
     n_clusters : number of clusters, or "auto" for methods that find it.
     methods : names of methods; None is all that support this number of clusters.
     params : parameters; each goes to all methods that have it.
+    columns : names of the columns, for what is said about them.
     track : wraps the list of methods to show progress, such as ``tqdm.tqdm``.
 
     Returns
     -------
-    rows : with `ratio`, the objective relative to the best one.
+    rows : with `ratio`, the objective relative to the best one, and with `k`, how sure the number
+        of clusters is, if the method found it.
     """
     chosen = params_by_method(methods or supporting(n_clusters), params or {}, n_clusters)
     rows: list[Row] = []
     for name, own in track(list(chosen.items())):
-        numbers = fit_and_measure(make(name, n_clusters, seed, **own), data, clients)
-        rows.append({"method": name, "params": own, "seed": seed, **numbers, **provenance()})
+        method = make(name, n_clusters, seed, **own)
+        numbers = fit_and_measure(method, data, clients)
+        of_k = number_values(method.model_.with_feature_names(columns))
+        found = {} if of_k is None else {"k": of_k}
+        row = {"method": name, "params": own, "seed": seed, **numbers, **found}
+        rows.append({**row, **provenance()})
     best = min(row["inertia"] for row in rows)
     return [{**row, "ratio": row["inertia"] / best if best else 1.0} for row in rows]
 

@@ -14,8 +14,8 @@ from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.methods._support import k_curve_of
 
 MEASURED = (
-    "n_found", "l2", "mse", "purity", "nmi", "ari", "inertia", "ratio", "bytes_per_client",
-    "seconds",
+    "n_found", "confidence", "l2", "mse", "purity", "nmi", "ari", "inertia", "ratio",
+    "bytes_per_client", "seconds",
 )  # fmt: skip
 
 REAL = 0.5  # Jaccard index with a true cluster from which on a found one is real
@@ -33,13 +33,15 @@ def standard_measures(method: FederatedClusterer, data: Dataset, n_clients: int)
     numbers["nmi"] = metrics.nmi(data.y, labels)
     numbers["ari"] = metrics.ari(data.y, labels)
     numbers["inertia"] = method.inertia_
+    if hasattr(method, "k_confidence_"):
+        numbers["confidence"] = round(method.k_confidence_, 3)
     numbers["bytes_per_client"] = method.transcript_.bytes_up / n_clients
     return numbers
 
 
 def mean_and_std(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
     """Return mean and standard deviation of every measured number, over rows of several seeds."""
-    measured = [name for name in MEASURED if all(name in row for row in rows)]
+    measured = [name for name in MEASURED if all(row.get(name) is not None for row in rows)]
     columns = {name: [row[name] for row in rows] for name in measured}
     return {name: (float(np.mean(v)), float(np.std(v))) for name, v in columns.items()}
 

@@ -134,6 +134,11 @@ def n_sites(n: int) -> str:
     return "1 site" if n == 1 else f"{n} sites"
 
 
+def n_centers(n: int) -> str:
+    """Return a number of centers in words."""
+    return "1 center" if n == 1 else f"{n} centers"
+
+
 def print_json(value: Any) -> None:
     """Print a value as JSON."""
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
@@ -212,3 +217,12 @@ def warnings_shown(*kinds: type[Warning]) -> Iterator[None]:
     for other in caught:
         if other not in shown:
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
+
+
+@contextmanager
+def warnings_hidden(*kinds: type[Warning]) -> Iterator[None]:
+    """Hide warnings about what a command prints itself."""
+    with warnings.catch_warnings():
+        for kind in kinds:
+            warnings.simplefilter("ignore", kind)
+        yield

@@ -12,6 +12,7 @@ from fedjigsaw import partition
 from fedjigsaw.bench.measures import mean_and_std
 from fedjigsaw.bench.simulation import run_demo
 from fedjigsaw.bench.simulation import simulate as run_simulation
+from fedjigsaw.choice.findings import DOUBTFUL
 from fedjigsaw.cli._shared import (
     ForceFlag,
     JsonFlag,
@@ -187,11 +188,17 @@ def simulate(
     k = rows[0]["n_clusters"]
     title = f"{dataset}, {clients} clients, {split}{detail}, k = {k}, {n_runs}"
     print_table(measured_table(list(groups.values()), title))
+    for name, group in groups.items():
+        unsure = sum(row.get("confidence", 1.0) < DOUBTFUL for row in group)
+        if unsure:
+            number = f"{CLUSTERERS[name].label}: the number of clusters is in doubt"
+            out.print(f"{number} (confidence below {DOUBTFUL:g}) in {unsure} of {n_runs}.")
 
 
 # number of a row -> title, format, factor; l2 and its scale are those of the paper
 COLUMNS = {
     "n_found": ("centers", "{:.4g}", 1.0),
+    "confidence": ("confidence", "{:.2f}", 1.0),  # of the number of centers, if it was found
     "ratio": ("objective / best", "{:.3f}", 1.0),
     "l2": ("l2 / 1e4", "{:.2f}", 1e-4),
     "purity": ("purity", "{:.3f}", 1.0),

@@ -64,6 +64,7 @@ from fedjigsaw.methods import DEFAULT
 from fedjigsaw.privacy.guarantee import ROW, Privacy
 from fedjigsaw.report import pictures
 from fedjigsaw.report.latex import latex_table
+from fedjigsaw.report.number import number_notes
 from fedjigsaw.report.page.view import Table
 from fedjigsaw.sites.preparation import scale as scale_rows
 from fedjigsaw.sites.preparation import scale_bounds
@@ -78,8 +79,7 @@ Epsilons = Annotated[
         help="Show what differential privacy costs instead of comparing methods: cluster without "
         "noise, then so that, with or without any one row, any set of results is at most e^E times "
         "as likely, plus --delta. Nothing leaves this machine, so the noise is seeded (--seed), "
-        "and the study can be repeated. "
-        "Example: --epsilon 0.5,1,2,4",
+        "and the study can be repeated. Example: --epsilon 0.5,1,2,4",
         rich_help_panel=PRIVACY,
     ),
 ]
@@ -101,6 +101,7 @@ class Problem:
     Parameters
     ----------
     ids : client of each row.
+    columns : names of the columns.
     has_classes : whether true classes are known.
     scaler : the scaler of the columns, if they were scaled.
     n_skipped : rows of the files that were skipped for missing values.
@@ -108,6 +109,7 @@ class Problem:
 
     data: Dataset
     ids: Ints
+    columns: Sequence[str]
     k: int | str
     has_classes: bool
     scaler: Scaler | None = None
@@ -255,7 +257,7 @@ def compare_methods(
     promises = [promise for promise in made if promise is not None]
     data = replace(data, X=scale_rows(data.X, scaler))
     known = not files or label is not None
-    problem = Problem(data, ids, k or data.n_clusters, known, scaler, tally.skipped)
+    problem = Problem(data, ids, names, k or data.n_clusters, known, scaler, tally.skipped)
     options: dict[str, Any] = {"params": parse_params(param), "seed": seed}
     if promises:
         report = _report_costs(problem, promises, method, runs or RUNS, options)
@@ -271,7 +273,7 @@ def compare_methods(
         return
     print_table(report.table)
     for line in report.notes:
-        out.print(line)
+        out.print(escape(line))
     for what, path in (("Picture", picture), ("Page", html), ("LaTeX", latex)):
         if path is not None:
             out.print(f"{what}: {escape(str(path))}")
@@ -302,11 +304,12 @@ def _report_methods(
         problem.ids,
         problem.k,
         methods=methods,
+        columns=problem.columns,
         track=partial(track, label="Methods"),
         **options,
     )
     rows = problem.shown(rows)
-    notes = []
+    notes = list(number_notes(rows))
     if problem.k == "auto" and not methods:
         notes.append("With -k auto, only methods that find the number of clusters take part.")
     table = measured_table([[row] for row in rows], problem.title)

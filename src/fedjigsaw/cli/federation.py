@@ -16,6 +16,7 @@ from fedjigsaw.cli._shared import (
     clusters_by_head,
     err,
     escape,
+    n_centers,
     out,
     parse_params,
     print_json,
@@ -31,6 +32,7 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.methods import DEFAULT, METHODS
 from fedjigsaw.report.inspection import MAX_SHOWN
+from fedjigsaw.report.number import describe_number, number_values
 from fedjigsaw.report.trust import describe_sites, reports_of
 
 app = typer.Typer(no_args_is_help=True)
@@ -242,16 +244,17 @@ def report(
 ) -> None:
     """Print which sites took part, which did not and why, and where the model is."""
     missing = sorted(set(sites) - set(file.clients))
-    n_centers = len(file.model.centers)
+    k = len(file.model.centers)
     if as_json:
-        numbers = {"model": str(path), "n_clusters": n_centers}
+        numbers = {"model": str(path), "n_clusters": k}
         people = {"sites": list(file.clients), "missing": missing, "partly": list(file.partly)}
         reports = [asdict(report) for report in reports_of(file)]
-        print_json({**numbers, **people, "reports": reports, "transcript": transcript})
+        found = {"k": number_values(file.model), "reports": reports, "transcript": transcript}
+        print_json({**numbers, **people, **found})
         return
     out.print(rounds_table(file.clients, transcript["rounds"]))
     with warnings_shown(FewerClustersWarning):
-        warn_of_fewer_clusters(file.model.params.get("n_clusters"), n_centers)
+        warn_of_fewer_clusters(file.model.params.get("n_clusters"), k)
     if missing:
         out.print(f"[yellow]{_sites(missing)} did not take part.[/]")
     if file.partly:
@@ -260,7 +263,9 @@ def report(
         )
     kind = METHODS[file.model.method].data_kind
     what = f"{len(file.clients)} sites, {file.n_samples:,} {kind}"
-    out.print(f"{what} -> {n_centers} centers -> {escape(str(path))}")
+    out.print(f"{what} -> {n_centers(k)} -> {escape(str(path))}")
+    for line in describe_number(file.model):
+        out.print(escape(line))
     if file.privacy is not None:
         out.print(f"Differential privacy at every site: {file.privacy.sentence()}")
     for line in describe_sites(file, MAX_SHOWN):

@@ -16,6 +16,7 @@ from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.journal import is_journal
 from fedjigsaw.report.centers import centers_table
 from fedjigsaw.report.inspection import MAX_SHOWN, describe
+from fedjigsaw.report.number import number_values
 from fedjigsaw.report.privacy import privacy_values
 
 app = typer.Typer()
@@ -68,6 +69,8 @@ def inspect(
             "lines": lines,
             "privacy": privacy_values(content),
         }
+        if isinstance(content, ModelFile):
+            found["k"] = number_values(content.model)
         if isinstance(content, (SummaryFile, ModelFile)) and content.encoding is not None:
             table = centers_table(content)
             found["centers"] = [{n: one.to_dict() for n, one in row.items()} for row in table]

@@ -1,5 +1,6 @@
 """Commands of one round by file: summarize, aggregate, assign."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,16 +31,20 @@ from fedjigsaw.cli._options import (
 from fedjigsaw.cli._shared import (
     CLUSTERS,
     ForceFlag,
+    JsonFlag,
     ParamFlag,
     Without,
     check_outputs,
     choice,
     count_rows,
     escape,
+    n_centers,
     n_sites,
     out,
     parse_params,
+    print_json,
     split_names,
+    warnings_hidden,
     warnings_shown,
 )
 from fedjigsaw.errors import (
@@ -51,6 +56,7 @@ from fedjigsaw.errors import (
     NoisySummaryWarning,
     OutsideRangeWarning,
     RefusedFileWarning,
+    UncertainNumberWarning,
     WeakPromiseWarning,
 )
 from fedjigsaw.io import formats
@@ -61,8 +67,9 @@ from fedjigsaw.methods import DEFAULT
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.ledger import default_path
 from fedjigsaw.report.inspection import MAX_SHOWN
-from fedjigsaw.report.privacy import rows_in_words
-from fedjigsaw.report.trust import describe_sites
+from fedjigsaw.report.number import describe_number, number_values
+from fedjigsaw.report.privacy import privacy_values, rows_in_words
+from fedjigsaw.report.trust import describe_sites, reports_of
 
 app = typer.Typer()
 
@@ -100,8 +107,8 @@ def summarize(
         int,
         typer.Option(
             min=1,
-            help="Guard: merge centers of fewer rows than this into their nearest neighbor; "
-            "1 turns it off.",
+            help="Guard: merge centers of fewer rows than this into their nearest neighbor (with "
+            "-k auto into a similar one, or leave them out); 1 turns it off.",
         ),
     ] = 5,
     counts: Annotated[
@@ -181,9 +188,10 @@ def summarize(
         print_privacy(file.privacy, charge, table.tally.skipped, public="scaler" * bool(scaler))
         return
     summary = file.summary
-    merged = f", {summary.merged} merged by the guard" if summary.merged else ""
+    how = "merged or left out" if k == "auto" else "merged"
+    merged = f", {summary.merged} {how} by the guard" if summary.merged else ""
     rows = describe_rows(summary.n_samples, file.n_skipped)
-    text = f"{rows} -> {len(summary.centers)} centers{merged}"
+    text = f"{rows} -> {n_centers(len(summary.centers))}{merged}"
     out.print(f"{text} -> {escape(str(output))} ({output.stat().st_size:,} bytes)")
     if file.n_used < summary.n_samples:
         out.print(
@@ -219,20 +227,26 @@ def aggregate(
             "--param",
             help="Set a parameter that acts at the server; for jigsaw: max_clusters, max_iter, "
             "patience. Repeat it for several. Default: the method's. What a site gave to "
-            "`summarize` has no effect here. Example: -p max_clusters=80",
+            "`summarize` has no effect here. Example: -p max_clusters=20",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers of the server.")] = 0,
     force: ForceFlag = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """At the coordinator: aggregate the summaries of all sites into a model.
 
+    With -k auto it prints how sure the number of clusters is, and what would be nearly as good.
+
     Example: fedjigsaw aggregate bern.summary lyon.summary -k 4 -o model
+
+    Example: fedjigsaw aggregate bern.summary lyon.summary -k auto -o model
     """
     check_outputs(output, force=force, inputs=files)
     sites.check_once(files)
     loaded = sites.read_summaries(files)
-    with warnings_shown(CountsWarning, FewerClustersWarning, RefusedFileWarning):
+    shown = warnings_shown(CountsWarning, FewerClustersWarning, RefusedFileWarning)
+    with warnings_hidden(UncertainNumberWarning), shown:  # printed below
         model = sites.aggregate(
             loaded,
             k,
@@ -242,11 +256,27 @@ def aggregate(
             min_sites=min_sites,
         )
     formats.save(model, output, replace=force)
+    if as_json:
+        print_json(_aggregated(model, output))
+        return
     text = f"{n_sites(len(model.clients))}, {describe_rows(model.n_samples, model.n_skipped)}"
-    out.print(f"{text} -> {len(model.model.centers)} centers -> {escape(str(output))}")
-    for line in describe_sites(model, MAX_SHOWN):
+    out.print(f"{text} -> {n_centers(len(model.model.centers))} -> {escape(str(output))}")
+    for line in (*describe_number(model.model), *describe_sites(model, MAX_SHOWN)):
         out.print(escape(line))
     _report_promises([f for f in loaded.values() if isinstance(f, SummaryFile)], model)
+
+
+def _aggregated(model: ModelFile, path: Path) -> dict[str, Any]:
+    return {
+        "model": str(path),
+        "n_clusters": len(model.model.centers),
+        "n_samples": model.n_samples,
+        "skipped": model.n_skipped,
+        "sites": list(model.clients),
+        "k": number_values(model.model),
+        "reports": [asdict(report) for report in reports_of(model)],
+        "privacy": privacy_values(model),
+    }
 
 
 def _report_promises(files: list[SummaryFile], model: ModelFile) -> None:

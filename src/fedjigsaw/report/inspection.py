@@ -6,21 +6,24 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.choice.findings import KFindings
+from fedjigsaw.choice.grain import GRAIN
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Model, Summary, Tensors
-from fedjigsaw.methods._support import k_curve_of, knows_no_counts, runner_up, support_of
+from fedjigsaw.methods._support import WITH_AUTO, knows_no_counts, support_of
 from fedjigsaw.methods.jigsaw import SKEWED
+from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.shared_cells import has_cells
 from fedjigsaw.report.centers import read_centers
+from fedjigsaw.report.number import describe_choice
 from fedjigsaw.report.preparation import describe_features, describe_preparation
 from fedjigsaw.report.privacy import describe_privacy, rows_in_words
 from fedjigsaw.report.profiles import describe_profile
 from fedjigsaw.report.trust import describe_sites, reports_of
 
 MAX_SHOWN = 20
+NEAREST = "into their nearest neighbor"
 ROUNDING = 1e-9  # of the spread of a column: smaller numbers are shown as 0
 Lines = Iterator[str]
 
@@ -66,6 +69,7 @@ def _summary(file: SummaryFile, most: int) -> Lines:
         yield f"(sse: summed squared distance of the rows to their center{units})"
     yield from _centers(summary.centers, file.columns, file.scaler, most, summary)
     yield from _tensors(summary.tensors, most)
+    yield from _about_cells(summary)
     if not exact:
         yield from describe_privacy(file, most)
         return
@@ -78,11 +82,24 @@ def _summary(file: SummaryFile, most: int) -> Lines:
             "- a radius is the largest distance of a row of that cluster to its center, "
             "or half the distance to the nearest center."
         )
+    if (summary.tensors.get(GRAIN, np.zeros(0)) > 0).any():
+        yield "- which columns have few values, and how far apart these are."
     yield from _exposed(file)
     yield (
         f"- anyone who knows all rows of a cluster but one {_last_row(file)}: "
         "this is not differential privacy."
     )
+
+
+def _about_cells(summary: Summary) -> Lines:
+    """Explain what is sent only where the number of clusters is to be found."""
+    if GRAIN in summary.tensors:
+        yield (
+            "  (grain: for columns of few values, the squared step between them over 6 or 12; "
+            "0: no such column, -1: cannot tell)"
+        )
+    if LEFT_OUT in summary.tensors:
+        yield "  (left_out: rows far from all others, of which nothing else is sent)"
 
 
 def _kind_of_centers(file: SummaryFile) -> str:
@@ -97,7 +114,8 @@ def _guard(file: SummaryFile) -> str:
     size, counts = file.guard["min_cluster_size"], file.guard["counts"]
     rule = "none"
     if size > 1:
-        merged = f"{file.summary.merged} merged into their nearest neighbor"
+        how = "into similar ones, or left out" if GRAIN in file.summary.tensors else NEAREST
+        merged = f"{file.summary.merged} merged {how}"
         rule = f"no center of fewer than {size} rows ({merged})"
     return f"Guard, as stated by the sender: {rule}; counts: {counts}."
 
@@ -140,7 +158,7 @@ def _model(file: ModelFile, most: int) -> Lines:
         yield f"Not in every round: {', '.join(file.partly)}."
     yield from _origin(file.model.method, file.model.params, file.columns, file.scaler, most)
     yield from _centers(file.model.centers, file.columns, file.scaler, most)
-    yield from _k_curve(file.model)
+    yield from describe_choice(file.model)
     yield from describe_support(file.model, most)
     yield from describe_sites(file, most)
     yield from _label_rule(file.model)
@@ -163,31 +181,14 @@ def _model(file: ModelFile, most: int) -> Lines:
         )
 
 
-def _k_curve(model: Model) -> Lines:
-    """Describe how the number of clusters was chosen, if the method chose it."""
-    curve = k_curve_of(model)
-    if curve is None:
-        return
-    findings = KFindings.from_model(model)
-    if findings is None:  # a model of an earlier version
-        k, second = len(model.centers), runner_up(model)
-        text = f"Number of clusters: {k}, with the largest index of all up to {curve['k'].max()}"
-        yield text + (f"; runner-up: {second}." if second else ".")
-    else:
-        yield f"Number of clusters: {findings.sentence()}"
-        yield from (f"- {text}" for text in findings.advice(model.feature_names))
-    best = np.argsort(-curve["index"], kind="stable")[: min(5, len(curve["k"]) - 1)]
-    yield "  best k: index, objective: " + "; ".join(
-        f"{curve['k'][i]}: {curve['index'][i]:.6g}, {curve['objective'][i]:.6g}" for i in best
-    )
-
-
 def describe_support(model: Model, most: int = MAX_SHOWN) -> Lines:
     """Describe the support of each cluster, if the model has it."""
     support = support_of(model)
     if support is None:
         return
     yield "Support of each cluster (margin: 0 if two centers coincide, near 1 if far from all):"
+    if WITH_AUTO in support:
+        yield "  (separation: near 1 if clearly fewer rows lie between this cluster and others)"
     if knows_no_counts(model):
         yield "  (some clients sent no counts: the numbers of rows are guesses)"
     for i in range(len(model.centers)):
@@ -197,7 +198,7 @@ def describe_support(model: Model, most: int = MAX_SHOWN) -> Lines:
         one = {name: values[i] for name, values in support.items()}
         found = f"{_count(int(one['clients']), 'client')}, {_count(int(one['points']), 'row')}"
         text = f"  {i}: {found}, spread {one['spread']:.6g}, margin {one['margin']:.2f}"
-        yield text + (f", separation {one['separation']:.2f}" if "separation" in one else "")
+        yield text + (f", separation {one[WITH_AUTO]:.2f}" if WITH_AUTO in one else "")
 
 
 def _label_rule(model: Model) -> Lines:

@@ -1,0 +1,89 @@
+"""How sure the number of clusters of a model is, in words and as values."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from fedjigsaw.choice.findings import DOUBTFUL, KFindings
+from fedjigsaw.io.rows import Row
+from fedjigsaw.messages import Model
+from fedjigsaw.methods import CLUSTERERS
+from fedjigsaw.methods._support import k_curve_of, runner_up
+
+MOST_BEST = 5  # numbers of clusters with the best index that are listed
+
+
+def number_values(model: Model) -> dict[str, Any] | None:
+    """Return what is known about the number of clusters, for JSON; None if it was given."""
+    findings = KFindings.from_model(model)
+    if findings is None:
+        return None
+    return {
+        "confidence": findings.confidence,
+        "runner_up": findings.runner_up,
+        "closest": None if findings.closest is None else list(findings.closest),
+        "separation": findings.separation.tolist(),
+        "elongation": findings.elongation.tolist(),
+        "background": findings.background,
+        "sentence": findings.sentence(),
+        "advice": findings.advice(model.feature_names),
+    }
+
+
+def describe_number(model: Model) -> Iterator[str]:
+    """Say how sure the number of clusters is, and what helps; nothing if it was given."""
+    findings = KFindings.from_model(model)
+    if findings is not None:
+        yield f"{number_heading(findings)}: {findings.sentence()}"
+        yield from (f"- {text}" for text in findings.advice(model.feature_names))
+
+
+def number_notes(rows: Iterable[Row]) -> Iterator[str]:
+    """Say for each compared method that found the number of clusters how sure that is."""
+    for row in rows:
+        if "k" in row:
+            label = CLUSTERERS[row["method"]].label
+            yield from (f"{label}: {text}" for text in (row["k"]["sentence"], *row["k"]["advice"]))
+
+
+def number_heading(findings: KFindings) -> str:
+    """Return the words before the sentence about the number of clusters."""
+    if findings.confidence < DOUBTFUL:
+        return "The number of clusters is in doubt"
+    return "Number of clusters"
+
+
+def describe_choice(model: Model) -> Iterator[str]:
+    """Say how sure the number of clusters is, and how others compare; nothing if it was given."""
+    curve = k_curve_of(model)
+    if curve is None:
+        return
+    findings = KFindings.from_model(model)
+    if findings is None:  # a model of an earlier version
+        k, second = len(model.centers), runner_up(model)
+        text = f"Number of clusters: {k}, with the largest index of all up to {curve['k'].max()}"
+        yield text + (f"; runner-up: {second}." if second else ".")
+    else:
+        yield from describe_number(model)
+        if findings.runner_up is not None:
+            yield f"- Runner-up: {findings.runner_up}."
+        yield from (f"- {text}" for text in why_not_the_best(model))
+    best = np.argsort(-curve["index"], kind="stable")[: min(MOST_BEST, len(curve["k"]) - 1)]
+    meaning = "" if findings is None else " (minus BIC; the best has 0)"
+    yield f"  best k: index{meaning}, objective: " + "; ".join(
+        f"{curve['k'][i]}: {curve['index'][i]:.6g}, {curve['objective'][i]:.6g}" for i in best
+    )
+
+
+def why_not_the_best(model: Model) -> Iterator[str]:
+    """Say why the number with the best index was not chosen, if it was not."""
+    curve = k_curve_of(model)
+    if curve is None or KFindings.from_model(model) is None:
+        return
+    best = int(curve["k"][curve["index"].argmax()])
+    if best != len(model.centers):
+        yield (
+            f"{best} has the best index, but some of these {best} clusters have no valley between "
+            "them: the rows there are as dense as in the clusters."
+        )
