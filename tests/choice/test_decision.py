@@ -210,3 +210,16 @@ class TestValleys:
         cells = Cells.of(centers, counts, sse)
         labels = np.digitize(cells.points[:, 0] * cells.scale + cells.middle[0], [4.5, 13.5])
         assert set(valleys(cells, from_labels(cells, labels)).depths) == {(0, 1), (1, 2)}
+
+    def test_a_third_cluster_in_the_tube(self, rng):
+        """In many columns, a tube between two far clusters holds rows of a large one beside it."""
+        corners = np.zeros((3, 20))
+        corners[0, 0], corners[1, 0], corners[2, 1] = -6, 6, 6.5
+        X = blobs(rng, corners, [200, 200, 4000])
+        centers, counts, sse, _ = cells_of(X)
+        cells = Cells.of(centers, counts, sse)
+        points = cells.points * cells.scale + cells.middle
+        nearest = ((points[:, None] - corners) ** 2).sum(axis=2).argmin(axis=1)
+        hills = valleys(cells, from_labels(cells, nearest))
+        assert (0, 1) in hills.depths
+        assert hills.separate

@@ -12,6 +12,7 @@ BELIEVED = 3.0  # standard errors from which a valley is believed: one false one
 TUBE, MAX_TUBE = 0.25, 1.5  # half-width: of the distance of the means, and in deviations
 STEP, MAX_STEP = 0.10, 0.5  # smoothing along the line, likewise: a pair's own width
 NEIGHBORS = 6  # nearest clusters that a cluster is compared with
+CLEAR = 0.25  # height of a valley, relative to the lower hill, that two Gaussians leave 5 apart
 NONE = 99.0  # depth of a valley to nowhere: there is no other cluster
 GRID = np.linspace(-0.25, 1.25, 61)
 
@@ -80,8 +81,10 @@ def valleys(cells: Cells, mixture: Mixture) -> Valleys:
 def depth(cells: Cells, mixture: Mixture, a: int, b: int, owners: Ints) -> float:
     """Return how many rows are missing between two clusters, in standard errors.
 
-    Rows in a tube around the line between the two means are counted along the line. The lowest
-    point between the hills is compared with the lower hill, as two Poisson counts.
+    Rows in a tube around the line between the two means are counted along the line. With many
+    columns, a third cluster may be in the tube, too. So if there is no valley, the rows of the two
+    alone are counted; these must leave a clear one, since pieces of one cluster with rows of a
+    third piece in between would leave a shallow one.
     """
     along, across, spread, length = _coordinates(cells, mixture, a, b)
     weights = np.ones(len(along))
@@ -95,16 +98,32 @@ def depth(cells: Cells, mixture: Mixture, a: int, b: int, owners: Ints) -> float
     smooth = spread[inside] + min(STEP**2, MAX_STEP**2 / length)
     kernel = np.exp(-((GRID[:, None] - along[inside]) ** 2) / (2 * smooth))
     kernel /= np.sqrt(2 * np.pi * smooth)
-    rows = cells.counts[inside] * weights[inside]
-    density = kernel @ rows
-    variance = kernel**2 @ (rows * weights[inside])
+    found, _ = _missing(kernel, cells.counts[inside], weights[inside])
+    if found < BELIEVED:
+        shares = mixture.shares[inside]
+        others = np.delete(shares[:, : len(mixture)], [a, b], axis=1).sum(axis=1)
+        alone, ratio = _missing(kernel, cells.counts[inside] * (1 - others), weights[inside])
+        found = alone if ratio <= CLEAR and alone >= BELIEVED else found
+    return found
+
+
+def _missing(kernel: Floats, counts: Floats, weights: Floats) -> tuple[float, float]:
+    """Compare the lowest point between two hills with the lower hill, as two Poisson counts.
+
+    Returns
+    -------
+    What is missing, in standard errors, and the height of the valley relative to the hill.
+    """
+    density = kernel @ (counts * weights)
+    variance = kernel**2 @ (counts * weights**2)
     left, right = np.flatnonzero(GRID <= 0.4), np.flatnonzero(GRID >= 0.6)
     first, last = left[density[left].argmax()], right[density[right].argmax()]
     lowest = float(density[first : last + 1].min())
     hill = first if density[first] < density[last] else last
     height = max(float(density[hill]), 1e-300)
+    ratio = min(lowest / height, 1.0)
     n_rows = height**2 / max(float(variance[hill]), 1e-300)
-    return float(np.sqrt(2 * n_rows) * (1 - np.sqrt(min(lowest / height, 1.0))))
+    return float(np.sqrt(2 * n_rows) * (1 - np.sqrt(ratio))), ratio
 
 
 def _coordinates(
