@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from fedjigsaw._random import resolve_seed
 from fedjigsaw._typing import Floats, Ints, Rows
 from fedjigsaw._validation import MAX_MAGNITUDE, check_data, name_clients, rows_by_client
+from fedjigsaw.choice.shapes import label_rows
 from fedjigsaw.engine import (
     NO_GUARD,
     Client,
@@ -267,7 +268,9 @@ class FederatedClusterer(
         return self
 
     def predict(self, X: Any, *, clients: Any = None) -> Ints:
-        """Return the nearest center of each row, or its label by local centers.
+        """Return the cluster of each row: that of the nearest center, unless the model says more.
+
+        A model with shapes of clusters labels rows by these, and -1 where a row is in none.
 
         Parameters
         ----------
@@ -278,7 +281,7 @@ class FederatedClusterer(
             the fit get their nearest center.
         """
         rows = self._known(X, "predict")
-        labels, _ = nearest_centers(rows, self.cluster_centers_)
+        labels = label_rows(self.model_, rows).labels
         if clients is not None:
             owner = f"{type(self).__name__}.predict"
             self._relabel(labels, rows, rows_by_client(len(rows), clients, owner=owner))
@@ -388,7 +391,7 @@ class FederatedClusterer(
         self.n_iter_ = len(self.transcript_.rounds)
         self.cluster_centers_ = np.array(self.model_.centers)
         self.n_clusters_ = len(self.cluster_centers_)
-        self.labels_, distances = nearest_centers(rows, self.cluster_centers_)
+        self.labels_, _, distances = label_rows(self.model_, rows)
         self.inertia_ = float(distances @ distances)
         if self.assign_ == "local":
             self._relabel(self.labels_, rows, members)
@@ -477,5 +480,5 @@ def local_labels(model: Model, centers: Floats, rows: Floats) -> tuple[Ints, Int
     if chosen.shape != model.centers.shape or not (np.abs(chosen) <= MAX_MAGNITUDE).all():
         allowed = f"finite, of the shape of its centers, {model.centers.shape}"
         raise MessageError(invalid("chosen", "a model", allowed, f"shape {chosen.shape}"))
-    labels, _ = nearest_centers(centers, chosen)
+    labels = label_rows(replace(model, centers=chosen), centers).labels
     return labels[own], own

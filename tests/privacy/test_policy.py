@@ -2,6 +2,7 @@
 
 import os
 import tomllib
+from dataclasses import replace
 
 import pytest
 
@@ -126,6 +127,14 @@ def test_what_the_default_allows():
     check(Policy(), n_clusters="auto", max_clusters=None)
     check(Policy(), n_clusters="auto", max_clusters=50, n_local_clusters=200)
     check(Policy(), "feca", n_clusters=4)
+
+
+@pytest.mark.parametrize("params", [{"shape": "any"}, {"noise": True}, {"n_clusters": "auto"}])
+def test_questions_about_shapes_ask_for_many_centers(params):
+    policy = replace(Policy(), at_most={"n_local_clusters": 199})
+    check(policy, n_clusters=4)
+    with pytest.raises(RefusedError, match="n_local_clusters = 200 is more than 199"):
+        check(policy, **{"n_clusters": 4, **params})
 
 
 @pytest.mark.parametrize(

@@ -2,5 +2,5 @@
 
 :mod:`~fedjigsaw.choice.local_cells` is the client's half. At the server,
 :mod:`~fedjigsaw.choice.decision` chooses, and :mod:`~fedjigsaw.choice.findings` says how sure that
-is.
+is. Rows are labeled by :mod:`~fedjigsaw.choice.shapes`.
 """

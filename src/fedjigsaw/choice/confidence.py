@@ -10,10 +10,10 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.choice.cells import Cells
-from fedjigsaw.choice.decision import AGREE, FEW_CELLS, SEPARATE, Choice
+from fedjigsaw.choice.decision import AGREE, FEW_CELLS, JOINED, SEPARATE, Choice
 from fedjigsaw.choice.mixtures import MIN_ROWS
 
-AGREEMENT = {AGREE: 0.98, SEPARATE: 0.85}
+AGREEMENT = {AGREE: 0.98, SEPARATE: 0.85, JOINED: 0.85}
 VOTES = (0.3, 0.45, 0.6, 0.7, 0.8, 0.8)  # otherwise, by how many of five criteria agree
 RESOLVED = 0.8  # share of the variance between cells from which a single cluster is believed
 FLAT, FLATTER = 2.4, 0.8  # kurtosis between Gaussian (3) and uniform (1.8), and below the others
@@ -34,6 +34,7 @@ def confidence(choice: Choice, left_out: float) -> float:
     value = AGREEMENT.get(choice.way, 0.0)
     if not value:
         value = VOTES[sum(k == choice.k for k in choice.criteria.values())]
+    value *= BLURRED if choice.valleys.arguable else 1.0
     if choice.k == 1:
         value *= min(1.0, choice.cells.resolved / RESOLVED) ** 2
         value *= HIDDEN if len(telling_columns(choice.cells)) else 1.0

@@ -19,6 +19,7 @@ from fedjigsaw.choice import mixtures
 from fedjigsaw.choice.cells import Cells, condense
 from fedjigsaw.choice.mixtures import LOG_2PI, MIN_ROWS, Mixture
 from fedjigsaw.choice.search import Found, search
+from fedjigsaw.choice.shaping import ANY, ROUND, exactly, groups_of, joined, refit
 from fedjigsaw.choice.valleys import Valleys, valleys
 from fedjigsaw.kernels.kmeans import coordinate_order
 from fedjigsaw.kernels.solver import solve_each
@@ -28,7 +29,8 @@ NARROW = 4.0  # a cluster inside a heap of mixed cells has at most its variance 
 MOST_CLEAN = 0.5  # heaps of mixed cells hold less than this share of the rows
 MORE, MORE_SHARE = 8, 1.5  # k-means partitions are tried for so many more clusters
 
-AGREE, SEPARATE, MIXTURE, ROUND = "agree", "separate", "mixture", "round"
+AGREE, SEPARATE, MIXTURE, PARTITION = "agree", "separate", "mixture", "partition"
+JOINED, GIVEN = "joined", "given"
 
 
 @dataclass(frozen=True)
@@ -38,13 +40,15 @@ class Choice:
     Attributes
     ----------
     way : how it was decided: all criteria agree, all clusters of the best BIC are separate, or the
-        first separate mixture or k-means partition.
+        first separate mixture or k-means partition; or components without valleys were joined, or
+        the number was given.
     criteria : what each criterion alone prefers.
     per_client : cells per client.
     dropped : share of the rows in cells that hold rows of several clusters.
     curve : shape (n, 3), for each number of clusters that was tried: the number, the objective, and
         minus the BIC, in which the best has 0.
     complete : False if the search ended at its limit, or at the largest number allowed.
+    components, groups : the mixture by which rows are labeled, and the cluster of each component.
     """
 
     cells: Cells
@@ -56,6 +60,8 @@ class Choice:
     dropped: float
     curve: Floats
     complete: bool
+    components: Mixture
+    groups: Ints
 
     @property
     def k(self) -> int:
@@ -85,6 +91,8 @@ def choose(
     owners: Ints | None = None,
     grain: Floats | None = None,
     most: int | None = None,
+    k: int | None = None,
+    shape: str = ROUND,
 ) -> Choice:
     """Choose the number of clusters.
 
@@ -95,6 +103,9 @@ def choose(
         that hold rows of several clusters are recognized and dropped.
     grain : shape (d,), see :func:`~fedjigsaw.choice.grain.grain_of`.
     most : the largest number of clusters, or None for no limit.
+    k : the number of clusters, if it is known.
+    shape : one of :data:`~fedjigsaw.choice.shaping.SHAPES`. Unless clusters are round, the mixture
+        that is chosen has a background; in any shape, components without valleys are joined.
 
     Examples
     --------
@@ -106,13 +117,23 @@ def choose(
     order = coordinate_order(centers)  # the result does not depend on the order of the cells
     centers, counts, sse = centers[order], counts[order], sse[order]
     per_client = np.inf if owners is None else len(counts) / len(np.unique(owners))
+    limit = None if shape == ANY else most  # of pieces there may be more
     if per_client < FEW_CELLS:
-        cells, found = _without_mixed(Cells.of(centers, counts, sse, grain), most)
+        cells, found = _without_mixed(Cells.of(centers, counts, sse, grain), limit)
     else:
         cells = Cells.of(*condense(centers, counts, sse), grain)
-        found = search(cells, most)
-    judge = _Judge(cells, found, most)
-    mixture, hills, way = judge.decide()
+        found = search(cells, limit)
+    judge = _Judge(cells, found, limit)
+    if k is None and shape != ANY:
+        mixture, hills, way = judge.decide()
+    else:
+        mixture, hills, way = judge.finest(k, shape)
+    components, groups = mixture, np.arange(len(mixture))
+    if way == JOINED:
+        groups = groups_of(components, hills, k, most)
+        mixture, hills = joined(cells, components, hills, groups)
+    elif shape != ROUND and way == PARTITION:
+        mixture = components = refit(cells, mixture)
     return Choice(
         cells=cells,
         mixture=mixture,
@@ -122,7 +143,9 @@ def choose(
         per_client=per_client,
         dropped=max(0.0, 1 - cells.n_rows / float(counts.sum())),
         curve=judge.curve(mixture),
-        complete=judge.found.complete and (most is None or judge.found.n_agglomerated <= most),
+        complete=judge.found.complete and (limit is None or judge.found.n_agglomerated <= limit),
+        components=components,
+        groups=groups,
     )
 
 
@@ -167,19 +190,29 @@ class _Judge:
         self.criteria["equal"] = len(min(self.partitions, key=lambda p: p.equal).mixture)
         self.criteria["own"] = len(min(self.partitions, key=lambda p: p.own).mixture)
         ranked = [(m.icl(self.cells), k, MIXTURE, m) for k, m in self.found.mixtures.items()]
-        ranked += [(p.own, len(p.mixture), ROUND, p.mixture) for p in self.partitions]
+        ranked += [(p.own, len(p.mixture), PARTITION, p.mixture) for p in self.partitions]
         for _, _, way, mixture in sorted(ranked, key=lambda entry: entry[:3]):
             hills = valleys(self.cells, mixture)
             if hills.separate:
                 return mixture, hills, way
         raise AssertionError("a single cluster, which is among these, has no neighbors")
 
+    def finest(self, k: int | None, shape: str) -> tuple[Mixture, Valleys, str]:
+        """Return the mixture whose components are joined, or the best one of `k` components."""
+        best = self.found.mixtures[self.by_bic]
+        if shape == ANY and (k is None or len(best) > k):
+            return best, self.hills, JOINED
+        mixture = exactly(self.cells, self.found, k or 1)
+        return mixture, valleys(self.cells, mixture), GIVEN
+
     def curve(self, chosen: Mixture) -> Floats:
         """Return number, objective and index of every mixture, and of the one that was chosen."""
         found = self.found.mixtures
         best = found[self.by_bic].bic
         costs = {k: mixture.bic for k, mixture in found.items()}
-        costs |= {len(p.mixture): p.own for p in self.partitions if p.mixture is chosen}
+        if chosen is not found.get(len(chosen)):
+            own = [p.own for p in self.partitions if p.mixture is chosen]
+            costs[len(chosen)] = own[0] if own else chosen.bic
         shown = found | {len(chosen): chosen}
         unit = self.cells.scale**2
         return np.array(

@@ -18,8 +18,8 @@ from fedjigsaw.choice.confidence import (
     separation,
     telling_columns,
 )
-from fedjigsaw.choice.decision import AGREE, FEW_CELLS, SEPARATE, Choice
-from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.choice.decision import AGREE, FEW_CELLS, JOINED, SEPARATE, Choice
+from fedjigsaw.choice.tensors import take_tensor
 from fedjigsaw.messages import MAX_COUNT, Model
 
 SURE, DOUBTFUL = 0.9, 0.5  # from here on nothing is added; below, a warning is given
@@ -105,20 +105,20 @@ class KFindings:
         if CONFIDENCE not in model.tensors:
             return None
         k, tensors = len(model.centers), model.tensors
-        sure = _take(model, CONFIDENCE, (1,), 0, 1)[0]
-        runner_up = int(_take(model, RUNNER_UP, (1,), 0, MAX_COUNT)[0])
-        a, b = _take(model, CLOSEST, (2,), -1, k - 1).astype(np.int64).tolist()
+        sure = take_tensor(model, CONFIDENCE, (1,), 0, 1)[0]
+        runner_up = int(take_tensor(model, RUNNER_UP, (1,), 0, MAX_COUNT)[0])
+        a, b = take_tensor(model, CLOSEST, (2,), -1, k - 1).astype(np.int64).tolist()
         n_columns = tensors[COLUMNS].size if COLUMNS in tensors else 0
-        columns = _take(model, COLUMNS, (n_columns,), 0, model.centers.shape[1] - 1)
+        columns = take_tensor(model, COLUMNS, (n_columns,), 0, model.centers.shape[1] - 1)
         return cls(
             confidence=float(sure),
             runner_up=runner_up or None,
             closest=None if min(a, b) < 0 else (a, b),
-            background=float(_take(model, OUTSIDE, (1,), 0, 1)[0]),
-            elongation=_take(model, ELONGATION, (k,), 0, np.inf),
+            background=float(take_tensor(model, OUTSIDE, (1,), 0, 1)[0]),
+            elongation=take_tensor(model, ELONGATION, (k,), 0, np.inf),
             columns=columns.astype(np.int64),
-            doubts=Doubt(int(_take(model, DOUBTS, (1,), 0, 2 * Doubt.LIMIT - 1)[0])),
-            separation=_take(model, SEPARATION, (k,), 0, 1),
+            doubts=Doubt(int(take_tensor(model, DOUBTS, (1,), 0, 2 * Doubt.LIMIT - 1)[0])),
+            separation=take_tensor(model, SEPARATION, (k,), 0, 1),
         )
 
     def tensors(self) -> dict[str, np.ndarray]:
@@ -209,7 +209,7 @@ def _doubts(choice: Choice, left_out: float) -> Doubt:
     few = choice.k == 1 or choice.per_client < choice.k / 2 or choice.dropped > 0
     reasons = {
         Doubt.OVERLAP: float(separation(np.array([choice.valleys.weakest]))[0]) < SURE,
-        Doubt.CRITERIA: choice.way not in (AGREE, SEPARATE),
+        Doubt.CRITERIA: choice.way not in (AGREE, SEPARATE, JOINED) or choice.valleys.arguable,
         Doubt.BLUR: choice.k == 1 and cells.resolved < RESOLVED,
         Doubt.COLUMNS: choice.k == 1 and len(telling_columns(cells)) > 0,
         Doubt.STEPS: float(coarse_columns(cells).mean()) >= STEPS,
@@ -221,11 +221,3 @@ def _doubts(choice: Choice, left_out: float) -> Doubt:
     for doubt, is_so in reasons.items():
         found |= doubt if is_so else Doubt(0)
     return found
-
-
-def _take(model: Model, name: str, shape: tuple[int, ...], low: float, high: float) -> Floats:
-    tensor = model.tensors.get(name, np.zeros(0)).astype(np.float64)
-    if tensor.shape != shape or not ((tensor >= low) & (tensor <= high)).all():
-        allowed = f"of shape {shape}, from {low:g} to {high:g}"
-        raise MessageError(invalid(name, "a model", allowed, f"shape {tensor.shape}"))
-    return tensor

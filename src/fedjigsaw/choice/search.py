@@ -73,7 +73,7 @@ def search(cells: Cells, most: int | None = None) -> Found:
         if work > WORK:
             complete = False
             break
-        mixture = fit(cells, _merge_best(cells, mixture))
+        mixture = fit(cells, merge_best(cells, mixture))
     return _with_splits(cells, Found(found, best, complete), most)
 
 
@@ -167,7 +167,7 @@ def _labels_after(merges: list[tuple[int, int]], n: int, k: int) -> Ints:
     return found
 
 
-def _merge_best(cells: Cells, mixture: Mixture) -> Mixture:
+def merge_best(cells: Cells, mixture: Mixture) -> Mixture:
     """Merge the two components that lose least."""
     moments, k = mixture.moments, len(mixture)
     counts, means = moments.counts, moments.means

@@ -9,6 +9,7 @@ from fedjigsaw.choice.cells import Cells
 from fedjigsaw.choice.mixtures import Mixture
 
 BELIEVED = 3.0  # standard errors from which a valley is believed: one false one in 700
+CLEARLY = 1.5  # times deeper: a valley between clusters, beside one inside of a cluster
 TUBE, MAX_TUBE = 0.25, 1.5  # half-width: of the distance of the means, and in deviations
 STEP, MAX_STEP = 0.10, 0.5  # smoothing along the line, likewise: a pair's own width
 NEIGHBORS = 6  # nearest clusters that a cluster is compared with
@@ -26,10 +27,12 @@ class Valleys:
     depths : for each pair of neighbors, the rows that are missing in the valley, in standard
         errors.
     groups : shape (k,), clusters that have no valley between them are in the same group.
+    inside : depth of the deepest valley inside of a cluster, if pieces were joined.
     """
 
     depths: dict[tuple[int, int], float]
     groups: Ints
+    inside: float = 0.0
 
     @property
     def n_groups(self) -> int:
@@ -48,6 +51,12 @@ class Valleys:
     @property
     def weakest(self) -> float:
         return min(self.depths.values(), default=NONE)
+
+    @property
+    def arguable(self) -> bool:
+        """Whether a valley inside of a cluster is believed, and about as deep as one between."""
+        between = min(self.depths.values(), default=0.0)
+        return self.inside >= BELIEVED and self.inside > between / CLEARLY
 
     def of_clusters(self) -> Floats:
         """Return the shallowest valley of each cluster."""

@@ -189,6 +189,7 @@ def _show(found: Score, file: ModelFile | None, parts: Sequence[Score], *, as_js
     clusters = describe_clusters(file, found, parts) if found.profile is not None else []
     if as_json:
         values: dict[str, Any] = {"who": found.client, "rows": rows, "skipped": found.n_skipped}
+        values |= {"noise": found.n_noise} if found.n_noise else {}
         values |= {"inertia": inertia if known else None, "cluster_sizes": sizes}
         if parts:
             values["sites"] = {part.client: part.counts.tolist() for part in parts}
@@ -199,6 +200,8 @@ def _show(found: Score, file: ModelFile | None, parts: Sequence[Score], *, as_js
     about = "" if found.privacy is None else "about "
     text = f"{escape(found.client)}: {about}{describe_rows(rows, found.n_skipped)}"
     out.print(text + (f", inertia {inertia:.10g}" if known else ""))
+    if found.n_noise:
+        out.print(f"{found.n_noise:,} more rows belong to no cluster (label -1).")
     if not clusters:
         out.print("Rows per cluster: " + ", ".join(map(str, sizes)))
         return

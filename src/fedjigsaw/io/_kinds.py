@@ -144,6 +144,8 @@ def _sketch_from(arrays: Arrays, i: int) -> Sketch:
 def _score_parts(score: Score) -> Parts:
     header = {"client": score.client, "model": score.model, **_skipped_header(score)}
     header |= _privacy_header(score.privacy)
+    if score.n_noise and score.privacy is None:
+        header["n_noise"] = score.n_noise
     arrays = {"counts": score.counts, "sse": score.sse}
     if score.profile is None:
         return header, arrays
@@ -157,7 +159,8 @@ def _score_from(header: Header, arrays: Arrays) -> Score:
     profile = _profile_from(header, arrays)
     n_numbers = 0 if profile is None else len(profile.numbers)
     privacy = _privacy_from(header, n_numbers)
-    return Score(client, model, counts, sse, profile, privacy, _skipped_from(header))
+    n_noise = take(header, "n_noise", int) if "n_noise" in header else 0
+    return Score(client, model, counts, sse, profile, privacy, _skipped_from(header), n_noise)
 
 
 def _profile_parts(profile: Profile) -> Parts:

@@ -141,6 +141,7 @@ class Score:
     profile : what the rows of each cluster are like, or None.
     privacy : the promise of differential privacy, or None. Under one, all numbers are noisy.
     n_skipped : further rows, which were skipped for missing values; not told under privacy.
+    n_noise : further rows, which belong to no cluster; not told under privacy.
     """
 
     client: str
@@ -150,6 +151,7 @@ class Score:
     profile: Profile | None = None
     privacy: Privacy | None = None
     n_skipped: int = 0
+    n_noise: int = 0
 
     def __post_init__(self) -> None:
         # the checks of a summary are just those that are needed here
@@ -159,7 +161,10 @@ class Score:
         if not self.client:
             raise MessageError("The score has no client name.")
         _check_skipped(self.n_skipped, f"client {self.client!r}")
-        if not self.n_rows:
+        if not 0 <= self.n_noise <= MAX_COUNT:
+            owner, allowed = f"client {self.client!r}", f"from 0 to {MAX_COUNT}"
+            raise MessageError(invalid("n_noise", owner, allowed, self.n_noise))
+        if not self.n_rows and not self.n_noise:
             raise MessageError(f"The score of client {self.client!r} covers no rows.")
         if self.n_rows > MAX_COUNT or (self.sse > MAX_SSE).any():
             raise MessageError(

@@ -14,7 +14,9 @@ from fedjigsaw.choice.decision import Choice, choose
 from fedjigsaw.choice.findings import DOUBTFUL, K_TENSORS, KFindings
 from fedjigsaw.choice.grain import GRAIN, grain_of
 from fedjigsaw.choice.local_cells import find_cells
-from fedjigsaw.choice.sizes import n_cells
+from fedjigsaw.choice.shapes import NOISE, ClusterShapes
+from fedjigsaw.choice.shaping import ELONGATED, ROUND, SHAPES
+from fedjigsaw.choice.sizes import n_cells, sends_cells
 from fedjigsaw.errors import (
     CountsWarning,
     MessageError,
@@ -105,10 +107,19 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
         Check summaries against each other, so that up to 30 % of the clients may send anything:
         implausible numbers are limited, and a client that harms the others is set aside. `sites_`
         says what was done to whom. Nothing changes where nothing is conspicuous.
+    shape : {"round", "elongated", "any"}, default "round"
+        Shape of clusters. "round": a row belongs to its nearest center. "elongated": it belongs to
+        the likeliest component of a mixture of Gaussians, each with axes of its own. "any": pieces
+        of a mixture that have no valley between them are one cluster, whatever its shape. Other
+        than with "round", clients send as many centers as with ``n_clusters="auto"``.
+    noise : bool, default False
+        Label rows -1 that are likelier in a uniform background than in any cluster. They belong to
+        no cluster, and clients send as many centers as with ``n_clusters="auto"``.
     assign : {"nearest", "local", "auto"}, default "nearest"
-        Label rows by the nearest center of the model, or by the nearest center that the row's own
-        client sent. "local" is better on skewed data and worse on even splits. "auto" decides by
-        `skew_`; `assign_` says what was chosen, and `assign_reason_` why.
+        Label rows by the nearest center of the model (or by the shape of clusters), or by the
+        nearest center that the row's own client sent. "local" is better on skewed data and worse on
+        even splits. "auto" decides by `skew_`; `assign_` says what was chosen, and `assign_reason_`
+        why.
     random_state : int, RandomState, Generator or None
         Seed of the run; with an integer, every run gives the same bits.
 
@@ -171,6 +182,8 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
         "max_iter",
         "patience",
         "robust",
+        "shape",
+        "noise",
     )
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_clusters": integer(1, or_word="auto"),
@@ -183,6 +196,8 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
         "tol": real(0),
         "patience": integer(0, or_none=True),
         "robust": boolean(),
+        "shape": one_of(*SHAPES),
+        "noise": boolean(),
         "assign": one_of("nearest", "local", "auto"),
         "random_state": seed_source(),
     }
@@ -200,6 +215,8 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
         tol: float = 1e-4,
         patience: int | None = None,
         robust: bool = True,
+        shape: str = ROUND,
+        noise: bool = False,
         assign: str = "nearest",
         random_state: Any = None,
     ) -> None:
@@ -213,6 +230,8 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
         self.tol = tol
         self.patience = patience
         self.robust = robust
+        self.shape = shape
+        self.noise = noise
         self.assign = assign
         self.random_state = random_state
 
@@ -225,13 +244,29 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
                 "clusters in the last one."
             )
 
+        if self._shaped and self.n_rounds > 1:
+            raise ParameterError(
+                "shape and noise require n_rounds=1: further rounds move the centers of round "
+                "clusters."
+            )
+
+    @property
+    def _shaped(self) -> bool:
+        """Whether the model describes the shapes of clusters."""
+        return self.shape != ROUND or bool(self.noise)
+
+    @property
+    def _in_cells(self) -> bool:
+        """Whether clients send cells, from which mixtures are fitted."""
+        return sends_cells(vars(self))
+
     # ------------------------------------------------------------------------------ at a client
 
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
         """Return centers, counts and sums of local clusters; later, of the model's clusters."""
         if broadcast.model is not None:
             local = partition_of(X, nearest_centers(X, broadcast.model.centers)[0], np.ones(len(X)))
-        elif self.n_clusters == "auto":
+        elif self._in_cells:
             local = find_cells(X, self.n_local(len(X)), rng=rng, backend=self.backend)
         else:
             local = kmeans(
@@ -244,7 +279,7 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
                 backend=self.backend,
             )
         tensors: dict[str, np.ndarray] = {LABELS: local.labels}  # for the guard; they never leave
-        if self.n_clusters == "auto" and broadcast.model is None:
+        if self._in_cells and broadcast.model is None:
             tensors |= {CELLS_ONLY: np.ones(1), GRAIN: grain_of(X)}
         counts = local.counts.astype(np.int64)
         return Summary(len(X), local.centers, counts=counts, sse=local.sse, tensors=tensors)
@@ -281,7 +316,7 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
         """Return the number of clusters that a client with `n_rows` rows looks for."""
         if self.n_local_clusters is not None:
             return self.n_local_clusters
-        if self.n_clusters == "auto":
+        if self._in_cells:
             return n_cells(n_rows)
         k = int(self.n_clusters)
         return max(k, min(self.detail * k, max(1, n_rows // ROWS_PER_CENTER)))
@@ -296,11 +331,11 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
             return self._from_cells(summaries, rng)
         if broadcast.model is not None:
             return self._step(receive(summaries), broadcast.model)
-        received = receive(summaries, allow_radii=self.n_clusters != "auto")
+        received = receive(summaries, allow_radii=not self._in_cells)
         if received.radii is not None:  # FeCA's rule
             examined = self._examine(received, group_means)
             return self._model(examined, group_means(examined.received, int(self.n_clusters)))
-        if self.n_clusters == "auto":
+        if self._in_cells:
             _check_sums(received)
         examined = self._examine(received, self._find)
         found = self._found(examined.received, rng)
@@ -318,11 +353,19 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
     def _found(
         self, received: Received, rng: np.random.Generator
     ) -> tuple[Floats, Ints, dict[str, np.ndarray]]:
-        """Return the centers, the cluster of each local one, and what is known about k."""
-        if self.n_clusters != "auto":
+        """Return centers, the cluster of each local one, and what is known of k and of shapes."""
+        if not self._in_cells:
             return *self._refine(received, self._solve(received, self.n_clusters, rng))[:2], {}
-        choice = self._choose(received)
-        centers, labels, order = self._refine(received, choice.means)
+        if self._shaped:
+            choice = self._choose(received, ELONGATED if self.shape == ROUND else self.shape)
+            centers, order, found = ClusterShapes.of_choice(choice, self.shape, noise=self.noise)
+            shapes = found.tensors()
+            labels = found.label(received.centers, nearest_centers(received.centers, centers)[0])
+        else:
+            choice, shapes = self._choose(received), {}
+            centers, labels, order = self._refine(received, choice.means)
+        if self.n_clusters != "auto":
+            return centers, labels, shapes
         findings = KFindings.of(choice, order, received.left_out)
         if findings.confidence < DOUBTFUL:
             warnings.warn(
@@ -330,7 +373,7 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
                 UncertainNumberWarning,
                 stacklevel=4,
             )
-        return centers, labels, {"k_curve": choice.curve, **findings.tensors()}
+        return centers, labels, {"k_curve": choice.curve, **findings.tensors(), **shapes}
 
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
         """Check a summary from a client that is not trusted, as `aggregate` would."""
@@ -341,7 +384,7 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CountsWarning)  # `aggregate` warns once for all
             received = receive([summary])
-        if self.n_clusters == "auto":
+        if self._in_cells:
             _check_sums(received)
         if broadcast.model is not None:
             _check_counts(received)
@@ -349,7 +392,7 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
     def _examine(self, received: Received, find: Find) -> Examined:
         if not self.robust:
             return unexamined(received)
-        return examine(received, self._test_k, find, strict=self.n_clusters == "auto")
+        return examine(received, self._test_k, find, strict=self._in_cells)
 
     def _solve(self, received: Received, k: int, rng: np.random.Generator) -> Floats:
         return solve(
@@ -408,7 +451,7 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
         ordered = inside[order]
         return ordered, nearest_centers(received.centers, ordered)[0], order
 
-    def _choose(self, received: Received) -> Choice:
+    def _choose(self, received: Received, shape: str = ROUND) -> Choice:
         if received.mixed is not None and not received.mixed.all():
             received = received.of_sites(~received.mixed)
         weighed = received.weighed()
@@ -422,6 +465,8 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
             owners=weighed.owners,
             grain=weighed.grain,
             most=self.max_clusters,
+            k=None if self.n_clusters == "auto" else int(self.n_clusters),
+            shape=shape,
         )
 
     def _step(self, received: Received, model: Model) -> Model:
@@ -449,12 +494,15 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
         if labels is None:
             centers = centers[coordinate_order(centers)]
             labels = nearest_centers(received.centers, centers)[0]
-        k = len(centers)
+        k, inside = len(centers), labels != NOISE
+        if not inside.all():  # rows of no cluster count for the objective only
+            labels = np.where(inside, labels, nearest_centers(received.centers, centers)[0])
         table = np.zeros((received.n_sites, k))
-        np.add.at(table, (received.owners, labels), received.counts)
+        np.add.at(table, (received.owners[inside], labels[inside]), received.counts[inside])
         points = table.sum(axis=0)
         squared = ((received.centers - centers[labels]) ** 2).sum(axis=1)
-        sse = np.bincount(labels, received.sse + received.counts * squared, minlength=k)
+        costs = received.sse + received.counts * squared
+        sse = np.bincount(labels[inside], costs[inside], minlength=k)
         spread = np.sqrt(sse / np.where(points > 0, points, 1))
         return self.make_model(
             centers,
@@ -462,7 +510,7 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
             support_points=np.rint(points).astype(np.int64),
             support_spread=spread,
             support_margin=margins(centers, spread),
-            objective=np.array([sse.sum()]),
+            objective=np.array([sse.sum() + costs[~inside].sum()]),
             skew=np.array([mutual_information(table)]),
             **site_tensors(
                 examined.original.per_site(examined.original.counts),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
-from fedjigsaw.choice.sizes import MAX_CELLS
+from fedjigsaw.choice.sizes import MAX_CELLS, sends_cells
 from fedjigsaw.errors import ParameterError, invalid, unreadable
 from fedjigsaw.messages import COUNTS
 from fedjigsaw.parameters import Rule, integer, is_integer, one_of, real
@@ -142,7 +142,7 @@ class Policy:
         """
         if method not in self.methods:
             raise RefusedError(f"method {method} is not among: {', '.join(self.methods)}")
-        if params.get("n_clusters") == "auto" and params.get("n_local_clusters") is None:
+        if sends_cells(params) and params.get("n_local_clusters") is None:
             params = {**params, "n_local_clusters": MAX_CELLS}
         for name, limit in self.at_most.items():
             if _largest(params.get(name)) > limit:

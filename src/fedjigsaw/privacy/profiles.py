@@ -33,34 +33,60 @@ from fedjigsaw.privacy.rounding import to_bits, to_grid
 EQUAL = 1e-9  # rounding of moments, for each row
 
 
-def guard_profile(profile: Profile, sizes: Ints, min_size: int) -> Profile:
+def guard_profile(
+    profile: Profile, sizes: Ints, min_size: int, n_clusters: int | None = None
+) -> Profile:
     """Return what may leave of the exact profile of a site.
 
     Parameters
     ----------
     sizes : shape (k,), rows of the site in each cluster.
     min_size : fewest rows that a number may stand for; 1 lets everything pass.
+    n_clusters : if there are more sets of rows than this, they are no clusters and never shown.
     """
-    if min_size == 1:
+    n_clusters = len(sizes) if n_clusters is None else n_clusters
+    if min_size == 1 and n_clusters == len(sizes):
         return profile
+    never = np.arange(len(sizes)) >= n_clusters
     exact = profile.count, profile.mean, profile.sum_of_squares
-    shown = guard_moments(*exact, sizes=sizes, min_size=min_size)
-    small = hidden(sizes, min_size)
+    shown = guard_moments(*exact, sizes=sizes, min_size=min_size, never=never)
+    small = hidden(sizes, min_size, never)
     counts = {
-        column: np.where(small[:, None], 0, to_multiples(found, min_size))
+        column: np.where(small[:, None], 0, to_multiples(found, min_size))[:n_clusters]
         for column, found in profile.level_counts.items()
     }
+    shown = _of_clusters(shown, n_clusters)
     return Profile(profile.numbers, *shown, profile.levels, counts, min_size)
 
 
+def with_noise(labels: Ints, n_clusters: int) -> tuple[Ints, int]:
+    """Return labels in which rows of no cluster (-1) are a set of their own, and how many sets."""
+    outside = labels < 0
+    if not outside.any():
+        return labels, n_clusters
+    return np.where(outside, n_clusters, labels), n_clusters + 1
+
+
 def guard_moments(
-    count: Ints, mean: Floats, squares: Floats, *, sizes: Ints, min_size: int
+    count: Ints,
+    mean: Floats,
+    squares: Floats,
+    *,
+    sizes: Ints,
+    min_size: int,
+    never: np.ndarray | None = None,
 ) -> Moments:
-    """Return the moments of cells that may leave, rounded; those of all others are 0."""
+    """Return the moments of cells that may leave, rounded; those of all others are 0.
+
+    Parameters
+    ----------
+    never : shape (k,), sets of rows that are not shown, such as those of no cluster: what is hidden
+        beside them must be enough, since all rows minus those of clusters are theirs.
+    """
     if min_size == 1:
         return count, mean, squares
     two = _has_two_values(count, mean, squares)
-    small, count = hidden(sizes, min_size), count.copy()
+    small, count = hidden(sizes, min_size, never), count.copy()
     for j in range(count.shape[1]):  # rows without a value make some columns smaller than others
         count[hidden(count[:, j], min_size, small), j] = 0
     share = _rounded_share(count, mean, min_size)
@@ -69,17 +95,26 @@ def guard_moments(
     return count, np.where(two, share, mean), np.where(two, spread, squares)
 
 
+def _of_clusters(found: Moments, n_clusters: int) -> Moments:
+    count, mean, squares = found
+    return count[:n_clusters], mean[:n_clusters], squares[:n_clusters]
+
+
 def moments_of_clients(
     rows: Floats, labels: Ints, clients: Iterable[Rows], n_clusters: int, min_size: int
 ) -> Moments:
-    """Merge the moments that each client may send about its rows."""
+    """Merge the moments that each client may send about its rows; a label of -1 is no cluster."""
     shape = (n_clusters, rows.shape[1])
+    labels, n_sets = with_noise(labels, n_clusters)
     merged: Moments = (np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape))
     for client in clients:
         held = np.arange(len(rows))[client] if isinstance(client, slice) else client
-        sizes = np.bincount(labels[held], minlength=n_clusters)
-        own = moments(labels, rows, n_clusters, held)
-        merged = merge_moments(*merged, *guard_moments(*own, sizes=sizes, min_size=min_size))
+        sizes = np.bincount(labels[held], minlength=n_sets)
+        own = moments(labels, rows, n_sets, held)
+        shown = guard_moments(
+            *own, sizes=sizes, min_size=min_size, never=np.arange(n_sets) >= n_clusters
+        )
+        merged = merge_moments(*merged, *_of_clusters(shown, n_clusters))
     return merged
 
 

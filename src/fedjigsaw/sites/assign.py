@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.base import local_labels
+from fedjigsaw.choice.shapes import NOISE, label_rows
 from fedjigsaw.errors import ForeignSummaryWarning, MessageError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.io.regular import stem
@@ -23,6 +24,8 @@ from fedjigsaw.sites.preparation import Progress, open_data, quiet, scale
 @dataclass(frozen=True)
 class Assigned:
     """Labels of some rows of a file, in its order; null for a row with missing values.
+
+    The label -1 is that of a row of no cluster.
 
     Attributes
     ----------
@@ -81,10 +84,12 @@ def _label(
 ) -> tuple[Ints, Floats]:
     """Label rows and measure their distance to the center; add up rows per local center."""
     if local is None:
-        return nearest_centers(rows, model.centers)
+        return label_rows(model, rows)[:2]
     labels, own = local_labels(model, local.summary.centers, rows)
     counts += np.bincount(own, minlength=len(counts))
+    inside = labels != NOISE
     distances: Floats = np.linalg.norm(rows - model.centers[labels], axis=1)
+    distances[~inside] = nearest_centers(rows[~inside], model.centers)[1]
     return labels, distances
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.choice.shapes import NOISE, ClusterShapes, knows_noise, label_rows
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.columns.schema import BOOLEAN, ORDERED, Schema
 from fedjigsaw.columns.shown import Shown, shown_columns, with_shown
@@ -14,18 +15,25 @@ from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.io.encoded import EncodedReader
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.tables import Table
-from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.profiles import Collector, Profile
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.noisy_profiles import Sums, release
-from fedjigsaw.privacy.profiles import guard_distances, guard_profile
+from fedjigsaw.privacy.profiles import guard_distances, guard_profile, with_noise
 from fedjigsaw.privacy.statistics import count_outside
 from fedjigsaw.sites.charge import Spend
 from fedjigsaw.sites.preparation import Progress, check_clipped, scale
 
 EQUAL = 1e-9  # rounding of means, relative to the range
-Measured = tuple[Ints, Floats, Profile]  # sizes, summed squared distances, profile
+
+
+class Measured(NamedTuple):
+    """Sizes, summed squared distances and profile of clusters, and the rows of none of them."""
+
+    counts: Ints
+    sse: Floats
+    profile: Profile
+    n_noise: int = 0
 
 
 class Part(NamedTuple):
@@ -45,18 +53,20 @@ class Part(NamedTuple):
 
 def measure(table: Table, file: ModelFile, min_size: int, progress: Progress) -> Measured:
     """Measure sizes and summed squared distances, and a profile that passed the guard."""
-    centers = file.model.centers
-    k = len(centers)
-    counts: Ints = np.zeros(k, dtype=np.int64)
-    sse: Floats = np.zeros(k)
-    collector = Collector(k, *shown(file))
+    k = len(file.model.centers)
+    n_sets = k + 1 if knows_noise(file.model) else k  # the last set is of no cluster
+    counts: Ints = np.zeros(n_sets, dtype=np.int64)
+    sse: Floats = np.zeros(n_sets)
+    collector = Collector(n_sets, *shown(file))
     for part in _parts(table, file, progress):
-        labels, distances = nearest_centers(part.scaled, centers)
-        counts += np.bincount(labels, minlength=k)
-        sse += np.bincount(labels, distances**2, minlength=k)
+        labels, distances, _ = label_rows(file.model, part.scaled)
+        labels = with_noise(labels, k)[0]
+        counts += np.bincount(labels, minlength=n_sets)
+        sse += np.bincount(labels, distances**2, minlength=n_sets)
         collector.add(labels, part.numbers, part.codes)
-    guarded = guard_profile(collector.profile(), counts, min_size)
-    return counts, guard_distances(sse, counts, min_size), _within_ranges(guarded, file)
+    guarded = guard_profile(collector.profile(), counts, min_size, k)
+    distances = guard_distances(sse[:k], counts[:k], min_size)
+    return Measured(counts[:k], distances, _within_ranges(guarded, file), int(counts[k:].sum()))
 
 
 def measure_privately(
@@ -64,16 +74,23 @@ def measure_privately(
 ) -> Measured:
     """Measure all of it with noise; the summed squared distances follow from the noisy moments."""
     numbers, levels = shown(file)
-    sums = Sums(len(file.model.centers), numbers, levels, privacy)
+    sums, shapes = (
+        Sums(len(file.model.centers), numbers, levels, privacy),
+        ClusterShapes.from_model(file.model),
+    )
     n_rows, n_outside = 0, 0
     for part in _parts(table, file, progress, privacy):
         n_rows += len(part.numbers)
         n_outside += count_outside(part.numbers, privacy)
-        sums.add(nearest_by_row(part.scaled, file.model.centers), part.numbers, part.codes)
+        labels = nearest_by_row(part.scaled, file.model.centers)
+        if shapes is not None:
+            labels = shapes.label(part.scaled, labels, by_row=True)
+        inside = labels != NOISE
+        sums.add(labels[inside], part.numbers[inside], part.codes[inside])
     check_clipped(table, n_rows, n_outside)
     spend(privacy, multiplier_for(privacy.epsilon, privacy.delta))
     sizes, profile = release(sums, client)
-    return sizes, _distances(profile, file), profile
+    return Measured(sizes, _distances(profile, file), profile)
 
 
 def shown(file: ModelFile) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:

@@ -7,12 +7,13 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_SAMPLES
+from fedjigsaw.choice.shapes import NOISE, label_rows
 from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.io.formats import ModelFile, Score, SummaryFile, encode, fingerprint
 from fedjigsaw.io.tables import Table
-from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.profiles import merge_profiles
 from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.messages import Model
 from fedjigsaw.privacy import Guard, Privacy
 from fedjigsaw.sites import profiles
 from fedjigsaw.sites.aggregate import weakest
@@ -51,14 +52,23 @@ def score(
     if privacy is not None:
         if not profile:
             raise ParameterError("Differential privacy of a score needs a profile: profile=True.")
-        counts, sse, found = profiles.measure_privately(table, file, privacy, name, spend, progress)
-        return Score(name, print_of_model, counts, sse, found, privacy)
-    if profile:
-        size = guard.min_cluster_size
-        counts, sse, found = profiles.measure(table, file, size, progress)
-        return Score(name, print_of_model, counts, sse, found, n_skipped=table.tally.skipped)
-    counts, sse = _per_cluster(table, file.model.centers, file.scaler, progress)
-    return Score(name, print_of_model, counts, sse, n_skipped=table.tally.skipped)
+        noisy = profiles.measure_privately(table, file, privacy, name, spend, progress)
+        return Score(name, print_of_model, noisy.counts, noisy.sse, noisy.profile, privacy)
+    found = profiles.measure(table, file, guard.min_cluster_size, progress) if profile else None
+    counts, sse, n_noise = (
+        _per_cluster(table, file.model, file.scaler, progress)
+        if found is None
+        else (found.counts, found.sse, found.n_noise)
+    )
+    return Score(
+        name,
+        print_of_model,
+        counts,
+        sse,
+        None if found is None else found.profile,
+        n_skipped=table.tally.skipped,
+        n_noise=n_noise,
+    )
 
 
 def merge_scores(scores: Mapping[str, Score]) -> Score:
@@ -71,7 +81,8 @@ def merge_scores(scores: Mapping[str, Score]) -> Score:
     check_different({name: score.client for name, score in scores.items()})
     (first_name, first), *others = scores.items()
     for name, found in scores.items():
-        for what, n in (("rows", found.n_rows), ("skipped rows", found.n_skipped)):
+        rows = {"rows": found.n_rows, "skipped rows": found.n_skipped, "noise": found.n_noise}
+        for what, n in rows.items():
             if n > MAX_SAMPLES:
                 raise MessageError(invalid(what, name, f"at most {MAX_SAMPLES}", n))
     for name, other in others:
@@ -88,9 +99,9 @@ def merge_scores(scores: Mapping[str, Score]) -> Score:
     profile = merge_profiles(profiled) if profiled else None
     promises = [score.privacy for score in ordered]
     privacy = None if profile is None else weakest(promises, len(profile.numbers))
-    skipped = sum(score.n_skipped for score in ordered)
+    skipped, noise = (sum(getattr(s, n) for s in ordered) for n in ("n_skipped", "n_noise"))
     total, distances = np.asarray(counts), np.asarray(sse)
-    return Score(name, first.model, total, distances, profile, privacy, skipped)
+    return Score(name, first.model, total, distances, profile, privacy, skipped, noise)
 
 
 def mean_squared_distance(
@@ -105,19 +116,21 @@ def mean_squared_distance(
     Where only a sample was clustered, this tells what the sampling cost: it uses all rows.
     """
     table = open_data(data, file.columns, drop_missing=drop_missing, encoding=file.encoding)
-    counts, sse = _per_cluster(table, file.summary.centers, file.scaler, progress)
+    counts, sse, _ = _per_cluster(table, Model(file.summary.centers), file.scaler, progress)
     return float(sse.sum() / counts.sum())
 
 
 def _per_cluster(
-    table: Table, centers: Floats, scaler: Scaler | None, progress: Progress
-) -> tuple[Ints, Floats]:
-    """Count rows and sum their squared distances by nearest center."""
-    k = len(centers)
+    table: Table, model: Model, scaler: Scaler | None, progress: Progress
+) -> tuple[Ints, Floats, int]:
+    """Count rows and sum their squared distances by cluster; count those of none."""
+    k, n_noise = len(model.centers), 0
     counts: Ints = np.zeros(k, dtype=np.int64)
     sse: Floats = np.zeros(k)
     for rows in scaled_rows(table, scaler, progress):
-        labels, distances = nearest_centers(rows, centers)
-        counts += np.bincount(labels, minlength=k)
-        sse += np.bincount(labels, distances**2, minlength=k)
-    return counts, sse
+        labels, distances, _ = label_rows(model, rows)
+        inside = labels != NOISE
+        n_noise += int((~inside).sum())
+        counts += np.bincount(labels[inside], minlength=k)
+        sse += np.bincount(labels[inside], distances[inside] ** 2, minlength=k)
+    return counts, sse, n_noise

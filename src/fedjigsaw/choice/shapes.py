@@ -1,0 +1,229 @@
+r"""Label rows by the shapes of clusters, as a model carries them: by its likeliest component.
+
+Component j has the log density, up to a constant,
+
+.. math:: o_j - (|x - m_j|^2 - |B^T (x - m_j)|_{A_j}^2) / (2 v_j) ,
+
+with mean m, variance v, and a matrix A that pulls the long axes in, along the axes of a basis B. A
+row that is likelier in the background than in every component belongs to no cluster: its label is
+-1. This module is the only place that labels rows by a model.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw._validation import MAX_MAGNITUDE
+from fedjigsaw.choice.cells import MAX_AXES, Cells
+from fedjigsaw.choice.decision import Choice
+from fedjigsaw.choice.mixtures import LOG_2PI, Mixture
+from fedjigsaw.choice.shaping import ROUND
+from fedjigsaw.choice.tensors import take_tensor
+from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.kernels.kmeans import blocks, coordinate_order, nearest_centers, squared_distances
+from fedjigsaw.messages import Model
+
+NOISE = -1  # label of rows that belong to no cluster, as in scikit-learn
+PREFIX = "shape_"
+MEANS, BASIS, PULLS, VARIANCES, OFFSETS, CLUSTERS, BACKGROUND = (
+    f"{PREFIX}{name}"
+    for name in ("means", "basis", "pulls", "variances", "offsets", "clusters", "background")
+)
+
+
+class Labeled(NamedTuple):
+    """Labels of rows, with distances to the center of the row's cluster and to the nearest one.
+
+    A row of no cluster (:data:`NOISE`) has the distance to the nearest center.
+    """
+
+    labels: Ints
+    distances: Floats
+    nearest: Floats
+
+
+def label_rows(model: Model, rows: Floats) -> Labeled:
+    """Label rows by the shapes of a model's clusters, or by its nearest center if it has none.
+
+    Examples
+    --------
+    >>> label_rows(Model([[0.0], [9.0]]), np.array([[1.0], [7.0]])).labels.tolist()
+    [0, 1]
+    """
+    labels, nearest = nearest_centers(rows, model.centers)
+    shapes = ClusterShapes.from_model(model)
+    if shapes is None:
+        return Labeled(labels, nearest, nearest)
+    labels = shapes.label(rows, labels)
+    inside, distances = labels != NOISE, nearest.copy()
+    squared = squared_distances(rows[inside], model.centers, labels[inside])
+    distances[inside] = np.sqrt(squared)
+    return Labeled(labels, distances, nearest)
+
+
+def knows_noise(model: Model) -> bool:
+    """Tell whether a model may label rows as noise."""
+    return MEANS in model.tensors and BACKGROUND in model.tensors
+
+
+@dataclass(frozen=True)
+class ClusterShapes:
+    """Components of a mixture, in the units of the data.
+
+    Attributes
+    ----------
+    means, basis : shapes (m, d) and (d, r).
+    pulls : shape (m, r, r), zero for a round component.
+    variances : shape (m,).
+    offsets : shape (m,), log density at the mean, with the component's share of the rows.
+    clusters : shape (m,), the cluster of each component; None for that of the nearest center.
+    background : log density of rows that belong to no cluster; None if each belongs to one.
+    """
+
+    means: Floats
+    basis: Floats
+    pulls: Floats
+    variances: Floats
+    offsets: Floats
+    clusters: Ints | None
+    background: float | None
+
+    @classmethod
+    def of(cls, cells: Cells, mixture: Mixture, clusters: Ints | None, *, noise: bool) -> Self:
+        """Take the components of a mixture.
+
+        Parameters
+        ----------
+        clusters : shape (m,), the cluster of each component; None for that of the nearest center.
+        noise : whether rows may belong to no cluster.
+        """
+        shapes, moments = mixture.shapes, mixture.moments
+        unit = cells.n_columns * np.log(cells.scale)
+        offsets = np.log(np.maximum(moments.counts, 1e-9) / cells.n_rows) - unit
+        offsets -= (shapes.log_dets + cells.n_columns * LOG_2PI) / 2
+        if cells.grain.any():  # values have steps: the mean over the rows that a value stands for
+            pulled = np.einsum("kab,ba->k", shapes.pulls, cells.reduced_grain)
+            offsets -= (cells.grain.sum() - pulled) / (2 * shapes.variances)
+        share = np.log(max(mixture.background, 1e-9) / cells.n_rows)
+        background = float(share + cells.log_uniform - unit)
+        if background >= offsets.max():  # all rows are equal, or nearly so
+            noise = False
+        return cls(
+            means=moments.means * cells.scale + cells.middle,
+            basis=cells.basis,
+            pulls=shapes.pulls,
+            variances=shapes.variances * cells.scale**2,
+            offsets=offsets,
+            clusters=clusters,
+            background=background if noise else None,
+        )
+
+    @classmethod
+    def of_choice(cls, choice: Choice, shape: str, *, noise: bool) -> tuple[Floats, Ints, Self]:
+        """Return the centers of a choice in the order of a model, that order, and the shapes."""
+        order = coordinate_order(choice.means)
+        clusters = None if shape == ROUND else np.argsort(order)[choice.groups]
+        shapes = cls.of(choice.cells, choice.components, clusters, noise=noise)
+        return choice.means[order], order, shapes
+
+    @classmethod
+    def from_model(cls, model: Model) -> Self | None:
+        """Read the shapes of a model, which may come from others; None if it has none."""
+        if MEANS not in model.tensors:
+            return None
+        k, d = model.centers.shape
+        (m, _), (_, r) = _size(model, MEANS), _size(model, BASIS)
+        if r > MAX_AXES or not m:
+            allowed = f"at least one component and at most {MAX_AXES} axes"
+            raise MessageError(invalid("shape", "a model", allowed, f"{m} and {r}"))
+        most = MAX_MAGNITUDE
+        known = model.tensors.keys()
+        clusters = take_tensor(model, CLUSTERS, (m,), 0, k - 1) if CLUSTERS in known else None
+        if clusters is not None and (clusters % 1).any():
+            raise MessageError(invalid(CLUSTERS, "a model", "whole numbers", "fractions"))
+        noise = take_tensor(model, BACKGROUND, (1,), -most, most) if BACKGROUND in known else None
+        return cls(
+            means=take_tensor(model, MEANS, (m, d), -most, most),
+            basis=take_tensor(model, BASIS, (d, r), -2, 2),  # of length 1 each
+            pulls=take_tensor(model, PULLS, (m, r, r), -2, 2),  # eigenvalues from 0 to 1
+            variances=take_tensor(model, VARIANCES, (m,), 1 / most**2, most**2),
+            offsets=take_tensor(model, OFFSETS, (m,), -most, most),
+            clusters=None if clusters is None else clusters.astype(np.int64),
+            background=None if noise is None else float(noise[0]),
+        )
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        """Return the shapes as tensors of a model."""
+        tensors: dict[str, np.ndarray] = {
+            MEANS: self.means,
+            BASIS: self.basis,
+            PULLS: self.pulls,
+            VARIANCES: self.variances,
+            OFFSETS: self.offsets,
+        }
+        if self.clusters is not None:
+            tensors[CLUSTERS] = self.clusters
+        if self.background is not None:
+            tensors[BACKGROUND] = np.array([self.background])
+        return tensors
+
+    def log_densities(self, rows: Floats, *, by_row: bool = False) -> Floats:
+        """Return the log density of rows in each component, with its share; shape (n, m).
+
+        Parameters
+        ----------
+        by_row : compute each row without an influence of the other rows, not even on rounding.
+        """
+        product = _by_column if by_row else np.matmul
+        logs = np.empty((len(rows), len(self.means)))
+        for j, mean in enumerate(self.means):
+            offset = rows - mean
+            squared = _dot(offset, offset, product)
+            if self.pulls[j].any():
+                reduced = product(offset, self.basis)
+                squared -= _dot(product(reduced, self.pulls[j]), reduced, product)
+            logs[:, j] = self.offsets[j] - np.maximum(squared, 0) / (2 * self.variances[j])
+        return logs
+
+    def label(self, rows: Floats, nearest: Ints, *, by_row: bool = False) -> Ints:
+        """Return the cluster of each row, :data:`NOISE` for none, in bounded memory.
+
+        Parameters
+        ----------
+        nearest : shape (n,), the nearest center of each row.
+        by_row : as in :meth:`log_densities`.
+        """
+        labels: Ints = nearest.copy()
+        for part in blocks(len(rows), 3 * rows.shape[1] + len(self.means), 2**20):
+            logs = self.log_densities(rows[part], by_row=by_row)
+            if self.clusters is not None:
+                labels[part] = self.clusters[logs.argmax(axis=1)]
+            if self.background is not None:
+                labels[part][logs.max(axis=1) < self.background] = NOISE
+        return labels
+
+
+def _by_column(a: Floats, b: Floats) -> Floats:
+    """Return the matrix product, each row by the same sums whatever the other rows are."""
+    found = np.zeros((len(a), b.shape[1]))
+    for i in range(a.shape[1]):
+        found += a[:, i, None] * b[i]
+    return found
+
+
+def _dot(a: Floats, b: Floats, product: object) -> Floats:
+    """Return the dot product of each row of `a` with that of `b`."""
+    if product is not _by_column:
+        dots: Floats = np.einsum("ij,ij->i", a, b)
+        return dots
+    found = np.zeros(len(a))
+    for i in range(a.shape[1]):
+        found += a[:, i] * b[:, i]
+    return found
+
+
+def _size(model: Model, name: str) -> tuple[int, int]:
+    tensor = model.tensors.get(name, np.zeros(0))
+    return (tensor.shape[0], tensor.shape[1]) if tensor.ndim == 2 else (0, 0)
