@@ -73,7 +73,7 @@ def test_the_best_index_need_not_be_chosen():
 
 def test_numbers_with_the_best_index_are_listed():
     *_, last = describe_choice(model_of(3, best=5))
-    assert last.startswith("  best k: index (minus BIC; the best has 0), objective: 5: 0, 20; 4: -")
+    assert last.startswith("  best k: index (minus BIC; the best has 0): 5: 0; 4: -10; 6: -10")
     assert "- Runner-up: 4." in describe_choice(model_of(3))
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from fedjigsaw import Privacy, sites
+from fedjigsaw.choice.findings import Doubt
 from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
@@ -23,7 +24,7 @@ from fedjigsaw.report.page.render import render_page
 from fedjigsaw.report.page.run import read_run
 from fedjigsaw.report.page.view import Absent
 from fedjigsaw.report.pictures import new_figure
-from report_files import COLUMNS, HOSTILE, write_run
+from report_files import COLUMNS, HOSTILE, k_findings, write_run
 
 TODAY = date(2026, 11, 16)
 MOMENTS = ("mean", "sum_of_squares")
@@ -568,3 +569,75 @@ class TestBadInput:
         paths = write_run(tmp_path)
         with pytest.raises(ParameterError, match="given twice"):
             read_run([*paths, paths[1]])
+
+
+class TestHowMany:
+    def test_a_sure_number_is_a_sentence_at_the_top(self, tmp_path):
+        text = rendered(write_run(tmp_path, findings=k_findings(5)))
+        top, _, rest = text.partition('<section id="map"')
+        assert "Number of clusters:</strong> 5 clusters (confidence 0.98)." in top
+        assert "in doubt" not in text
+        assert not [tag for tag in Elements(text).tags if "doubt" in tag[1].get("class", "")]
+        assert "5 clusters (confidence 0.98)." in rest.partition('id="trust"')[0]
+
+    def test_doubt_is_a_box_with_words_and_not_a_color_alone(self, tmp_path):
+        doubt = {"doubts": Doubt.OVERLAP, "runner_up": 4, "confidence": 0.3}
+        text = rendered(write_run(tmp_path, findings=k_findings(5, **doubt)))
+        (box,) = [tag for tag in Elements(text).tags if "doubt" in tag[1].get("class", "").split()]
+        assert box[1]["role"] == "note"
+        found = Elements(text).text
+        assert "The number of clusters is in doubt: 5 clusters (confidence 0.30); 4 is" in found
+
+    def test_advice_names_columns_and_is_escaped(self, tmp_path):
+        doubt = {"doubts": Doubt.COLUMNS, "columns": np.array([0, 1]), "confidence": 0.2}
+        findings = k_findings(1, background=0.1, **doubt)
+        paths = write_run(tmp_path, k=1, columns=HOSTILE, findings=findings)
+        page = built(paths)
+        first, second = page.how_many.advice
+        assert first.startswith("About 10% of the rows lie outside of all clusters.")
+        assert second.startswith(f"Only these columns seem to have clusters: {HOSTILE[0]}, ")
+        assert "<script" not in rendered(paths)
+        assert f"<li>{first}</li>" in rendered(paths).partition('id="number"')[2]
+
+    def test_separation_is_a_column_with_its_meaning(self, tmp_path):
+        page = built(write_run(tmp_path, findings=k_findings(5)))
+        place = page.support.headings.index("Separation")
+        assert [row[place] for row in page.support.rows] == ["0.70", "0.77", "0.85", "0.93", "1.00"]
+        assert "Separation: near 1 if clearly fewer rows lie between" in page.support.caption
+        told = " ".join(page.trust)
+        assert "Clusters 0, 1 and 2 are not clearly separate from a neighbor" in told
+        assert "Clusters are found in any data" not in told
+
+    def test_separation_is_hidden_where_there_is_noise(self, tmp_path):
+        paths, noisy = write_run(tmp_path, scores=False, findings=k_findings(5)), tmp_path / "noisy"
+        promise = Privacy(epsilon=1.0, delta=1e-6, bounds=(0, 1))
+        formats.save(replace(formats.load(paths[0], ModelFile), privacy=promise), noisy)
+        page = built([noisy])
+        assert "Separation" not in page.support.headings
+        assert "Separation" not in page.support.caption
+        assert "not clearly separate" not in " ".join(page.trust)
+        assert page.how_many.sentence == "5 clusters (confidence 0.98)."
+
+    def test_the_best_index_need_not_be_chosen(self, tmp_path):
+        model = formats.load(write_run(tmp_path, k=5, findings=k_findings(4))[0], ModelFile)
+        fewer = Model(
+            model.model.centers[:4],
+            "jigsaw",
+            {},
+            model.columns,
+            {n: t[:4] if n.startswith("support_") else t for n, t in model.model.tensors.items()},
+        )
+        formats.save(replace(model, model=fewer), tmp_path / "four")
+        marks, *others = built([tmp_path / "four"]).k_curve.caption
+        assert marks.startswith(
+            "k = 4 (filled), confidence 0.98; runner-up 5 (open); best index: 5"
+        )
+        assert others[-1].startswith("5 has the best index, but some of these 5 clusters have no")
+
+    def test_a_model_of_an_earlier_version_or_with_a_given_number(self, tmp_path):
+        page = built(write_run(tmp_path))
+        assert page.how_many is None
+        assert "Separation" not in page.support.headings
+        assert page.k_curve.caption[0] == "k = 5 (filled); runner-up 4 (open)."
+        assert len(page.k_curve.svgs) == 2
+        assert 'class="how-many' not in render_page(page).decode()

@@ -1,11 +1,14 @@
 import builtins
 
+import numpy as np
 import pytest
 
 from fedjigsaw import Jigsaw
 from fedjigsaw.errors import ExtraError, ParameterError
+from fedjigsaw.messages import Model
 from fedjigsaw.methods import CLUSTERERS, make
 from fedjigsaw.report import pictures
+from report_files import k_findings
 
 MAGIC = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
@@ -76,6 +79,11 @@ def test_without_matplotlib(monkeypatch):
         pictures.new_figure(1, 1)
 
 
+def marked(axes):
+    """The numbers of clusters that are marked."""
+    return {int(k) for marks in axes.collections for k in marks.get_offsets()[:, 0]}
+
+
 class TestKCurve:
     @pytest.fixture
     def fitted(self, grid):
@@ -84,13 +92,38 @@ class TestKCurve:
 
     def test_shows_every_k_the_choice_and_the_runner_up(self, fitted):
         figure = pictures.k_curve(fitted.model_)
-        index, objective = figure.axes
+        (index,) = figure.axes
         assert index.lines[0].get_xdata().tolist() == fitted.k_curve_["k"].tolist()
-        assert index.lines[0].get_ydata().max() == fitted.k_curve_["index"].max()
-        assert objective.lines[0].get_ydata()[-1] == fitted.k_curve_["objective"][-1]
-        chosen, second = (marks.get_offsets()[0, 0] for marks in index.collections)
-        assert (chosen, second) == (fitted.n_clusters_, fitted.k_runner_up_)
-        assert f"k = {fitted.n_clusters_}" in figure.get_suptitle()
+        assert index.lines[0].get_ydata().max() == fitted.k_curve_["index"].max() == 0
+        assert marked(index) == {fitted.n_clusters_, fitted.k_runner_up_}
+        told = figure.get_suptitle()
+        assert f"k = {fitted.n_clusters_} (filled), confidence {fitted.k_confidence_:.2f}" in told
+        assert f"runner-up {fitted.k_runner_up_} (open)" in told
+        assert "best index" not in told
+
+    def test_the_best_index_is_marked_if_it_was_not_chosen(self):
+        curve = np.column_stack([np.arange(1, 7), np.ones(6), [-9000, -800, -70, -6, 0, -3]])
+        tensors = {"k_curve": curve, **k_findings(3, runner_up=9).tensors()}
+        figure = pictures.k_curve(Model(np.eye(3), "jigsaw", {}, None, tensors))
+        (index,) = figure.axes
+        assert marked(index) == {3, 5}
+        told = figure.get_suptitle()
+        assert "best index: 5 (cross), but not all its clusters have valleys" in told
+        assert "runner-up 9" in told
+        assert "open" not in told  # it is no mixture, so it has no index
+        lowest, highest = index.get_ylim()
+        assert lowest < -9000
+        assert highest > 0
+        heights = index.transData.transform([(1, y) for y in (0, -6, -70, -800, -9000)])[:, 1]
+        assert (np.diff(heights) < -0.05 * index.bbox.height).all()  # none is lost at the bottom
+
+    def test_a_model_of_an_earlier_version(self, fitted):
+        curve = np.column_stack([np.arange(2, 5), [9.0, 5.0, 4.0], [10.0, 30.0, 20.0]])
+        old = Model(np.eye(3), "jigsaw", {}, None, {"k_curve": curve})
+        figure = pictures.k_curve(old)
+        assert len(figure.axes) == 2
+        assert figure.axes[0].get_yscale() == "linear"
+        assert figure.get_suptitle() == "k = 3 (filled); runner-up 4 (open)"
 
     def test_a_model_without_one(self, grid):
         data, _ = grid

@@ -53,7 +53,8 @@ def report(
     run = read_run(paths)
     page = render_page(build_report(run, title=title, today=datetime.now(UTC).date()))
     write_whole(output, page, replace=force)
-    text = f"{n_sites(len(run.model.clients))}, {run.k} clusters"
+    clusters = "1 cluster" if run.k == 1 else f"{run.k} clusters"
+    text = f"{n_sites(len(run.model.clients))}, {clusters}"
     out.print(f"{text} -> {escape(str(output))} ({len(page):,} bytes)")
 
 

@@ -70,10 +70,13 @@ def describe_choice(model: Model) -> Iterator[str]:
             yield f"- Runner-up: {findings.runner_up}."
         yield from (f"- {text}" for text in why_not_the_best(model))
     best = np.argsort(-curve["index"], kind="stable")[: min(MOST_BEST, len(curve["k"]) - 1)]
-    meaning = "" if findings is None else " (minus BIC; the best has 0)"
-    yield f"  best k: index{meaning}, objective: " + "; ".join(
-        f"{curve['k'][i]}: {curve['index'][i]:.6g}, {curve['objective'][i]:.6g}" for i in best
-    )
+    if findings is None:
+        yield "  best k: index, objective: " + "; ".join(
+            f"{curve['k'][i]}: {curve['index'][i]:.6g}, {curve['objective'][i]:.6g}" for i in best
+        )
+    else:
+        listed = "; ".join(f"{curve['k'][i]}: {curve['index'][i]:.6g}" for i in best)
+        yield f"  best k: index (minus BIC; the best has 0): {listed}"
 
 
 def why_not_the_best(model: Model) -> Iterator[str]:

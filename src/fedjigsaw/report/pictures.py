@@ -15,6 +15,7 @@ import numpy as np
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import rows_by_client
 from fedjigsaw.base import FederatedClusterer
+from fedjigsaw.choice.findings import KFindings
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import ExtraError, ParameterError, requires_extra
 from fedjigsaw.messages import Model, Summary
@@ -228,43 +229,95 @@ def _show_around_one(axes: Axes, values: Floats, window: tuple[float, float]) ->
     axes.set_ylim(low / (high / low) ** 0.04, high * (high / low) ** 0.04)
 
 
-K_TITLES = {
-    "index": "Index: minus BIC; the best has 0",
-    "objective": "Objective, as the server knows it",
-}
+NEARLY = 10.0  # index: differences up to this are drawn in proportion, larger ones by magnitude
+
+
+def k_titles(model: Model) -> dict[str, str]:
+    """Return the titles of the panels of :func:`k_curve`."""
+    if KFindings.from_model(model) is not None:
+        return {"index": "Index: minus BIC; the best has 0"}
+    return {  # a model of an earlier version
+        "index": "Index (Calinski-Harabasz); the largest is best",
+        "objective": "Objective, as the server knows it",
+    }
+
+
+def k_marks(model: Model) -> list[str]:
+    """Say which number of clusters is which mark of :func:`k_curve`."""
+    curve, findings, k = k_curve_of(model), KFindings.from_model(model), len(model.centers)
+    assert curve is not None
+    second = runner_up(model)
+    sure = "" if findings is None else f", confidence {findings.confidence:.2f}"
+    shown = " (open)" if second in curve["k"] else ""
+    told = [f"k = {k} (filled){sure}", *([] if second is None else [f"runner-up {second}{shown}"])]
+    best = _best_index(model)
+    if best is not None and best != k:
+        told.append(
+            f"best index: {best} (cross), but not all its clusters have valleys between them"
+        )
+    return told
 
 
 def k_curve(model: Model, *names: str) -> Figure:
-    """Draw how the number of clusters was chosen: index and objective of every k.
+    """Draw how the number of clusters was chosen: the index of every k.
+
+    The chosen k need not be the one with the best index: that one may have clusters without valleys
+    between them. It is then marked by a cross.
 
     Parameters
     ----------
     model : of a :class:`~fedjigsaw.Jigsaw` with ``n_clusters="auto"``.
-    names : "index" or "objective", to draw only one, without a title of the whole.
+    names : panels, of :func:`k_titles`, to draw only these, without a title of the whole.
     """
     curve, found = k_curve_of(model), len(model.centers)
     if curve is None:
         raise ParameterError(
             'The model has no curve over k: only Jigsaw with n_clusters="auto" records one.'
         )
-    second = runner_up(model)
+    titles = k_titles(model)
     color = CLUSTERERS[Jigsaw.method].color
     shown = np.isfinite(curve["index"])
-    shown_names = names or tuple(K_TITLES)
-    figure = new_figure(4 * len(shown_names), 3.4)
+    marks: dict[int | None, dict[str, Any]] = {_best_index(model): {"c": INK, "marker": "x"}}
+    marks |= {runner_up(model): {"facecolors": "white", "edgecolors": color}, found: {"c": color}}
+    shown_names = names or tuple(titles)
+    figure = new_figure(2 + 4 * len(shown_names), 3.6)
     panels = figure.subplots(1, len(shown_names), squeeze=False)[0]
     for axes, name in zip(panels, shown_names, strict=True):
         axes.plot(curve["k"][shown], curve[name][shown], color=PALE, marker=".", markersize=4)
-        for k, style in ((found, {"c": color}), (second, {"facecolors": "white"})):
+        for k, style in marks.items():
             at = (curve["k"] == k) & shown
-            axes.scatter(curve["k"][at], curve[name][at], edgecolors=color, zorder=3, **style)
-        axes.set_title(K_TITLES[name], fontsize=10, color=INK)
+            axes.scatter(curve["k"][at], curve[name][at], zorder=3, **style)
+        if name == "index" and _best_index(model) is not None:
+            _scale_index(axes, curve["index"][shown])
+        axes.set_title(titles[name], fontsize=10, color=INK)
         axes.set_xlabel("number of clusters k", fontsize=9, color=INK)
+        axes.locator_params(axis="x", integer=True)
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=8, colors=INK)
     if not names:
-        figure.suptitle(f"k = {found} (filled); runner-up {second} (open)", fontsize=10, color=INK)
+        first, *others = k_marks(model)
+        told = "; ".join([first, *others[:1]]) + "".join(f"\n{text}" for text in others[1:])
+        figure.suptitle(told, fontsize=10, color=INK)
     return figure
+
+
+def _best_index(model: Model) -> int | None:
+    """Return the k with the best index, or None for a model of an earlier version."""
+    curve = k_curve_of(model)
+    if curve is None or KFindings.from_model(model) is None:
+        return None
+    return int(curve["k"][curve["index"].argmax()])
+
+
+def _scale_index(axes: Axes, index: Floats) -> None:
+    """Show small differences from the best, and large ones by their magnitude."""
+    axes.set_yscale("symlog", linthresh=NEARLY, linscale=1.0)
+    lowest = min(float(index.min()), -NEARLY)
+    powers = range(1, int(np.log10(-lowest)) + 2)
+    ticks = [0.0, *(-(10.0**power) for power in powers)]
+    axes.set_yticks(ticks, [f"{tick:,.0f}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_ylim(2 * lowest, NEARLY / 2)
 
 
 def _sent(method: FederatedClusterer) -> dict[str, Summary]:

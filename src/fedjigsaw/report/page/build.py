@@ -10,8 +10,9 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import feature
 from fedjigsaw.columns.schema import ABSENT, DATE, OTHER
 from fedjigsaw.methods import CLUSTERERS
-from fedjigsaw.methods._support import k_curve_of, runner_up, support_of
+from fedjigsaw.methods._support import k_curve_of, support_of
 from fedjigsaw.report import pictures
+from fedjigsaw.report.number import why_not_the_best
 from fedjigsaw.report.page import evidence, sent
 from fedjigsaw.report.page.charts import cluster_map, to_svg
 from fedjigsaw.report.page.geometry import directions_in_words, project, shown_in_words
@@ -71,6 +72,7 @@ def build_report(run: Run, *, title: str | None = None, today: date) -> ReportPa
         profile_hint=_profile_hint(run),
         clusters=clusters,
         more_clusters="" if shown == run.k else f"{run.k - shown:,} more clusters are not shown.",
+        how_many=evidence.how_many(run),
         k_curve=_k_curve(run),
         support=evidence.support_table(run, shown),
         sites=evidence.site_table(run, MAX_SITES),
@@ -158,17 +160,25 @@ def _k_curve(run: Run) -> Picture | Absent:
             f"The number of clusters, {run.k}, was given. To have it found:",
             "fedjigsaw aggregate *.summary -k auto -o MODEL",
         )
-    second = runner_up(model)
-    caption = [
-        f"All numbers of clusters up to {curve['k'].max()} were tried. "
-        f"{run.k} (filled) has the largest index (Calinski-Harabasz)"
-        + (f"; the runner-up is {second} (open)." if second else "."),
-        "The objective always falls with more clusters; the index weighs that against their "
-        "number.",
-    ]
+    marks = f"{'; '.join(pictures.k_marks(model))}."
+    if evidence.how_many(run) is None:  # a model of an earlier version
+        caption = [
+            marks,
+            "The objective always falls with more clusters; the index weighs that against their "
+            "number.",
+        ]
+    else:
+        caption = [
+            marks,
+            "The index weighs how well a number of clusters describes the rows against that "
+            "number. It is 0 for the best; differences above 10 are drawn by their magnitude.",
+            "A number is chosen only if there is a valley between any two neighbors: clearly fewer "
+            "rows than in either.",
+            *why_not_the_best(model),
+        ]
     svgs = [
-        to_svg(pictures.k_curve(model, name), name, pictures.K_TITLES[name], caption[0])
-        for name in pictures.K_TITLES
+        to_svg(pictures.k_curve(model, name), name, title, caption[0])
+        for name, title in pictures.k_titles(model).items()
     ]
     return Picture(tuple(svgs), tuple(caption))
 

@@ -4,11 +4,20 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fedjigsaw.methods._support import k_curve_of, knows_no_counts, runner_up, support_of
+from fedjigsaw.choice.findings import DOUBTFUL, SURE, KFindings
+from fedjigsaw.methods._support import (
+    SUPPORT,
+    WITH_AUTO,
+    k_curve_of,
+    knows_no_counts,
+    runner_up,
+    support_of,
+)
 from fedjigsaw.methods.jigsaw import SKEWED
+from fedjigsaw.report.number import number_heading
 from fedjigsaw.report.page.missing import MANY, missing_shares
 from fedjigsaw.report.page.run import Run
-from fedjigsaw.report.page.view import Absent, Table
+from fedjigsaw.report.page.view import Absent, HowMany, Table
 from fedjigsaw.report.page.words import count, listed, short
 from fedjigsaw.report.profiles import nearest_clusters, number, percent
 from fedjigsaw.report.trust import CONSPICUOUS, is_odd, reports_of
@@ -17,6 +26,16 @@ from fedjigsaw.trust.site_reports import SiteReport
 CLOSE = 0.05  # a runner-up this near to the best index is nearly as good
 NO_SPREAD = 1e-9  # in the units of the clustering
 NARROW = 0.3  # margins below: clusters overlap much
+
+
+def how_many(run: Run) -> HowMany | None:
+    """Return how sure the number of clusters is, or None if it was given."""
+    findings = KFindings.from_model(run.model.model)
+    if findings is None:
+        return None
+    advice = tuple(findings.advice(tuple(short(name) for name in run.model.columns)))
+    in_doubt = findings.confidence < DOUBTFUL
+    return HowMany(number_heading(findings), findings.sentence(), advice, in_doubt)
 
 
 def support_table(run: Run, shown: int) -> Table | Absent:
@@ -30,9 +49,10 @@ def support_table(run: Run, shown: int) -> Table | Absent:
         )
     neighbors = nearest_clusters(run.model.model.centers)
     noisy = run.model.privacy is not None
+    separation = None if noisy else support.get(WITH_AUTO)  # noise fills valleys, or digs them
     rows = []
     for i in range(shown):
-        clients, points, spread, margin = (float(values[i]) for values in support.values())
+        clients, points, spread, margin = (float(support[name][i]) for name in SUPPORT)
         nearest, _ = neighbors[i]
         near = "–" if nearest is None else str(nearest)
         measured = is_measured(spread)
@@ -41,15 +61,22 @@ def support_table(run: Run, shown: int) -> Table | Absent:
             f"{points:,.0f}",
             number(spread, spread) if measured else "–",
             f"{margin:.2f}" if measured else "–",
+            *(() if separation is None else (f"{separation[i]:.2f}",)),
         )
         rows.append((f"Cluster {i}", *numbers, near))
     sites = () if noisy else ("Sites",)  # noise may hide a cluster of a site, or make one up
-    headings = ("Cluster", *sites, "Rows", "Spread", "Margin", "Nearest")
+    apart = () if separation is None else ("Separation",)
+    headings = ("Cluster", *sites, "Rows", "Spread", "Margin", *apart, "Nearest")
     caption = (
         f"Support of each cluster. {_rows_in_words(run, noisy=noisy)}Spread: typical distance of a "
         "row from the center. Margin: 0 if the center lies on that of a neighbor, near 1 if it "
         "lies far from all."
     )
+    if separation is not None:
+        caption += (
+            " Separation: near 1 if clearly fewer rows lie between this cluster and its neighbors "
+            f"than in it; below {SURE:g}, two of them may be one."
+        )
     return Table(caption, headings, tuple(rows))
 
 
@@ -184,9 +211,23 @@ def _weak_clusters(run: Run) -> Iterator[str]:
             f"{_named(narrow)} {verb} close to a neighbor (margin below {NARROW}): rows between "
             "the two could belong to either."
         )
+    if WITH_AUTO not in support or run.model.privacy is not None:
+        yield (
+            "Clusters are found in any data, also in data without groups. A large margin alone "
+            "does not prove that a group is real: check whether the differences make sense to an "
+            "expert."
+        )
+        return
+    close = np.flatnonzero(support[WITH_AUTO] < SURE).tolist()
+    if close:
+        verb = "is" if len(close) == 1 else "are"
+        yield (
+            f"{_named(close)} {verb} not clearly separate from a neighbor (separation below "
+            f"{SURE:g}): the two may be one."
+        )
     yield (
-        "Clusters are found in any data, also in data without groups. A large margin alone does "
-        "not prove that a group is real: check whether the differences make sense to an expert."
+        "Separate clusters need not mean anything: check whether the differences make sense to an "
+        "expert."
     )
 
 
@@ -223,9 +264,10 @@ def _noisy_remark(report: SiteReport) -> str:
 
 
 def _number(run: Run) -> Iterator[str]:
+    """Compare with the runner-up, in a model of an earlier version; others have `how_many`."""
     curve = k_curve_of(run.model.model)
     second = None if curve is None else runner_up(run.model.model)
-    if curve is None or second is None:
+    if curve is None or second is None or KFindings.from_model(run.model.model) is not None:
         return
     best, other = np.sort(curve["index"])[::-1][:2]
     if np.isfinite([best, other]).all() and other > (1 - CLOSE) * best:

@@ -37,6 +37,16 @@ class Absent:
 
 
 @dataclass(frozen=True)
+class HowMany:
+    """How sure the number of clusters is: a sentence, and what helps."""
+
+    heading: str
+    sentence: str
+    advice: tuple[str, ...]
+    in_doubt: bool
+
+
+@dataclass(frozen=True)
 class Table:
     """A table of texts; the first column names the rows.
 
@@ -172,6 +182,7 @@ class ReportPage(Page):
     profile_hint: Absent | None
     clusters: tuple[Cluster, ...]
     more_clusters: str
+    how_many: HowMany | None
     k_curve: Picture | Absent
     support: Table | Absent
     sites: Table | Absent
