@@ -215,11 +215,11 @@ class TestValleys:
         """In many columns, a tube between two far clusters holds rows of a large one beside it."""
         corners = np.zeros((3, 20))
         corners[0, 0], corners[1, 0], corners[2, 1] = -6, 6, 6.5
-        X = blobs(rng, corners, [200, 200, 4000])
+        X = blobs(rng, corners, [60, 60, 4000])
         centers, counts, sse, _ = cells_of(X)
         cells = Cells.of(centers, counts, sse)
         points = cells.points * cells.scale + cells.middle
         nearest = ((points[:, None] - corners) ** 2).sum(axis=2).argmin(axis=1)
         hills = valleys(cells, from_labels(cells, nearest))
-        assert (0, 1) in hills.depths
+        assert hills.depths[0, 1] > BELIEVED
         assert hills.separate
