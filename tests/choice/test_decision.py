@@ -57,10 +57,10 @@ class TestClusters:
         assert (KFindings.of(choice, np.arange(3), 0.0).elongation > 6).all()
 
     def test_more_than_any_start(self, rng):
-        """The search starts with 100 centers, which would find at most 50."""
-        grid = np.stack(np.meshgrid(np.arange(9), np.arange(9)), -1).reshape(-1, 2) * 8.0
-        choice = chosen(blobs(rng, grid, [40] * 81))
-        assert choice.k == 81
+        """The search starts with 100 centers, and doubles them."""
+        grid = np.stack(np.meshgrid(np.arange(11), np.arange(11)), -1).reshape(-1, 2) * 8.0
+        choice = chosen(blobs(rng, grid, [30] * 121))
+        assert choice.k == 121
         assert choice.complete
 
     def test_along_a_line(self, rng):

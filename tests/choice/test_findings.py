@@ -7,6 +7,7 @@ from fedjigsaw import Jigsaw
 from fedjigsaw.choice.findings import Doubt, KFindings
 from fedjigsaw.errors import MessageError, UncertainNumberWarning
 from fedjigsaw.messages import Model
+from fedjigsaw.privacy.guard import Guard
 
 SURE = KFindings(
     confidence=0.97,
@@ -101,6 +102,26 @@ def test_advice():
     assert "seem to have clusters: dose." in few[0]
 
 
+def phones(k, d, seed=0, n_rows=1800):
+    rng = np.random.default_rng(seed)
+    centers = 30 * rng.uniform(-1, 1, (k, d))
+    return centers[rng.integers(0, k, n_rows)] + rng.normal(size=(n_rows, d))
+
+
+class TestSmallClients:
+    def test_cells_of_several_clusters_are_no_clusters(self):
+        """150 clients with 12 rows of eight clusters: most of their cells are mixed."""
+        fitted = Jigsaw("auto", random_state=0).fit(phones(8, 5), clients=np.arange(1800) // 12)
+        assert fitted.n_clusters_ == 8
+
+    def test_under_a_guard(self):
+        """Most of 200 clients with nine rows have no five that are alike."""
+        X, clients = phones(4, 3), np.arange(1800) // 9
+        fitted = Jigsaw("auto", random_state=0).fit(X, clients=clients, guard=Guard())
+        assert fitted.n_clusters_ == 4
+        assert len(np.unique(fitted.predict(X))) == 4
+
+
 class TestFitted:
     def test_order_of_clusters(self, rng):
         """Two clusters overlap: the last two in the order of their centers."""
@@ -110,6 +131,15 @@ class TestFitted:
         assert KFindings.from_model(fitted.model_).closest == (1, 2)
         separation = fitted.support_["separation"]
         assert separation[0] > separation[1] == separation[2]
+
+    def test_elongation_is_in_the_same_order(self, rng):
+        X = np.concatenate([rng.normal(size=(400, 2)) * [1, 9], rng.normal([-30, 0], 1, (400, 2))])
+        fitted = Jigsaw("auto", random_state=0).fit(X, clients=np.arange(800) % 4)
+        assert fitted.n_clusters_ == 2
+        first, second = KFindings.from_model(fitted.model_).elongation
+        assert first < 2
+        assert second > 7
+        assert "Cluster 1 is elongated" in fitted.k_advice_[0]
 
     def test_a_warning_where_it_is_in_doubt(self, rng):
         X = rng.normal(size=(30, 3))
