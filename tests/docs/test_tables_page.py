@@ -12,6 +12,8 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from fedjigsaw import sites
+from fedjigsaw.choice.findings import KFindings
+from fedjigsaw.errors import UncertainNumberWarning
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.report.profiles import describe_clusters
@@ -69,6 +71,13 @@ def test_the_page_is_true_and_finds_the_groups(printed, folder):
     labels = [part.labels for name in FILES.values() for part in sites.assign(folder / name, model)]
     found = np.concatenate([part.to_numpy(zero_copy_only=False) for part in labels])
     assert adjusted_rand_score(messy.labels_of(groups), found) >= 0.9
+
+    scaler = formats.load_scaler(folder / "scaler.json")
+    files = {n: sites.summarize(folder / file, "auto", scaler=scaler) for n, file in FILES.items()}
+    with pytest.warns(UncertainNumberWarning):
+        auto = KFindings.from_model(sites.aggregate(files, "auto").model)
+    assert f"in doubt (confidence {auto.confidence:.1f})" in PAGE
+    assert 8 <= len(auto.separation) <= 12  # "about ten"
 
     scores = {name: formats.load(folder / f"{name}.score", Score) for name in FILES}
     described = describe_clusters(model, sites.merge_scores(scores), list(scores.values()))

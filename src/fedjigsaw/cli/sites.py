@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from fedjigsaw import sites
+from fedjigsaw.choice.sizes import sends_cells
 from fedjigsaw.cli._options import (
     AgreedSchema,
     BoundsOption,
@@ -188,7 +189,7 @@ def summarize(
         print_privacy(file.privacy, charge, table.tally.skipped, public="scaler" * bool(scaler))
         return
     summary = file.summary
-    how = "merged or left out" if k == "auto" else "merged"
+    how = "merged or left out" if sends_cells(file.params) else "merged"
     merged = f", {summary.merged} {how} by the guard" if summary.merged else ""
     rows = describe_rows(summary.n_samples, file.n_skipped)
     text = f"{rows} -> {n_centers(len(summary.centers))}{merged}"
