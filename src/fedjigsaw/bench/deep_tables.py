@@ -228,7 +228,7 @@ _SHOWN_ELSEWHERE = {
 _NOT_IN_ALL = {
     "capture": True, "centered": False, "compile": False, "lanes": 1, "targets": "stored",
     "target_softness": 0.25, "target_balance": "own", "stored_share": 0.0, "teacher_momentum": 0.99,
-    "validation_share": 0.0, "robust_average": "mean",
+    "validation_share": 0.0, "robust_average": "mean", "wire": "float32",
     "stored_falls": False,  # was removed
 }  # fmt: skip
 

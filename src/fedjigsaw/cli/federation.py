@@ -13,6 +13,7 @@ from fedjigsaw.cli._shared import (
     JsonFlag,
     ParamFlag,
     check_outputs,
+    choice,
     clusters_by_head,
     err,
     escape,
@@ -144,6 +145,14 @@ def run(
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for sites that are not connected yet.")
     ] = 60.0,
+    wire: Annotated[
+        str | None,
+        typer.Option(
+            **choice(["float32", "bf16"]),
+            help="deepfeca: how weights travel. bf16 rounds them to half the bytes.",
+            show_default="float32",
+        ),
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -165,7 +174,8 @@ def run(
     home = folders.server_folder(folder)
     left_out = without or []
     sites = jobs.active_sites(home, left_out)
-    job = jobs.Job(method, k, parse_params(param), seed, min_sites, timeout, wait, left_out)
+    params = parse_params(param) | ({} if wire is None else {"wire": wire})
+    job = jobs.Job(method, k, params, seed, min_sites, timeout, wait, left_out)
     with processes.stopped_by_signals():
         try:
             model, transcript = jobs.run_job(home, job, tell=print_event, resume=resume)

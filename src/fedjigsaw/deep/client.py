@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedjigsaw.deep import heads
+from fedjigsaw.deep import heads, wire
 from fedjigsaw.deep.deepcluster import Prototypes
 from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.parameters import DeepParameters
@@ -112,7 +112,10 @@ def train(
         ]
     )
     sizes[sizes < method.objective.min_cluster_size] = 0  # the guard covers reported sizes, too
-    tensors = {f"weights.{name}": array for name, array in trainer.weights.save().items()}
+    weights = trainer.weights.save()
+    if method.schedule.wire == "bf16":
+        weights = wire.differences(weights, heads.named(model.tensors, "weights"))
+    tensors = {f"weights.{name}": array for name, array in weights.items()}
     tensors["report.loss"] = np.array(loss)
     tensors["report.sizes"] = sizes.cpu().numpy()
     # shows the server whether projections collapsed

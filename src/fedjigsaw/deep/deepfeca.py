@@ -15,6 +15,7 @@ any round and be resumed from a file with the same result.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -34,6 +35,7 @@ from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.parameters import DeepParameters
 from fedjigsaw.deep.state import State, describe
 from fedjigsaw.deep.trainer import OnDevice, Trainer, Trainers
+from fedjigsaw.deep.wire import packed
 from fedjigsaw.engine import Client, Engine, SerialEngine, run_rounds
 from fedjigsaw.errors import DataError, ParameterError, invalid
 from fedjigsaw.io.formats import MAX_BYTES
@@ -240,7 +242,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         if self.model_bytes > MAX_BYTES:
             raise ParameterError(
                 f"A message with this model has {self.model_bytes} bytes, more than the limit of "
-                f"{MAX_BYTES}. Use a smaller network, or no ema."
+                f"{MAX_BYTES}. Use wire='bf16', a smaller network, or no ema."
             )
 
     @property
@@ -248,6 +250,8 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         """Approximate size of the largest message: weights, teacher weights and centers."""
         copies = 1 + bool(self.schedule.ema)
         start = initial_model(self.objective.network, self.objective.norm, 0)
+        if self.schedule.wire == "bf16":
+            start = replace(start, tensors=packed(start.tensors)).for_clients()
         return copies * start.nbytes + 8 * sum(self.sizes) * int(start.centers.shape[1])
 
     # ------------------------------------------------------------------------------------ parts

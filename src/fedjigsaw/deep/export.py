@@ -12,6 +12,7 @@ from fedjigsaw.deep.augment import standardize
 from fedjigsaw.deep.checkpoint import Checkpoint
 from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.network import Network, build
+from fedjigsaw.deep.wire import exact
 from fedjigsaw.errors import ExtraError, ParameterError, requires_extra
 from fedjigsaw.io.atomic import write_whole
 
@@ -40,7 +41,7 @@ def export(checkpoint: Checkpoint, path: Path, *, size: int | None = None) -> No
     """
     check_ending(path)
     objective = checkpoint.method.objective
-    weights = named(checkpoint.state.model.tensors, "weights")
+    weights = exact(named(checkpoint.state.model.tensors, "weights"))
     if path.suffix == ".safetensors":
         about = {"network": objective.network, "norm": objective.norm}
         write_whole(path, safetensors.numpy.save(weights, metadata=about))

@@ -64,6 +64,8 @@ class Schedule:
         Average by the mean, with limits on what a client may claim; by the mean of each weight
         without the extreme 30 % of the clients, or by the median, which resist more liars and cost
         more if clients differ; or by the mean of whatever is sent (:mod:`fedjigsaw.deep.robust`).
+    wire : {"float32", "bf16"}
+        Send weights as they are, or rounded to half the bytes (:mod:`fedjigsaw.deep.wire`).
     """
 
     n_rounds: int = 150
@@ -80,6 +82,7 @@ class Schedule:
     batch_norm: str = "average"
     validation_share: float = 0.0
     robust_average: str = "mean"
+    wire: str = "float32"
 
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_rounds": integer(1, 10**6),
@@ -96,6 +99,7 @@ class Schedule:
         "batch_norm": one_of("average", "recalibrate"),
         "validation_share": fraction(one=False),
         "robust_average": one_of("mean", "trimmed", "median", "off"),
+        "wire": one_of("float32", "bf16"),
     }
 
     def learning_rate_at(self, t: int) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.deep import heads, robust
+from fedjigsaw.deep import heads, robust, wire
 from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.parameters import DeepParameters
@@ -35,15 +35,33 @@ def aggregate(
     rng: np.random.Generator,
 ) -> tuple[Floats, Tensors]:
     """Do one communication step at the server: centers and tensors of the next model."""
+    model, is_last = _model_before(method, broadcast), broadcast.round == len(method.plan()) - 1
+    if method.schedule.wire == "bf16":
+        summaries = [wire.received(summary, model) for summary in summaries]
+    centers, tensors = _next(method, summaries, broadcast, model, rng, is_last=is_last)
+    if method.schedule.wire == "bf16" and not is_last:
+        tensors = wire.packed(tensors)
+    return centers, tensors
+
+
+def _next(
+    method: DeepParameters,
+    summaries: Sequence[Summary],
+    broadcast: Broadcast,
+    model: Model,
+    rng: np.random.Generator,
+    *,
+    is_last: bool,
+) -> tuple[Floats, Tensors]:
+    """Compute centers and tensors of the next model, with exact weights."""
     step = method.plan()[broadcast.round]
-    model = _model_before(method, broadcast)
     if step.kind == "cluster":
         return new_centers(method, summaries, broadcast, model, step, rng)
     device, rule = method.execution.torch_device, method.schedule.robust_average
     used, about = summaries, {}
     if rule != "off":
         used, notes = robust.limited(summaries, model, device)
-        if broadcast.round == len(method.plan()) - 1 and step.kind == "train":
+        if is_last and step.kind == "train":
             about = robust.reports(summaries, notes)  # for people: no client receives this model
     if step.kind == "calibrate":
         found = pooled_statistics(used, rule)
@@ -62,6 +80,8 @@ def check_answer(method: DeepParameters, summary: Summary, broadcast: Broadcast)
     if step.kind == "cluster":
         heads.check(summary, len(method.sizes))
         return
+    if method.schedule.wire == "bf16":
+        summary = wire.received(summary, model)
     check_weights(summary, model, statistics_only=step.kind == "calibrate")
     if step.kind == "train":
         check_report(summary, model, validates=bool(method.schedule.validation_share))
@@ -97,7 +117,8 @@ def new_centers(
 
 def _model_before(method: DeepParameters, broadcast: Broadcast) -> Model:
     objective = method.objective
-    return broadcast.model or initial_model(objective.network, objective.norm, broadcast.seed)
+    before = broadcast.model or initial_model(objective.network, objective.norm, broadcast.seed)
+    return wire.unpacked(before)
 
 
 # ----------------------------------------------------------------------------------------- centers

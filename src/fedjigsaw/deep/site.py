@@ -13,6 +13,7 @@ from fedjigsaw._validation import check_name
 from fedjigsaw.deep import images
 from fedjigsaw.deep.deepfeca import DeepFeCA
 from fedjigsaw.deep.execution import check_device
+from fedjigsaw.deep.wire import exact
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import DataError, MessageError, ParameterError
 from fedjigsaw.io.formats import SummaryFile
@@ -106,6 +107,6 @@ class ImageSite:
 
 def _check_finite(broadcast: Broadcast) -> None:
     """Refuse NaN and infinity here; later they would be an obscure error of torch."""
-    for name, tensor in () if broadcast.model is None else broadcast.model.tensors.items():
+    for name, tensor in () if broadcast.model is None else exact(broadcast.model.tensors).items():
         if not np.isfinite(tensor).all():
             raise MessageError(f"The server sent NaN or infinity in tensor {name!r}.")

@@ -27,6 +27,7 @@ from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.network import FlatWeights, Network, build
 from fedjigsaw.deep.soft_targets import Balance, wanted_shares
 from fedjigsaw.deep.validation import VIEWS
+from fedjigsaw.deep.wire import exact
 from fedjigsaw.messages import Model
 
 FEATURE_BATCH = 1000  # images per forward pass without gradients
@@ -64,7 +65,7 @@ class OnDevice:
         with self._lock:
             known = self._arrays.get(prefix, {})
             if len(known) != len(arrays) or any(known.get(n) is not a for n, a in arrays.items()):
-                vector = weights.flatten(arrays)
+                vector = weights.flatten(exact(arrays))
                 if vector.is_cuda:  # other lanes read it on their own streams
                     torch.cuda.current_stream(vector.device).synchronize()
                 self._arrays[prefix], self._vectors[prefix] = arrays, vector

@@ -18,7 +18,7 @@ FORMAT = 1
 MAX_BYTES = 64 * 2**20
 MAX_HEADER = 2**20
 DTYPES = {"F64", "I64"}
-TENSOR_DTYPES = {*DTYPES, "F32"}
+TENSOR_DTYPES = {*DTYPES, "F32", "U16"}  # U16: bfloat16, for weights
 T = TypeVar("T")
 Header = Mapping[str, Any]
 Arrays = dict[str, np.ndarray]
@@ -102,7 +102,8 @@ def _header(content: bytes) -> Header:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise MessageError("The file is a safetensors file of another program.") from error
     if not isinstance(header, dict) or not known:
-        raise MessageError("The file has arrays of types other than F64 and I64 (tensors: F32).")
+        allowed = "F64 and I64 (tensors: F32 and U16)"
+        raise MessageError(f"The file has arrays of types other than {allowed}.")
     if not plain:
         raise MessageError("The file has arrays whose names are not short and printable.")
     return header
