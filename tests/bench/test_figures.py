@@ -38,4 +38,4 @@ def test_every_mark_is_in_a_legend(rows, name, marks):
 
 
 def test_the_chosen_k_is_in_a_legend(rows):
-    assert explained(figures.k_curves(rows["k-curve"])) == {"chosen k"}
+    assert explained(figures.k_curves(rows["k-curve"])) == {"chosen k", "best index"}

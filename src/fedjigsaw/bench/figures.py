@@ -13,7 +13,7 @@ import numpy as np
 
 from fedjigsaw import methods
 from fedjigsaw.bench.cells import Cell
-from fedjigsaw.bench.hard_tables import EDGES, Bin, HardRuns, confidence_bins, score_bins
+from fedjigsaw.bench.hard_tables import EDGES, Bin, HardRuns, confidence_bins
 from fedjigsaw.bench.paper import MAIN_SPLITS, PAPER_METHODS, SPLIT_TITLES, SSETS
 from fedjigsaw.bench.studies import studies
 from fedjigsaw.report.pictures import INK, PALE, new_figure
@@ -211,39 +211,36 @@ def k_curves(rows: Sequence[Row]) -> Figure:
         row = next(row for row in rows if row["cell"] == name)
         known = [(k, i) for k, i in zip(row["k"], row["index"], strict=True) if i is not None]
         k, index = np.array(known).T
-        axes.plot(k, index / index.max(), color=color, marker=".", markersize=4)
-        axes.plot(row["n_found"], 1.0, "o", color=color, markersize=8, label="chosen k")
-        axes.set_ylim(0, 1.08)
+        axes.axvline(row["n_found"], color=INK, ls="--", lw=1, label="chosen k")
+        axes.plot(k, index, color=color, marker=".", markersize=4)
+        best = int(index.argmax())
+        axes.plot(k[best], index[best], "o", color=color, markersize=8, label="best index")
+        axes.locator_params(axis="x", integer=True)
         title = f"{name}: k = {row['n_found']}"
-        _style(axes, title, "number of clusters k", "index / largest" if place == 0 else "")
+        _style(axes, title, "number of clusters k", "index: minus BIC" if place == 0 else "")
     figure.axes[0].legend(frameon=False, fontsize=8)
     return figure
 
 
 def confidences(rows: Sequence[Row]) -> Figure:
-    """How often k is right, by its confidence, and clusters are real, by their score."""
+    """How often k is right on generated sets, by its confidence."""
     hard = HardRuns(rows)
-    figure = new_figure(11, 4.2)
+    figure = new_figure(7, 4.6)
+    axes = figure.add_subplot()
+    for edge in EDGES[1:-1]:
+        axes.axvline(edge, color="#eeeeee", lw=0.8)
+    axes.plot([0, 1], [0, 1], **{**PAPER, "label": "share = confidence"})
     groups = (
         ("ten clients", hard.ten_clients, "o", color_of("Jigsaw")),
         ("clients of 5 to 25 rows", hard.small_clients, "s", color_of("k-FED")),
     )
-    panels = (
-        (confidence_bins, "Number of clusters", "k_confidence_", "runs with the right k"),
-        (score_bins, "Each cluster", "support_['separation']", "clusters that are real"),
-    )
-    for place, (bins_of, title, xlabel, ylabel) in enumerate(panels):
-        axes = figure.add_subplot(1, 2, place + 1)
-        for edge in EDGES[1:-1]:
-            axes.axvline(edge, color="#eeeeee", lw=0.8)
-        axes.plot([0, 1], [0, 1], **{**PAPER, "label": "share = confidence"})
-        for series, (label, runs, marker, color) in enumerate(groups):
-            _draw_bins(axes, bins_of(runs), series, marker, color, label)
-        axes.set(xlim=(0, 1.01), ylim=(-0.02, 1.17))
-        axes.set_xticks(EDGES, [f"{edge:g}" for edge in EDGES])
-        axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
-        _style(axes, title, xlabel, ylabel)
-    handles, _ = figure.axes[0].get_legend_handles_labels()
+    for place, (label, runs, marker, color) in enumerate(groups):
+        _draw_bins(axes, confidence_bins(runs), place, marker, color, label)
+    axes.set(xlim=(0, 1.01), ylim=(-0.02, 1.17))
+    axes.set_xticks(EDGES, [f"{edge:g}" for edge in EDGES])
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
+    _style(axes, "Number of runs, and how many were right", "k_confidence_", "right")
+    handles, _ = axes.get_legend_handles_labels()
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     return figure
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -11,11 +11,12 @@ import numpy as np
 
 from fedjigsaw.bench.hard_cells import SMALL_CLIENTS, SPLITS, TEN_CLIENTS
 from fedjigsaw.bench.hard_peers import PEERS
-from fedjigsaw.bench.hard_sets import HARD_SETS, KINDS, HardSet
+from fedjigsaw.bench.hard_sets import GAUSSIAN, HARD_SETS, KINDS, NOTHING, OTHER, HardSet
 from fedjigsaw.bench.markdown import markdown_table
 
 Row = Mapping[str, Any]
-EDGES = (0.0, 0.25, 0.5, 0.7, 0.9, 1.0)  # of the bins of confidences and of scores
+EDGES = (0.0, 0.25, 0.5, 0.7, 0.9, 1.0)  # of the bins of confidences
+SCORE_EDGES = (0.0, 0.7, 0.9, 0.99, 1.0)  # of scores, of which most are near 1
 UNSURE = 0.5  # confidences below it tell the reader to doubt k
 HELD_OUT = "*"  # marks sets that were written after the rule was fixed
 PEER_TITLES = {
@@ -85,7 +86,9 @@ def unsure_share(rows: Iterable[Row], *, among_right: bool) -> float:
     return float(np.mean(found)) if found else float("nan")
 
 
-def binned(values: Sequence[float], hits: Sequence[bool]) -> list[Bin]:
+def binned(
+    values: Sequence[float], hits: Sequence[bool], edges: Sequence[float] = EDGES
+) -> list[Bin]:
     """Return the bins that are not empty.
 
     Examples
@@ -94,10 +97,16 @@ def binned(values: Sequence[float], hits: Sequence[bool]) -> list[Bin]:
     [('0 to 0.25', 1, 0.0), ('0.9 and more', 2, 1.0)]
     """
     x, y = np.asarray(values, dtype=np.float64), np.asarray(hits, dtype=bool)
-    place = np.clip(np.searchsorted(EDGES, x, side="right") - 1, 0, len(EDGES) - 2)
+    place = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, len(edges) - 2)
     return [
-        Bin(EDGES[i], EDGES[i + 1], int(inside.sum()), float(x[inside].mean()), y[inside].mean())
-        for i in range(len(EDGES) - 1)
+        Bin(
+            edges[i],
+            edges[i + 1],
+            int(inside.sum()),
+            float(x[inside].mean()),
+            float(y[inside].mean()),
+        )
+        for i in range(len(edges) - 1)
         if (inside := place == i).any()
     ]
 
@@ -111,7 +120,7 @@ def score_bins(rows: Sequence[Row]) -> list[Bin]:
     """Return how often clusters were real, by their score."""
     real = [score for row in rows for score in row["scores_real"]]
     false = [score for row in rows for score in row["scores_false"]]
-    return binned([*real, *false], [True] * len(real) + [False] * len(false))
+    return binned([*real, *false], [True] * len(real) + [False] * len(false), SCORE_EDGES)
 
 
 # --------------------------------------------------------------------------------------- tables
@@ -121,7 +130,7 @@ def sets_table(hard: HardRuns, kind: str) -> str:
     """What was found on every set of one kind, and by pooled peers beside it."""
     head = [
         "data", "columns", "true k", *(SPLITS[name].title for name in TEN_CLIENTS),
-        "wrong answers", "confidence", "ARI", *PEER_TITLES.values(),
+        "confidence", "ARI", *PEER_TITLES.values(),
     ]  # fmt: skip
     chosen = [one for one in HARD_SETS.values() if one.kind == kind]
     return markdown_table(head, [_set_line(hard, one) for one in chosen])
@@ -134,14 +143,10 @@ def _set_line(hard: HardRuns, one: HardSet) -> list[str]:
         one.about + HELD_OUT * one.held_out,
         columns.removesuffix("d"),
         str(one.n_clusters),
-        *(_of(hard.of(runs, split=name)) for name in TEN_CLIENTS),
-        _answers(row["n_found"] for row in runs if not right(row)),
+        *(_answers(hard.of(runs, split=name)) for name in TEN_CLIENTS),
         _median(runs, "confidence"),
         _median(runs, "ari"),
-        *(
-            _answers(row["n_found"] for row in hard.of(hard.pooled, dataset=one.name, method=name))
-            for name in PEERS
-        ),
+        *(_answers(hard.of(hard.pooled, dataset=one.name, method=name)) for name in PEERS),
     ]
 
 
@@ -176,32 +181,31 @@ def totals_table(hard: HardRuns) -> str:
 def small_table(hard: HardRuns) -> str:
     """What was found where clients have few rows."""
     head = ["data", "columns", "true k", *(SPLITS[name].title for name in SMALL_CLIENTS)]
-    head += ["wrong answers", "confidence"]
+    head += ["confidence"]
     names = dict.fromkeys(row["dataset"] for row in hard.small_clients)
     lines = []
     for one in map(HARD_SETS.__getitem__, names):
         runs = hard.of(hard.small_clients, dataset=one.name)
-        counts = [_of(hard.of(runs, split=name)) for name in SMALL_CLIENTS]
-        wrong = _answers(row["n_found"] for row in runs if not right(row))
+        answers = [_answers(hard.of(runs, split=name)) for name in SMALL_CLIENTS]
         columns = one.name.rsplit("-", 1)[1].removesuffix("d")
         about = f"{one.kind}: {one.about}"
-        line = [about, columns, str(one.n_clusters), *counts, wrong, _median(runs, "confidence")]
+        line = [about, columns, str(one.n_clusters), *answers, _median(runs, "confidence")]
         lines.append(line)
     counts = [_of(hard.of(hard.small_clients, split=name)) for name in SMALL_CLIENTS]
-    lines.append(["all", "", "", *counts, "", _median(hard.small_clients, "confidence")])
+    lines.append(["right", "", "", *counts, _median(hard.small_clients, "confidence")])
     return markdown_table(head, lines)
 
 
 def confidence_table(hard: HardRuns) -> str:
     """How often runs with a certain confidence were right."""
     parts = (confidence_bins(hard.ten_clients), confidence_bins(hard.small_clients))
-    return _bins_table("confidence", ("ten clients", "small clients"), parts, "runs", "right")
+    return _bins_table(EDGES, parts, "confidence", "runs", "right")
 
 
 def score_table(hard: HardRuns) -> str:
     """How often clusters with a certain score were real."""
     parts = (score_bins(hard.ten_clients), score_bins(hard.small_clients))
-    return _bins_table("separation", ("ten clients", "small clients"), parts, "clusters", "real")
+    return _bins_table(SCORE_EDGES, parts, "separation", "clusters", "real")
 
 
 def doubt(hard: HardRuns) -> str:
@@ -217,12 +221,25 @@ def doubt(hard: HardRuns) -> str:
     )
 
 
+# name of the block in the page -> its text
+TABLES: dict[str, Callable[[HardRuns], str]] = {
+    "hard-totals": totals_table,
+    "hard-gaussian": partial(sets_table, kind=GAUSSIAN),
+    "hard-nothing": partial(sets_table, kind=NOTHING),
+    "hard-other": partial(sets_table, kind=OTHER),
+    "hard-small": small_table,
+    "hard-confidence": lambda hard: f"{confidence_table(hard)}\n\n{doubt(hard)}",
+    "hard-separation": score_table,
+}
+
+
 def _bins_table(
-    corner: str, titles: Sequence[str], parts: Sequence[Sequence[Bin]], unit: str, hit: str
+    edges: Sequence[float], parts: Sequence[Sequence[Bin]], corner: str, unit: str, hit: str
 ) -> str:
+    titles = ("ten clients", "small clients")
     head = [corner, *(f"{title}: {word}" for title in titles for word in (unit, hit))]
     lines = []
-    for low, high in pairwise(EDGES):
+    for low, high in pairwise(edges):
         line = [Bin(low, high, 0, 0.0, 0.0).title]
         for part in parts:
             found = next((one for one in part if one.low == low), None)
@@ -240,9 +257,9 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
 
 
-def _answers(found: Iterable[int]) -> str:
-    """Write the different answers, the most frequent one first."""
-    counts = Counter(sorted(found))
+def _answers(rows: Iterable[Row]) -> str:
+    """Write the different numbers that were found, the most frequent one first."""
+    counts = Counter(sorted(row["n_found"] for row in rows))
     return ", ".join(str(k) for k, _ in counts.most_common())
 
 

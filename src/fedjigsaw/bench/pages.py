@@ -10,12 +10,13 @@ from pathlib import Path
 
 from fedjigsaw.bench import (
     deep_tables,
+    hard_tables,
     jigsaw_tables,
     liar_tables,
     privacy_attack_tables,
     privacy_tables,
 )
-from fedjigsaw.bench.figures import FIGURES, k_curves
+from fedjigsaw.bench.figures import FIGURES, confidences, k_curves
 from fedjigsaw.bench.markdown import markdown_table
 from fedjigsaw.bench.measures import mean_and_std
 from fedjigsaw.bench.paper import SPLIT_TITLES, SSETS
@@ -46,6 +47,7 @@ def build(root: Path) -> dict[Path, bytes]:
     made = {path: make(path.read_text(), rows).encode() for path, make in pages.items()}
     figures = {docs / "reproduction" / f"{name}.svg": draw(rows) for name, draw in FIGURES.items()}
     figures[docs / "jigsaw-k.svg"] = k_curves(rows["k-curve"])
+    figures[docs / "jigsaw-confidence.svg"] = confidences(rows["auto-hard"])
     if runs:
         figures[docs / "deepfeca.svg"] = deep_tables.accuracy_over_rounds(runs)
     return made | {path: render(figure, ".svg") for path, figure in figures.items()}
@@ -138,6 +140,8 @@ def jigsaw(text: str, rows: Rows) -> str:
     features = [*rows["table2"], *rows["table2-more"]]
     text = fill_block(text, "cifar", jigsaw_tables.cifar_table(features))
     text = fill_block(text, "auto", jigsaw_tables.auto_table(rows["auto-k"]))
+    for name, make in hard_tables.TABLES.items():
+        text = fill_block(text, name, make(hard_tables.HardRuns(rows["auto-hard"])))
     text = fill_block(text, "untuned", jigsaw_tables.untuned_table(rows["untuned"]))
     return fill_block(text, "cost", jigsaw_tables.cost_table(rows["benchmarks"]))
 
