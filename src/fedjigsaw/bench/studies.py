@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import combinations
 
-from fedjigsaw.bench import hard_cells, paper, privacy_cells
+from fedjigsaw.bench import hard_cells, paper, privacy_cells, shape_cells
 from fedjigsaw.bench.lies import ABOUT
 from fedjigsaw.bench.paper import (
     CENTRALIZED,
@@ -120,6 +120,12 @@ def _auto_hard() -> Study:
     return Study("auto-hard", about, hard_cells.plans(), (), ("line", "column"), runs=1)
 
 
+def _shapes() -> Study:
+    """Clusters that are long, bent, or among background rows."""
+    about = "labels by the shapes of clusters, on generated sets (not in the paper)"
+    return Study("shapes", about, shape_cells.plans(), (), ("line", "column", "table"), runs=2)
+
+
 def _more_features() -> Study:
     """FeCA and Jigsaw on the CIFAR features with the seeds up to 9 that Table 2 leaves out."""
     plans = [
@@ -213,6 +219,6 @@ def _truth() -> Study:
 
 
 _BUILDERS: tuple[Callable[[], Study], ...] = (
-    _ssets, _plain_ssets, _starts, _truth, _best, _auto_k, _auto_hard, _k_curve, _untuned,
+    _ssets, _plain_ssets, _starts, _truth, _best, _auto_k, _auto_hard, _shapes, _k_curve, _untuned,
     _more_features, _liars, _privacy,
 )  # fmt: skip
