@@ -95,10 +95,14 @@ class TestLogDensities:
         spread = (np.diag(covariance) ** 0.5)[0]
         assert spread == pytest.approx(70 * wide[0], rel=0.15)
 
-    def test_of_a_row_do_not_depend_on_other_rows(self):
-        found, _ = components()
-        rows = np.random.default_rng(1).normal(size=(50, 3)) * 4
+    def test_of_a_row_do_not_depend_on_other_rows(self, monkeypatch):
+        found, _ = components(d=20)
+        rows = np.random.default_rng(1).normal(size=(200, 20)) * 4
         one_by_one = [found.log_densities(row[None], by_row=True)[0] for row in rows]
+        assert np.array_equal(found.log_densities(rows, by_row=True), one_by_one)
+        # a matrix product adds up in blocks, which depend on the number of rows
+        for name in ("matmul", "einsum"):
+            monkeypatch.delattr(np, name)
         assert np.array_equal(found.log_densities(rows, by_row=True), one_by_one)
 
     def test_values_in_steps_count_as_the_rows_between_them(self):
@@ -148,6 +152,7 @@ class TestLabels:
         # the means are those of the rows inside, not pulled by the background
         true = [X[y == k].mean(axis=0) for k in range(3)]
         assert metrics.center_mse(found.cluster_centers_, np.array(true)) < 0.01
+        assert np.allclose(found.support_["points"], 500, atol=25)
         without = fitted(X, n_clusters, shape=shape)
         assert (without.labels_ != NOISE).all()
 
@@ -195,7 +200,7 @@ class TestLabels:
         """More clusters than the criterion wants, and fewer."""
         rng = np.random.default_rng(0)
         X = np.concatenate([rng.normal(20 * i, 1, (200, 2)) for i in range(5)])
-        for n_clusters in (1, 3, 9):
+        for n_clusters in (1, 3, 30):
             for shape in ("elongated", "any"):
                 found = fitted(X, n_clusters, shape=shape)
                 assert found.n_clusters_ == n_clusters
@@ -210,7 +215,31 @@ class TestLabels:
         assert same.labels_.tolist() == [0] * 6
 
 
+class TestAdvice:
+    def test_is_given_until_it_is_followed(self, bars, spread):
+        assert ["shape=" in text for text in fitted(bars[0]).k_advice_] == [True]
+        assert fitted(bars[0], shape="elongated").k_advice_ == []
+        (advice,) = fitted(spread[0]).k_advice_
+        assert "About 9% of the rows lie outside" in advice
+        assert fitted(spread[0], noise=True).k_advice_ == []
+
+    def test_about_pieces_of_bent_clusters(self):
+        X, _ = make_moons(2000, noise=0.05, random_state=0)
+        _, advice = fitted(X).k_advice_
+        assert advice.startswith('If they may be pieces of bent clusters, shape="any"')
+
+
 class TestJoining:
+    def test_a_partition_gets_a_background_unless_a_component_would_vanish(self, spread):
+        X, y = spread
+        cells = Cells.of(X, np.ones(len(X)), np.zeros(len(X)))
+        inside = mixtures.from_labels(cells, np.where(y == NOISE, 0, y))
+        fitted = shaping.refit(cells, inside)
+        assert fitted.background == pytest.approx(150, abs=20)
+        few = np.append(np.zeros(len(X) - 2, dtype=int), [1, 1])
+        again = shaping.refit(cells, mixtures.from_labels(cells, few))
+        assert (len(again), again.background) == (2, 0)
+
     def test_pieces_without_a_valley_are_one_group(self):
         cells = Cells.of(np.arange(8.0)[:, None] * 10, np.full(8, 20.0), np.full(8, 20.0))
         mixture = mixtures.from_labels(cells, np.repeat([0, 1, 2, 3], 2))
@@ -309,3 +338,6 @@ class TestModelsOfOthers:
         assert label_rows(model, rows).labels.tolist() == [2, 0, 1]
         turned = replace(model, centers=model.centers[[1, 2, 0]])
         assert np.allclose(label_rows(turned, rows).distances, 0)
+        away, nearest = label_rows(model, rows)[1:]
+        assert np.allclose(away, np.linalg.norm(rows - rows[[2, 0, 1]], axis=1))
+        assert np.allclose(nearest, 0)

@@ -14,6 +14,7 @@ from fedjigsaw.choice import (
     local_cells,
     mixtures,
     search,
+    shaping,
     sizes,
     valleys,
 )
@@ -58,6 +59,7 @@ SMALL = [confidence.separation(np.array([z]))[0] for z in (3.0, 5.0)]
         ("tube between two centers", f"at most {valleys.MAX_TUBE:g} deviations"),
         ("tube between two centers", f"at most {valleys.MAX_STEP:g} deviations"),
         ("valley of two clusters alone", f"at most {valleys.CLEAR:g} of the lower hill"),
+        ('pieces that `shape="any"` joins', f"below {shaping.JOIN:g} standard errors"),
         ("neighbors", f"the {valleys.NEIGHBORS} nearest"),
         ("few cells", f"fewer than {decision.FEW_CELLS} per client"),
         ("confidence: agreement", f"{confidence.AGREEMENT[decision.AGREE]:g} if all agree"),

@@ -117,7 +117,12 @@ def test_commands(places, run, tmp_path):
     assert f"{n_noise} more rows belong to no cluster" in shown
     text = " ".join(run("inspect", str(tmp_path / "score")).stdout.split())
     assert f"{n_noise} more belong to no cluster" in text
-    assert run("inspect", model).exit_code == 0
+    text = " ".join(run("inspect", model).stdout.split())
+    assert "each row goes to the likeliest of 2 components of a mixture." in text
+    assert "Rows that are in no cluster get the label -1." in text
+    page = tmp_path / "page.html"
+    assert run("report", model, str(tmp_path / "score"), "-o", str(page)).exit_code == 0
+    assert f"{n_noise} rows in no cluster (label -1)" in page.read_text()
     simulated = run(
         "compare",
         *map(str, paths),

@@ -19,6 +19,7 @@ from fedjigsaw.choice.confidence import (
     telling_columns,
 )
 from fedjigsaw.choice.decision import AGREE, FEW_CELLS, JOINED, SEPARATE, Choice
+from fedjigsaw.choice.shapes import CLUSTERS, knows_noise
 from fedjigsaw.choice.tensors import take_tensor
 from fedjigsaw.messages import MAX_COUNT, Model
 
@@ -64,6 +65,7 @@ class KFindings:
     columns : numbers of the columns that alone seem to have clusters, if there is one cluster.
     doubts : the reasons for doubt.
     separation : shape (k,), between 0 and 1: whether there is a valley around each cluster.
+    shaped, noisy : whether the model labels rows by the shapes of clusters, and some as noise.
     """
 
     confidence: float
@@ -74,6 +76,8 @@ class KFindings:
     columns: Ints
     doubts: Doubt
     separation: Floats
+    shaped: bool = False
+    noisy: bool = False
 
     @classmethod
     def of(cls, choice: Choice, order: Ints, left_out: float) -> Self:
@@ -119,6 +123,8 @@ class KFindings:
             columns=columns.astype(np.int64),
             doubts=Doubt(int(take_tensor(model, DOUBTS, (1,), 0, 2 * Doubt.LIMIT - 1)[0])),
             separation=take_tensor(model, SEPARATION, (k,), 0, 1),
+            shaped=CLUSTERS in tensors,
+            noisy=knows_noise(model),
         )
 
     def tensors(self) -> dict[str, np.ndarray]:
@@ -175,13 +181,18 @@ class KFindings:
         """
         found = []
         long = np.flatnonzero(self.elongation >= ELONGATED)
-        if len(long) and len(self.elongation) > 1:
+        if len(long) and len(self.elongation) > 1 and not self.shaped:
             times = f"up to {self.elongation.max():.0f} times as long as wide"
             found.append(
                 f"{_list(long)} elongated ({times}): nearest centers may cut them. "
                 'shape="elongated" labels rows by the shape of clusters.'
             )
-        if self.background >= BACKGROUND:
+            if Doubt.CRITERIA in self.doubts:
+                found.append(
+                    'If they may be pieces of bent clusters, shape="any" joins those that have no '
+                    "valley between them."
+                )
+        if self.background >= BACKGROUND and not self.noisy:
             found.append(
                 f"About {self.background:.0%} of the rows lie outside of all clusters. "
                 "noise=True labels them -1."

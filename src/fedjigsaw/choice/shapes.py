@@ -9,6 +9,7 @@ row that is likelier in the background than in every component belongs to no clu
 -1. This module is the only place that labels rows by a model.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -66,6 +67,16 @@ def label_rows(model: Model, rows: Floats) -> Labeled:
 def knows_noise(model: Model) -> bool:
     """Tell whether a model may label rows as noise."""
     return MEANS in model.tensors and BACKGROUND in model.tensors
+
+
+def describe_shapes(model: Model) -> Iterator[str]:
+    """Say how a model labels rows, if not by their nearest center."""
+    if CLUSTERS in model.tensors:
+        n = len(model.tensors[CLUSTERS])
+        pieces = f"the likeliest of {n} components of a mixture"
+        yield f"Labels follow the shapes of clusters: each row goes to {pieces}."
+    if knows_noise(model):
+        yield "Rows that are in no cluster get the label -1."
 
 
 @dataclass(frozen=True)

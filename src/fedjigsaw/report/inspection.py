@@ -7,6 +7,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.choice.grain import GRAIN
+from fedjigsaw.choice.shapes import describe_shapes
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler, Stats
@@ -162,6 +163,7 @@ def _model(file: ModelFile, most: int) -> Lines:
     yield from describe_support(file.model, most)
     yield from describe_sites(file, most)
     yield from _label_rule(file.model)
+    yield from describe_shapes(file.model)
     yield from _weights(file.model.tensors)
     if file.privacy is not None:
         yield "All numbers of rows are noisy."

@@ -142,6 +142,10 @@ def _missing_sites(run: Run) -> Iterator[str]:
     if model.n_skipped:
         skipped = count(model.n_skipped, "row")
         yield f"{skipped} with missing values took no part: are they like the others?"
+    n_noise = sum(score.n_noise for score in run.scores)
+    if n_noise:
+        rows = count(n_noise, "row")
+        yield f"{rows} in no cluster (label -1): sizes and profiles leave them out."
     scored = {score.client for score in run.scores}
     unscored = [client for client in model.clients if client not in scored]
     strangers = sorted(scored - set(model.clients))
