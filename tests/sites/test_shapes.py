@@ -137,19 +137,39 @@ def test_commands(places, run, tmp_path):
     assert simulated.exit_code == 0, simulated.output
 
 
-def test_the_advice_about_columns_helps():
-    """Five clusters in two of twenty columns are hidden; in the columns that it names, they show."""
-    rng = np.random.default_rng(0)
+@pytest.fixture(scope="module")
+def hidden_columns(tmp_path_factory):
+    """Three sites with five clusters in the columns c4 and c11 of twenty."""
+    folder, rng = tmp_path_factory.mktemp("columns"), np.random.default_rng(0)
     angle = 2 * np.pi * np.arange(5) / 5
-    at = 8 * np.column_stack([np.cos(angle), np.sin(angle)])
     X = rng.normal(size=(3000, 20))
-    X[:, [4, 11]] += at[rng.integers(5, size=3000)]
+    X[:, [4, 11]] += 8 * np.column_stack([np.cos(angle), np.sin(angle)])[rng.integers(5, size=3000)]
     X[:, [4, 11]] /= X[:, [4, 11]].std(axis=0)
-    clients = np.arange(3000) % 5
-    hidden = Jigsaw("auto", random_state=0)
-    with pytest.warns(match="a few columns seem to have clusters"):
-        hidden.fit(X, clients=clients)
-    assert hidden.n_clusters_ == 1
-    (advice,) = hidden.k_advice_
-    assert "Only these columns seem to have clusters: 4, 11. Try them alone" in advice
-    assert Jigsaw("auto", random_state=0).fit(X[:, [4, 11]], clients=clients).n_clusters_ == 5
+    for i, name in enumerate(("bern", "lyon", "oslo")):
+        write_table(folder / f"{name}.csv", **{f"c{j}": X[i::3, j] for j in range(20)})
+    return folder
+
+
+def test_the_advice_about_columns_helps(hidden_columns, run, tmp_path):
+    """Twenty columns hide the clusters; the two that are named, or have a weight, show them."""
+    schema = [f"[columns.c{j}]\nkind = 'number'\nweight = {j in (4, 11):d}" for j in range(20)]
+    (tmp_path / "schema.toml").write_text("\n".join(["format = 1", *schema]))
+    paths = sorted(hidden_columns.glob("*.csv"))
+
+    def found(*options):
+        names = [str(tmp_path / f"{path.stem}.{len(options)}.summary") for path in paths]
+        for path, name in zip(paths, names, strict=True):
+            run("summarize", str(path), "-k", "auto", *options, "-o", name)
+        done = run("aggregate", *names, "-k", "auto", "-o", str(tmp_path / f"{len(options)}.model"))
+        return " ".join(done.output.split())
+
+    shown = found()
+    assert "-> 1 center ->" in shown
+    assert "Only these columns seem to have clusters: c4, c11. Try them alone (--columns)" in shown
+    assert "-> 5 centers ->" in found("--columns", "c4,c11")
+    stats = [str(tmp_path / f"{path.stem}.stats") for path in paths]
+    schema_given = ["--schema", str(tmp_path / "schema.toml")]
+    for path, name in zip(paths, stats, strict=True):
+        run("stats", str(path), *schema_given, "-o", name)
+    run("scaler", *stats, *schema_given, "-o", str(tmp_path / "scaler"))
+    assert "-> 5 centers ->" in found("--scaler", str(tmp_path / "scaler"), "--seed", "0")
