@@ -54,8 +54,8 @@ def cifar_table(table2: Sequence[Row]) -> str:
 
 
 def auto_table(auto_k: Sequence[Row], true: int = 15) -> str:
-    """How often Jigsaw found the true number of clusters."""
-    head = ["data", *(SPLIT_TITLES[split] for split in MAIN_SPLITS), "all"]
+    """How often Jigsaw found the true number of clusters, and how sure it was."""
+    head = ["data", *(SPLIT_TITLES[split] for split in MAIN_SPLITS), "all", "confidence"]
     lines = []
     for name in SSETS:
         counts = []
@@ -63,7 +63,8 @@ def auto_table(auto_k: Sequence[Row], true: int = 15) -> str:
             found = [row["n_found"] for row in auto_k if row["cell"] == f"{name}/{split}"]
             counts.append((sum(n == true for n in found), len(found)))
         counts.append((sum(a for a, _ in counts), sum(b for _, b in counts)))
-        lines.append([name, *(f"{a} of {b}" for a, b in counts)])
+        sure = [row["confidence"] for row in auto_k if row["cell"].startswith(f"{name}/")]
+        lines.append([name, *(f"{a} of {b}" for a, b in counts), f"{np.median(sure):.2f}"])
     return markdown_table(head, lines)
 
 
