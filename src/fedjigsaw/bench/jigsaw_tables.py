@@ -65,7 +65,10 @@ def auto_table(auto_k: Sequence[Row], true: int = 15) -> str:
         counts.append((sum(a for a, _ in counts), sum(b for _, b in counts)))
         sure = [row["confidence"] for row in auto_k if row["cell"].startswith(f"{name}/")]
         lines.append([name, *(f"{a} of {b}" for a, b in counts), f"{np.median(sure):.2f}"])
-    return markdown_table(head, lines)
+    wrong = [row for row in auto_k if row["n_found"] != true]
+    found = [f"{r['n_found']} on {r['dataset'].upper()} ({r['confidence']:.2f})" for r in wrong]
+    words = f"\n\nOther answers, and their confidence: {', '.join(found)}." if found else ""
+    return markdown_table(head, lines) + words
 
 
 def untuned_table(untuned: Sequence[Row]) -> str:
