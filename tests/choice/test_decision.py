@@ -223,3 +223,11 @@ class TestValleys:
         hills = valleys(cells, from_labels(cells, nearest))
         assert hills.depths[0, 1] > BELIEVED
         assert hills.separate
+
+
+def test_more_columns_than_cells(rng):
+    """In columns that hardly differ between cells, the background must not fit better."""
+    X = blobs(rng, rng.uniform(0, 10, (4, 400)), [75] * 4)
+    choice = chosen(X)
+    assert choice.k == 4
+    assert choice.mixture.background < 30

@@ -77,12 +77,12 @@ def test_missing_parts_are_refused():
         ),
         (
             {"confidence": 0.3, "doubts": Doubt.OVERLAP | Doubt.LEFT_OUT},
-            "3 clusters (confidence 0.30); 4 is about as good: guards left rows out, among which a "
-            "cluster may be, and clusters 0 and 2 overlap.",
+            "3 clusters (confidence 0.30); 4 is about as good: guards left out rows of which too "
+            "few are alike, perhaps a cluster, and clusters 0 and 2 overlap.",
         ),
         (
             {"confidence": 0.4, "separation": np.ones(1), "doubts": Doubt.FEW_CELLS},
-            "1 cluster (confidence 0.40): the clients have few rows each.",
+            "1 cluster (confidence 0.40): each site has few rows.",
         ),
         ({"confidence": 0.8}, "3 clusters (confidence 0.80)."),
     ],

@@ -83,7 +83,7 @@ SMALL = [confidence.separation(np.array([z]))[0] for z in (3.0, 5.0)]
         ("confidence: blur", f"or {100 * confidence.SMALL_CLUSTER:g} % of an average one"),
         ("confidence: blur", f"(no {valleys.CLEARLY:g} times deeper)"),
         ("words", f"from {findings.SURE:g} on; doubt below {findings.DOUBTFUL:g}"),
-        ("words", f"elongated from {findings.ELONGATED:g}:1"),
+        ("words", f"elongated from {decision.LONG:g}:1"),
         ("words", f"background from {100 * findings.BACKGROUND:g} % of the rows"),
     ],
 )

@@ -66,12 +66,14 @@ class TestWhatLeaves:
         X = np.concatenate([rng.normal(size=(300, 2)), [[1e4, 1e4], [1e4, 1e4 + 1]]])
         summary = answer(X)
         assert np.abs(summary.centers).max() < 5
-        assert 2 <= summary.tensors[LEFT_OUT].item() <= 5
+        assert summary.n_samples - summary.counts.sum() >= 2
 
     def test_counts_that_are_withheld_or_rounded(self, rng):
-        X = np.concatenate([rng.normal(size=(300, 2)), rng.normal(1e4, 1, (3, 2))])
+        far = [rng.normal(at, 1, (4, 2)) for at in (1e4, -1e4)]
+        X = np.concatenate([rng.normal(size=(300, 2)), *far])
+        assert answer(X).tensors[LEFT_OUT].item() in (5, 10)  # never exact
         assert LEFT_OUT not in answer(X, counts="none").tensors
-        assert answer(X, counts="rounded").tensors[LEFT_OUT].tolist() == [5]
+        assert answer(X, counts="rounded").tensors[LEFT_OUT].item() in (5, 10)
 
     def test_a_value_of_few_rows_is_not_told(self, rng):
         """Six rows have another value: enough for the default guard, not for a stricter one."""
@@ -97,13 +99,13 @@ class TestServer:
         assert receive([*honest, *liars]).grain.tolist() == [0.0, 1 / 6]
 
     def test_those_that_cannot_tell_are_not_asked(self):
-        told = [np.array([-1.0]), np.array([-1.0]), np.array([0.5])]
+        told = [np.array([-1.0]), np.array([0.4]), np.array([0.5])]
         sent = [
             Summary(9, [[0.0]], counts=[9], sse=[1.0], client=str(i), tensors={"grain": g})
             for i, g in enumerate(told)
         ]
-        assert receive(sent).grain.tolist() == [0.5]
-        assert receive(sent[:2]).grain.tolist() == [0.0]
+        assert receive(sent).grain.tolist() == [0.45]
+        assert receive([sent[0]]).grain.tolist() == [0.0]
 
     @pytest.mark.parametrize(
         ("name", "value"),

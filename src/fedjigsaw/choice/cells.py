@@ -114,7 +114,9 @@ class Cells:
     @cached_property
     def log_uniform(self) -> float:
         """Log density of the background: uniform in the smaller of two boxes around all rows."""
-        half = np.sqrt(3 * (self.variances + self.grain.mean()))[:, None]  # of a uniform cell
+        # as dense as a Gaussian with the variance of the cell, on average: otherwise, in columns
+        # that hardly differ between cells, the background would fit better than any cluster
+        half = np.sqrt(np.pi * np.e / 2 * (self.variances + self.grain.mean()))[:, None]
         volumes = []
         for points in (self.points, self.points @ self._axes):
             widths = (points + half).max(axis=0) - (points - half).min(axis=0)
@@ -122,14 +124,16 @@ class Cells:
         return -min(volumes)
 
 
-def condense(centers: Floats, counts: Floats, sse: Floats) -> tuple[Floats, Floats, Floats]:
-    """Merge cells to at most `MAX_CELLS`: each joins the nearest of a random sample.
+def condense(
+    centers: Floats, counts: Floats, sse: Floats, most: int = MAX_CELLS
+) -> tuple[Floats, Floats, Floats]:
+    """Merge cells to at most `most`: each joins the nearest of a random sample.
 
     Sums of rows and of squares stay exact.
     """
-    if len(counts) <= MAX_CELLS:
+    if len(counts) <= most:
         return centers, counts, sse
-    chosen = np.random.default_rng(0).choice(len(counts), MAX_CELLS, replace=False)
+    chosen = np.random.default_rng(0).choice(len(counts), most, replace=False)
     labels = nearest_centers(centers, centers[chosen])[0]
     merged = partition_of(centers, labels, counts)
     inside = np.bincount(merged.labels, sse, minlength=len(merged.counts))

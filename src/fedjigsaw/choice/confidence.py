@@ -43,6 +43,7 @@ def confidence(choice: Choice, left_out: float) -> float:
     value *= 1 - DOUBT_OF_STEPS * float(coarse_columns(choice.cells).mean())
     value *= 1 - BLURRED * min(1.0, left_out / a_cluster(choice))
     value *= 1.0 if choice.complete else BLURRED
+    value *= 1.0 if choice.mixture.background < choice.cells.n_rows / 2 else BLURRED
     if choice.per_client < FEW_CELLS:
         few = choice.k == 1 or choice.per_client < choice.k / 2
         value *= BLURRED if few else 1 - choice.dropped

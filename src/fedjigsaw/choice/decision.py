@@ -26,6 +26,8 @@ from fedjigsaw.kernels.solver import solve_each
 
 FEW_CELLS = 20  # cells per client below which a cell may well hold rows of several clusters
 NARROW = 4.0  # a cluster inside a heap of mixed cells has at most its variance divided by this
+LONG = 3.0  # times as long as wide, from where on nearest centers cut a cluster visibly
+MANY_CELLS = 20_000  # of small clients; more are merged
 MOST_CLEAN = 0.5  # heaps of mixed cells hold less than this share of the rows
 MORE, MORE_SHARE = 8, 1.5  # k-means partitions are tried for so many more clusters
 
@@ -66,6 +68,12 @@ class Choice:
     @property
     def k(self) -> int:
         return len(self.mixture)
+
+    @property
+    def elongated(self) -> bool:
+        """Whether some clusters are so long that nearest centers cut them visibly."""
+        shapes = self.mixture.shapes
+        return self.k > 1 and bool((shapes.longest >= LONG**2 * shapes.variances).any())
 
     @property
     def means(self) -> Floats:
@@ -119,7 +127,8 @@ def choose(
     per_client = np.inf if owners is None else len(counts) / len(np.unique(owners))
     limit = None if shape == ANY else most  # of pieces there may be more
     if per_client < FEW_CELLS:
-        cells, found = _without_mixed(Cells.of(centers, counts, sse, grain), limit)
+        cells = Cells.of(*condense(centers, counts, sse, MANY_CELLS), grain)
+        cells, found = _without_mixed(cells, limit)
     else:
         cells = Cells.of(*condense(centers, counts, sse), grain)
         found = search(cells, limit)

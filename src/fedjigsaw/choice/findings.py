@@ -18,13 +18,12 @@ from fedjigsaw.choice.confidence import (
     separation,
     telling_columns,
 )
-from fedjigsaw.choice.decision import AGREE, FEW_CELLS, JOINED, SEPARATE, Choice
+from fedjigsaw.choice.decision import AGREE, FEW_CELLS, JOINED, LONG, SEPARATE, Choice
 from fedjigsaw.choice.shapes import CLUSTERS, knows_noise
 from fedjigsaw.choice.tensors import take_tensor
 from fedjigsaw.messages import MAX_COUNT, Model
 
 SURE, DOUBTFUL = 0.9, 0.5  # from here on nothing is added; below, a warning is given
-ELONGATED = 3.0  # times as long as wide, from where on nearest centers cut a cluster visibly
 BACKGROUND = 0.02  # share of rows outside of all clusters that is worth a word
 STEPS = 0.25  # share of columns of few values that is worth a word
 MAX_NAMED = 5
@@ -164,12 +163,12 @@ class KFindings:
         return {
             Doubt.COLUMNS: "a few columns seem to have clusters that the others hide",
             Doubt.LIMIT: "the search ended at its limit, and there may be more",
-            Doubt.FEW_CELLS: "the clients have few rows each",
-            Doubt.LEFT_OUT: "guards left rows out, among which a cluster may be",
+            Doubt.FEW_CELLS: "each site has few rows",
+            Doubt.LEFT_OUT: "guards left out rows of which too few are alike, perhaps a cluster",
             Doubt.OVERLAP: f"clusters {a} and {b} overlap",
             Doubt.BLUR: "groups of few rows, which is all that is sent, do not show finer clusters",
             Doubt.STEPS: "many columns have few values",
-            Doubt.CRITERIA: "the criteria disagree",
+            Doubt.CRITERIA: "what fits the rows best has clusters without a gap between them",
         }
 
     def advice(self, columns: "tuple[str, ...] | None" = None) -> list[str]:
@@ -180,23 +179,25 @@ class KFindings:
         columns : names of the columns.
         """
         found = []
-        long = np.flatnonzero(self.elongation >= ELONGATED)
+        long = np.flatnonzero(self.elongation >= LONG)
         if len(long) and len(self.elongation) > 1 and not self.shaped:
             times = f"up to {self.elongation.max():.0f} times as long as wide"
             found.append(
                 f"{_list(long)} elongated ({times}): nearest centers may cut them. "
-                'shape="elongated" labels rows by the shape of clusters.'
+                'shape="elongated" (aggregate -p shape=elongated) labels rows by their shape.'
             )
             if Doubt.CRITERIA in self.doubts:
                 found.append(
                     'If they may be pieces of bent clusters, shape="any" joins those that have no '
                     "valley between them."
                 )
-        if self.background >= BACKGROUND and not self.noisy:
+        if self.background >= BACKGROUND and not self.noisy and len(self.separation) > 1:
             found.append(
                 f"About {self.background:.0%} of the rows lie outside of all clusters. "
-                "noise=True labels them -1."
+                "noise=True (aggregate -p noise=true) labels them -1."
             )
+        if Doubt.STEPS in self.doubts:
+            found.append("Columns that mean nothing can have weight 0 in the schema.")
         if Doubt.LIMIT in self.doubts:
             found.append("There may be more clusters: raise max_clusters, or give their number.")
         if Doubt.COLUMNS in self.doubts:
@@ -224,7 +225,7 @@ def _doubts(choice: Choice, left_out: float) -> Doubt:
         Doubt.BLUR: choice.k == 1 and cells.resolved < RESOLVED,
         Doubt.COLUMNS: choice.k == 1 and len(telling_columns(cells)) > 0,
         Doubt.STEPS: float(coarse_columns(cells).mean()) >= STEPS,
-        Doubt.LEFT_OUT: left_out >= a_cluster(choice) / 2,
+        Doubt.LEFT_OUT: left_out >= a_cluster(choice) / 10,
         Doubt.FEW_CELLS: choice.per_client < FEW_CELLS and few,
         Doubt.LIMIT: not choice.complete,
     }

@@ -8,6 +8,7 @@ GRAIN = "grain"  # tensor of a summary
 UNKNOWN = -1.0  # grain of a column in which too few rows have the same value to tell
 MAX_VALUES = 64  # more different values than this hide their steps by themselves
 MIN_ROWS = 5  # rows that share a value before it may tell anything
+MANY = 20  # times as many rows are enough to tell that a column has no common values
 TWO_VALUES, STEPS = 6, 12  # see `grain_of`
 
 
@@ -20,29 +21,33 @@ def grain_of(X: Floats, min_rows: int = MIN_ROWS) -> Floats:
     of one column never pays (the worst case is three equally frequent ones, in three columns of
     two values). Values in steps of h get :math:`h^2 / 12`, the variance of rounding.
 
-    Only values that at least `min_rows` rows share have a say, so that no row is told.
+    Only values that at least `min_rows` rows share have a say, so that no row is told; that a value
+    reaches this number is.
 
     Examples
     --------
-    >>> X = np.column_stack([[0, 1] * 6, np.arange(12) % 3, np.arange(12) ** 0.5, [7.0] * 12])
-    >>> (6 * grain_of(X)).tolist()
-    [1.0, -6.0, 0.0, -6.0]
+    >>> n = np.arange(120)
+    >>> grain_of(np.column_stack([n % 2, n % 5, n**0.5, 0 * n])).round(3).tolist()
+    [0.167, 0.083, 0.0, -1.0]
     """
     return np.array([_grain(column, min_rows) for column in X.T])
 
 
 def _grain(column: Floats, min_rows: int) -> float:
-    few = column[: 4 * MAX_VALUES]
-    if len(np.unique(few)) > MAX_VALUES:  # cheap, and usually enough
+    """Return the grain of a column; only what at least `min_rows` rows share decides."""
+    if len(np.unique(column[: 4 * MAX_VALUES])) > MAX_VALUES:  # cheap, and usually enough
         return 0.0
     values, counts = np.unique(column, return_counts=True)
-    if len(values) > MAX_VALUES or (len(values) > 2 and counts.max() == 1):
+    shared = counts >= min_rows
+    common = values[shared]
+    if len(common) > MAX_VALUES:
         return 0.0
-    common = values[counts >= min_rows]
+    if counts[shared].sum() < len(column) / 2:  # few rows cannot tell whether more would share
+        return 0.0 if len(column) >= MANY * min_rows else UNKNOWN
     if len(common) < 2:
         return UNKNOWN
     step = float(np.diff(common).min())
-    places = (values - common[0]) / step
+    places = (common - common[0]) / step
     if (np.abs(places - np.rint(places)) > 1e-6).any():
         return 0.0
-    return step**2 / (TWO_VALUES if len(values) == 2 else STEPS)
+    return step**2 / (TWO_VALUES if len(common) == 2 else STEPS)

@@ -68,7 +68,7 @@ class Moments:
         between = weight[:, None, None] * reduced[:, :, None] * reduced[:, None, :]
         return Moments(
             counts,
-            sums / counts[:, None],
+            sums / np.maximum(counts, 1e-12)[:, None],
             self.traces[a] + self.traces[b] + weight * (apart**2).sum(axis=1),
             self.scatters[a] + self.scatters[b] + between,
         )

@@ -173,7 +173,7 @@ def merge_best(cells: Cells, mixture: Mixture) -> Mixture:
     counts, means = moments.counts, moments.means
     norms = (means**2).sum(axis=1)
     ward = np.maximum(norms[:, None] - 2 * means @ means.T + norms, 0)
-    ward *= counts[:, None] * counts / (counts[:, None] + counts)
+    ward *= counts[:, None] * counts / np.maximum(counts[:, None] + counts, 1e-12)
     np.fill_diagonal(ward, np.inf)
     n_near = min(k - 1, 8)
     near = np.argpartition(ward, n_near - 1, axis=1)[:, :n_near].ravel()

@@ -146,8 +146,9 @@ def _coordinates(
     """
     moments, basis = mixture.moments, cells.basis
     d, r = basis.shape
-    scatter = moments.scatters[a] / moments.counts[a] + moments.scatters[b] / moments.counts[b]
-    trace = float(moments.traces[a] / moments.counts[a] + moments.traces[b] / moments.counts[b]) / 2
+    n_a, n_b = np.maximum(moments.counts[[a, b]], 1e-12)
+    scatter = moments.scatters[a] / n_a + moments.scatters[b] / n_b
+    trace = float(moments.traces[a] / n_a + moments.traces[b] / n_b) / 2
     values, vectors = np.linalg.eigh(scatter / 2 + 1e-9 * np.eye(r))
     whiten = vectors / np.sqrt(values)
     line, points = moments.means[b] - moments.means[a], cells.points - moments.means[a]

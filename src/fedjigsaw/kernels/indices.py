@@ -40,6 +40,8 @@ def mutual_information(table: Floats) -> float:
     >>> mutual_information(np.array([[5.0, 0.0], [0.0, 5.0]]))
     1.0
     """
+    if not table.any():
+        return 0.0
     joint = table / table.sum()
     independent = np.outer(joint.sum(axis=1), joint.sum(axis=0))
     return max(0.0, float(rel_entr(joint, independent).sum() / np.log(2)))

@@ -8,6 +8,7 @@ from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.messages import MAX_COUNT, Model
 
 SUPPORT = ("clients", "points", "spread", "margin")
+MAX_CURVE = 10_000
 WITH_AUTO = "separation"  # only where the number of clusters was found, too
 
 
@@ -39,9 +40,13 @@ def k_curve_of(model: Model) -> dict[str, np.ndarray] | None:
     curve = model.tensors.get("k_curve")
     if curve is None:
         return None
-    if curve.ndim != 2 or curve.shape[1] != 3 or not len(curve):
-        raise MessageError(invalid("k_curve", "a model", "of shape (n, 3)", curve.shape))
+    if curve.ndim != 2 or curve.shape[1] != 3 or not 0 < len(curve) <= MAX_CURVE:
+        allowed = f"of shape (n, 3), with n from 1 to {MAX_CURVE}"
+        raise MessageError(invalid("k_curve", "a model", allowed, curve.shape))
     k, objective, index = curve.T
+    large = np.isfinite(index) & (np.abs(index) > MAX_MAGNITUDE**2)
+    if np.isnan(index).any() or (index == np.inf).all() or large.any():
+        raise MessageError(invalid("index", "the k_curve of a model", "a number", "none"))
     if not ((k >= 1) & (k <= MAX_COUNT)).all():
         raise MessageError(invalid("k", "the k_curve of a model", ">= 1", k[~(k >= 1)][:1]))
     return {"k": k.astype(np.int64), "objective": objective, "index": index}

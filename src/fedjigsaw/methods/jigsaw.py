@@ -48,6 +48,7 @@ from fedjigsaw.privacy.shared_cells import (
     n_shared_cells,
 )
 from fedjigsaw.privacy.summaries import PrivateRound
+from fedjigsaw.trust.counting import for_counting
 from fedjigsaw.trust.examination import examine
 from fedjigsaw.trust.influence import Find, Refind, influences
 from fedjigsaw.trust.plausibility import Examined, unexamined
@@ -363,7 +364,8 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
             labels = found.label(received.centers, nearest_centers(received.centers, centers)[0])
         else:
             choice, shapes = self._choose(received), {}
-            centers, labels, order = self._refine(received, choice.means)
+            refine = not choice.elongated  # k-means would cut long clusters across
+            centers, labels, order = self._refine(received, choice.means, settle=refine)
         if self.n_clusters != "auto":
             return centers, labels, shapes
         findings = KFindings.of(choice, order, received.left_out)
@@ -422,12 +424,14 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
             return int(self.n_clusters)
         return self._choose(received).k
 
-    def _refine(self, received: Received, centers: Floats) -> tuple[Floats, Ints, Ints]:
+    def _refine(
+        self, received: Received, centers: Floats, *, settle: bool = True
+    ) -> tuple[Floats, Ints, Ints]:
         """Refine the centers, treating each local cluster as a Gaussian.
 
         A Gaussian has rows beyond those of the client, so centers are kept, column by column, in
         the range of the received ones: no share below 0, and no age that nobody has. If a cluster
-        would become empty, the centers stay as they are.
+        would become empty, or without `settle`, the centers stay as they are.
 
         Returns
         -------
@@ -436,14 +440,16 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
         """
         low, high = received.centers.min(axis=0), received.centers.max(axis=0)
         weighed = received.weighed()
-        moved = settle_clouds(
-            received.centers,
-            weighed.counts,
-            weighed.sse,
-            centers,
-            max_iter=self.max_iter,
-            backend=self.backend,
-        )
+        moved = centers
+        if settle:
+            moved = settle_clouds(
+                received.centers,
+                weighed.counts,
+                weighed.sse,
+                centers,
+                max_iter=self.max_iter,
+                backend=self.backend,
+            )
         inside = np.clip(moved, low, high)
         if not all(_all_used(received, found) for found in (moved, inside)):
             inside = np.clip(centers, low, high)
@@ -451,9 +457,15 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
         ordered = inside[order]
         return ordered, nearest_centers(received.centers, ordered)[0], order
 
+    def _influences(self, examined: Examined, centers: Floats, refind: Refind) -> Floats | None:
+        if not self.robust:
+            return None
+        if self._in_cells:  # means of a mixture, not of k-means: compare like with like
+            centers = refind(examined.received, centers)
+        return influences(examined, centers, refind)
+
     def _choose(self, received: Received, shape: str = ROUND) -> Choice:
-        if received.mixed is not None and not received.mixed.all():
-            received = received.of_sites(~received.mixed)
+        received = for_counting(received, limited=self.robust)
         weighed = received.weighed()
         sse = weighed.sse
         if received.noise.any():  # noise makes some sums zero, and nothing is as narrow as that
@@ -516,7 +528,7 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
                 examined.original.per_site(examined.original.counts),
                 table,
                 examined.notes,
-                influences(examined, centers, refind) if self.robust and refind else None,
+                self._influences(examined, centers, refind) if refind else None,
             ),
             **({} if received.has_counts else {"guessed_counts": np.ones(1)}),
             **(of_k or {}),

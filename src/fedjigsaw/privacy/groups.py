@@ -14,7 +14,7 @@ import numpy as np
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.kmeans import label_sums, squared_distances
 from fedjigsaw.messages import Summary
-from fedjigsaw.privacy.guard import LABELS, Guard
+from fedjigsaw.privacy.guard import LABELS, LEFT_OUT, Guard
 
 
 @dataclass
@@ -43,6 +43,10 @@ class RememberingGuard(Guard):
         if groups is None:
             groups = np.zeros(len(labels), dtype=np.int64)
         settled = settle(labels, groups, self.min_cluster_size, rows, summary.centers)
+        if (settled < 0).all():  # something must leave: one center of all rows
+            settled = np.zeros_like(labels)
+            everything = {LEFT_OUT: np.array([summary.n_samples])}
+            summary = replace(summary, tensors=dict(summary.tensors) | everything)
         self.memory.groups = refine(groups, settled)
         if (settled == labels).all():
             return summary

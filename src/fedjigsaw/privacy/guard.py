@@ -28,7 +28,7 @@ LEFT_OUT = "left_out"  # tensor with the number of rows that were left out far f
 # cells are compared by what merging them adds to the sum of squares: of cells of one cluster about
 # the scatter of a row, and rarely six deviations more
 SIMILAR = 2.0  # times the typical scatter: cells of one cluster, as far as the guard can tell
-FAR = 4.0  # times the scatter of both cells: they may be clusters of their own
+FAR = 8.0  # times the scatter of both cells: they may be clusters of their own
 GRAIN_BITS = 4  # digits of a column's grain: it is a difference of two values, known to 6 %
 
 
@@ -121,11 +121,11 @@ class Guard:
         size = self.min_cluster_size
         if size > 1 and GRAIN in tensors:
             tensors[GRAIN] = keep_bits(grain_of(rows, max(size, MIN_ROWS)), GRAIN_BITS)
-        if LEFT_OUT in tensors and self.counts == "rounded":
-            tensors[LEFT_OUT] = np.rint(tensors[LEFT_OUT] / size).astype(np.int64) * size
-        if self.counts == "none":
-            tensors.pop(LEFT_OUT, None)
-        return tensors
+        n_left = int(tensors.pop(LEFT_OUT, np.zeros(1))[0])
+        if n_left < summary.n_samples and summary.counts is not None:
+            outside = summary.n_samples - int(summary.counts.sum())
+            n_left = 0 if self.counts == "none" else size * round(min(n_left, outside) / size)
+        return tensors | ({LEFT_OUT: np.array([n_left])} if n_left else {})
 
 
 def merge_small(summary: Summary, size: int) -> Summary:

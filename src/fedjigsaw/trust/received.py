@@ -16,6 +16,8 @@ from fedjigsaw.messages import Summary
 from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.summaries import center_noise
 
+FEW_SITES = 4  # with fewer, nobody can tell who is not typical
+
 
 @dataclass(frozen=True)
 class Received:
@@ -103,6 +105,13 @@ class Received:
             noise=self.noise[clusters],
         )
 
+    def rebuilt(self, centers: Floats, counts: Floats, sse: Floats, owners: Ints) -> "Received":
+        """Return other clusters of the same sites, each with the noise of its site."""
+        noise = self.noise[np.searchsorted(self.owners, owners)]
+        return replace(
+            self, centers=centers, counts=counts, sse=sse, owners=owners, radii=None, noise=noise
+        )
+
     def of_sites(self, chosen: npt.NDArray[np.bool_]) -> "Received":
         """Return the clusters of some sites; sites keep their numbers."""
         return self.select(chosen[self.owners])
@@ -163,7 +172,7 @@ def receive(summaries: Sequence[Summary], *, allow_radii: bool = False) -> Recei
         noise=np.concatenate([center_noise(summary) for summary in summaries]),
         n_sites=len(summaries),
         grain=_grain(summaries),
-        left_out=sum(left_out),
+        left_out=_sum_of_typical(left_out),
         mixed=np.array([n >= s.n_samples for n, s in zip(left_out, summaries, strict=True)]),
     )
 
@@ -204,16 +213,13 @@ def _sse(summary: Summary, counts: Floats) -> Floats:
 
 
 def _grain(summaries: Sequence[Summary]) -> Floats | None:
-    """Return the median of what clients say about each column, of those that can tell."""
+    """Return the median of what clients say about each column, if at least half can tell."""
     told = [_tensor(summary, GRAIN, summary.centers.shape[1]) for summary in summaries]
     known = [grain for grain in told if grain is not None]
     if not known:
         return None
-    return np.array([_median(column[column >= 0]) for column in np.array(known).T])
-
-
-def _median(values: Floats) -> float:
-    return float(np.median(values)) if len(values) else 0.0
+    columns = (column[column >= 0] for column in np.array(known).T)
+    return np.array([np.median(c) if 2 * len(c) >= len(summaries) else 0.0 for c in columns])
 
 
 def _left_out(summary: Summary) -> float:
@@ -225,6 +231,12 @@ def _left_out(summary: Summary) -> float:
     if left == summary.n_samples:
         return left
     return summary.n_samples * left / (left + float(summary.counts.sum()))
+
+
+def _sum_of_typical(numbers: Sequence[float]) -> float:
+    """Return the sum, in which nobody counts more than three typical ones: a site may lie."""
+    most = 3 * float(np.median(numbers)) if len(numbers) >= FEW_SITES else np.inf
+    return float(np.minimum(numbers, most).sum())
 
 
 def _tensor(summary: Summary, name: str, size: int) -> Floats | None:
