@@ -23,7 +23,14 @@ def test_no_steps(rng):
     assert grain(rng.normal(size=500)) == 0
     assert grain(rng.normal(size=12)) == UNKNOWN  # too few rows to tell
     assert grain(np.arange(500) % 100) == 0  # so many steps hide themselves
-    assert grain(np.repeat([0.0, 1.0, 1.5, 1.7], 9) ** 1.3) == 0
+    spikes = np.concatenate([np.repeat([0, 1], 200), rng.uniform(size=200)])
+    assert grain(rng.permutation(spikes)[:64]) in (0, UNKNOWN)  # many rows lie between
+
+
+def test_a_mean_in_place_of_missing_values():
+    """Levels 1 to 4, and 40 rows with a mean between two of them."""
+    column = np.append(np.repeat([1, 2, 3, 4], 100), [2.37] * 40)
+    assert 0.5 / 12 < grain(column) <= 1 / 12
 
 
 def test_a_rare_value_is_not_told():

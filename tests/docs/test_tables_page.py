@@ -77,7 +77,7 @@ def test_the_page_is_true_and_finds_the_groups(printed, folder):
     with pytest.warns(UncertainNumberWarning):
         auto = KFindings.from_model(sites.aggregate(files, "auto").model)
     assert f"in doubt (confidence {auto.confidence:.1f})" in PAGE
-    assert 8 <= len(auto.separation) <= 12  # "about ten"
+    assert len(auto.separation) == 4
 
     scores = {name: formats.load(folder / f"{name}.score", Score) for name in FILES}
     described = describe_clusters(model, sites.merge_scores(scores), list(scores.values()))

@@ -8,6 +8,7 @@ GRAIN = "grain"  # tensor of a summary
 UNKNOWN = -1.0  # grain of a column in which too few rows have the same value to tell
 MAX_VALUES = 64  # more different values than this hide their steps by themselves
 MIN_ROWS = 5  # rows that share a value before it may tell anything
+NEARLY_ALL = 0.9  # share of the rows that have common values, in a column of steps
 MANY = 20  # times as many rows are enough to tell that a column has no common values
 TWO_VALUES, STEPS = 6, 12  # see `grain_of`
 
@@ -19,7 +20,7 @@ def grain_of(X: Floats, min_rows: int = MIN_ROWS) -> Floats:
     right size hides them, and leaves real clusters, which differ in several columns. A column of
     two values h apart gets :math:`h^2 / 6`: the least with which splitting rows by the categories
     of one column never pays (the worst case is three equally frequent ones, in three columns of
-    two values). Values in steps of h get :math:`h^2 / 12`, the variance of rounding.
+    two values). Values in steps of about h get :math:`h^2 / 12`, the variance of rounding.
 
     Only values that at least `min_rows` rows share have a say, so that no row is told; that a value
     reaches this number is.
@@ -46,8 +47,7 @@ def _grain(column: Floats, min_rows: int) -> float:
         return 0.0 if len(column) >= MANY * min_rows else UNKNOWN
     if len(common) < 2:
         return UNKNOWN
-    step = float(np.diff(common).min())
-    places = (common - common[0]) / step
-    if (np.abs(places - np.rint(places)) > 1e-6).any():
-        return 0.0
+    if counts[shared].sum() < NEARLY_ALL * len(column):
+        return 0.0  # some values are common, and many rows lie between them
+    step = float(np.median(np.diff(common)))  # a mean in place of missing values may be in between
     return step**2 / (TWO_VALUES if len(common) == 2 else STEPS)

@@ -227,8 +227,8 @@ def aggregate(
             "-p",
             "--param",
             help="Set a parameter that acts at the server; for jigsaw: max_clusters, max_iter, "
-            "patience. Repeat it for several. Default: the method's. What a site gave to "
-            "`summarize` has no effect here. Example: -p max_clusters=20",
+            "patience, shape, noise. Repeat it for several. Default: the method's. What a site "
+            "gave to `summarize` has no effect here. Example: -p max_clusters=20",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers of the server.")] = 0,
