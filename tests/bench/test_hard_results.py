@@ -42,12 +42,12 @@ def test_wrong_answers_are_unsure(hard):
     assert unsure_share(hard.runs, among_right=False) >= 0.8
 
 
-def test_ssets_have_15_clusters_in_all_but_two_of_240_runs():
+def test_ssets_have_15_clusters_in_all_but_one_of_240_runs():
     rows = read_rows(result_file(RESULTS, "auto-k"))
     assert len(rows) == 240
     wrong = [row for row in rows if row["n_found"] != 15]
-    assert len(wrong) <= 2
-    assert all(row["confidence"] < 0.7 for row in wrong)
+    assert len(wrong) <= 1
+    assert all(row["confidence"] < 0.5 for row in wrong)
 
 
 def test_nearly_all_clusters_with_a_score_of_09_are_real(hard):
