@@ -30,7 +30,9 @@ def test_no_steps(rng):
 def test_a_mean_in_place_of_missing_values():
     """Levels 1 to 4, and 40 rows with a mean between two of them."""
     column = np.append(np.repeat([1, 2, 3, 4], 100), [2.37] * 40)
-    assert 0.5 / 12 < grain(column) <= 1 / 12
+    assert grain(column) == pytest.approx(1 / 12)
+    assert grain(np.append(np.repeat([0, 1], 100), [0.37] * 40)) == pytest.approx(1 / 6)
+    assert grain(np.repeat([0, 5, 9], 20)) == 0  # three places, none of them a mean of others
 
 
 def test_a_rare_value_is_not_told():

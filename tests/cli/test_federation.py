@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -297,11 +298,12 @@ def test_a_report_says_that_there_are_fewer_clusters(model, capsys):
 
 def test_a_report_says_how_sure_the_number_of_clusters_is(model, capsys):
     assert json.loads(report(model, capsys, as_json=True).out)["k"] is None
-    tensors = k_findings(1, confidence=0.3, doubts=Doubt.LEFT_OUT, background=0.1).tensors()
-    unsure = replace(model, model=replace(model.model, tensors=tensors))
+    tensors = k_findings(2, confidence=0.3, doubts=Doubt.LEFT_OUT, background=0.1).tensors()
+    two = np.array([[1.0], [2.0]])
+    unsure = replace(model, model=replace(model.model, centers=two, tensors=tensors))
     found = json.loads(report(unsure, capsys, as_json=True).out)["k"]
     assert found["confidence"] == 0.3
     shown = report(unsure, capsys)
-    assert "The number of clusters is in doubt: 1 cluster (confidence 0.30)" in shown.out
+    assert "The number of clusters is in doubt: 2 clusters (confidence 0.30)" in shown.out
     assert "- About 10% of the rows lie outside of all clusters." in shown.out
     assert found["sentence"] in " ".join(shown.out.split())

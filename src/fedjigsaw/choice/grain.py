@@ -9,6 +9,7 @@ UNKNOWN = -1.0  # grain of a column in which too few rows have the same value to
 MAX_VALUES = 64  # more different values than this hide their steps by themselves
 MIN_ROWS = 5  # rows that share a value before it may tell anything
 NEARLY_ALL = 0.9  # share of the rows that have common values, in a column of steps
+MISSING = 0.25  # share of the rows that one value beside the steps may have
 MANY = 20  # times as many rows are enough to tell that a column has no common values
 TWO_VALUES, STEPS = 6, 12  # see `grain_of`
 
@@ -20,7 +21,7 @@ def grain_of(X: Floats, min_rows: int = MIN_ROWS) -> Floats:
     right size hides them, and leaves real clusters, which differ in several columns. A column of
     two values h apart gets :math:`h^2 / 6`: the least with which splitting rows by the categories
     of one column never pays (the worst case is three equally frequent ones, in three columns of
-    two values). Values in steps of about h get :math:`h^2 / 12`, the variance of rounding.
+    two values). Values in steps of h get :math:`h^2 / 12`, the variance of rounding.
 
     Only values that at least `min_rows` rows share have a say, so that no row is told; that a value
     reaches this number is.
@@ -49,5 +50,17 @@ def _grain(column: Floats, min_rows: int) -> float:
         return UNKNOWN
     if counts[shared].sum() < NEARLY_ALL * len(column):
         return 0.0  # some values are common, and many rows lie between them
-    step = float(np.median(np.diff(common)))  # a mean in place of missing values may be in between
+    rows = counts[shared]
+    rarest = int(rows.argmin())
+    step = _step(common)
+    if not step and rows[rarest] <= MISSING * len(column):  # perhaps a mean for missing values
+        common = np.delete(common, rarest)
+        step = _step(common)
     return step**2 / (TWO_VALUES if len(common) == 2 else STEPS)
+
+
+def _step(values: Floats) -> float:
+    """Return the distance of equally spaced values, of which some may not occur; 0 for others."""
+    step = float(np.diff(values).min())
+    places = (values - values[0]) / step
+    return step if (np.abs(places - np.rint(places)) <= 1e-6).all() else 0.0

@@ -124,7 +124,9 @@ class Guard:
         n_left = int(tensors.pop(LEFT_OUT, np.zeros(1))[0])
         if n_left < summary.n_samples and summary.counts is not None:
             outside = summary.n_samples - int(summary.counts.sum())
-            n_left = 0 if self.counts == "none" else size * round(min(n_left, outside) / size)
+            n_left = (
+                0 if self.counts == "none" else size * round(max(0, min(n_left, outside)) / size)
+            )
         return tensors | ({LEFT_OUT: np.array([n_left])} if n_left else {})
 
 
