@@ -132,6 +132,13 @@ class TestFitted:
         separation = fitted.support_["separation"]
         assert separation[0] > separation[1] == separation[2]
 
+    def test_long_clusters_are_not_cut_across(self, rng):
+        """k-means would prefer to cut three long bars into pieces; no site harms the others."""
+        X = np.concatenate([rng.normal(size=(400, 2)) * [9, 1] + [0, y] for y in (0, 7, 14)])
+        fitted = Jigsaw("auto", random_state=0).fit(X, clients=np.arange(1200) % 4)
+        assert np.sort(fitted.cluster_centers_[:, 1]) == pytest.approx([0, 7, 14], abs=0.5)
+        assert max(site.influence for site in fitted.sites_) < 1.1
+
     def test_elongation_is_in_the_same_order(self, rng):
         X = np.concatenate([rng.normal(size=(400, 2)) * [1, 9], rng.normal([-30, 0], 1, (400, 2))])
         fitted = Jigsaw("auto", random_state=0).fit(X, clients=np.arange(800) % 4)

@@ -16,6 +16,9 @@ class TestMargins:
 
 
 class TestMutualInformation:
+    def test_no_rows(self):
+        assert mutual_information(np.zeros((2, 3))) == 0
+
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=25, deadline=None)
     def test_agrees_with_scikit_learn(self, seed):

@@ -505,3 +505,13 @@ class TestBadInput:
     def test_curve_of_a_foreign_model(self):
         with pytest.raises(MessageError, match="k_curve of a model must be of shape"):
             k_curve_of(Model([[0.0]], tensors={"k_curve": np.ones(3)}))
+
+    @pytest.mark.parametrize("index", [np.nan, np.inf, 1e300, -1e300])
+    def test_index_of_a_foreign_model(self, index):
+        """A picture of these could not be drawn."""
+        with pytest.raises(MessageError, match="index of the k_curve of a model must be numbers"):
+            k_curve_of(Model([[0.0]], tensors={"k_curve": np.array([[1.0, 1.0, index]])}))
+
+    def test_a_curve_that_is_too_long(self):
+        with pytest.raises(MessageError, match="with n from 1 to 10000"):
+            k_curve_of(Model([[0.0]], tensors={"k_curve": np.ones((10_001, 3))}))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedjigsaw import Broadcast, Client, FeCA, Jigsaw, KFed, MatchAveraging, Model
+from fedjigsaw import Broadcast, Client, FeCA, Jigsaw, KFed, MatchAveraging, Model, Summary
 from fedjigsaw.privacy.groups import Memory, RememberingGuard, refine, settle
 from fedjigsaw.privacy.guard import Guard, merge_small
 
@@ -21,6 +21,18 @@ def test_no_group_is_ever_smaller_than_the_guards_size(seed, size, n_answers):
         labels = rng.integers(-1, k, size=len(rows))
         groups = refine(groups, settle(labels, groups, size, rows, rng.normal(size=(k, 2))))
         assert np.bincount(groups).min() >= size
+
+
+def test_something_leaves_even_if_all_rows_were_left_out():
+    """Cells that only describe rows may be left out, but a site that answers sends a center."""
+    rows = np.arange(12.0)[:, None]
+    labels = np.array([-1] * 8 + [0] * 4)
+    summary = Summary(12, [[9.5]], counts=[4], sse=[5.0], client="bern", tensors={"labels": labels})
+    memory = Memory(np.zeros(12, dtype=np.int64))
+    settled = RememberingGuard(5, memory=memory).settle(summary, rows)
+    assert settled.counts.tolist() == [12]
+    assert settled.centers.tolist() == [[5.5]]
+    assert settled.tensors["left_out"].tolist() == [12]
 
 
 def test_a_large_part_of_a_group_may_leave_it():

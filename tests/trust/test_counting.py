@@ -43,6 +43,14 @@ def test_one_cell_of_very_many_rows(honest, n_rows):
     assert found([*honest, liar]) == 8
 
 
+def test_no_cell_counts_for_more_than_twenty_typical_ones(honest):
+    liar = Summary(2000, PLACES[:1], counts=[2000], sse=[0.0], client="liar")
+    received = receive([*honest, liar])
+    used = for_counting(received, limited=True)
+    assert used.counts.max() == 20 * np.median(received.counts)
+    assert (for_counting(received, limited=False).counts == received.counts).all()
+
+
 def test_a_crowd_of_cells_hides_nobody(honest):
     rng = np.random.default_rng(0)
     cells = PLACES[0] + rng.normal(size=(20_000, 2))

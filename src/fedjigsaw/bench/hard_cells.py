@@ -1,7 +1,7 @@
 """Cells of the study "auto-hard": the number of clusters that Jigsaw finds on generated sets."""
 
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from time import process_time
 
 import numpy as np
@@ -12,7 +12,7 @@ from fedjigsaw.bench.hard_peers import PEERS, PooledCell
 from fedjigsaw.bench.hard_sets import FIRST_SEED, HARD_SETS, classes_of
 from fedjigsaw.bench.hard_shapes import BACKGROUND
 from fedjigsaw.bench.measures import k_doubt
-from fedjigsaw.bench.study import Plan
+from fedjigsaw.bench.study import PlainCell, Plan
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.engine import NO_GUARD
 from fedjigsaw.io.rows import Row
@@ -65,7 +65,7 @@ SMALL_SETS = (
 
 
 @dataclass(frozen=True)
-class HardCell:
+class HardCell(PlainCell):
     """Jigsaw with ``n_clusters="auto"`` on one set, of :data:`HARD_SETS`.
 
     Parameters
@@ -76,12 +76,6 @@ class HardCell:
     dataset: str
     split: str
     seed: int = 0
-
-    def as_row(self) -> Row:
-        return asdict(self)
-
-    def lacks(self) -> str:
-        return ""
 
     def compute(self) -> Row:
         chosen, split, seed = HARD_SETS[self.dataset], SPLITS[self.split], FIRST_SEED + self.seed

@@ -6,13 +6,14 @@ only those of :func:`candidates`, among which the true one always is.
 
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from time import process_time
 
 import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.bench.hard_sets import FIRST_SEED, HARD_SETS
+from fedjigsaw.bench.study import PlainCell
 from fedjigsaw.io.rows import Row
 from fedjigsaw.report.provenance import provenance
 
@@ -79,18 +80,12 @@ PEERS: dict[str, Callable[[Floats, int], int]] = {
 
 
 @dataclass(frozen=True)
-class PooledCell:
+class PooledCell(PlainCell):
     """A method of :data:`PEERS` on the pooled rows of one set."""
 
     dataset: str
     method: str
     seed: int = 0
-
-    def as_row(self) -> Row:
-        return asdict(self)
-
-    def lacks(self) -> str:
-        return ""
 
     def compute(self) -> Row:
         chosen, seed = HARD_SETS[self.dataset], FIRST_SEED + self.seed

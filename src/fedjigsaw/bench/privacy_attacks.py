@@ -5,7 +5,7 @@ Each attack is given the benefit of the doubt: where it has several guesses, the
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.random import Generator, default_rng
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.bench.privacy_audit import Neighbors
-from fedjigsaw.bench.study import Plan
+from fedjigsaw.bench.study import PlainCell, Plan
 from fedjigsaw.engine import Client, aggregate_round
 from fedjigsaw.errors import NoisySummaryWarning
 from fedjigsaw.io.rows import Row
@@ -84,7 +84,7 @@ def table(name: str, seed: int) -> Table:
 
 
 @dataclass(frozen=True)
-class AttackCell:
+class AttackCell(PlainCell):
     """One attack on one kind of protection.
 
     Parameters
@@ -129,12 +129,6 @@ class AttackCell:
             len(self.table.rows), PATIENTS, replace=False
         )
         return chosen
-
-    def as_row(self) -> Row:
-        return asdict(self)
-
-    def lacks(self) -> str:
-        return ""
 
     def compute(self) -> Row:
         with warnings.catch_warnings():

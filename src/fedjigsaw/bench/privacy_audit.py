@@ -8,7 +8,7 @@ the canary and has the mean mu with it. A mechanism that keeps its promise has a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from scipy.stats import beta, norm
 
 from fedjigsaw._random import stream
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.bench.study import Plan
+from fedjigsaw.bench.study import PlainCell, Plan
 from fedjigsaw.io.rows import Row
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.privacy.guarantee import SHARED, SITE, Privacy
@@ -180,7 +180,7 @@ def _far_points() -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True)
-class AuditCell:
+class AuditCell(PlainCell):
     """Many runs of one mechanism, with and without the canary.
 
     Parameters
@@ -202,12 +202,6 @@ class AuditCell:
         cells = SHARED if self.mechanism in ("shared", "site") else None
         unit = SITE if self.mechanism == "site" else "row"
         return Privacy(self.epsilon, self.delta, (-1.0, 1.0), unit, cells)
-
-    def as_row(self) -> Row:
-        return asdict(self)
-
-    def lacks(self) -> str:
-        return ""
 
     def compute(self) -> Row:
         """Run, and keep what is needed to pool rows: moments, and how many are above thresholds."""

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from fedjigsaw import metrics
 from fedjigsaw.bench.hard_cells import SPLITS, TEN_CLIENTS, dealt
 from fedjigsaw.bench.hard_sets import FIRST_SEED, HARD_SETS
 from fedjigsaw.bench.markdown import markdown_table
-from fedjigsaw.bench.study import Plan
+from fedjigsaw.bench.study import PlainCell, Plan
 from fedjigsaw.choice.shapes import NOISE
 from fedjigsaw.io.rows import Row
 from fedjigsaw.methods.jigsaw import Jigsaw
@@ -27,7 +27,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class ShapeCell:
+class ShapeCell(PlainCell):
     """Jigsaw with ``n_clusters="auto"`` and an option, on one set of :data:`HARD_SETS`.
 
     Parameters
@@ -40,12 +40,6 @@ class ShapeCell:
     split: str
     option: str
     seed: int = 0
-
-    def as_row(self) -> Row:
-        return asdict(self)
-
-    def lacks(self) -> str:
-        return ""
 
     def compute(self) -> Row:
         chosen, seed = HARD_SETS[self.dataset], FIRST_SEED + self.seed

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Protocol
 
 from fedjigsaw.bench.cells import BACKENDS, Cell
@@ -32,6 +32,18 @@ class OwnCell(Protocol):
     def compute(self) -> Row:
         """Return the row."""
         ...
+
+
+class PlainCell:
+    """What cells that need no other package have in common: their values begin their row."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def as_row(self) -> Row:
+        return asdict(self)
+
+    def lacks(self) -> str:
+        return ""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import chdtri
@@ -188,8 +188,8 @@ class _Judge:
         )
         known = self.found.mixtures.get(len(second))
         if known is None or second.bic < known.bic:
-            found = self.found.mixtures | {len(second): second}
-            self.found = Found(found, self.found.n_agglomerated, self.found.complete)
+            mixtures_found = self.found.mixtures | {len(second): second}
+            self.found = replace(self.found, mixtures=mixtures_found)
 
     def decide(self) -> tuple[Mixture, Valleys, str]:
         """Return the mixture that is chosen, its valleys, and how it was chosen."""
@@ -270,16 +270,9 @@ def _without_mixed(cells: Cells, most: int | None) -> tuple[Cells, Found]:
         rows = float(cells.counts[clean].sum())
         if not heaps.any() or clean.all() or rows < 10 * MIN_ROWS:
             break
-        part = cells.select(np.flatnonzero(clean))
-        rest = Cells.of(part.points, part.counts, part.sse, part.grain)
-        rest = Cells(
-            rest.points,
-            rest.counts,
-            rest.sse,
-            rest.grain,
-            cells.middle + cells.scale * rest.middle,
-            cells.scale * rest.scale,
-        )
+        rest = Cells.of(cells.points[clean], cells.counts[clean], cells.sse[clean], cells.grain)
+        middle = cells.middle + cells.scale * rest.middle  # in the units of the data
+        rest = replace(rest, middle=middle, scale=cells.scale * rest.scale)
         kept = rest, search(rest, most)
     if kept[0].n_rows < MOST_CLEAN * everything[0].n_rows:
         return everything

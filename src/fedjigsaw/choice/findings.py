@@ -229,7 +229,4 @@ def _doubts(choice: Choice, left_out: float) -> Doubt:
         Doubt.FEW_CELLS: choice.per_client < FEW_CELLS and few,
         Doubt.LIMIT: not choice.complete,
     }
-    found = Doubt(0)
-    for doubt, is_so in reasons.items():
-        found |= doubt if is_so else Doubt(0)
-    return found
+    return Doubt(sum(doubt for doubt, is_so in reasons.items() if is_so))

@@ -27,7 +27,8 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.deep.heads import named
 from fedjigsaw.errors import ConspicuousSiteWarning, MessageError
 from fedjigsaw.messages import Model, Summary
-from fedjigsaw.trust.plausibility import LIARS, MIN_SITES, Note
+from fedjigsaw.trust.plausibility import LIARS, Note
+from fedjigsaw.trust.received import MIN_SITES
 from fedjigsaw.trust.site_reports import REASONS, site_tensors
 
 STATISTICS = ("running_mean", "running_var")  # how the names of batch-norm statistics end

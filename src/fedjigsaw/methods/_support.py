@@ -46,7 +46,8 @@ def k_curve_of(model: Model) -> dict[str, np.ndarray] | None:
     k, objective, index = curve.T
     large = np.isfinite(index) & (np.abs(index) > MAX_MAGNITUDE**2)
     if np.isnan(index).any() or (index == np.inf).all() or large.any():
-        raise MessageError(invalid("index", "the k_curve of a model", "a number", "none"))
+        allowed = f"numbers from -{MAX_MAGNITUDE**2:g} to {MAX_MAGNITUDE**2:g}"
+        raise MessageError(invalid("index", "the k_curve of a model", allowed, "others"))
     if not ((k >= 1) & (k <= MAX_COUNT)).all():
         raise MessageError(invalid("k", "the k_curve of a model", ">= 1", k[~(k >= 1)][:1]))
     return {"k": k.astype(np.int64), "objective": objective, "index": index}

@@ -124,9 +124,8 @@ class Guard:
         n_left = int(tensors.pop(LEFT_OUT, np.zeros(1))[0])
         if n_left < summary.n_samples and summary.counts is not None:
             outside = summary.n_samples - int(summary.counts.sum())
-            n_left = (
-                0 if self.counts == "none" else size * round(max(0, min(n_left, outside)) / size)
-            )
+            n_left = 0 if self.counts == "none" else max(0, min(n_left, outside))
+            n_left = size * round(n_left / size)
         return tensors | ({LEFT_OUT: np.array([n_left])} if n_left else {})
 
 
@@ -187,7 +186,10 @@ def merge_small(summary: Summary, size: int) -> Summary:
 
 
 def _merge_all(summary: Summary, size: int) -> Summary:
-    """Merge cells of which no few are alike; that all rows are left out says so to the server."""
+    """Merge cells if too few of them are alike.
+
+    The server is told that all rows were left out, and does not count clusters by this summary.
+    """
     tensors = {name: t for name, t in summary.tensors.items() if name != CELLS_ONLY}
     merged = merge_small(replace(summary, tensors=tensors), size)
     everything = np.array([summary.n_samples])
@@ -206,7 +208,7 @@ def _nearest(parts: dict[str, Any], i: int) -> tuple[int, float]:
 
 
 def _added(parts: dict[str, Any], i: int, j: Any, distance: Any) -> Any:
-    """Return what merging two cells adds to the sum of squares, over six deviations of it."""
+    """Return what merging two cells adds to the sum of squares, in units of six deviations."""
     n_i, n_j, d = parts["counts"][i], parts["counts"][j], parts["centers"].shape[1]
     return n_i * n_j / (n_i + n_j) * distance**2 / (1 + 6 * np.sqrt(2 / d))
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.choice.cells import condense
-from fedjigsaw.trust.plausibility import MIN_SITES
-from fedjigsaw.trust.received import Received
+from fedjigsaw.trust.received import MIN_SITES, Received
 
 HEAVY = 8.0  # times the typical number of rows that a site counts for at most
 MANY_CELLS = 400  # of one site: twice what it sends by itself

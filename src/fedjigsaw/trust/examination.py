@@ -30,7 +30,6 @@ from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.trust.influence import HARM, SAMPLE, Choose, Find, harm, objective, ratio
 from fedjigsaw.trust.plausibility import (
     LIARS,
-    MIN_SITES,
     Examined,
     Flags,
     Note,
@@ -43,7 +42,7 @@ from fedjigsaw.trust.plausibility import (
     without_copies,
     without_overlaps,
 )
-from fedjigsaw.trust.received import Received
+from fedjigsaw.trust.received import MIN_SITES, Received
 
 COMPARED = 640  # centers that each center is compared with
 HEAVY = 8.0  # times the typical number of rows, from where on the weight is tested

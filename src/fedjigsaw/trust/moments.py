@@ -24,7 +24,8 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.kernels.scaling import Stats, aligned
-from fedjigsaw.trust.plausibility import LIARS, MIN_SITES, Flags
+from fedjigsaw.trust.plausibility import LIARS, Flags
+from fedjigsaw.trust.received import MIN_SITES
 
 FAR = 10.0  # sizes of a column from which on a site is told
 IMPOSSIBLE = 1e3  # sizes from which on it is set aside, if the others are alike

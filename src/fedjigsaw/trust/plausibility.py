@@ -13,7 +13,6 @@ from fedjigsaw.trust.received import Received
 Flags = npt.NDArray[np.bool_]
 
 LIARS = 0.3  # share of the sites that may send anything
-MIN_SITES = 4  # of fewer sites, no majority can outvote a liar
 FARTHEST = 5.0  # ranges of the other sites beyond which a center is not believed
 EXACT = 1e9  # typical distances beyond which arithmetic would lose the other centers
 COPIES = 3  # centers from which on a site can be seen to repeat one

@@ -16,7 +16,7 @@ from fedjigsaw.messages import Summary
 from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.summaries import center_noise
 
-FEW_SITES = 4  # with fewer, nobody can tell who is not typical
+MIN_SITES = 4  # of fewer sites, no majority can outvote a liar
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ def _left_out(summary: Summary) -> float:
 
 def _sum_of_typical(numbers: Sequence[float]) -> float:
     """Return the sum, in which nobody counts more than three typical ones: a site may lie."""
-    most = 3 * float(np.median(numbers)) if len(numbers) >= FEW_SITES else np.inf
+    most = 3 * float(np.median(numbers)) if len(numbers) >= MIN_SITES else np.inf
     return float(np.minimum(numbers, most).sum())
 
 
