@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from fedjigsaw import cli, sites
 from fedjigsaw.choice.findings import Doubt
-from fedjigsaw.cli import federation
+from fedjigsaw.cli import federation, federation_run
 from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError
 from fedjigsaw.io import formats
@@ -269,7 +269,7 @@ def report(model, capsys, *, n_rounds=1, as_json=False):
         for i in range(1, n_rounds)
     ]
     sites = ("bern", "lyon", "oslo")
-    federation.report(model, {"rounds": [first, *others]}, sites, Path("m"), as_json)
+    federation_run.report(model, {"rounds": [first, *others]}, sites, Path("m"), as_json)
     return capsys.readouterr()
 
 

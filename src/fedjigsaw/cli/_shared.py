@@ -80,6 +80,9 @@ def choice(names: Sequence[str]) -> dict[str, Any]:
     return {"parser": parse, "metavar": f"[{'|'.join(names)}]"}
 
 
+FederationFolder = Annotated[
+    Path, typer.Argument(help="Folder that `federation init` made. Example: clinic")
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table or text.")]
 ForceFlag = Annotated[
     bool, typer.Option("--force", help="Overwrite existing files. Default: keep them.")

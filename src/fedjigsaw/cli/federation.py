@@ -1,48 +1,29 @@
 """The commands of a federation on Flower: init, server, site, run, status, revoke, policy."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from fedjigsaw.cli._shared import (
-    ForceFlag,
+    FederationFolder,
     JsonFlag,
-    ParamFlag,
-    check_outputs,
-    choice,
-    clusters_by_head,
     err,
     escape,
-    n_centers,
     out,
-    parse_params,
     print_json,
     say,
     split_names,
-    warnings_shown,
 )
+from fedjigsaw.cli.federation_members import revoke
+from fedjigsaw.cli.federation_run import run
 from fedjigsaw.cli.federation_site import site
 from fedjigsaw.cli.policy import show_policy
-from fedjigsaw.engine import warn_of_fewer_clusters
-from fedjigsaw.errors import FewerClustersWarning
-from fedjigsaw.io import formats
-from fedjigsaw.io.formats import ModelFile
-from fedjigsaw.methods import DEFAULT, METHODS
-from fedjigsaw.report.inspection import MAX_SHOWN
-from fedjigsaw.report.number import describe_number, number_values
-from fedjigsaw.report.trust import describe_sites, reports_of
 
 app = typer.Typer(no_args_is_help=True)
 app.command(name="policy")(show_policy)
 
 PORT = 9092
-MAX_ROUNDS_SHOWN = 12
-
-Folder = Annotated[Path, typer.Argument(help="Folder that `federation init` made. Example: clinic")]
 
 
 @app.callback()
@@ -88,7 +69,7 @@ def init(
 
 @app.command()
 def server(
-    folder: Folder,
+    folder: FederationFolder,
     listen: Annotated[
         str | None,
         typer.Option(
@@ -111,84 +92,11 @@ def server(
 
 
 app.command()(site)
+app.command()(run)
 
 
 @app.command()
-def run(
-    folder: Folder,
-    output: Annotated[
-        Path, typer.Option("--out", "-o", help="File for the model. Example: -o clinic.model")
-    ],
-    k: Annotated[
-        Any, clusters_by_head("Number of clusters in all data, or `auto` to let jigsaw find it")
-    ],
-    method: Annotated[
-        str,
-        typer.Option(
-            help="Method; `fedjigsaw methods` lists them. deepfeca learns from images. "
-            "Example: --method feca"
-        ),
-    ] = DEFAULT,
-    param: ParamFlag = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
-    min_sites: Annotated[
-        int | None,
-        typer.Option(min=1, help="Smallest number of sites that must answer. Default: all."),
-    ] = None,
-    without: Annotated[
-        list[str] | None,
-        typer.Option(help="Do not ask this site; repeat for several. Example: --without oslo"),
-    ] = None,
-    timeout: Annotated[
-        float, typer.Option(help="Seconds that a site has to answer in each round.")
-    ] = 600.0,
-    wait: Annotated[
-        float, typer.Option(help="Seconds to wait for sites that are not connected yet.")
-    ] = 60.0,
-    wire: Annotated[
-        str | None,
-        typer.Option(
-            **choice(["float32", "bf16"]),
-            help="deepfeca: how weights travel. bf16 rounds them to half the bytes.",
-            show_default="float32",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="deepfeca: go on after the last round of a run with the same options that ended "
-            "without a model.",
-        ),
-    ] = False,
-    force: ForceFlag = False,
-    as_json: JsonFlag = False,
-) -> None:
-    """On the server's machine: run a method over all sites and write the model.
-
-    Example: fedjigsaw federation run clinic -k 4 -o clinic.model
-    """
-    from fedjigsaw.flower import folders, jobs, processes
-
-    check_outputs(output, force=force)
-    home = folders.server_folder(folder)
-    left_out = without or []
-    sites = jobs.active_sites(home, left_out)
-    params = parse_params(param) | ({} if wire is None else {"wire": wire})
-    job = jobs.Job(method, k, params, seed, min_sites, timeout, wait, left_out)
-    with processes.stopped_by_signals():
-        try:
-            model, transcript = jobs.run_job(home, job, tell=print_event, resume=resume)
-        except KeyboardInterrupt:
-            err.print("The run was stopped; there is no model.")
-            raise typer.Exit(130) from None
-    made = formats.load(model, ModelFile)
-    formats.save(made, output, replace=force)
-    report(made, transcript, sites, output, as_json)
-
-
-@app.command()
-def status(folder: Folder, as_json: JsonFlag = False) -> None:
+def status(folder: FederationFolder, as_json: JsonFlag = False) -> None:
     """On the server's machine: show whether the server runs, and how its sites are.
 
     Example: fedjigsaw federation status clinic
@@ -215,87 +123,4 @@ def status(folder: Folder, as_json: JsonFlag = False) -> None:
         out.print(f"  {name}: revoked on {time}")
 
 
-@app.command()
-def revoke(
-    folder: Folder,
-    site: Annotated[str, typer.Argument(help="Name of the site. Example: bern")],
-    as_json: JsonFlag = False,
-) -> None:
-    """At the coordinator: no longer accept the key of a site, for good.
-
-    A running server refuses the site within seconds, and its next runs are without it.
-
-    Example: fedjigsaw federation revoke clinic bern
-    """
-    from fedjigsaw.flower import folders
-
-    home = folders.server_folder(folder)
-    new = folders.revoke(home, site)
-    if as_json:
-        print_json({"site": site, "revoked": folders.read_revoked(home)[site]})
-    elif new:
-        out.print(f"Site {site} is revoked. A running server refuses it within 5 seconds.")
-    else:
-        out.print(f"Site {site} was revoked before, on {folders.read_revoked(home)[site]}.")
-
-
-# ---------------------------------------------------------------------------------------- printing
-
-
-def print_event(event: Mapping[str, Any]) -> None:
-    """Print a line for an event of a run to standard error."""
-    words = {"waiting": "waiting for", "failed": "failed:", "warning": "warning:"}
-    text = f"{words.get(event['event'], event['event'])} {event['site']}".strip()
-    err.print(escape(f"{text} ({event['detail']})" if event["detail"] else text))
-
-
-def report(
-    file: ModelFile, transcript: Mapping[str, Any], sites: Iterable[str], path: Path, as_json: bool
-) -> None:
-    """Print which sites took part, which did not and why, and where the model is."""
-    missing = sorted(set(sites) - set(file.clients))
-    k = len(file.model.centers)
-    if as_json:
-        numbers = {"model": str(path), "n_clusters": k}
-        people = {"sites": list(file.clients), "missing": missing, "partly": list(file.partly)}
-        reports = [asdict(report) for report in reports_of(file)]
-        found = {"k": number_values(file.model), "reports": reports, "transcript": transcript}
-        print_json({**numbers, **people, **found})
-        return
-    out.print(rounds_table(file.clients, transcript["rounds"]))
-    with warnings_shown(FewerClustersWarning):
-        warn_of_fewer_clusters(file.model.params.get("n_clusters"), k)
-    if missing:
-        out.print(f"[yellow]{_sites(missing)} did not take part.[/]")
-    if file.partly:
-        out.print(
-            f"[yellow]{_sites(file.partly)} missed some rounds.[/] The model lists the sites."
-        )
-    kind = METHODS[file.model.method].data_kind
-    what = f"{len(file.clients)} sites, {file.n_samples:,} {kind}"
-    out.print(f"{what} -> {n_centers(k)} -> {escape(str(path))}")
-    for line in describe_number(file.model):
-        out.print(escape(line))
-    if file.privacy is not None:
-        out.print(f"Differential privacy at every site: {file.privacy.sentence()}")
-    for line in describe_sites(file, MAX_SHOWN):
-        out.print(escape(line))
-
-
-def _sites(names: Sequence[str]) -> str:
-    return f"{'Site' if len(names) == 1 else 'Sites'} {', '.join(names)}"
-
-
-def rounds_table(clients: Iterable[str], rounds: list[Mapping[str, Any]]) -> Table:
-    """Tabulate bytes and failures by round; sums over the rounds if there are many."""
-    table = Table("round", "site", "bytes up", "notes")
-    many = len(rounds) > MAX_ROUNDS_SHOWN
-    for name in clients if many else ():
-        sent = [r["bytes_up"][name] for r in rounds if name in r["bytes_up"]]
-        table.add_row("all", name, f"{sum(sent):,}", f"in {len(sent)} of {len(rounds)} rounds")
-    for round_ in rounds:
-        for name, size in round_["bytes_up"].items() if not many else ():
-            table.add_row(str(round_["number"]), name, f"{size:,}", "")
-        for name, reason in round_["failures"].items():
-            table.add_row(str(round_["number"]), name, "", escape(f"failed: {reason}"))
-    return table
+app.command()(revoke)
