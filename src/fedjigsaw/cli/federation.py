@@ -1,7 +1,8 @@
 """The commands of a federation on Flower: init, server, site, run, status, revoke, policy."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -101,25 +102,26 @@ def status(folder: FederationFolder, as_json: JsonFlag = False) -> None:
 
     Example: fedjigsaw federation status clinic
     """
-    from fedjigsaw.flower import folders, jobs, keys
+    from fedjigsaw.flower import folders
+    from fedjigsaw.flower import status as state
 
-    home = folders.server_folder(folder)
-    settings, revoked = folders.ServerSettings.load(home), folders.read_revoked(home)
-    with jobs.control(home) as client:
-        connected = jobs.connected_sites(client, jobs.active_sites(home))
-    twins = keys.read_twins(home)
+    found = state.read_status(folders.server_folder(folder))
     if as_json:
-        place = {"host": settings.host, "port": settings.port}
-        print_json({**place, "connected": connected, "revoked": revoked, "twins": twins})
-        return
-    out.print(f"Server at {settings.host}:{settings.port}: running.")
-    for name, online in connected.items():
+        print_json(found)
+    else:
+        print_status(found)
+
+
+def print_status(found: Mapping[str, Any]) -> None:
+    """Print the state of a server in words."""
+    out.print(f"Server at {found['host']}:{found['port']}: running.")
+    for name, online in found["connected"].items():
         out.print(f"  {name}: {'connected' if online else 'not connected'}")
-        if name in twins:
-            hosts, last = ", ".join(twins[name]["hosts"]), twins[name]["last"]
+        if twin := found["twins"].get(name):
+            hosts, last = ", ".join(twin["hosts"]), twin["last"]
             text = f"its key was used from two places at once ({hosts}; last seen {last})"
             out.print(escape(f"    {text}"), style="yellow")
-    for name, time in revoked.items():
+    for name, time in found["revoked"].items():
         out.print(f"  {name}: revoked on {time}")
 
 

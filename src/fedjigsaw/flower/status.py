@@ -1,0 +1,22 @@
+"""The state of a running server: what `federation status` prints as JSON."""
+
+from pathlib import Path
+from typing import Any
+
+from fedjigsaw.flower import jobs
+from fedjigsaw.flower.folders import ServerSettings, read_revoked
+from fedjigsaw.flower.keys import read_twins
+
+
+def read_status(home: Path) -> dict[str, Any]:
+    """Ask the running server of a folder how its sites are; return what JSON can hold."""
+    settings = ServerSettings.load(home)
+    with jobs.control(home) as client:
+        connected = jobs.connected_sites(client, jobs.active_sites(home))
+    return {
+        "host": settings.host,
+        "port": settings.port,
+        "connected": connected,
+        "revoked": read_revoked(home),
+        "twins": read_twins(home),
+    }
