@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fedjigsaw.deep import robust, server
+from fedjigsaw.deep.copies import Copies
 from fedjigsaw.deep.network import initial_model
 from fedjigsaw.engine import SerialEngine
 from fedjigsaw.errors import ConspicuousSiteWarning, MessageError
@@ -121,7 +122,7 @@ def test_liars_are_told_by_name(small, before, lie):
     honest = answers(before, 10)
     told = [lie(honest[0], before), *honest[1:]]
     with pytest.warns(ConspicuousSiteWarning) as caught:
-        robust.limited(told, before, CPU)
+        robust.limited(told, before, Copies(CPU))
     assert [str(w.message).split(": ")[0] for w in caught] == ["Client 's00' is conspicuous"]
 
 
@@ -132,6 +133,27 @@ def test_honest_steps_are_the_same_bits(small, before, n_clients):
         warnings.simplefilter("error")
         plain, limited = (step_of(small(robust_average=r), honest, before) for r in ("off", "mean"))
     np.testing.assert_array_equal(plain, limited)
+
+
+@pytest.mark.parametrize("block", [robust.BLOCK, 1])
+def test_lengths_are_those_of_weights_and_of_statistics(before, block, monkeypatch):
+    monkeypatch.setattr(robust, "BLOCK", block)
+    sent = answers(before, 3)
+    only = {n: a for n, a in weights(sent[1].tensors).items() if n.endswith(robust.STATISTICS)}
+    sent[1] = replace(sent[1], tensors=only)  # as to calibrate
+    found = robust._lengths(sent, before, Copies(CPU))
+    for statistics, lengths in found.items():
+        wanted = [
+            np.sqrt(
+                sum(
+                    ((a.astype(float) - before.tensors[n]) ** 2).sum()
+                    for n, a in weights(summary.tensors).items()
+                    if n.endswith(robust.STATISTICS) == statistics
+                )
+            )
+            for summary in sent
+        ]
+        np.testing.assert_allclose(lengths, wanted, rtol=1e-12)
 
 
 def test_all_weights_infinite(small, before):
@@ -220,3 +242,24 @@ def test_a_run_with_a_liar_ends_and_names_it(small, ten, rule):
     told = {report.client: report.reason for report in reports_of(file)}
     assert "many times the rows of a typical site" in told.pop("0")
     assert set(told.values()) == {""}
+
+
+@pytest.mark.parametrize("clusterer", ["jigsaw", "feca"])
+def test_a_head_finds_liars_without_their_influence(small, clusterer):
+    """Heads compute everything that decides what is used, and nothing that is only reported."""
+    rng = np.random.default_rng(0)
+    rows = 10 * rng.integers(0, 5, (7, 90, 2)) + rng.normal(0, 0.2, (7, 90, 2))
+    of_head = small(clusterer=clusterer).make_clusterer(0)
+    first = Broadcast(0, 0)
+    sent = [
+        replace(of_head.summarize(own, first, rng), client=str(m)) for m, own in enumerate(rows)
+    ]
+    sent[0] = replace(sent[0], centers=sent[0].centers + 1e5 * rng.normal(size=(6, 2)))
+    found = of_head.aggregate(sent, first, np.random.default_rng(0))
+    of_head.reports_influence = True
+    reported = of_head.aggregate(sent, first, np.random.default_rng(0))
+    assert found.tensors["site_notes"][0] > 0 == found.tensors["site_notes"][1:].max()
+    assert "site_influence" not in found.tensors
+    others = {n: t for n, t in reported.tensors.items() if n != "site_influence"}
+    assert len(others) < len(reported.tensors)
+    assert found == replace(reported, tensors=others)

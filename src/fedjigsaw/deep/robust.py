@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.deep.copies import Copies
 from fedjigsaw.deep.heads import named
 from fedjigsaw.errors import ConspicuousSiteWarning, MessageError
 from fedjigsaw.messages import Model, Summary
@@ -34,18 +35,22 @@ from fedjigsaw.trust.site_reports import REASONS, site_tensors
 STATISTICS = ("running_mean", "running_var")  # how the names of batch-norm statistics end
 MANY = 20.0  # times the median number of images, from where on a client counts as a median one
 LONGEST = {False: 10.0, True: 30.0}  # times the median length of an update; of statistics
-BLOCK = 2**24  # numbers that are sorted at a time
+BLOCK = 2**24  # numbers of several clients that are on the device at a time, as float64
 
 
 def limited(
-    summaries: Sequence[Summary], model: Model, device: torch.device
+    summaries: Sequence[Summary], model: Model, copies: Copies
 ) -> tuple[list[Summary], Ints]:
     """Limit what clients claim. Return what is used, and a note for each client; warn of each.
 
     Weights that are not finite are left out. Summaries that are not conspicuous are returned as
     they are.
+
+    Parameters
+    ----------
+    copies : of the clients' weights on the device; averaging them needs the same ones.
     """
-    lengths = {kind: _lengths(summaries, model, device, statistics=kind) for kind in LONGEST}
+    lengths = _lengths(summaries, model, copies)
     notes = np.zeros(len(summaries), dtype=np.int64)
     finite = np.isfinite(lengths[False]) & np.isfinite(lengths[True])
     notes[~finite] |= Note.NOT_FINITE
@@ -74,21 +79,29 @@ def limited(
     return used, notes
 
 
-def _lengths(
-    summaries: Sequence[Summary], model: Model, device: torch.device, *, statistics: bool
-) -> Floats:
-    """Return the length of each client's update of weights, or of batch-norm statistics."""
-    squares = np.zeros(len(summaries))
+def _lengths(summaries: Sequence[Summary], model: Model, copies: Copies) -> dict[bool, Floats]:
+    """Return the length of each client's update of weights (False), and of statistics (True)."""
+    n = len(summaries)
+    squares = {kind: torch.zeros(n, dtype=torch.float64, device=copies.device) for kind in LONGEST}
     for name, before in named(model.tensors, "weights").items():
-        if name.endswith(STATISTICS) != statistics:
+        # only statistics are sent to calibrate
+        sent = [
+            (i, s.tensors[f"weights.{name}"])
+            for i, s in enumerate(summaries)
+            if f"weights.{name}" in s.tensors
+        ]
+        if not sent:
             continue
-        start = torch.from_numpy(before).to(device).double()
-        for i, summary in enumerate(summaries):
-            sent = summary.tensors.get(f"weights.{name}")
-            if sent is not None:  # only statistics are sent to calibrate
-                step = torch.from_numpy(sent).to(device).double() - start
-                squares[i] += float(step.square().sum())
-    return np.asarray(np.sqrt(squares))
+        start = torch.from_numpy(before).to(copies.device).double()
+        step = max(1, BLOCK // max(1, before.size))
+        for first in range(0, len(sent), step):
+            part = sent[first : first + step]
+            updates = torch.stack([copies.of(array) for _, array in part]) - start
+            places = torch.tensor([i for i, _ in part], device=copies.device)
+            squares[name.endswith(STATISTICS)][places] += (
+                updates.square().reshape(len(part), -1).sum(dim=1)
+            )
+    return {kind: np.sqrt(found.cpu().numpy()) for kind, found in squares.items()}
 
 
 def _as_typical(summary: Summary, n_samples: int) -> Summary:

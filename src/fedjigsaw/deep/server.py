@@ -12,6 +12,7 @@ import torch
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.deep import heads, robust, wire
+from fedjigsaw.deep.copies import Copies
 from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.parameters import DeepParameters
@@ -57,16 +58,16 @@ def _next(
     step = method.plan()[broadcast.round]
     if step.kind == "cluster":
         return new_centers(method, summaries, broadcast, model, step, rng)
-    device, rule = method.execution.torch_device, method.schedule.robust_average
+    copies, rule = Copies(method.execution.torch_device), method.schedule.robust_average
     used, about = summaries, {}
     if rule != "off":
-        used, notes = robust.limited(summaries, model, device)
+        used, notes = robust.limited(summaries, model, copies)
         if is_last and step.kind == "train":
             about = robust.reports(summaries, notes)  # for people: no client receives this model
     if step.kind == "calibrate":
         found = pooled_statistics(used, rule)
     else:
-        found = average(used, device, rule)
+        found = average(used, copies, rule)
         found = with_momentum(model, found, method.schedule.server_momentum)
         found |= teacher(model, found, method.schedule.ema)
         found |= report(used) | about
@@ -215,14 +216,14 @@ def check_report(summary: Summary, model: Model, *, validates: bool = False) -> 
 
 
 def average(
-    summaries: Sequence[Summary], device: torch.device, rule: str = "mean"
+    summaries: Sequence[Summary], copies: Copies, rule: str = "mean"
 ) -> dict[str, np.ndarray]:
     """Average the clients' weights and statistics, weighted by their numbers of images (FedAvg)."""
     if rule in ("trimmed", "median"):
         images = [summary.n_samples for summary in summaries]
         return {
             name: robust.without_extremes(
-                [summary.tensors[name] for summary in summaries], images, rule, device
+                [summary.tensors[name] for summary in summaries], images, rule, copies.device
             ).astype(np.float32)
             for name in _weights(summaries[0].tensors)
         }
@@ -230,7 +231,7 @@ def average(
     sums: dict[str, torch.Tensor] = {}
     for summary in summaries:
         for name, array in _weights(summary.tensors).items():
-            part = torch.from_numpy(array).to(device).double() * (summary.n_samples / total)
+            part = copies.of(array).double() * (summary.n_samples / total)
             sums[name] = sums[name] + part if name in sums else part
     return {name: value.float().cpu().numpy() for name, value in sums.items()}
 

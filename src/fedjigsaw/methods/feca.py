@@ -156,7 +156,8 @@ class FeCA(SiteFindings, FederatedClusterer):
         table = np.zeros((received.n_sites, len(centers)))
         np.add.at(table, (examined.received.owners, labels), 1)
         rows = np.array([float(summary.n_samples) for summary in summaries])
-        influence = influences(examined, centers, _refind) if self.robust else None
+        reported = self.robust and self.reports_influence
+        influence = influences(examined, centers, _refind) if reported else None
         return self.make_model(centers, **site_tensors(rows, table, examined.notes, influence))
 
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:

@@ -451,14 +451,15 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
                 backend=self.backend,
             )
         inside = np.clip(moved, low, high)
-        if not all(_all_used(received, found) for found in (moved, inside)):
+        tested = (moved,) if np.array_equal(moved, inside) else (moved, inside)
+        if not all(_all_used(received, found) for found in tested):
             inside = np.clip(centers, low, high)
         order = coordinate_order(inside)
         ordered = inside[order]
         return ordered, nearest_centers(received.centers, ordered)[0], order
 
     def _influences(self, examined: Examined, centers: Floats, refind: Refind) -> Floats | None:
-        if not self.robust:
+        if not (self.robust and self.reports_influence):
             return None
         if self._in_cells:  # means of a mixture, not of k-means: compare like with like
             centers = refind(examined.received, centers)

@@ -276,13 +276,19 @@ def _to_other_sites(received: Received) -> list[Floats]:
     enough = min(math.ceil(LIARS * len(sites)), len(sites) - 1) - 1
     ranks = [rank] if sampled else [0, enough]
     norms = np.einsum("ij,ij->i", X, X)
+    compared = -2 * X[others]
     found = np.empty((len(ranks), len(X)))
     for part in blocks(len(X), len(others), 2**20):
-        squared = norms[part, None] + norms[others] - 2 * (X[part] @ X[others].T)
-        squared[owners[part][:, None] == owners[others]] = np.inf
+        squared = X[part] @ compared.T
+        squared += norms[others]
+        squared += norms[part, None]
+        np.copyto(squared, np.inf, where=owners[part][:, None] == owners[others])
         if not sampled:
             squared = np.minimum.reduceat(squared, starts, axis=1)
-        found[:, part] = np.partition(squared, ranks, axis=1)[:, ranks].T
+        if ranks == [0]:
+            found[0, part] = squared.min(axis=1)
+        else:
+            found[:, part] = np.partition(squared, ranks, axis=1)[:, ranks].T
     distances: list[Floats] = list(np.clip(found, 0.0, np.finfo(np.float64).max))
     return distances
 

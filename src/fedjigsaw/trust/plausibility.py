@@ -77,8 +77,9 @@ def far_centers(received: Received) -> Flags:
     X, n_sites = received.centers, received.n_sites
     lows = np.full((n_sites, X.shape[1]), np.inf)
     highs = -lows
-    np.minimum.at(lows, received.owners, X)
-    np.maximum.at(highs, received.owners, X)
+    sites, starts = np.unique(received.owners, return_index=True)
+    lows[sites] = np.minimum.reduceat(X, starts, axis=0)
+    highs[sites] = np.maximum.reduceat(X, starts, axis=0)
     dropped = int(LIARS * n_sites)
     low = np.sort(lows, axis=0)[dropped]
     high = np.sort(highs, axis=0)[n_sites - 1 - dropped]
@@ -110,12 +111,17 @@ def without_copies(received: Received, notes: Ints) -> Received:
     for site in range(received.n_sites):
         own = received.clusters_of(site)
         centers = received.centers[own]
-        if len(centers) >= COPIES:
+        # copies agree in every column, so most centers would agree in the first
+        if len(centers) >= COPIES and _most_are_equal(centers[:, 0]):
             # the median of each column is the value that most centers have
             copies = (centers == np.median(centers, axis=0)).all(axis=1)
             kept[own] = copies.mean() <= 0.5
     notes[received.owners[~kept]] |= Note.REPEATED
     return received if kept.all() else received.select(kept)
+
+
+def _most_are_equal(values: Floats) -> bool:
+    return bool((values == np.median(values)).mean() > 0.5)
 
 
 def without_overlaps(received: Received, notes: Ints) -> Received:
