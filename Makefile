@@ -37,6 +37,7 @@ results: $(VENV)/.dev
 # Fill in the numbers and draw the pictures of README.md and docs/, from the rows in results/ alone.
 docs: $(VENV)/.dev
 	$(BIN)/python -m fedjigsaw.bench.pages
+	$(BIN)/python -m fedjigsaw.cli.reference
 
 $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)

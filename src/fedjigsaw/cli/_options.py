@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from fedjigsaw.cli._config import was_given
 from fedjigsaw.cli._shared import choice, err, escape, out, warnings_shown
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.columns.shown import shown_bounds
@@ -268,8 +269,7 @@ def print_privacy(
 def refuse_with_epsilon(context: typer.Context, *names: str) -> None:
     """Raise if an option was given that has no meaning under differential privacy."""
     for name in names:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
+        if was_given(context, name):
             raise ParameterError(
                 f"--{name.replace('_', '-')} has no meaning with --epsilon, under which all rows "
                 "are used and noise takes the place of the guard. Leave it out."

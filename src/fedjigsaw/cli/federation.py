@@ -6,18 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
+from fedjigsaw.cli._config import variables
 from fedjigsaw.cli._shared import (
     FederationFolder,
     JsonFlag,
-    err,
     escape,
     out,
     print_json,
-    say,
     split_names,
 )
 from fedjigsaw.cli.federation_members import revoke
 from fedjigsaw.cli.federation_run import run
+from fedjigsaw.cli.federation_server import server
 from fedjigsaw.cli.federation_site import site
 from fedjigsaw.cli.policy import show_policy
 
@@ -68,31 +68,8 @@ def init(
     out.print("It contains the site's private key: anyone who has it can act as that site.")
 
 
-@app.command()
-def server(
-    folder: FederationFolder,
-    listen: Annotated[
-        str | None,
-        typer.Option(
-            help="IP address to listen on. Default: all addresses, or the loopback alone if the "
-            "sites reach the server there. Example: --listen 10.0.0.5"
-        ),
-    ] = None,
-) -> None:
-    """At the coordinator: run the server until Ctrl-C. Sites may start before it.
-
-    Example: fedjigsaw federation server clinic
-    """
-    from fedjigsaw.flower import processes, serving
-
-    with processes.stopped_by_signals():
-        try:
-            serving.serve(folder, listen=listen, show=say, log=say)
-        except KeyboardInterrupt:
-            err.print("The server has ended.")
-
-
-app.command()(site)
+app.command(context_settings=variables("server"))(server)
+app.command(context_settings=variables("site"))(site)
 app.command()(run)
 
 

@@ -1,11 +1,12 @@
 """The command that serves a site of a federation: federation site."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from fedjigsaw.cli._config import CheckConfigFlag, ConfigOption, print_settings, was_given
 from fedjigsaw.cli._options import (
     PRIVACY,
     BoundsOption,
@@ -34,7 +35,12 @@ OF_IMAGES = ("size", "device")
 
 def site(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="This site's folder. Example: clinic/bern")],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="This site's folder. Example: clinic/bern", envvar="FEDJIGSAW_SITE_FOLDER"
+        ),
+    ],
     data: Annotated[
         Path | None,
         typer.Option(help="Rows: a CSV, Excel, Parquet, NPY or NPZ file. Example: --data bern.csv"),
@@ -122,6 +128,8 @@ def site(
             rich_help_panel=IMAGES,
         ),
     ] = "auto",
+    config: ConfigOption = None,
+    check_config: CheckConfigFlag = False,
 ) -> None:
     """At a site: serve requests from the server until Ctrl-C. May start before the server.
 
@@ -133,52 +141,70 @@ def site(
 
     Example: fedjigsaw federation site clinic/bern --data bern.csv
     """
-    from fedjigsaw.flower import processes, serving
+    from fedjigsaw.flower import checks, processes, serving
 
-    if data is not None and images is not None:
-        raise ParameterError("Give --data or --images, not both.")
-    guard = {"min_cluster_size": min_cluster_size, "accept_policy": accept_policy}
-    if data is not None:
-        _refuse(context, OF_IMAGES, "images")
-        options: dict[str, Any] = {
-            "kind": "rows",
-            "data": str(data.resolve()),
-            "columns": split_names(columns),
-            "scaler": None if scaler is None else str(scaler.resolve()),
-            "counts": counts,
-            "max_rows": max_rows,
-            "drop_missing": drop_missing,
-        }
-        prepared = None if scaler is None else formats.load_scaler(scaler)
-        table = open_to_cluster(data, split_names(columns), prepared)
-        encoding = None if prepared is None else prepared.encoding
-        privacy = make_privacy(
-            table.columns, epsilon, delta, bounds, unit, cells, encoding=encoding
-        )
-        if privacy is not None:
-            refuse_with_epsilon(context, "min_cluster_size", "counts", "max_rows")
-            table.check_named()
-            # bounds are for these columns in this order
-            own = None if scaler is not None else list(table.columns)
-            options |= {"columns": own, "privacy": privacy.to_dict(), "version": data_set}
-        elif data_set is not None:
-            raise ParameterError("--data-set needs --epsilon: without it, changed data are new.")
-    elif images is not None:
-        _refuse(context, OF_ROWS, "rows")
-        place = str(images.resolve())
-        options = {"kind": "images", "data": place, "size": size, "device": device}
-    else:
-        raise ParameterError("Give --data or --images: a site needs data.")
+    options = _options(context)
+    if check_config:
+        print_settings(context, checks.check_site(folder, options))
+        return
     with processes.stopped_by_signals():
         try:
-            serving.serve_site(folder, {**options, **guard}, show=err.print, log=say)
+            serving.serve_site(folder, options, show=err.print, log=say)
         except KeyboardInterrupt:
             err.print("The site has ended.")
+
+
+def _options(context: typer.Context) -> dict[str, Any]:
+    """Return data and guard of the site, as `load_site` takes them."""
+    given = context.params
+    guard = {name: given[name] for name in ("min_cluster_size", "accept_policy")}
+    if given["data"] is not None and given["images"] is not None:
+        raise ParameterError("Give --data or --images, not both.")
+    if given["data"] is not None:
+        _refuse(context, OF_IMAGES, "images")
+        return {**_rows(context, given), **guard}
+    if given["images"] is not None:
+        _refuse(context, OF_ROWS, "rows")
+        place = str(Path(given["images"]).resolve())
+        size, device = given["size"], given["device"]
+        return {"kind": "images", "data": place, "size": size, "device": device, **guard}
+    raise ParameterError("Give --data or --images: a site needs data.")
+
+
+def _rows(context: typer.Context, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a site that holds rows, after a look at its data."""
+    # Typer makes paths of these texts only for the function of the command
+    data, columns = Path(given["data"]), split_names(given["columns"])
+    scaler = None if given["scaler"] is None else Path(given["scaler"])
+    options = {
+        "kind": "rows",
+        "data": str(data.resolve()),
+        "columns": columns,
+        "scaler": None if scaler is None else str(scaler.resolve()),
+        **{name: given[name] for name in ("counts", "max_rows", "drop_missing")},
+    }
+    prepared = None if scaler is None else formats.load_scaler(scaler)
+    table = open_to_cluster(data, columns, prepared)
+    encoding = None if prepared is None else prepared.encoding
+    wanted = (given[name] for name in ("epsilon", "delta", "bounds", "unit", "cells"))
+    privacy = make_privacy(table.columns, *wanted, encoding=encoding)
+    if privacy is not None:
+        refuse_with_epsilon(context, "min_cluster_size", "counts", "max_rows")
+        table.check_named()
+        # bounds are for these columns in this order
+        own = None if scaler is not None else list(table.columns)
+        return options | {
+            "columns": own,
+            "privacy": privacy.to_dict(),
+            "version": given["data_set"],
+        }
+    if given["data_set"] is not None:
+        raise ParameterError("--data-set needs --epsilon: without it, changed data are new.")
+    return options
 
 
 def _refuse(context: typer.Context, names: Iterable[str], kind: str) -> None:
     """Raise if an option was given that only sites with the other kind of data have."""
     for name in names:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
+        if was_given(context, name):
             raise ParameterError(f"--{name.replace('_', '-')} is for sites that hold {kind}.")

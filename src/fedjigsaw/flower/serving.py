@@ -44,8 +44,7 @@ def serve(
     """
     home = server_folder(folder)
     settings, revoked = ServerSettings.load(home), read_revoked(home)
-    if listen is not None and not _is_local_address(listen):
-        raise ParameterError(f"--listen takes an IP address of this machine; got {listen!r}.")
+    check_listen(listen)
     check_private(home / KEY)
     private, secret = processes.free_port(), token_hex(32)
     arguments = (str(home), str(private), listen or listen_address(settings.host))
@@ -70,6 +69,12 @@ def serve(
                 raise FederationError(f"The server ended unexpectedly; see {home / FLOWER_LOG}.")
         finally:
             (home / RUNNING).unlink(missing_ok=True)
+
+
+def check_listen(listen: str | None) -> None:
+    """Raise if this machine cannot listen on an address."""
+    if listen is not None and not _is_local_address(listen):
+        raise ParameterError(f"--listen takes an IP address of this machine; got {listen!r}.")
 
 
 def _is_local_address(host: str) -> bool:

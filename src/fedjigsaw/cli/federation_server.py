@@ -1,0 +1,44 @@
+"""The command that runs the server of a federation: federation server."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedjigsaw.cli._config import CheckConfigFlag, ConfigOption, print_settings
+from fedjigsaw.cli._shared import err, say
+
+
+def server(
+    context: typer.Context,
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder that `federation init` made. Example: clinic",
+            envvar="FEDJIGSAW_SERVER_FOLDER",
+        ),
+    ],
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            help="IP address to listen on. Default: all addresses, or the loopback alone if the "
+            "sites reach the server there. Example: --listen 10.0.0.5"
+        ),
+    ] = None,
+    config: ConfigOption = None,
+    check_config: CheckConfigFlag = False,
+) -> None:
+    """At the coordinator: run the server until Ctrl-C. Sites may start before it.
+
+    Example: fedjigsaw federation server clinic
+    """
+    from fedjigsaw.flower import checks, processes, serving
+
+    if check_config:
+        print_settings(context, checks.check_server(folder, listen))
+        return
+    with processes.stopped_by_signals():
+        try:
+            serving.serve(folder, listen=listen, show=say, log=say)
+        except KeyboardInterrupt:
+            err.print("The server has ended.")

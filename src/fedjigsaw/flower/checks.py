@@ -1,0 +1,142 @@
+"""Checks of a server's or a site's folder and settings, before anything is started or written."""
+
+import socket
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from fedjigsaw import sites
+from fedjigsaw.errors import FederationError, unreadable
+from fedjigsaw.flower.certificates import is_address
+from fedjigsaw.flower.earlier import read_earlier
+from fedjigsaw.flower.folders import (
+    APP,
+    CA,
+    CERTIFICATE,
+    KEY,
+    ServerSettings,
+    SiteSettings,
+    check_private,
+    read_revoked,
+    server_folder,
+)
+from fedjigsaw.flower.site import load_policy, load_site
+from fedjigsaw.io import formats
+
+SOON_DAYS = 60
+
+
+def check_server(folder: Path, listen: str | None = None) -> Iterator[str]:
+    """Check what a server needs; yield what was found, in sentences."""
+    from fedjigsaw.flower.serving import check_listen, listen_address
+
+    home = server_folder(folder)
+    settings, revoked = ServerSettings.load(home), read_revoked(home)
+    check_listen(listen)
+    check_private(home / KEY)
+    if not (home / APP).is_file():
+        raise FederationError(f"{home} has no {APP}, the app of the federation.")
+    names = [name for name in settings.sites if name not in revoked]
+    yield f"Server at {settings.host}:{settings.port} for {', '.join(names) or 'no site'}."
+    address = listen or listen_address(settings.host)
+    taken = "" if _is_free(address, settings.port) else ", where another program listens now"
+    yield f"It listens on {address}, port {settings.port}{taken}."
+    yield _check_certificate(home, settings.host)
+    yield describe_days(home / CERTIFICATE, "The server's certificate")
+
+
+def check_site(folder: Path, options: Mapping[str, Any]) -> Iterator[str]:
+    """Check what a site needs; yield what was found, in sentences.
+
+    Parameters
+    ----------
+    options : data and guard of the site, as for :func:`fedjigsaw.flower.site.load_site`.
+    """
+    settings = SiteSettings.load(folder)
+    yield f"Site {settings.name} of the server at {settings.host}:{settings.port}."
+    made = load_site({**options, "name": settings.name, "folder": str(folder.resolve())})
+    looser = load_policy(folder).looser()
+    yield f"Its policy is {'looser than the default, and accepted' if looser else 'in order'}."
+    read_earlier(folder)
+    if options["kind"] == "rows":
+        yield _read_rows(options)
+    else:
+        made.check()
+        yield f"Its images can be read: {options['data']}."
+    yield describe_days(folder / CA, "The authority's certificate")
+
+
+def _read_rows(options: Mapping[str, Any]) -> str:
+    """Read all rows, as an answer would."""
+    scaler = options.get("scaler")
+    table = sites.prepare(
+        Path(options["data"]),
+        scaler=None if scaler is None else formats.load_scaler(Path(scaler)),
+        columns=options.get("columns"),
+        drop_missing=bool(options.get("drop_missing")),
+    )
+    n_rows = sum(len(batch.rows) for batch in table.batches())
+    return f"Its data can be read: {n_rows:,} rows, columns {', '.join(table.columns)}."
+
+
+def _is_free(address: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((address, port))
+        except OSError:
+            return False
+    return True
+
+
+# ----------------------------------------------------------------------------------- certificates
+
+
+def load_certificate(path: Path) -> x509.Certificate:
+    """Read a certificate; a file that cannot be read as one is a FederationError."""
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except OSError as error:
+        raise FederationError(unreadable(path, error)) from error
+    except ValueError as error:
+        raise FederationError(f"{path} is not a certificate.") from error
+
+
+def days_left(path: Path) -> float:
+    """Return the number of days until a certificate ends."""
+    left = load_certificate(path).not_valid_after_utc - datetime.now(UTC)
+    return left.total_seconds() / 86400
+
+
+def describe_days(path: Path, what: str) -> str:
+    """Say how long a certificate is valid; raise a FederationError if it has ended."""
+    days = days_left(path)
+    if days <= 0:
+        raise FederationError(f"{what}, {path}, has ended.")
+    soon = " Renew it soon." if days < SOON_DAYS else ""
+    return f"{what} is valid for {days:,.0f} more days.{soon}"
+
+
+def _check_certificate(home: Path, host: str) -> str:
+    """Check that the server's certificate fits its key, its authority and its host."""
+    certificate, authority = (load_certificate(home / name) for name in (CERTIFICATE, CA))
+    try:
+        key = load_pem_private_key((home / KEY).read_bytes(), None)
+    except (OSError, ValueError, TypeError) as error:
+        raise FederationError(f"{home / KEY} is not a private key.") from error
+    if key.public_key() != certificate.public_key():
+        raise FederationError(f"{home / KEY} is not the key of {home / CERTIFICATE}.")
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except Exception as error:
+        raise FederationError(f"{home / CA} did not sign {home / CERTIFICATE}.") from error
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    kind = x509.IPAddress if is_address(host) else x509.DNSName
+    if host not in map(str, names.get_values_for_type(kind)):
+        raise FederationError(f"{home / CERTIFICATE} is not valid for the host {host}.")
+    return "Its certificate, key and authority belong together."
