@@ -313,7 +313,7 @@ class TestMap:
 
     def test_the_area_of_a_bubble_is_the_size_of_its_cluster(self, rng):
         sizes, shares = np.array([10.0, 20.0, 40.0]), np.array([[5.0, 5], [20, 0], [10, 30]])
-        figure = cluster_map(rng.normal(size=(3, 2)), sizes, shares, [0, 1])
+        figure = cluster_map(rng.normal(size=(3, 2)), sizes, shares, [0, 1], range(3))
         (slices,) = figure.axes[0].collections
         areas = [_area(path.vertices) for path in slices.get_paths()]
         expected = [10, 30, 20, 5, 5]  # the largest cluster first

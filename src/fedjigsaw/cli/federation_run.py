@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -23,6 +24,13 @@ from fedjigsaw.cli._shared import (
     parse_params,
     print_json,
     warnings_shown,
+)
+from fedjigsaw.cli._succession import (
+    LikeModel,
+    follow,
+    load_old,
+    print_succession,
+    succession_values,
 )
 from fedjigsaw.engine import warn_of_fewer_clusters
 from fedjigsaw.errors import FewerClustersWarning
@@ -83,6 +91,7 @@ def run(
             "without a model.",
         ),
     ] = False,
+    like: LikeModel = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -92,7 +101,8 @@ def run(
     """
     from fedjigsaw.flower import folders, jobs, processes
 
-    check_outputs(output, force=force)
+    check_outputs(output, force=force, inputs=[like])
+    old = load_old(like, method)
     home = folders.server_folder(folder)
     left_out = without or []
     sites = jobs.active_sites(home, left_out)
@@ -104,9 +114,11 @@ def run(
         except KeyboardInterrupt:
             err.print("The run was stopped; there is no model.")
             raise typer.Exit(130) from None
-    made = formats.load(model, ModelFile)
+    made, changes = follow(formats.load(model, ModelFile), old)
     formats.save(made, output, replace=force)
-    report(made, transcript, sites, output, as_json)
+    report(made, transcript, sites, output, as_json, succession_values(changes))
+    if not as_json:
+        print_succession(changes, like)
 
 
 # ---------------------------------------------------------------------------------------- printing
@@ -120,17 +132,27 @@ def print_event(event: Mapping[str, Any]) -> None:
 
 
 def report(
-    file: ModelFile, transcript: Mapping[str, Any], sites: Iterable[str], path: Path, as_json: bool
+    file: ModelFile,
+    transcript: Mapping[str, Any],
+    sites: Iterable[str],
+    path: Path,
+    as_json: bool,
+    more: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Print which sites took part, which did not and why, and where the model is."""
+    """Print which sites took part, which did not and why, and where the model is.
+
+    Parameters
+    ----------
+    more : further values for JSON.
+    """
     missing = sorted(set(sites) - set(file.clients))
     k = len(file.model.centers)
     if as_json:
-        numbers = {"model": str(path), "n_clusters": k}
+        numbers = {"model": str(path), "n_clusters": k, "ids": list(file.cluster_ids)}
         people = {"sites": list(file.clients), "missing": missing, "partly": list(file.partly)}
         reports = [asdict(report) for report in reports_of(file)]
         found = {"k": number_values(file.model), "reports": reports, "transcript": transcript}
-        print_json({**numbers, **people, **found})
+        print_json({**numbers, **people, **found, **more})
         return
     out.print(rounds_table(file.clients, transcript["rounds"]))
     with warnings_shown(FewerClustersWarning):

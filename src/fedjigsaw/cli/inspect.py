@@ -71,6 +71,7 @@ def inspect(
         }
         if isinstance(content, ModelFile):
             found["k"] = number_values(content.model)
+            found["ids"] = list(content.cluster_ids)
         if isinstance(content, (SummaryFile, ModelFile)) and content.encoding is not None:
             table = centers_table(content)
             found["centers"] = [{n: one.to_dict() for n, one in row.items()} for row in table]

@@ -191,6 +191,7 @@ def _show(found: Score, file: ModelFile | None, parts: Sequence[Score], *, as_js
         values: dict[str, Any] = {"who": found.client, "rows": rows, "skipped": found.n_skipped}
         values |= {"noise": found.n_noise} if found.n_noise else {}
         values |= {"inertia": inertia if known else None, "cluster_sizes": sizes}
+        values["cluster_ids"] = list(found.cluster_ids)
         if parts:
             values["sites"] = {part.client: part.counts.tolist() for part in parts}
         if clusters:
@@ -203,7 +204,8 @@ def _show(found: Score, file: ModelFile | None, parts: Sequence[Score], *, as_js
     if found.n_noise:
         out.print(f"{found.n_noise:,} more rows belong to no cluster (label -1).")
     if not clusters:
-        out.print("Rows per cluster: " + ", ".join(map(str, sizes)))
+        named = [f"{i}: {n}" for i, n in zip(found.ids, sizes, strict=False)]
+        out.print("Rows per cluster: " + ", ".join(named or map(str, sizes)))
         return
     out.print(_table(clusters, parts))
     without = [part.client for part in parts if part.profile is None]

@@ -48,6 +48,13 @@ from fedjigsaw.cli._shared import (
     warnings_hidden,
     warnings_shown,
 )
+from fedjigsaw.cli._succession import (
+    LikeModel,
+    follow,
+    load_old,
+    print_succession,
+    succession_values,
+)
 from fedjigsaw.errors import (
     ClippedRowsWarning,
     CountsWarning,
@@ -232,6 +239,7 @@ def aggregate(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers of the server.")] = 0,
+    like: LikeModel = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -242,8 +250,11 @@ def aggregate(
     Example: fedjigsaw aggregate bern.summary lyon.summary -k 4 -o model
 
     Example: fedjigsaw aggregate bern.summary lyon.summary -k auto -o model
+
+    Example: fedjigsaw aggregate bern.summary lyon.summary -k 4 -o june.model --like may.model
     """
-    check_outputs(output, force=force, inputs=files)
+    check_outputs(output, force=force, inputs=[*files, like])
+    old = load_old(like)
     sites.check_once(files)
     loaded = sites.read_summaries(files)
     shown = warnings_shown(CountsWarning, FewerClustersWarning, RefusedFileWarning)
@@ -256,12 +267,14 @@ def aggregate(
             params=parse_params(param),
             min_sites=min_sites,
         )
+    model, changes = follow(model, old)
     formats.save(model, output, replace=force)
     if as_json:
-        print_json(_aggregated(model, output))
+        print_json(_aggregated(model, output) | succession_values(changes))
         return
     text = f"{n_sites(len(model.clients))}, {describe_rows(model.n_samples, model.n_skipped)}"
     out.print(f"{text} -> {n_centers(len(model.model.centers))} -> {escape(str(output))}")
+    print_succession(changes, like)
     for line in (*describe_number(model.model), *describe_sites(model, MAX_SHOWN)):
         out.print(escape(line))
     _report_promises([f for f in loaded.values() if isinstance(f, SummaryFile)], model)
@@ -271,6 +284,7 @@ def _aggregated(model: ModelFile, path: Path) -> dict[str, Any]:
     return {
         "model": str(path),
         "n_clusters": len(model.model.centers),
+        "ids": list(model.cluster_ids),
         "n_samples": model.n_samples,
         "skipped": model.n_skipped,
         "sites": list(model.clients),

@@ -15,6 +15,7 @@ from fedjigsaw.io.regular import open_regular
 from fedjigsaw.messages import MAX_COUNT
 
 FORMAT = 1
+FORMATS = (1, 2)  # 2: with ids of clusters
 MAX_BYTES = 64 * 2**20
 MAX_HEADER = 2**20
 DTYPES = {"F64", "I64"}
@@ -112,10 +113,11 @@ def _header(content: bytes) -> Header:
 def check_format(header: Header) -> None:
     """Check the version of the file format."""
     version = take(header, "format", int)
-    if version != FORMAT:
-        advice = " Install a newer version of fedjigsaw." if version > FORMAT else ""
+    if version not in FORMATS:
+        advice = " Install a newer version of fedjigsaw." if version > max(FORMATS) else ""
+        known = " and ".join(map(str, FORMATS))
         raise MessageError(
-            f"The file has format {version}; this fedjigsaw reads only {FORMAT}.{advice}"
+            f"The file has format {version}; this fedjigsaw reads only {known}.{advice}"
         )
 
 

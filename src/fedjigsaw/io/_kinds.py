@@ -11,6 +11,7 @@ from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.columns.sketches import Sketch
 from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.io._codec import Arrays, Header, take, take_array, take_floats, take_names
+from fedjigsaw.io.cluster_ids import ids_from, ids_header, next_id_from
 from fedjigsaw.io.contents import ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.kernels.scaling import Scaler, Stats
@@ -82,6 +83,7 @@ def _model_parts(file: ModelFile) -> Parts:
     }
     if file.partly:
         header["partly"] = list(file.partly)
+    header |= ids_header(file.ids, file.next_id)
     arrays = {"centers": file.model.centers}
     return header, arrays | _tensor_arrays(file.model.tensors) | _scaler_arrays(file.scaler)
 
@@ -99,6 +101,8 @@ def _model_from(header: Header, arrays: Arrays) -> ModelFile:
         take_names(header, "partly") if "partly" in header else (),
         _privacy_from(header, len(columns)),
         _skipped_from(header),
+        ids_from(header),
+        next_id_from(header),
     )
 
 
@@ -144,6 +148,7 @@ def _sketch_from(arrays: Arrays, i: int) -> Sketch:
 def _score_parts(score: Score) -> Parts:
     header = {"client": score.client, "model": score.model, **_skipped_header(score)}
     header |= _privacy_header(score.privacy)
+    header |= ids_header(score.ids)
     if score.n_noise and score.privacy is None:
         header["n_noise"] = score.n_noise
     arrays = {"counts": score.counts, "sse": score.sse}
@@ -160,7 +165,8 @@ def _score_from(header: Header, arrays: Arrays) -> Score:
     n_numbers = 0 if profile is None else len(profile.numbers)
     privacy = _privacy_from(header, n_numbers)
     n_noise = take(header, "n_noise", int) if "n_noise" in header else 0
-    return Score(client, model, counts, sse, profile, privacy, _skipped_from(header), n_noise)
+    skipped, ids = _skipped_from(header), ids_from(header)
+    return Score(client, model, counts, sse, profile, privacy, skipped, n_noise, ids)
 
 
 def _profile_parts(profile: Profile) -> Parts:

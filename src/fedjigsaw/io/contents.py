@@ -10,6 +10,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES, repeated
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.io.cluster_ids import check_ids
 from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import COUNTS, MAX_COUNT, Model, Summary
@@ -95,6 +96,8 @@ class ModelFile:
     privacy : the promise that holds for the rows of every client, or None if there is a client
         without one.
     n_skipped : rows of the clients that were skipped for missing values, as far as they are told.
+    ids : the id of each cluster, if the model follows another one; empty for 0, 1, 2, ...
+    next_id : the smallest id that no cluster has had, in this model or one before; 0 without ids.
     """
 
     model: Model
@@ -104,14 +107,24 @@ class ModelFile:
     partly: tuple[str, ...] = ()
     privacy: Privacy | None = None
     n_skipped: int = 0
+    ids: tuple[int, ...] = ()
+    next_id: int = 0
 
     def __post_init__(self) -> None:
         _check_skipped(self.n_skipped, "a model")
+        ids, next_id = check_ids(self.ids, self.next_id, len(self.model.centers), "a model")
+        object.__setattr__(self, "ids", ids)
+        object.__setattr__(self, "next_id", next_id)
         for client in repeated(self.clients):
             raise MessageError(f"The model lists a client twice: {client!r}.")
         if not set(self.partly) <= set(self.clients):
             allowed = "some of its clients"
             raise MessageError(invalid("partly", "a model", allowed, list(self.partly)[:9]))
+
+    @property
+    def cluster_ids(self) -> tuple[int, ...]:
+        """The id of each cluster, in the order of the centers."""
+        return self.ids or tuple(range(len(self.model.centers)))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -142,6 +155,7 @@ class Score:
     privacy : the promise of differential privacy, or None. Under one, all numbers are noisy.
     n_skipped : further rows, which were skipped for missing values; not told under privacy.
     n_noise : further rows, which belong to no cluster; not told under privacy.
+    ids : the id of each cluster; empty for 0, 1, 2, ...
     """
 
     client: str
@@ -152,6 +166,7 @@ class Score:
     privacy: Privacy | None = None
     n_skipped: int = 0
     n_noise: int = 0
+    ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         # the checks of a summary are just those that are needed here
@@ -171,6 +186,9 @@ class Score:
                 f"The score of client {self.client!r} has more rows, or a larger summed squared "
                 "distance, than any data can have."
             )
+        owner = f"client {self.client!r}"
+        ids, _ = check_ids(self.ids, None, len(self.counts), owner)
+        object.__setattr__(self, "ids", ids)
         if self.profile is not None:
             self._check_profile(self.profile)
 
@@ -190,6 +208,11 @@ class Score:
     def columns(self) -> tuple[str, ...]:
         """Columns of numbers of the profile: those that bounds are about."""
         return () if self.profile is None else self.profile.numbers
+
+    @property
+    def cluster_ids(self) -> tuple[int, ...]:
+        """The id of each cluster, in the order of the counts."""
+        return self.ids or tuple(range(len(self.counts)))
 
     @property
     def n_rows(self) -> int:

@@ -1,6 +1,6 @@
 """Describe a file in plain text, so that a site can decide whether to send it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -158,9 +158,10 @@ def _model(file: ModelFile, most: int) -> Lines:
     if file.partly:
         yield f"Not in every round: {', '.join(file.partly)}."
     yield from _origin(file.model.method, file.model.params, file.columns, file.scaler, most)
-    yield from _centers(file.model.centers, file.columns, file.scaler, most)
+    yield from _ids(file)
+    yield from _centers(file.model.centers, file.columns, file.scaler, most, ids=file.ids)
     yield from describe_choice(file.model)
-    yield from describe_support(file.model, most)
+    yield from describe_support(file.model, most, file.ids)
     yield from describe_sites(file, most)
     yield from _label_rule(file.model)
     yield from describe_shapes(file.model)
@@ -183,7 +184,18 @@ def _model(file: ModelFile, most: int) -> Lines:
         )
 
 
-def describe_support(model: Model, most: int = MAX_SHOWN) -> Lines:
+def _ids(file: ModelFile) -> Lines:
+    """Say where the numbers of clusters are from, if they are not just counted."""
+    if file.ids:
+        yield (
+            "Cluster ids are kept from earlier models (made with --like); "
+            f"the next new cluster gets {file.next_id}."
+        )
+
+
+def describe_support(
+    model: Model, most: int = MAX_SHOWN, ids: Sequence[int] | None = None
+) -> Lines:
     """Describe the support of each cluster, if the model has it."""
     support = support_of(model)
     if support is None:
@@ -199,7 +211,8 @@ def describe_support(model: Model, most: int = MAX_SHOWN) -> Lines:
             return
         one = {name: values[i] for name, values in support.items()}
         found = f"{_count(int(one['clients']), 'client')}, {_count(int(one['points']), 'row')}"
-        text = f"  {i}: {found}, spread {one['spread']:.6g}, margin {one['margin']:.2f}"
+        number = ids[i] if ids else i
+        text = f"  {number}: {found}, spread {one['spread']:.6g}, margin {one['margin']:.2f}"
         yield text + (f", separation {one[WITH_AUTO]:.2f}" if WITH_AUTO in one else "")
 
 
@@ -249,11 +262,11 @@ def _score(score: Score, most: int) -> Lines:
     yield f"Rows: {noisy}{score.n_rows:,}{skipped}; {total}."
     for i, (n, sse) in enumerate(zip(score.counts[:most], score.sse, strict=False)):
         distance = f", summed squared distance {sse:.6g}" if known else ""
-        yield f"  {i}: {_count(int(n), 'row')}{distance}"
+        yield f"  {score.cluster_ids[i]}: {_count(int(n), 'row')}{distance}"
     if len(score.counts) > most:
         yield f"  ... and {len(score.counts) - most} more"
     if score.profile is not None:
-        yield from describe_profile(score.profile, most)
+        yield from describe_profile(score.profile, most, score.ids)
     if score.privacy is not None:
         yield from describe_privacy(score, most)
         return
@@ -337,6 +350,7 @@ def _centers(
     scaler: Scaler | None,
     most: int,
     summary: Summary | None = None,
+    ids: Sequence[int] | None = None,
 ) -> Lines:
     encoding = None if scaler is None else scaler.encoding
     if encoding is None:
@@ -345,7 +359,8 @@ def _centers(
         found = _in_words(centers[:most], columns, scaler, most)
         columns = encoding.sources
     for i, line in enumerate(found):
-        yield f"  {i}: {line}" + ("" if summary is None else _with_center(summary, i))
+        number = ids[i] if ids else i
+        yield f"  {number}: {line}" + ("" if summary is None else _with_center(summary, i))
     if len(centers) > most:
         yield f"  ... and {len(centers) - most} more; --all shows them"
     if len(columns) > most:

@@ -36,8 +36,10 @@ class ClusterProfile:
 
     Attributes
     ----------
+    cluster : the id of the cluster.
     rows, by_site : rows of all sites, and of each site that has some (largest first).
-    contrasts : every column, and every level of a category, beside all rows.
+    contrasts : every column, and every level of a category, beside all rows. The cluster that they
+        name is its place in the model.
     apart : the contrasts that set the cluster apart, at most five, the clearest first.
     phrases : the same in words, such as "higher age (mean 71 years, all rows: 54)".
     support : clients, points, spread and margin, as the model states them; None if it does not.
@@ -79,25 +81,27 @@ def describe_clusters(
             found[one.cluster].append(one)
     support = None if file is None else support_of(file.model)
     neighbors = nearest_clusters(np.zeros((len(found), 0)) if file is None else file.model.centers)
-    described = []
+    ids, described = score.cluster_ids, []
     for c, own in enumerate(found):
         apart = tuple(sets_apart(own, most))
         phrases = tuple(phrase(one, columns.get(one.column)) for one in apart)
         rows = {s.client: int(s.counts[c]) for s in sites if s.counts[c]}
         by_site = dict(sorted(rows.items(), key=lambda item: (-item[1], item[0])))
         size = int(score.counts[c])
-        start = _start(c, size, len(by_site), noisy=score.privacy is not None)
+        near, distance = neighbors[c]
+        start = _start(ids[c], size, len(by_site), noisy=score.privacy is not None)
         end = "; ".join(phrases) or _without(own, noisy=score.privacy is not None)
         described.append(
             ClusterProfile(
-                c,
+                ids[c],
                 size,
                 by_site,
                 tuple(own),
                 apart,
                 phrases,
                 None if support is None else {n: float(v[c]) for n, v in support.items()},
-                *neighbors[c],
+                None if near is None else ids[near],
+                distance,
                 f"{start}: {end}.",
             )
         )
@@ -148,7 +152,9 @@ def _without(found: Sequence[Contrast], *, noisy: bool) -> str:
     return TOO_NOISY if noisy else "much like all rows"
 
 
-def describe_profile(profile: Profile, most: int) -> Iterator[str]:
+def describe_profile(
+    profile: Profile, most: int, ids: Sequence[int] | None = None
+) -> Iterator[str]:
     """List the numbers of a profile, cluster by cluster, for someone who decides to send it."""
     rule = f"nothing about fewer than {profile.min_cluster_size} rows"
     rule = rule if profile.min_cluster_size > 1 else "none"
@@ -168,7 +174,7 @@ def describe_profile(profile: Profile, most: int) -> Iterator[str]:
                 shown
             )
         more = f"; ... and {len(found) - most} more columns" if len(found) > most else ""
-        yield f"  {c}: " + ("; ".join(found[:most]) or "nothing") + more
+        yield f"  {ids[c] if ids else c}: " + ("; ".join(found[:most]) or "nothing") + more
 
 
 # ----------------------------------------------------------------------------------------- words

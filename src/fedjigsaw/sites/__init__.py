@@ -44,6 +44,7 @@ from fedjigsaw.sites.stats import (
     unlike_units,
     untold,
 )
+from fedjigsaw.sites.succession import Succession, succeed
 from fedjigsaw.sites.summarize import MAX_ROWS, summarize
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "Progress",
     "Proposal",
     "Spend",
+    "Succession",
     "aggregate",
     "apply_schema",
     "assign",
@@ -82,6 +84,7 @@ __all__ = [
     "scaler_of_bounds",
     "schema_bounds",
     "score",
+    "succeed",
     "summarize",
     "unlike_units",
     "untold",

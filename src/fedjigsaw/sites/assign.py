@@ -12,6 +12,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.base import local_labels
 from fedjigsaw.choice.shapes import NOISE, label_rows
 from fedjigsaw.errors import ForeignSummaryWarning, MessageError
+from fedjigsaw.io.cluster_ids import to_ids
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.io.regular import stem
 from fedjigsaw.io.tables import Names, Table
@@ -25,7 +26,7 @@ from fedjigsaw.sites.preparation import Progress, open_data, quiet, scale
 class Assigned:
     """Labels of some rows of a file, in its order; null for a row with missing values.
 
-    The label -1 is that of a row of no cluster.
+    A label is the id of the row's cluster; -1 is that of a row of no cluster.
 
     Attributes
     ----------
@@ -67,7 +68,8 @@ def assign(
         distances = np.full(len(batch.kept), np.nan)
         if len(batch.rows):
             rows = scale(batch.rows, file.scaler)
-            labels[batch.kept], distances[batch.kept] = _label(rows, file.model, local, counts)
+            places, distances[batch.kept] = _label(rows, file.model, local, counts)
+            labels[batch.kept] = to_ids(places, file.cluster_ids)
         missing = ~batch.kept
         yield Assigned(
             pa.array(labels, pa.int64(), mask=missing),

@@ -127,7 +127,7 @@ def check_profile(name: str, profile: Profile | None, file: ModelFile) -> None:
             else np.sqrt(profile.sum_of_squares[c, j] / profile.count[c, j])
         )
         allowed = f"within the range of the model's schema, {low[j]:g} to {high[j]:g}"
-        whose = f"{what} of column {profile.numbers[j]!r} in cluster {c}"
+        whose = f"{what} of column {profile.numbers[j]!r} in cluster {file.cluster_ids[c]}"
         raise MessageError(invalid(whose, name, allowed, f"{value:g}"))
 
 

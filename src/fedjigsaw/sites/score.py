@@ -53,7 +53,8 @@ def score(
         if not profile:
             raise ParameterError("Differential privacy of a score needs a profile: profile=True.")
         noisy = profiles.measure_privately(table, file, privacy, name, spend, progress)
-        return Score(name, print_of_model, noisy.counts, noisy.sse, noisy.profile, privacy)
+        measured = noisy.counts, noisy.sse, noisy.profile
+        return Score(name, print_of_model, *measured, privacy, ids=file.ids)
     found = profiles.measure(table, file, guard.min_cluster_size, progress) if profile else None
     counts, sse, n_noise = (
         _per_cluster(table, file.model, file.scaler, progress)
@@ -68,6 +69,7 @@ def score(
         None if found is None else found.profile,
         n_skipped=table.tally.skipped,
         n_noise=n_noise,
+        ids=file.ids,
     )
 
 
@@ -89,8 +91,10 @@ def merge_scores(scores: Mapping[str, Score]) -> Score:
         if other.model != first.model:
             allowed = f"that of {first_name}, {first.model}"
             raise MessageError(invalid("model", name, allowed, other.model))
-        if len(other.counts) != len(first.counts):
+        if other.cluster_ids != first.cluster_ids:
             text = f"{first_name} has {len(first.counts)} clusters, {name} {len(other.counts)}"
+            if len(other.counts) == len(first.counts):
+                text = f"{first_name} and {name} have different cluster ids"
             raise MessageError(f"{text}, though both name the same model. Score them again.")
     ordered = sorted(scores.values(), key=lambda score: score.client)
     counts, sse = (sum(getattr(s, n) for s in ordered) for n in ("counts", "sse"))
@@ -101,7 +105,7 @@ def merge_scores(scores: Mapping[str, Score]) -> Score:
     privacy = None if profile is None else weakest(promises, len(profile.numbers))
     skipped, noise = (sum(getattr(s, n) for s in ordered) for n in ("n_skipped", "n_noise"))
     total, distances = np.asarray(counts), np.asarray(sse)
-    return Score(name, first.model, total, distances, profile, privacy, skipped, noise)
+    return Score(name, first.model, total, distances, profile, privacy, skipped, noise, first.ids)
 
 
 def mean_squared_distance(

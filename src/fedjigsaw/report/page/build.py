@@ -67,7 +67,7 @@ def build_report(run: Run, *, title: str | None = None, today: date) -> ReportPa
         glance=clusters if shown <= MAX_GLANCE else (),
         map=_map(run, sizes),
         legend=sizes.legend if len(sizes.legend) > 1 else (),
-        sizes=size_table(sizes, shown),
+        sizes=size_table(sizes, run.ids[:shown]),
         heat=_heat(run, traits, shown),
         profile_hint=_profile_hint(run),
         clusters=clusters,
@@ -108,8 +108,9 @@ def _in_short(run: Run, sizes: SizeFacts, traits: Traits) -> list[str]:
         whole = float(sizes.totals.sum())
         most, least = int(sizes.totals.argmax()), int(sizes.totals.argmin())
         told.append(
-            f"The largest is cluster {most} with {share(float(sizes.totals[most]), whole)} of the "
-            f"rows, the smallest cluster {least} with {share(float(sizes.totals[least]), whole)}."
+            f"The largest is cluster {run.ids[most]} with "
+            f"{share(float(sizes.totals[most]), whole)} of the rows, the smallest cluster "
+            f"{run.ids[least]} with {share(float(sizes.totals[least]), whole)}."
         )
     strongest = traits.strongest_columns(3)
     if run.k > 1 and len(traits.names) > 1 and strongest:
@@ -129,7 +130,7 @@ def _map(run: Run, sizes: SizeFacts) -> Picture | Absent:
     weights = np.ones(run.k) if totals is None or not known else totals
     found = project(centers, weights)
     parts = sizes.parts()
-    figure = cluster_map(found.places, weights, parts, list(sizes.colors))
+    figure = cluster_map(found.places, weights, parts, list(sizes.colors), run.ids)
     area = "The area of a bubble is the number of its rows" if known else "Sizes are not known"
     slices = "; its slices are the sites." if parts is not None and parts.shape[1] > 1 else "."
     caption = [
@@ -227,7 +228,7 @@ def _heat(run: Run, traits: Traits, shown: int) -> Heat:
         rows.append(HeatRow(traits.names[j], traits.overall[j], tuple(cells), told))
     left = len(traits.names) - len(order)
     more = f"{left:,} columns in which the clusters differ less are not shown." if left else ""
-    clusters = tuple(range(shown))
+    clusters = run.ids[:shown]
     return Heat(clusters, tuple(rows), traits.note, traits.about_shares, bool(missing), more)
 
 
@@ -251,7 +252,7 @@ def _cluster(
 ) -> Cluster:
     own: Floats | None = sizes.totals
     return Cluster(
-        number=i,
+        number=run.ids[i],
         size="" if own is None else _size_in_words(sizes, i, float(own[i])),
         share="" if own is None else share(float(own[i]), float(own.sum())),
         lead=traits.leads[i],
@@ -272,8 +273,8 @@ def _size_in_words(sizes: SizeFacts, i: int, rows: float) -> str:
 
 def _remarks(run: Run, i: int, sizes: SizeFacts, nearest: list[int | None]) -> list[str]:
     told = []
-    if nearest[i] is not None:
-        told.append(f"Nearest: cluster {nearest[i]}.")
+    if (near := nearest[i]) is not None:
+        told.append(f"Nearest: cluster {run.ids[near]}.")
     support = support_of(run.model.model)
     if support is not None:
         clients, margin = int(support["clients"][i]), float(support["margin"][i])

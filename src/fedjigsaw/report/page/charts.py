@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -82,7 +83,12 @@ def _themed(key: str, value: str, name: str) -> str:
 
 
 def cluster_map(
-    places: Floats, sizes: Floats, shares: Floats | None, colors: list[int], reach: float = 0.16
+    places: Floats,
+    sizes: Floats,
+    shares: Floats | None,
+    colors: list[int],
+    ids: Sequence[int],
+    reach: float = 0.16,
 ) -> Figure:
     """Draw clusters as bubbles: their area is their size, their slices the shares of sites.
 
@@ -91,6 +97,7 @@ def cluster_map(
     places : shape (k, 2).
     shares : shape (k, n), rows of each color in each cluster; None draws whole bubbles.
     colors : places in the palette of the n shares.
+    ids : the number that is written on each bubble.
     reach : area of all bubbles together, of that of the picture.
     """
     width, height = 7.0, 4.4
@@ -104,7 +111,7 @@ def cluster_map(
     _bubbles(axes, places, areas, np.ones((len(areas), 1)) if shares is None else shares, colors)
     for i, (x, y) in enumerate(places.tolist()):
         axes.annotate(
-            f"{i}", (x, y), ha="center", va="center", fontsize=11, color=INK, parse_math=False,
+            f"{ids[i]}", (x, y), ha="center", va="center", fontsize=11, color=INK, parse_math=False,
             zorder=len(places) + 5, gid=f"label{i}",
         )  # fmt: skip
     return figure

@@ -54,7 +54,7 @@ def support_table(run: Run, shown: int) -> Table | Absent:
     for i in range(shown):
         clients, points, spread, margin = (float(support[name][i]) for name in SUPPORT)
         nearest, _ = neighbors[i]
-        near = "–" if nearest is None else str(nearest)
+        near = "–" if nearest is None else str(run.ids[nearest])
         measured = is_measured(spread)
         numbers = (
             *(() if noisy else (f"{clients:,.0f}",)),
@@ -63,7 +63,7 @@ def support_table(run: Run, shown: int) -> Table | Absent:
             f"{margin:.2f}" if measured else "–",
             *(() if separation is None else (f"{separation[i]:.2f}",)),
         )
-        rows.append((f"Cluster {i}", *numbers, near))
+        rows.append((f"Cluster {run.ids[i]}", *numbers, near))
     sites = () if noisy else ("Sites",)  # noise may hide a cluster of a site, or make one up
     apart = () if separation is None else ("Separation",)
     headings = ("Cluster", *sites, "Rows", "Spread", "Margin", *apart, "Nearest")
@@ -199,21 +199,21 @@ def _weak_clusters(run: Run) -> Iterator[str]:
     if alone:
         verb = "has" if len(alone) == 1 else "have"
         yield (
-            f"{_named(alone)} {verb} rows of one site only. That may be a group of its own, or "
-            "other units or habits at that site."
+            f"{_named(run, alone)} {verb} rows of one site only. That may be a group of its own, "
+            "or other units or habits at that site."
         )
     if shared:
         verb = "is" if len(shared) == 1 else "are"
         yield (
-            f"{_named(shared)} {verb} found in the summary of one site only; the few rows of other "
-            "sites made no cluster there."
+            f"{_named(run, shared)} {verb} found in the summary of one site only; the few rows of "
+            "other sites made no cluster there."
         )
     narrow = np.flatnonzero(support["margin"] < NARROW).tolist()
     if narrow:
         verb = "lies" if len(narrow) == 1 else "lie"
         yield (
-            f"{_named(narrow)} {verb} close to a neighbor (margin below {NARROW}): rows between "
-            "the two could belong to either."
+            f"{_named(run, narrow)} {verb} close to a neighbor (margin below {NARROW}): rows "
+            "between the two could belong to either."
         )
     if WITH_AUTO not in support or run.model.privacy is not None:
         yield (
@@ -226,7 +226,7 @@ def _weak_clusters(run: Run) -> Iterator[str]:
     if close:
         verb = "is" if len(close) == 1 else "are"
         yield (
-            f"{_named(close)} {verb} not clearly separate from a neighbor (separation below "
+            f"{_named(run, close)} {verb} not clearly separate from a neighbor (separation below "
             f"{SURE:g}): the two may be one."
         )
     yield (
@@ -289,12 +289,12 @@ def _skew(run: Run) -> Iterator[str]:
         )
 
 
-def _named(clusters: list[int], most: int = 8) -> str:
+def _named(run: Run, clusters: list[int], most: int = 8) -> str:
     if len(clusters) == 1:
-        return f"Cluster {clusters[0]}"
+        return f"Cluster {run.ids[clusters[0]]}"
     if len(clusters) > most:
         return count(len(clusters), "cluster")
-    return "Clusters " + listed([str(i) for i in clusters])
+    return "Clusters " + listed([str(run.ids[i]) for i in clusters])
 
 
 def _remark(report: SiteReport) -> str:

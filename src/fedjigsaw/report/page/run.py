@@ -58,6 +58,11 @@ class Run:
         return len(self.model.model.centers)
 
     @property
+    def ids(self) -> tuple[int, ...]:
+        """The id of each cluster."""
+        return self.model.cluster_ids
+
+    @property
     def counts(self) -> Ints | None:
         """Rows of each scored site in each cluster, shape (n_scores, k); None without scores."""
         return np.stack([score.counts for score in self.scores]) if self.scores else None

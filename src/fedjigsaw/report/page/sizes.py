@@ -1,5 +1,6 @@
 """Rows of each cluster, in all and at each site: from scores, or from the support of the model."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,8 +100,8 @@ def segments_of(facts: SizeFacts, i: int, largest: float) -> tuple[Segment, ...]
     )
 
 
-def size_table(facts: SizeFacts, shown: int) -> Sizes | Absent:
-    """Return the rows of the first clusters as a table with bars."""
+def size_table(facts: SizeFacts, ids: Sequence[int]) -> Sizes | Absent:
+    """Return the rows of the first clusters, with these ids, as a table with bars."""
     if facts.totals is None:
         return Absent(
             "Neither the model nor the files given tell how many rows are in each cluster. "
@@ -113,13 +114,13 @@ def size_table(facts: SizeFacts, shown: int) -> Sizes | Absent:
         parts, columns = facts.by_site.T, tuple(short(name, 40) for name in facts.sites)
     rows = [
         SizeRow(
-            i,
+            number,
             f"{facts.totals[i]:,.0f}",
             share(float(facts.totals[i]), whole),
             segments_of(facts, i, largest),
             () if parts is None else tuple(f"{n:,.0f}" for n in parts[i]),
         )
-        for i in range(shown)
+        for i, number in enumerate(ids)
     ]
     legend = facts.legend if len(facts.legend) > 1 else ()
     return Sizes(tuple(rows), columns, legend, facts.note)
