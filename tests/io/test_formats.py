@@ -154,7 +154,7 @@ BROKEN = {
     "no metadata": (safetensors.numpy.save({"a": np.zeros(1)}), "of another program"),
     "int8": (with_arrays(SUMMARY, **{"tensor.w": np.zeros(3, np.int8)}), "F32"),
     "float32": (with_arrays(SUMMARY, centers=np.zeros((2, 2), np.float32)), "F64 and I64"),
-    "future": (with_header(SUMMARY, format=2), "Install a newer version"),
+    "future": (with_header(SUMMARY, format=3), "Install a newer version"),
     "past": (with_header(SUMMARY, format=0), "a.summary has format 0; this fedjigsaw reads only 1"),
     "true format": (with_header(SUMMARY, format=True), "format"),
     "other kind": (with_header(SUMMARY, kind="poem"), "kind of the file must be one of summary"),
