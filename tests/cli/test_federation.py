@@ -25,7 +25,7 @@ from report_files import k_findings
 pytest.importorskip("flwr")
 pytestmark = pytest.mark.federation
 
-VERBS = ("init", "server", "site", "run", "status", "revoke", "policy")
+VERBS = ("init", "server", "site", "run", "status", "keep", "forget", "revoke", "policy")
 
 
 def run(*words):

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from fedjigsaw.flower import bundle, jobs, processes
+from fedjigsaw.flower import bundle, jobs, processes, work
 from flower_doubles import LocalGrid, context
 
 # of every federation that was made so far: sites refuse any other app
@@ -56,7 +56,7 @@ def test_the_servers_half_writes_why_there_is_no_model(result_of):
 
 
 def test_even_if_it_fails_unexpectedly(result_of, monkeypatch):
-    monkeypatch.setattr(bundle, "federate", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr(work, "federate", lambda *a, **k: 1 / 0)
     assert result_of(jobs.Job("feca", 4, wait=0.0)) == {
         "error": "ZeroDivisionError: division by zero",
         "exit_code": 1,

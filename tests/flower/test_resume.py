@@ -12,7 +12,7 @@ from fedjigsaw import FeCA
 from fedjigsaw.deep import DeepFeCA, images
 from fedjigsaw.deep.site import ImageSite
 from fedjigsaw.errors import MessageError, ParameterError, QuorumError
-from fedjigsaw.flower import bundle, jobs, processes
+from fedjigsaw.flower import bundle, jobs, processes, work
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.engine import federate
 from fedjigsaw.flower.progress import Progress
@@ -141,9 +141,9 @@ def do(clinic, monkeypatch):
     """Have the server's half do a job in a folder; the folder."""
     home = clinic / "server"
     monkeypatch.setenv(processes.FOLDER, str(home))
-    monkeypatch.setattr(bundle, "active_sites", lambda home, without: NAMES)
+    monkeypatch.setattr(work, "active_sites", lambda home, without: NAMES)
 
-    def work(job, grid, folder=None):
+    def do_it(job, grid, folder=None):
         folder = folder or jobs.new_job_folder(home)
         job.save(folder)
         about = context()
@@ -151,7 +151,7 @@ def do(clinic, monkeypatch):
         bundle.do_job(grid, about)
         return folder
 
-    return work
+    return do_it
 
 
 def test_a_job_keeps_its_checkpoint_until_it_has_a_model(do, grid, whole):

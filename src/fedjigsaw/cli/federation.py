@@ -15,6 +15,7 @@ from fedjigsaw.cli._shared import (
     print_json,
     split_names,
 )
+from fedjigsaw.cli.federation_keep import forget, keep
 from fedjigsaw.cli.federation_members import revoke
 from fedjigsaw.cli.federation_run import run
 from fedjigsaw.cli.federation_server import server
@@ -102,4 +103,6 @@ def print_status(found: Mapping[str, Any]) -> None:
         out.print(f"  {name}: revoked on {time}")
 
 
+app.command()(keep)
+app.command()(forget)
 app.command()(revoke)

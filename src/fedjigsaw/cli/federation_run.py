@@ -69,6 +69,21 @@ def run(
         list[str] | None,
         typer.Option(help="Do not ask this site; repeat for several. Example: --without oslo"),
     ] = None,
+    ask: Annotated[
+        str,
+        typer.Option(
+            **choice(["all", "new", "none"]),
+            help="Whom to ask: all sites; only those whose summary for the same question is not "
+            "kept, as after a site joined; or none, which needs no running server. The kept "
+            "summaries of the others take part. Example: --ask new",
+        ),
+    ] = "all",
+    keep: Annotated[
+        bool,
+        typer.Option(
+            help="Keep the summaries of the sites, for --ask. `federation forget` deletes them."
+        ),
+    ] = True,
     timeout: Annotated[
         float, typer.Option(help="Seconds that a site has to answer in each round.")
     ] = 600.0,
@@ -107,7 +122,7 @@ def run(
     left_out = without or []
     sites = jobs.active_sites(home, left_out)
     params = parse_params(param) | ({} if wire is None else {"wire": wire})
-    job = jobs.Job(method, k, params, seed, min_sites, timeout, wait, left_out)
+    job = jobs.Job(method, k, params, seed, min_sites, timeout, wait, left_out, ask, keep)
     with processes.stopped_by_signals():
         try:
             model, transcript = jobs.run_job(home, job, tell=print_event, resume=resume)
@@ -126,7 +141,7 @@ def run(
 
 def print_event(event: Mapping[str, Any]) -> None:
     """Print a line for an event of a run to standard error."""
-    words = {"waiting": "waiting for", "failed": "failed:", "warning": "warning:"}
+    words = {"waiting": "waiting for", "failed": "failed:", "warning": "warning:", "kept": "kept:"}
     text = f"{words.get(event['event'], event['event'])} {event['site']}".strip()
     err.print(escape(f"{text} ({event['detail']})" if event["detail"] else text))
 
@@ -187,7 +202,8 @@ def rounds_table(clients: Iterable[str], rounds: list[Mapping[str, Any]]) -> Tab
         table.add_row("all", name, f"{sum(sent):,}", f"in {len(sent)} of {len(rounds)} rounds")
     for round_ in rounds:
         for name, size in round_["bytes_up"].items() if not many else ():
-            table.add_row(str(round_["number"]), name, f"{size:,}", "")
+            note = "" if size else "kept summary"
+            table.add_row(str(round_["number"]), name, f"{size:,}", note)
         for name, reason in round_["failures"].items():
             table.add_row(str(round_["number"]), name, "", escape(f"failed: {reason}"))
     return table

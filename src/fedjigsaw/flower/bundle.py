@@ -6,38 +6,21 @@ not change with it. Do not move or rename this module, `make_client_app` or `mak
 """
 
 import json
-import logging
 import os
-import traceback
-from functools import partial
 from pathlib import Path
 
 from flwr.app import Context
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedjigsaw.errors import FedJigsawError
-from fedjigsaw.flower import patches
+from fedjigsaw.flower import patches, work
 from fedjigsaw.flower.apps import client_app
-from fedjigsaw.flower.engine import FlowerEngine, federate
 from fedjigsaw.flower.folders import SITE_LOG
-from fedjigsaw.flower.jobs import (
-    CHECKPOINT,
-    MODEL,
-    Job,
-    active_sites,
-    append_event,
-    job_folder,
-    write_result,
-)
-from fedjigsaw.flower.keys import read_twins
+from fedjigsaw.flower.jobs import job_folder
 from fedjigsaw.flower.processes import FOLDER, OPTIONS, log_to
 from fedjigsaw.flower.site import load_site
 from fedjigsaw.io import formats
 
-logger = logging.getLogger(__name__)
-
-TWIN_WARNING = "its key is used from two places at once: somebody else may have answered"
 LAST_SENT = "last.summary"  # in a site's folder: the last summary that left it
 PROJECT = """\
 [project]
@@ -105,32 +88,4 @@ def make_server_app() -> ServerApp:
 def do_job(grid: Grid, context: Context) -> None:
     """Run a job, and write its model or its error to the folder of the job."""
     home = Path(os.environ[FOLDER])
-    folder = job_folder(home, str(context.run_config["job"]))
-    try:
-        job = Job.load(folder)
-        engine = FlowerEngine(
-            grid,
-            job.make_method(),
-            names=active_sites(home, job.without),
-            timeout=job.timeout,
-            wait=job.wait,
-            tell=partial(tell, home, folder),
-        )
-        file, transcript = federate(
-            engine, seed=job.seed, min_sites=job.min_sites, checkpoint=folder / CHECKPOINT
-        )
-        formats.save(file, folder / MODEL)
-        (folder / CHECKPOINT).unlink(missing_ok=True)
-        write_result(folder, transcript=transcript.to_dict())
-    except FedJigsawError as error:
-        write_result(folder, error=str(error), exit_code=error.exit_code)
-    except Exception as error:
-        traceback.print_exc()
-        write_result(folder, error=f"{type(error).__name__}: {error}", exit_code=1)
-
-
-def tell(home: Path, folder: Path, event: str, site: str, detail: str) -> None:
-    """Append an event of a run, with a warning if the key of a site that answered has a twin."""
-    append_event(folder, event, site, detail)
-    if event == "answered" and site in read_twins(home):
-        append_event(folder, "warning", site, TWIN_WARNING)
+    work.do(home, job_folder(home, str(context.run_config["job"])), grid)

@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 from fedjigsaw._random import resolve_seed
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import Reply, run_rounds, warn_of_fewer_clusters
-from fedjigsaw.errors import MessageError, ParameterError, invalid
+from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
 from fedjigsaw.flower import patches, records
 from fedjigsaw.flower.progress import Progress
 from fedjigsaw.flower.records import Question, Shown
@@ -24,7 +24,7 @@ from fedjigsaw.methods import METHODS
 from fedjigsaw.parameters import real
 from fedjigsaw.privacy.summaries import NOISE
 from fedjigsaw.sites.aggregate import weakest, within_bounds
-from fedjigsaw.sites.compatibility import shared_bounds
+from fedjigsaw.sites.compatibility import reorder, shared_bounds
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +33,7 @@ VERB = "summary"
 
 NOT_CONNECTED = "it is not connected"
 INVALID_ANSWER = "its answer is not valid"
+INVALID_KEPT = "its kept summary is not valid; forget it, and ask again"
 OTHER_KIND = "its columns, scaler or fields differ from those of the other sites"
 
 
@@ -45,13 +46,15 @@ class FlowerEngine:
 
     Parameters
     ----------
-    grid : Flower's grid, which a ServerApp receives.
+    grid : Flower's grid, which a ServerApp receives; None if nobody is asked.
     method : the method to run. Each site makes its own from the name and the parameters.
     names : sites that should take part; None is all that are connected.
     timeout : seconds that a site has to answer in each round, even if it is asked twice.
     wait : seconds to wait for all named sites (without names: for one site) to connect.
-    tell : called with each event ("waiting", "asked", "answered", "failed"), the name of the site,
-        and a detail; also with "resumed", without a site.
+    tell : called with each event ("waiting", "asked", "answered", "kept", "failed"), the name of
+        the site, and a detail; also with "resumed", without a site.
+    kept : answers that are there already, by site; these sites are not asked. Only for methods with
+        one round.
 
     Attributes
     ----------
@@ -61,21 +64,28 @@ class FlowerEngine:
 
     def __init__(
         self,
-        grid: Grid,
+        grid: Grid | None,
         method: FederatedMethod,
         *,
         names: Sequence[str] | None = None,
         timeout: float = 600.0,
         wait: float = 60.0,
         tell: Callable[[str, str, str], object] = ignore,
+        kept: Mapping[str, SummaryFile] | None = None,
     ) -> None:
         real(0, inclusive=False).check("timeout", "FlowerEngine", timeout)
         real(0).check("wait", "FlowerEngine", wait)
         if method.method not in METHODS:
             allowed = "one of " + ", ".join(METHODS)
             raise ParameterError(invalid("method", "FlowerEngine", allowed, method.method))
+        if kept and method.total_rounds > 1:
+            raise ParameterError(
+                f"{method.method} has {method.total_rounds} rounds, and each site must answer in "
+                "all of them: kept summaries are for methods with one."
+            )
         self.grid = grid
         self.method = method
+        self.kept = dict(kept or {})
         self.names = None if names is None else tuple(names)
         self.timeout = timeout
         self.wait = wait
@@ -102,16 +112,18 @@ class FlowerEngine:
         if starts:
             self._first, self._began = broadcast.round, monotonic()
         connected = self._connected(self.wait if starts else 0.0)
-        missing = [name for name in self.names or () if name not in connected]
+        missing = [name for name in self._to_ask if name not in connected]
         failures = [self._failure(name, NOT_CONNECTED) for name in missing]
         deadline = monotonic() + self.timeout
-        files = self._collect(connected, broadcast, failures, deadline)
+        kept = self._use_kept(broadcast, failures)
+        files = self._collect(connected, broadcast, failures, deadline, kept=kept)
         columns = self.columns or (files[0].columns if files else ())
-        # tensors cannot be reordered here: a site with another order of columns is asked again
-        reordered = [file for file in files if file.columns != columns]
-        if reordered:
-            files = [file for file in files if file.columns == columns]
-            again = {file.summary.client: connected[file.summary.client] for file in reordered}
+        # a site with another order of columns is asked again: its answer may have other bits
+        others = {file.summary.client: file for file in files if file.columns != columns}
+        again = {name: connected[name] for name in others if name in connected}
+        files = [file for file in files if file.summary.client not in others]
+        files += [reorder(others[name], columns) for name in others if name not in again]
+        if again:
             files += self._collect(again, broadcast, failures, deadline, columns)
         self.files |= {file.summary.client: file for file in files}
         before = broadcast.model and broadcast.model.with_feature_names(self.columns)
@@ -119,15 +131,36 @@ class FlowerEngine:
         summaries: list[Reply] = [file.summary for file in files]
         return summaries + failures
 
+    @property
+    def _to_ask(self) -> list[str]:
+        """The named sites without a kept answer."""
+        return [name for name in self.names or () if name not in self.kept]
+
+    def _use_kept(self, broadcast: Broadcast, failures: list[Failure]) -> list[SummaryFile]:
+        """Return the kept answers that the method can use; add the others to `failures`."""
+        good = []
+        for name, file in self.kept.items():
+            try:
+                self._check(name, file, broadcast)
+            except FedJigsawError as error:
+                logger.warning("kept summary of %r: %s", name, error)
+                failures.append(self._failure(name, INVALID_KEPT))
+            else:
+                self.tell("kept", name, "not asked again")
+                good.append(file)
+        return good
+
     def _connected(self, patience: float) -> dict[str, int]:
         """Return name -> node of the connected sites, after waiting for those that are missing."""
+        if self.grid is None or (self.names is not None and not self._to_ask):
+            return {}
         deadline = monotonic() + patience
         reported: list[str] | None = None
         while True:
             nodes = patches.nodes_by_name(self.grid)
-            if self.names is not None:
-                nodes = {name: nodes[name] for name in self.names if name in nodes}
-            missing = [name for name in self.names or () if name not in nodes]
+            wanted = nodes if self.names is None else self.names
+            nodes = {n: nodes[n] for n in wanted if n in nodes and n not in self.kept}
+            missing = [name for name in self._to_ask if name not in nodes]
             if (nodes and not missing) or monotonic() >= deadline:
                 return nodes
             if missing != reported:
@@ -142,10 +175,11 @@ class FlowerEngine:
         failures: list[Failure],
         deadline: float,
         columns: tuple[str, ...] | None = None,
+        kept: Sequence[SummaryFile] = (),
     ) -> list[SummaryFile]:
         """Ask sites, and return the answers that fit together; add the others to `failures`."""
         waiting = self._ask(nodes, broadcast, deadline, columns)
-        answers: list[SummaryFile] = []
+        answers = list(kept)
         while waiting and monotonic() < deadline:
             for number in list(waiting):
                 reply = self._pull(number, waiting[number], broadcast)
@@ -190,7 +224,7 @@ class FlowerEngine:
             )
             for node in nodes.values()
         ]
-        numbers = self.grid.push_messages(messages) if messages else []
+        numbers = self.grid.push_messages(messages) if self.grid and messages else []
         for name in nodes:
             self.tell("asked", name, self._progress(broadcast.round))
         return dict(zip(numbers, nodes, strict=True))
@@ -210,6 +244,7 @@ class FlowerEngine:
 
         Sites are polled one by one to isolate failures.
         """
+        assert self.grid is not None
         try:
             found: Iterable[Message] = self.grid.pull_messages([number])
             for message in found:
@@ -226,6 +261,11 @@ class FlowerEngine:
         answer = records.unpack_answer(message.content)
         if isinstance(answer, str):
             return self._failure(name, answer)
+        self._check(name, answer, broadcast)
+        return answer
+
+    def _check(self, name: str, answer: SummaryFile, broadcast: Broadcast) -> None:
+        """Raise if an answer is not for this question, or not of this site, or cannot be used."""
         asked, params = self.method.method, self.method.configuration()
         if answer.method != asked or _without_seed(answer.params) != _without_seed(params):
             raise MessageError(
@@ -236,7 +276,6 @@ class FlowerEngine:
         if answer.summary.client != name and self.names is not None:
             raise MessageError(f"Site {name!r} signed as {answer.summary.client!r}.")
         self.method.check_answer(answer.summary, broadcast)
-        return answer
 
     def _failure(self, name: str, reason: str) -> Failure:
         """Make a failure, and report it as an event."""
@@ -354,4 +393,11 @@ def _run(
             model=model,
             after=keep,
         )
-    return model, Transcript(seed, tuple(done))
+    rounds = tuple(_without_kept(one, engine.kept) for one in done)
+    return model, Transcript(seed, rounds)
+
+
+def _without_kept(one: Round, kept: Mapping[str, object]) -> Round:
+    """Say that sites whose kept summaries took part have sent nothing."""
+    sent = {name: 0 if name in kept else size for name, size in one.bytes_up.items()}
+    return replace(one, bytes_up=sent)

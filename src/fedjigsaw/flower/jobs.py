@@ -28,9 +28,12 @@ from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.rows import append_row, read_rows
 from fedjigsaw.messages import MAX_COUNT
 from fedjigsaw.methods import build
-from fedjigsaw.parameters import integer, real
+from fedjigsaw.parameters import integer, one_of, real
 
 EVENTS, RESULT, MODEL, CHECKPOINT = "events.jsonl", "result.json", "model", "checkpoint"
+KEPT = "kept"  # in the server's folder: summaries of earlier runs
+ALL, NEW, NONE = "all", "new", "none"  # whom a run asks
+Tell = Callable[[Mapping[str, Any]], object]
 NAME = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 
 
@@ -44,7 +47,9 @@ class Job:
     min_sites : smallest number of sites that must answer in every round; None is all of them.
     timeout : seconds that a site has to answer in each round.
     wait : seconds to wait for sites that are not connected yet.
-    without : names of sites that are not asked.
+    without : names of sites that take no part.
+    ask : whom to ask: "all"; "new" for sites without a kept summary; or "none".
+    keep : whether to keep the summaries of this run.
     """
 
     method: str
@@ -55,6 +60,8 @@ class Job:
     timeout: float = 600.0
     wait: float = 60.0
     without: Sequence[str] = ()
+    ask: str = ALL
+    keep: bool = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed <= MAX_COUNT:
@@ -62,6 +69,7 @@ class Job:
         integer(1, or_none=True).check("min_sites", "a run", self.min_sites)
         real(0, inclusive=False).check("timeout", "a run", self.timeout)
         real(0).check("wait", "a run", self.wait)
+        one_of(ALL, NEW, NONE).check("ask", "a run", self.ask)
 
     def make_method(self) -> FederatedMethod:
         """Make the method; raise a ParameterError if the method cannot run over a network."""
@@ -140,7 +148,7 @@ def control(home: Path) -> Iterator[Control]:
 def run_job(
     home: Path,
     job: Job,
-    tell: Callable[[Mapping[str, Any]], object] = lambda event: None,
+    tell: Tell = lambda event: None,
     *,
     resume: bool = False,
 ) -> tuple[Path, dict[str, Any]]:
@@ -163,11 +171,22 @@ def run_job(
     if job.min_sites is not None and job.min_sites > n_sites:
         allowed = f"at most the number of sites, {n_sites}"
         raise ParameterError(invalid("min_sites", "a run", allowed, job.min_sites))
+    folder = new_job_folder(home)
+    job.save(folder)
+    if before is not None:
+        (before / CHECKPOINT).replace(folder / CHECKPOINT)
+    if job.ask == NONE:
+        _do_here(home, folder, tell)
+    else:
+        _do_at_server(home, folder, tell)
+    result = read_result(folder)
+    if "error" in result:
+        raise _error(result)
+    return folder / MODEL, result["transcript"]
+
+
+def _do_at_server(home: Path, folder: Path, tell: Tell) -> None:
     with control(home) as client:
-        folder = new_job_folder(home)
-        job.save(folder)
-        if before is not None:
-            (before / CHECKPOINT).replace(folder / CHECKPOINT)
         run = submit(client, home, folder)
         try:
             for event in follow(client, folder, run):
@@ -175,10 +194,15 @@ def run_job(
         except KeyboardInterrupt:
             client.stop_run(run)
             raise
-    result = read_result(folder)
-    if "error" in result:
-        raise _error(result)
-    return folder / MODEL, result["transcript"]
+
+
+def _do_here(home: Path, folder: Path, tell: Tell) -> None:
+    """Do a job that asks nobody: it needs no running server."""
+    from fedjigsaw.flower import work  # which needs this module
+
+    work.do(home, folder, None)
+    for event in read_rows(folder / EVENTS):
+        tell(event)
 
 
 def unfinished(home: Path, job: Job) -> Path:

@@ -1,0 +1,93 @@
+"""Do the work of a job: ask its sites, or take their kept summaries, and leave model and result.
+
+Everything is written to the folder of the job, where :mod:`fedjigsaw.flower.jobs` reads it.
+"""
+
+import traceback
+from functools import partial
+from pathlib import Path
+
+from flwr.serverapp import Grid
+
+from fedjigsaw.errors import FedJigsawError, ParameterError
+from fedjigsaw.flower.engine import FlowerEngine, federate
+from fedjigsaw.flower.jobs import (
+    ALL,
+    CHECKPOINT,
+    KEPT,
+    MODEL,
+    NONE,
+    Job,
+    active_sites,
+    append_event,
+    write_result,
+)
+from fedjigsaw.flower.keys import read_twins
+from fedjigsaw.io import formats
+from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.messages import Transcript
+from fedjigsaw.sites.keeping import Kept
+
+TWIN_WARNING = "its key is used from two places at once: somebody else may have answered"
+
+
+def do(home: Path, folder: Path, grid: Grid | None) -> None:
+    """Do the job of a folder; without a grid, nobody can be asked.
+
+    Parameters
+    ----------
+    home : the server's folder.
+    folder : the folder of the job, to which model and result are written, or the error.
+    """
+    try:
+        file, transcript = _run(home, folder, Job.load(folder), grid)
+        formats.save(file, folder / MODEL)
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+        write_result(folder, transcript=transcript.to_dict())
+    except FedJigsawError as error:
+        write_result(folder, error=str(error), exit_code=error.exit_code)
+    except Exception as error:
+        traceback.print_exc()
+        write_result(folder, error=f"{type(error).__name__}: {error}", exit_code=1)
+
+
+def _run(home: Path, folder: Path, job: Job, grid: Grid | None) -> tuple[ModelFile, Transcript]:
+    """Run a job, and keep the summaries that sites sent."""
+    sites = active_sites(home, job.without)
+    kept = kept_answers(home, job, sites)
+    engine = FlowerEngine(
+        grid,
+        job.make_method(),
+        names=list(kept) if job.ask == NONE else sites,
+        timeout=job.timeout,
+        wait=job.wait,
+        tell=partial(tell, home, folder),
+        kept=kept,
+    )
+    found = federate(engine, seed=job.seed, min_sites=job.min_sites, checkpoint=folder / CHECKPOINT)
+    if job.keep and engine.method.total_rounds == 1:
+        for name in sorted(set(found[0].clients) - set(kept)):
+            Kept(home / KEPT).add(engine.files[name])
+    return found
+
+
+def kept_answers(home: Path, job: Job, sites: list[str]) -> dict[str, SummaryFile]:
+    """Return the kept summaries of a job's sites, which are not asked."""
+    if job.ask == ALL:
+        return {}
+    method = job.make_method()
+    found = Kept(home / KEPT).about(method.method, method.configuration())
+    usable = {name: found[name] for name in sites if name in found}
+    if job.ask == NONE and not usable:
+        raise ParameterError(
+            "No summary is kept for this method, -k and -p. `fedjigsaw federation keep "
+            f"{home.parent}` lists the summaries that are; leave out --ask to ask the sites."
+        )
+    return usable
+
+
+def tell(home: Path, folder: Path, event: str, site: str, detail: str) -> None:
+    """Append an event of a run, with a warning if the key of a site that answered has a twin."""
+    append_event(folder, event, site, detail)
+    if event == "answered" and site in read_twins(home):
+        append_event(folder, "warning", site, TWIN_WARNING)

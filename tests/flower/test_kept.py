@@ -1,0 +1,149 @@
+"""Runs that take kept summaries instead of asking: late joiners, leavers, nobody asked."""
+
+from dataclasses import replace
+
+import pytest
+
+from fedjigsaw import FeCA, FuzzyCMeans, Jigsaw
+from fedjigsaw.errors import ParameterError, QuorumError
+from fedjigsaw.flower import engine, jobs, processes, work
+from fedjigsaw.flower.engine import federate
+from fedjigsaw.io import formats
+from fedjigsaw.sites.keeping import Kept
+from flower_doubles import NAMES, LocalGrid, engine_of, grid_of, site_app
+
+pytestmark = pytest.mark.usefixtures("quick")
+METHODS = [Jigsaw(3, random_state=0), Jigsaw("auto", random_state=0), FeCA(3, random_state=0)]
+
+
+def kept_of(shards, method, names):
+    run = engine_of(grid_of(shards), method, names=names)
+    federate(run)
+    return run.files
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+def test_a_late_joiner_gives_the_model_of_a_run_with_all(shards, method):
+    first = kept_of(shards, method, NAMES[:2])
+    grid = grid_of(shards)
+    joined, transcript = federate(engine_of(grid, method, kept=first))
+    assert len(grid.sent) == 1
+    whole, _ = federate(engine_of(grid_of(shards), method))
+    assert formats.encode(joined) == formats.encode(whole)
+    sent = transcript.rounds[0].bytes_up
+    assert (sent["bern"], sent["lyon"]) == (0, 0)
+    assert sent["oslo"] > 0
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+def test_a_leaver_leaves_the_model_of_a_run_without_it(shards, method):
+    kept = kept_of(shards, method, NAMES)
+    del kept["lyon"]
+    left, _ = federate(engine_of(None, method, names=sorted(kept), kept=kept))
+    without, _ = federate(engine_of(grid_of(shards), method, names=("bern", "oslo")))
+    assert formats.encode(left) == formats.encode(without)
+
+
+def test_columns_of_kept_summaries_may_come_in_another_order(shards):
+    turned = site_app("oslo", shards["oslo"][:, [2, 0, 1]], order=["c", "a", "b"])
+    plain = {name: site_app(name, shards[name], order=["a", "b", "c"]) for name in NAMES[:2]}
+    method = Jigsaw(3, random_state=0)
+    alone = engine_of(LocalGrid({"oslo": turned}), method, names=("oslo",))
+    federate(alone)
+    assert alone.files["oslo"].columns == ("c", "a", "b")
+    grid = LocalGrid({**plain, "oslo": turned})
+    file, _ = federate(engine_of(grid, method, kept=alone.files))
+    whole, _ = federate(engine_of(grid, method))
+    assert file.columns == ("a", "b", "c")
+    assert len(grid.sent) == 2 + 4
+    assert abs(file.model.centers - whole.model.centers).max() < 1e-9
+
+
+def test_a_kept_summary_that_cannot_be_used_is_a_failure_of_that_site(shards):
+    method = Jigsaw(3, random_state=0)
+    kept = kept_of(shards, method, NAMES)
+    other = kept_of(shards, Jigsaw(4, random_state=0), NAMES)
+    stolen = replace(kept["bern"], summary=replace(kept["bern"].summary, client="oslo"))
+    for bad in (other["lyon"], stolen):
+        run = engine_of(None, method, kept={**kept, "lyon": bad})
+        file, transcript = federate(run, min_sites=2)
+        assert file.clients == ("bern", "oslo")
+        assert transcript.failures[0].reason == engine.INVALID_KEPT
+
+
+def test_methods_with_several_rounds_have_no_kept_summaries(shards):
+    method = FuzzyCMeans(3, n_rounds=2, random_state=0)
+    with pytest.raises(ParameterError, match="kept summaries are for methods with one"):
+        engine_of(None, method, kept={"bern": object()})
+
+
+@pytest.fixture
+def server(clinic, shards, monkeypatch):
+    """Do a job at a server with sites bern and lyon; job -> its model, and the sites asked."""
+    home = clinic / "server"
+    monkeypatch.setenv(processes.FOLDER, str(home))
+
+    def do(job, grid=None):
+        folder = jobs.new_job_folder(home)
+        job.save(folder)
+        work.do(home, folder, grid)
+        result = jobs.read_result(folder)
+        if "error" in result:
+            raise jobs._error(result)
+        return (folder / "model").read_bytes()
+
+    do.home = home
+    do.grid = lambda: grid_of({name: shards[name] for name in ("bern", "lyon")})
+    return do
+
+
+def test_a_run_keeps_what_its_sites_sent(server):
+    job = jobs.Job("jigsaw", 3, wait=0.0)
+    first = server(job, server.grid())
+    assert Kept(server.home / "kept").sites() == {"bern", "lyon"}
+    assert server(replace(job, ask="none")) == first
+    grid = server.grid()
+    assert server(replace(job, ask="new"), grid) == first
+    assert not grid.sent
+    Kept(server.home / "kept").forget("lyon")
+    alone = server(replace(job, ask="none"))
+    assert alone == server(replace(job, without=["lyon"], keep=False), server.grid())
+    assert server(replace(job, ask="new"), grid) == first
+    assert len(grid.sent) == 1
+
+
+def test_a_run_can_keep_nothing(server):
+    job = jobs.Job("jigsaw", 3, wait=0.0, keep=False)
+    server(job, server.grid())
+    assert not (server.home / "kept").exists()
+    with pytest.raises(ParameterError, match="No summary is kept for this method"):
+        server(replace(job, ask="none"))
+
+
+def test_a_kept_summary_of_a_site_that_is_revoked_takes_no_part(server):
+    from fedjigsaw.flower import folders
+
+    job = jobs.Job("jigsaw", 3, wait=0.0)
+    server(job, server.grid())
+    folders.revoke(server.home, "lyon")
+    path = server.home.parent / "m"
+    path.write_bytes(server(replace(job, ask="none")))
+    assert formats.load(path, formats.ModelFile).clients == ("bern",)
+
+
+def test_a_run_that_asks_nobody_needs_no_server(server):
+    job = jobs.Job("jigsaw", 3, wait=0.0)
+    first = server(job, server.grid())
+    events = []
+    model, transcript = jobs.run_job(server.home, replace(job, ask="none"), events.append)
+    assert model.read_bytes() == first
+    assert [event["event"] for event in events] == ["kept", "kept"]
+    assert set(transcript["rounds"][0]["bytes_up"].values()) == {0}
+
+
+def test_too_few_kept_summaries_are_too_few_sites(server):
+    job = jobs.Job("jigsaw", 3, wait=0.0)
+    server(job, server.grid())
+    Kept(server.home / "kept").forget("lyon")
+    with pytest.raises((QuorumError, ParameterError), match="at least 2|at most"):
+        server(replace(job, ask="none", min_sites=2))
