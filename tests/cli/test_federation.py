@@ -23,9 +23,15 @@ from fedjigsaw.messages import Model
 from report_files import k_findings
 
 pytest.importorskip("flwr")
+from fedjigsaw.flower.certificates import make_site_key
+
 pytestmark = pytest.mark.federation
 
-VERBS = ("init", "server", "site", "run", "status", "keep", "forget", "revoke", "policy")
+VERBS = (
+    *("init", "server", "site", "run", "status", "policy"),
+    *("keep", "forget"),
+    *("add", "remove", "rekey", "revoke"),
+)
 
 
 def run(*words):
@@ -146,6 +152,25 @@ def test_revoke(clinic):
     assert json.loads(run("revoke", clinic, "bern", "--json").stdout)["site"] == "bern"
 
 
+def test_sites_come_and_go(clinic, tmp_path):
+    done = run("add", clinic, "rome")
+    assert done.exit_code == 0, done.output
+    words = " ".join(done.output.split())
+    assert "clinic/rome goes to rome, over a channel you trust." in words
+    assert "contains the site's private key" in words
+    (tmp_path / "own.pub").write_text(make_site_key()[1])
+    words = ["--public-key", tmp_path / "own.pub"]
+    done = run("add", clinic, "oslo", *words)
+    assert "The site puts its own private key there" in " ".join(done.output.split())
+    assert "Site lyon has a new key" in run("rekey", clinic, "lyon").output
+    found = json.loads(run("rekey", clinic, "lyon", "--json").stdout)
+    assert found == {"site": "lyon", "key": str(clinic / "lyon" / "site.key")}
+    assert "Site bern is removed" in run("remove", clinic, "bern").output
+    assert json.loads(run("remove", clinic, "rome", "--json").stdout)["removed"] is True
+    found = json.loads(run("add", clinic, "turin", "--json").stdout)
+    assert found == {"site": "turin", "folder": str(clinic / "turin")}
+
+
 def test_bad_input(clinic, tmp_path):
     (tmp_path / "a.csv").write_text("x\n1\n")
     for words in (
@@ -163,6 +188,11 @@ def test_bad_input(clinic, tmp_path):
         ["status", tmp_path],
         ["revoke", tmp_path, "bern"],
         ["revoke", clinic, "oslo"],
+        ["add", tmp_path, "rome"],
+        ["add", clinic, "bern"],
+        ["add", clinic, "rome", "--public-key", tmp_path / "a.csv"],
+        ["remove", clinic, "oslo"],
+        ["rekey", clinic, "oslo"],
     ):
         done = run(*words)
         own = isinstance(done.exception, FedJigsawError)

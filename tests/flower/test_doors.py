@@ -6,7 +6,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from fedjigsaw.flower import folders, patches
+from fedjigsaw.flower import folders, members, patches
 from fedjigsaw.flower.certificates import make_site_key
 from fedjigsaw.flower.doors import PrivateDoor, SiteDoor
 from fedjigsaw.flower.gate import MAX_REQUEST, SMALL_REQUEST, RefusedError
@@ -87,10 +87,36 @@ def test_only_objects_may_be_large(site_door, bern):
 def test_a_revoked_site_is_refused(site_door, bern, clinic):
     folders.revoke(clinic / "server", "bern")
     gone = []
-    site_door.keys.refresh(lambda name, key: gone.append(name))
+    refresh(site_door, gone)
     assert outcome(site_door, "/v1/fleet/pull-messages", bern) == 410
-    site_door.keys.refresh(lambda name, key: gone.append(name))
     assert gone == ["bern"]
+
+
+def refresh(door, gone):
+    """Let a door see what has changed, and note which sites lose their connection."""
+    door.keys.refresh(lambda name, key: None, lambda name, key: gone.append(name))
+
+
+def test_a_new_site_is_admitted_and_a_removed_one_is_not(site_door, bern, clinic):
+    path, home = "/v1/fleet/pull-messages", clinic / "server"
+    rome = signed((members.add(home, "rome") / "site.key").read_bytes())
+    members.remove(home, "bern")
+    assert [outcome(site_door, path, of) for of in (rome, bern)] == [412, "bern"]
+    gone = []
+    refresh(site_door, gone)
+    assert [outcome(site_door, path, of) for of in (rome, bern)] == ["rome", 410]
+    assert gone == ["bern"]
+
+
+def test_a_new_key_takes_the_place_of_the_old_one_also_of_a_revoked_site(site_door, bern, clinic):
+    path, home = "/v1/fleet/pull-messages", clinic / "server"
+    folders.revoke(home, "bern")
+    refresh(site_door, [])
+    new = signed(members.rekey(home, "bern").read_bytes())
+    refresh(site_door, [])
+    assert [outcome(site_door, path, of) for of in (new, bern)] == ["bern", 410]
+    door = SiteDoor(Keys(home, folders.ServerSettings.load(home).sites), site_door.welcome)
+    assert [outcome(door, path, of) for of in (new, bern)] == ["bern", 410]  # after a restart
 
 
 def test_the_answer_to_a_site_says_that_its_key_has_a_twin(site_door, bern):

@@ -128,7 +128,7 @@ def test_a_site_that_is_refused_ends(clinic, started, rows):
 
 def test_a_site_that_is_revoked_ends(clinic, started, rows):
     started.codes = [processes.WAS_REVOKED]
-    with pytest.raises(FederationError, match="has revoked site bern: it no longer accepts"):
+    with pytest.raises(FederationError, match="no longer accepts the key of site bern"):
         serving.serve_site(clinic / "bern", rows)
 
 

@@ -30,7 +30,7 @@ def served(clinic, monkeypatch):
     )
     private = free_port()
     monkeypatch.setattr(superlink, "log_to", lambda path: None)
-    monkeypatch.setattr(superlink, "watch_revocations", lambda keys, state: None)
+    monkeypatch.setattr(superlink, "watch_keys", lambda keys, state: None)
     superlink.main(clinic / "server", private, "127.0.0.1", "a secret")
     ((config, sockets),) = calls
     yield config, sockets, private, port

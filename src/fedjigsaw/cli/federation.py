@@ -1,4 +1,4 @@
-"""The commands of a federation on Flower: init, server, site, run, status, revoke, policy."""
+"""The commands of a federation on Flower: init, server, site, run, status, and those beside."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fedjigsaw.cli import federation_members as members
 from fedjigsaw.cli._config import variables
 from fedjigsaw.cli._shared import (
     FederationFolder,
@@ -16,7 +17,6 @@ from fedjigsaw.cli._shared import (
     split_names,
 )
 from fedjigsaw.cli.federation_keep import forget, keep
-from fedjigsaw.cli.federation_members import revoke
 from fedjigsaw.cli.federation_run import run
 from fedjigsaw.cli.federation_server import server
 from fedjigsaw.cli.federation_site import site
@@ -105,4 +105,5 @@ def print_status(found: Mapping[str, Any]) -> None:
 
 app.command()(keep)
 app.command()(forget)
-app.command()(revoke)
+for command in (members.add, members.remove, members.rekey, members.revoke):
+    app.command()(command)

@@ -1,20 +1,97 @@
-"""The commands that change who takes part in a federation: federation revoke."""
+"""The commands that change who takes part in a federation: add, remove, rekey, revoke."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedjigsaw.cli._shared import FederationFolder, JsonFlag, out, print_json
+from fedjigsaw.cli._shared import FederationFolder, JsonFlag, escape, out, print_json
+
+SiteName = Annotated[str, typer.Argument(help="Name of the site. Example: bern")]
+PublicKeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--public-key",
+        help="Public key that the site made itself, so that its private key never leaves it. "
+        "Default: make a key for the site. Example: --public-key site.key.pub",
+    ),
+]
+AT_ONCE = "A running server knows within a second or two."
+SECRET = "It contains the site's private key: anyone who has it can act as that site."
+OWN_KEY = "The site puts its own private key there, as site.key (chmod 600)."
 
 
-def revoke(
+def add(
     folder: FederationFolder,
-    site: Annotated[str, typer.Argument(help="Name of the site. Example: bern")],
+    site: Annotated[str, typer.Argument(help="Name of the new site. Example: rome")],
+    public_key: PublicKeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
+    """At the coordinator: add a site to a federation, also while the server runs.
+
+    It makes a folder for the site, as `init` does. The other sites need nothing.
+
+    Example: fedjigsaw federation add clinic rome
+    """
+    from fedjigsaw.flower import folders, members
+
+    made = members.add(folders.server_folder(folder), site, public_key)
+    if as_json:
+        print_json({"site": site, "folder": str(made)})
+        return
+    out.print(f"{escape(str(made))} goes to {site}, over a channel you trust. {AT_ONCE}")
+    out.print(SECRET if public_key is None else OWN_KEY)
+
+
+def remove(folder: FederationFolder, site: SiteName, as_json: JsonFlag = False) -> None:
+    """At the coordinator: remove a site from a federation, also while the server runs.
+
+    Its key is never accepted again. A site of the same name may be added with another key.
+
+    Example: fedjigsaw federation remove clinic bern
+    """
+    from fedjigsaw.flower import folders, members
+
+    members.remove(folders.server_folder(folder), site)
+    if as_json:
+        print_json({"site": site, "removed": True})
+        return
+    out.print(f"Site {site} is removed, and its key is no longer accepted. {AT_ONCE}")
+    out.print("Summaries and models of earlier runs stay as they are.")
+
+
+def rekey(
+    folder: FederationFolder,
+    site: SiteName,
+    public_key: PublicKeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """At the coordinator: give a site a new key, also a revoked one. The old key is refused.
+
+    Take the new site.key to the site, in place of the old file. The rest of the site's folder, such
+    as its policy and journal, stays as it is.
+
+    Example: fedjigsaw federation rekey clinic bern
+    """
+    from fedjigsaw.flower import folders, members
+
+    made = members.rekey(folders.server_folder(folder), site, public_key)
+    if as_json:
+        print_json({"site": site, "key": str(made) if public_key is None else None})
+        return
+    out.print(f"Site {site} has a new key, and the old one is refused. {AT_ONCE}")
+    if public_key is None:
+        out.print(f"{escape(str(made))} goes to {site}, over a channel you trust.")
+        out.print("There it replaces the old file; then start the site again.")
+    else:
+        out.print("The site uses its new private key as site.key; then start it again.")
+
+
+def revoke(folder: FederationFolder, site: SiteName, as_json: JsonFlag = False) -> None:
     """At the coordinator: no longer accept the key of a site, for good.
 
-    A running server refuses the site within seconds, and its next runs are without it.
+    A running server refuses the site within seconds, and its next runs are without it. `rekey` lets
+    the site in again, with a new key.
 
     Example: fedjigsaw federation revoke clinic bern
     """

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -16,6 +17,8 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
     PublicFormat,
+    load_pem_public_key,
+    load_ssh_public_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
@@ -51,11 +54,29 @@ def make_certificates(host: str) -> tuple[bytes, bytes, bytes]:
 def make_site_key() -> tuple[bytes, str]:
     """Make a site's private key (OpenSSH) and its public key (PEM), in the formats of Flower."""
     private = ec.generate_private_key(ec.SECP384R1())
-    public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     return (
         private.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()),
-        public.decode(),
+        _public(private.public_key()),
     )
+
+
+def read_public_key(content: bytes) -> str:
+    """Return a site's public key, given in PEM or OpenSSH format, as PEM; ValueError if it is none.
+
+    A private key is none either: it must not leave the site.
+    """
+    try:
+        ssh = content.startswith(b"ecdsa-")
+        key = load_ssh_public_key(content) if ssh else load_pem_public_key(content)
+    except UnsupportedAlgorithm as error:
+        raise ValueError("unknown algorithm") from error
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP384R1):
+        raise ValueError("not a key on the curve P-384")
+    return _public(key)
+
+
+def _public(key: ec.EllipticCurvePublicKey) -> str:
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
 def is_address(host: str) -> bool:

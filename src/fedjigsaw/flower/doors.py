@@ -24,7 +24,8 @@ SECRET_HEADER = b"fedjigsaw-secret"
 PROCESS_HEADER = b"fedjigsaw-process"  # a random word of each process of a site
 NOTICE_HEADER = b"fedjigsaw-notice"
 TWIN = b"twin"
-UNSIGNED, UNKNOWN, REVOKED = 401, 412, 410  # 412 is what Flower answers to unknown keys
+# 412 is what Flower answers to unknown keys; 410 is for keys that are no longer accepted
+UNSIGNED, UNKNOWN, REVOKED = 401, 412, 410
 
 Welcome = Callable[[tuple[str, int], str], object]
 
@@ -54,9 +55,7 @@ class SiteDoor:
             raise RefusedError(UNSIGNED)
         site = self.keys.names.get(key)
         if site is None:
-            raise RefusedError(UNKNOWN)
-        if site in self.keys.revoked:
-            raise RefusedError(REVOKED)
+            raise RefusedError(REVOKED if self.keys.is_refused(key) else UNKNOWN)
         self.welcome(scope["client"], site)
         twin = self.keys.note(site, headers.get(PROCESS_HEADER, b""), scope["client"][0])
         return Visit(site, size, ((NOTICE_HEADER, TWIN),) if twin else ())

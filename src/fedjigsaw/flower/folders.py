@@ -1,4 +1,4 @@
-"""The folders of a federation, which `federation init` makes once.
+"""The folders of a federation, which `federation init` makes.
 
 ::
 
@@ -14,7 +14,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -23,6 +24,7 @@ from secrets import token_hex
 from tempfile import mkdtemp
 from typing import Any, Self
 
+from fedjigsaw._locks import locked
 from fedjigsaw.errors import (
     DataError,
     FederationError,
@@ -40,7 +42,9 @@ SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 CA, CERTIFICATE, KEY = "ca.crt", "server.crt", "server.key"
 SITE_KEY, APP, SETTINGS = "site.key", "app.fab", "settings.json"
+RESERVED = ("server", "authority")  # folders beside those of the sites
 RUNNING = "running.json"  # exists while a server is running, with the secret to control it
+MEMBERS_LOCK = "members.lock"  # in the server's folder, held while sites are added or removed
 REVOKED = "revoked.json"  # in the server's folder: when a site's key was revoked, by name
 TASK_SECRET = "tasks.secret"  # what a process must know to be given the tasks of apps
 SERVER_LOG, SITE_LOG, FLOWER_LOG = "server.log", "site.log", "flower.log"
@@ -127,18 +131,24 @@ def init(folder: Path, sites: Sequence[str], host: str, port: int, app: bytes) -
 def _check(sites: Sequence[str], host: str, port: int) -> None:
     if not sites:
         raise ParameterError("A federation needs at least one site.")
-    for name in sites:
-        if not SITE_NAME.fullmatch(name) or name == "server":
-            allowed = "at most 64 letters, digits, '.', '_' and '-', and not 'server'"
-            raise ParameterError(invalid("name", "a site", allowed, repr(name)))
-        # some file systems do not tell upper from lower case
-        if sum(name.lower() == other.lower() for other in sites) > 1:
-            raise ParameterError(f"Two sites have the name {name!r}. Give each a name of its own.")
+    check_names(sites)
     if not is_address(host) and not HOST_NAME.fullmatch(host):
         allowed = "a host name or an IP address, without a port"
         raise ParameterError(invalid("host", "a federation", allowed, repr(host)))
     if not 1 <= port <= 65535:
         raise ParameterError(invalid("port", "a federation", "from 1 to 65535", port))
+
+
+def check_names(sites: Sequence[str]) -> None:
+    """Raise a ParameterError if these cannot all be names of sites."""
+    for name in sites:
+        if not SITE_NAME.fullmatch(name) or name.lower() in RESERVED:
+            words = " or ".join(map(repr, RESERVED))
+            allowed = f"at most 64 letters, digits, '.', '_' and '-', and not {words}"
+            raise ParameterError(invalid("name", "a site", allowed, repr(name)))
+        # some file systems do not tell upper from lower case
+        if sum(name.lower() == other.lower() for other in sites) > 1:
+            raise ParameterError(f"Two sites have the name {name!r}. Give each a name of its own.")
 
 
 def _fill(folder: Path, sites: Sequence[str], host: str, port: int, app: bytes) -> None:
@@ -147,13 +157,9 @@ def _fill(folder: Path, sites: Sequence[str], host: str, port: int, app: bytes) 
     server.mkdir(mode=0o700)
     publics = {}
     for name in sites:
-        site = folder / name
-        site.mkdir(mode=0o700)
         private, publics[name] = make_site_key()
-        write_secret(site / SITE_KEY, private)
-        (site / CA).write_bytes(authority)
-        (site / POLICY).write_text(default_text())
-        _save(site, "site", SiteSettings(name, host, port, sha256(app).hexdigest()))
+        settings = SiteSettings(name, host, port, sha256(app).hexdigest())
+        fill_site(folder / name, settings, authority, private)
     (server / CA).write_bytes(authority)
     (server / CERTIFICATE).write_bytes(certificate)
     write_secret(server / KEY, key)
@@ -161,6 +167,16 @@ def _fill(folder: Path, sites: Sequence[str], host: str, port: int, app: bytes) 
     (server / "runs").mkdir()
     _save(server, "server", ServerSettings(host, port, publics))
     folder.chmod(0o700)
+
+
+def fill_site(folder: Path, settings: SiteSettings, authority: bytes, key: bytes | None) -> None:
+    """Make the folder of a site; without a key, the site puts its own one there."""
+    folder.mkdir(mode=0o700)
+    if key is not None:
+        write_secret(folder / SITE_KEY, key)
+    (folder / CA).write_bytes(authority)
+    (folder / POLICY).write_text(default_text())
+    _save(folder, "site", settings)
 
 
 def _save(folder: Path, kind: str, settings: ServerSettings | SiteSettings) -> None:
@@ -268,11 +284,28 @@ def read_revoked(home: Path) -> dict[str, str]:
 
 def revoke(home: Path, site: str) -> bool:
     """Revoke a site's key for good; return whether it was valid before."""
-    known = sorted(ServerSettings.load(home).sites)
+    with changing(home):
+        check_known(ServerSettings.load(home), site)
+        before = read_revoked(home)
+        if site not in before:
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            write_whole(home / REVOKED, json.dumps({**before, site: now}, indent=1).encode())
+        return site not in before
+
+
+def check_known(settings: ServerSettings, site: str) -> None:
+    """Raise a ParameterError if a federation has no such site."""
+    known = sorted(settings.sites)
     if site not in known:
         raise ParameterError(invalid("name", "a site", f"one of {', '.join(known)}", repr(site)))
-    before = read_revoked(home)
-    if site not in before:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        write_whole(home / REVOKED, json.dumps({**before, site: now}, indent=1).encode())
-    return site not in before
+
+
+@contextmanager
+def changing(home: Path) -> Iterator[None]:
+    """Wait until nobody else changes who takes part in a federation; then keep others waiting."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(home / MEMBERS_LOCK, wait=True))
+        except OSError as error:
+            raise DataError(unwritable(home / MEMBERS_LOCK, error)) from error
+        yield

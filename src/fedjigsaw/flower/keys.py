@@ -1,4 +1,4 @@
-"""The sites' keys at a running server: known, revoked, or used from two places at once.
+"""The sites' keys at a running server: accepted, refused, or used from two places at once.
 
 Each process of a site sends a random word with every request. A site that was restarted has a new
 word, and the old one is never seen again. If two words take turns, two processes have the key.
@@ -13,7 +13,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from fedjigsaw.flower.folders import read_revoked
+from fedjigsaw.flower.folders import ServerSettings, read_revoked
+from fedjigsaw.flower.members import fingerprint, read_former
 from fedjigsaw.io.atomic import write_whole
 
 logger = logging.getLogger(__name__)
@@ -22,6 +23,8 @@ TWINS = "twins.json"  # in the server's folder: keys that were used from two pla
 RETURNS = 2  # how often a process must come back after another one took over
 MAX_PROCESSES = 8  # processes that are remembered for each site
 WRITE_SECONDS = 5.0
+
+Change = Callable[[str, bytes], object]
 
 
 @dataclass
@@ -58,29 +61,66 @@ class Keys:
 
     Attributes
     ----------
-    names : public key -> site.
-    revoked : names of the sites whose keys are no longer accepted.
+    names : public key -> site, for the keys that are accepted.
+    revoked : names of the sites whose keys are revoked.
     """
 
     def __init__(self, home: Path, sites: Mapping[str, str]) -> None:
         self.home = home
-        self.names = {key.encode(): name for name, key in sites.items()}
-        self.revoked = frozenset(read_revoked(home))
-        self.uses: dict[str, Use] = {name: Use() for name in sites}
+        self._former: Mapping[str, Mapping[str, str]] = {}
+        self._take(*self._read(sites))
+        self._gone: dict[bytes, str] = {}
+        self.uses: dict[str, Use] = {}
         (home / TWINS).unlink(missing_ok=True)
 
-    def refresh(self, revoke: Callable[[str, bytes], object]) -> None:
-        """Read again which keys are revoked; call `revoke` with the site and key of a new one."""
-        found = frozenset(read_revoked(self.home))
-        new, self.revoked = found - self.revoked, found
-        for key, name in self.names.items():
-            if name in new:
-                logger.warning("site %s is revoked: its key is no longer accepted", name)
-                revoke(name, key)
+    def is_refused(self, key: bytes) -> bool:
+        """Return whether a key was accepted once and no longer is."""
+        return key in self._refused or fingerprint(key) in self._former
+
+    def refresh(self, add: Change, remove: Change) -> None:
+        """Read again which keys are accepted.
+
+        `add` is called with the name and key of each new one before it is accepted. `remove` is
+        called afterwards, every time, with those that were accepted once by this server.
+        """
+        before, found = self.names, self._read(ServerSettings.load(self.home).sites)
+        new = {key: name for key, name in found[0].items() if key not in before}
+        gone = {key: name for key, name in before.items() if key not in found[0]}
+        for key, name in new.items():
+            logger.info("site %s may connect with a new key", name)
+            self.uses.pop(name, None)
+            add(name, key)
+        self._take(*found)
+        for key, name in gone.items():
+            logger.warning("site %s %s: its key is no longer accepted", name, self._why(name, key))
+        self._gone = {key: of for key, of in (self._gone | gone).items() if key not in found[0]}
+        for key, name in self._gone.items():  # again, since a request may have been on its way
+            remove(name, key)
+
+    def _read(self, sites: Mapping[str, str]) -> tuple[dict[bytes, str], dict[bytes, str]]:
+        """Return the keys that are accepted, and those that are not though a site has them."""
+        # a key becomes a former one before the settings change, so these are read after them
+        self._former, self.revoked = read_former(self.home), frozenset(read_revoked(self.home))
+        keys = {key.encode(): name for name, key in sites.items()}
+        refused = {
+            key: name
+            for key, name in keys.items()
+            if name in self.revoked or fingerprint(key) in self._former
+        }
+        return {key: name for key, name in keys.items() if key not in refused}, refused
+
+    def _take(self, names: dict[bytes, str], refused: dict[bytes, str]) -> None:
+        self.names, self._refused = names, refused
+
+    def _why(self, name: str, key: bytes) -> str:
+        if name in self.revoked:
+            return "is revoked"
+        why = self._former.get(fingerprint(key), {}).get("why")
+        return "was given a new key" if why == "replaced" else "was removed"
 
     def note(self, site: str, process: bytes, host: str) -> bool:
         """Note a request of a site; return whether its key is used from two places."""
-        use = self.uses[site]
+        use = self.uses.setdefault(site, Use())
         was_twin = use.twin
         if use.note(process, host) and use.twin and monotonic() - use.written > WRITE_SECONDS:
             use.written = monotonic()

@@ -234,6 +234,8 @@ def register_node(state: Any, name: str, public_key: str) -> None:
     # the server runs and does not know its sites.
     from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL, NOOP_ACCOUNT_NAME, NOOP_FLWR_AID
 
+    if state.get_node_id_by_public_key(public_key.encode()) is not None:
+        return  # it was here before
     state.create_node(
         NOOP_FLWR_AID,
         NOOP_ACCOUNT_NAME,

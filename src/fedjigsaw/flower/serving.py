@@ -149,8 +149,8 @@ def _connect_once(home: Path, settings: SiteSettings, options: str, show: Show) 
         code = process.wait()
     if code == processes.WAS_REVOKED:
         raise FederationError(
-            f"The server at {host}:{port} has revoked site {settings.name}: it no longer accepts "
-            "this site's key. Ask the coordinator why; a new key needs a new federation."
+            f"The server at {host}:{port} no longer accepts the key of site {settings.name}: it "
+            "was revoked, removed or replaced by a new one. Ask the coordinator for a new key."
         )
     if code == processes.NEVER_CONNECTED and processes.answers(host, port, authority):
         raise FederationError(

@@ -1,8 +1,8 @@
 """The server's process: ``python -m fedjigsaw.flower.superlink FOLDER PRIVATE_PORT LISTEN``.
 
 This is Flower's SuperLink behind a :class:`~fedjigsaw.flower.gate.Gate`. It knows the public keys
-of all sites before the first of them can connect. Requests for the control of runs must show the
-secret that is in the environment of this process.
+of all sites before the first of them can connect, and learns of changes while it runs. Requests for
+the control of runs must show the secret that is in the environment of this process.
 """
 
 import os
@@ -16,7 +16,6 @@ from typing import Any
 
 import uvicorn
 
-from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.flower import patches
 from fedjigsaw.flower.doors import PrivateDoor, SiteDoor
 from fedjigsaw.flower.folders import (
@@ -32,7 +31,7 @@ from fedjigsaw.flower.gate import MAX_LARGE, Door, Gate, Listener
 from fedjigsaw.flower.keys import Keys, logger
 from fedjigsaw.flower.processes import SECRET, end_with_parent, log_to
 
-REVOCATION_SECONDS = 1.0
+KEYS_SECONDS = 1.0
 
 
 def main(folder: Path, private_port: int, listen: str, secret: str) -> None:
@@ -52,7 +51,7 @@ def main(folder: Path, private_port: int, listen: str, secret: str) -> None:
     for name, key in settings.sites.items():
         patches.register_node(state, name, key)
     keys = Keys(folder, settings.sites)
-    threading.Thread(target=watch_revocations, args=(keys, state), daemon=True).start()
+    threading.Thread(target=watch_keys, args=(keys, state), daemon=True).start()
     private, public = _listen("127.0.0.1", private_port), _listen(listen, settings.port)
     is_task = partial(patches.is_task_token, state)
     doors: dict[int, Door] = {
@@ -73,14 +72,26 @@ def main(folder: Path, private_port: int, listen: str, secret: str) -> None:
     server.run(sockets=[private, public])
 
 
-def watch_revocations(keys: Keys, state: Any) -> None:
-    """Look every second which keys are revoked; as long as nobody knows, the old ones are."""
+def watch_keys(keys: Keys, state: Any) -> None:
+    """Look every second which keys are accepted; as long as nobody knows, the old ones are."""
+    told = ""
     while True:
         try:
-            keys.refresh(lambda name, key: patches.remove_node(state, key))
-        except FedJigsawError as error:
-            logger.error("%s", error)
-        sleep(REVOCATION_SECONDS)
+            refresh(keys, state)
+            told = ""
+        except Exception as error:  # whatever it is, later changes must be noticed
+            if str(error) != told:
+                told = str(error)
+                logger.error("%s", error)
+        sleep(KEYS_SECONDS)
+
+
+def refresh(keys: Keys, state: Any) -> None:
+    """Let Flower know the sites that were added, and end the connections of those that left."""
+    keys.refresh(
+        lambda name, key: patches.register_node(state, name, key.decode()),
+        lambda name, key: patches.remove_node(state, key),
+    )
 
 
 def arguments(folder: Path, private_port: int) -> list[str]:

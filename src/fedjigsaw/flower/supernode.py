@@ -82,7 +82,7 @@ def note_answer(status: int, headers: Mapping[str, str]) -> None:
     """Note what the server says about this site's key."""
     global twin
     if status == REVOKED:
-        logger.error("the server has revoked this site's key")
+        logger.error("the server no longer accepts this site's key")
         logging.shutdown()
         os._exit(WAS_REVOKED)
     if headers.get(NOTICE_HEADER.decode()) == TWIN.decode() and not twin:

@@ -1,0 +1,188 @@
+"""The sites of a federation over time: add and remove them, and give them new keys.
+
+A running server reads all of this again within about a second. A key that was accepted once, and no
+longer is, goes to ``former.json`` and is never accepted again, whatever else is changed or fails.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from tempfile import mkdtemp
+
+from fedjigsaw.errors import DataError, FederationError, ParameterError, unreadable
+from fedjigsaw.flower.certificates import make_site_key, read_public_key
+from fedjigsaw.flower.folders import (
+    APP,
+    CA,
+    REVOKED,
+    SETTINGS,
+    SITE_KEY,
+    ServerSettings,
+    SiteSettings,
+    changing,
+    check_known,
+    check_names,
+    fill_site,
+    read_revoked,
+    write_secret,
+)
+from fedjigsaw.io.atomic import write_whole
+
+FORMER = "former.json"  # in the server's folder: keys that are no longer accepted
+
+
+def fingerprint(key: bytes) -> str:
+    """Return the SHA-256 of a public key (PEM)."""
+    return sha256(key).hexdigest()
+
+
+def read_former(home: Path) -> dict[str, dict[str, str]]:
+    """Return the keys that are no longer accepted, by fingerprint: whose, since when, and why."""
+    path = home / FORMER
+    try:
+        found = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        text = f"{path} cannot be read: nobody knows which keys are no longer accepted."
+        raise FederationError(text) from error
+    if not isinstance(found, dict) or not all(isinstance(of, dict) for of in found.values()):
+        raise FederationError(f"{path} does not contain former keys.")
+    return found
+
+
+def add(home: Path, name: str, public_key: Path | None = None) -> Path:
+    """Add a site and return its new folder, which is beside the server's.
+
+    Parameters
+    ----------
+    home : the server's folder.
+    name : name of the new site.
+    public_key : file with the public key of a key pair that the site made itself; None makes one.
+    """
+    with changing(home):
+        settings = ServerSettings.load(home)
+        if name in settings.sites:
+            raise ParameterError(
+                f"There is a site {name!r} already. `federation rekey` gives it a new key."
+            )
+        check_names([*settings.sites, name])
+        private, public = _key_pair(home, settings, public_key)
+        folder = _beside(home) / name
+        _make_folder(home, settings, folder, private)
+        try:
+            _save_sites(home, {**settings.sites, name: public})
+        except BaseException:
+            shutil.rmtree(folder)
+            raise
+        return folder
+
+
+def remove(home: Path, name: str) -> None:
+    """Remove a site: its key is no longer accepted, and its name is free for a new one."""
+    with changing(home):
+        settings = ServerSettings.load(home)
+        check_known(settings, name)
+        _retire(home, name, settings.sites[name], "removed")
+        _save_sites(home, {other: key for other, key in settings.sites.items() if other != name})
+        _forgive(home, name)
+
+
+def rekey(home: Path, name: str, public_key: Path | None = None) -> Path:
+    """Give a site a new key; return the file that has it, or the site's folder without a key.
+
+    The old key is refused at once. The new one is written to the site's folder if that is beside
+    the server's, and to a new such folder otherwise. Parameters are as for `add`.
+    """
+    with changing(home):
+        settings = ServerSettings.load(home)
+        check_known(settings, name)
+        private, public = _key_pair(home, settings, public_key)
+        folder = _beside(home) / name
+        if folder.exists():
+            _check_folder_of(folder, name)
+        _retire(home, name, settings.sites[name], "replaced")
+        if not folder.exists():
+            _make_folder(home, settings, folder, private)
+        elif private is not None:
+            write_secret(folder / SITE_KEY, private)
+        _save_sites(home, {**settings.sites, name: public})
+        _forgive(home, name)
+        return folder if private is None else folder / SITE_KEY
+
+
+def _beside(home: Path) -> Path:
+    return home.parent if home.name else home.resolve().parent
+
+
+def _key_pair(home: Path, settings: ServerSettings, file: Path | None) -> tuple[bytes | None, str]:
+    """Make a key pair, or read the public key of one; refuse a key that was ever used here."""
+    if file is None:
+        return make_site_key()
+    try:
+        public = read_public_key(file.read_bytes())
+    except OSError as error:
+        raise DataError(unreadable(file, error)) from error
+    except ValueError as error:
+        raise DataError(
+            f"{file} is not a public key on the curve P-384 in PEM or OpenSSH format. "
+            "`ssh-keygen -t ecdsa -b 384 -N '' -f site.key` makes one: send site.key.pub."
+        ) from error
+    if owner := next((name for name, key in settings.sites.items() if key == public), None):
+        raise ParameterError(f"{file} is the key of site {owner} already. Give each its own.")
+    if fingerprint(public.encode()) in read_former(home):
+        raise ParameterError(f"{file} has a key that is no longer accepted here. Make a new one.")
+    return None, public
+
+
+def _make_folder(home: Path, settings: ServerSettings, folder: Path, key: bytes | None) -> None:
+    """Make the folder of a site whole or not at all."""
+    if folder.exists():
+        raise DataError(f"{folder} already exists and is not changed. Move it away first.")
+    try:
+        app, authority = (home / APP).read_bytes(), (home / CA).read_bytes()
+    except OSError as error:
+        raise FederationError(unreadable(Path(error.filename), error)) from error
+    site = SiteSettings(folder.name, settings.host, settings.port, sha256(app).hexdigest())
+    made = Path(mkdtemp(dir=folder.parent, prefix=".fedjigsaw-"))
+    try:
+        fill_site(made / "site", site, authority, key)
+        (made / "site").rename(folder)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _check_folder_of(folder: Path, name: str) -> None:
+    """Raise if a folder is not that of a site of this name; a new key must not replace another."""
+    try:
+        content = json.loads((folder / SETTINGS).read_text())
+        found = content["name"] if content["kind"] == "site" else None
+    except (OSError, ValueError, KeyError, TypeError):
+        found = None
+    if found != name:
+        raise DataError(f"{folder} is not the folder of site {name}. Move it away first.")
+
+
+def _retire(home: Path, name: str, key: str, why: str) -> None:
+    """Never accept a key again. This comes first, so that no failure leaves it accepted."""
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    entry = {fingerprint(key.encode()): {"site": name, "since": since, "why": why}}
+    content = {**read_former(home), **entry}
+    write_whole(home / FORMER, json.dumps(content, indent=1).encode())
+
+
+def _forgive(home: Path, name: str) -> None:
+    """Take a name out of the revoked ones: the key that was revoked is a former one now."""
+    if name in (revoked := read_revoked(home)):
+        left = {other: time for other, time in revoked.items() if other != name}
+        write_whole(home / REVOKED, json.dumps(left, indent=1).encode())
+
+
+def _save_sites(home: Path, sites: Mapping[str, str]) -> None:
+    """Write the sites to the server's settings, and leave everything else there as it is."""
+    path = home / SETTINGS
+    content = {**json.loads(path.read_text()), "sites": dict(sites)}
+    write_whole(path, (json.dumps(content, indent=1) + "\n").encode())

@@ -1,0 +1,230 @@
+"""Sites that come, go and change their keys: whole or not at all, and no old key comes back."""
+
+import json
+import stat
+import subprocess
+import sys
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_public_key,
+    load_ssh_private_key,
+)
+
+from fedjigsaw.errors import DataError, FederationError, ParameterError
+from fedjigsaw.flower import folders, members
+from fedjigsaw.flower.certificates import make_site_key
+from fedjigsaw.flower.folders import ServerSettings, SiteSettings
+
+
+@pytest.fixture
+def home(clinic):
+    return clinic / "server"
+
+
+def sites(home):
+    return dict(ServerSettings.load(home).sites)
+
+
+def public_of(folder):
+    key = load_ssh_private_key((folder / "site.key").read_bytes(), None).public_key()
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+
+def files_of(folder):
+    """Everything in a folder but locks: path -> content."""
+    found = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    return {path.relative_to(folder): path.read_bytes() for path in found}
+
+
+def test_an_added_site_is_like_those_of_init(clinic, home):
+    before = sites(home)
+    folder = members.add(home, "rome")
+    assert folder == clinic / "rome"
+    assert sites(home) == {**before, "rome": public_of(folder)}
+    names = {path.name for path in (clinic / "bern").iterdir()}
+    assert {path.name for path in folder.iterdir()} == names
+    for name in ("ca.crt", "policy.toml"):
+        assert (folder / name).read_bytes() == (clinic / "bern" / name).read_bytes()
+    assert SiteSettings.load(folder).app == SiteSettings.load(clinic / "bern").app
+    for path, mode in ((folder, 0o700), (folder / "site.key", 0o600)):
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+def test_other_settings_of_the_server_stay(home):
+    path = home / "settings.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "more": [1]}))
+    members.add(home, "rome")
+    members.remove(home, "bern")
+    assert json.loads(path.read_text())["more"] == [1]
+
+
+def test_the_folder_may_be_named_from_inside(clinic, monkeypatch):
+    monkeypatch.chdir(clinic / "server")
+    members.add(folders.server_folder(folders.Path()), "rome")
+    assert (clinic / "rome" / "site.key").is_file()
+
+
+@pytest.mark.parametrize("name", ["bern", "Bern", "server", "authority", "../rome", ""])
+def test_a_bad_name_changes_nothing(clinic, home, name):
+    before = files_of(clinic)
+    with pytest.raises(ParameterError):
+        members.add(home, name)
+    assert files_of(clinic) == before
+
+
+def test_a_folder_that_is_there_is_kept(clinic, home):
+    (clinic / "rome").mkdir()
+    before = files_of(clinic)
+    with pytest.raises(DataError, match="already exists and is not changed"):
+        members.add(home, "rome")
+    (clinic / "bern" / "settings.json").write_text('{"kind": "site", "name": "lyon"}')
+    before = files_of(clinic)
+    with pytest.raises(DataError, match="is not the folder of site bern"):
+        members.rekey(home, "bern")
+    assert files_of(clinic) == before
+
+
+def test_a_site_is_added_whole_or_not_at_all(clinic, home, monkeypatch):
+    """The disk is full when the server's settings are written."""
+    before = files_of(clinic)
+
+    def fail(*args, **more):
+        raise DataError("no space left")
+
+    monkeypatch.setattr(members, "write_whole", fail)
+    with pytest.raises(DataError):
+        members.add(home, "rome")
+    assert files_of(clinic) == before
+    assert not (clinic / "rome").exists()
+
+
+ADD_MANY = """
+import sys
+from pathlib import Path
+from fedjigsaw.flower import members
+print("ready", flush=True)
+sys.stdin.readline()
+for i in range(8):
+    members.add(Path(sys.argv[1]), sys.argv[2] + str(i))
+"""
+
+
+def test_two_at_once_both_succeed(clinic, home):
+    words = [sys.executable, "-c", ADD_MANY, str(home)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
+    both = [subprocess.Popen([*words, name], **pipes) for name in "ab"]
+    for process in both:
+        assert process.stdout.readline() == b"ready\n"
+    for process in both:
+        process.stdin.write(b"\n")
+    for process in both:
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    added = [name + str(i) for name in "ab" for i in range(8)]
+    assert set(sites(home)) == {"bern", "lyon", *added}
+    assert all(sites(home)[name] == public_of(clinic / name) for name in added)
+
+
+def test_a_key_that_the_site_made_itself(clinic, home, tmp_path):
+    key = ec.generate_private_key(ec.SECP384R1()).public_key()
+    file = tmp_path / "site.key.pub"
+    file.write_bytes(key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + b" ada@rome\n")
+    folder = members.add(home, "rome", file)
+    assert load_pem_public_key(sites(home)["rome"].encode()) == key
+    assert not list(folder.glob("*.key"))
+    with pytest.raises(FederationError, match="has no site.key"):
+        SiteSettings.load(folder)
+    with pytest.raises(ParameterError, match="is the key of site rome already"):
+        members.add(home, "oslo", file)
+
+
+def bad_keys():
+    private, public = make_site_key()
+    encoding = Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
+    yield b""
+    yield b"ecdsa-sha2-nistp384 AAAA"
+    yield public.encode()[:-40]
+    yield private  # it must not be here at all
+    yield ec.generate_private_key(ec.SECP256R1()).public_key().public_bytes(*encoding)
+    yield rsa.generate_private_key(65537, 2048).public_key().public_bytes(*encoding)
+
+
+def test_other_keys_are_refused(clinic, home, tmp_path):
+    before = files_of(clinic)
+    for content in bad_keys():
+        (tmp_path / "key").write_bytes(content)
+        for change, name in ((members.add, "rome"), (members.rekey, "bern")):
+            with pytest.raises(DataError, match="is not a public key on the curve P-384"):
+                change(home, name, tmp_path / "key")
+    with pytest.raises(DataError, match="no such file"):
+        members.add(home, "rome", tmp_path / "none")
+    assert files_of(clinic) == before
+
+
+def test_a_name_is_free_again_but_its_key_is_not(clinic, home, tmp_path):
+    (tmp_path / "old.pub").write_text(sites(home)["bern"])
+    (clinic / "bern").rename(tmp_path / "bern")
+    members.remove(home, "bern")
+    assert set(sites(home)) == {"lyon"}
+    for name in ("bern", "rome"):
+        with pytest.raises(ParameterError, match="no longer accepted here"):
+            members.add(home, name, tmp_path / "old.pub")
+    assert public_of(members.add(home, "bern")) != public_of(tmp_path / "bern")
+
+
+def test_a_revoked_site_that_is_removed_and_added_is_not_revoked(clinic, home, tmp_path):
+    folders.revoke(home, "bern")
+    (clinic / "bern").rename(tmp_path / "bern")
+    members.remove(home, "bern")
+    members.add(home, "bern")
+    assert folders.read_revoked(home) == {}
+
+
+def test_a_new_key_leaves_the_rest_of_the_folder(clinic, home):
+    (clinic / "bern" / "journal.jsonl").write_text("a journal")
+    (clinic / "bern" / "policy.toml").write_text("rounds = 1")
+    before, old = files_of(clinic / "bern"), sites(home)["bern"]
+    assert members.rekey(home, "bern") == clinic / "bern" / "site.key"
+    after = files_of(clinic / "bern")
+    assert {path.name for path in after if after[path] != before[path]} == {"site.key"}
+    assert sites(home)["bern"] == public_of(clinic / "bern") != old
+    ((fingerprint, entry),) = members.read_former(home).items()
+    assert fingerprint == members.fingerprint(old.encode())
+    assert (entry["site"], entry["why"]) == ("bern", "replaced")
+
+
+def test_a_new_key_for_a_folder_that_was_carried_away(clinic, home, tmp_path):
+    (clinic / "bern").rename(tmp_path / "bern")
+    key = members.rekey(home, "bern")
+    assert key == clinic / "bern" / "site.key"
+    assert sites(home)["bern"] == public_of(clinic / "bern")
+
+
+def test_a_failure_leaves_no_old_key_accepted(clinic, home, monkeypatch):
+    def fail(*args, **more):
+        raise DataError("no space left")
+
+    monkeypatch.setattr(members, "_save_sites", fail)
+    old = sites(home)["bern"].encode()
+    with pytest.raises(DataError):
+        members.rekey(home, "bern")
+    assert members.fingerprint(old) in members.read_former(home)
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"a": 1}', "[" * 100_000])
+def test_former_keys_that_cannot_be_read_stop_every_change(home, content):
+    (home / "former.json").write_text(content)
+    for change in (members.remove, members.rekey):
+        with pytest.raises(FederationError, match=r"former"):
+            change(home, "bern")
+    assert set(sites(home)) == {"bern", "lyon"}
+
+
+@pytest.mark.parametrize("change", [members.remove, members.rekey])
+def test_only_sites_can_be_changed(home, change):
+    with pytest.raises(ParameterError, match="must be one of bern, lyon; got 'oslo'"):
+        change(home, "oslo")
