@@ -40,6 +40,7 @@ from fedjigsaw.kernels.local_solutions import empirical_radii
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.report.provenance import provenance
+from forgetting import forgetting
 from mixed_tables import write_mixed
 
 RESULTS = Path(__file__).parent.parent / "results" / "benchmarks.jsonl"
@@ -477,6 +478,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "large_file": large_file,
     "report": report,
     "federation": federation,
+    "forgetting": forgetting,
     "private_summary": private_summary,
     "methods": methods,
 }

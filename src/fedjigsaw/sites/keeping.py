@@ -80,6 +80,7 @@ class Kept:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._loaded: dict[Path, tuple[tuple[int, int], SummaryFile]] = {}
 
     def add(self, file: SummaryFile) -> None:
         """Keep a summary, in place of the last one of its site."""
@@ -102,7 +103,9 @@ class Kept:
 
         Nothing else is read or written: models are made anew from what is left.
         """
-        found = [path for path in self._paths() if path.name == f"{site}{ENDING}"]
+        if Path(site).name != site:
+            return 0
+        found = [path for q in self._questions() if (path := q / f"{site}{ENDING}").exists()]
         for path in found:
             path.unlink()
         return len(found)
@@ -123,10 +126,20 @@ class Kept:
 
     def _read(self, place: Path) -> Iterable[KeptSummary]:
         for path in sorted(place.glob(f"[!.]*{ENDING}")):
-            file, site = formats.load(path, SummaryFile), path.name.removesuffix(ENDING)
+            file, site = self._load(path), path.name.removesuffix(ENDING)
             if file.summary.client != site:
                 raise MessageError(
                     f"{path} is a summary of {file.summary.client!r}. Move it away, and keep it "
                     "with `fedjigsaw federation keep`."
                 )
             yield KeptSummary(site, path, file)
+
+    def _load(self, path: Path) -> SummaryFile:
+        """Read a file, unless it is the one that was read before."""
+        state = path.stat()
+        version = state.st_ino, state.st_mtime_ns
+        known = self._loaded.get(path)
+        if known is None or known[0] != version:
+            known = version, formats.load(path, SummaryFile)
+            self._loaded[path] = known
+        return known[1]
