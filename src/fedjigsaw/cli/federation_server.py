@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fedjigsaw.cli._config import CheckConfigFlag, ConfigOption, print_settings
-from fedjigsaw.cli._shared import err, say
+from fedjigsaw.cli._logs import LogFormat, LogLevel, MetricsPort, Screen
 
 
 def server(
@@ -27,6 +27,9 @@ def server(
     ] = None,
     config: ConfigOption = None,
     check_config: CheckConfigFlag = False,
+    log_format: LogFormat = "text",
+    log_level: LogLevel = "info",
+    metrics_port: MetricsPort = None,
 ) -> None:
     """At the coordinator: run the server until Ctrl-C. Sites may start before it.
 
@@ -37,8 +40,16 @@ def server(
     if check_config:
         print_settings(context, checks.check_server(folder, listen))
         return
-    with processes.stopped_by_signals():
+    screen = Screen(log_format, log_level)
+    with screen.errors(), processes.stopped_by_signals():
         try:
-            serving.serve(folder, listen=listen, show=say, log=say)
+            serving.serve(
+                folder,
+                listen=listen,
+                show=screen.show,
+                log=screen.log,
+                style=screen.style,
+                metrics_port=metrics_port,
+            )
         except KeyboardInterrupt:
-            err.print("The server has ended.")
+            screen.show("The server has ended.", "ended")

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from fedjigsaw.cli._config import CheckConfigFlag, ConfigOption, print_settings, was_given
+from fedjigsaw.cli._logs import LogFormat, LogLevel, MetricsPort, Screen
 from fedjigsaw.cli._options import (
     PRIVACY,
     BoundsOption,
@@ -18,7 +19,7 @@ from fedjigsaw.cli._options import (
     open_to_cluster,
     refuse_with_epsilon,
 )
-from fedjigsaw.cli._shared import choice, err, say, split_names
+from fedjigsaw.cli._shared import choice, split_names
 from fedjigsaw.cli.policy import AcceptPolicyFlag
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.io import formats
@@ -130,6 +131,9 @@ def site(
     ] = "auto",
     config: ConfigOption = None,
     check_config: CheckConfigFlag = False,
+    log_format: LogFormat = "text",
+    log_level: LogLevel = "info",
+    metrics_port: MetricsPort = None,
 ) -> None:
     """At a site: serve requests from the server until Ctrl-C. May start before the server.
 
@@ -143,15 +147,22 @@ def site(
     """
     from fedjigsaw.flower import checks, processes, serving
 
-    options = _options(context)
     if check_config:
-        print_settings(context, checks.check_site(folder, options))
+        print_settings(context, checks.check_site(folder, _options(context)))
         return
-    with processes.stopped_by_signals():
+    screen = Screen(log_format, log_level, checks.site_name(folder))
+    with screen.errors(), processes.stopped_by_signals():
         try:
-            serving.serve_site(folder, options, show=err.print, log=say)
+            serving.serve_site(
+                folder,
+                _options(context),
+                show=screen.show,
+                log=screen.log,
+                style=screen.style,
+                metrics_port=metrics_port,
+            )
         except KeyboardInterrupt:
-            err.print("The site has ended.")
+            screen.show("The site has ended.", "ended")
 
 
 def _options(context: typer.Context) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.flower import records
 from fedjigsaw.flower.engine import VERB, FlowerEngine, federate
+from fedjigsaw.flower.logs import bind, told
 from fedjigsaw.flower.site import AnySite
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
@@ -48,17 +49,22 @@ def client_app(
 
     def answer(message: Message, context: Context) -> Message:
         try:
+            bind(run=context.run_config.get("job", ""))
             question = records.unpack_question(message.content)
             what = f"round {question.broadcast.round} of {question.method}"
-            logger.info("received a question: %s", what)
+            step = {"method": question.method[:100], "round": question.broadcast.round}
+            logger.info("received a question: %s", what, extra=told("question", **step))
             file = load(context).answer(question)
             keep(file)
             sent = file.summary
-            logger.info("%s: sending %d centers, %d bytes", what, len(sent.centers), sent.nbytes)
+            size = {"centers": len(sent.centers), "bytes": sent.nbytes}
+            text = "%s: sending %d centers, %d bytes"
+            logger.info(text, what, *size.values(), extra=told("answer", **step, **size))
             content = records.pack_answer(file)
         except Exception as error:
             word = records.category(error)
-            logger.exception("failed; the server learns only %r", word)
+            told_word = told("failure", category=word)
+            logger.exception("failed; the server learns only %r", word, extra=told_word)
             content = records.pack_failure(word)
         return Message(content, reply_to=message)
 

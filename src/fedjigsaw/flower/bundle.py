@@ -15,7 +15,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedjigsaw.flower import patches, work
 from fedjigsaw.flower.apps import client_app
-from fedjigsaw.flower.folders import SITE_LOG
+from fedjigsaw.flower.folders import SERVER_LOG, SITE_LOG
 from fedjigsaw.flower.jobs import job_folder
 from fedjigsaw.flower.processes import FOLDER, OPTIONS, log_to
 from fedjigsaw.flower.site import load_site
@@ -88,4 +88,5 @@ def make_server_app() -> ServerApp:
 def do_job(grid: Grid, context: Context) -> None:
     """Run a job, and write its model or its error to the folder of the job."""
     home = Path(os.environ[FOLDER])
+    log_to(home / SERVER_LOG)
     work.do(home, job_folder(home, str(context.run_config["job"])), grid)

@@ -70,6 +70,14 @@ def check_site(folder: Path, options: Mapping[str, Any]) -> Iterator[str]:
     yield describe_days(folder / CA, "The authority's certificate")
 
 
+def site_name(folder: Path) -> str:
+    """Return the name of a site; that of its folder if its settings cannot be read."""
+    try:
+        return SiteSettings.load(folder).name
+    except FederationError:
+        return folder.resolve().name
+
+
 def _read_rows(options: Mapping[str, Any]) -> str:
     """Read all rows, as an answer would."""
     scaler = options.get("scaler")

@@ -47,6 +47,7 @@ RUNNING = "running.json"  # exists while a server is running, with the secret to
 MEMBERS_LOCK = "members.lock"  # in the server's folder, held while sites are added or removed
 REVOKED = "revoked.json"  # in the server's folder: when a site's key was revoked, by name
 TASK_SECRET = "tasks.secret"  # what a process must know to be given the tasks of apps
+CONTACT = "contact"  # in a site's folder: changed when the server answers the site
 SERVER_LOG, SITE_LOG, FLOWER_LOG = "server.log", "site.log", "flower.log"
 ADVICE = "Give a folder that `fedjigsaw federation init` made."
 

@@ -7,6 +7,7 @@ for images also keeps a ``checkpoint`` there after every round, until it has a m
 """
 
 import json
+import logging
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,12 +24,15 @@ from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError, invalid
 from fedjigsaw.flower.doors import SECRET_HEADER
 from fedjigsaw.flower.folders import APP, CA, RUNNING, ServerSettings, read_revoked
+from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.patches import Control
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.rows import append_row, read_rows
 from fedjigsaw.messages import MAX_COUNT
 from fedjigsaw.methods import build
 from fedjigsaw.parameters import integer, one_of, real
+
+logger = logging.getLogger(__name__)
 
 EVENTS, RESULT, MODEL, CHECKPOINT = "events.jsonl", "result.json", "model", "checkpoint"
 KEPT = "kept"  # in the server's folder: summaries of earlier runs
@@ -115,9 +119,17 @@ def job_folder(home: Path, name: str) -> Path:
 def append_event(folder: Path, event: str, site: str, detail: str) -> None:
     row = {"time": time(), "event": event, "site": site, "detail": detail}
     append_row(folder / EVENTS, row)
+    # details may quote what a site sent
+    found = told(event, site=site, run=folder.name)
+    logger.info("run %s: %s %s", folder.name, event, site, extra=found)
 
 
 def write_result(folder: Path, **result: Any) -> None:
+    good, code = "error" not in result, result.get("exit_code", 0)
+    ended = told("run_ended", run=folder.name, exit_code=code)
+    logger.log(
+        logging.INFO if good else logging.ERROR, "run %s has ended", folder.name, extra=ended
+    )
     write_whole(folder / RESULT, json.dumps(result).encode())
 
 

@@ -3,7 +3,6 @@
 Each process starts in a process group of its own, and the whole group is ended.
 """
 
-import logging
 import os
 import signal
 import socket
@@ -19,6 +18,7 @@ from time import monotonic, sleep
 from fedjigsaw._locks import locked
 from fedjigsaw.errors import FederationError, unreadable
 from fedjigsaw.flower.folders import FLOWER_LOG
+from fedjigsaw.flower.logs import log_to as log_to
 
 GRACE_SECONDS = 6.0
 # exit codes of a site's process that the server refused
@@ -180,37 +180,55 @@ def wait_until_answers(
     return True
 
 
-def log_to(path: Path) -> None:
-    """Write the log of fedjigsaw itself to a file."""
-    handler = logging.FileHandler(path)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    own = logging.getLogger("fedjigsaw")
-    own.addHandler(handler)
-    own.setLevel(logging.INFO)
-    own.propagate = False
+class Follower:
+    """Reads what is added to a file, also after it was moved away, emptied or made anew."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.touch()
+        self.file = path.open(errors="replace")
+        self.file.seek(0, os.SEEK_END)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines since the last call."""
+        for line in self.file:
+            yield line.rstrip("\n")
+        if self._is_another():
+            with suppress(FileNotFoundError):  # not made anew yet
+                again = self.path.open(errors="replace")
+                self.file.close()
+                self.file = again
+                yield from self.lines()
+
+    def _is_another(self) -> bool:
+        mine = os.fstat(self.file.fileno())
+        try:
+            there = self.path.stat()
+        except FileNotFoundError:
+            return True
+        return mine.st_ino != there.st_ino or there.st_size < self.file.tell()
 
 
 @contextmanager
 def following(path: Path, show: Callable[[str], object]) -> Iterator[None]:
     """Call `show` with each line that is added to a file while the block runs."""
-    path.touch()
+    follower = Follower(path)
     ended = Event()
-    with path.open() as file:
-        file.seek(0, os.SEEK_END)
 
-        def follow() -> None:
-            while True:
-                last = ended.is_set()
-                for line in file:
-                    show(line.rstrip("\n"))
-                if last:
-                    return
-                ended.wait(0.3)
+    def follow() -> None:
+        while True:
+            last = ended.is_set()
+            for line in follower.lines():
+                show(line)
+            if last:
+                return
+            ended.wait(0.3)
 
-        thread = Thread(target=follow, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+    thread = Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        follower.file.close()

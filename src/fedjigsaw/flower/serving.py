@@ -2,6 +2,7 @@
 
 import json
 import socket
+import subprocess
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
@@ -13,6 +14,7 @@ from fedjigsaw.flower import processes
 from fedjigsaw.flower.certificates import is_address
 from fedjigsaw.flower.folders import (
     CA,
+    CONTACT,
     FLOWER_LOG,
     KEY,
     RUNNING,
@@ -25,13 +27,22 @@ from fedjigsaw.flower.folders import (
     server_folder,
     write_secret,
 )
+from fedjigsaw.flower.logs import Style
+from fedjigsaw.flower.metrics import ServerNumbers, SiteNumbers, serving_metrics
 from fedjigsaw.flower.site import load_policy, load_site
 
 Show = Callable[[str], object]
+DEFAULT_STYLE = Style()
 
 
 def serve(
-    folder: Path, *, listen: str | None = None, show: Show = print, log: Show = print
+    folder: Path,
+    *,
+    listen: str | None = None,
+    show: Show = print,
+    log: Show = print,
+    style: Style = DEFAULT_STYLE,
+    metrics_port: int | None = None,
 ) -> None:
     """Run the server of a federation until Ctrl-C, which raises KeyboardInterrupt.
 
@@ -41,6 +52,8 @@ def serve(
     listen : address to listen on; by default as `listen_address` says.
     show : called with a line of text when sites can connect.
     log : called with each line of the server's log.
+    style : how the log is written.
+    metrics_port : port of the loopback for health and metrics; None serves none.
     """
     home = server_folder(folder)
     settings, revoked = ServerSettings.load(home), read_revoked(home)
@@ -48,14 +61,20 @@ def serve(
     check_private(home / KEY)
     private, secret = processes.free_port(), token_hex(32)
     arguments = (str(home), str(private), listen or listen_address(settings.host))
+    variables = {processes.SECRET: secret, **style.variable()}
+    started: list[subprocess.Popen[bytes]] = []
     with (
         processes.alone(home, "The server"),
         processes.following(home / SERVER_LOG, log),
+        serving_metrics(
+            metrics_port, ServerNumbers(home), lambda: all(p.poll() is None for p in started)
+        ),
     ):
         try:
             with processes.running(
-                "fedjigsaw.flower.superlink", *arguments, folder=home, **{processes.SECRET: secret}
+                "fedjigsaw.flower.superlink", *arguments, folder=home, **variables
             ) as process:
+                started.append(process)
                 if not processes.wait_until_answers(
                     "127.0.0.1", private, home / CA, seconds=60, process=process
                 ):
@@ -108,7 +127,13 @@ def listen_address(host: str) -> str:
 
 
 def serve_site(
-    folder: Path, options: Mapping[str, Any], *, show: Show = print, log: Show = print
+    folder: Path,
+    options: Mapping[str, Any],
+    *,
+    show: Show = print,
+    log: Show = print,
+    style: Style = DEFAULT_STYLE,
+    metrics_port: int | None = None,
 ) -> None:
     """Serve requests from the server until Ctrl-C, which raises KeyboardInterrupt.
 
@@ -120,23 +145,30 @@ def serve_site(
     options : data and guard of the site, as for :func:`fedjigsaw.flower.site.load_site`.
     show : called with a line of text when the connection changes.
     log : called with each line of the site's log.
+    style, metrics_port : as for :func:`serve`.
     """
     settings = SiteSettings.load(folder)
     options = {**options, "name": settings.name, "folder": str(folder.resolve())}
     if notice := load_site(options).check():
         show(notice)
-    for text in load_policy(folder).looser().values():
+    policy = load_policy(folder)
+    for text in policy.looser().values():
         show(f"Accepted, looser than the default policy: {text}")
     home = folder.resolve()
+    variables = {processes.OPTIONS: json.dumps(options), **style.variable()}
     with (
         processes.alone(home, f"Site {settings.name}"),
         processes.following(home / SITE_LOG, log),
+        serving_metrics(metrics_port, SiteNumbers(home, settings.name, policy), lambda: True),
     ):
         while True:
-            _connect_once(home, settings, json.dumps(options), show)
+            (home / CONTACT).unlink(missing_ok=True)
+            _connect_once(home, settings, variables, show)
 
 
-def _connect_once(home: Path, settings: SiteSettings, options: str, show: Show) -> None:
+def _connect_once(
+    home: Path, settings: SiteSettings, variables: Mapping[str, str], show: Show
+) -> None:
     """Wait for the server, connect to it, and return when the connection has ended."""
     host, port, authority = settings.host, settings.port, home / CA
     if not processes.answers(host, port, authority):
@@ -144,7 +176,7 @@ def _connect_once(home: Path, settings: SiteSettings, options: str, show: Show) 
         processes.wait_until_answers(host, port, authority, seconds=float("inf"))
     arguments = (str(home), str(processes.free_port()))
     with processes.running(
-        "fedjigsaw.flower.supernode", *arguments, folder=home, **{processes.OPTIONS: options}
+        "fedjigsaw.flower.supernode", *arguments, folder=home, **variables
     ) as process:
         code = process.wait()
     if code == processes.WAS_REVOKED:

@@ -20,6 +20,7 @@ from secrets import token_hex
 from typing import Any, NoReturn
 
 from fedjigsaw.flower import node_patches as patches
+from fedjigsaw.flower.counts import noting_contact
 from fedjigsaw.flower.doors import NOTICE_HEADER, PROCESS_HEADER, REVOKED, TWIN, PrivateDoor
 from fedjigsaw.flower.folders import (
     CA,
@@ -52,7 +53,8 @@ def main(folder: Path, port: int) -> None:
     patches.poll_every(loop, POLL_SECONDS)
     patches.guard_local_port(new_task_secret(folder), partial(guarded, port))
     patches.watch_app_starter(loop, folder / TASK_SECRET, ended=leave_without_starter)
-    patches.watch_requests({PROCESS_HEADER.decode(): token_hex(16)}, note_answer)
+    noted = noting_contact(folder, note_answer)
+    patches.watch_requests({PROCESS_HEADER.decode(): token_hex(16)}, noted)
     patches.answer_every_question(loop, crashed=log_crash)
     threading.excepthook = leave_after_failure
     try:

@@ -1,0 +1,144 @@
+"""Logs of the processes of a federation: text for people, or one JSON object per line.
+
+A line of JSON never has a value of a cell or the text of an exception. Its message is the constant
+text in the source, and values are filled in only where the source calls :func:`told`, which names
+the event and says that the values are no data.
+"""
+
+import json
+import logging
+import logging.handlers
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+LOG = "FEDJIGSAW_LOG"  # the variable that tells the processes of a part how to write their logs
+TEXT, JSON = FORMATS = ("text", "json")
+LEVELS = ("debug", "info", "warning", "error")
+MAX_VALUE = 500  # characters of a text in a line
+bound: dict[str, str] = {}  # what every line of this process has, such as the run
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a part of the federation writes its logs.
+
+    Parameters
+    ----------
+    format : "text" or "json".
+    level : the least level that is written.
+    site : name of the site; empty at the server.
+    """
+
+    format: str = TEXT
+    level: str = "info"
+    site: str = ""
+
+    @classmethod
+    def of_process(cls) -> Self:
+        """Return the style that the part was started with; the default one outside of a part."""
+        return cls(*os.environ[LOG].split(" ", 2)) if LOG in os.environ else cls()
+
+    def variable(self) -> dict[str, str]:
+        """Return the variable that gives this style to other processes."""
+        return {LOG: f"{self.format} {self.level} {self.site}"}
+
+    def shows(self, level: str) -> bool:
+        """Return whether lines of a level are written."""
+        return LEVELS.index(level) >= LEVELS.index(self.level)
+
+    def line(self, level: str, event: str, message: str, **more: Any) -> str:
+        """Return a line about an event, as text or as JSON."""
+        if self.format != JSON:
+            return message
+        return _as_json({"level": level, **self._who(), "event": event, "message": message, **more})
+
+    def formatter(self) -> logging.Formatter:
+        """Return what makes lines of log records."""
+        if self.format == JSON:
+            return _JsonFormatter(self._who())
+        return logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+
+    def _who(self) -> dict[str, str]:
+        return {"site": self.site} if self.site else {"part": "server"}
+
+
+def log_to(path: Path) -> None:
+    """Write the log of fedjigsaw itself to a file, which may be moved away at any time."""
+    style = Style.of_process()
+    own = logging.getLogger("fedjigsaw")
+    if any(getattr(handler, "baseFilename", "") == str(path) for handler in own.handlers):
+        return
+    handler = logging.handlers.WatchedFileHandler(path)
+    handler.setFormatter(style.formatter())
+    own.addHandler(handler)
+    own.setLevel(style.level.upper())
+    own.propagate = False
+
+
+def told(event: str, **values: Any) -> dict[str, Any]:
+    """Return `extra` for a log call: the name of an event, with values that are no data.
+
+    Examples
+    --------
+    >>> logging.getLogger("x").info("sending %d bytes", 12, extra=told("answer", bytes=12))
+    """
+    return {"told": {"event": event, **values}}
+
+
+def bind(**values: object) -> None:
+    """Add names, such as that of the run, to every further line of this process."""
+    bound.update({key: re.sub(r"[^\w.-]", "", str(value))[:64] for key, value in values.items()})
+
+
+class _JsonFormatter(logging.Formatter):
+    """Makes a JSON object of a log record."""
+
+    def __init__(self, who: Mapping[str, str]) -> None:
+        super().__init__()
+        self.who = who
+
+    def format(self, record: logging.LogRecord) -> str:
+        values: dict[str, Any] = dict(getattr(record, "told", {}))
+        # only a text that was told has no data in it; otherwise the constant in the source
+        message = record.getMessage() if values else str(record.msg)
+        place = f"{record.module}:{record.lineno}"
+        values = values or {"event": _event(str(record.msg))}
+        line = {"level": record.levelname.lower(), **self.who, **bound, **values}
+        failure = _describe(record.exc_info[1]) if record.exc_info else {}
+        return _as_json({**line, "message": message, "source": place, **failure})
+
+
+def _event(text: str) -> str:
+    """Return a name for an event from the constant text in the source.
+
+    Examples
+    --------
+    >>> _event("site %s is revoked: its key is no longer accepted")
+    'site_is_revoked'
+    """
+    start = re.split(r"[:;,(]", re.sub(r"%\S", " ", text).strip(" :"))[0]
+    return "_".join(re.findall(r"\w+", start.lower())) or "other"
+
+
+def _describe(error: BaseException | None) -> dict[str, str]:
+    """Return the kind of an exception and where it was raised, and nothing of its text."""
+    if error is None:
+        return {}
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    place = (
+        "" if last is None else f"{Path(last.tb_frame.f_code.co_filename).name}:{last.tb_lineno}"
+    )
+    return {"exception": type(error).__name__, "raised": place}
+
+
+def _as_json(values: Mapping[str, Any]) -> str:
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    short = {n: v[:MAX_VALUE] if isinstance(v, str) else v for n, v in values.items()}
+    return json.dumps({"time": now, **short})

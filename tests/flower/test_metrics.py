@@ -1,0 +1,241 @@
+"""Health, readiness and metrics: real requests to a port, numbers from real files."""
+
+import http.client
+import json
+import os
+import socket
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("flwr")
+parser = pytest.importorskip("prometheus_client.parser")
+
+from fedjigsaw.errors import FederationError  # noqa: E402
+from fedjigsaw.flower import metrics  # noqa: E402
+from fedjigsaw.flower.counts import JournalCounts, RunCounts, is_connected, noting_contact  # noqa: E402
+from fedjigsaw.flower.processes import free_port  # noqa: E402
+from fedjigsaw.privacy.journal import Journal  # noqa: E402
+from fedjigsaw.privacy.policy import Policy  # noqa: E402
+
+pytestmark = pytest.mark.federation
+
+
+def get(port, path, **headers):
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    line.request("GET", path, headers=headers)
+    answer = line.getresponse()
+    return answer.status, answer.read().decode()
+
+
+def values(text):
+    """Metrics by name, or by name and labels."""
+    found = {}
+    for family in parser.text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = {k: v for k, v in sample.labels.items() if sample.name != "fedjigsaw_info"}
+            key = (sample.name.removeprefix("fedjigsaw_"), *labels.values())
+            found[key if labels else key[0]] = sample.value
+    return found
+
+
+def answer(journal, key, data_set="d", size=100, **more):
+    number = journal.add("question", method="jigsaw")["n"]
+    journal.add("answer", to=number, key=key, data_set=data_set, bytes=size, **more)
+
+
+@pytest.fixture
+def site(clinic):
+    home = clinic / "bern"
+    journal = Journal(home / "journal.jsonl")
+    answer(journal, "k1")
+    answer(journal, "k2", size=50)
+    answer(journal, "k1", repeated=True)
+    answer(journal, "k3", data_set="e")
+    journal.add("question")
+    journal.add("refusal", to=9, reason="no")
+    journal.add("question")
+    journal.add("failure", to=11, reason="no")
+    return SimpleNamespace(home=home, journal=journal)
+
+
+def numbers_of(site):
+    return metrics.SiteNumbers(site.home, "bern", Policy())
+
+
+class TestSite:
+    def test_numbers_of_the_journal(self, site):
+        found = values(metrics.as_prometheus(numbers_of(site).read()).decode())
+        assert found["questions_total"] == 6
+        assert (found["answers_total"], found["repeated_answers_total"]) == (4, 1)
+        assert (found["refusals_total"], found["failures_total"]) == (1, 1)
+        assert found["sent_bytes_total"] == 350
+        assert found["questions_left", "day"] == 10 - 3
+        assert found["questions_left", "data_set"] == 20 - 1
+        assert found["last_answer_timestamp_seconds"] == pytest.approx(time.time(), abs=60)
+        assert found["certificate_days_left"] > 900
+        assert found["connected"] == 0
+        assert "epsilon_left" not in found
+
+    def test_each_line_is_read_once_and_half_a_line_not_yet(self, site):
+        counts = JournalCounts(site.home)
+        counts.refresh()
+        counts.refresh()
+        assert counts.kinds["answer"] == 4
+        answer(site.journal, "k4")
+        with (site.home / "journal.jsonl").open("a") as file:
+            file.write('{"journal":1,"hash":"..')
+        counts.refresh()
+        assert counts.kinds["answer"] == 5
+
+    def test_a_journal_that_was_archived_begins_anew(self, site):
+        counts = JournalCounts(site.home)
+        counts.refresh()
+        (site.home / "journal.jsonl").rename(site.home / "old.jsonl")
+        answer(Journal(site.home / "journal.jsonl"), "k9")
+        counts.refresh()
+        assert counts.kinds == {"question": 1, "answer": 1}
+
+    def test_a_damaged_journal_is_no_reason_to_fail(self, site):
+        with (site.home / "journal.jsonl").open("a") as file:
+            file.write('[1]\n{}\n{"record": {"time": 3}}\nnothing\n')
+        counts = JournalCounts(site.home)
+        counts.refresh()
+        assert counts.kinds["answer"] == 4
+
+    def test_epsilon_that_is_left(self, site):
+        pytest.importorskip("opendp")
+        from fedjigsaw.privacy.ledger import LEDGER, Ledger
+
+        Ledger(site.home / LEDGER).set_limit(2.0, 1e-6)
+        found = values(metrics.as_prometheus(numbers_of(site).read()).decode())
+        assert found["epsilon_left"] == pytest.approx(2.0, rel=0.01)
+
+    def test_connected_means_that_the_server_answered_lately(self, site):
+        answered = noting_contact(site.home, lambda status, headers: None)
+        assert not is_connected(site.home)
+        answered(401, {})
+        assert not is_connected(site.home)
+        answered(200, {})
+        assert is_connected(site.home)
+        assert numbers_of(site).ready()
+        long_ago = time.time() - 60
+        os.utime(site.home / "contact", (long_ago, long_ago))
+        assert not is_connected(site.home)
+
+
+def make_run(home, name, result=None, failed=()):
+    folder = home / "runs" / name
+    folder.mkdir(parents=True)
+    lines = [json.dumps({"event": "failed", "site": site, "detail": ""}) for site in failed]
+    (folder / "events.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    if result is not None:
+        (folder / "result.json").write_text(json.dumps(result))
+    return folder
+
+
+def model(**bytes_up):
+    one = {"number": 0, "bytes_up": bytes_up, "bytes_down": 7, "failures": {}, "seconds": 2.5}
+    return {"transcript": {"seed": 0, "rounds": [one]}}
+
+
+class TestServer:
+    def test_numbers_of_the_runs(self, clinic):
+        home = clinic / "server"
+        make_run(home, "20260101-000000-00000001", model(bern=10, lyon=20))
+        make_run(home, "20260102-000000-00000001", model(bern=10), failed=["lyon"])
+        make_run(home, "20260103-000000-00000001", {"error": "x", "exit_code": 5}, ["lyon"])
+        counts = metrics.ServerNumbers(home)
+        make_run(home, "20260104-000000-00000001")
+        found = values(metrics.as_prometheus(counts.read()).decode())
+        assert (found["runs_total", "model"], found["runs_total", "error"]) == (2, 1)
+        assert (found["answers_total", "bern"], found["answers_total", "lyon"]) == (2, 1)
+        assert found["failures_total", "lyon"] == 2
+        assert found["received_bytes_total", "bern"] == 20
+        assert (found["sent_bytes_total"], found["round_seconds_total"]) == (14, 5)
+        assert found["active_runs"] == 1
+        assert found["up"] == 0
+        assert not counts.ready()
+        assert found["last_model_timestamp_seconds"] == pytest.approx(time.time(), abs=60)
+
+    def test_numbers_do_not_shrink_when_old_runs_are_removed(self, clinic):
+        home = clinic / "server"
+        folder = make_run(home, "20260101-000000-00000001", model(bern=10))
+        counts = RunCounts(home)
+        counts.refresh()
+        (folder / "result.json").unlink()
+        (folder / "events.jsonl").unlink()
+        folder.rmdir()
+        counts.refresh()
+        assert counts.results == {"model": 1, "error": 0}
+
+    def test_broken_files_count_as_errors(self, clinic):
+        home = clinic / "server"
+        folder = make_run(home, "20260101-000000-00000001", {"transcript": 3})
+        counts = RunCounts(home)
+        counts.refresh()
+        (folder / "result.json").write_text("nothing")
+        assert counts.results == {"model": 0, "error": 1}
+
+
+class TestPort:
+    def test_health_is_not_readiness(self, site):
+        alive, port = [True], free_port()
+        with metrics.serving_metrics(port, numbers_of(site), lambda: alive[0]):
+            assert get(port, "/health") == (200, '{"healthy": true}\n')
+            assert get(port, "/ready") == (503, '{"ready": false}\n')
+            (site.home / "contact").touch()
+            assert get(port, "/ready") == (200, '{"ready": true}\n')
+            status, text = get(port, "/metrics")
+            assert (status, values(text)["connected"]) == (200, 1)
+            alive[0] = False
+            assert get(port, "/health")[0] == get(port, "/ready")[0] == 503
+        with pytest.raises(ConnectionRefusedError):
+            get(port, "/health")
+
+    def test_it_listens_on_the_loopback_alone(self, site):
+        port = free_port()
+        with metrics.serving_metrics(port, numbers_of(site), lambda: True):
+            listening = [
+                line.split()[1].split(":")
+                for name in ("tcp", "tcp6")
+                for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+                if line.split()[3] == "0A"
+            ]
+        assert [host for host, number in listening if int(number, 16) == port] == ["0100007F"]
+
+    def test_nothing_else_is_served(self, site):
+        port = free_port()
+        with metrics.serving_metrics(port, numbers_of(site), lambda: True):
+            assert get(port, "/")[0] == 404
+            assert get(port, "/../site.key")[0] == 404
+            assert get(port, "/metrics", Host="evil.example.org:80")[0] == 404
+            assert get(port, "/metrics", Host=f"localhost:{port}")[0] == 200
+            line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            line.request("POST", "/metrics", body=b"x")
+            assert line.getresponse().status == 501
+
+    def test_an_error_tells_nothing(self, site):
+        port = free_port()
+        (site.home / "ca.crt").write_text("SECRET")
+        with metrics.serving_metrics(port, numbers_of(site), lambda: True):
+            status, text = get(port, "/metrics")
+        assert status == 500
+        assert "ca.crt" not in text
+
+    def test_a_port_that_is_taken(self, site):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            with (
+                pytest.raises(FederationError, match=f"listens on port {port} of 127.0.0.1"),
+                metrics.serving_metrics(port, numbers_of(site), lambda: True),
+            ):
+                pass
+
+    def test_no_port_no_server(self, site):
+        with metrics.serving_metrics(None, numbers_of(site), lambda: True):
+            pass
