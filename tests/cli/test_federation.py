@@ -31,6 +31,7 @@ VERBS = (
     *("init", "server", "site", "run", "status", "policy"),
     *("keep", "forget"),
     *("add", "remove", "rekey", "revoke"),
+    "operator",
 )
 
 
@@ -171,6 +172,40 @@ def test_sites_come_and_go(clinic, tmp_path):
     assert found == {"site": "turin", "folder": str(clinic / "turin")}
 
 
+def test_operators(clinic, tmp_path):
+    assert "There are no operators." in run("operator", "list", clinic).output
+    done = run("operator", "add", clinic, "anna")
+    assert done.exit_code == 0, done.output
+    words = " ".join(done.output.split())
+    assert "goes to anna, over a channel you trust." in words
+    assert "It contains a private key" in words
+    assert "anna: since 20" in run("operator", "list", clinic).output
+    assert json.loads(run("operator", "list", clinic, "--json").stdout)["operators"].keys() == {
+        "anna"
+    }
+    found = json.loads(run("operator", "add", clinic, "bob", "--json").stdout)
+    assert found == {"operator": "bob", "folder": str(clinic / "bob")}
+    assert "Operator anna is removed." in run("operator", "remove", clinic, "anna").output
+    assert isinstance(run("operator", "remove", clinic, "anna").exception, ParameterError)
+    assert json.loads(run("operator", "remove", clinic, "bob", "--json").stdout) == {
+        "operator": "bob"
+    }
+
+
+@pytest.mark.parametrize("verb", ["run", "status"])
+def test_an_operator_without_a_server(tmp_path, verb):
+    """The folder alone, as on another machine."""
+    from fedjigsaw.flower import folders
+    from fedjigsaw.flower.processes import free_port
+
+    folders.init(tmp_path / "clinic", ["bern"], "127.0.0.1", free_port(), b"an app")
+    run("operator", "add", tmp_path / "clinic", "anna")
+    folder = (tmp_path / "clinic" / "anna").rename(tmp_path / "anna")
+    done = run(verb, folder, *(["-k", 3, "-o", tmp_path / "m"] if verb == "run" else []))
+    assert isinstance(done.exception, FederationError)
+    assert "does not answer" in str(done.exception)
+
+
 def test_bad_input(clinic, tmp_path):
     (tmp_path / "a.csv").write_text("x\n1\n")
     for words in (
@@ -282,9 +317,12 @@ def test_help_needs_no_flower_but_the_commands_do(clinic):
 
 def test_every_command_has_an_example_and_every_option_a_help_text():
     for verb, command in get_command(federation.app).commands.items():
-        assert f"Example: fedjigsaw federation {verb} clinic" in command.help
-        for parameter in command.params:
-            assert parameter.help, parameter.name
+        inner = getattr(command, "commands", {verb: command}).items()
+        for name, each in inner:
+            words = verb if name == verb else f"{verb} {name}"
+            assert f"Example: fedjigsaw federation {words} clinic" in each.help
+            for parameter in each.params:
+                assert parameter.help, parameter.name
 
 
 @pytest.fixture

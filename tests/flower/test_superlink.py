@@ -8,6 +8,8 @@ from fedjigsaw.flower import patches, superlink
 from fedjigsaw.flower.doors import PrivateDoor, SiteDoor
 from fedjigsaw.flower.folders import ServerSettings
 from fedjigsaw.flower.gate import Gate
+from fedjigsaw.flower.operator_desk import OperatorDesk
+from fedjigsaw.flower.operator_door import OperatorDoor
 from fedjigsaw.flower.processes import free_port
 
 
@@ -44,8 +46,10 @@ def test_everything_passes_the_gate(served, clinic):
     doors = config.app.doors
     assert {number: type(door) for number, door in doors.items()} == {
         private: PrivateDoor,
-        port: SiteDoor,
+        port: OperatorDoor,
     }
+    assert isinstance(doors[port].sites, SiteDoor)
+    assert isinstance(config.app.app, OperatorDesk)
     assert doors[private].secret == "a secret"
     assert [listener.getsockname() for listener in sockets] == [
         ("127.0.0.1", private),
@@ -55,7 +59,7 @@ def test_everything_passes_the_gate(served, clinic):
 
 
 def test_all_sites_are_known_before_the_first_can_connect(served, clinic):
-    state = patches.link_state(served[0].app.app)
+    state = patches.link_state(served[0].app.app.app)
     for key in ServerSettings.load(clinic / "server").sites.values():
         assert state.get_node_id_by_public_key(key.encode())
 

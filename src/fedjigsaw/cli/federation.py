@@ -9,14 +9,15 @@ import typer
 from fedjigsaw.cli import federation_members as members
 from fedjigsaw.cli._config import variables
 from fedjigsaw.cli._shared import (
-    FederationFolder,
     JsonFlag,
+    RunFolder,
     escape,
     out,
     print_json,
     split_names,
 )
 from fedjigsaw.cli.federation_keep import forget, keep
+from fedjigsaw.cli.federation_operator import operator
 from fedjigsaw.cli.federation_run import run
 from fedjigsaw.cli.federation_server import server
 from fedjigsaw.cli.federation_site import site
@@ -24,6 +25,7 @@ from fedjigsaw.cli.policy import show_policy
 
 app = typer.Typer(no_args_is_help=True)
 app.command(name="policy")(show_policy)
+app.add_typer(operator, name="operator")
 
 PORT = 9092
 
@@ -75,15 +77,14 @@ app.command()(run)
 
 
 @app.command()
-def status(folder: FederationFolder, as_json: JsonFlag = False) -> None:
-    """On the server's machine: show whether the server runs, and how its sites are.
+def status(folder: RunFolder, as_json: JsonFlag = False) -> None:
+    """Show whether the server runs, and how its sites are: on its machine, or an operator's.
 
     Example: fedjigsaw federation status clinic
     """
-    from fedjigsaw.flower import folders
-    from fedjigsaw.flower import status as state
+    from fedjigsaw.flower import places
 
-    found = state.read_status(folders.server_folder(folder))
+    found = places.find_place(folder).status()
     if as_json:
         print_json(found)
     else:
@@ -92,15 +93,15 @@ def status(folder: FederationFolder, as_json: JsonFlag = False) -> None:
 
 def print_status(found: Mapping[str, Any]) -> None:
     """Print the state of a server in words."""
-    out.print(f"Server at {found['host']}:{found['port']}: running.")
+    out.print(escape(f"Server at {found['host']}:{found['port']}: running."))
     for name, online in found["connected"].items():
-        out.print(f"  {name}: {'connected' if online else 'not connected'}")
+        out.print(escape(f"  {name}: {'connected' if online else 'not connected'}"))
         if twin := found["twins"].get(name):
             hosts, last = ", ".join(twin["hosts"]), twin["last"]
             text = f"its key was used from two places at once ({hosts}; last seen {last})"
             out.print(escape(f"    {text}"), style="yellow")
     for name, time in found["revoked"].items():
-        out.print(f"  {name}: revoked on {time}")
+        out.print(escape(f"  {name}: revoked on {time}"))
 
 
 app.command()(keep)

@@ -10,10 +10,10 @@ import typer
 from rich.table import Table
 
 from fedjigsaw.cli._shared import (
-    FederationFolder,
     ForceFlag,
     JsonFlag,
     ParamFlag,
+    RunFolder,
     check_outputs,
     choice,
     clusters_by_head,
@@ -45,7 +45,7 @@ MAX_ROUNDS_SHOWN = 12
 
 
 def run(
-    folder: FederationFolder,
+    folder: RunFolder,
     output: Annotated[
         Path, typer.Option("--out", "-o", help="File for the model. Example: -o clinic.model")
     ],
@@ -110,22 +110,22 @@ def run(
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """On the server's machine: run a method over all sites and write the model.
+    """Run a method over all sites and write the model: on the server's machine, or an operator's.
 
     Example: fedjigsaw federation run clinic -k 4 -o clinic.model
     """
-    from fedjigsaw.flower import folders, jobs, processes
+    from fedjigsaw.flower import jobs, places, processes
 
     check_outputs(output, force=force, inputs=[like])
     old = load_old(like, method)
-    home = folders.server_folder(folder)
+    place = places.find_place(folder)
     left_out = without or []
-    sites = jobs.active_sites(home, left_out)
+    sites = place.sites(left_out)
     params = parse_params(param) | ({} if wire is None else {"wire": wire})
     job = jobs.Job(method, k, params, seed, min_sites, timeout, wait, left_out, ask, keep)
     with processes.stopped_by_signals():
         try:
-            model, transcript = jobs.run_job(home, job, tell=print_event, resume=resume)
+            model, transcript = place.run(job, print_event, resume=resume)
         except KeyboardInterrupt:
             err.print("The run was stopped; there is no model.")
             raise typer.Exit(130) from None

@@ -68,7 +68,7 @@ class ServerSettings:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        return cls(**_load(folder, "server", {"host": str, "port": int, "sites": dict}))
+        return cls(**load_settings(folder, "server", {"host": str, "port": int, "sites": dict}))
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,9 @@ class SiteSettings:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        settings = cls(**_load(folder, "site", {"name": str, "host": str, "port": int, "app": str}))
+        settings = cls(
+            **load_settings(folder, "site", {"name": str, "host": str, "port": int, "app": str})
+        )
         if not (folder / SITE_KEY).is_file():
             raise FederationError(
                 f"{folder} has no {SITE_KEY}, the private key of site {settings.name}. {ADVICE}"
@@ -185,7 +187,8 @@ def _save(folder: Path, kind: str, settings: ServerSettings | SiteSettings) -> N
     (folder / SETTINGS).write_text(json.dumps(content, indent=1) + "\n")
 
 
-def _load(folder: Path, kind: str, fields: Mapping[str, type]) -> dict[str, Any]:
+def load_settings(folder: Path, kind: str, fields: Mapping[str, type]) -> dict[str, Any]:
+    """Read the settings of a folder of some kind; check that these fields have these types."""
     path = folder / SETTINGS
     try:
         content = json.loads(path.read_text())
@@ -252,7 +255,7 @@ def new_task_secret(folder: Path) -> bytes:
     return secret
 
 
-def check_private(key: Path) -> None:
+def check_private(key: Path, remedy: str = "have the site revoked") -> None:
     """Raise if others than its owner may read a private key.
 
     This is an error and no warning, as with SSH: nobody reads the log of a service that works, and
@@ -262,7 +265,7 @@ def check_private(key: Path) -> None:
     if os.name == "posix" and mode & 0o077:
         raise FederationError(
             f"{key} is a private key, and others than its owner may read it (mode {mode:04o}). "
-            f"Run `chmod 600 {key}`. If others have had access to it, have the site revoked."
+            f"Run `chmod 600 {key}`. If others have had access to it, {remedy}."
         )
 
 

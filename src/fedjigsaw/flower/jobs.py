@@ -38,6 +38,8 @@ EVENTS, RESULT, MODEL, CHECKPOINT = "events.jsonl", "result.json", "model", "che
 KEPT = "kept"  # in the server's folder: summaries of earlier runs
 ALL, NEW, NONE = "all", "new", "none"  # whom a run asks
 Tell = Callable[[Mapping[str, Any]], object]
+JOB = "job.json"
+NO_RESULT = "The run ended without a result; see flower.log at the server."
 NAME = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 
 
@@ -91,11 +93,11 @@ class Job:
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
     def save(self, folder: Path) -> None:
-        write_whole(folder / "job.json", json.dumps(asdict(self)).encode())
+        write_whole(folder / JOB, json.dumps(asdict(self)).encode())
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        return cls(**json.loads((folder / "job.json").read_text()))
+        return cls(**json.loads((folder / JOB).read_text()))
 
 
 def new_job_folder(home: Path) -> Path:
@@ -163,6 +165,8 @@ def run_job(
     tell: Tell = lambda event: None,
     *,
     resume: bool = False,
+    folder: Path | None = None,
+    may_resume: Callable[[Path], bool] = lambda folder: True,
 ) -> tuple[Path, dict[str, Any]]:
     """Run a job on the server of this machine. Return the model's file and the transcript.
 
@@ -173,17 +177,19 @@ def run_job(
     home : the server's folder.
     tell : called with each event of the run: a mapping with `time`, `event`, `site`, `detail`.
     resume : whether to go on from the checkpoint of an earlier run of the same job.
+    folder : the folder of the run; by default a new one.
+    may_resume : from which folders of earlier runs it may go on.
     """
     if job.make_method().data_kind != "images" and resume:
         raise ParameterError(
             f"A run of {job.method} has no checkpoint to resume from: start it again."
         )
-    before = unfinished(home, job) if resume else None
+    before = unfinished(home, job, may_resume) if resume else None
     n_sites = len(active_sites(home, job.without))
     if job.min_sites is not None and job.min_sites > n_sites:
         allowed = f"at most the number of sites, {n_sites}"
         raise ParameterError(invalid("min_sites", "a run", allowed, job.min_sites))
-    folder = new_job_folder(home)
+    folder = folder or new_job_folder(home)
     job.save(folder)
     if before is not None:
         (before / CHECKPOINT).replace(folder / CHECKPOINT)
@@ -191,10 +197,7 @@ def run_job(
         _do_here(home, folder, tell)
     else:
         _do_at_server(home, folder, tell)
-    result = read_result(folder)
-    if "error" in result:
-        raise _error(result)
-    return folder / MODEL, result["transcript"]
+    return finished(folder)
 
 
 def _do_at_server(home: Path, folder: Path, tell: Tell) -> None:
@@ -217,10 +220,18 @@ def _do_here(home: Path, folder: Path, tell: Tell) -> None:
         tell(event)
 
 
-def unfinished(home: Path, job: Job) -> Path:
+def finished(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """Return model and transcript of a run that has ended; raise its error if it has none."""
+    result = read_result(folder)
+    if "error" in result:
+        raise error_of(result)
+    return folder / MODEL, result["transcript"]
+
+
+def unfinished(home: Path, job: Job, allowed: Callable[[Path], bool] = lambda folder: True) -> Path:
     """Find the folder of the latest run of a job that ended, or was ended, before its model."""
     for checkpoint in sorted((home / "runs").glob(f"*/{CHECKPOINT}"), reverse=True):
-        if Job.load(checkpoint.parent).is_same(job):
+        if allowed(checkpoint.parent) and Job.load(checkpoint.parent).is_same(job):
             return checkpoint.parent
     raise ParameterError(
         "There is no checkpoint of a run with the same method, -k, -p and --seed. "
@@ -248,7 +259,7 @@ def follow(client: Control, folder: Path, run: int) -> Iterator[dict[str, Any]]:
         if done:
             return
         if ended:
-            raise FederationError("The run ended without a result; see flower.log at the server.")
+            raise FederationError(NO_RESULT)
         if monotonic() - asked > 2:
             asked, ended = monotonic(), client.has_finished(run)
         sleep(0.2)
@@ -259,15 +270,20 @@ def read_result(folder: Path) -> dict[str, Any]:
     return result
 
 
-def _error(result: Mapping[str, Any]) -> FedJigsawError:
+def error_of(result: Mapping[str, Any]) -> FedJigsawError:
     """Return the exception that ended a run at the server, which left its text and exit code."""
     kinds = {kind.exit_code: kind for kind in FedJigsawError.__subclasses__()}
-    return kinds.get(result["exit_code"], FedJigsawError)(result["error"])
+    return kinds.get(int(result["exit_code"]), FedJigsawError)(str(result["error"]))
 
 
 def active_sites(home: Path, without: Sequence[str] = ()) -> list[str]:
     """Return the names of the sites whose keys are not revoked, except those in `without`."""
-    sites = sorted(set(ServerSettings.load(home).sites) - set(read_revoked(home)))
+    return asked_sites(set(ServerSettings.load(home).sites) - set(read_revoked(home)), without)
+
+
+def asked_sites(known: Iterable[str], without: Sequence[str] = ()) -> list[str]:
+    """Return names of sites, sorted, except those in `without`, which must be among them."""
+    sites = sorted(known)
     if unknown := sorted(set(without) - set(sites)):
         names, known = (", ".join(map(repr, some)) for some in (unknown, sites))
         raise ParameterError(f"There is no site {names}. Sites: {known}.")

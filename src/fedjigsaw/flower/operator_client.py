@@ -1,0 +1,237 @@
+"""An operator's machine: ask the server for its state, start runs there, fetch their results."""
+
+import json
+import ssl
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from time import monotonic, sleep, time
+from typing import Any
+
+import httpx
+
+from fedjigsaw.errors import FederationError, FedJigsawError, MessageError
+from fedjigsaw.flower import jobs, processes
+from fedjigsaw.flower.doors import UNKNOWN, UNSIGNED
+from fedjigsaw.flower.folders import CA
+from fedjigsaw.flower.jobs import Job
+from fedjigsaw.flower.operator_desk import BAD, STALE
+from fedjigsaw.flower.operator_door import TOO_MANY
+from fedjigsaw.flower.operator_protocol import (
+    EVENTS,
+    FILE,
+    FILES,
+    PATH,
+    START,
+    STATUS,
+    STOP,
+    TOLERANCE,
+    sign,
+)
+from fedjigsaw.flower.operators import OperatorSettings, load_key
+from fedjigsaw.io.atomic import open_whole
+
+POLL_SECONDS = 0.5
+PATIENCE = 60.0  # seconds in which a lost connection may come back during a run
+MAX_ANSWER = 2**26  # bytes of an answer in JSON
+MAX_FILE = 2**30
+
+
+class LostError(FederationError):
+    """The server does not answer now; it may do so later."""
+
+
+class OperatorPlace:
+    """The machine of an operator.
+
+    Parameters
+    ----------
+    folder : from `federation operator add`. Results are kept in `runs` in it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.settings = OperatorSettings.load(folder)
+        self.key = load_key(folder)
+        self.word = ""
+        self.where = f"The server at {self.settings.host}:{self.settings.port}"
+
+    def status(self) -> dict[str, Any]:
+        with self._connected() as client:
+            found = self._ask(client, STATUS, {})
+        if not isinstance(found.get("connected"), dict):
+            raise self._nonsense()
+        return found
+
+    def sites(self, without: Sequence[str]) -> list[str]:
+        return jobs.asked_sites(self.status()["connected"], without)
+
+    def run(
+        self, job: Job, tell: Callable[[Mapping[str, Any]], object], *, resume: bool
+    ) -> tuple[Path, dict[str, Any]]:
+        """Run a job on the server; Ctrl-C stops it there and raises KeyboardInterrupt."""
+        job.make_method()  # what is wrong with it is told here and now
+        with self._connected() as client:
+            name = self._ask(client, START, {"job": asdict(job), "resume": resume}).get("run")
+            if not isinstance(name, str) or not jobs.NAME.fullmatch(name):
+                raise self._nonsense()
+            folder = self.folder / "runs" / name
+            folder.mkdir(parents=True)
+            job.save(folder)
+            try:
+                sizes = self._follow(client, name, tell)
+            except KeyboardInterrupt:
+                with suppress(FedJigsawError):
+                    self._ask(client, STOP, {"run": name})
+                raise
+            for file in FILES:
+                if file in sizes:
+                    self._fetch(client, name, file, folder / file)
+        try:
+            return jobs.finished(folder)
+        except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+            if isinstance(error, FedJigsawError):
+                raise
+            raise self._nonsense() from error
+
+    def _follow(
+        self, client: httpx.Client, name: str, tell: Callable[[Mapping[str, Any]], object]
+    ) -> Mapping[str, int]:
+        """Tell the events of a run as they happen; return the sizes of its files at the end."""
+        seen = 0
+        while True:
+            found = self._ask_again(client, EVENTS, {"run": name, "from": seen})
+            events, state, files = (found.get(key) for key in ("events", "state", "files"))
+            if not isinstance(events, list) or not isinstance(files, dict):
+                raise self._nonsense()
+            for event in events:
+                tell(self._read_event(event))
+            seen += len(events)
+            if not events and state == "done":
+                return files
+            if not events and state != "running":
+                raise FederationError(jobs.NO_RESULT)
+            if state == "running":
+                sleep(POLL_SECONDS)
+
+    def _read_event(self, event: object) -> dict[str, Any]:
+        if not isinstance(event, dict):
+            raise self._nonsense()
+        words = {key: str(event.get(key, "")) for key in ("event", "site", "detail")}
+        return {"time": event.get("time"), **words}
+
+    # ------------------------------------------------------------------------------------- requests
+
+    @contextmanager
+    def _connected(self) -> Iterator[httpx.Client]:
+        """Connect to the server, whose certificate must be that of the federation."""
+        host, port, authority = self.settings.host, self.settings.port, self.folder / CA
+        if not processes.answers(host, port, authority):
+            raise FederationError(f"{self.where} does not answer.")
+        context = ssl.create_default_context(cafile=authority)
+        place = f"[{host}]" if ":" in host else host
+        with httpx.Client(
+            base_url=f"https://{place}:{port}", verify=context, trust_env=False, timeout=30.0
+        ) as client:
+            yield client
+
+    def _ask_again(self, client: httpx.Client, verb: str, content: Any) -> dict[str, Any]:
+        """Ask, and ask again for a while if the connection was lost."""
+        deadline = monotonic() + PATIENCE
+        while True:
+            try:
+                return self._ask(client, verb, content)
+            except LostError:
+                if monotonic() >= deadline:
+                    raise
+                sleep(2 * POLL_SECONDS)
+
+    def _ask(self, client: httpx.Client, verb: str, content: Any) -> dict[str, Any]:
+        """Return an answer in JSON."""
+        with self._request(client, verb, content) as response:
+            found = self._json(response)
+        if response.status_code != 200:
+            raise self._refused(response, found)
+        return found
+
+    def _fetch(self, client: httpx.Client, run: str, name: str, path: Path) -> None:
+        """Fetch a file of a run, whole or not at all."""
+        size = 0
+        with (
+            self._request(client, FILE, {"run": run, "name": name}) as response,
+            open_whole(path) as file,
+        ):
+            if response.status_code != 200:
+                raise self._refused(response, {})
+            for part in response.iter_raw():
+                size += len(part)
+                if size > MAX_FILE:
+                    raise MessageError(f"{self.where} sent a file over {MAX_FILE} bytes.")
+                file.write(part)
+
+    @contextmanager
+    def _request(self, client: httpx.Client, verb: str, content: Any) -> Iterator[httpx.Response]:
+        """Send a signed request; once more if the server was started anew since the last one."""
+        for _ in range(2):
+            body, path = json.dumps(content).encode(), PATH + verb
+            headers = sign(self.key, path, body, self.word) | {"accept-encoding": "identity"}
+            try:
+                with client.stream("POST", path, content=body, headers=headers) as response:
+                    if response.status_code != STALE:
+                        yield response
+                        return
+                    self.word = str(self._json(response).get("word"))
+            except httpx.HTTPError as error:
+                reason = type(error).__name__
+                raise LostError(f"{self.where} does not answer ({reason}).") from error
+        raise self._nonsense()
+
+    def _json(self, response: httpx.Response) -> dict[str, Any]:
+        """Read an answer; one that is empty, as a refusal at the gate is, has no content."""
+        content = b""
+        for part in response.iter_raw():
+            content += part
+            if len(content) > MAX_ANSWER:
+                raise MessageError(f"{self.where} sent an answer over {MAX_ANSWER} bytes.")
+        if response.status_code not in (200, BAD, STALE):  # not ours
+            return {}
+        try:
+            found = json.loads(content or b"{}")
+        except (ValueError, RecursionError) as error:
+            raise self._nonsense() from error
+        if not isinstance(found, dict):
+            raise self._nonsense()
+        return found
+
+    # --------------------------------------------------------------------------------------- errors
+
+    def _nonsense(self) -> MessageError:
+        return MessageError(f"{self.where} sent an answer that cannot be used.")
+
+    def _refused(self, response: httpx.Response, found: Mapping[str, Any]) -> FedJigsawError:
+        """Return the error that a refusal means."""
+        status, name = response.status_code, self.settings.name
+        if status == BAD and type(found.get("exit_code")) is int and "error" in found:
+            return jobs.error_of(found)
+        if status in (TOO_MANY, 503):
+            return LostError(f"{self.where} has too many requests. Try again in a minute.")
+        if status == UNKNOWN:
+            reason = f"does not know the key of operator {name}: it was removed. Ask for a new one."
+        elif status == UNSIGNED and (apart := _apart(response)) > TOLERANCE / 2:
+            reason = f"refused operator {name}: the clocks differ by {apart:.0f} s. Set them right."
+        elif status == UNSIGNED:
+            reason = f"refused the signature of operator {name}."
+        elif status == 404:
+            reason = "knows no such run, or its version of fedjigsaw serves no operators."
+        else:
+            reason = f"could not answer (status {status}); see flower.log there."
+        return FederationError(f"{self.where} {reason}")
+
+
+def _apart(response: httpx.Response) -> float:
+    """Return how many seconds the clocks of the server and of this machine differ."""
+    with suppress(KeyError, ValueError, TypeError):
+        return abs(parsedate_to_datetime(response.headers["date"]).timestamp() - time())
+    return 0.0

@@ -1,0 +1,79 @@
+"""The run of an operator: ``python -m fedjigsaw.flower.operator_run FOLDER RUN [--resume]``.
+
+A process of its own on the server's machine, which does what `federation run` does there. The
+operator gets the texts that `federation run` would print, and no other text of an error.
+"""
+
+import json
+import sys
+import traceback
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from fedjigsaw.errors import FedJigsawError, ParameterError, invalid
+from fedjigsaw.flower import jobs
+from fedjigsaw.flower.operator_desk import owner_of
+from fedjigsaw.flower.operator_fields import describe, fits
+from fedjigsaw.flower.processes import stopped_by_signals
+
+MAX_SECONDS = 86_400.0  # for `timeout` and `wait`
+STOPPED, FAILED = "The run was stopped.", "The run failed at the server; see flower.log there."
+
+
+def main(home: Path, name: str, resume: bool) -> None:
+    """Run a job, and leave its result or its error in its folder."""
+    folder = jobs.job_folder(home, name)
+    with stopped_by_signals():
+        try:
+            job = read_job(folder)
+            jobs.run_job(home, job, resume=resume, folder=folder, may_resume=_same_owner(folder))
+        except KeyboardInterrupt:
+            _fail(folder, STOPPED, 130)
+        except FedJigsawError as error:
+            if type(error) is FedJigsawError:  # the text of an unexpected error stays here
+                jobs.write_result(folder, error=FAILED, exit_code=1)
+            _fail(folder, str(error), error.exit_code)
+        except Exception:
+            traceback.print_exc()
+            _fail(folder, FAILED, 1)
+
+
+def read_job(folder: Path) -> jobs.Job:
+    """Read the job that an operator sent; a ParameterError names a field that is not allowed."""
+    try:
+        content: dict[str, Any] = json.loads((folder / jobs.JOB).read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ParameterError("The job is not JSON.") from error
+    kinds = get_type_hints(jobs.Job)
+    known = {field.name for field in fields(jobs.Job)}
+    if unknown := sorted(content.keys() - known):
+        raise ParameterError(
+            f"The server knows no {unknown[0]!r} of a run: its version of fedjigsaw is another."
+        )
+    for key, value in content.items():
+        if not fits(value, kinds[key]):
+            raise ParameterError(invalid(key, "a run", describe(kinds[key]), repr(value)))
+    for key in ("method", "n_clusters"):
+        if key not in content:
+            raise ParameterError(f"The job has no {key!r}.")
+    job = jobs.Job(**content)
+    for key in ("timeout", "wait"):
+        if getattr(job, key) > MAX_SECONDS:
+            allowed = f"at most {MAX_SECONDS:g} seconds from an operator"
+            raise ParameterError(invalid(key, "a run", allowed, getattr(job, key)))
+    return job
+
+
+def _same_owner(folder: Path) -> Any:
+    owner = owner_of(folder)
+    return lambda other: owner is not None and owner_of(other) == owner
+
+
+def _fail(folder: Path, text: str, code: int) -> None:
+    if not (folder / jobs.RESULT).exists():
+        jobs.write_result(folder, error=text, exit_code=code)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], "--resume" in sys.argv[3:])

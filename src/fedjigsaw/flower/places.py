@@ -1,0 +1,51 @@
+"""Where runs are started: on the server's machine, or on an operator's."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from fedjigsaw.flower import jobs
+from fedjigsaw.flower.folders import server_folder
+from fedjigsaw.flower.jobs import Job
+from fedjigsaw.flower.operators import is_operator_folder
+from fedjigsaw.flower.status import read_status
+
+Tell = Callable[[Mapping[str, Any]], object]
+
+
+class Place(Protocol):
+    """What `federation run` and `federation status` need, wherever the server is."""
+
+    def status(self) -> dict[str, Any]:
+        """Return the state of the server, as `federation status --json` prints it."""
+
+    def sites(self, without: Sequence[str]) -> list[str]:
+        """Return the sites that a run asks; unknown names in `without` are a ParameterError."""
+
+    def run(self, job: Job, tell: Tell, *, resume: bool) -> tuple[Path, dict[str, Any]]:
+        """Run a job; return the file of its model, in a folder of its own, and the transcript."""
+
+
+class ServerPlace:
+    """The machine of the server, whose folder is here."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def status(self) -> dict[str, Any]:
+        return read_status(self.home)
+
+    def sites(self, without: Sequence[str]) -> list[str]:
+        return jobs.active_sites(self.home, without)
+
+    def run(self, job: Job, tell: Tell, *, resume: bool) -> tuple[Path, dict[str, Any]]:
+        return jobs.run_job(self.home, job, tell, resume=resume)
+
+
+def find_place(folder: Path) -> Place:
+    """Return the place of a folder: that of a federation, or one from `federation operator add`."""
+    if is_operator_folder(folder):
+        from fedjigsaw.flower.operator_client import OperatorPlace
+
+        return OperatorPlace(folder)
+    return ServerPlace(server_folder(folder))

@@ -1,0 +1,190 @@
+"""Attacks on the door for operators: what is not signed by a known key, now and once, is refused."""
+
+from types import SimpleNamespace
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from fedjigsaw.flower import folders, operator_door, operator_protocol, operators
+from fedjigsaw.flower.doors import PrivateDoor, SiteDoor
+from fedjigsaw.flower.gate import RefusedError
+from fedjigsaw.flower.keys import Keys
+from fedjigsaw.flower.operator_door import Allowance, Nonces, OperatorDoor
+from fedjigsaw.flower.operator_protocol import MAX_BODY, PATH, TOLERANCE, sign
+
+START = PATH + "start"
+
+
+@pytest.fixture
+def anna(clinic):
+    return operators.load_key(operators.add(clinic / "server", "anna"))
+
+
+@pytest.fixture
+def door(clinic):
+    home = clinic / "server"
+    keys = Keys(home, folders.ServerSettings.load(home).sites)
+    sites = SiteDoor(keys, lambda address, sender: None)
+    return OperatorDoor(operators.Operators(home), lambda address, sender: None, sites)
+
+
+def head(key, path=START, body=b"{}", word="w"):
+    return {name.encode(): v.encode() for name, v in sign(key, path, body, word).items()}
+
+
+def outcome(door, headers, path=START, size=2, method="POST"):
+    """The name of the sender, or the status of the refusal."""
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "client": ("10.0.0.7", 5),
+        "headers": [(b"content-length", str(size).encode()), *dict(headers).items()],
+    }
+    try:
+        return door.admit(scope).sender
+    except RefusedError as refusal:
+        return refusal.status
+
+
+def test_an_operator_is_known_by_the_signature(door, anna):
+    assert outcome(door, head(anna)) == "operator anna"
+    assert outcome(door, head(Ed25519PrivateKey.generate())) == 412
+    assert outcome(door, {}) == 401
+
+
+def test_a_request_counts_once(door, anna):
+    headers = head(anna)
+    assert outcome(door, headers) == "operator anna"
+    assert outcome(door, headers) == 401
+    assert outcome(door, {**headers, b"fedjigsaw-nonce": b"0" * 32}) == 401  # it is signed
+
+
+def test_whatever_was_signed_may_not_be_changed(door, anna):
+    for name in head(anna):
+        headers = head(anna)
+        value = headers[name]
+        for other in (b"", b"x", b"\xff", b"9" * 5000, value[:-1], value + b"0", b"0" + value):
+            assert outcome(door, {**headers, name: other}) in (401, 412), (name, other)
+        assert outcome(door, {n: v for n, v in headers.items() if n != name}) in (401, 412)
+    assert outcome(door, head(anna), PATH + "stop") == 401  # for another path
+    # a known key's name over the signature of another
+    stranger = Ed25519PrivateKey.generate()
+    assert (
+        outcome(door, {**head(stranger), b"fedjigsaw-operator": head(anna)[b"fedjigsaw-operator"]})
+        == 401
+    )
+
+
+@pytest.mark.parametrize("seconds", [-3600, -TOLERANCE - 5, TOLERANCE + 5, 1e6])
+def test_a_request_is_of_now(door, anna, monkeypatch, seconds):
+    now = operator_protocol.time()
+    monkeypatch.setattr(operator_protocol, "time", lambda: now + seconds)
+    headers = head(anna)
+    monkeypatch.undo()
+    assert outcome(door, headers) == 401
+
+
+@pytest.mark.parametrize("time", [b"", b"-1", b"now", b"1e9", "٣".encode(), b"1" * 100, b"0x1"])
+def test_times_that_are_none(door, anna, time):
+    assert outcome(door, {**head(anna), b"fedjigsaw-time": time}) == 401
+
+
+def test_a_removed_key_is_refused_at_once(door, anna, clinic):
+    assert outcome(door, head(anna)) == "operator anna"
+    operators.remove(clinic / "server", "anna")
+    assert outcome(door, head(anna)) == 412
+
+
+def test_only_what_operators_need_is_served(door, anna):
+    for path in (PATH, PATH + "status/", PATH + "../start", PATH + "runs/../../x", PATH + "Start"):
+        assert outcome(door, head(anna, path), path) == 404
+    assert outcome(door, head(anna), method="GET") == 404
+    for path in (
+        "/v1/control/start-run",
+        "/v1/runtime/acquire-task",
+        "/docs",
+        "/fedjigsaw/operator",
+    ):
+        assert outcome(door, head(anna, path), path) == 404
+
+
+def test_a_body_is_small(door, anna):
+    assert outcome(door, head(anna), size=MAX_BODY) == "operator anna"
+    assert outcome(door, head(anna), size=MAX_BODY + 1) == 413
+    assert outcome(door, head(anna), size="x") == 411
+
+
+def test_requests_are_limited_for_each_operator(door, anna, clinic):
+    bob = operators.load_key(operators.add(clinic / "server", "bob"))
+    results = [outcome(door, head(anna)) for _ in range(operator_door.REQUESTS[1] + 20)]
+    assert results[-1] == 429
+    assert outcome(door, head(bob)) == "operator bob"
+    assert outcome(door, {**head(anna), b"fedjigsaw-signature": b""}) == 401  # before it counts
+
+
+def test_an_operators_key_is_no_key_of_a_site(door, anna):
+    """Neither in the way operators sign, nor in that of sites."""
+    from base64 import b64encode
+
+    from flwr.common.constant import TIMESTAMP_HEADER
+    from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
+    from flwr.supercore.date import now
+
+    path = "/v1/fleet/pull-messages"
+    assert outcome(door, head(anna, path), path) == 401
+    moment = now().isoformat()
+    public = anna.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    headers = {
+        FLEET_HTTP_PUBLIC_KEY_HEADER: b64encode(public),
+        FLEET_HTTP_SIGNATURE_HEADER: b64encode(anna.sign(moment.encode())),
+        TIMESTAMP_HEADER: moment.encode(),
+    }
+    assert outcome(door, {name.encode(): v for name, v in headers.items()}, path) == 401
+
+
+def test_a_sites_key_is_no_key_of_an_operator(door, clinic, anna):
+    from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+    from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
+
+    key = load_ssh_private_key((clinic / "bern" / "site.key").read_bytes(), None)
+    request = SimpleNamespace(headers={})
+    NodeAuthHttpInterceptor(key, key.public_key()).intercept(
+        SimpleNamespace(request=request), lambda context: None
+    )
+    signed = {name.encode(): value.encode() for name, value in request.headers.items()}
+    assert outcome(door, signed, "/v1/fleet/pull-messages") == "bern"  # it is right for a site
+    assert outcome(door, signed) == 401
+    assert outcome(door, {**signed, **head(Ed25519PrivateKey.generate())}) == 412
+
+
+def test_the_private_port_serves_no_operators(anna):
+    private = PrivateDoor(lambda token: True, "secret")
+    assert outcome(private, head(anna)) == 404
+
+
+def test_an_allowance_comes_back_with_time():
+    now = [0.0]
+    allowance = Allowance(2.0, 3, lambda: now[0])
+    assert [allowance.take("a") for _ in range(4)] == [True, True, True, False]
+    assert allowance.take("b")
+    now[0] = 0.5
+    assert [allowance.take("a") for _ in range(2)] == [True, False]
+    now[0] = 100.0
+    assert allowance.take("b")
+    assert allowance.used == {"b": 1.0}  # nothing is remembered for ever
+
+
+def test_nonces_are_remembered_as_long_as_a_request_is_valid():
+    now = [0.0]
+    nonces = Nonces(lambda: now[0])
+    nonces.add("k", "a")
+    now[0] = 2 * TOLERANCE
+    nonces.add("k", "b")
+    assert not nonces.is_new("k", "a")
+    assert nonces.is_new("other", "a")
+    now[0] = 2 * TOLERANCE + 2
+    nonces.add("k", "c")
+    assert nonces.is_new("k", "a")
+    assert len(nonces.seen) == 2

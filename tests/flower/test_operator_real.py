@@ -1,0 +1,90 @@
+"""A run and a status from an operator's machine, in a real federation."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+from typer.testing import CliRunner
+
+from fedjigsaw import cli
+from fedjigsaw.errors import FedJigsawError
+from flower_clinic import BACKEND, COMMAND, NAMES, PATIENCE, Clinic, make_shards, members, wait_for
+
+pytestmark = [pytest.mark.federation, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory):
+    clinic = Clinic(tmp_path_factory.mktemp("operator"), make_shards())
+    try:
+        yield clinic
+    finally:
+        clinic.end()
+
+
+def command(*words):
+    done = CliRunner().invoke(cli.app, ["federation", *map(str, words)])
+    error = done.exception if isinstance(done.exception, FedJigsawError) else None
+    return (error or done).exit_code, f"{done.output} {error or ''}"
+
+
+def test_runs_and_status_from_another_machine(clinic, tmp_path, monkeypatch):
+    """Added while the server runs; the same bits as at the server; stopped; removed."""
+    monkeypatch.setenv(*BACKEND)
+    clinic.restore()
+    assert command("operator", "add", clinic.home, "anna")[0] == 0
+    anna = shutil.move(clinic.home / "anna", tmp_path / "anna")
+    code, printed = command("status", anna, "--json")
+    assert code == 0, clinic.story(printed)
+    assert json.loads(printed)["connected"] == dict.fromkeys(NAMES, True)
+    assert "oslo: connected" in command("status", anna)[1]
+
+    options = ["-k", 3, "--wait", 60, "--timeout", PATIENCE]
+    code, printed = command("run", anna, *options, "-o", tmp_path / "far")
+    assert code == 0, clinic.story(printed)
+    assert "answered oslo" in printed
+    assert "3 sites, 360 rows -> 3 centers" in " ".join(printed.split())
+    assert clinic.run("near")[0] == 0
+    assert (tmp_path / "far").read_bytes() == (clinic.folder / "near").read_bytes()
+
+    # an error is that of `run` at the server
+    code, printed = command("run", anna, *options, "-o", tmp_path / "no", "--min-sites", 9)
+    assert (code, "at most the number of sites, 3; got 9" in printed) == (2, True)
+    assert command("run", anna, *options, "-o", tmp_path / "no", "--without", "rome")[0] == 2
+
+    # Ctrl-C here stops the run there
+    clinic.behave("bern", "hang")
+    words = [COMMAND, "federation", "run", anna, "-k", "4", "-o", tmp_path / "no"]
+    with (tmp_path / "out").open("wb") as out:
+        process = subprocess.Popen(words, stderr=out, env=os.environ | dict([BACKEND]))
+    wait_for(lambda: b"asked oslo" in (tmp_path / "out").read_bytes(), "the sites to be asked")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE) == 130
+
+    def runners():
+        return [n for n in members(clinic.home / "server") if b"operator_run" in cmdline(n)]
+
+    wait_for(lambda: not runners(), "the run to end at the server")
+    latest = max((clinic.home / "server" / "runs").iterdir())
+    assert json.loads((latest / "result.json").read_text())["exit_code"] == 130
+
+    # a stolen key that was removed opens nothing
+    assert command("operator", "remove", clinic.home, "anna")[0] == 0
+    for words in (["status", anna], ["run", anna, *options, "-o", tmp_path / "no"]):
+        code, printed = command(*words)
+        assert code == 8
+        assert "does not know the key of operator anna" in " ".join(printed.split())
+    assert not (tmp_path / "no").exists()
+    log = (clinic.home / "server" / "server.log").read_text()
+    assert "operator anna started run" in log
+
+
+def cmdline(number):
+    try:
+        with open(f"/proc/{number}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
