@@ -19,7 +19,7 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.methods import CLUSTERERS
-from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.privacy.guard import LEFT_OUT, Guard
 from fedjigsaw.report.inspection import describe
 from flower_doubles import NAMES, OFF, OPEN, LocalGrid, engine_of, grid_of, site_app, unchecked
 
@@ -102,6 +102,18 @@ def test_the_guard_is_the_sites_own(shards):
     file, transcript = federate(run, min_sites=2)
     assert file.clients == NAMES[:2]
     assert transcript.failures[0].reason == records.REASONS["data"] + records.SEE_LOG
+
+
+def test_a_guard_that_left_out_rows_does_not_leave_out_the_site(shards):
+    far = np.vstack([shards["oslo"], np.full((4, 3), 500.0)])
+    guarded = {"guard": Guard(min_cluster_size=5)}
+    grid = LocalGrid(
+        {name: site_app(name, far if name == "oslo" else shards[name], **guarded) for name in NAMES}
+    )
+    run = engine_of(grid, Jigsaw("auto", random_state=0))
+    file, transcript = federate(run)
+    assert [name for name in NAMES if LEFT_OUT in run.files[name].summary.tensors] == ["oslo"]
+    assert (file.clients, transcript.failures) == (NAMES, ())
 
 
 def explodes(context):

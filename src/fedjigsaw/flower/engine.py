@@ -22,6 +22,7 @@ from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import MAX_COUNT, Broadcast, Failure, Model, Round, Transcript
 from fedjigsaw.methods import METHODS
 from fedjigsaw.parameters import real
+from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.summaries import NOISE
 from fedjigsaw.sites.aggregate import weakest, within_bounds
 from fedjigsaw.sites.compatibility import reorder, shared_bounds
@@ -34,6 +35,8 @@ VERB = "summary"
 NOT_CONNECTED = "it is not connected"
 INVALID_ANSWER = "its answer is not valid"
 INVALID_KEPT = "its kept summary is not valid; forget it, and ask again"
+# tensors that only some sites send: with differential privacy, or where a guard left out rows
+OPTIONAL = (NOISE, LEFT_OUT)
 OTHER_KIND = "its columns, scaler or fields differ from those of the other sites"
 
 
@@ -311,7 +314,7 @@ def _kind(file: SummaryFile) -> tuple[Any, ...]:
     sent += [
         f"{name} {tensor.ndim}"
         for name, tensor in sorted(summary.tensors.items())
-        if name != NOISE  # sites with and without differential privacy go together
+        if name not in OPTIONAL
     ]
     return *_source(file), repr(shared_bounds(file)), tuple(sent)
 
