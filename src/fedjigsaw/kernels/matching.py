@@ -1,8 +1,6 @@
 """Distances and optimal matching between two sets of centers."""
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import DataError
@@ -18,6 +16,9 @@ def pairwise_distances(a: Floats, b: Floats) -> Floats:
     >>> pairwise_distances([[0, 0]], [[3, 4], [0, 1]])
     array([[5., 1.]])
     """
+    # scipy takes half a second and 45 MB, and the processes that carry messages need this module
+    from scipy.spatial.distance import cdist
+
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if a.ndim != 2 or b.ndim != 2:
         raise DataError(f"The centers must be 2-D arrays; got shapes {a.shape} and {b.shape}.")
@@ -45,5 +46,7 @@ def match(a: Floats, b: Floats) -> tuple[Ints, Ints]:
     >>> partners
     array([1, 0])
     """
+    from scipy.optimize import linear_sum_assignment
+
     rows, partners = linear_sum_assignment(pairwise_distances(a, b) ** 2)
     return rows, partners
