@@ -44,3 +44,10 @@ def test_what_a_federation_keeps_running_computes_nothing(part):
     pytest.importorskip("flwr")
     needed = loaded_after(f"import fedjigsaw.flower.{part}")
     assert not needed & {"sklearn", "torch", "pandas", "pyarrow"}
+
+
+def test_nor_does_what_starts_the_apps_of_a_site():
+    pytest.importorskip("flwr")
+    needed = loaded_after("from fedjigsaw.flower.launcher import *; preload(CLIENT_APP)")
+    assert not needed & {"sklearn", "torch", "pandas", "pyarrow"}
+    assert "sklearn" in loaded_after("from fedjigsaw.flower.launcher import *; preload(SERVER_APP)")

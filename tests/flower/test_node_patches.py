@@ -15,11 +15,10 @@ from types import SimpleNamespace
 import pytest
 from flwr.app import ConfigRecord, Error, Message, RecordDict
 from flwr.common.constant import ErrorCode, SubStatus
-from flwr.supercore.constant import TASK_TYPE_TO_COMMAND, TaskType
+from flwr.supercore.constant import TaskType
 from flwr.supercore.fab import Fab
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
 from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
-from flwr.supercore.superexec.executor.types import ExecutionSpec
 from flwr.supernode import start_client_internal
 from flwr.supernode.nodestate.in_memory_nodestate import InMemoryNodeState
 
@@ -245,46 +244,6 @@ def test_requests_and_answers_of_a_site_are_seen(monkeypatch):
     assert request.headers["more"] == "x"
     assert "flwr-signature" in request.headers
     assert seen == [(410, {"a": "b"})]
-
-
-class TestTokens:
-    """Flower's own executor starts an app."""
-
-    @pytest.fixture
-    def executor(self, monkeypatch):
-        module = import_module("flwr.supercore.superexec.executor.subprocess_executor")
-        monkeypatch.setattr(module, "subprocess", module.subprocess)
-        self.started, self.ended = [], threading.Event()
-        monkeypatch.setattr(patches, "_end_task", lambda *words: self.ended.set())
-
-        def launch(command, token, **more):
-            self.started.append((command, token, more))
-            return SimpleNamespace(wait=lambda: None)
-
-        patches.hide_tokens(launch)
-        return module.SubprocessExecutor()
-
-    @pytest.mark.parametrize("quiet", [False, True])
-    def test_a_token_is_not_among_the_arguments(self, executor, quiet):
-        spec = ExecutionSpec(
-            task_type=TaskType.CLIENT_APP, runtime_api_address="127.0.0.1:9", token="abc",
-            insecure=True, root_certificates_path=None, runtime_dependency_install=False,
-            parent_pid=7, suppress_output=quiet, task_id=1,
-        )  # fmt: skip
-        executor.launch(spec)
-        ((command, token, more),) = self.started
-        assert token == "abc"
-        assert "abc" not in command
-        assert command[:3] == ["flwr-clientapp", "--runtime-api-address", "127.0.0.1:9"]
-        assert "--insecure" in command
-        assert bool(more) == quiet
-        assert self.ended.wait(30)
-
-    def test_the_commands_exist(self):
-        for name, module in patches.COMMANDS.items():
-            assert callable(getattr(import_module(module), name.replace("-", "_")))
-        for kind in (TaskType.CLIENT_APP, TaskType.SERVER_APP):
-            assert TASK_TYPE_TO_COMMAND[kind] in patches.COMMANDS
 
 
 class TestEveryQuestionIsAnswered:

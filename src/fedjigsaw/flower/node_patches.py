@@ -8,13 +8,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from importlib import import_module
-from itertools import pairwise
 from pathlib import Path
 from time import sleep
 from types import SimpleNamespace
@@ -246,71 +245,3 @@ def _wait_for_answers(state: Any) -> list[Message]:
         if not busy:
             return [message for message in messages if message not in answers]
         sleep(ANSWER_SECONDS)
-
-
-# ------------------------------------------------------------------- the processes that start apps
-
-COMMANDS = {
-    "flower-superexec": "flwr.supercore.cli.flower_superexec",
-    "flwr-clientapp": "flwr.supernode.cli.flwr_clientapp",
-    "flwr-serverapp": "flwr.superlink.cli.flwr_serverapp",
-}
-
-
-def run_command(name: str, arguments: Sequence[str]) -> None:
-    """Run one of Flower's commands in this process."""
-    # Upstream: public functions that take a configuration object.
-    sys.argv = [name, *arguments]
-    getattr(import_module(COMMANDS[name]), name.replace("-", "_"))()
-
-
-def hide_tokens(launch: "Callable[..., subprocess.Popen[bytes]]") -> None:
-    """Let SuperExec start apps by `launch`, which is given the command and, apart, the token.
-
-    When the process of an app has ended, its task is ended too, if the app has not done so: Flower
-    itself notices an app that ended abruptly after a minute.
-    """
-    # Upstream: tokens for local processes by standard input, as for those in containers, and
-    # processes that are waited for.
-    module: Any = import_module("flwr.supercore.superexec.executor.subprocess_executor")
-
-    def popen(original: Any, command: Sequence[str], **more: Any) -> None:
-        place = command.index("--token")
-        token = command[place + 1]
-        rest = [*command[:place], *command[place + 2 :]]
-        process = launch(rest, token, **more)
-
-        def wait() -> None:
-            process.wait()
-            _end_task(rest, token)
-
-        threading.Thread(target=wait, daemon=True).start()
-
-    module.subprocess = SimpleNamespace(
-        Popen=partial(popen, module.subprocess.Popen), DEVNULL=module.subprocess.DEVNULL
-    )
-
-
-def _end_task(command: Sequence[str], token: str) -> None:
-    """Mark the task of an app as failed; nothing happens if the app has ended it itself."""
-    import httpx
-    from flwr.common.constant import SubStatus
-    from flwr.proto.runtime_pb2 import PushTaskOutputRequest
-    from flwr.supercore.interceptors import (
-        RuntimeTokenHttpInterceptor,
-        RuntimeVersionHttpInterceptor,
-    )
-    from flwr.supercore.runtime import RuntimeHttpClient
-
-    options = dict(pairwise(command))
-    authority = options.get("--root-certificates")
-    with (
-        suppress(httpx.HTTPError),
-        RuntimeHttpClient.from_server_address(
-            options["--runtime-api-address"],
-            authority is None,
-            None if authority is None else Path(authority).read_bytes(),
-            [RuntimeVersionHttpInterceptor("SuperExec"), RuntimeTokenHttpInterceptor(token)],
-        ) as client,
-    ):
-        client.PushTaskOutput(PushTaskOutputRequest(sub_status=SubStatus.FAILED, details=""))

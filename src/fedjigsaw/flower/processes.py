@@ -33,7 +33,8 @@ QUIET_FLOWER = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.5",
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.25",
+    "OPENBLAS_NUM_THREADS": "1",  # it starts threads when it is loaded; with them, nobody may fork
 }
 
 
