@@ -185,6 +185,18 @@ class FederatedClusterer(
     ) -> Model:
         """Run at the server, which knows nothing but the summaries."""
 
+    def merge(self, summaries: Sequence[Summary], n_centers: int) -> Summary:
+        """Merge summaries into one of at most `n_centers` centers, as a region sends it.
+
+        The centers of most methods mean something only one by one: they raise a ParameterError.
+        """
+        total = sum(len(summary.centers) for summary in summaries)
+        raise ParameterError(
+            f"Centers of {type(self).__name__} cannot be merged, and these are {total:,}. Allow "
+            f"a region {total} centers (--centers {total}), so that they pass as they are, or use "
+            "jigsaw."
+        )
+
     def fit(
         self,
         X: Any,

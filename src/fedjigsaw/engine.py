@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import Any, NamedTuple, Protocol, Self
 
 from fedjigsaw._random import stream
+from fedjigsaw._regions import own_model, unpacked
 from fedjigsaw._threads import one_thread
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import (
@@ -259,10 +260,23 @@ def run_rounds(
 def aggregate_round(
     method: FederatedMethod, summaries: Sequence[Summary], broadcast: Broadcast
 ) -> Model:
-    """Run the server's half of a round. Summaries are aggregated in the order of client names."""
-    ordered = sorted(summaries, key=lambda summary: summary.client)
+    """Run the server's half of a round. Summaries are aggregated in the order of client names.
+
+    Regions are taken apart into their sites. The model of a region that is alone, and that merged
+    the summaries of its sites, is the one that it made of them.
+    """
+    ordered = unpacked(summaries)
+    made = own_model(ordered, method.method, method.configuration())
+    if made is not None:
+        return made
     with one_thread():
         return method.aggregate(ordered, broadcast, stream(broadcast.seed, broadcast.round))
+
+
+def check_answer(method: FederatedMethod, summary: Summary, broadcast: Broadcast) -> None:
+    """Check a summary of a client that is not trusted; of a region, those of its sites."""
+    for answer in unpacked([summary]):
+        method.check_answer(answer, broadcast)
 
 
 def warn_of_fewer_clusters(

@@ -33,3 +33,5 @@ def test_the_commands_print_what_the_page_shows(run, tmp_path, monkeypatch):
     assert pa.csv.read_csv(tmp_path / "lyon-labels.csv").num_rows == 400
     without = formats.load(tmp_path / "model-without-oslo", ModelFile)
     assert without.clients == ("bern", "lyon")
+    by_regions = (tmp_path / "model-by-regions").read_bytes()
+    assert by_regions == (tmp_path / "model").read_bytes()

@@ -133,8 +133,12 @@ def condense(
     """
     if len(counts) <= most:
         return centers, counts, sse
-    chosen = np.random.default_rng(0).choice(len(counts), most, replace=False)
-    labels = nearest_centers(centers, centers[chosen])[0]
-    merged = partition_of(centers, labels, counts)
+    merged = partition_of(centers, sampled_labels(centers, most), counts)
     inside = np.bincount(merged.labels, sse, minlength=len(merged.counts))
     return merged.centers, merged.counts, merged.sse + inside
+
+
+def sampled_labels(centers: Floats, most: int) -> Ints:
+    """Return the group of each cell: that of the nearest of `most` cells, drawn at random."""
+    chosen = np.random.default_rng(0).choice(len(centers), most, replace=False)
+    return nearest_centers(centers, centers[chosen])[0]

@@ -55,6 +55,13 @@ from fedjigsaw.cli._succession import (
     print_succession,
     succession_values,
 )
+from fedjigsaw.cli.region import (
+    AsSummary,
+    RegionCenters,
+    RegionName,
+    check_region,
+    write_region,
+)
 from fedjigsaw.errors import (
     ClippedRowsWarning,
     CountsWarning,
@@ -240,6 +247,9 @@ def aggregate(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers of the server.")] = 0,
     like: LikeModel = None,
+    as_summary: AsSummary = False,
+    client: RegionName = None,
+    centers: RegionCenters = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -247,26 +257,32 @@ def aggregate(
 
     With -k auto it prints how sure the number of clusters is, and what would be nearly as good.
 
+    With --as-summary it writes one summary for the next level instead, that of a region.
+
     Example: fedjigsaw aggregate bern.summary lyon.summary -k 4 -o model
 
     Example: fedjigsaw aggregate bern.summary lyon.summary -k auto -o model
 
     Example: fedjigsaw aggregate bern.summary lyon.summary -k 4 -o june.model --like may.model
+
+    Example: fedjigsaw aggregate bern.summary lyon.summary -k 4 --as-summary -o north.summary
     """
     check_outputs(output, force=force, inputs=[*files, like])
     old = load_old(like)
     sites.check_once(files)
+    check_region(as_summary, client, centers, like)
     loaded = sites.read_summaries(files)
+    options: dict[str, Any] = {"without": without or (), "seed": seed, "min_sites": min_sites}
+    options["params"] = parse_params(param)
+    if as_summary:
+        name = client or output.stem
+        with warnings_hidden(UncertainNumberWarning), warnings_shown(RefusedFileWarning):
+            made = sites.aggregate_region(loaded, k, client=name, n_centers=centers, **options)
+        write_region(*made, output, force=force, as_json=as_json)
+        return
     shown = warnings_shown(CountsWarning, FewerClustersWarning, RefusedFileWarning)
     with warnings_hidden(UncertainNumberWarning), shown:  # printed below
-        model = sites.aggregate(
-            loaded,
-            k,
-            without=without or (),
-            seed=seed,
-            params=parse_params(param),
-            min_sites=min_sites,
-        )
+        model = sites.aggregate(loaded, k, **options)
     model, changes = follow(model, old)
     formats.save(model, output, replace=force)
     if as_json:

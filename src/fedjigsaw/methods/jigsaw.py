@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from fedjigsaw._regions import sites_of
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.base import FederatedClusterer
+from fedjigsaw.choice.cells import sampled_labels
 from fedjigsaw.choice.decision import Choice, choose
 from fedjigsaw.choice.findings import DOUBTFUL, K_TENSORS, KFindings
 from fedjigsaw.choice.grain import GRAIN, grain_of
@@ -51,6 +53,7 @@ from fedjigsaw.privacy.summaries import PrivateRound
 from fedjigsaw.trust.counting import for_counting
 from fedjigsaw.trust.examination import examine
 from fedjigsaw.trust.influence import Find, Refind, influences
+from fedjigsaw.trust.merging import merge_received, merge_tables
 from fedjigsaw.trust.plausibility import Examined, unexamined
 from fedjigsaw.trust.received import Received, group_means, receive
 from fedjigsaw.trust.site_reports import PREFIX as SITE_TENSOR
@@ -348,8 +351,38 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
         found = self._found(received, rng)
         model = self._model(unexamined(received), *found[:2], of_k=found[2])
         hidden = {n: t for n, t in model.tensors.items() if not n.startswith(SITE_TENSOR)}
-        hidden["support_clients"] = np.full(len(model.centers), len(summaries))
+        n_sites = sum(len(sites_of(summary)) for summary in summaries)
+        hidden["support_clients"] = np.full(len(model.centers), n_sites)
         return replace(model, tensors=hidden)
+
+    def merge(self, summaries: Sequence[Summary], n_centers: int) -> Summary:
+        """Merge summaries into one of at most `n_centers` centers: weighted k-means again.
+
+        What the checks of `robust` set aside is left out. Tables of cells that all clients share
+        are added up, and stay as many cells as they are.
+        """
+        if any(map(has_cells, summaries)):
+            return merge_tables(summaries, limited=self.robust)
+        received = receive(summaries)
+        if not received.has_counts:
+            raise ParameterError(
+                "Centers can be merged only with counts, and some clients sent none. Use a guard "
+                "with counts='exact' or 'rounded'."
+            )
+        if self._in_cells:
+            _check_sums(received)
+        used = self._examine(received, self._find).received
+        if len(used.centers) <= n_centers:
+            labels = np.arange(len(used.centers))
+        elif self._in_cells:
+            labels = sampled_labels(used.centers, n_centers)
+        else:
+            rng = np.random.default_rng(0)
+            solved = solve(
+                used.centers, used.weights, n_centers, rng=rng, max_iter=self.max_iter, n_tries=0
+            )
+            labels = solved.labels
+        return merge_received(used, labels, summaries)
 
     def _found(
         self, received: Received, rng: np.random.Generator

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from fedjigsaw._regions import sites_of
 from fedjigsaw._typing import Floats
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.messages import Summary
@@ -118,19 +119,12 @@ def add_up(summaries: Sequence[Summary], *, limited: bool) -> Summary:
     limited : whether a table that is much longer than the others is shortened. Where all sites
         have the same weight, all tables have about the same length.
     """
+    check_same_cells(summaries)
     first = summaries[0]
-    for summary in summaries:
-        check_cells(summary)
-        if not np.array_equal(summary.centers, first.centers):
-            raise MessageError(
-                f"Clients {first.client!r} and {summary.client!r} use different shared cells. Use "
-                "the same bounds and number of clusters at all sites."
-            )
     tables = np.stack([summary.tensors[CELLS] for summary in summaries])
     noises = np.stack([summary.tensors[CELL_NOISE] for summary in summaries])
     if limited:
-        lengths = np.sqrt((tables**2).sum(axis=(1, 2)))
-        tables *= np.minimum(1, LONGEST * np.median(lengths) / lengths)[:, None, None]
+        tables = shortened(tables, summaries)
     total = tables.sum(axis=0)
     count_noise, sum_noise = np.sqrt((noises**2).sum(axis=0))
     cells = Cells(
@@ -143,6 +137,26 @@ def add_up(summaries: Sequence[Summary], *, limited: bool) -> Summary:
         np.full(len(total), sum_noise),
     )
     return _kept(cells)
+
+
+def check_same_cells(summaries: Sequence[Summary]) -> None:
+    """Raise a MessageError if these are not tables of the same cells."""
+    first = summaries[0]
+    for summary in summaries:
+        check_cells(summary)
+        if not np.array_equal(summary.centers, first.centers):
+            raise MessageError(
+                f"Clients {first.client!r} and {summary.client!r} use different shared cells. Use "
+                "the same bounds and number of clusters at all sites."
+            )
+
+
+def shortened(tables: Floats, summaries: Sequence[Summary]) -> Floats:
+    """Shorten tables that are much longer than the others; a region's counts by its sites."""
+    n_sites = np.array([len(sites_of(summary)) for summary in summaries])
+    lengths = np.sqrt((tables**2).sum(axis=(1, 2))) / n_sites
+    shares: Floats = np.minimum(1, LONGEST * np.median(lengths) / lengths)[:, None, None]
+    return tables * shares
 
 
 def _kept(cells: Cells) -> Summary:

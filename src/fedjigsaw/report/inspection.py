@@ -21,6 +21,7 @@ from fedjigsaw.report.number import describe_choice
 from fedjigsaw.report.preparation import describe_features, describe_preparation
 from fedjigsaw.report.privacy import describe_privacy, rows_in_words
 from fedjigsaw.report.profiles import describe_profile
+from fedjigsaw.report.regions import describe_region, without_region
 from fedjigsaw.report.trust import describe_sites, reports_of
 
 MAX_SHOWN = 20
@@ -55,6 +56,8 @@ def describe(content: Content | Scaler, n_bytes: int, *, most: int = MAX_SHOWN) 
 def _summary(file: SummaryFile, most: int) -> Lines:
     summary = file.summary
     yield f"A summary of client {summary.client!r}, for one round of federated clustering."
+    yield from describe_region(summary, most)
+    summary = without_region(summary)
     exact = file.privacy is None
     rows = f"{summary.n_samples:,} (exact)" if exact else rows_in_words(summary)
     skipped = f"; {file.n_skipped:,} were skipped" if file.n_skipped else ""

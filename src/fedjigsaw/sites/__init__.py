@@ -32,6 +32,7 @@ from fedjigsaw.sites.preparation import Progress, open_data, prepare, quiet
 from fedjigsaw.sites.prepared import schema_bounds
 from fedjigsaw.sites.proposal import Proposal, propose_schema
 from fedjigsaw.sites.proposed_toml import proposal_to_toml
+from fedjigsaw.sites.region import aggregate_region
 from fedjigsaw.sites.schema_apply import Applied, apply_schema
 from fedjigsaw.sites.schema_changes import Changes
 from fedjigsaw.sites.schema_check import ColumnCheck, FileCheck, check_file
@@ -60,6 +61,7 @@ __all__ = [
     "Spend",
     "Succession",
     "aggregate",
+    "aggregate_region",
     "apply_schema",
     "assign",
     "check_different",

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedjigsaw._regions import check_once, is_region, region_of
 from fedjigsaw.base import FederatedClusterer
-from fedjigsaw.engine import aggregate_round
+from fedjigsaw.engine import aggregate_round, check_answer
 from fedjigsaw.errors import (
     ExtraError,
     FedJigsawError,
@@ -118,6 +119,8 @@ class Admission:
         Two files of one site are an error in any case: only people can tell which one is right.
         """
         check_different({name: file.summary.client for name, file in self.kept.items()})
+        self._check_each(lambda _, file: is_region(file.summary) and region_of(file.summary))
+        check_once({name: file.summary for name, file in self.kept.items()})
         if self.min_sites is not None:  # the majority is that of usable files
             self._check_each(_check_usable)
         common = self._most_common()
@@ -132,7 +135,7 @@ class Admission:
 
     def check_answers(self, method: FederatedClusterer, broadcast: Broadcast) -> None:
         """Refuse summaries that the method cannot use."""
-        self._check_each(lambda _, file: method.check_answer(file.summary, broadcast))
+        self._check_each(lambda _, file: check_answer(method, file.summary, broadcast))
         self._check_enough()
 
     def check_alone(self, method: FederatedClusterer, broadcast: Broadcast) -> bool:

@@ -1,18 +1,20 @@
 """At the coordinator: aggregate the summaries of all sites into a model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from fedjigsaw._regions import clients_of, n_rows_of, sites_of, unpacked
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.engine import aggregate_round, warn_of_fewer_clusters
 from fedjigsaw.errors import MessageError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler
-from fedjigsaw.messages import Broadcast, Model
+from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.privacy.guarantee import ROW, SITE, Privacy
+from fedjigsaw.privacy.shared_cells import has_cells
 from fedjigsaw.sites.admission import Admission, Loaded, server_method
 from fedjigsaw.sites.compatibility import reorder
 from fedjigsaw.sites.preparation import scale_bounds
@@ -39,31 +41,95 @@ def aggregate(
     min_sites : how many good files are enough
         A bad file is then left out, with a RefusedFileWarning. None demands that all are good.
     """
+    made = solve_together(
+        files, n_clusters, without=without, seed=seed, params=params, min_sites=min_sites
+    ).model_file()
+    warn_of_fewer_clusters(n_clusters, len(made.model.centers))
+    return made
+
+
+@dataclass(frozen=True)
+class Together:
+    """Summaries that were aggregated, with the model that the method made of them.
+
+    Attributes
+    ----------
+    method : the method, with the parameters of the server.
+    model : None only for a region whose cells, without those of others, are hardly more than noise.
+    files : in the order of their sites, with the columns of all in the order of the first.
+    """
+
+    method: FederatedClusterer
+    files: tuple[SummaryFile, ...]
+    model: Model | None
+
+    @property
+    def members(self) -> list[Summary]:
+        """The summaries, with the sites of regions that were not merged instead of the region."""
+        return unpacked(file.summary for file in self.files)
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Names of the clients that the model speaks of."""
+        return clients_of(self.members, self.method.method, self.method.configuration())
+
+    @property
+    def privacy(self) -> Privacy | None:
+        return weakest([file.privacy for file in self.files], len(self.files[0].columns))
+
+    @property
+    def n_skipped(self) -> int:
+        return sum(file.n_skipped for file in self.files)
+
+    def model_file(self) -> ModelFile:
+        """Return the model with all that its readers must know."""
+        assert self.model is not None
+        columns, scaler = self.files[0].columns, self.files[0].scaler
+        return ModelFile(
+            within_bounds(self.model, self.privacy, scaler).with_feature_names(columns),
+            scaler,
+            self.clients,
+            n_rows_of(self.members),
+            privacy=self.privacy,
+            n_skipped=self.n_skipped,
+        )
+
+
+def solve_together(
+    files: Mapping[str, Loaded],
+    n_clusters: int | str,
+    *,
+    without: Sequence[str] = (),
+    seed: int = 0,
+    params: Mapping[str, Any] | None = None,
+    min_sites: int | None = None,
+    in_parts: bool = False,
+) -> Together:
+    """Aggregate summaries; the parameters are those of :func:`aggregate`.
+
+    Parameters
+    ----------
+    in_parts : whether these are only some of the sites. Tables of shared cells may then be too
+        noisy for a model of their own.
+    """
     admission = Admission(files, min_sites)
     admission.leave_out(without)
     admission.check_together()
-    first = min(admission.kept.values(), key=lambda file: file.summary.client)
+    first = min(admission.kept.values(), key=_first_site)
     estimator = server_method(first, n_clusters, seed, params or {})
     broadcast = Broadcast(0, seed)
     admission.check_answers(estimator, broadcast)
     try:
-        model, ordered = _aggregate(estimator, admission, broadcast)
+        together = _aggregate(estimator, admission, broadcast)
     except MessageError:  # whose fault was it?
+        ordered = _ordered(admission)
+        if in_parts and all(has_cells(m) for m in Together(estimator, ordered, None).members):
+            return Together(estimator, ordered, None)
         if not admission.check_alone(estimator, broadcast):
             raise
-        model, ordered = _aggregate(estimator, admission, broadcast)
+        together = _aggregate(estimator, admission, broadcast)
     admission.warn()
-    warn_of_fewer_clusters(n_clusters, len(model.centers))
-    columns, scaler = ordered[0].columns, ordered[0].scaler
-    privacy = weakest([file.privacy for file in ordered], len(columns))
-    return ModelFile(
-        within_bounds(model, privacy, scaler).with_feature_names(columns),
-        scaler,
-        tuple(file.summary.client for file in ordered),
-        sum(file.summary.n_samples for file in ordered),
-        privacy=privacy,
-        n_skipped=sum(file.n_skipped for file in ordered),
-    )
+    return together
 
 
 def within_bounds(model: Model, privacy: Privacy | None, scaler: Scaler | None) -> Model:
@@ -94,10 +160,18 @@ def weakest(promises: Sequence[Privacy | None], n_columns: int) -> Privacy | Non
     )
 
 
-def _aggregate(
-    method: FederatedClusterer, admission: Admission, broadcast: Broadcast
-) -> tuple[Model, list[SummaryFile]]:
-    """Aggregate by client name, with the columns of all in the order of the first."""
-    first, *others = sorted(admission.kept.values(), key=lambda file: file.summary.client)
-    ordered = [first, *(reorder(file, first.columns) for file in others)]
-    return aggregate_round(method, [file.summary for file in ordered], broadcast), ordered
+def _aggregate(method: FederatedClusterer, admission: Admission, broadcast: Broadcast) -> Together:
+    files = _ordered(admission)
+    model = aggregate_round(method, [file.summary for file in files], broadcast)
+    return Together(method, files, model)
+
+
+def _ordered(admission: Admission) -> tuple[SummaryFile, ...]:
+    """Return files by the names of their sites, with the columns in the order of the first."""
+    first, *others = sorted(admission.kept.values(), key=_first_site)
+    return (first, *(reorder(file, first.columns) for file in others))
+
+
+def _first_site(file: SummaryFile) -> str:
+    """Return the first of the names of the sites that a file stands for."""
+    return min(sites_of(file.summary))

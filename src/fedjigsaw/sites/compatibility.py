@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._names import mixes_alphabets, skeleton
+from fedjigsaw._regions import each_summary
 from fedjigsaw._validation import repeated
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.choice.grain import GRAIN
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.messages import Summary
 from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.privacy.guarantee import SHARED
 from fedjigsaw.sites.preparation import bounds_in_order
@@ -116,12 +118,16 @@ def reorder(file: SummaryFile, columns: tuple[str, ...]) -> SummaryFile:
         return file
     places = {name: j for j, name in enumerate(file.columns)}
     where = [places[name] for name in columns]
-    tensors = dict(file.summary.tensors)
-    if tensors.get(GRAIN, np.zeros(0)).shape == (len(where),):
-        tensors[GRAIN] = tensors[GRAIN][where]
-    summary = replace(file.summary, centers=file.summary.centers[:, where], tensors=tensors)
+    summary = each_summary(file.summary, lambda summary: _reordered(summary, where))
     privacy = file.privacy and bounds_in_order(file.privacy, file.columns, columns)
     return replace(file, summary=summary, columns=columns, privacy=privacy)
+
+
+def _reordered(summary: Summary, where: list[int]) -> Summary:
+    tensors = dict(summary.tensors)
+    if tensors.get(GRAIN, np.zeros(0)).shape == (len(where),):
+        tensors[GRAIN] = tensors[GRAIN][where]
+    return replace(summary, centers=summary.centers[:, where], tensors=tensors)
 
 
 def scaler_name(file: SummaryFile | ModelFile) -> str | None:

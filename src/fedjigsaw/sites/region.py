@@ -1,0 +1,112 @@
+"""At the server of a region: make one summary of many, for the next level.
+
+A region is a server that is a site of another federation. Levels may be as many as needed: the
+summary of a region is a summary, and can be aggregated with others, into a model or into the
+summary of a larger region.
+
+>>> import numpy as np
+>>> from fedjigsaw import sites
+>>> from fedjigsaw.io.tables import from_array
+>>> rows = {"bern": np.repeat([[0.0], [9.0]], 5, axis=0), "oslo": np.repeat([[9.0]], 5, axis=0)}
+>>> files = {s: sites.summarize(from_array(X), 2, client=s) for s, X in rows.items()}
+>>> north, _ = sites.aggregate_region(files, 2, client="north")
+>>> sites.aggregate({"north": north}, 2).model == sites.aggregate(files, 2).model
+True
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedjigsaw._regions import pack_as_they_are, pack_merged
+from fedjigsaw._validation import check_name
+from fedjigsaw.errors import ParameterError, invalid
+from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.messages import COUNTS, Summary
+from fedjigsaw.parameters import integer
+from fedjigsaw.sites.admission import Loaded
+from fedjigsaw.sites.aggregate import Together, solve_together
+from fedjigsaw.trust.counting import MANY_CELLS
+
+CENTERS_PER_CLUSTER = 4  # that a region sends: with one, it would lose up to a percent
+
+
+def aggregate_region(
+    files: Mapping[str, Loaded],
+    n_clusters: int | str,
+    *,
+    client: str,
+    n_centers: int | None = None,
+    without: Sequence[str] = (),
+    seed: int = 0,
+    params: Mapping[str, Any] | None = None,
+    min_sites: int | None = None,
+) -> tuple[SummaryFile, ModelFile | None]:
+    """Make the summary of a region, and its own model, from the summaries of its sites.
+
+    If the sites have no more centers than a region may send, their summaries pass as they are.
+    Otherwise they are merged, and the region's own model goes with them: it is the model of the
+    next level where no other region takes part. Noisy tables of cells that all sites share may be
+    too few for a model of the region, which is None then; they add up all the same.
+
+    Parameters
+    ----------
+    client : name of the region at the next level.
+    n_centers : most centers that it sends
+        None is four for each cluster, and 400 where the number of clusters is to be found.
+    files, n_clusters, without, seed, params, min_sites : as in :func:`~fedjigsaw.sites.aggregate`
+    """
+    check_name(client)
+    most = _most(n_clusters, n_centers)
+    together = solve_together(
+        files,
+        n_clusters,
+        without=without,
+        seed=seed,
+        params=params,
+        min_sites=min_sites,
+        in_parts=True,
+    )
+    members = together.members
+    if sum(len(member.centers) for member in members) <= most:
+        summary = pack_as_they_are(client, members)
+    else:
+        merged = together.method.merge(members, most)
+        summary = pack_merged(client, merged, members, together.model, together.clients)
+    model = None if together.model is None else together.model_file()
+    return _file(together, summary), model
+
+
+def _most(n_clusters: int | str, n_centers: int | None) -> int:
+    """Return the most centers that a region sends."""
+    if n_clusters == "auto":
+        integer(1, or_none=True).check("n_centers", "a region", n_centers)
+        return n_centers or MANY_CELLS
+    if n_centers is not None and n_centers < int(n_clusters):
+        allowed = f"at least the number of clusters, {n_clusters}"
+        raise ParameterError(invalid("n_centers", "a region", allowed, n_centers))
+    return n_centers or CENTERS_PER_CLUSTER * int(n_clusters)
+
+
+def _file(together: Together, summary: Summary) -> SummaryFile:
+    """Compose what the sites promise and say about their rows.
+
+    Every row is at one site, so differential privacy is that of the site that promises least. So is
+    the guard: a merged center stands for at least as many rows as the smallest of its parts.
+    """
+    first, files = together.files[0], together.files
+    n_used = sum(file.n_used for file in files)
+    return SummaryFile(
+        summary=summary,
+        method=first.method,
+        params=first.params,
+        columns=first.columns,
+        scaler=first.scaler,
+        guard={
+            "min_cluster_size": min(file.guard["min_cluster_size"] for file in files),
+            "counts": min((file.guard["counts"] for file in files), key=COUNTS.index),
+        },
+        seed=int(together.method.random_state),
+        n_used=min(n_used, summary.n_samples),
+        privacy=together.privacy,
+        n_skipped=together.n_skipped,
+    )
