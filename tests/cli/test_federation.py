@@ -30,7 +30,7 @@ pytestmark = pytest.mark.federation
 VERBS = (
     *("init", "server", "site", "run", "status", "policy"),
     *("keep", "forget"),
-    *("add", "remove", "rekey", "revoke"),
+    *("add", "remove", "rekey", "revoke", "renew"),
     "operator",
 )
 
@@ -67,6 +67,7 @@ def test_init(tmp_path):
         "Send each site its folder over a channel you trust. It contains the site's private"
         in words
     )
+    assert "Keep it offline: anyone who has it can pose as the server." in words
     settings = folders.ServerSettings.load(tmp_path / "new" / "server")
     assert (settings.host, settings.port) == ("10.1.2.3", 9092)
 
@@ -206,6 +207,18 @@ def test_an_operator_without_a_server(tmp_path, verb):
     assert "does not answer" in str(done.exception)
 
 
+def test_renew(clinic):
+    done = run("renew", clinic, "--days", 100)
+    assert done.exit_code == 0, done.output
+    assert "The server's certificate is valid until 20" in done.output
+    found = json.loads(run("renew", clinic, "--new-authority", "--json").stdout)
+    assert (found["new_authority"], found["sites"]) == (True, ["bern", "lyon"])
+    words = " ".join(run("renew", clinic, "--new-authority").output.split())
+    assert "server/ca.crt to every site and operator, over a channel" in words
+    done = run("renew", clinic, "--new-authority", "--authority", clinic / "authority")
+    assert isinstance(done.exception, ParameterError)
+
+
 def test_bad_input(clinic, tmp_path):
     (tmp_path / "a.csv").write_text("x\n1\n")
     for words in (
@@ -228,6 +241,8 @@ def test_bad_input(clinic, tmp_path):
         ["add", clinic, "rome", "--public-key", tmp_path / "a.csv"],
         ["remove", clinic, "oslo"],
         ["rekey", clinic, "oslo"],
+        ["renew", tmp_path],
+        ["renew", clinic, "--authority", tmp_path],
     ):
         done = run(*words)
         own = isinstance(done.exception, FedJigsawError)

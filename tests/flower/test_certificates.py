@@ -5,7 +5,7 @@ from cryptography import x509
 
 from fedjigsaw.errors import FederationError
 from fedjigsaw.flower import folders, processes
-from fedjigsaw.flower.certificates import make_certificates
+from fedjigsaw.flower.certificates import make_authority, make_server_key, sign_server
 
 
 def test_the_server_is_known_by_its_host_and_on_its_own_machine(clinic, tls_server):
@@ -30,13 +30,16 @@ def test_another_authority_is_refused(clinic, tls_server, tmp_path):
 def test_names_and_addresses_are_told_apart():
     names = x509.SubjectAlternativeName
     for host, kind in (("fed.example.org", x509.DNSName), ("fe80::1", x509.IPAddress)):
-        certificate = x509.load_pem_x509_certificate(make_certificates(host)[1])
+        content = sign_server(host, make_server_key(), make_authority()[1])
+        certificate = x509.load_pem_x509_certificate(content)
         found = certificate.extensions.get_extension_for_class(names).value
         assert host in map(str, found.get_values_for_type(kind))
 
 
 def test_only_the_authority_may_sign():
-    for content, authority in zip(make_certificates("a.org")[:2], (True, False), strict=True):
+    signed, key = make_authority()
+    server = sign_server("a.org", make_server_key(), key)
+    for content, authority in ((signed, True), (server, False)):
         certificate = x509.load_pem_x509_certificate(content)
         found = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
         assert found.ca is authority

@@ -23,11 +23,12 @@ def test_every_site_gets_its_own_key_and_the_server_knows_it(clinic):
     assert publics[0] != publics[1]
 
 
-def test_secrets_are_for_their_owner_alone_and_the_authority_has_none(clinic):
-    for path in [*clinic.rglob("*.key"), clinic, clinic / "bern", clinic / "server"]:
+def test_secrets_are_for_their_owner_alone_and_each_is_in_one_folder(clinic):
+    own = [clinic / name for name in ("bern", "lyon", "server", "authority")]
+    for path in [*clinic.rglob("*.key"), clinic, *own]:
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
-    assert {path.name for path in clinic.rglob("*.key")} == {"site.key", "server.key"}
-    assert not list((clinic / "bern").glob("server*"))
+    keys = [[path.name for path in folder.glob("*.key")] for folder in own]
+    assert keys == [["site.key"], ["site.key"], ["server.key"], ["authority.key"]]
 
 
 def test_sites_pin_the_app(clinic):
@@ -43,6 +44,7 @@ def test_sites_pin_the_app(clinic):
         (["a", "a"], "a.org", 1),
         (["a", "A"], "a.org", 1),  # one folder on some file systems
         (["server"], "a.org", 1),
+        (["Authority"], "a.org", 1),
         (["../a"], "a.org", 1),
         (["a/b"], "a.org", 1),
         ([".hidden"], "a.org", 1),

@@ -8,6 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fedjigsaw import cli
+from fedjigsaw.flower import processes
+from fedjigsaw.flower.certificates import load_certificate
+from fedjigsaw.flower.folders import SiteSettings
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from flower_clinic import BACKEND, PATIENCE, POLICY, Clinic, make_shards, wait_for
@@ -58,6 +61,23 @@ def test_a_site_is_added_and_takes_part_and_others_are_removed(clinic):
     said = " ".join(clinic.output("rome").split())
     assert "no longer accepts the key of site rome: it was revoked, removed or replaced" in said
     assert clinic.connected() == ["bern"]
+
+
+def test_a_renewed_certificate_is_used_without_a_restart(clinic):
+    """The next connection sees it, and the site stays connected."""
+    settings = SiteSettings.load(clinic.home / "bern")
+
+    def shown():
+        found = processes.greet(settings.host, settings.port, clinic.home / "bern" / "ca.crt")
+        return int(found["serialNumber"], 16)
+
+    before = shown()
+    assert "sites need nothing" in command(clinic, "renew")
+    after = load_certificate(clinic.home / "server" / "server.crt").serial_number
+    wait_for(lambda: shown() == after != before, "the new certificate")
+    clinic.wait_to_say("server", "the server has a new certificate, which ends on 20")
+    assert clinic.connected() == ["bern"]
+    assert "connecting again" not in clinic.output("bern")
 
 
 def test_a_new_key_is_accepted_and_the_old_one_refused(clinic):

@@ -55,6 +55,7 @@ def init(
         ),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="TCP port on which they reach it.")] = PORT,
+    days: members.DaysOption = members.SERVER_DAYS,
 ) -> None:
     """At the coordinator, once: make certificates, keys, and a folder for each site.
 
@@ -63,12 +64,14 @@ def init(
     from fedjigsaw.flower import bundle, folders
 
     names = split_names(sites) or []
-    folders.init(folder, names, host, port, bundle.build())
+    folders.init(folder, names, host, port, bundle.build(), days)
     out.print(f"{escape(str(folder / 'server'))} stays with the server, at {host}:{port}.")
     for name in names:
         out.print(f"{escape(str(folder / name))} goes to {name}.")
     out.print("Send each site its folder over a channel you trust.")
     out.print("It contains the site's private key: anyone who has it can act as that site.")
+    out.print(f"{escape(str(folder / 'authority'))} is needed for `federation renew` only.")
+    out.print("Keep it offline: anyone who has it can pose as the server.")
 
 
 app.command(context_settings=variables("server"))(server)
@@ -102,9 +105,11 @@ def print_status(found: Mapping[str, Any]) -> None:
             out.print(escape(f"    {text}"), style="yellow")
     for name, time in found["revoked"].items():
         out.print(escape(f"  {name}: revoked on {time}"))
+    for text in found.get("warnings", ()):
+        out.print(escape(f"Warning: {text}."), style="yellow")
 
 
 app.command()(keep)
 app.command()(forget)
-for command in (members.add, members.remove, members.rekey, members.revoke):
+for command in (members.add, members.remove, members.rekey, members.revoke, members.renew):
     app.command()(command)

@@ -1,4 +1,4 @@
-"""The commands that change who takes part in a federation: add, remove, rekey, revoke."""
+"""The commands that change who takes part in a federation, and its certificates."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from fedjigsaw.cli._shared import FederationFolder, JsonFlag, escape, out, print_json
+from fedjigsaw.errors import ParameterError
 
 SiteName = Annotated[str, typer.Argument(help="Name of the site. Example: bern")]
 PublicKeyOption = Annotated[
@@ -14,6 +15,13 @@ PublicKeyOption = Annotated[
         "--public-key",
         help="Public key that the site made itself, so that its private key never leaves it. "
         "Default: make a key for the site. Example: --public-key site.key.pub",
+    ),
+]
+SERVER_DAYS = 3 * 365  # as in flower.certificates, which needs the extra
+DaysOption = Annotated[
+    int,
+    typer.Option(
+        min=1, max=36_500, help="Number of days that the server's certificate is valid for."
     ),
 ]
 AT_ONCE = "A running server knows within a second or two."
@@ -105,3 +113,55 @@ def revoke(folder: FederationFolder, site: SiteName, as_json: JsonFlag = False) 
         out.print(f"Site {site} is revoked. A running server refuses it within 5 seconds.")
     else:
         out.print(f"Site {site} was revoked before, on {folders.read_revoked(home)[site]}.")
+
+
+def renew(
+    folder: FederationFolder,
+    authority: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with the authority's key. Default: the folder authority that `init` "
+            "made. Example: --authority /media/stick/authority"
+        ),
+    ] = None,
+    new_authority: Annotated[
+        bool,
+        typer.Option(
+            "--new-authority",
+            help="Make another authority, if the key of the first one is lost or was copied. The "
+            "server must not run, and every site needs the new ca.crt.",
+        ),
+    ] = False,
+    days: DaysOption = SERVER_DAYS,
+    as_json: JsonFlag = False,
+) -> None:
+    """At the coordinator: sign a new certificate for the server, before the old one ends.
+
+    A running server uses it at once, and sites need nothing. `federation status` warns 60 days
+    before a certificate ends.
+
+    Example: fedjigsaw federation renew clinic
+    """
+    from fedjigsaw.flower import folders, renewal
+
+    if new_authority and authority is not None:
+        raise ParameterError("Give --authority or --new-authority, not both.")
+    home = folders.server_folder(folder)
+    have: list[str] = []
+    if new_authority:
+        have = renewal.renew_authority(home, days)
+    else:
+        renewal.renew(home, authority, days)
+    end = renewal.ends(home / folders.CERTIFICATE)
+    if as_json:
+        print_json({"ends": end.isoformat(), "new_authority": new_authority, "sites": have})
+        return
+    out.print(f"The server's certificate is valid until {end:%Y-%m-%d}.")
+    if not new_authority:
+        out.print("A running server uses it at once, and sites need nothing.")
+        return
+    ca = escape(str(home / folders.CA))
+    out.print(f"Take {ca} to every site and operator, over a channel you trust.")
+    out.print("There it replaces ca.crt. Until then, they refuse the server.")
+    if have:
+        out.print(f"These have it, since their folders are here: {', '.join(have)}.")

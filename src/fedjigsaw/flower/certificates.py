@@ -1,12 +1,13 @@
 """Certificates and keys of a federation.
 
-A federation has an authority of its own. It signs one certificate, the server's, and its private
-key is never stored: nobody can sign another one. Each site has a key pair; the server knows the
-public keys.
+A federation has an authority of its own, which signs the server's certificate and its successors.
+Only this needs the authority's private key. Each site has a key pair; the server knows the public
+keys.
 """
 
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -17,47 +18,84 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
     PublicFormat,
+    load_pem_private_key,
     load_pem_public_key,
     load_ssh_public_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-YEARS = 3
+from fedjigsaw.errors import FederationError, unreadable
+
+AUTHORITY_DAYS, SERVER_DAYS = 20 * 365, 3 * 365
+SOON_DAYS = 60  # how long before its end a certificate is warned of
 
 
-def make_certificates(host: str) -> tuple[bytes, bytes, bytes]:
-    """Make the authority's certificate, the server's certificate and the server's private key.
-
-    The server's certificate is valid for `host` and for the loopback of the server's machine.
-    """
-    authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    issuer, subject = _name("fedjigsaw authority"), _name("fedjigsaw server")
-    hosts = [_general_name(name) for name in dict.fromkeys([host, "localhost", "127.0.0.1"])]
-    authority = (
-        _builder(subject=issuer, issuer=issuer, key=authority_key, signer=authority_key)
+def make_authority(days: float = AUTHORITY_DAYS) -> tuple[bytes, bytes]:
+    """Make an authority: its certificate and its private key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name("fedjigsaw authority")
+    certificate = (
+        _builder(name, name, key.public_key(), key, days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(key_cert_sign=True), critical=True)
-        .sign(authority_key, hashes.SHA256())
+        .sign(key, hashes.SHA256())
     )
-    certificate = (
-        _builder(subject=subject, issuer=issuer, key=key, signer=authority_key)
+    return certificate.public_bytes(Encoding.PEM), _private(key)
+
+
+def make_server_key() -> bytes:
+    """Make the private key of a server."""
+    return _private(ec.generate_private_key(ec.SECP256R1()))
+
+
+def sign_server(host: str, key: bytes, authority_key: bytes, days: float = SERVER_DAYS) -> bytes:
+    """Make the certificate of a server.
+
+    Parameters
+    ----------
+    host : name or address of the server; the loopback of its machine is added.
+    key, authority_key : private keys (PEM) of the server and of the authority; ValueError if one is
+        none.
+    days : how long the certificate is valid.
+    """
+    public, signer = _load_private(key).public_key(), _load_private(authority_key)
+    issuer, subject = _name("fedjigsaw authority"), _name("fedjigsaw server")
+    hosts = [_general_name(name) for name in dict.fromkeys([host, "localhost", "127.0.0.1"])]
+    return (
+        _builder(subject, issuer, public, signer, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
         .add_extension(_usage(digital_signature=True), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .sign(authority_key, hashes.SHA256())
+        .sign(signer, hashes.SHA256())
+        .public_bytes(Encoding.PEM)
     )
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return authority.public_bytes(Encoding.PEM), certificate.public_bytes(Encoding.PEM), private
+
+
+def load_certificate(path: Path) -> x509.Certificate:
+    """Read a certificate; a file that cannot be read as one is a FederationError."""
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except OSError as error:
+        raise FederationError(unreadable(path, error)) from error
+    except ValueError as error:
+        raise FederationError(f"{path} is not a certificate.") from error
+
+
+def days_left(path: Path) -> float:
+    """Return the number of days until a certificate ends."""
+    return days_until(load_certificate(path).not_valid_after_utc)
+
+
+def days_until(end: datetime) -> float:
+    return (end - datetime.now(UTC)).total_seconds() / 86400
 
 
 def make_site_key() -> tuple[bytes, str]:
     """Make a site's private key (OpenSSH) and its public key (PEM), in the formats of Flower."""
     private = ec.generate_private_key(ec.SECP384R1())
-    return (
-        private.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()),
-        _public(private.public_key()),
-    )
+    content = private.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    return content, _public(private.public_key())
 
 
 def read_public_key(content: bytes) -> str:
@@ -94,12 +132,26 @@ def is_address(host: str) -> bool:
     return True
 
 
+def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _load_private(content: bytes) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = load_pem_private_key(content, None)
+    except (TypeError, UnsupportedAlgorithm) as error:
+        raise ValueError("not a private key") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError("not a private key on an elliptic curve")
+    return key
+
+
 def _builder(
-    *,
     subject: x509.Name,
     issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
+    key: ec.EllipticCurvePublicKey,
     signer: ec.EllipticCurvePrivateKey,
+    days: float,
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
@@ -107,11 +159,11 @@ def _builder(
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
-        .public_key(key.public_key())
+        .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))  # clocks differ
-        .not_valid_after(now + timedelta(days=365 * YEARS))
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
         .add_extension(by, critical=False)
     )
 

@@ -2,7 +2,6 @@
 
 import socket
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from fedjigsaw import sites
-from fedjigsaw.errors import FederationError, unreadable
-from fedjigsaw.flower.certificates import is_address
+from fedjigsaw.errors import FederationError
+from fedjigsaw.flower.certificates import SOON_DAYS, days_left, is_address, load_certificate
 from fedjigsaw.flower.earlier import read_earlier
 from fedjigsaw.flower.folders import (
     APP,
@@ -26,8 +25,6 @@ from fedjigsaw.flower.folders import (
 )
 from fedjigsaw.flower.site import load_policy, load_site
 from fedjigsaw.io import formats
-
-SOON_DAYS = 60
 
 
 def check_server(folder: Path, listen: str | None = None) -> Iterator[str]:
@@ -105,28 +102,12 @@ def _is_free(address: str, port: int) -> bool:
 # ----------------------------------------------------------------------------------- certificates
 
 
-def load_certificate(path: Path) -> x509.Certificate:
-    """Read a certificate; a file that cannot be read as one is a FederationError."""
-    try:
-        return x509.load_pem_x509_certificate(path.read_bytes())
-    except OSError as error:
-        raise FederationError(unreadable(path, error)) from error
-    except ValueError as error:
-        raise FederationError(f"{path} is not a certificate.") from error
-
-
-def days_left(path: Path) -> float:
-    """Return the number of days until a certificate ends."""
-    left = load_certificate(path).not_valid_after_utc - datetime.now(UTC)
-    return left.total_seconds() / 86400
-
-
 def describe_days(path: Path, what: str) -> str:
     """Say how long a certificate is valid; raise a FederationError if it has ended."""
     days = days_left(path)
     if days <= 0:
         raise FederationError(f"{what}, {path}, has ended.")
-    soon = " Renew it soon." if days < SOON_DAYS else ""
+    soon = " Renew it soon: `federation renew`." if days < SOON_DAYS else ""
     return f"{what} is valid for {days:,.0f} more days.{soon}"
 
 

@@ -2,10 +2,11 @@
 
 ::
 
-    DIR/server/   stays with the server: its certificate and private key, the sites' public keys,
-                  the app
-    DIR/NAME/     goes to the site NAME: the authority's certificate, the site's private key,
-                  settings
+    DIR/server/     stays with the server: its certificate and private key, the sites' public keys,
+                    the app
+    DIR/authority/  is best kept offline: the private key that signs the server's certificates
+    DIR/NAME/       goes to the site NAME: the authority's certificate, the site's private key,
+                    settings
 
 A site trusts the federation's own authority and nobody else. The server knows each site by its key.
 """
@@ -33,7 +34,14 @@ from fedjigsaw.errors import (
     unreadable,
     unwritable,
 )
-from fedjigsaw.flower.certificates import is_address, make_certificates, make_site_key
+from fedjigsaw.flower.certificates import (
+    SERVER_DAYS,
+    is_address,
+    make_authority,
+    make_server_key,
+    make_site_key,
+    sign_server,
+)
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.privacy.policy import POLICY, default_text
 
@@ -42,7 +50,8 @@ SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 CA, CERTIFICATE, KEY = "ca.crt", "server.crt", "server.key"
 SITE_KEY, APP, SETTINGS = "site.key", "app.fab", "settings.json"
-RESERVED = ("server", "authority")  # folders beside those of the sites
+AUTHORITY, AUTHORITY_KEY = "authority", "authority.key"
+RESERVED = ("server", AUTHORITY)  # folders beside those of the sites
 RUNNING = "running.json"  # exists while a server is running, with the secret to control it
 MEMBERS_LOCK = "members.lock"  # in the server's folder, held while sites are added or removed
 REVOKED = "revoked.json"  # in the server's folder: when a site's key was revoked, by name
@@ -100,12 +109,24 @@ class SiteSettings:
         return settings
 
 
+def beside(home: Path, name: str) -> Path:
+    """Return a folder that lies beside the server's, such as that of a site."""
+    return (home.parent if home.name else home.resolve().parent) / name
+
+
 def server_folder(folder: Path) -> Path:
     """Return the server's folder, given that folder or the one around it."""
     return folder / "server" if (folder / "server").is_dir() else folder
 
 
-def init(folder: Path, sites: Sequence[str], host: str, port: int, app: bytes) -> None:
+def init(
+    folder: Path,
+    sites: Sequence[str],
+    host: str,
+    port: int,
+    app: bytes,
+    days: float = SERVER_DAYS,
+) -> None:
     """Make all folders of a federation. If anything fails, no folder is left behind.
 
     Parameters
@@ -114,6 +135,7 @@ def init(folder: Path, sites: Sequence[str], host: str, port: int, app: bytes) -
     sites : names of the sites, which become names of folders.
     host, port : where the sites reach the server; the certificate is valid for this host.
     app : the Flower app bundle; sites run no other one.
+    days : how long the server's certificate is valid.
     """
     _check(sites, host, port)
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
@@ -123,7 +145,7 @@ def init(folder: Path, sites: Sequence[str], host: str, port: int, app: bytes) -
         raise DataError(f"Cannot make {folder}: there is no folder {parent}.")
     made = Path(mkdtemp(dir=parent, prefix=".fedjigsaw-"))
     try:
-        _fill(made, sites, host, port, app)
+        _fill(made, sites, host, port, app, days)
         if folder.exists():
             folder.rmdir()
         made.rename(folder)
@@ -154,8 +176,13 @@ def check_names(sites: Sequence[str]) -> None:
             raise ParameterError(f"Two sites have the name {name!r}. Give each a name of its own.")
 
 
-def _fill(folder: Path, sites: Sequence[str], host: str, port: int, app: bytes) -> None:
-    authority, certificate, key = make_certificates(host)
+def _fill(
+    folder: Path, sites: Sequence[str], host: str, port: int, app: bytes, days: float
+) -> None:
+    authority, authority_key = make_authority()
+    fill_authority(folder / AUTHORITY, authority, authority_key)
+    key = make_server_key()
+    certificate = sign_server(host, key, authority_key, days)
     server = folder / "server"
     server.mkdir(mode=0o700)
     publics = {}
@@ -170,6 +197,13 @@ def _fill(folder: Path, sites: Sequence[str], host: str, port: int, app: bytes) 
     (server / "runs").mkdir()
     _save(server, "server", ServerSettings(host, port, publics))
     folder.chmod(0o700)
+
+
+def fill_authority(folder: Path, certificate: bytes, key: bytes) -> None:
+    """Write the authority's certificate and private key."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    write_secret(folder / AUTHORITY_KEY, key)
+    (folder / CA).write_bytes(certificate)
 
 
 def fill_site(folder: Path, settings: SiteSettings, authority: bytes, key: bytes | None) -> None:

@@ -22,6 +22,7 @@ from fedjigsaw.flower.folders import (
     SITE_KEY,
     ServerSettings,
     SiteSettings,
+    beside,
     changing,
     check_known,
     check_names,
@@ -71,7 +72,7 @@ def add(home: Path, name: str, public_key: Path | None = None) -> Path:
             )
         check_names([*settings.sites, name])
         private, public = _key_pair(home, settings, public_key)
-        folder = _beside(home) / name
+        folder = beside(home, name)
         _make_folder(home, settings, folder, private)
         try:
             _save_sites(home, {**settings.sites, name: public})
@@ -101,9 +102,9 @@ def rekey(home: Path, name: str, public_key: Path | None = None) -> Path:
         settings = ServerSettings.load(home)
         check_known(settings, name)
         private, public = _key_pair(home, settings, public_key)
-        folder = _beside(home) / name
-        if folder.exists():
-            _check_folder_of(folder, name)
+        folder = beside(home, name)
+        if folder.exists() and not is_folder_of(folder, name):
+            raise DataError(f"{folder} is not the folder of site {name}. Move it away first.")
         _retire(home, name, settings.sites[name], "replaced")
         if not folder.exists():
             _make_folder(home, settings, folder, private)
@@ -112,10 +113,6 @@ def rekey(home: Path, name: str, public_key: Path | None = None) -> Path:
         _save_sites(home, {**settings.sites, name: public})
         _forgive(home, name)
         return folder if private is None else folder / SITE_KEY
-
-
-def _beside(home: Path) -> Path:
-    return home.parent if home.name else home.resolve().parent
 
 
 def _key_pair(home: Path, settings: ServerSettings, file: Path | None) -> tuple[bytes | None, str]:
@@ -155,15 +152,13 @@ def _make_folder(home: Path, settings: ServerSettings, folder: Path, key: bytes 
         shutil.rmtree(made, ignore_errors=True)
 
 
-def _check_folder_of(folder: Path, name: str) -> None:
-    """Raise if a folder is not that of a site of this name; a new key must not replace another."""
+def is_folder_of(folder: Path, name: str) -> bool:
+    """Return whether a folder is that of the site with this name."""
     try:
         content = json.loads((folder / SETTINGS).read_text())
-        found = content["name"] if content["kind"] == "site" else None
+        return bool(content["kind"] == "site" and content["name"] == name)
     except (OSError, ValueError, KeyError, TypeError):
-        found = None
-    if found != name:
-        raise DataError(f"{folder} is not the folder of site {name}. Move it away first.")
+        return False
 
 
 def _retire(home: Path, name: str, key: str, why: str) -> None:

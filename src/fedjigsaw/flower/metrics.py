@@ -15,7 +15,7 @@ from typing import Any
 
 from fedjigsaw import __version__
 from fedjigsaw.errors import ExtraError, FederationError, FedJigsawError, requires_extra
-from fedjigsaw.flower.checks import days_left
+from fedjigsaw.flower.certificates import days_left
 from fedjigsaw.flower.counts import JournalCounts, RunCounts, is_connected
 from fedjigsaw.flower.folders import CA, CERTIFICATE, RUNNING
 from fedjigsaw.privacy.ledger import LEDGER, Ledger

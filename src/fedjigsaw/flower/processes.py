@@ -9,11 +9,12 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic, sleep
+from typing import Any
 
 from fedjigsaw._locks import locked
 from fedjigsaw.errors import FederationError, unreadable
@@ -21,6 +22,7 @@ from fedjigsaw.flower.folders import FLOWER_LOG
 from fedjigsaw.flower.logs import log_to as log_to
 
 GRACE_SECONDS = 6.0
+HAS_EXPIRED = 10  # OpenSSL's number for a certificate that has ended
 # exit codes of a site's process that the server refused
 NEVER_CONNECTED, WAS_REVOKED = 3, 4
 # Flower starts the processes of the apps, which read from here which folder and which data to use
@@ -141,8 +143,13 @@ def free_port() -> int:
 def answers(host: str, port: int, authority: Path) -> bool:
     """Return whether a server of this federation answers.
 
-    Raise a FederationError if its certificate was signed by another authority.
+    Raise a FederationError if its certificate is not valid.
     """
+    return greet(host, port, authority) is not None
+
+
+def greet(host: str, port: int, authority: Path) -> Mapping[str, Any] | None:
+    """Return the certificate of a server of this federation, or None if it does not answer."""
     try:
         context = ssl.create_default_context(cafile=authority)
     except ssl.SSLError as error:
@@ -152,16 +159,21 @@ def answers(host: str, port: int, authority: Path) -> bool:
     try:
         with (
             socket.create_connection((host, port), timeout=5) as plain,
-            context.wrap_socket(plain, server_hostname=host),
+            context.wrap_socket(plain, server_hostname=host) as line,
         ):
-            return True
+            return line.getpeercert()
     except ssl.SSLCertVerificationError as error:
+        if error.verify_code == HAS_EXPIRED:
+            raise FederationError(
+                f"The certificate of the server at {host}:{port} has ended, or this machine's "
+                "clock is wrong. The coordinator renews it with `fedjigsaw federation renew`."
+            ) from error
         raise FederationError(
             f"The server at {host}:{port} is not the server of this federation: its certificate "
             f"is not valid here ({error.verify_message})."
         ) from error
     except OSError:
-        return False
+        return None
 
 
 def wait_until_answers(

@@ -10,7 +10,7 @@ from secrets import token_hex
 from typing import Any
 
 from fedjigsaw.errors import FederationError, ParameterError
-from fedjigsaw.flower import processes
+from fedjigsaw.flower import processes, renewal
 from fedjigsaw.flower.certificates import is_address
 from fedjigsaw.flower.folders import (
     CA,
@@ -166,6 +166,14 @@ def serve_site(
             _connect_once(home, settings, variables, show)
 
 
+def warn_of_end(home: Path, settings: SiteSettings, show: Show) -> None:
+    """Tell a site of certificates that end soon: the authority's, and the one that it is shown."""
+    shown = processes.greet(settings.host, settings.port, home / CA)
+    texts = [*renewal.authority_ending(home), *(renewal.server_ending(shown) if shown else ())]
+    for text in texts:
+        show(f"Warning: {text}.")
+
+
 def _connect_once(
     home: Path, settings: SiteSettings, variables: Mapping[str, str], show: Show
 ) -> None:
@@ -174,6 +182,7 @@ def _connect_once(
     if not processes.answers(host, port, authority):
         show(f"Waiting for the server at {host}:{port}.")
         processes.wait_until_answers(host, port, authority, seconds=float("inf"))
+    warn_of_end(home, settings, show)
     arguments = (str(home), str(processes.free_port()))
     with processes.running(
         "fedjigsaw.flower.supernode", *arguments, folder=home, **variables

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from fedjigsaw.flower import jobs
-from fedjigsaw.flower.folders import ServerSettings, read_revoked
+from fedjigsaw.flower import jobs, renewal
+from fedjigsaw.flower.folders import CA, CERTIFICATE, ServerSettings, read_revoked
 from fedjigsaw.flower.keys import read_twins
 
 
@@ -19,4 +19,7 @@ def read_status(home: Path) -> dict[str, Any]:
         "connected": connected,
         "revoked": read_revoked(home),
         "twins": read_twins(home),
+        "certificate_ends": renewal.ends(home / CERTIFICATE).isoformat(),
+        "authority_ends": renewal.ends(home / CA).isoformat(),
+        "warnings": list(renewal.ending(home)),
     }

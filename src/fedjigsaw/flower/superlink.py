@@ -33,6 +33,7 @@ from fedjigsaw.flower.operator_desk import OperatorDesk
 from fedjigsaw.flower.operator_door import OperatorDoor
 from fedjigsaw.flower.operators import Operators
 from fedjigsaw.flower.processes import SECRET, end_with_parent, log_to
+from fedjigsaw.flower.renewal import CHECK_SECONDS, CertificateWatch
 
 KEYS_SECONDS = 1.0
 
@@ -64,18 +65,18 @@ def main(folder: Path, private_port: int, listen: str, secret: str) -> None:
         private_port: PrivateDoor(is_task, secret, private.welcome),
         settings.port: OperatorDoor(operators, public.welcome, SiteDoor(keys, public.welcome)),
     }
-    server = uvicorn.Server(
-        uvicorn.Config(
-            Gate(desk, doors),
-            ssl_certfile=folder / CERTIFICATE,
-            ssl_keyfile=folder / KEY,
-            loop="asyncio",  # a Listener needs it
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=3,
-        )
+    config = uvicorn.Config(
+        Gate(desk, doors),
+        ssl_certfile=folder / CERTIFICATE,
+        ssl_keyfile=folder / KEY,
+        loop="asyncio",  # a Listener needs it
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=3,
+        timeout_notify=CHECK_SECONDS,
     )
-    server.run(sockets=[private, public])
+    config.callback_notify = CertificateWatch(config, folder)
+    uvicorn.Server(config).run(sockets=[private, public])
 
 
 def watch_keys(keys: Keys, state: Any) -> None:

@@ -1,0 +1,202 @@
+"""Certificates over time: warn before one ends, sign a new one, load it while the server runs."""
+
+import logging
+import ssl
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from fedjigsaw._locks import locked
+from fedjigsaw.errors import FederationError, unreadable
+from fedjigsaw.flower.certificates import (
+    SERVER_DAYS,
+    SOON_DAYS,
+    days_until,
+    load_certificate,
+    make_authority,
+    make_server_key,
+    sign_server,
+)
+from fedjigsaw.flower.folders import (
+    AUTHORITY,
+    AUTHORITY_KEY,
+    CA,
+    CERTIFICATE,
+    KEY,
+    SITE_KEY,
+    ServerSettings,
+    beside,
+    changing,
+    check_private,
+    fill_authority,
+    write_secret,
+)
+from fedjigsaw.flower.members import is_folder_of
+from fedjigsaw.io.atomic import write_whole
+
+logger = logging.getLogger(__name__)
+
+NO_AUTHORITY = (
+    "If it is kept elsewhere, give its folder with --authority. If it is lost, or the federation "
+    "is of a version without `renew`, --new-authority makes another one, whose ca.crt must be "
+    "carried to every site."
+)
+CHECK_SECONDS = 1
+WARN_SECONDS = 86400.0
+
+
+def ends(path: Path) -> datetime:
+    """Return when a certificate ends."""
+    return load_certificate(path).not_valid_after_utc
+
+
+def ending(home: Path) -> Iterator[str]:
+    """Yield a warning for each certificate of a server's folder that ends soon, or has ended."""
+    yield from _warn("the server's certificate", ends(home / CERTIFICATE), "`federation renew`")
+    yield from authority_ending(home)
+
+
+def authority_ending(folder: Path) -> Iterator[str]:
+    """Yield a warning if the authority's certificate in a folder ends soon, or has ended."""
+    remedy = "`federation renew --new-authority`"
+    yield from _warn("the authority's certificate", ends(folder / CA), remedy)
+
+
+def server_ending(certificate: Any) -> Iterator[str]:
+    """Yield a warning if the certificate that a server showed, as `ssl` describes it, ends soon."""
+    end = datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC)
+    yield from _warn("the server's certificate", end, "`federation renew`")
+
+
+def _warn(what: str, end: datetime, remedy: str) -> Iterator[str]:
+    days = days_until(end)
+    if days < SOON_DAYS:
+        when = f"ends in {days:.0f} days, on {end:%Y-%m-%d}" if days > 0 else "has ended"
+        yield f"{what} {when}: the coordinator renews it with {remedy}"
+
+
+# ------------------------------------------------------------------------------- by the coordinator
+
+
+def renew(home: Path, authority: Path | None = None, days: float = SERVER_DAYS) -> datetime:
+    """Sign a new certificate for the server; return when it ends. Its key stays.
+
+    Parameters
+    ----------
+    home : the server's folder.
+    authority : the authority's folder, if it is not beside the server's.
+    days : how long the certificate is valid.
+    """
+    folder = authority or beside(home, AUTHORITY)
+    with changing(home):
+        settings = ServerSettings.load(home)
+        signer = _authority_key(folder, given=authority is not None)
+        if load_certificate(folder / CA) != load_certificate(home / CA):
+            raise FederationError(f"{folder} is not the authority of {home}, but another one.")
+        try:
+            certificate = sign_server(settings.host, (home / KEY).read_bytes(), signer, days)
+        except OSError as error:
+            raise FederationError(unreadable(home / KEY, error)) from error
+        except ValueError as error:
+            text = f"{folder / AUTHORITY_KEY} or {home / KEY} is not a private key."
+            raise FederationError(text) from error
+        write_whole(home / CERTIFICATE, certificate)
+    return ends(home / CERTIFICATE)
+
+
+def _authority_key(folder: Path, *, given: bool) -> bytes:
+    path = folder / AUTHORITY_KEY
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise FederationError(f"{unreadable(path, error)} {NO_AUTHORITY}") from error
+    if not given:  # a stick, which may know no modes
+        check_private(path)
+    return content
+
+
+def renew_authority(home: Path, days: float = SERVER_DAYS) -> list[str]:
+    """Make a new authority, and a new key and certificate of the server, which must not run.
+
+    Return the sites whose folders are beside the server's and have the new authority already. If
+    anything fails, the same can be done again.
+    """
+    with changing(home), ExitStack() as stack:
+        try:
+            stack.enter_context(locked(home / "lock"))
+        except BlockingIOError as error:
+            raise FederationError(f"End the server of {home} first, and start it again.") from error
+        settings = ServerSettings.load(home)
+        folder = beside(home, AUTHORITY)
+        if (folder / SITE_KEY).exists():  # of a version that allowed this name
+            raise FederationError(f"{folder} is the folder of a site. Move it away first.")
+        certificate, signer = make_authority()
+        key = make_server_key()
+        fill_authority(folder, certificate, signer)
+        write_secret(home / KEY, key)
+        write_whole(home / CERTIFICATE, sign_server(settings.host, key, signer, days))
+        write_whole(home / CA, certificate)
+        here = [name for name in settings.sites if is_folder_of(beside(home, name), name)]
+        for name in here:
+            write_whole(beside(home, name) / CA, certificate)
+        return here
+
+
+# ----------------------------------------------------------------------------- at a running server
+
+
+class CertificateWatch:
+    """Load a server's certificate again when it was renewed, and warn once a day before its end.
+
+    It is called by the event loop, in which all connections are made: OpenSSL allows no other
+    thread to change a certificate that is in use.
+
+    Parameters
+    ----------
+    config : configuration of the uvicorn server, with its TLS context once it runs.
+    home : the server's folder.
+    """
+
+    def __init__(self, config: Any, home: Path) -> None:
+        self.config = config
+        self.home = home
+        self.loaded = self._mark()
+        self.warned = float("-inf")
+        self.failed = False
+
+    async def __call__(self) -> None:
+        try:
+            self.reload()
+            if monotonic() - self.warned > WARN_SECONDS:
+                self.warned = monotonic()
+                for text in ending(self.home):
+                    logger.warning("%s", text)
+            self.failed = False
+        except (OSError, FederationError):
+            if not self.failed:
+                logger.error("the server's certificate cannot be read; the one from before is used")
+            self.failed = True
+
+    def reload(self) -> None:
+        """Load the certificate if its file has changed; one that does not fit is not used."""
+        mark = self._mark()
+        if mark == self.loaded:
+            return
+        self.loaded = mark
+        files = self.home / CERTIFICATE, self.home / KEY
+        try:
+            # a context keeps half of what did not fit, so another one tries first
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files)
+            self.config.ssl.load_cert_chain(*files)
+        except ssl.SSLError:
+            logger.error("the new certificate does not fit the server's key, and is not used")
+            return
+        logger.info("the server has a new certificate, which ends on %s", f"{ends(files[0]):%F}")
+        self.warned = float("-inf")
+
+    def _mark(self) -> tuple[int, int]:
+        found = (self.home / CERTIFICATE).stat()
+        return found.st_mtime_ns, found.st_ino

@@ -1,0 +1,176 @@
+"""Certificates are warned of before they end, and renewed while the server runs."""
+
+import asyncio
+import shutil
+import ssl
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from fedjigsaw._locks import locked
+from fedjigsaw.errors import FederationError
+from fedjigsaw.flower import folders, processes, renewal, serving
+from fedjigsaw.flower.certificates import load_certificate, make_authority, make_server_key
+
+
+@pytest.fixture
+def home(clinic):
+    return clinic / "server"
+
+
+def make(tmp_path, days):
+    folders.init(tmp_path / "short", ["bern"], "127.0.0.1", 9092, b"an app", days)
+    return tmp_path / "short"
+
+
+def test_a_server_is_certified_for_three_years_and_its_authority_for_twenty(home):
+    for name, years in (("server.crt", 3), ("ca.crt", 20)):
+        wanted = datetime.now(UTC) + timedelta(days=365 * years)
+        assert abs(renewal.ends(home / name) - wanted) < timedelta(hours=1)
+    assert list(renewal.ending(home)) == []
+
+
+@pytest.mark.parametrize(("days", "text"), [(59, "ends in 59 days, on 20"), (-0.1, "has ended")])
+def test_an_end_is_told_sixty_days_ahead(tmp_path, days, text):
+    (warning,) = renewal.ending(make(tmp_path, days) / "server")
+    assert warning.startswith(f"the server's certificate {text}")
+    assert "`federation renew`" in warning
+
+
+def test_the_end_of_an_authority_is_told_to_both_sides(clinic, home):
+    for folder in (home, clinic / "bern"):
+        (folder / "ca.crt").write_bytes(make_authority(30)[0])
+        (warning,) = renewal.authority_ending(folder)
+        assert "authority's certificate ends in 30 days" in warning
+        assert "--new-authority" in warning
+
+
+def test_a_site_is_warned_of_the_certificate_that_it_is_shown(tmp_path, tls_server):
+    folder = make(tmp_path, 20)
+    port = tls_server(folder / "server")
+    settings = folders.SiteSettings("bern", "127.0.0.1", port, "")
+    shown = []
+    serving.warn_of_end(folder / "bern", settings, shown.append)
+    (text,) = shown
+    assert text.startswith("Warning: the server's certificate ends in 20 days")
+
+
+def test_a_site_says_that_a_certificate_has_ended(tmp_path, tls_server):
+    folder = make(tmp_path, -0.1)
+    port = tls_server(folder / "server")
+    with pytest.raises(FederationError, match="has ended, or this machine's clock is wrong"):
+        processes.answers("127.0.0.1", port, folder / "bern" / "ca.crt")
+
+
+def test_sites_accept_a_renewed_certificate_as_they_are(tmp_path, tls_server):
+    folder = make(tmp_path, -0.1)
+    end = renewal.renew(folder / "server")
+    assert end > datetime.now(UTC) + timedelta(days=1000)
+    port = tls_server(folder / "server")
+    assert processes.answers("127.0.0.1", port, folder / "bern" / "ca.crt")
+
+
+def test_an_authority_that_is_kept_elsewhere(clinic, home, tmp_path):
+    (clinic / "authority").rename(tmp_path / "stick")
+    with pytest.raises(FederationError, match="give its folder with --authority"):
+        renewal.renew(home)
+    renewal.renew(home, tmp_path / "stick")
+    other = make(tmp_path, 9)
+    before = (home / "server.crt").read_bytes()
+    with pytest.raises(FederationError, match="is not the authority of"):
+        renewal.renew(home, other / "authority")
+    (tmp_path / "stick" / "authority.key").write_text("no key")
+    with pytest.raises(FederationError, match="is not a private key"):
+        renewal.renew(home, tmp_path / "stick")
+    assert (home / "server.crt").read_bytes() == before
+
+
+def test_a_federation_of_before_gets_a_new_authority(clinic, home, tls_server, tmp_path):
+    shutil.rmtree(clinic / "authority")
+    (clinic / "lyon").rename(tmp_path / "lyon")  # it is at its site
+    with pytest.raises(FederationError, match="--new-authority makes another one"):
+        renewal.renew(home)
+    assert renewal.renew_authority(home) == ["bern"]
+    renewal.renew(home)
+    port = tls_server(home)
+    assert processes.answers("127.0.0.1", port, clinic / "bern" / "ca.crt")
+    with pytest.raises(FederationError, match="is not the server of this federation"):
+        processes.answers("127.0.0.1", port, tmp_path / "lyon" / "ca.crt")
+
+
+def test_a_new_authority_is_nothing_for_a_running_server(home):
+    before = (home / "ca.crt").read_bytes()
+    with locked(home / "lock"), pytest.raises(FederationError, match="End the server of"):
+        renewal.renew_authority(home)
+    assert (home / "ca.crt").read_bytes() == before
+
+
+# ------------------------------------------------------------------------------ at a running server
+
+
+@pytest.fixture
+def watch(home):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(home / "server.crt", home / "server.key")
+    return renewal.CertificateWatch(SimpleNamespace(ssl=context), home)
+
+
+def shown_by(context, authority):
+    """The number of the certificate that a context shows to a client."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    trust = ssl.create_default_context(cafile=authority)
+    client = trust.wrap_bio(to_client, to_server, server_hostname="127.0.0.1")
+    server = context.wrap_bio(to_server, to_client, server_side=True)
+    for side in (client, server, client, server):
+        with suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    return int(client.getpeercert()["serialNumber"], 16)
+
+
+def number(home):
+    return load_certificate(home / "server.crt").serial_number
+
+
+def test_a_new_certificate_is_loaded(watch, home):
+    context, old = watch.config.ssl, number(home)
+    renewal.renew(home)
+    assert shown_by(context, home / "ca.crt") == old != number(home)
+    asyncio.run(watch())
+    assert shown_by(context, home / "ca.crt") == number(home)
+
+
+def test_a_certificate_that_does_not_fit_is_not_used(watch, home, caplog):
+    old = number(home)
+    key, own = (home / "server.key").read_bytes(), (home / "server.crt").read_bytes()
+    folders.write_secret(home / "server.key", make_server_key())
+    renewal.renew(home)
+    folders.write_secret(home / "server.key", key)
+    for _ in range(3):
+        asyncio.run(watch())
+    assert caplog.text.count("does not fit the server's key") == 1
+    (home / "server.crt").unlink()
+    for _ in range(3):
+        asyncio.run(watch())
+    assert caplog.text.count("cannot be read") == 1
+    assert shown_by(watch.config.ssl, home / "ca.crt") == old
+    (home / "server.crt").write_bytes(own)
+    asyncio.run(watch())
+    assert not watch.failed
+
+
+def test_a_server_warns_once_a_day_until_it_is_renewed(tmp_path, caplog, monkeypatch):
+    home = make(tmp_path, 20) / "server"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    watch = renewal.CertificateWatch(SimpleNamespace(ssl=context), home)
+    for _ in range(3):
+        asyncio.run(watch())
+    assert caplog.text.count("ends in 20 days") == 1
+    watch.warned -= renewal.WARN_SECONDS
+    asyncio.run(watch())
+    assert caplog.text.count("ends in 20 days") == 2
+    renewal.renew(home)
+    watch.warned -= renewal.WARN_SECONDS
+    asyncio.run(watch())
+    assert caplog.text.count("ends in 20 days") == 2
