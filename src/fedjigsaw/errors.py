@@ -14,6 +14,8 @@
     ├── FederationError      8   a server or site is unreachable or refuses the connection
     └── DivergedError        9   training diverged: the loss or the weights are NaN or infinite
 
+An alarm is no error: ``fedjigsaw diff --alarm`` ends with 10.
+
 Each class is also the built-in exception that scikit-learn's users expect (``ValueError`` for a bad
 parameter, and so on). Values of parameters have one template: *what* of *whom* must be *allowed*;
 got *value*. All other errors are plain sentences: what happened, where, and what to do.

@@ -2,8 +2,11 @@ import json
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from fedjigsaw import sites
+from fedjigsaw.cli import app
+from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
 
@@ -25,49 +28,117 @@ def summaries(folder, week):
     return sorted(folder.glob(f"*-{week}.summary"))
 
 
-def test_ids_stay_with_their_clusters(weeks, shell):
+@pytest.fixture
+def call():
+    """Run a command in this process; return its exit code and its words."""
+
+    def run(*words):
+        done = CliRunner().invoke(app, [*map(str, words)], catch_exceptions=True)
+        if isinstance(done.exception, FedJigsawError):
+            return done.exception.exit_code, str(done.exception)
+        return done.exit_code, " ".join(done.output.split())
+
+    return run
+
+
+def labels(call, folder, model):
+    (folder / "new.csv").write_text("age,bmi\n0,0\n8,0\n8,9\n-7,5\n")
+    call("assign", folder / "new.csv", "--model", model, "-o", folder / "labels.csv", "--force")
+    return [int(line.split(",")[1]) for line in (folder / "labels.csv").read_text().split()[1:]]
+
+
+def test_ids_stay_with_their_clusters(weeks, call):
     first, second = weeks / "first", weeks / "second"
-    assert shell("aggregate", *summaries(weeks, 1), "-k", 3, "-o", first).returncode == 0
-    done = shell("aggregate", *summaries(weeks, 2), "-k", 4, "-o", second, "--like", first)
-    assert f"After {first}: 3 clusters keep their ids. New: cluster 3." in " ".join(
-        done.stdout.split()
-    )
-    (weeks / "new.csv").write_text("age,bmi\n0,0\n8,0\n8,9\n-7,5\n")
-    labels = weeks / "labels.csv"
-    found = []
-    for model in (first, second):
-        shell("assign", weeks / "new.csv", "--model", model, "-o", labels, "--force")
-        found.append([int(line.split(",")[1]) for line in labels.read_text().split()[1:]])
-    assert found[1] == [*found[0][:3], 3]
-    again = shell(
-        *("aggregate", *summaries(weeks, 2), "-k", 4, "-o", second, "--like", first),
-        *("--force", "--json"),
-    )
-    values = json.loads(again.stdout)
+    assert call("aggregate", *summaries(weeks, 1), "-k", 3, "-o", first)[0] == 0
+    make = ("aggregate", *summaries(weeks, 2), "-k", 4, "-o", second, "--like", first, "--force")
+    code, words = call(*make)
+    assert code == 0
+    assert f"After {first}: 3 clusters keep their ids. New: cluster 3. Drift" in words
+    assert "more than chance explains" in words
+    assert labels(call, weeks, second) == [*labels(call, weeks, first)[:3], 3]
+    values = json.loads(call(*make, "--json")[1])
     assert sorted(values["ids"]) == [0, 1, 2, 3]
     assert values["ids"] != [0, 1, 2, 3]
+    assert values["alarm"] is True
     assert values["succession"] == {
         "kept": [0, 1, 2], "new": [3], "gone": [], "splits": {}, "merges": {},
     }  # fmt: skip
-    score = shell("score", weeks / "new.csv", "--model", second)
-    assert f"Rows per cluster: {values['ids'][0]}: 1, {values['ids'][1]}: 1" in score.stdout
+    _, words = call("score", weeks / "new.csv", "--model", second)
+    assert f"Rows per cluster: {values['ids'][0]}: 1, {values['ids'][1]}: 1" in words
+    lineage = json.loads((weeks / "second.json").read_text())
+    assert lineage["parent"] == json.loads((weeks / "first.json").read_text())["model"]
+    assert len(lineage["noise"]) == 4
 
 
-def test_the_old_model_is_read_first(weeks, shell):
-    done = shell(
-        "aggregate", *summaries(weeks, 1), "-k", 3, "-o", weeks / "m", "--like", weeks / "no"
+def test_diff_and_its_alarm(weeks, call):
+    first, second = weeks / "first", weeks / "second"
+    call("aggregate", *summaries(weeks, 1), "-k", 3, "-o", first)
+    call("aggregate", *summaries(weeks, 2), "-k", 4, "-o", second, "--like", first)
+    code, words = call("diff", first, second, "--alarm", 2)
+    assert code == 10
+    assert "3 clusters keep their ids. New: cluster 3." in words
+    assert "3 (new)" in words
+    assert call("diff", first, second)[0] == 0
+    assert call("diff", first, second, "--alarm", 10_000)[0] == 0
+    values = json.loads(call("diff", first, second, "--json")[1])
+    assert values["alarm"] is True
+    assert [one["new"] for one in values["clusters"]] == [0, 1, 2, 3]
+    ages = [one["columns"]["age"]["after"]["value"] for one in values["clusters"]]
+    assert ages == pytest.approx([0, 8, 8, -7], abs=0.5)
+    assert values["clusters"][3]["columns"]["age"]["before"] is None
+    again = json.loads(call("diff", second, second, "--json")[1])
+    assert (again["drift"], again["alarm"]) == (0, False)
+
+
+def test_noise_that_nobody_measured(weeks, call):
+    first, second = weeks / "first", weeks / "second"
+    call("aggregate", *summaries(weeks, 1), "-k", 3, "-o", first)
+    call("aggregate", *summaries(weeks, 2), "-k", 4, "-o", second)
+    code, words = call("diff", first, second)
+    assert code == 0
+    assert "How much chance moves the clusters is not known" in words
+    assert call("diff", first, second, "--alarm", 2)[0] == 2
+    code, _ = call(
+        *("diff", first, second, "--alarm", 2),
+        *(word for path in summaries(weeks, 2) for word in ("--summaries", path)),
     )
-    assert done.returncode != 0
-    assert "no such file" in done.stderr
+    assert code == 10
+    (weeks / "june").mkdir()
+    for path in summaries(weeks, 2):
+        path.rename(weeks / "june" / path.name)
+    assert call("diff", first, second, "--alarm", 2, "--summaries", weeks / "june")[0] == 10
+    assert call("diff", first, second, "--summaries", weeks)[0] == 4  # of the other week
+
+
+def test_nothing_is_lost_beside_a_model(weeks, call):
+    (weeks / "first.json").write_text("{}")
+    make = ("aggregate", *summaries(weeks, 1), "-k", 3, "-o", weeks / "first", "--force")
+    code, words = call(*make)
+    assert code == 3
+    assert "it is no lineage" in words
+    assert (weeks / "first.json").read_text() == "{}"
+    assert not (weeks / "first").exists()
+    (weeks / "first.json").unlink()
+    assert call(*make)[0] == 0
+    content = (weeks / "first").read_bytes()
+    assert call(*make)[0] == 0
+    assert (weeks / "first").read_bytes() == content
+
+
+def test_the_old_model_is_read_first(weeks, call):
+    make = ("aggregate", *summaries(weeks, 1), "-k", 3, "-o", weeks / "m", "--like", weeks / "no")
+    code, words = call(*make)
+    assert code == 4
+    assert "no such file" in words
     assert not (weeks / "m").exists()
 
 
-def test_a_deep_model_follows_no_other(weeks, shell):
+def test_a_deep_model_follows_no_other(weeks, call):
     first = weeks / "first"
-    shell("aggregate", *summaries(weeks, 1), "-k", 3, "-o", first)
-    shell("federation", "init", weeks / "clinic", "--sites", "a,b")
-    done = shell(
+    call("aggregate", *summaries(weeks, 1), "-k", 3, "-o", first)
+    code, words = call(
         *("federation", "run", weeks / "clinic", "-k", 3, "-o", weeks / "m"),
         *("--method", "deepfeca", "--like", first),
     )
-    assert "--like cannot be used with deepfeca" in " ".join(done.stderr.split())
+    assert code == 2
+    assert "--like cannot be used with deepfeca" in words

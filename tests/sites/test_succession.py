@@ -8,33 +8,16 @@ import pytest
 from fedjigsaw import sites
 from fedjigsaw.errors import MessageError
 from fedjigsaw.io import formats
-from fedjigsaw.io.formats import ModelFile, Score
+from fedjigsaw.io.formats import Score
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.kernels.scaling import Scaler
-from fedjigsaw.messages import Model
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.inspection import describe
 from fedjigsaw.report.page.build import build_report
 from fedjigsaw.report.page.render import render_page
 from fedjigsaw.report.page.run import read_run
 from fedjigsaw.report.profiles import describe_clusters
-
-
-def model(centers, *, spread=None, points=None, scaler=None, columns=None, **fields):
-    """Return a model with these centers, and with support if there is a spread."""
-    centers = np.atleast_2d(np.asarray(centers, dtype=float).T).T
-    k, d = centers.shape
-    tensors = {}
-    if spread is not None:
-        tensors = {
-            "support_clients": np.ones(k, dtype=np.int64),
-            "support_points": np.full(k, 100) if points is None else np.array(points),
-            "support_spread": np.broadcast_to(np.asarray(spread, dtype=float), k).copy(),
-            "support_margin": np.zeros(k),
-        }
-    columns = columns or tuple(f"x{j}" for j in range(d))
-    made = Model(centers, "jigsaw", {}, columns, tensors)
-    return ModelFile(made, scaler, ("a",), 100, **fields)
+from sites_models import model
 
 
 class TestMatching:

@@ -11,6 +11,7 @@ from fedjigsaw.cli import (
     catalog,
     compare,
     deep,
+    diff,
     federation,
     inspect,
     privacy,
@@ -41,6 +42,7 @@ PANELS = {
     sites.app: "One round, by files",
     score.app: "One round, by files",
     inspect.app: "One round, by files",
+    diff.app: "One round, by files",
     report.app: "One round, by files",
 }
 

@@ -25,21 +25,17 @@ from fedjigsaw.cli._shared import (
     print_json,
     warnings_shown,
 )
-from fedjigsaw.cli._succession import (
-    LikeModel,
-    follow,
-    load_old,
-    print_succession,
-    succession_values,
-)
+from fedjigsaw.cli._succession import LikeModel, follow, load_earlier
+from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import warn_of_fewer_clusters
 from fedjigsaw.errors import FewerClustersWarning
 from fedjigsaw.io import formats
-from fedjigsaw.io.formats import ModelFile
+from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.methods import DEFAULT, METHODS
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.number import describe_number, number_values
 from fedjigsaw.report.trust import describe_sites, reports_of
+from fedjigsaw.sites.keeping import Kept
 
 MAX_ROUNDS_SHOWN = 12
 
@@ -117,7 +113,7 @@ def run(
     from fedjigsaw.flower import jobs, places, processes
 
     check_outputs(output, force=force, inputs=[like])
-    old = load_old(like, method)
+    earlier = load_earlier(like, output, method)
     place = places.find_place(folder)
     left_out = without or []
     sites = place.sites(left_out)
@@ -129,11 +125,20 @@ def run(
         except KeyboardInterrupt:
             err.print("The run was stopped; there is no model.")
             raise typer.Exit(130) from None
-    made, changes = follow(formats.load(model, ModelFile), old)
-    formats.save(made, output, replace=force)
-    report(made, transcript, sites, output, as_json, succession_values(changes))
+    kept = place.home / jobs.KEPT if isinstance(place, places.ServerPlace) and keep else None
+    summaries = _summaries(job.make_method(), kept) if earlier is not None else []
+    made = follow(formats.load(model, ModelFile), earlier, summaries)
+    made.save(output, replace=force, run=model.parent.name)
+    report(made.model, transcript, sites, output, as_json, made.values())
     if not as_json:
-        print_succession(changes, like)
+        made.print()
+
+
+def _summaries(method: FederatedMethod, kept: Path | None) -> list[SummaryFile]:
+    """Return the summaries of a run that were just kept; none if they are not on this machine."""
+    if kept is None or method.total_rounds > 1:
+        return []
+    return list(Kept(kept).about(method.method, method.configuration()).values())
 
 
 # ---------------------------------------------------------------------------------------- printing

@@ -48,13 +48,7 @@ from fedjigsaw.cli._shared import (
     warnings_hidden,
     warnings_shown,
 )
-from fedjigsaw.cli._succession import (
-    LikeModel,
-    follow,
-    load_old,
-    print_succession,
-    succession_values,
-)
+from fedjigsaw.cli._succession import LikeModel, follow, load_earlier
 from fedjigsaw.cli.region import (
     AsSummary,
     RegionCenters,
@@ -268,7 +262,7 @@ def aggregate(
     Example: fedjigsaw aggregate bern.summary lyon.summary -k 4 --as-summary -o north.summary
     """
     check_outputs(output, force=force, inputs=[*files, like])
-    old = load_old(like)
+    earlier = load_earlier(like, output)
     sites.check_once(files)
     check_region(as_summary, client, centers, like)
     loaded = sites.read_summaries(files)
@@ -283,17 +277,18 @@ def aggregate(
     shown = warnings_shown(CountsWarning, FewerClustersWarning, RefusedFileWarning)
     with warnings_hidden(UncertainNumberWarning), shown:  # printed below
         model = sites.aggregate(loaded, k, **options)
-    model, changes = follow(model, old)
-    formats.save(model, output, replace=force)
+    summaries = [file for file in loaded.values() if isinstance(file, SummaryFile)]
+    step = follow(model, earlier, summaries)
+    step.save(output, replace=force)
     if as_json:
-        print_json(_aggregated(model, output) | succession_values(changes))
+        print_json(_aggregated(step.model, output) | step.values())
         return
     text = f"{n_sites(len(model.clients))}, {describe_rows(model.n_samples, model.n_skipped)}"
     out.print(f"{text} -> {n_centers(len(model.model.centers))} -> {escape(str(output))}")
-    print_succession(changes, like)
+    step.print()
     for line in (*describe_number(model.model), *describe_sites(model, MAX_SHOWN)):
         out.print(escape(line))
-    _report_promises([f for f in loaded.values() if isinstance(f, SummaryFile)], model)
+    _report_promises(summaries, model)
 
 
 def _aggregated(model: ModelFile, path: Path) -> dict[str, Any]:

@@ -27,7 +27,9 @@ from fedjigsaw.sites.compatibility import (
     check_own,
     reorder,
 )
+from fedjigsaw.sites.drift import ClusterChange, Difference, compare, measure_noise
 from fedjigsaw.sites.labels import write_labels
+from fedjigsaw.sites.lineage import Lineage
 from fedjigsaw.sites.preparation import Progress, open_data, prepare, quiet
 from fedjigsaw.sites.prepared import schema_bounds
 from fedjigsaw.sites.proposal import Proposal, propose_schema
@@ -54,8 +56,11 @@ __all__ = [
     "Assigned",
     "Changes",
     "Charge",
+    "ClusterChange",
     "ColumnCheck",
+    "Difference",
     "FileCheck",
+    "Lineage",
     "Progress",
     "Proposal",
     "Spend",
@@ -70,9 +75,11 @@ __all__ = [
     "check_once",
     "check_own",
     "common_scaler",
+    "compare",
     "free",
     "mean_squared_distance",
     "measure",
+    "measure_noise",
     "merge_scores",
     "merge_statistics",
     "open_data",

@@ -53,7 +53,7 @@ class Succession:
 
     Attributes
     ----------
-    kept : ids in both models.
+    kept : ids of the old model that live on in the new one.
     new : ids that the new model has and no model before had.
     gone : ids of the old model that will not be used again.
     splits : id of the old model -> ids of the clusters that are now where it was.
@@ -114,46 +114,62 @@ def succeed(new: ModelFile, old: ModelFile) -> tuple[ModelFile, Succession]:
     >>> file.cluster_ids, changes.new, file.next_id
     ((2, 0, 1), (2,), 3)
     """
-    before, after = places_of(old), places_of(new, old)
-    near = reachable(before, after)
-    partners = pair(before.centers, after.centers, near)
+    relation = relate(old, new)
     next_id = old.next_id or len(old.model.centers)
     ids: list[int] = []
-    for i in partners.tolist():
+    for i in relation.partners.tolist():
         ids.append(old.cluster_ids[i] if i >= 0 else next_id)
         next_id += i < 0
     file = replace(new, ids=tuple(ids), next_id=next_id)
-    return file, _changes(old.cluster_ids, tuple(ids), partners, near, before, after)
+    return file, relation.changes(old.cluster_ids, file.cluster_ids)
 
 
-def _changes(
-    old: tuple[int, ...],
-    new: tuple[int, ...],
-    partners: Ints,
-    near: np.ndarray,
-    before: Places,
-    after: Places,
-) -> Succession:
-    """Tell splits and merges from clusters that are new or gone."""
-    apart = np.where(near, pairwise_distances(before.centers, after.centers), np.inf)
-    splits: dict[int, list[int]] = {}
-    merges: dict[int, list[int]] = {}
-    followers = {int(i): j for j, i in enumerate(partners) if i >= 0}
-    for j in np.flatnonzero(partners < 0).tolist():
-        i = int(apart[:, j].argmin())
-        if near[i, j] and i in followers:
-            splits.setdefault(old[i], [new[followers[i]]]).append(new[j])
-    for i in (i for i in range(len(old)) if i not in followers):
-        j = int(apart[i].argmin())
-        if near[i, j] and partners[j] >= 0:
-            merges.setdefault(new[j], [old[partners[j]]]).append(old[i])
-    return Succession(
-        tuple(i for i in old if i in new),
-        tuple(i for i in new if i not in old),
-        tuple(i for i in old if i not in new),
-        {i: tuple(sorted(ids)) for i, ids in splits.items()},
-        {i: tuple(sorted(ids)) for i, ids in merges.items()},
-    )
+@dataclass(frozen=True)
+class Relation:
+    """Old and new clusters in the same units, and which of them belong together.
+
+    Attributes
+    ----------
+    near : shape (k, l), which new clusters are near enough to which old ones to be the same.
+    partners : shape (l,), the place of each new cluster's partner among the old ones, or -1.
+    """
+
+    before: Places
+    after: Places
+    near: np.ndarray
+    partners: Ints
+
+    def changes(self, old: tuple[int, ...], new: tuple[int, ...]) -> Succession:
+        """Tell splits and merges from clusters that are new or gone, by the ids of both."""
+        near, partners = self.near, self.partners
+        apart = np.where(near, pairwise_distances(self.before.centers, self.after.centers), np.inf)
+        splits: dict[int, list[int]] = {}
+        merges: dict[int, list[int]] = {}
+        followers = {int(i): j for j, i in enumerate(partners) if i >= 0}
+        alone = [i for i in range(len(old)) if i not in followers]
+        added = np.flatnonzero(partners < 0).tolist()
+        for j in added:
+            i = int(apart[:, j].argmin())
+            if near[i, j] and i in followers:
+                splits.setdefault(old[i], [new[followers[i]]]).append(new[j])
+        for i in alone:
+            j = int(apart[i].argmin())
+            if near[i, j] and partners[j] >= 0:
+                merges.setdefault(new[j], [old[partners[j]]]).append(old[i])
+        return Succession(
+            tuple(old[i] for i in sorted(followers)),
+            tuple(new[j] for j in added),
+            tuple(old[i] for i in alone),
+            {i: tuple(sorted(ids)) for i, ids in splits.items()},
+            {i: tuple(sorted(ids)) for i, ids in merges.items()},
+        )
+
+
+def relate(old: ModelFile, new: ModelFile) -> Relation:
+    """Find which clusters of two models belong together."""
+    before, after = places_of(old), places_of(new, old)
+    near = reachable(before, after)
+    return Relation(before, after, near, pair(before.centers, after.centers, near))
 
 
 # --------------------------------------------------------------------------------------- geometry
