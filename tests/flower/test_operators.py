@@ -105,8 +105,9 @@ def test_keys_of_sites_are_no_keys_of_operators(clinic):
     folders.write_secret(folder / "operator.key", (clinic / "bern" / "site.key").read_bytes())
     with pytest.raises(FederationError, match="is not"):
         operators.load_key(folder)
-    # nor does a server take one for an operator, if it is in the file
+    # nor does a server take one for an operator, if it is in the file; the others stay
     home = clinic / "server"
-    site = folders.ServerSettings.load(home).sites["bern"]
-    (home / "operators.json").write_text(json.dumps({"bern": {"key": site, "added": ""}}))
-    assert operators.Operators(home)._load() == {}
+    entry = {"key": folders.ServerSettings.load(home).sites["bern"], "added": ""}
+    both = {"bern": entry, **operators.read_operators(home)}
+    (home / "operators.json").write_text(json.dumps(both))
+    assert [found.name for found in operators.Operators(home)._load().values()] == ["anna"]
