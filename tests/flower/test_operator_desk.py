@@ -12,7 +12,8 @@ import pytest
 from fedjigsaw.errors import FederationError, MessageError, ParameterError
 from fedjigsaw.flower import folders, gate, jobs, operator_desk, operators, places
 from fedjigsaw.flower.operator_client import OperatorPlace
-from fedjigsaw.flower.operator_protocol import MAX_BODY, PATH
+from fedjigsaw.flower.operator_door import Allowance
+from fedjigsaw.flower.operator_protocol import MAX_JOB, PATH
 from fedjigsaw.flower.operator_run import main as do_run
 from fedjigsaw.flower.operator_run import read_job
 from flower_operators import FINISHES, WAITS, Office, runs_are
@@ -79,6 +80,19 @@ def test_every_field_of_a_job_arrives(office, anna, monkeypatch):
     assert read_job(folder) == job
 
 
+def test_a_job_may_be_large_but_not_too_large(office, anna, monkeypatch):
+    """It may hold an earlier model."""
+    runs_are(monkeypatch, FINISHES)
+    place = OperatorPlace(anna)
+    job = jobs.Job("feca", 3, {"n_init": "x" * (MAX_JOB - 1000)})
+    monkeypatch.setattr(jobs.Job, "make_method", lambda self: None)
+    model, _ = place.run(job, lambda event: None, resume=False)
+    assert jobs.Job.load(office.home / "runs" / model.parent.name).params == job.params
+    job = jobs.Job("feca", 3, {"n_init": "x" * MAX_JOB})
+    with pytest.raises(ParameterError, match="Start the run on the server's machine"):
+        place.run(job, lambda event: None, resume=False)
+
+
 def test_a_request_cannot_be_sent_again(office, anna, monkeypatch):
     runs_are(monkeypatch, WAITS)
     body = json.dumps({"job": JOB, "resume": False}).encode()
@@ -118,7 +132,9 @@ def test_a_body_is_the_one_that_was_signed(office, anna):
 def test_bodies_that_are_none(office, anna):
     bodies = [b"", b"{", b"[]", b"3", b"[" * 100_000, b"\xff\xfe", b'{"job": 1e999}', b"9" * 10_000]
     bodies += [b'{"job": {}}', b'{"job": [], "resume": false}', b'{"job": {}, "resume": 1}']
+    bodies.append(b'{"job": [' + b"[]," * 1_000_000 + b"[]]}")
     for body in bodies:
+        office.desk.starts = Allowance(1, 1)
         answer = ask(office, anna, "start", body)
         assert (answer.status_code, answer.json()["exit_code"]) == (400, 2), body
     assert not list((office.home / "runs").iterdir())
@@ -260,7 +276,7 @@ def test_an_unexpected_error_stays_at_the_server(office, anna, monkeypatch, capf
 
 
 def test_huge_bodies_are_not_read(office, anna):
-    body = b" " * (MAX_BODY + 1)
+    body = b" " * (MAX_JOB + 1)
     assert office.post("start", office.signed(anna, "start", body), body).status_code == 413
     assert office.post("start", {}, body).status_code == 413
 

@@ -11,7 +11,7 @@ from fedjigsaw.flower.doors import PrivateDoor, SiteDoor
 from fedjigsaw.flower.gate import RefusedError
 from fedjigsaw.flower.keys import Keys
 from fedjigsaw.flower.operator_door import Allowance, Nonces, OperatorDoor
-from fedjigsaw.flower.operator_protocol import MAX_BODY, PATH, TOLERANCE, sign
+from fedjigsaw.flower.operator_protocol import MAX_BODY, MAX_JOB, PATH, TOLERANCE, sign
 
 START = PATH + "start"
 
@@ -111,9 +111,10 @@ def test_only_what_operators_need_is_served(door, anna):
 
 
 def test_a_body_is_small(door, anna):
-    assert outcome(door, head(anna), size=MAX_BODY) == "operator anna"
-    assert outcome(door, head(anna), size=MAX_BODY + 1) == 413
-    assert outcome(door, head(anna), size="x") == 411
+    for path, most in ((START, MAX_JOB), (PATH + "events", MAX_BODY), (PATH + "file", MAX_BODY)):
+        assert outcome(door, head(anna, path), path, size=most) == "operator anna"
+        assert outcome(door, head(anna, path), path, size=most + 1) == 413
+        assert outcome(door, head(anna, path), path, size="x") == 411
 
 
 def test_requests_are_limited_for_each_operator(door, anna, clinic):

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from fedjigsaw.errors import FederationError, FedJigsawError, MessageError
+from fedjigsaw.errors import FederationError, FedJigsawError, MessageError, ParameterError
 from fedjigsaw.flower import jobs, processes
 from fedjigsaw.flower.doors import UNKNOWN, UNSIGNED
 from fedjigsaw.flower.folders import CA
@@ -23,6 +23,7 @@ from fedjigsaw.flower.operator_protocol import (
     EVENTS,
     FILE,
     FILES,
+    MAX_JOB,
     PATH,
     START,
     STATUS,
@@ -73,8 +74,14 @@ class OperatorPlace:
     ) -> tuple[Path, dict[str, Any]]:
         """Run a job on the server; Ctrl-C stops it there and raises KeyboardInterrupt."""
         job.make_method()  # what is wrong with it is told here and now
+        request = {"job": asdict(job), "resume": resume}
+        if (size := len(json.dumps(request))) > MAX_JOB:
+            raise ParameterError(
+                f"The job has {size:,} bytes; an operator may send {MAX_JOB:,}. Start the run on "
+                "the server's machine."
+            )
         with self._connected() as client:
-            name = self._ask(client, START, {"job": asdict(job), "resume": resume}).get("run")
+            name = self._ask(client, START, request).get("run")
             if not isinstance(name, str) or not jobs.NAME.fullmatch(name):
                 raise self._nonsense()
             folder = self.folder / "runs" / name

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,9 +105,9 @@ class OperatorDesk:
                 return BAD, _refusal(ParameterError("The body is not the one that was signed."))
             if caller.head.word != self.word:
                 return STALE, {"word": self.word}
-            content = _parse(body)
             if verb == START:
-                return 200, {"run": self.start(caller, content)}
+                return 200, {"run": self.start(caller, body)}
+            content = _parse(body)
             if verb == STATUS:
                 return 200, self.status()
             name = content.get("run")
@@ -132,22 +131,17 @@ class OperatorDesk:
 
         return read_status(self.home)
 
-    def start(self, caller: Caller, content: Mapping[str, Any]) -> str:
+    def start(self, caller: Caller, body: bytes) -> str:
         """Start a run, and return its name. What is wrong with its job is told by its result."""
         from fedjigsaw.flower import jobs  # needs what servers do not
 
-        job, resume, name = content.get("job"), content.get("resume"), caller.operator.name
-        if not isinstance(job, dict) or not isinstance(resume, bool):
-            raise ParameterError("The request has no job.")
-        with self.lock:
-            self._forget_ended()
-            if sum(run.key == caller.head.key for run in self.runs.values()) >= MAX_RUNS:
-                raise FederationError(
-                    f"Operator {name} has {MAX_RUNS} runs that have not ended. Wait for one of "
-                    "them, or stop it."
-                )
-            if not self.starts.take(name):
-                raise FederationError(f"Operator {name} starts runs too fast. Wait some seconds.")
+        name = caller.operator.name
+        with self.lock:  # one after another: a large job needs memory
+            self._check_may_start(caller)
+            content = _parse(body)
+            job, resume = content.get("job"), content.get("resume")
+            if not isinstance(job, dict) or not isinstance(resume, bool):
+                raise ParameterError("The request has no job.")
             folder = jobs.new_job_folder(self.home)
             owner = {"operator": name, "key": caller.head.key}
             write_whole(folder / OWNER, json.dumps(owner).encode())
@@ -159,6 +153,18 @@ class OperatorDesk:
             self.runs[folder.name] = Run(caller.head.key, process)
         logger.info("operator %s started run %s", name, folder.name)
         return folder.name
+
+    def _check_may_start(self, caller: Caller) -> None:
+        """Raise a FederationError if an operator has too many runs, or starts them too fast."""
+        name = caller.operator.name
+        self._forget_ended()
+        if sum(run.key == caller.head.key for run in self.runs.values()) >= MAX_RUNS:
+            raise FederationError(
+                f"Operator {name} has {MAX_RUNS} runs that have not ended. Wait for one of them, "
+                "or stop it."
+            )
+        if not self.starts.take(name):
+            raise FederationError(f"Operator {name} starts runs too fast. Wait some seconds.")
 
     def own_folder(self, caller: Caller, name: object) -> Path | None:
         """Return the folder of a run that was started with the caller's key, if there is one."""

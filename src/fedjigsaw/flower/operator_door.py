@@ -6,7 +6,15 @@ from time import monotonic
 
 from fedjigsaw.flower.doors import UNKNOWN, UNSIGNED, Welcome
 from fedjigsaw.flower.gate import Door, RefusedError, Scope, Visit, body_size
-from fedjigsaw.flower.operator_protocol import MAX_BODY, PATH, TOLERANCE, VERBS, Signed
+from fedjigsaw.flower.operator_protocol import (
+    MAX_BODY,
+    MAX_JOB,
+    PATH,
+    START,
+    TOLERANCE,
+    VERBS,
+    Signed,
+)
 from fedjigsaw.flower.operators import Operator, Operators
 
 CALLER = "fedjigsaw.operator"  # in the scope of a request that this door admitted
@@ -81,9 +89,10 @@ class OperatorDoor:
         path = scope["path"]
         if not path.startswith(PATH):
             return self.sites.admit(scope)
-        if path.removeprefix(PATH) not in VERBS or scope["method"] != "POST":
+        verb = path.removeprefix(PATH)
+        if verb not in VERBS or scope["method"] != "POST":
             raise RefusedError(404)
-        size = body_size(scope, MAX_BODY)
+        size = body_size(scope, MAX_JOB if verb == START else MAX_BODY)
         caller = self._caller(path, dict(scope["headers"]))
         sender = f"operator {caller.operator.name}"
         self.welcome(scope["client"], sender)

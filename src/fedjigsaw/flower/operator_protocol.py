@@ -25,7 +25,7 @@ STATUS, START, EVENTS, FILE, STOP = "status", "start", "events", "file", "stop"
 VERBS = (STATUS, START, EVENTS, FILE, STOP)
 # what a run may leave in its folder and an operator may fetch; nothing else leaves
 FILES = ("result.json", "model")
-MAX_BODY = SMALL_REQUEST  # bytes of a request
+MAX_BODY, MAX_JOB = SMALL_REQUEST, 2**22  # bytes of a request; of one to start a run
 TOLERANCE = 60.0  # seconds between the clocks of an operator and the server
 PURPOSE = b"fedjigsaw operator 1"
 KEY, SIGNATURE = b"fedjigsaw-operator", b"fedjigsaw-signature"
