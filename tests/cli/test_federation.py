@@ -256,9 +256,12 @@ def test_bad_input(clinic, tmp_path):
         (["--images", "x.npz", "--counts", "none"], "--counts is for sites that hold rows"),
         (["--images", "x.npz", "--max-rows", "9"], "--max-rows is for sites that hold rows"),
         (["--data", "x.csv", "--device", "cpu"], "--device is for sites that hold images"),
-        (["--data", "x.csv", "--images", "x.npz"], "Give --data or --images, not both"),
+        (["--data", "x.csv", "--images", "x.npz"], "Give one of --data, --images and --region"),
+        (["--data", "x.csv", "--region", "x"], "Give one of --data, --images and --region"),
+        (["--region", "x", "--counts", "none"], "--counts is for sites that hold rows or images"),
+        (["--data", "x.csv", "--centers", "9"], "--centers is for sites that hold a region's"),
         (["--images", "x.npz", "--epsilon", "1"], "--epsilon is for sites that hold rows"),
-        ([], "Give --data or --images"),
+        ([], "Give one of --data, --images and --region"),
     ],
 )
 def test_options_of_the_other_kind_are_refused(clinic, words, message):

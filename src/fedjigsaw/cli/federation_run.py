@@ -165,7 +165,9 @@ def report(
     ----------
     more : further values for JSON.
     """
-    missing = sorted(set(sites) - set(file.clients))
+    # a model may be made from the sites of a region, which answered for them
+    answered = {name for round_ in transcript["rounds"] for name in round_["bytes_up"]}
+    missing = sorted(set(sites) - answered)
     k = len(file.model.centers)
     if as_json:
         numbers = {"model": str(path), "n_clusters": k, "ids": list(file.cluster_ids)}

@@ -12,8 +12,9 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fedjigsaw._random import resolve_seed
+from fedjigsaw._regions import PREFIX, clients_of, n_rows_of, unpacked
 from fedjigsaw.contract import FederatedMethod
-from fedjigsaw.engine import Reply, run_rounds, warn_of_fewer_clusters
+from fedjigsaw.engine import Reply, check_answer, run_rounds, warn_of_fewer_clusters
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
 from fedjigsaw.flower import patches, records
 from fedjigsaw.flower.progress import Progress
@@ -278,7 +279,7 @@ class FlowerEngine:
         # the server knows the sender by its key; the name in the answer must be the same
         if answer.summary.client != name and self.names is not None:
             raise MessageError(f"Site {name!r} signed as {answer.summary.client!r}.")
-        self.method.check_answer(answer.summary, broadcast)
+        check_answer(self.method, answer.summary, broadcast)
 
     def _failure(self, name: str, reason: str) -> Failure:
         """Make a failure, and report it as an event."""
@@ -308,13 +309,13 @@ def _source(file: SummaryFile) -> tuple[Any, ...]:
 
 
 def _kind(file: SummaryFile) -> tuple[Any, ...]:
-    """Return the compatibility key of a summary."""
-    summary = file.summary
+    """Return the compatibility key of a summary; a region is of the kind of its sites."""
+    summary = unpacked([file.summary])[0]
     sent = [name for name in ("radii", "counts", "sse") if getattr(summary, name) is not None]
     sent += [
         f"{name} {tensor.ndim}"
         for name, tensor in sorted(summary.tensors.items())
-        if name not in OPTIONAL
+        if name not in OPTIONAL and not name.startswith(PREFIX)
     ]
     return *_source(file), repr(shared_bounds(file)), tuple(sent)
 
@@ -351,12 +352,14 @@ def federate(
     failed = {failure.client for failure in transcript.failures}
     privacy = weakest([file.privacy for file in took_part], len(engine.columns))
     model = within_bounds(model.for_clients(), privacy, took_part[0].scaler)
+    members = unpacked(file.summary for file in took_part)
+    clients = clients_of(members, method.method, method.configuration())
     file = ModelFile(
         model.with_feature_names(engine.columns),
         took_part[0].scaler,
-        transcript.clients,
-        sum(file.summary.n_samples for file in took_part),
-        tuple(name for name in transcript.clients if name in failed),
+        clients,
+        n_rows_of(members),
+        tuple(name for name in clients if name in failed),
         privacy,
     )
     return file, transcript

@@ -66,7 +66,7 @@ def _run(home: Path, folder: Path, job: Job, grid: Grid | None) -> tuple[ModelFi
     )
     found = federate(engine, seed=job.seed, min_sites=job.min_sites, checkpoint=folder / CHECKPOINT)
     if job.keep and engine.method.total_rounds == 1:
-        for name in sorted(set(found[0].clients) - set(kept)):
+        for name in sorted(set(found[1].clients) - set(kept)):
             Kept(home / KEPT).add(engine.files[name])
     return found
 

@@ -56,7 +56,7 @@ def aggregate_region(
     files, n_clusters, without, seed, params, min_sites : as in :func:`~fedjigsaw.sites.aggregate`
     """
     check_name(client)
-    most = _most(n_clusters, n_centers)
+    most = most_centers(n_clusters, n_centers)
     together = solve_together(
         files,
         n_clusters,
@@ -66,17 +66,22 @@ def aggregate_region(
         min_sites=min_sites,
         in_parts=True,
     )
+    model = None if together.model is None else together.model_file()
+    return region_summary(together, client, most), model
+
+
+def region_summary(together: Together, client: str, n_centers: int) -> SummaryFile:
+    """Make the summary of a region from summaries that were aggregated."""
     members = together.members
-    if sum(len(member.centers) for member in members) <= most:
+    if sum(len(member.centers) for member in members) <= n_centers:
         summary = pack_as_they_are(client, members)
     else:
-        merged = together.method.merge(members, most)
+        merged = together.method.merge(members, n_centers)
         summary = pack_merged(client, merged, members, together.model, together.clients)
-    model = None if together.model is None else together.model_file()
-    return _file(together, summary), model
+    return _file(together, summary)
 
 
-def _most(n_clusters: int | str, n_centers: int | None) -> int:
+def most_centers(n_clusters: int | str, n_centers: int | None) -> int:
     """Return the most centers that a region sends."""
     if n_clusters == "auto":
         integer(1, or_none=True).check("n_centers", "a region", n_centers)
