@@ -70,6 +70,7 @@ class Clinic:
         self.parts = {}
         self.words = {}
         self.seen = {}
+        self.sources = {}  # parts that run another version: name -> its source
         self.began = time.monotonic()
         self.timeouts = ()
         self.home = folder / "clinic"
@@ -89,6 +90,8 @@ class Clinic:
 
     def start(self, name, *words):
         path = str(Path(__file__).parent / "flower" / "shim")
+        if name in self.sources:
+            path += os.pathsep + str(self.sources[name])
         mode = self.folder / f"{name}.mode"
         mode.touch()
         self.words[name] = words

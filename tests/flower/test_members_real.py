@@ -1,19 +1,20 @@
-"""A running server notices that sites come, go and change their keys, without a restart."""
+"""A running server notices what changes, without a restart; a restart alarms nobody."""
 
 import shutil
+import signal
 import time
 
 import httpx
 import pytest
 from typer.testing import CliRunner
 
-from fedjigsaw import cli
+from fedjigsaw import __version__, cli
 from fedjigsaw.flower import processes
 from fedjigsaw.flower.certificates import load_certificate
 from fedjigsaw.flower.folders import SiteSettings
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
-from flower_clinic import BACKEND, PATIENCE, POLICY, Clinic, make_shards, wait_for
+from flower_clinic import BACKEND, PATIENCE, POLICY, Clinic, make_shards, members, wait_for
 from flower_rogues import die
 
 pytestmark = [pytest.mark.federation, pytest.mark.slow]
@@ -93,3 +94,26 @@ def test_a_new_key_is_accepted_and_the_old_one_refused(clinic):
     assert clinic.connected() == []
     clinic.start_site("bern")
     wait_for(lambda: clinic.connected() == ["bern"], "bern with its new key")
+
+
+def test_a_restart_of_the_server_prints_no_traceback_at_a_site(clinic):
+    """It is killed, so that it can tell nobody; the site comes back by itself."""
+    clinic.seen[clinic.folder / "bern.out"] = (clinic.folder / "bern.out").stat().st_size
+    clinic.interrupt("server", signal.SIGKILL)
+    wait_for(lambda: not members(clinic.home / "server"), "what the server left behind")
+    clinic.start("server", "server", clinic.home)
+    clinic.wait_to_say("bern", "connected to the server")
+    clinic.wait_to_say("bern", "connecting again")
+    for text in (clinic.output("bern"), (clinic.home / "bern" / "site.log").read_text()):
+        assert "Traceback" not in text
+        assert "Error" not in text
+
+
+def test_a_site_of_another_protocol_ends_with_both_versions(clinic):
+    clinic.interrupt("bern")
+    clinic.behave("bern", "protocol 9")
+    assert clinic.start_site("bern").wait(PATIENCE) == 8
+    said = " ".join(clinic.output("bern").split())
+    assert f"The server has fedjigsaw {__version__} with protocol 1; this site has" in said
+    clinic.wait_to_say("server", "site bern is refused: it has fedjigsaw")
+    assert "(protocol 9), the server's is" in command(clinic, "status")

@@ -103,10 +103,24 @@ def print_status(found: Mapping[str, Any]) -> None:
             hosts, last = ", ".join(twin["hosts"]), twin["last"]
             text = f"its key was used from two places at once ({hosts}; last seen {last})"
             out.print(escape(f"    {text}"), style="yellow")
+        if text := other_version(found, name):
+            out.print(escape(f"    {text}"))
     for name, time in found["revoked"].items():
         out.print(escape(f"  {name}: revoked on {time}"))
     for text in found.get("warnings", ()):
         out.print(escape(f"Warning: {text}."), style="yellow")
+
+
+def other_version(found: Mapping[str, Any], site: str) -> str:
+    """Say what version a site has, if it is not the server's."""
+    told = found.get("versions", {}).get(site)
+    own = {"version": found.get("version"), "protocol": found.get("protocol")}
+    if told is None or told == own:
+        return ""
+    return (
+        f"its version of fedjigsaw is {told['version'] or 'unknown'} (protocol "
+        f"{told['protocol']}), the server's is {own['version']} (protocol {own['protocol']})"
+    )
 
 
 app.command()(keep)

@@ -21,6 +21,7 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+Headers = tuple[tuple[bytes, bytes], ...]
 
 MAX_REQUEST = MAX_MESSAGE_BYTES + 2**20  # size limit of an HTTP request: a message and its envelope
 SMALL_REQUEST = 2**20  # size limit of requests that carry no message
@@ -32,11 +33,12 @@ STRANGER = ""
 
 
 class RefusedError(Exception):
-    """A request that may not pass, with the HTTP status that says so."""
+    """A request that may not pass, with the HTTP status that says so, and headers to add to it."""
 
-    def __init__(self, status: int) -> None:
+    def __init__(self, status: int, headers: Headers = ()) -> None:
         super().__init__(status)
         self.status = status
+        self.headers = headers
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Visit:
 
     sender: str
     size: int
-    headers: tuple[tuple[bytes, bytes], ...] = ()
+    headers: Headers = ()
 
 
 class Door(Protocol):
@@ -99,7 +101,7 @@ class Gate:
         except RefusedError as refusal:
             if scope["type"] == "http":
                 # a stranger's body is not read: the connection cannot be used again
-                headers = [(b"connection", b"close"), (b"content-length", b"0")]
+                headers = [(b"connection", b"close"), (b"content-length", b"0"), *refusal.headers]
                 start = {"type": "http.response.start", "status": refusal.status}
                 await send({**start, "headers": headers})
                 await send({"type": "http.response.body", "body": b""})
@@ -182,7 +184,7 @@ def replay(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-def adding(headers: tuple[tuple[bytes, bytes], ...], send: Send) -> Send:
+def adding(headers: Headers, send: Send) -> Send:
     """Return a function that sends an answer with more headers."""
 
     async def more(message: Message) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from fedjigsaw.flower.folders import ServerSettings, read_revoked
 from fedjigsaw.flower.members import fingerprint, read_former
+from fedjigsaw.flower.versions import Versions
 from fedjigsaw.io.atomic import write_whole
 
 logger = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class Keys:
     ----------
     names : public key -> site, for the keys that are accepted.
     revoked : names of the sites whose keys are revoked.
+    versions : what the sites told about their versions.
     """
 
     def __init__(self, home: Path, sites: Mapping[str, str]) -> None:
@@ -71,6 +73,7 @@ class Keys:
         self._take(*self._read(sites))
         self._gone: dict[bytes, str] = {}
         self.uses: dict[str, Use] = {}
+        self.versions = Versions(home)
         (home / TWINS).unlink(missing_ok=True)
 
     def is_refused(self, key: bytes) -> bool:

@@ -34,6 +34,7 @@ from fedjigsaw.flower.folders import (
     fill_authority,
     write_secret,
 )
+from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.members import is_folder_of
 from fedjigsaw.io.atomic import write_whole
 
@@ -173,7 +174,7 @@ class CertificateWatch:
             if monotonic() - self.warned > WARN_SECONDS:
                 self.warned = monotonic()
                 for text in ending(self.home):
-                    logger.warning("%s", text)
+                    logger.warning("%s", text, extra=told("certificate_ends_soon"))
             self.failed = False
         except (OSError, FederationError):
             if not self.failed:
@@ -194,7 +195,8 @@ class CertificateWatch:
         except ssl.SSLError:
             logger.error("the new certificate does not fit the server's key, and is not used")
             return
-        logger.info("the server has a new certificate, which ends on %s", f"{ends(files[0]):%F}")
+        text = "the server has a new certificate, which ends on %s"
+        logger.info(text, f"{ends(files[0]):%F}", extra=told("new_certificate"))
         self.warned = float("-inf")
 
     def _mark(self) -> tuple[int, int]:

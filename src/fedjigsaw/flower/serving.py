@@ -10,7 +10,7 @@ from secrets import token_hex
 from typing import Any
 
 from fedjigsaw.errors import FederationError, ParameterError
-from fedjigsaw.flower import processes, renewal
+from fedjigsaw.flower import processes, renewal, versions
 from fedjigsaw.flower.certificates import is_address
 from fedjigsaw.flower.folders import (
     CA,
@@ -193,6 +193,9 @@ def _connect_once(
             f"The server at {host}:{port} no longer accepts the key of site {settings.name}: it "
             "was revoked, removed or replaced by a new one. Ask the coordinator for a new key."
         )
+    if code == processes.OTHER_PROTOCOL:
+        text = versions.describe_refusal(home)
+        raise FederationError(f"The server at {host}:{port} refused site {settings.name}. {text}")
     if code == processes.NEVER_CONNECTED and processes.answers(host, port, authority):
         raise FederationError(
             f"The server at {host}:{port} refused site {settings.name}: it does not know this "

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from fedjigsaw.flower import jobs, renewal
+from fedjigsaw.flower import jobs, renewal, versions
 from fedjigsaw.flower.folders import CA, CERTIFICATE, ServerSettings, read_revoked
 from fedjigsaw.flower.keys import read_twins
 
@@ -13,12 +13,16 @@ def read_status(home: Path) -> dict[str, Any]:
     settings = ServerSettings.load(home)
     with jobs.control(home) as client:
         connected = jobs.connected_sites(client, jobs.active_sites(home))
+    found = versions.read_versions(home)
     return {
         "host": settings.host,
         "port": settings.port,
         "connected": connected,
         "revoked": read_revoked(home),
         "twins": read_twins(home),
+        "version": versions.OWN.version,
+        "protocol": versions.OWN.protocol,
+        "versions": {name: told for name, told in found.items() if name in settings.sites},
         "certificate_ends": renewal.ends(home / CERTIFICATE).isoformat(),
         "authority_ends": renewal.ends(home / CA).isoformat(),
         "warnings": list(renewal.ending(home)),

@@ -13,6 +13,7 @@ import logging
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from secrets import token_hex
 from typing import Any, NoReturn
 
 from fedjigsaw.flower import node_patches as patches
+from fedjigsaw.flower import versions
 from fedjigsaw.flower.counts import noting_contact
 from fedjigsaw.flower.doors import NOTICE_HEADER, PROCESS_HEADER, REVOKED, TWIN, PrivateDoor
 from fedjigsaw.flower.folders import (
@@ -33,12 +35,19 @@ from fedjigsaw.flower.folders import (
 from fedjigsaw.flower.gate import Gate
 from fedjigsaw.flower.node_patches import Connection
 from fedjigsaw.flower.patches import allow_slow_starts, is_task_token
-from fedjigsaw.flower.processes import NEVER_CONNECTED, WAS_REVOKED, end_with_parent, log_to
+from fedjigsaw.flower.processes import (
+    NEVER_CONNECTED,
+    OTHER_PROTOCOL,
+    WAS_REVOKED,
+    end_with_parent,
+    log_to,
+)
 
 POLL_SECONDS = 1.0
 logger = logging.getLogger("fedjigsaw.flower.supernode")
 connected = False
 twin = False
+server: versions.Told | None = None
 
 
 def main(folder: Path, port: int) -> None:
@@ -53,14 +62,16 @@ def main(folder: Path, port: int) -> None:
     patches.poll_every(loop, POLL_SECONDS)
     patches.guard_local_port(new_task_secret(folder), partial(guarded, port))
     patches.watch_app_starter(loop, folder / TASK_SECRET, ended=leave_without_starter)
-    noted = noting_contact(folder, note_answer)
-    patches.watch_requests({PROCESS_HEADER.decode(): token_hex(16)}, noted)
+    noted = noting_contact(folder, partial(note_answer, folder))
+    own = {name.decode(): value.decode() for name, value in versions.headers()}
+    patches.watch_requests({PROCESS_HEADER.decode(): token_hex(16), **own}, noted)
     patches.answer_every_question(loop, crashed=log_crash)
     threading.excepthook = leave_after_failure
     try:
         patches.run_supernode(arguments(folder, settings, port))
     except RuntimeError:  # another process took the local port first; the next one may be free
-        logger.exception("could not start")
+        traceback.print_exc()
+        logger.warning("could not start; flower.log has the details")
         leave(retry=True)
     finally:
         leave()
@@ -80,13 +91,20 @@ def guarded(port: int, app: Any, state: Any) -> Gate:
     return Gate(app, {port: PrivateDoor(partial(is_task_token, state))})
 
 
-def note_answer(status: int, headers: Mapping[str, str]) -> None:
-    """Note what the server says about this site's key."""
-    global twin
+def note_answer(folder: Path, status: int, headers: Mapping[str, str]) -> None:
+    """Note what the server says about itself, and about this site's key and version."""
+    global twin, server
     if status == REVOKED:
         logger.error("the server no longer accepts this site's key")
-        logging.shutdown()
-        os._exit(WAS_REVOKED)
+        end(WAS_REVOKED)
+    told = versions.Told.read(headers)
+    if status == versions.OTHER_PROTOCOL:
+        versions.write_refusal(folder, told)
+        logger.error("the server does not speak the protocol of this site's version")
+        end(OTHER_PROTOCOL)
+    if told != server and told.version is not None:
+        server = told
+        logger.info("the server has %s, and this site %s", told, versions.OWN)
     if headers.get(NOTICE_HEADER.decode()) == TWIN.decode() and not twin:
         twin = True
         logger.warning(
@@ -116,17 +134,26 @@ def leave_without_starter() -> None:
 
 
 def leave_after_failure(failed: Any) -> None:
-    """Leave when one of Flower's threads has failed, such as the one that sends heartbeats."""
+    """Leave when one of Flower's threads has failed, such as the one that sends heartbeats.
+
+    That happens whenever a server was restarted, so the details are in ``flower.log`` alone.
+    """
     if failed.exc_type is SystemExit:
         return
-    logger.error("a part of the connection has failed", exc_info=failed.exc_value)
+    traceback.print_exception(failed.exc_value)
+    logger.warning("the connection to the server was lost; flower.log has the details")
     leave()
 
 
 def leave(*, retry: bool = False) -> NoReturn:
+    """End this process, and say by its exit code whether the server ever let it in."""
+    end(0 if connected or retry else NEVER_CONNECTED)
+
+
+def end(code: int) -> NoReturn:
     """End this process, whatever threads Flower has left behind."""
     logging.shutdown()
-    os._exit(0 if connected or retry else NEVER_CONNECTED)
+    os._exit(code)
 
 
 if __name__ == "__main__":

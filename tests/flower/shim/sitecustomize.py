@@ -78,3 +78,7 @@ def listen():
 words = " ".join(sys.orig_argv[:4])
 if "FEDJIGSAW_TEST_MODE" in os.environ and "fedjigsaw.flower.launcher" in words:
     misbehave() if "FEDJIGSAW_SITE" in os.environ else listen()  # the apps are forked from this
+if "fedjigsaw.flower.supernode" in words and mode().startswith("protocol "):
+    from fedjigsaw.flower import versions
+
+    versions.PROTOCOL = int(mode().split()[1])
