@@ -25,7 +25,7 @@ def test_a_later_evaluation_counts_if_it_is_about_the_same_images():
         table = deep_tables.runs_table({"deep-a": run}).splitlines()[-1]
         assert f"| 20 | {text} |" in table
         assert "| 50,000 | 1.5 |" in table
-        assert f"| {text[:4]} (20 rounds) |" in deep_tables.quality_table({"deep-a": run})
+        assert f"| {text[:4]} (20 of 150 rounds) |" in deep_tables.quality_table({"deep-a": run})
         words = "fedjigsaw deep evaluate deep-a.st --data cifar --rows deep-a.jsonl\n"
         assert (words in deep_tables.commands({"deep-a": run})) is (again in run)
 
@@ -87,14 +87,18 @@ def test_deep_tables(tmp_path):
     assert list(runs) == ["deep-a", "deep-b", "deep-c"]
     quality = deep_tables.quality_table(runs).splitlines()
     assert "| the paper, DeepFeCA | 55.3 | 63.7 | 59.9 | 80.9 |" in quality
-    assert "| ours, FeCA, k = 10, 5 epochs a round | 57.5 (20 rounds) | - | - | - |" in quality
+    assert (
+        "| ours, FeCA, k = 10, 5 epochs a round | 57.5 (20 of 150 rounds) | - | - | - |" in quality
+    )
     text = "FeCA, version = 2, k = 300 in 2 heads, 5 epochs a round, batches of 32"
-    assert f"| ours, {text} | - | 62.5 (30 rounds) | - | - |" in quality
-    assert any("81.2 (40 rounds) |" in line for line in quality)
+    assert f"| ours, {text} | - | 62.5 (30 of 150 rounds) | - | - |" in quality
+    assert any("81.2 (40 of 150 rounds) |" in line for line in quality)
     table = deep_tables.runs_table(runs).splitlines()
-    assert table[0].startswith("| run | split | configuration | rounds | ema | linear | held out |")
+    assert table[0].startswith(
+        "| run | data | split | configuration | rounds | ema | linear | held out |"
+    )
     cells = "30 | 0.5 | 62.5 | 61.3 | 0.01 | 25.0 | 50,000 | 1.5"
-    assert f"| deep-b | Dirichlet(0.3) | {text} | {cells} |" in table
+    assert f"| deep-b | cifar10 | Dirichlet(0.3) | {text} | {cells} |" in table
     assert "| 81.2 | - | 0.0001 | 25.0 |" in table[-1]  # before it was chosen
     assert len(table) == 5
     words = deep_tables.commands(runs)
@@ -109,6 +113,20 @@ def test_deep_tables(tmp_path):
         in words
     )
     assert "-s ema=0.5 -p version=2 -o deep-b.st --rows deep-b.jsonl\n" in words
+
+
+def test_each_data_set_has_a_table_of_its_own():
+    done, ended = deep_row(150, 0.5, dataset="cifar100"), deep_row(72, 0.25)
+    runs = {"deep-a": [done], "deep-b": [ended], "deep-try1-c": [done]}
+    lines = deep_tables.quality_table(runs, "cifar100").splitlines()
+    assert "| the paper, DeepFeCA | 35.3 | 34.9 | 35.2 | 50.1 |" in lines
+    ours = "| ours, FeCA, k = 10, 5 epochs a round |"
+    assert lines[-1] == f"{ours} 50.0 (150 rounds) | - | - | - |"
+    lines = deep_tables.quality_table(runs).splitlines()
+    assert lines[-1] == f"{ours} 25.0 (72 of 150 rounds) | - | - | - |"
+    words = deep_tables.commands(runs).splitlines()
+    assert [line.split()[4] for line in words[1:3]] == ["cifar100", "cifar"]
+    assert [axes.get_title() for axes in deep_tables.accuracy_over_rounds(runs).axes] == ["IID"]
 
 
 def test_settings_that_older_rows_lack_have_their_defaults():
@@ -141,7 +159,7 @@ def test_methods_side_by_side():
         "| Jigsaw | 56.2 | - | - |",
     ]
     assert "ours, FFCM" not in deep_tables.quality_table(runs)
-    assert "75.0 (90 rounds) | -" in deep_tables.quality_table(runs)
+    assert "75.0 (90 of 150 rounds) | -" in deep_tables.quality_table(runs)
     assert "deep-table" not in deep_tables.progress_table(runs)
     assert (
         len(deep_tables.accuracy_over_rounds(runs).axes[0].get_lines()) == 2
@@ -190,6 +208,7 @@ def test_accuracy_over_rounds():
     def rows(split, method, **more):
         return [
             {
+                "dataset": "cifar10",
                 "split": split,
                 "method": method,
                 "rounds": r,
@@ -204,6 +223,7 @@ def test_accuracy_over_rounds():
         "a": rows("dirichlet", "feca", alpha=0.3),
         "b": rows("central", "central"),
         "c": rows("dirichlet", "kfed", alpha=0.3),
+        "d": rows("iid", "feca", dataset="cifar100"),
     }
     drawn = deep_tables.accuracy_over_rounds(runs)
     assert [axes.get_title() for axes in drawn.axes] == ["Dirichlet(0.3)", "centralized"]

@@ -27,6 +27,8 @@ TITLES = {
     "dirichlet(0.1)": "Dirichlet(0.1)",
     "central": "centralized",
 }
+PAPER_DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}  # names of data sets in the paper
+FOLDERS = {"cifar10": "cifar"}  # of images in commands; others are named like the data set
 FIXED_PENALTY = 1e-4  # of the linear probe, before it was chosen for each network
 TRIAL = "deep-try"  # prefix of files of short runs that compare options
 EQUAL = "deep-table"  # prefix of files of runs that compare methods
@@ -60,7 +62,7 @@ def trained(run: Run) -> Run:
 
 def quality_table(runs: Mapping[str, Run], dataset: str = "cifar10") -> str:
     """Linear probe in percent: the paper's, then ours, one line per configuration."""
-    published = _published()
+    published = _published(dataset)
     lines = []
     for name, cells in published.items():
         if name != "Centralized":
@@ -71,7 +73,7 @@ def quality_table(runs: Mapping[str, Run], dataset: str = "cifar10") -> str:
     for file, run in runs.items():
         row = evaluated(run)[-1]
         if row["dataset"] == dataset and not file.startswith((TRIAL, EQUAL)):
-            value = f"{100 * row['linear_accuracy']:.1f} ({row['rounds']} rounds)"
+            value = f"{100 * row['linear_accuracy']:.1f} ({_length(row)} rounds)"
             ours.setdefault(_configuration(row), {}).setdefault(_split(row), []).append(value)
     for name, found in ours.items():
         values = [", ".join(found.get(split, ["-"])) for split in TITLES]
@@ -81,7 +83,7 @@ def quality_table(runs: Mapping[str, Run], dataset: str = "cifar10") -> str:
 
 def methods_table(runs: Mapping[str, Run], dataset: str = "cifar10") -> str:
     """Linear probe in percent with each method as the clustering step, the paper's in brackets."""
-    published = _published()
+    published = _published(dataset)
     lines = []
     last = [evaluated(run)[-1] for name, run in runs.items() if name.startswith(EQUAL)]
     last = [row for row in last if row["dataset"] == dataset]
@@ -101,12 +103,12 @@ def methods_table(runs: Mapping[str, Run], dataset: str = "cifar10") -> str:
 def runs_table(runs: Mapping[str, Run]) -> str:
     """Every run with the options in which runs differ, and its results."""
     differ = _differing(runs)
-    head = ["run", "split", "configuration", "rounds", *differ]
+    head = ["run", "data", "split", "configuration", "rounds", *differ]
     head += ["linear", "held out", "penalty", "neighbors", "views/s", "minutes"]
     lines = []
     for name, run in runs.items():
         row, last = evaluated(run)[-1], trained(run)[-1]
-        cells = [name, _title(row), _configuration(row), str(last["rounds"])]
+        cells = [name, row["dataset"], _title(row), _configuration(row), str(last["rounds"])]
         cells += [str(_config(row).get(option, "")) for option in differ]
         early = "" if row["rounds"] == last["rounds"] else f" (after {row['rounds']})"
         linear, near = (f"{100 * row[f'{kind}_accuracy']:.1f}{early}" for kind in ("linear", "knn"))
@@ -200,7 +202,8 @@ def commands(runs: Mapping[str, Run]) -> str:
     for name, run in runs.items():
         row = evaluated(run)[-1]
         config = _config(row)
-        words = ["fedjigsaw deep train --data cifar --split", row["split"]]
+        folder = FOLDERS.get(row["dataset"], row["dataset"])
+        words = [f"fedjigsaw deep train --data {folder} --split", row["split"]]
         words += ["--alpha", f"{row['alpha']:g}"] if "alpha" in row else []
         words += ["--method", row["method"]] if row["split"] != "central" else []
         words += ["-k", ",".join(map(str, _sizes(row))), "--rounds", str(config["n_rounds"])]
@@ -216,7 +219,7 @@ def commands(runs: Mapping[str, Run]) -> str:
         words += [f"-o {name}.st --rows {name}.jsonl"]
         lines.append(" ".join(words))
         if "evaluated_on" in row:
-            lines.append(f"fedjigsaw deep evaluate {name}.st --data cifar --rows {name}.jsonl")
+            lines.append(f"fedjigsaw deep evaluate {name}.st --data {folder} --rows {name}.jsonl")
     return "```sh\n" + "\n".join(lines) + "\n```"
 
 
@@ -265,7 +268,7 @@ def _configuration(row: dict[str, Any]) -> str:
     return text + ("" if targets == "stored" else f", {targets} targets")
 
 
-def accuracy_over_rounds(runs: Mapping[str, Run]) -> Figure:
+def accuracy_over_rounds(runs: Mapping[str, Run], dataset: str = "cifar10") -> Figure:
     """Draw the linear probe over rounds of DeepFeCA, one panel per split, one line per run.
 
     Parameters
@@ -274,10 +277,10 @@ def accuracy_over_rounds(runs: Mapping[str, Run]) -> Figure:
     """
     by_split: dict[str, list[Run]] = {}
     for name, run in runs.items():
-        if not name.startswith((TRIAL, EQUAL)):
-            rows = evaluated(run)
+        rows = evaluated(run)
+        if rows[-1]["dataset"] == dataset and not name.startswith((TRIAL, EQUAL)):
             by_split.setdefault(_split(rows[-1]), []).append(rows)
-    published = _published()
+    published = _published(dataset)
     figure = new_figure(3.4 * len(by_split), 3.8)
     panels = figure.subplots(1, len(by_split), sharey=True, squeeze=False)[0]
     order = [*TITLES, *by_split]
@@ -318,6 +321,14 @@ def _title(row: Mapping[str, Any]) -> str:
     return TITLES.get(_split(row), _split(row))
 
 
-def _published() -> dict[str, Any]:
-    cells: dict[str, Any] = paper_tables()["table3_deepfeca_linear_eval"]["cells"]["CIFAR-10"]
+def _length(row: Mapping[str, Any]) -> str:
+    """Return the number of rounds, and of how many if a run ended before its schedule did."""
+    planned = row["config"]["n_rounds"]
+    return str(planned) if row["rounds"] == planned else f"{row['rounds']} of {planned}"
+
+
+def _published(dataset: str) -> dict[str, Any]:
+    """Return the paper's linear probes on a data set, by method and split."""
+    tables: dict[str, Any] = paper_tables()["table3_deepfeca_linear_eval"]["cells"]
+    cells: dict[str, Any] = tables[PAPER_DATA[dataset]]
     return cells
