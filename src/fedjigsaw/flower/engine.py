@@ -20,6 +20,7 @@ from fedjigsaw.flower import patches, records
 from fedjigsaw.flower.progress import Progress
 from fedjigsaw.flower.records import Question, Shown
 from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import MAX_COUNT, Broadcast, Failure, Model, Round, Transcript
 from fedjigsaw.methods import METHODS
 from fedjigsaw.parameters import real
@@ -59,6 +60,7 @@ class FlowerEngine:
         the site, and a detail; also with "resumed", without a site.
     kept : answers that are there already, by site; these sites are not asked. Only for methods with
         one round.
+    scaler : the scaler that all sites must use; None leaves it to them.
 
     Attributes
     ----------
@@ -76,6 +78,7 @@ class FlowerEngine:
         wait: float = 60.0,
         tell: Callable[[str, str, str], object] = ignore,
         kept: Mapping[str, SummaryFile] | None = None,
+        scaler: Scaler | None = None,
     ) -> None:
         real(0, inclusive=False).check("timeout", "FlowerEngine", timeout)
         real(0).check("wait", "FlowerEngine", wait)
@@ -94,10 +97,17 @@ class FlowerEngine:
         self.timeout = timeout
         self.wait = wait
         self.tell = tell
+        self.scaler = scaler
         self.files: dict[str, SummaryFile] = {}
         self.shown: Shown | None = None
         self._first: int | None = None  # number of the first round that is asked, and when that was
         self._began = monotonic()
+        self._patient = False  # whether to wait for sites in a round that is not the first
+
+    @property
+    def late(self) -> str:
+        """Reason of a site that answered too late, or not at all."""
+        return f"it did not answer within {self.timeout:g} s"
 
     def __enter__(self) -> Self:
         return self
@@ -115,9 +125,9 @@ class FlowerEngine:
         starts = self._first is None
         if starts:
             self._first, self._began = broadcast.round, monotonic()
-        connected = self._connected(self.wait if starts else 0.0)
+        connected = self.connected(self.wait if starts or self._patient else 0.0)
         missing = [name for name in self._to_ask if name not in connected]
-        failures = [self._failure(name, NOT_CONNECTED) for name in missing]
+        failures = [self.fail(name, NOT_CONNECTED) for name in missing]
         deadline = monotonic() + self.timeout
         kept = self._use_kept(broadcast, failures)
         files = self._collect(connected, broadcast, failures, deadline, kept=kept)
@@ -148,13 +158,13 @@ class FlowerEngine:
                 self._check(name, file, broadcast)
             except FedJigsawError as error:
                 logger.warning("kept summary of %r: %s", name, error)
-                failures.append(self._failure(name, INVALID_KEPT))
+                failures.append(self.fail(name, INVALID_KEPT))
             else:
                 self.tell("kept", name, "not asked again")
                 good.append(file)
         return good
 
-    def _connected(self, patience: float) -> dict[str, int]:
+    def connected(self, patience: float) -> dict[str, int]:
         """Return name -> node of the connected sites, after waiting for those that are missing."""
         if self.grid is None or (self.names is not None and not self._to_ask):
             return {}
@@ -196,8 +206,7 @@ class FlowerEngine:
                     failures.append(reply)
             if waiting:
                 sleep(POLL_SECONDS)
-        late = f"it did not answer within {self.timeout:g} s"
-        failures += [self._failure(name, late) for name in waiting.values()]
+        failures += [self.fail(name, self.late) for name in waiting.values()]
         return self._agreeing(answers, failures)
 
     def _ask(
@@ -216,7 +225,7 @@ class FlowerEngine:
         # summaries of rows only: what a site learned from images is not for the others
         rows = self.method.data_kind == "rows"
         shown = self.shown if broadcast.round and rows else None
-        question = Question(broadcast, name, params, seconds, columns, shown)
+        question = Question(broadcast, name, params, seconds, columns, shown, self.scaler)
         content = records.pack_question(question)  # once: it may contain a network
         messages = [
             Message(
@@ -254,17 +263,17 @@ class FlowerEngine:
             for message in found:
                 if message.has_error():
                     reason = patches.ERRORS.get(message.error.code, INVALID_ANSWER)
-                    return self._failure(name, reason)
+                    return self.fail(name, reason)
                 return self._read(name, message, broadcast)
         except Exception as error:  # whatever a site sent must not end the run
             logger.warning("site %r: %s", name, error, exc_info=True)
-            return self._failure(name, INVALID_ANSWER)
+            return self.fail(name, INVALID_ANSWER)
         return None
 
     def _read(self, name: str, message: Message, broadcast: Broadcast) -> Failure | SummaryFile:
         answer = records.unpack_answer(message.content)
         if isinstance(answer, str):
-            return self._failure(name, answer)
+            return self.fail(name, answer)
         self._check(name, answer, broadcast)
         return answer
 
@@ -279,9 +288,12 @@ class FlowerEngine:
         # the server knows the sender by its key; the name in the answer must be the same
         if answer.summary.client != name and self.names is not None:
             raise MessageError(f"Site {name!r} signed as {answer.summary.client!r}.")
+        scaler = self.scaler
+        if scaler and (not answer.scaler or answer.scaler.fingerprint != scaler.fingerprint):
+            raise MessageError(f"Site {name!r} did not use the scaler of the question.")
         check_answer(self.method, answer.summary, broadcast)
 
-    def _failure(self, name: str, reason: str) -> Failure:
+    def fail(self, name: str, reason: str) -> Failure:
         """Make a failure, and report it as an event."""
         self.tell("failed", name, reason)
         return Failure(name, reason)
@@ -294,12 +306,12 @@ class FlowerEngine:
         """
         files = sorted(files, key=lambda file: file.summary.client)
         settled = next((_source(file) for file in self.files.values()), None)
-        counts = Counter(_kind(file) for file in files if settled in (None, _source(file)))
+        counts = Counter(kind_of(file) for file in files if settled in (None, _source(file)))
         usual = max(counts, key=lambda k: (counts[k], len(k[-1])), default=None)
         failures += [
-            self._failure(file.summary.client, OTHER_KIND) for file in files if _kind(file) != usual
+            self.fail(file.summary.client, OTHER_KIND) for file in files if kind_of(file) != usual
         ]
-        return [file for file in files if _kind(file) == usual]
+        return [file for file in files if kind_of(file) == usual]
 
 
 def _source(file: SummaryFile) -> tuple[Any, ...]:
@@ -308,7 +320,7 @@ def _source(file: SummaryFile) -> tuple[Any, ...]:
     return tuple(sorted(file.columns)), scaler
 
 
-def _kind(file: SummaryFile) -> tuple[Any, ...]:
+def kind_of(file: SummaryFile) -> tuple[Any, ...]:
     """Return the compatibility key of a summary; a region is of the kind of its sites."""
     summary = unpacked([file.summary])[0]
     sent = [name for name in ("radii", "counts", "sse") if getattr(summary, name) is not None]

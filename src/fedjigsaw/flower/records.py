@@ -23,11 +23,18 @@ from fedjigsaw.errors import (
     ParameterError,
     invalid,
 )
+from fedjigsaw.flower.scaler_values import scaler_from, scaler_values
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import FORMAT, MAX_BYTES, ModelFile, SummaryFile
+from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.parameters import real
-from fedjigsaw.privacy.policy import RefusedError
+from fedjigsaw.privacy.policy import (
+    NoLabelsError,
+    OwnScalerError,
+    PrivateError,
+    RefusedError,
+)
 
 KEY, SHOWN = "fedjigsaw", "shown"
 MAX_MESSAGE_BYTES = MAX_BYTES  # size limit of a request or a summary over Flower
@@ -43,6 +50,12 @@ class LateError(Exception):
 REASONS = {
     "data": "its data cannot be used, or its guard allows nothing to leave",
     "policy": "its policy refuses this question",
+    "scaler": "it has a scaler of its own: run without --scale, or start it without --scaler",
+    "privacy": (
+        "it answers under differential privacy, which covers neither statistics nor scores; make "
+        "a scaler from the bounds, `fedjigsaw scaler --bounds`, and start all sites with it"
+    ),
+    "labels": "it was started without --labels",
     "parameter": "it does not know the method or a parameter, or holds another kind of data",
     "message": "it could not read the question; its version of fedjigsaw may differ",
     "size": "its answer exceeds the size limit of a message",
@@ -79,6 +92,7 @@ class Question:
     timeout : seconds after which the server no longer waits for the answer.
     columns : the order of columns that the site must use; None is the site's own.
     shown : in later rounds, what the model was made from; None if that is too large.
+    scaler : the scaler that the site must use; None is the site's own, if it has one.
     """
 
     broadcast: Broadcast
@@ -87,6 +101,7 @@ class Question:
     timeout: float = 600.0
     columns: tuple[str, ...] | None = None
     shown: Shown | None = None
+    scaler: Scaler | None = None
 
 
 def category(error: BaseException) -> str:
@@ -98,6 +113,9 @@ def category(error: BaseException) -> str:
     'data'
     """
     kinds: dict[type[BaseException], str] = {
+        OwnScalerError: "scaler",
+        PrivateError: "privacy",
+        NoLabelsError: "labels",
         RefusedError: "policy",  # before ParameterError, of which it is a kind
         BudgetError: "policy",  # before DataError
         DataError: "data",
@@ -128,11 +146,13 @@ def pack_question(question: Question) -> RecordDict:
         "timeout": float(question.timeout),
         "columns": question.columns,
     }
+    if question.scaler is not None:
+        head["scaler"] = scaler_values(question.scaler)
     body = None if broadcast.model is None else pack_model(broadcast.model)
     if body is not None and len(body) > MAX_MESSAGE_BYTES:
         allowed = f"at most {MAX_MESSAGE_BYTES} bytes"
         raise MessageError(invalid("size", "the model for the sites", allowed, len(body)))
-    content = _pack(head, body)
+    content = pack(head, body)
     _pack_shown(content, question.shown)
     return content
 
@@ -149,7 +169,7 @@ def _pack_shown(content: RecordDict, shown: Shown | None) -> None:
 
 def unpack_question(content: RecordDict) -> Question:
     """Unpack a question and check every field. Anything else is a MessageError."""
-    head, body = _unpack(content)
+    head, body = unpack(content)
     try:
         return Question(
             Broadcast(
@@ -159,9 +179,10 @@ def unpack_question(content: RecordDict) -> Question:
             ),
             formats.take(head, "method", str),
             formats.take(head, "params", dict),
-            _seconds(head),
+            seconds(head),
             None if head.get("columns") is None else formats.take_names(head, "columns"),
             _unpack_shown(content),
+            None if head.get("scaler") is None else scaler_from(formats.take(head, "scaler", dict)),
         )
     except FedJigsawError as error:
         raise MessageError(f"The question cannot be used: {error}") from error
@@ -185,7 +206,7 @@ def _unpack_shown(content: RecordDict) -> Shown | None:
     return Shown(unpack_model(before) if before else None, summaries)
 
 
-def _seconds(head: Mapping[str, Any]) -> float:
+def seconds(head: Mapping[str, Any]) -> float:
     timeout = formats.take(head, "timeout", float)
     real(0, inclusive=False).check("timeout", "a question", timeout)
     return timeout
@@ -208,26 +229,31 @@ def unpack_model(content: bytes) -> Model:
 def pack_answer(file: SummaryFile) -> RecordDict:
     """Serialize a summary; one over the size limit becomes a failure."""
     content = formats.encode(file)
-    return pack_failure("size") if len(content) > MAX_MESSAGE_BYTES else _pack({}, content)
+    return pack_failure("size") if len(content) > MAX_MESSAGE_BYTES else pack({}, content)
 
 
 def pack_failure(word: str) -> RecordDict:
-    return _pack({"failure": word}, None)
+    return pack({"failure": word}, None)
 
 
 def unpack_answer(content: RecordDict) -> SummaryFile | str:
     """Unpack a summary, or the reason why there is none. Anything else is a MessageError."""
-    head, body = _unpack(content)
+    head, body = unpack(content)
     if body is None:
-        word = formats.take(head, "failure", str)
-        if word not in REASONS:
-            raise MessageError("The answer reports a failure that is not one of REASONS.")
-        return REASONS[word] + SEE_LOG
+        return reason(head)
     file = formats.decode(body)
     if not isinstance(file, SummaryFile):
         raise MessageError("The answer contains a model where a summary should be.")
     _check_plausible(file)
     return file
+
+
+def reason(head: Mapping[str, Any]) -> str:
+    """Return the text for the word by which a site reported a failure."""
+    word = formats.take(head, "failure", str)
+    if word not in REASONS:
+        raise MessageError("The answer reports a failure that is not one of REASONS.")
+    return REASONS[word] + SEE_LOG
 
 
 def _check_plausible(file: SummaryFile) -> None:
@@ -258,14 +284,25 @@ def _check_plausible(file: SummaryFile) -> None:
 # ---------------------------------------------------------------------------------- the envelope
 
 
-def _pack(head: Mapping[str, Any], body: bytes | None) -> RecordDict:
+def small(**values: str) -> ConfigRecord:
+    """Make a record of short texts."""
+    return ConfigRecord(dict(values))
+
+
+def take_small(content: RecordDict, record: str, name: str) -> str:
+    """Take a short text from a record of a message, or raise a MessageError."""
+    found = content.get(record)
+    return formats.take(dict(found) if isinstance(found, ConfigRecord) else {}, name, str)
+
+
+def pack(head: Mapping[str, Any], body: bytes | None) -> RecordDict:
     record = ConfigRecord({"head": json.dumps({"format": FORMAT, **head})})
     if body is not None:
         record["body"] = body
     return RecordDict({KEY: record})
 
 
-def _unpack(content: RecordDict) -> tuple[dict[str, Any], bytes | None]:
+def unpack(content: RecordDict) -> tuple[dict[str, Any], bytes | None]:
     """Return the JSON part and the arrays of a message, after checking their size."""
     record = content.get(KEY)
     text = record.get("head") if isinstance(record, ConfigRecord) else None

@@ -36,6 +36,18 @@ class RefusedError(ParameterError):
     """A question that the policy of a site does not allow. Its text never leaves the site."""
 
 
+class OwnScalerError(RefusedError):
+    """A scaler, or statistics for one, where the site has a scaler of its own."""
+
+
+class PrivateError(RefusedError):
+    """A question that differential privacy does not cover, at a site that is started with it."""
+
+
+class NoLabelsError(RefusedError):
+    """A model for labels, at a site that wants none."""
+
+
 @dataclass(frozen=True)
 class Policy:
     """Rules of a site; the defaults are strict.
@@ -59,6 +71,10 @@ class Policy:
         How sizes of clusters may leave.
     sums : {"rounded", "none"}
         Whether sums of squares may leave, if the method needs them.
+    statistics : {"rounded", "none"}
+        Whether means and spreads of columns may leave, for a common scaler.
+    scores : {"derived", "any", "none"}
+        Models whose fit the site measures for the server.
     privacy : {"none", "required"}
         Whether the site answers only under differential privacy. "none" demands nothing: the site
         may be started with it all the same.
@@ -75,6 +91,8 @@ class Policy:
     least_cluster_size: int = 5
     counts: str = "exact"
     sums: str = "rounded"
+    statistics: str = "rounded"
+    scores: str = DERIVED
     privacy: str = NONE
     largest_epsilon: float = 1.0
 
@@ -236,8 +254,9 @@ class Policy:
         for name in ("rounds", "questions_per_day", "questions_in_all"):
             if getattr(self, name) > (usual := getattr(default, name)):
                 found[name] = f"{name} = {getattr(self, name)} (default: at most {usual})"
-        if self.later_models != DERIVED:
-            found["later_models"] = f'later_models = "{self.later_models}" (default: "{DERIVED}")'
+        for name in ("later_models", "scores"):
+            if getattr(self, name) == ANY:
+                found[name] = f'{name} = "{ANY}" (default: "{DERIVED}")'
         if self.least_cluster_size < (least := default.least_cluster_size):
             text = f"least_cluster_size = {self.least_cluster_size} (default: at least {least})"
             found["least_cluster_size"] = text
@@ -283,6 +302,8 @@ def _rules(known: Collection[str]) -> dict[str, Rule]:
         "later_models": one_of(DERIVED, ANY),
         "counts": one_of(*COUNTS),
         "sums": one_of(*SUMS),
+        "statistics": one_of(*SUMS),
+        "scores": one_of(DERIVED, ANY, NONE),
         "privacy": one_of(NONE, REQUIRED),
         "largest_epsilon": real(0, inclusive=False),
     }
@@ -362,6 +383,14 @@ MEANINGS = {
     ),
     "counts": 'How sizes of clusters leave, if the method needs them: "exact", "rounded", "none".',
     "sums": 'Whether sums of squares leave, if the method needs them: "rounded" or "none".',
+    "statistics": (
+        "Whether means and spreads of columns leave, for a common scaler (run --scale):\n"
+        '"rounded" or "none". They count as a question.'
+    ),
+    "scores": (
+        "Models whose fit is measured (run --score): clusters of at least least_cluster_size\n"
+        'rows, rounded; each counts as a question. "derived": as for later_models. "any", "none".'
+    ),
     "privacy": (
         'Differential privacy. "required": the site starts with --epsilon only. "none": it may be\n'
         "started with or without; what it was started with holds for every answer."

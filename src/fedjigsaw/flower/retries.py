@@ -1,0 +1,100 @@
+"""Ask sites again that were lost, late or not connected."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from flwr.common.constant import ErrorCode
+from flwr.serverapp import Grid
+
+from fedjigsaw.contract import FederatedMethod
+from fedjigsaw.engine import Reply
+from fedjigsaw.flower import patches, records
+from fedjigsaw.flower.engine import NOT_CONNECTED, OTHER_KIND, FlowerEngine, kind_of
+from fedjigsaw.messages import Broadcast, Failure, Summary
+from fedjigsaw.parameters import integer
+
+# what Flower says of a site that may well answer the next time
+LOST = frozenset(
+    patches.ERRORS[code]
+    for code in (
+        ErrorCode.MESSAGE_UNAVAILABLE,
+        ErrorCode.REPLY_MESSAGE_UNAVAILABLE,
+        ErrorCode.NODE_UNAVAILABLE,
+        ErrorCode.CLIENT_APP_CRASHED,
+    )
+)
+TOO_LATE = records.REASONS["timeout"] + records.SEE_LOG
+
+
+class RetryingEngine(FlowerEngine):
+    """An engine that asks sites again, up to `retries` times in each round.
+
+    Only sites that were lost, late or not connected are asked again: a site that refused, or whose
+    answer is not valid, would say the same. A site that has answered the question already gives the
+    answer that is in its journal. Each time, sites have `wait` seconds to connect and `timeout`
+    seconds to answer.
+
+    Parameters
+    ----------
+    retries : how often a site is asked again.
+    grid, method, options : as for :class:`~fedjigsaw.flower.engine.FlowerEngine`.
+    """
+
+    def __init__(
+        self, grid: Grid | None, method: FederatedMethod, *, retries: int = 0, **options: Any
+    ) -> None:
+        super().__init__(grid, method, **options)
+        integer(0).check("retries", "FlowerEngine", retries)
+        self.retries = retries
+
+    def gather(self, broadcast: Broadcast) -> list[Reply]:
+        replies = super().gather(broadcast)
+        for number in range(self.retries):
+            lost = [reply.client for reply in replies if self.is_lost(reply)]
+            if not lost:
+                break
+            self.tell_again(lost, number)
+            answered = [reply for reply in replies if reply.client not in lost]
+            replies = answered + self._ask_again(lost, broadcast)
+        return replies
+
+    def is_lost(self, reply: Reply) -> bool:
+        """Return whether a site may answer the next time."""
+        late = {NOT_CONNECTED, self.late, TOO_LATE}
+        return isinstance(reply, Failure) and reply.reason in LOST | late
+
+    def tell_again(self, lost: Sequence[str], number: int) -> None:
+        self.tell("again", ", ".join(lost), f"attempt {number + 2} of {self.retries + 1}")
+
+    @contextmanager
+    def only(self, names: Sequence[str] | None) -> Iterator[None]:
+        """Ask these sites alone, kept summaries or not, and wait for them to connect."""
+        before = self.names, self.kept, self._patient
+        self.names, self.kept = None if names is None else tuple(names), {}
+        self._patient = True
+        try:
+            yield
+        finally:
+            self.names, self.kept, self._patient = before
+
+    def _ask_again(self, lost: Sequence[str], broadcast: Broadcast) -> list[Reply]:
+        """Ask some sites again; keep what the others have answered."""
+        before = self.shown
+        with self.only(lost):
+            replies = super().gather(broadcast)
+        assert before is not None
+        assert self.shown is not None
+        kinds = {kind_of(file) for file in before.files}  # the first answers have settled it
+        fits = [file for file in self.shown.files if not kinds or kind_of(file) in kinds]
+        self.shown = replace(before, files=(*before.files, *fits))
+        good = {file.summary.client for file in fits}
+        return [
+            reply if isinstance(reply, Failure) or reply.client in good else self._drop(reply)
+            for reply in replies
+        ]
+
+    def _drop(self, summary: Summary) -> Failure:
+        del self.files[summary.client]
+        return self.fail(summary.client, OTHER_KIND)
