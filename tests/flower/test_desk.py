@@ -11,6 +11,7 @@ import pytest
 
 from builders import write_table
 from fedjigsaw import Guard, Jigsaw, Model
+from fedjigsaw.engine import aggregate_round
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.flower import desk as module
 from fedjigsaw.flower import earlier, records
@@ -332,7 +333,7 @@ OPEN_POLICY = Policy(rounds=9, later_models="any")
 def derive(files, number=0, before=None, **params):
     method = build("jigsaw", {"n_clusters": 4, "n_rounds": 2, "random_state": 0, **params})
     summaries = [file.summary for file in files]
-    model = module.aggregate_round(method, summaries, Broadcast(number, 0, before))
+    model = aggregate_round(method, summaries, Broadcast(number, 0, before))
     return model.with_feature_names(("age", "dose"))
 
 

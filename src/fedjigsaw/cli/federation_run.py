@@ -9,6 +9,18 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from fedjigsaw.cli._run_tasks import (
+    AssignFlag,
+    RetriesOption,
+    ScaleFlag,
+    ScalerFile,
+    ScoreFolder,
+    check_folder,
+    print_results,
+    result_values,
+    take_results,
+    task_values,
+)
 from fedjigsaw.cli._shared import (
     ForceFlag,
     JsonFlag,
@@ -103,6 +115,11 @@ def run(
         ),
     ] = False,
     like: LikeModel = None,
+    retries: RetriesOption = 0,
+    scale: ScaleFlag = False,
+    scaler: ScalerFile = None,
+    score: ScoreFolder = None,
+    assign: AssignFlag = False,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -112,13 +129,16 @@ def run(
     """
     from fedjigsaw.flower import jobs, places, processes
 
-    check_outputs(output, force=force, inputs=[like])
+    check_outputs(output, force=force, inputs=[like, scaler])
+    check_folder(score)
     earlier = load_earlier(like, output, method)
     place = places.find_place(folder)
     left_out = without or []
     sites = place.sites(left_out)
     params = parse_params(param) | ({} if wire is None else {"wire": wire})
-    job = jobs.Job(method, k, params, seed, min_sites, timeout, wait, left_out, ask, keep)
+    old = None if earlier is None else earlier.model
+    more = task_values(retries, scale, scaler, score, assign, old)
+    job = jobs.Job(method, k, params, seed, min_sites, timeout, wait, left_out, ask, keep, **more)
     with processes.stopped_by_signals():
         try:
             model, transcript = place.run(job, print_event, resume=resume)
@@ -129,9 +149,12 @@ def run(
     summaries = _summaries(job.make_method(), kept) if earlier is not None else []
     made = follow(formats.load(model, ModelFile), earlier, summaries)
     made.save(output, replace=force, run=model.parent.name)
-    report(made.model, transcript, sites, output, as_json, made.values())
+    found = take_results(transcript, score)
+    values = {**made.values(), **result_values(*found)}
+    report(made.model, transcript, sites, output, as_json, values)
     if not as_json:
         made.print()
+        print_results(*found, score, made.model)
 
 
 def _summaries(method: FederatedMethod, kept: Path | None) -> list[SummaryFile]:
@@ -147,6 +170,7 @@ def _summaries(method: FederatedMethod, kept: Path | None) -> list[SummaryFile]:
 def print_event(event: Mapping[str, Any]) -> None:
     """Print a line for an event of a run to standard error."""
     words = {"waiting": "waiting for", "failed": "failed:", "warning": "warning:", "kept": "kept:"}
+    words["again"] = "asking again:"
     text = f"{words.get(event['event'], event['event'])} {event['site']}".strip()
     err.print(escape(f"{text} ({event['detail']})" if event["detail"] else text))
 

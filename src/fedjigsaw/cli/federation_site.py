@@ -29,7 +29,7 @@ from fedjigsaw.sites import MAX_ROWS
 GUARD, ROWS, IMAGES = "Guard: what may leave", "Only with --data", "Only with --images"
 REGION = "Only with --region"
 OF_ROWS = (
-    *("columns", "scaler", "counts", "max_rows", "drop_missing"),
+    *("columns", "scaler", "counts", "max_rows", "drop_missing", "labels", "label_ids"),
     *("epsilon", "delta", "bounds", "unit", "cells", "data_set"),
 )
 OF_IMAGES = ("size", "device")
@@ -109,6 +109,23 @@ def site(
             rich_help_panel=ROWS,
         ),
     ] = False,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            help="Take models of `federation run --assign`, and write the label of each row to "
+            "this .csv or .parquet file, which is replaced each time. Nothing of it leaves. "
+            "Example: --labels bern-labels.csv",
+            rich_help_panel=ROWS,
+        ),
+    ] = None,
+    label_ids: Annotated[
+        str | None,
+        typer.Option(
+            help="Columns to copy to the file of --labels, separated by commas. "
+            "Example: --label-ids patient",
+            rich_help_panel=ROWS,
+        ),
+    ] = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     bounds: BoundsOption = None,
@@ -228,6 +245,7 @@ def _rows(context: typer.Context, given: Mapping[str, Any]) -> dict[str, Any]:
         "columns": columns,
         "scaler": None if scaler is None else str(scaler.resolve()),
         **{name: given[name] for name in ("counts", "max_rows", "drop_missing")},
+        **_labels(given),
     }
     prepared = None if scaler is None else formats.load_scaler(scaler)
     table = open_to_cluster(data, columns, prepared)
@@ -247,6 +265,16 @@ def _rows(context: typer.Context, given: Mapping[str, Any]) -> dict[str, Any]:
     if given["data_set"] is not None:
         raise ParameterError("--data-set needs --epsilon: without it, changed data are new.")
     return options
+
+
+def _labels(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return where a site keeps labels, if it wants any."""
+    if given["labels"] is None:
+        if given["label_ids"] is not None:
+            raise ParameterError("--label-ids goes with --labels.")
+        return {}
+    place = str(Path(given["labels"]).resolve())
+    return {"labels": place, "label_ids": split_names(given["label_ids"]) or []}
 
 
 def _refuse(context: typer.Context, names: Iterable[str], kind: str) -> None:

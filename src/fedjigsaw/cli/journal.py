@@ -59,11 +59,14 @@ def _details(record: Mapping[str, Any]) -> str:
     kind, to = record.get("kind"), record.get("to")
     if kind == "question":
         model = "" if record.get("model") is None else ", with a model"
+        if record.get("task"):
+            return f"{record['task']}{model}"
         asked = f"round {record.get('round')} of {record.get('method')}{model}"
         return f"{asked}; seed {record.get('seed')}; {record.get('params')}"
     if kind == "answer":
         again = ", as before" if record.get("repeated") else ""
-        sent = f"{record.get('centers')} centers, {record.get('bytes')} bytes"
+        what = record.get("task") or f"{record.get('centers')} centers"
+        sent = f"{what}, {record.get('bytes')} bytes"
         return f"to {to}: {sent}{again}; sha256 {record.get('answer')}"
     if kind in ("refusal", "failure"):
         return f"to {to}: {record.get('reason')}"

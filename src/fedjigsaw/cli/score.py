@@ -127,7 +127,7 @@ def score(
         found, file, parts = _merged(data, model)
         if output is not None:
             formats.save(found, output, replace=force)
-        _show(found, file, parts, as_json=as_json)
+        show(found, file, parts, as_json=as_json)
         return
     if model is None or len(data) != 1:
         raise ParameterError("score needs one data file and --model, or --merge and score files.")
@@ -159,7 +159,7 @@ def score(
             formats.save(found, output, replace=force)
     if leaves:
         charge.confirm()
-    _show(found, file, [], as_json=as_json)
+    show(found, file, [], as_json=as_json)
     if not as_json:
         print_privacy(privacy, charge, table.tally.skipped, public="model")
 
@@ -183,7 +183,8 @@ def _merged(
     return found, file, list(loaded.values())
 
 
-def _show(found: Score, file: ModelFile | None, parts: Sequence[Score], *, as_json: bool) -> None:
+def show(found: Score, file: ModelFile | None, parts: Sequence[Score], *, as_json: bool) -> None:
+    """Print a score, and the clusters that it describes."""
     rows, sizes, inertia = found.n_rows, found.counts.tolist(), float(found.sse.sum())
     known = bool(found.sse.any()) or found.privacy is None
     clusters = describe_clusters(file, found, parts) if found.profile is not None else []

@@ -12,6 +12,7 @@ The commands ``fedjigsaw federation ...`` need no program at all.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,11 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from fedjigsaw.contract import FederatedMethod
-from fedjigsaw.errors import FedJigsawError
-from fedjigsaw.flower import records
+from fedjigsaw.errors import FedJigsawError, ParameterError
+from fedjigsaw.flower import records, tasks
 from fedjigsaw.flower.engine import VERB, FlowerEngine, federate
 from fedjigsaw.flower.logs import bind, told
-from fedjigsaw.flower.site import AnySite
+from fedjigsaw.flower.site import AnySite, Site, TimeLimitedSite
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
 
@@ -68,7 +69,26 @@ def client_app(
             content = records.pack_failure(word)
         return Message(content, reply_to=message)
 
+    def do(verb: str, message: Message, context: Context) -> Message:
+        try:
+            bind(run=context.run_config.get("job", ""))
+            logger.info("received a question: %s", verb, extra=told("question", task=verb))
+            task = tasks.unpack_task(verb, message.content)
+            site = load(context)
+            if not isinstance(site, Site | TimeLimitedSite):
+                raise ParameterError("This site answers with summaries only.")
+            content = tasks.pack_result(site.do(task))
+            logger.info("%s: done", verb, extra=told("answer", task=verb))
+        except Exception as error:
+            word = records.category(error)
+            told_word = told("failure", category=word)
+            logger.exception("failed; the server learns only %r", word, extra=told_word)
+            content = records.pack_failure(word)
+        return Message(content, reply_to=message)
+
     app.query(VERB)(answer)
+    for verb in tasks.VERBS.values():
+        app.query(verb)(partial(do, verb))
     return app
 
 

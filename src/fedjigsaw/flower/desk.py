@@ -8,7 +8,7 @@ every question is a process of its own.
 import base64
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -21,14 +21,15 @@ import numpy as np
 
 from fedjigsaw._locks import locked
 from fedjigsaw.contract import FederatedMethod
-from fedjigsaw.engine import aggregate_round
-from fedjigsaw.errors import BudgetError, FedJigsawError, ParameterError
+from fedjigsaw.errors import BudgetError, ParameterError
+from fedjigsaw.flower.derived import derived, describe_model
 from fedjigsaw.flower.earlier import GROUPS, Earlier, read_earlier, repeated
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
-from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.regular import stem
-from fedjigsaw.messages import Broadcast, Model
+from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import build
 from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.groups import Memory, RememberingGuard
@@ -47,7 +48,6 @@ logger = logging.getLogger(__name__)
 LOCK = "journal.lock"
 MAX_KEPT = 4 * 2**20  # a larger answer is in the journal by its hash alone
 MAX_PARAMETERS = 4000  # characters of the parameters in the journal
-TOLERANCE = 1e-6  # relative; other processors give other last digits
 DAY = timedelta(hours=24)
 
 # what a site gives its desk: how to make the method, and how to compute an answer
@@ -95,7 +95,7 @@ class Desk:
             return None
         with locked(self.folder / LOCK, wait=True):
             read_earlier(self.folder)
-            return self._charges("", self._fingerprint(data_set)).limit(self.privacy)
+            return self.charges("", self.hashing(data_set)).limit(self.privacy)
 
     def answer(
         self,
@@ -120,8 +120,11 @@ class Desk:
                 raise ParameterError("Differential privacy needs a folder, where the ledger is.")
             method = make(question)
             broadcast = self._allowed(question, method, None)
-            charges = self._charges(_what(question), self._fingerprint(data_set))
-            return work(self.policy.tighten(guard, method.sends), broadcast, charges.spend)
+            charges = self.charges(_what(question), self.hashing(data_set))
+            guard = self.policy.tighten(guard, method.sends)
+            if question.scaler is not None:
+                guard = _with_memory(guard, Memory(), question.scaler)
+            return work(guard, broadcast, charges.spend)
         with locked(self.folder / LOCK, wait=True):
             earlier = read_earlier(self.folder)
             journal = Journal(self.folder / JOURNAL)
@@ -130,10 +133,10 @@ class Desk:
             try:
                 method = make(question)
                 guard = self.policy.tighten(guard, method.sends)
-                hashed = self._fingerprint(data_set)
+                hashed = self.hashing(data_set)
                 names = self._names(question, method, guard, data_set, hashed)
                 broadcast = self._allowed(question, method, earlier, names["topic"])
-                charges = self._charges(_what(question), hashed)
+                charges = self.charges(_what(question), hashed)
 
                 def compute(guard: Guard, broadcast: Broadcast = broadcast) -> SummaryFile:
                     return work(guard, broadcast, charges.spend)
@@ -150,12 +153,12 @@ class Desk:
                 logger.info("%s", line)
             return file
 
-    def _fingerprint(self, data_set: Callable[[], str]) -> Callable[[], str]:
+    def hashing(self, data_set: Callable[[], str]) -> Callable[[], str]:
         """Return what hashes the data once: as the commands for files do, if they are a file."""
         place = self.data
         return cache(data_set if place is None else lambda: fingerprint(place))
 
-    def _charges(self, what: str, hashed: Callable[[], str]) -> Charges:
+    def charges(self, what: str, hashed: Callable[[], str]) -> Charges:
         """Return the charges to the ledger beside the data, if there is one, and to the folder's.
 
         The first has the name of the data file, as the commands for files write it down.
@@ -181,10 +184,8 @@ class Desk:
         Neither the seed nor the time limit nor the order of columns makes another question.
         """
         if self.privacy is None:
-            name = data_set()
-            terms: object = [guard.min_cluster_size, guard.counts, guard.sums]
-            return _question_names(question, method, name, terms)
-        terms = [self.view, self.privacy.to_dict()]
+            return _question_names(question, method, data_set(), _terms(guard))
+        terms: object = [self.view, self.privacy.to_dict()]
         names = _question_names(question, method, self.version or self.name, terms)
         return {**names, "fingerprint": hashed()}
 
@@ -207,10 +208,14 @@ class Desk:
                 raise RefusedError("the answer on record was not kept, or has other columns")
         else:  # without noise, a known question has the same answer, however often it is computed
             self._check_new(question, names, earlier)
-        file = work(guard) if self.privacy else self._remembering(names["data_set"], guard, work)
+        tied = False
+        if self.privacy:
+            file = work(guard)
+        else:
+            file, tied = self._remembering(question.scaler, names, guard, work, earlier)
         content = formats.encode(file)
         kept = {} if len(content) > MAX_KEPT else {"content": base64.b64encode(content).decode()}
-        return file, {**_describe_answer(file, content), **kept}
+        return file, {**_describe_answer(file, content), **kept, **({"tied": True} if tied else {})}
 
     def _check_new(self, question: "Question", names: Mapping[str, str], earlier: Earlier) -> None:
         """Raise a RefusedError if an answer that is computed anew would be one too many."""
@@ -231,16 +236,43 @@ class Desk:
             )
 
     def _remembering(
-        self, data_set: str, guard: Guard, work: Callable[[Guard], SummaryFile]
-    ) -> SummaryFile:
-        """Compute an answer that moves rows between clusters only in the groups of earlier ones."""
+        self,
+        scaler: Scaler | None,
+        names: Mapping[str, str],
+        guard: Guard,
+        work: Callable[[Guard], SummaryFile],
+        earlier: Earlier,
+    ) -> tuple[SummaryFile, bool]:
+        """Compute an answer that moves rows between clusters only in the groups of earlier ones.
+
+        Also tell whether it is tied to its scaler: it has a radius, which may be the distance of a
+        single row, or no clusters of rows. Each further scaler would tell more digits of it.
+        """
+        memory = self.recall(names["data_set"])
+        size = guard.min_cluster_size
+        file = work(_with_memory(guard, memory, scaler))
+        tied = scaler is not None and (file.summary.radii is not None or memory.labels is None)
+        if tied and size > 1 and earlier.scalers(names["data_set"]) - {names["scaler"]}:
+            raise RefusedError(
+                "an answer with a radius, or without clusters of rows, was given for another "
+                "scaler of the server; use that one: run --scaler FILE"
+            )
+        self.remember(names["data_set"], memory)
+        return file, tied
+
+    def recall(self, data_set: str) -> Memory:
+        """Return the groups of a data set."""
         assert self.folder is not None
         place = self.folder / GROUPS / f"{data_set[:32]}.npy"
-        memory = Memory(_load_groups(place))
-        file = work(RememberingGuard(guard.min_cluster_size, guard.counts, guard.sums, memory))
+        if not place.exists():
+            return Memory()
+        return Memory(np.load(place, allow_pickle=False).astype(np.int64))
+
+    def remember(self, data_set: str, memory: Memory) -> None:
+        """Keep the groups of a data set, if an answer has split them."""
+        assert self.folder is not None
         if memory.groups is not None:
-            _save_groups(place, memory.groups)
-        return file
+            _save_groups(self.folder / GROUPS / f"{data_set[:32]}.npy", memory.groups)
 
     def _allowed(
         self,
@@ -265,52 +297,8 @@ class Desk:
         return derived(question, method, self.name, earlier.chain(topic))
 
 
-# ------------------------------------------------------------------------------- later rounds
-
-
-def derived(
-    question: "Question", method: FederatedMethod, name: str, earlier: Sequence[Record]
-) -> Broadcast:
-    """Compute the model of a later round again, from the summaries that the server shows.
-
-    The site's own summary must be among them as it left, as the answer to the round before. The
-    site then answers for the model that it computed, so that the server does not choose a digit.
-
-    Parameters
-    ----------
-    earlier : the answers of this site to questions with the same method, parameters and data.
-    """
-    asked, shown = question.broadcast, question.shown
-    assert asked.model is not None
-    if shown is None:
-        raise RefusedError("the server does not show the summaries of the round before")
-    own = [file for file in shown.files if file.summary.client == name]
-    hashes = {sha256(formats.encode(file)).hexdigest() for file in own}
-    before = _describe_model(shown.before)
-    sent = any(
-        record["answer"] in hashes
-        and (record["round"], record["model"]) == (asked.round - 1, before)
-        for record in earlier
-    )
-    if len(own) != 1 or not sent:
-        raise RefusedError("this site's answer of the round before is not among those shown")
-    previous = Broadcast(asked.round - 1, asked.seed, shown.before)
-    try:
-        for file in shown.files:
-            method.check_answer(file.summary, previous)
-        model = aggregate_round(method, [file.summary for file in shown.files], previous)
-    except FedJigsawError as error:
-        raise RefusedError(f"the summaries shown cannot be aggregated: {error}") from error
-    if not _close(model.centers, asked.model.centers):
-        raise RefusedError("the model does not come from the summaries shown")
-    names = asked.model.feature_names
-    return Broadcast(asked.round, asked.seed, model.with_feature_names(names))
-
-
-def _close(ours: np.ndarray, theirs: np.ndarray) -> bool:
-    if ours.shape != theirs.shape:
-        return False
-    return bool(np.allclose(ours, theirs, rtol=TOLERANCE, atol=TOLERANCE * float(np.ptp(ours))))
+def _with_memory(guard: Guard, memory: Memory, scaler: Scaler | None) -> Guard:
+    return RememberingGuard(guard.min_cluster_size, guard.counts, guard.sums, memory, scaler)
 
 
 # ------------------------------------------------------------------------------------- names
@@ -319,14 +307,30 @@ def _close(ours: np.ndarray, theirs: np.ndarray) -> bool:
 def _question_names(
     question: "Question", method: FederatedMethod, data_set: str, terms: object
 ) -> dict[str, str]:
+    scaler = {} if question.scaler is None else {"scaler": name_scaler(question.scaler)}
     params = {n: v for n, v in method.configuration().items() if n != "random_state"}
-    topic = _hash([data_set, terms, method.method, params])
+    topic = hash_of([data_set, terms, method.method, params, *scaler.values()])
     broadcast = question.broadcast
-    key = _hash([topic, broadcast.round, _describe_model(broadcast.model)])
-    return {"data_set": data_set, "topic": topic, "key": key}
+    key = hash_of([topic, broadcast.round, describe_model(broadcast.model)])
+    return {"data_set": data_set, "topic": topic, "key": key, **scaler}
 
 
-def _hash(values: object) -> str:
+def topic_of(question: "Question", method: FederatedMethod, data_set: str, guard: Guard) -> str:
+    """Return the name of the topic of a question: data, method, parameters, guard and scaler."""
+    return _question_names(question, method, data_set, _terms(guard))["topic"]
+
+
+def _terms(guard: Guard) -> object:
+    return [guard.min_cluster_size, guard.counts, guard.sums]
+
+
+def name_scaler(scaler: Scaler) -> str:
+    """Return a name of a scaler that does not depend on the order of its columns."""
+    numbers = zip(scaler.columns, scaler.mean.tolist(), scaler.deviation.tolist(), strict=True)
+    return hash_of(sorted(numbers))
+
+
+def hash_of(values: object) -> str:
     return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
@@ -347,15 +351,8 @@ def _describe(question: "Question") -> dict[str, Any]:
         "params": params,
         "seed": question.broadcast.seed,
         "round": question.broadcast.round,
-        "model": _describe_model(question.broadcast.model),
+        "model": describe_model(question.broadcast.model),
     }
-
-
-def _describe_model(model: Model | None) -> str | None:
-    """Return the hash of a model."""
-    if model is None:
-        return None
-    return sha256(formats.encode(ModelFile(model, None, (), 0))).hexdigest()
 
 
 def _describe_answer(file: SummaryFile, content: bytes) -> dict[str, Any]:
@@ -369,12 +366,6 @@ def _describe_answer(file: SummaryFile, content: bytes) -> dict[str, Any]:
 
 
 # ------------------------------------------------------------------------------------------ files
-
-
-def _load_groups(place: Path) -> Any:
-    if not place.exists():
-        return None
-    return np.load(place, allow_pickle=False).astype(np.int64)
 
 
 def _save_groups(place: Path, groups: np.ndarray) -> None:

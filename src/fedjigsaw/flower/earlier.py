@@ -56,6 +56,11 @@ class Earlier:
                 "it counted. Restore it from a backup. To start anew, move the journal away, too."
             )
 
+    def scalers(self, data_set: str) -> set[str]:
+        """Return the scalers of the server to which answers about a data set are tied."""
+        tied = [record for record in self._all if record.get("tied")]
+        return {record["scaler"] for record in tied if record["data_set"] == data_set}
+
     def about(self, data_set: str) -> int:
         """Count the different questions that were answered about a data set."""
         return sum(record["data_set"] == data_set for record in self.answers.values())

@@ -22,6 +22,7 @@ import httpx
 
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError, invalid
+from fedjigsaw.flower import job_tasks
 from fedjigsaw.flower.doors import SECRET_HEADER
 from fedjigsaw.flower.folders import APP, CA, RUNNING, ServerSettings, read_revoked
 from fedjigsaw.flower.logs import told
@@ -56,6 +57,10 @@ class Job:
     without : names of sites that take no part.
     ask : whom to ask: "all"; "new" for sites without a kept summary; or "none".
     keep : whether to keep the summaries of this run.
+    retries : how often sites that were lost, late or not connected are asked again.
+    scale, scaler : whether to make a scaler of statistics of the sites first, or one that is there.
+    score, assign : whether to collect scores of the model, and to send it to the sites for labels.
+    like : the model before, whose cluster ids the scored and sent one has.
     """
 
     method: str
@@ -68,6 +73,12 @@ class Job:
     without: Sequence[str] = ()
     ask: str = ALL
     keep: bool = True
+    retries: int = 0
+    scale: bool = False
+    scaler: Mapping[str, Any] | None = None
+    score: bool = False
+    assign: bool = False
+    like: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed <= MAX_COUNT:
@@ -76,6 +87,8 @@ class Job:
         real(0, inclusive=False).check("timeout", "a run", self.timeout)
         real(0).check("wait", "a run", self.wait)
         one_of(ALL, NEW, NONE).check("ask", "a run", self.ask)
+        integer(0, 100).check("retries", "a run", self.retries)
+        job_tasks.check_tasks(self)
 
     def make_method(self) -> FederatedMethod:
         """Make the method; raise a ParameterError if the method cannot run over a network."""
@@ -85,6 +98,7 @@ class Job:
         own = {"n_clusters": self.n_clusters, "random_state": self.seed}
         method = build(self.method, {**self.params, **own})
         method.check_federated()
+        job_tasks.check_rows(self, method.data_kind)
         return method
 
     def is_same(self, other: "Job") -> bool:

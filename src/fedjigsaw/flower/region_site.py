@@ -20,6 +20,7 @@ from fedjigsaw.errors import ParameterError
 from fedjigsaw.flower import jobs
 from fedjigsaw.flower.desk import Desk, make_method
 from fedjigsaw.flower.folders import CA, ServerSettings, server_folder
+from fedjigsaw.flower.scaler_values import scaler_values
 from fedjigsaw.io.formats import SummaryFile, encode
 from fedjigsaw.messages import COUNTS, Broadcast
 from fedjigsaw.privacy.fingerprints import fingerprint
@@ -116,9 +117,9 @@ class RegionSite:
         n_clusters = params.pop("n_clusters", None)
         wait = min(LONGEST_WAIT, question.timeout / 4)
         seconds = max(1.0, SHARE * question.timeout - wait)
-        job = jobs.Job(
-            question.method, n_clusters, params, seed, self.min_sites, seconds, wait, keep=True
-        )
+        scaler = None if question.scaler is None else scaler_values(question.scaler)
+        times = (self.min_sites, seconds, wait)
+        job = jobs.Job(question.method, n_clusters, params, seed, *times, keep=True, scaler=scaler)
         method = job.make_method()
         assert isinstance(method, FederatedClusterer)
         _, transcript = jobs.run_job(self.home, job, tell=_log)

@@ -8,7 +8,8 @@ import faulthandler
 import logging
 import signal
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -19,9 +20,12 @@ import numpy as np
 from fedjigsaw import sites
 from fedjigsaw._validation import check_name
 from fedjigsaw.contract import FederatedMethod
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.flower import site_tasks
 from fedjigsaw.flower.desk import Desk, make_method
 from fedjigsaw.flower.records import LateError
+from fedjigsaw.flower.site_tasks import LabelFile
+from fedjigsaw.flower.tasks import Result, Scoring, Statistics, Task
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.tables import Table
@@ -31,7 +35,7 @@ from fedjigsaw.methods import CLUSTERERS, METHODS
 from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.privacy.policy import Policy
+from fedjigsaw.privacy.policy import OwnScalerError, Policy, PrivateError
 from fedjigsaw.sites import Spend
 
 if TYPE_CHECKING:
@@ -70,6 +74,8 @@ class Site:
         later rounds only if the policy allows any model.
     privacy : differential privacy of every answer, as in :func:`fedjigsaw.sites.summarize`; it
         needs a folder, where the ledger is, and nothing that a server asks can change it.
+    labels : where it keeps the labels of its rows, by the model that the server sends; None takes
+        no model.
     version : under privacy, the name of the data: an answer about data of this name is given again
         even if they changed. By default the name of the site.
     """
@@ -85,6 +91,7 @@ class Site:
     folder: Path | None = None
     privacy: Privacy | None = None
     version: str | None = None
+    labels: LabelFile | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -97,7 +104,10 @@ class Site:
             table = sites.prepare(self.data, scaler=self.scaler, columns=self.columns)
             if self.privacy is not None:
                 self.privacy.limits(len(table.columns))
-        return self._desk().open(self.data_set)
+            if self.labels is not None:
+                encoding = None if self.scaler is None else self.scaler.encoding
+                self.labels.check(self.data, table.columns, encoding)
+        return self.desk().open(self.data_set)
 
     def answer(self, question: "Question") -> SummaryFile:
         """Return the summary that leaves, if the policy allows it; keep it in the journal."""
@@ -110,9 +120,31 @@ class Site:
                 logger.warning("%s", warning.message)
             return file
 
-        return self._desk().answer(question, self.data_set, self.guard, work, self._method)
+        return self.desk().answer(question, self.data_set, self.guard, work, self._method)
 
-    def _desk(self) -> Desk:
+    def do(self, task: Task) -> Result:
+        """Return what a task gives, if the policy allows it; keep it in the journal."""
+        if isinstance(task, Statistics):
+            return site_tasks.statistics(self)
+        if isinstance(task, Scoring):
+            return site_tasks.score(self, task)
+        return site_tasks.write(self, task.file)
+
+    def check_scaler(self, question: "Question") -> None:
+        """Raise if the server must not choose the scaler, or chose it for other columns."""
+        if question.scaler is None:
+            return
+        if self.privacy is not None:
+            raise PrivateError("under differential privacy, the scaler is the site's own")
+        if self.scaler is not None:
+            raise OwnScalerError("this site has a scaler of its own")
+        columns = sites.prepare(self.data, columns=self.columns).columns
+        if sorted(columns) != sorted(question.scaler.columns):
+            ours, theirs = ", ".join(columns), ", ".join(question.scaler.columns)
+            raise DataError(f"The scaler of the server is for {theirs}; this site has {ours}.")
+
+    def desk(self) -> Desk:
+        """Make the desk, where all questions are decided and written down."""
         place = self.data if isinstance(self.data, Path) else None
         view = fingerprint(*self._view())
         return Desk(self.name, self.policy, self.folder, self.privacy, place, self.version, view)
@@ -139,6 +171,7 @@ class Site:
                 f"Site {self.name!r} holds rows: it can run {', '.join(CLUSTERERS)}, not "
                 f"{question.method}."
             )
+        self.check_scaler(question)
         return make_method(question)
 
     def _summarize(
@@ -153,7 +186,7 @@ class Site:
             method=question.method,
             params=params,
             client=self.name,
-            scaler=self.scaler,
+            scaler=question.scaler or self.scaler,
             guard=guard,
             seed=SITE_SEED,
             broadcast=replace(broadcast, seed=SITE_SEED),
@@ -161,7 +194,7 @@ class Site:
             spend=spend,
             max_rows=self.max_rows,
             columns=self.columns,
-            order=question.columns,
+            order=question.columns if question.scaler is None else None,
             drop_missing=self.drop_missing,
         )
 
@@ -188,6 +221,8 @@ class PolicedSite:
         def data_set() -> str:
             return fingerprint(place if place.exists() else self.data)
 
+        if question.scaler is not None:
+            raise ParameterError("Images have no columns to scale: run without --scale.")
         return self.desk.answer(question, data_set, self.guard, work)
 
 
@@ -204,19 +239,33 @@ class TimeLimitedSite:
         return self.site.check()
 
     def answer(self, question: "Question") -> SummaryFile:
-        def give_up(number: int, frame: object) -> None:
-            raise LateError(f"no answer within {question.timeout:g} s; the server has moved on")
-
-        before = signal.signal(signal.SIGALRM, give_up)
-        signal.setitimer(signal.ITIMER_REAL, question.timeout)
-        # for code that no signal interrupts
-        faulthandler.dump_traceback_later(question.timeout + LAST_RESORT_SECONDS, exit=True)
-        try:
+        with in_time(question.timeout):
             return self.site.answer(question)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
-            faulthandler.cancel_dump_traceback_later()
+
+    def do(self, task: Task) -> Result:
+        if not isinstance(self.site, Site):
+            raise ParameterError("This site holds no rows: it answers with summaries only.")
+        with in_time(task.timeout):
+            return self.site.do(task)
+
+
+@contextmanager
+def in_time(seconds: float) -> Iterator[None]:
+    """Raise a LateError in the block when these seconds are over."""
+
+    def give_up(number: int, frame: object) -> None:
+        raise LateError(f"no answer within {seconds:g} s; the server has moved on")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    # for code that no signal interrupts
+    faulthandler.dump_traceback_later(seconds + LAST_RESORT_SECONDS, exit=True)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        faulthandler.cancel_dump_traceback_later()
 
 
 def load_policy(folder: Path | None) -> Policy:
@@ -271,6 +320,8 @@ def load_rows(
     drop_missing: bool = False,
     privacy: Mapping[str, Any] | None = None,
     version: str | None = None,
+    labels: str | None = None,
+    label_ids: Sequence[str] = (),
     *,
     guard: Guard,
     policy: Policy,
@@ -283,6 +334,7 @@ def load_rows(
     data, scaler : paths.
     privacy : as :meth:`fedjigsaw.Privacy.to_dict` gives it.
     version : name of the data for questions under privacy.
+    labels, label_ids : file for the labels of the rows, and columns to copy to it.
     """
     return Site(
         name,
@@ -296,4 +348,5 @@ def load_rows(
         folder,
         None if privacy is None else Privacy.from_dict(privacy),
         version,
+        None if labels is None else LabelFile(Path(labels), tuple(label_ids)),
     )

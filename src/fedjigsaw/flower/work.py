@@ -10,7 +10,8 @@ from pathlib import Path
 from flwr.serverapp import Grid
 
 from fedjigsaw.errors import FedJigsawError, ParameterError
-from fedjigsaw.flower.engine import FlowerEngine, federate
+from fedjigsaw.flower import job_tasks
+from fedjigsaw.flower.engine import federate
 from fedjigsaw.flower.jobs import (
     ALL,
     CHECKPOINT,
@@ -23,6 +24,7 @@ from fedjigsaw.flower.jobs import (
     write_result,
 )
 from fedjigsaw.flower.keys import read_twins
+from fedjigsaw.flower.retries import RetryingEngine
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import Transcript
@@ -40,10 +42,13 @@ def do(home: Path, folder: Path, grid: Grid | None) -> None:
     folder : the folder of the job, to which model and result are written, or the error.
     """
     try:
-        file, transcript = _run(home, folder, Job.load(folder), grid)
+        job = Job.load(folder)
+        engine, file, transcript = _run(home, folder, job, grid)
+        file = job_tasks.with_ids(file, job)
         formats.save(file, folder / MODEL)
         (folder / CHECKPOINT).unlink(missing_ok=True)
-        write_result(folder, transcript=transcript.to_dict())
+        more = job_tasks.after(engine, job, file)
+        write_result(folder, transcript={**transcript.to_dict(), **more})
     except FedJigsawError as error:
         write_result(folder, error=str(error), exit_code=error.exit_code)
     except Exception as error:
@@ -51,11 +56,13 @@ def do(home: Path, folder: Path, grid: Grid | None) -> None:
         write_result(folder, error=f"{type(error).__name__}: {error}", exit_code=1)
 
 
-def _run(home: Path, folder: Path, job: Job, grid: Grid | None) -> tuple[ModelFile, Transcript]:
+def _run(
+    home: Path, folder: Path, job: Job, grid: Grid | None
+) -> tuple[RetryingEngine, ModelFile, Transcript]:
     """Run a job, and keep the summaries that sites sent."""
     sites = active_sites(home, job.without)
     kept = kept_answers(home, job, sites)
-    engine = FlowerEngine(
+    engine = RetryingEngine(
         grid,
         job.make_method(),
         names=list(kept) if job.ask == NONE else sites,
@@ -63,12 +70,16 @@ def _run(home: Path, folder: Path, job: Job, grid: Grid | None) -> tuple[ModelFi
         wait=job.wait,
         tell=partial(tell, home, folder),
         kept=kept,
+        retries=job.retries,
     )
-    found = federate(engine, seed=job.seed, min_sites=job.min_sites, checkpoint=folder / CHECKPOINT)
+    job_tasks.before(engine, job)
+    file, transcript = federate(
+        engine, seed=job.seed, min_sites=job.min_sites, checkpoint=folder / CHECKPOINT
+    )
     if job.keep and engine.method.total_rounds == 1:
-        for name in sorted(set(found[1].clients) - set(kept)):
+        for name in sorted(set(transcript.clients) - set(kept)):
             Kept(home / KEPT).add(engine.files[name])
-    return found
+    return engine, file, transcript
 
 
 def kept_answers(home: Path, job: Job, sites: list[str]) -> dict[str, SummaryFile]:

@@ -8,20 +8,32 @@ group. So everything that all answers together can tell are sums over groups of 
 """
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.kmeans import label_sums, squared_distances
+from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Summary
 from fedjigsaw.privacy.guard import LABELS, LEFT_OUT, Guard
+from fedjigsaw.privacy.moments import rounded_moments
+from fedjigsaw.privacy.rounding import round_radii
 
 
 @dataclass
 class Memory:
-    """The groups of a data set, before and after an answer; None if nothing was answered."""
+    """The groups of a data set, before and after an answer; None if nothing was answered.
+
+    Attributes
+    ----------
+    labels : cluster of each row in this answer.
+    rows : the rows in the units of the file.
+    """
 
     groups: Ints | None = None
+    labels: Ints | None = None
+    rows: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -30,9 +42,37 @@ class RememberingGuard(Guard):
 
     It needs the label of each row (tensor ``labels``, which never leaves). A method that computes
     none passes as with a plain guard.
+
+    Parameters
+    ----------
+    scaler : the scaler of the rows, if the server chose it. Numbers are then rounded in the units
+        of the file (:mod:`fedjigsaw.privacy.moments`).
     """
 
     memory: Memory = field(default_factory=Memory)
+    scaler: Scaler | None = None
+
+    def watch(self, rows: Floats) -> None:
+        """Keep a copy of the rows, to round in their units."""
+        if self.scaler is not None and self.min_cluster_size > 1:
+            self.memory.rows = rows.copy()
+
+    def round(self, summary: Summary, sizes: Ints, rows: Any) -> Summary:
+        """Round in the units of the file, so that no scaler chooses a digit."""
+        labels, unscaled, scaler = self.memory.labels, self.memory.rows, self.scaler
+        if scaler is None or labels is None or unscaled is None:
+            return super().round(summary, sizes, rows)
+        found = rounded_moments(unscaled, labels, len(summary.centers))
+        means = scaler.scale(found.means)
+        sse = (found.squares / scaler.deviation**2).sum(axis=1)
+        radii = None if summary.radii is None else round_radii(summary.radii, sizes, sse)
+        return replace(summary, centers=means, sse=sse, radii=radii)
+
+    def _grain(self, rows: Any) -> Floats:
+        if self.scaler is None or self.memory.rows is None:
+            return super()._grain(rows)
+        grain = super()._grain(self.memory.rows)
+        return np.where(grain > 0, grain / self.scaler.deviation**2, grain)
 
     def settle(self, summary: Summary, rows: Floats) -> Summary:
         """Return the summary of clusters that split no group into small parts, and remember it."""
@@ -49,7 +89,9 @@ class RememberingGuard(Guard):
             summary = replace(summary, tensors=dict(summary.tensors) | everything)
         self.memory.groups = refine(groups, settled)
         if (settled == labels).all():
+            self.memory.labels = labels
             return summary
+        self.memory.labels = _places(settled)
         return _relabel(summary, rows, settled)
 
 
@@ -104,6 +146,20 @@ def refine(groups: Ints, labels: Ints) -> Ints:
     pairs = groups * (int(labels.max()) + 2) + labels + 1
     refined: Ints = np.unique(pairs, return_inverse=True)[1]
     return refined
+
+
+def _places(labels: Ints) -> Ints:
+    """Number the clusters that have rows from 0 on; -1 stays.
+
+    Examples
+    --------
+    >>> _places(np.array([4, -1, 2, 4])).tolist()
+    [1, -1, 0, 1]
+    """
+    places = np.full(len(labels), -1, dtype=np.int64)
+    inside = labels >= 0
+    places[inside] = np.unique(labels[inside], return_inverse=True)[1]
+    return places
 
 
 def _relabel(summary: Summary, rows: Floats, labels: Ints) -> Summary:

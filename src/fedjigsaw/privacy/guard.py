@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw._typing import Floats
+from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.choice.grain import GRAIN, MIN_ROWS, grain_of
 from fedjigsaw.errors import DataError, ParameterError, invalid
 from fedjigsaw.kernels.local_solutions import merged_sse
@@ -99,7 +99,7 @@ class Guard:
             counts = np.maximum(size, np.rint(counts / size) * size).astype(np.int64)
         if guarded and summary.counts is not None:
             sizes = summary.counts if counts is None else counts
-            summary = round_summary(summary, sizes, range_of(rows))
+            summary = self.round(summary, sizes, rows)
         if self.counts == "none" or (self.counts is None and "counts" not in needed):
             counts = None
         tensors = self._tensors(summary, rows)
@@ -115,12 +115,23 @@ class Guard:
         """Change the clusters before they are rounded; a plain guard leaves them as they are."""
         return summary
 
+    def round(self, summary: Summary, sizes: Ints, rows: Any) -> Summary:
+        """Round what leaves; `sizes` are the rows of each cluster as they are told."""
+        return round_summary(summary, sizes, range_of(rows))
+
+    def watch(self, rows: Floats) -> None:
+        """Look at the rows before they are scaled; a plain guard does not."""
+
+    def _grain(self, rows: Any) -> Floats:
+        """Return how coarse each column is."""
+        return keep_bits(grain_of(rows, max(self.min_cluster_size, MIN_ROWS)), GRAIN_BITS)
+
     def _tensors(self, summary: Summary, rows: Any) -> dict[str, np.ndarray]:
         """Return the tensors that may leave."""
         tensors = {n: t for n, t in summary.tensors.items() if n not in (LABELS, CELLS_ONLY)}
         size = self.min_cluster_size
         if size > 1 and GRAIN in tensors:
-            tensors[GRAIN] = keep_bits(grain_of(rows, max(size, MIN_ROWS)), GRAIN_BITS)
+            tensors[GRAIN] = self._grain(rows)
         n_left = int(tensors.pop(LEFT_OUT, np.zeros(1))[0])
         if n_left < summary.n_samples and summary.counts is not None:
             outside = summary.n_samples - int(summary.counts.sum())

@@ -93,6 +93,7 @@ def summarize(
     if privacy is None and n_clusters != "auto" and len(rows) < int(n_clusters):
         _warn_of_fewer_rows(table.path, len(rows), n_clusters)
     rule = (guard or Guard()) if privacy is None else NO_GUARD
+    rule.watch(rows)
     if scaler is not None:
         scaler.scale_in_place(rows)
     here = Client(name, rows, estimator, rule, _scaled(privacy, scaler))

@@ -1,0 +1,155 @@
+"""Rounds of a run besides those of its method: statistics before it, scores and labels after it."""
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from time import monotonic, sleep
+
+from flwr.app import Message
+
+from fedjigsaw import sites
+from fedjigsaw.errors import QuorumError
+from fedjigsaw.flower import engine as engines
+from fedjigsaw.flower import patches, tasks
+from fedjigsaw.flower.records import Question
+from fedjigsaw.flower.retries import RetryingEngine
+from fedjigsaw.flower.tasks import Labeling, Result, Scoring, Statistics, Task
+from fedjigsaw.io import formats
+from fedjigsaw.io.formats import ModelFile, Score
+from fedjigsaw.kernels.scaling import Scaler, Stats
+from fedjigsaw.messages import Broadcast, Failure
+
+logger = logging.getLogger(__name__)
+
+
+def make_scaler(engine: RetryingEngine, min_sites: int | None = None) -> Scaler:
+    """Ask all sites for statistics, and return the scaler of their rows together.
+
+    What is impossible beside the statistics of the others is set aside, and told.
+
+    Parameters
+    ----------
+    min_sites : smallest number of sites that must answer; None is all that were asked.
+    """
+    found, failures = collect(engine, Statistics(engine.timeout))
+    stats = {name: one for name, one in found.items() if isinstance(one, Stats)}
+    n_asked = len(found) + len(failures)
+    usual = Counter(tuple(sorted(one.columns)) for one in stats.values()).most_common(1)
+    for name in sorted(stats):
+        if tuple(sorted(stats[name].columns)) != usual[0][0]:
+            del stats[name]
+            failures.append(engine.fail(name, engines.OTHER_KIND))
+    needed = n_asked if min_sites is None else min_sites
+    if len(stats) < needed or not stats:
+        reasons = "; ".join(f"{failure.client}: {failure.reason}" for failure in failures)
+        raise QuorumError(
+            f"{len(stats)} sites sent statistics, but at least {max(needed, 1)} must: {reasons}."
+        )
+    ordered = {name: stats[name] for name in sorted(stats)}
+    scaler, verdicts = sites.merge_statistics(ordered)
+    units = sites.unlike_units(ordered, verdicts)
+    for column in units:
+        engine.tell("warning", "", str(column))
+    for verdict in sites.untold(verdicts, units):
+        if verdict.reason:
+            aside = "its statistics were set aside, since " if verdict.used is None else ""
+            engine.tell("warning", verdict.stats.client, f"{aside}{verdict.reason}")
+    return scaler
+
+
+def collect_scores(engine: RetryingEngine, file: ModelFile, seed: int) -> dict[str, Score]:
+    """Ask all sites how well a model fits their rows; return the scores of those that answered."""
+    method, shown = engine.method, engine.shown
+    question = Question(
+        Broadcast(method.total_rounds, seed, file.model),
+        method.method,
+        method.configuration(),
+        engine.timeout,
+        engine.columns,
+        shown,
+        engine.scaler,
+    )
+    found, _ = collect(engine, Scoring(question, formats.fingerprint(formats.encode(file))))
+    return {name: found[name] for name in sorted(found) if isinstance(found[name], Score)}  # type: ignore[misc]
+
+
+def push_model(engine: RetryingEngine, file: ModelFile) -> list[str]:
+    """Send a model to all sites; return those that have labeled their rows by it."""
+    found, _ = collect(engine, Labeling(file, engine.timeout))
+    return sorted(found)
+
+
+def collect(engine: RetryingEngine, task: Task) -> tuple[dict[str, Result], list[Failure]]:
+    """Ask all sites for a task, some of them again; return results by site, and failures."""
+    with engine.only(engine.names):
+        found, failures = _once(engine, task)
+    for number in range(engine.retries):
+        lost = [failure.client for failure in failures if engine.is_lost(failure)]
+        if not lost:
+            break
+        engine.tell_again(lost, number)
+        with engine.only(lost):
+            more, failed = _once(engine, task)
+        found |= more
+        failures = [f for f in failures if f.client not in lost] + failed
+    return found, failures
+
+
+def _once(engine: RetryingEngine, task: Task) -> tuple[dict[str, Result], list[Failure]]:
+    """Ask once."""
+    nodes = engine.connected(engine.wait)
+    missing = [name for name in engine.names or () if name not in nodes]
+    failures = [engine.fail(name, engines.NOT_CONNECTED) for name in missing]
+    waiting = _send(engine, task, nodes)
+    found: dict[str, Result] = {}
+    deadline = monotonic() + engine.timeout
+    while waiting and monotonic() < deadline:
+        for number in list(waiting):
+            name = waiting[number]
+            result = _pull(engine, task, number, name)
+            if result is None:
+                continue
+            del waiting[number]
+            if isinstance(result, str):
+                failures.append(engine.fail(name, result))
+            else:
+                engine.tell("answered", name, tasks.VERBS[type(task)])
+                found[name] = result
+        if waiting:
+            sleep(engines.POLL_SECONDS)
+    failures += [engine.fail(name, engine.late) for name in waiting.values()]
+    return found, failures
+
+
+def _send(engine: RetryingEngine, task: Task, nodes: Mapping[str, int]) -> dict[str, str]:
+    """Send a task, and return message number -> site for the results to come."""
+    verb, content = tasks.VERBS[type(task)], tasks.pack_task(task)
+    messages = [
+        Message(
+            content,
+            dst_node_id=node,
+            message_type=f"query.{verb}",
+            ttl=engine.timeout + 60,
+            group_id=verb,
+        )
+        for node in nodes.values()
+    ]
+    assert engine.grid is not None
+    numbers = engine.grid.push_messages(messages) if messages else []
+    for name in nodes:
+        engine.tell("asked", name, verb)
+    return dict(zip(numbers, nodes, strict=True))
+
+
+def _pull(engine: RetryingEngine, task: Task, number: str, name: str) -> Result | str | None:
+    """Return the result of a site, or the reason why there is none, or None if it has not come."""
+    assert engine.grid is not None
+    try:
+        for message in engine.grid.pull_messages([number]):
+            if message.has_error():
+                return patches.ERRORS.get(message.error.code, engines.INVALID_ANSWER)
+            return tasks.unpack_result(task, name, message.content)
+    except Exception as error:  # whatever a site sent must not end the run
+        logger.warning("site %r: %s", name, error, exc_info=True)
+        return engines.INVALID_ANSWER
+    return None

@@ -1,0 +1,404 @@
+"""What a coordinator gets who chooses scalers and models, or asks before and after a change."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from builders import write_table
+from fedjigsaw import Guard, Model, Privacy, sites
+from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.flower import records
+from fedjigsaw.flower.records import Question, Shown
+from fedjigsaw.flower.site import Site, load_site
+from fedjigsaw.flower.site_tasks import LabelFile
+from fedjigsaw.flower.tasks import Done, Labeling, Scoring, Statistics, unpack_task
+from fedjigsaw.io.formats import ModelFile
+from fedjigsaw.io.tables import from_array
+from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.messages import Broadcast
+from fedjigsaw.methods import build
+from fedjigsaw.privacy.journal import Journal
+from fedjigsaw.privacy.policy import OwnScalerError, Policy, PrivateError, RefusedError
+
+COLUMNS = ("age", "dose")
+GROUPS = np.array([[25.0, 1.0], [45.0, 3.5], [65.0, 1.5], [80.0, 4.0]])
+OFTEN = Policy(questions_per_day=999, questions_in_all=999)
+ANY = replace(OFTEN, scores="any")
+
+
+def patients(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    return GROUPS[rng.integers(4, size=n)] + rng.normal(size=(n, 2)) * [2.0, 0.3]
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start a site with a folder; a second start goes on with its journal."""
+    home = tmp_path / "bern"
+    home.mkdir()
+
+    def make(rows=None, **options):
+        options = {"folder": home, "policy": OFTEN} | options
+        return Site("bern", from_array(patients() if rows is None else rows, COLUMNS), **options)
+
+    make.home = home
+    return make
+
+
+def journal(start):
+    return list(Journal(start.home / "journal.jsonl").records())
+
+
+def kinds(start):
+    return [record["kind"] for record in journal(start)]
+
+
+def ask(k=4, method="jigsaw", *, scaler=None, **params):
+    settings = build(method, {"n_clusters": k, **params, "random_state": 0}).configuration()
+    return Question(Broadcast(0, 0, None), method, settings, 60.0, None, None, scaler)
+
+
+def score_of(centers, *, scaler=None, shown=None, number=1, k=4):
+    model = Model(np.array(centers), "jigsaw", {}, COLUMNS)
+    question = replace(ask(k=k, scaler=scaler), broadcast=Broadcast(number, 0, model), shown=shown)
+    return Scoring(question, "0" * 16)
+
+
+def scaler_of(mean, deviation):
+    return Scaler(COLUMNS, np.array(mean, dtype=float), np.array(deviation, dtype=float))
+
+
+# ----------------------------------------------------------------------------------- statistics
+
+
+def rows_by_subtraction(n_trials, n, **options):
+    """How often a row that was added is found from statistics before and after."""
+    hits = 0
+    for seed in range(n_trials):
+        rows = patients(n, seed)
+        before, after = (
+            Site("bern", from_array(some, COLUMNS), **options).do(Statistics())
+            for some in (rows[:-1], rows)
+        )
+        claimed = n * after.mean - (n - 1) * before.mean
+        spread = rows.std(axis=0)
+        hits += bool((np.abs(claimed - rows[-1]) < 0.1 * spread).all())
+    return hits / n_trials
+
+
+@pytest.mark.parametrize("n", [12, 60, 300])
+def test_an_added_row_is_not_found_by_subtracting_statistics(n):
+    assert rows_by_subtraction(100, n) <= 0.05
+    assert rows_by_subtraction(5, n, guard=Guard(1)) == 1  # the attack is a real one
+
+
+def test_statistics_are_one_question_however_often_and_under_any_order(start):
+    site = start(policy=Policy(questions_in_all=2))
+    first = site.do(Statistics())
+    for _ in range(3):
+        assert start(policy=Policy(questions_in_all=2)).do(Statistics()).mean.tolist() == (
+            first.mean.tolist()
+        )
+    site.answer(ask(k=2))
+    with pytest.raises(RefusedError, match="2 questions were answered about this data set"):
+        site.answer(ask(k=3))
+    assert kinds(start) == ["question", "answer"] * 5 + ["question", "refusal"]
+
+
+def test_statistics_are_about_the_rows_of_the_summary(start):
+    """If a sample is clustered, statistics of all rows would tell the others apart from it."""
+    site = start(max_rows=100, guard=Guard(1))
+    stats, summary = site.do(Statistics()), site.answer(ask(k=1)).summary
+    assert stats.n_samples == 200
+    assert np.allclose(stats.mean, summary.centers[0])
+
+
+def test_few_rows_tell_nothing(start):
+    for task in (Statistics(), score_of(GROUPS)):
+        with pytest.raises(DataError, match="4 rows, fewer than 5"):
+            start(patients(4), policy=ANY).do(task)
+
+
+def test_a_policy_may_allow_no_statistics_and_no_scores(start):
+    site = start(policy=Policy(statistics="none", scores="none"))
+    for task in (Statistics(), score_of(GROUPS)):
+        with pytest.raises(RefusedError, match='= "none"'):
+            site.do(task)
+    assert kinds(start) == ["question", "refusal"] * 2
+
+
+# -------------------------------------------------------------------------------- chosen scalers
+
+
+def shifted(n):
+    """Scalers that put the grid of rounding elsewhere, or stretch it, and cluster the same."""
+    rng = np.random.default_rng(1)
+    for _ in range(n):
+        stretch = 2 ** rng.uniform(-1, 1)
+        yield scaler_of(rng.uniform(-1, 1, 2) * [20, 3], np.array([20.0, 1.2]) * stretch)
+
+
+def errors(found, rows):
+    """How far each column's mean of the claimed means is from the truth, in sampling errors."""
+    return np.abs(np.mean(found, axis=0) - rows.mean(axis=0)) / (
+        rows.std(axis=0) / len(rows) ** 0.5
+    )
+
+
+def test_scalers_choose_no_digit(start):
+    """Rounded elsewhere each time, many answers about the same rows would give the exact mean."""
+    rows, site = patients(), start()
+    found, squares, naive = [], [], []
+    for scaler in shifted(40):
+        summary = site.answer(ask(k=1, scaler=scaler)).summary
+        found.append(scaler.unscale(summary.centers[0]))
+        squares.append(float(summary.sse[0] * (scaler.deviation**2)[0]))
+        plain = sites.summarize(from_array(rows, COLUMNS), 1, scaler=scaler, client="bern")
+        naive.append(scaler.unscale(plain.summary.centers[0]))
+    assert np.allclose(found, found[0], rtol=1e-9)
+    assert np.allclose(squares, squares[0], rtol=1e-9)
+    assert len({tuple(center.round(6)) for center in naive}) > 20
+    assert errors(naive, rows).max() < 0.1 < errors(found, rows).max()
+
+
+def test_a_scaler_does_not_make_another_data_set(start):
+    site = start(policy=Policy(questions_in_all=5))
+    for scaler in list(shifted(5)):
+        site.answer(ask(scaler=scaler))
+    with pytest.raises(RefusedError, match="5 questions were answered about this data set"):
+        site.answer(ask(scaler=scaler_of([0, 0], [1, 9])))
+    with pytest.raises(RefusedError, match="5 questions"):
+        site.answer(ask(k=3))
+    assert len(list((start.home / "groups").iterdir())) == 1
+
+
+def test_chosen_scalers_move_rows_in_groups_only(start):
+    """Scalers choose what is near: each is another partition of the same rows."""
+    site = start()
+    for angle in np.linspace(0, 1, 12):
+        site.answer(ask(k=7, scaler=scaler_of([0, 0], [10**angle, 10 ** (1 - 2 * angle)])))
+    [path] = (start.home / "groups").iterdir()
+    assert np.bincount(np.load(path)).min() >= 5
+
+
+def test_the_same_scaler_in_another_order_of_columns_is_the_same_question(start):
+    site = start(policy=Policy(questions_in_all=1))
+    scaler = scaler_of([50, 2], [20, 1])
+    turned = Scaler(COLUMNS[::-1], scaler.mean[::-1].copy(), scaler.deviation[::-1].copy())
+    first, other = site.answer(ask(scaler=scaler)), site.answer(ask(scaler=turned))
+    assert first.summary.n_samples == other.summary.n_samples
+    assert kinds(start) == ["question", "answer"] * 2
+
+
+def test_a_radius_is_told_for_one_scaler(start):
+    """The radius of FeCA may be the distance of one row: in other units it has other digits."""
+    site, scalers = start(), list(shifted(3))
+    for k in (3, 4, 5):
+        site.answer(ask(k=k, method="feca", scaler=scalers[0]))
+    for scaler in scalers[1:]:
+        with pytest.raises(RefusedError, match="for another scaler of the server"):
+            site.answer(ask(method="feca", scaler=scaler))
+        site.answer(ask(scaler=scaler))  # jigsaw has no radius
+    site.answer(ask(k=6, method="feca", scaler=scalers[0]))
+
+
+def test_a_scaler_for_other_columns_chooses_none(start):
+    """A site without --columns uses all of its columns, not those that a scaler names."""
+    one = Scaler(("age",), np.array([50.0]), np.array([20.0]))
+    with pytest.raises(DataError, match="is for age; this site has age, dose"):
+        start().answer(ask(scaler=one))
+
+
+def test_a_site_keeps_its_own_scaler(start):
+    site = start(scaler=scaler_of([50, 2], [20, 1]))
+    for call in (
+        lambda: site.do(Statistics()),
+        lambda: site.answer(ask(scaler=scaler_of([0, 0], [1, 1]))),
+        lambda: site.do(score_of(GROUPS, scaler=scaler_of([0, 0], [1, 1]))),
+    ):
+        with pytest.raises(OwnScalerError) as caught:
+            call()
+        assert records.category(caught.value) == "scaler"
+
+
+@pytest.mark.parametrize(
+    "change", [{"mean": ["x", 1]}, {"deviation": [0, 1]}, {"mean": [1e999, 1]}]
+)
+def test_a_scaler_that_is_none_is_no_question(change):
+    content = records.pack_question(ask(scaler=scaler_of([0, 0], [1, 1])))
+    head, _ = records.unpack(content)
+    head["scaler"] |= change
+    with pytest.raises(records.MessageError):
+        records.unpack_question(records.pack(head, None))
+
+
+# ---------------------------------------------------------------------------------- chosen models
+
+
+def moving_border(site, n=40, axis=0):
+    """Scores of models whose border between two clusters moves over the rows."""
+    low, high = (20, 85) if axis == 0 else (0, 5)
+    far = np.eye(2)[axis] * 1e3
+    found = []
+    for t in np.linspace(low, high, n):
+        middle = t * np.eye(2)[axis]
+        found.append(site.do(score_of([middle - far, middle + far])))
+    return found
+
+
+def differences(found):
+    """All numbers of rows by which a cluster of one score is larger than that of another."""
+    counts = [int(score.counts[0]) for score in found]
+    return {abs(a - b) for a, b in combinations(counts, 2)}
+
+
+def test_models_of_the_coordinators_choice_are_refused_by_default(start):
+    site = start()
+    own = site.answer(ask())
+    for shown in (None, Shown(None, (own,))):
+        with pytest.raises(RefusedError):
+            site.do(score_of(GROUPS, shown=shown))
+    with pytest.raises(RefusedError, match="not that of the last round"):
+        site.do(score_of(GROUPS, shown=Shown(None, (own,)), number=0))
+    assert kinds(start) == ["question", "answer"] + ["question", "refusal"] * 3
+
+
+def test_a_border_that_moves_over_rows_singles_out_no_row(start):
+    site = start(policy=ANY)
+    found = moving_border(site) + moving_border(site, axis=1)
+    assert kinds(start).count("answer") == 80
+    for axis in (found[:40], found[40:]):
+        assert not differences(axis) & {1, 2, 3, 4}
+        assert len(differences(axis)) > 3
+    [path] = (start.home / "groups").iterdir()
+    assert np.bincount(np.load(path)).min() >= 5
+
+
+def test_the_border_works_without_a_guard(start):
+    assert 1 in differences(moving_border(start(policy=ANY, guard=Guard(1))))
+
+
+def test_scores_and_summaries_share_their_groups(start):
+    """A score may split what summaries left together, in parts of five rows and no fewer."""
+    site = start(policy=ANY)
+    for k in (3, 5, 8):
+        site.answer(ask(k=k))
+    moving_border(site, 20)
+    for k in (4, 7):
+        site.answer(ask(k=k))
+    [path] = (start.home / "groups").iterdir()
+    assert np.bincount(np.load(path)).min() >= 5
+
+
+def test_centers_of_the_coordinators_choice_choose_no_digit(start):
+    """The same clusters, and other centers: distances to them would give the exact means."""
+    rows, site = patients(), start(policy=ANY)
+    rng = np.random.default_rng(0)
+    base = np.array([[40.0, -1e3], [40.0, 1e3]])  # the border is at dose 0: all rows are above
+    means = []
+    for _ in range(30):
+        shift = rng.uniform(-20, 20)
+        one, two = (site.do(score_of(base + np.array([shift + d, 0]))).sse[1] for d in (0.0, 7.0))
+        # sum (x - c)^2 - sum (x - c - 7)^2 = 14 n (mean - c) - 49 n
+        means.append((one - two + 49 * len(rows)) / (14 * len(rows)) + 40.0 + shift)
+    assert np.allclose(means, means[0], rtol=1e-9)
+    exact, step = rows[:, 0].mean(), rows[:, 0].std() / len(rows) ** 0.5
+    assert abs(means[0] - exact) > 0.01 * step
+
+
+def test_every_other_model_is_a_question_and_the_same_one_is_free(start):
+    site = start(policy=replace(ANY, questions_in_all=2))
+    first = site.do(score_of(GROUPS))
+    assert site.do(score_of(GROUPS)).sse.tolist() == first.sse.tolist()
+    site.do(score_of(GROUPS + 1))
+    with pytest.raises(RefusedError, match="2 questions"):
+        site.do(score_of(GROUPS + 2))
+    with pytest.raises(RefusedError, match="2 questions"):
+        site.do(Statistics())
+
+
+def test_counts_and_sums_of_scores_are_as_the_policy_says(start):
+    rounded = start(policy=replace(ANY, counts="rounded")).do(score_of(GROUPS))
+    assert (rounded.counts % 5 == 0).all()
+    for rule in ({"counts": "none"}, {"sums": "none"}):
+        with pytest.raises(RefusedError, match="sizes and sums"):
+            start(policy=replace(ANY, **rule)).do(score_of(GROUPS))
+
+
+# ----------------------------------------------------------------------------------- privacy, labels
+
+
+def test_under_differential_privacy_nothing_is_told_that_the_ledger_does_not_have(tmp_path):
+    rows, home = patients(), tmp_path / "bern"
+    home.mkdir()
+    write_table(tmp_path / "bern.csv", age=rows[:, 0], dose=rows[:, 1])
+    promise = Privacy(1.0, 1e-6, (np.array([0.0, 0.0]), np.array([120.0, 8.0])))
+    site = Site("bern", tmp_path / "bern.csv", folder=home, policy=ANY, privacy=promise)
+    site.check()
+    before = (home / "privacy-ledger.jsonl").read_bytes()
+    for call in (
+        lambda: site.do(Statistics()),
+        lambda: site.do(score_of(GROUPS)),
+        lambda: site.answer(ask(scaler=scaler_of([0, 0], [1, 1]))),
+    ):
+        with pytest.raises(PrivateError) as caught:
+            call()
+        word = records.category(caught.value)
+        assert "fedjigsaw scaler --bounds" in records.REASONS[word]
+    assert (home / "privacy-ledger.jsonl").read_bytes() == before
+    labeled = replace(site, labels=LabelFile(tmp_path / "labels.csv"))
+    file = ModelFile(Model(GROUPS, feature_names=COLUMNS), None, ("bern",), 9)
+    assert labeled.do(Labeling(file)) == Done()  # labels do not leave
+
+
+def test_exact_numbers_are_refused_where_the_ledger_of_the_data_has_a_limit(tmp_path):
+    from fedjigsaw.errors import BudgetError
+    from fedjigsaw.privacy.ledger import Ledger, default_path
+
+    rows = patients()
+    write_table(tmp_path / "bern.csv", age=rows[:, 0], dose=rows[:, 1])
+    Ledger(default_path(tmp_path / "bern.csv")).set_limit(1.0, 1e-6)
+    (tmp_path / "bern").mkdir()
+    site = Site("bern", tmp_path / "bern.csv", folder=tmp_path / "bern", policy=ANY)
+    for task in (Statistics(), score_of(GROUPS)):
+        with pytest.raises(BudgetError):
+            site.do(task)
+
+
+def test_who_did_not_ask_for_labels_gets_none(start):
+    file = ModelFile(Model(GROUPS, feature_names=COLUMNS), None, ("bern",), 9)
+    with pytest.raises(RefusedError, match="without --labels"):
+        start().do(Labeling(file))
+    assert kinds(start) == ["question", "refusal"]
+
+
+def test_a_changed_journal_stops_tasks_too(start):
+    site = start(policy=ANY)
+    site.do(Statistics())
+    path = start.home / "journal.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"statistics"', b'"something"', 1))
+    file = ModelFile(Model(GROUPS, feature_names=COLUMNS), None, ("bern",), 9)
+    for task in (Statistics(), score_of(GROUPS), Labeling(file)):
+        with pytest.raises(RefusedError, match="was changed"):
+            site.do(task)
+
+
+def test_images_and_nonsense_get_one_word(tmp_path):
+    with pytest.raises(records.MessageError, match="no model"):
+        unpack_task("labels", records.pack({"timeout": 9.0}, None))
+    with pytest.raises(records.MessageError, match="cannot be used"):
+        unpack_task("statistics", records.pack({"timeout": -9.0}, None))
+    with pytest.raises(records.MessageError, match="has no model"):
+        unpack_task("score", records.pack_question(ask()))
+
+
+def test_a_site_of_the_command_line_answers_in_time(tmp_path):
+    rows = patients()
+    write_table(tmp_path / "bern.csv", age=rows[:, 0], dose=rows[:, 1])
+    options = {"kind": "rows", "name": "bern", "data": str(tmp_path / "bern.csv")}
+    site = load_site(options)
+    assert site.do(Statistics()).n_samples == 200
+    with pytest.raises((records.LateError, ParameterError)):
+        site.do(Statistics(1e-4))

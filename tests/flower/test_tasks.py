@@ -1,0 +1,333 @@
+"""Statistics, scores and labels over a grid in this process."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.csv
+import pytest
+
+from builders import write_table
+from fedjigsaw import FeCA, Guard, Jigsaw, sites
+from fedjigsaw.errors import ParameterError, QuorumError
+from fedjigsaw.flower import engine, job_tasks, records, tasks
+from fedjigsaw.flower.apps import client_app
+from fedjigsaw.flower.engine import federate
+from fedjigsaw.flower.retries import RetryingEngine
+from fedjigsaw.flower.site import Site, load_site
+from fedjigsaw.flower.site_tasks import LabelFile
+from fedjigsaw.flower.task_rounds import collect_scores, make_scaler, push_model
+from fedjigsaw.io import formats
+from fedjigsaw.io.formats import ModelFile
+from fedjigsaw.io.tables import from_array
+from fedjigsaw.kernels.scaling import Scaler, Stats
+from fedjigsaw.privacy.policy import Policy
+from flower_doubles import LocalGrid
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+NAMES = ("bern", "lyon", "nice", "oslo")
+COLUMNS = ("age", "dose")
+GROUPS = np.array([[25.0, 1.0], [45.0, 3.5], [65.0, 1.5], [80.0, 4.0]])
+
+
+def patients(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    return GROUPS[rng.integers(4, size=n)] + rng.normal(size=(n, 2)) * [2.0, 0.3]
+
+
+SHARDS = {name: patients(150 + 40 * i, seed=i) for i, name in enumerate(NAMES)}
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Make a site with a folder of its own."""
+
+    def make(name, rows=None, columns=COLUMNS, **options):
+        (tmp_path / name).mkdir(exist_ok=True)
+        rows = SHARDS[name] if rows is None else rows
+        table = from_array(rows, columns)
+        return Site(name, table, folder=tmp_path / name, **options)
+
+    make.home = tmp_path
+    return make
+
+
+def app_of(site):
+    return client_app(lambda context: site)
+
+
+def engine_of(apps, method=None, **options):
+    method = Jigsaw(4, random_state=0) if method is None else method
+    options = {"names": NAMES, "timeout": 60, "wait": 0.0} | options
+    return RetryingEngine(LocalGrid(apps), method, **options)
+
+
+@pytest.fixture
+def apps(made):
+    return {name: app_of(made(name)) for name in NAMES}
+
+
+# ------------------------------------------------------------------------------------------- scale
+
+
+def test_the_scaler_is_that_of_all_rows_within_their_sampling_error(apps):
+    scaler = make_scaler(engine_of(apps))
+    rows = np.concatenate(list(SHARDS.values()))
+    error = rows.std(axis=0) / np.sqrt(len(rows))
+    assert scaler.columns == COLUMNS
+    assert (np.abs(scaler.mean - rows.mean(axis=0)) < 2 * error).all()
+    assert (np.abs(scaler.deviation / rows.std(axis=0) - 1) < 0.05).all()
+
+
+def test_without_a_guard_the_scaler_is_exact(made):
+    apps = {name: app_of(made(name, guard=Guard(1))) for name in NAMES}
+    scaler = make_scaler(engine_of(apps))
+    rows = np.concatenate(list(SHARDS.values()))
+    assert np.allclose(scaler.mean, rows.mean(axis=0), rtol=1e-12)
+    assert np.allclose(scaler.deviation, rows.std(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", [Jigsaw(4, random_state=0), FeCA(4, random_state=0)])
+def test_a_scaled_run_is_that_of_files_with_this_scaler(made, method):
+    """Without a guard bit for bit; the model has the scaler, and labels rows in its units."""
+    apps = {name: app_of(made(name, guard=Guard(1))) for name in NAMES}
+    run = engine_of(apps, method)
+    run.scaler = make_scaler(run)
+    file, _ = federate(run)
+    options = {"scaler": run.scaler, "guard": Guard(1), "method": method.method}
+    by_file = {
+        name: sites.summarize(from_array(rows, COLUMNS), 4, client=name, **options)
+        for name, rows in SHARDS.items()
+    }
+    assert formats.encode(file) == formats.encode(sites.aggregate(by_file, 4))
+    assert file.scaler.fingerprint == run.scaler.fingerprint
+
+
+def test_a_guarded_scaled_run_finds_the_groups(apps):
+    run = engine_of(apps)
+    run.scaler = make_scaler(run)
+    file, _ = federate(run)
+    found = file.scaler.unscale(file.model.centers)
+    order = np.argsort(found[:, 0])
+    assert (np.abs(found[order] - GROUPS) < [1.0, 0.2]).all()
+
+
+def test_columns_may_come_in_any_order(made, apps):
+    turned = made("oslo", SHARDS["oslo"][:, ::-1], columns=COLUMNS[::-1])
+    run = engine_of(apps | {"oslo": app_of(turned)})
+    run.scaler = make_scaler(run)
+    assert federate(run)[0].clients == NAMES
+
+
+def test_a_site_with_other_columns_is_told_apart(made, apps):
+    events = []
+    other = app_of(made("oslo", columns=("age", "weight")))
+    run = engine_of(apps | {"oslo": other}, tell=lambda *event: events.append(event))
+    with pytest.raises(QuorumError, match="3 sites sent statistics, but at least 4 must: oslo"):
+        make_scaler(run)
+    assert make_scaler(run, 3).columns == COLUMNS
+    assert ("failed", "oslo", engine.OTHER_KIND) in events
+
+
+def test_a_lie_about_statistics_does_not_make_the_scaler(apps):
+    """Far from all others: set aside, as by file, and told."""
+    lie = Stats("oslo", COLUMNS, 10**9, np.array([1e9, 1e9]), np.array([1.0, 1.0]))
+    events = []
+    liar = {"oslo": lambda message, context: tasks.pack_result(lie)}
+    run = engine_of(apps | liar, tell=lambda *event: events.append(event))
+    scaler = make_scaler(run)
+    assert scaler.mean[0] < 100
+    assert any(event[:2] == ("warning", "oslo") for event in events)
+
+
+def test_a_site_that_ignores_the_scaler_has_no_place(made, apps):
+    """As one of an earlier version would: it answers, but in other units."""
+    old = made("oslo")
+
+    def app(message, context):
+        question = replace(records.unpack_question(message.content), scaler=None)
+        return records.pack_answer(old.answer(question))
+
+    run = engine_of(apps | {"oslo": app})
+    run.scaler = Scaler(COLUMNS, np.array([50.0, 2.0]), np.array([20.0, 1.0]))
+    file, transcript = federate(run, min_sites=3)
+    assert file.clients == NAMES[:3]
+    assert transcript.failures[0].reason == engine.INVALID_ANSWER
+
+
+def test_a_site_with_its_own_scaler_keeps_it(made, apps):
+    own = Scaler(COLUMNS, np.zeros(2), np.ones(2))
+    run = engine_of(apps | {"oslo": app_of(made("oslo", scaler=own))})
+    with pytest.raises(QuorumError, match="oslo: it has a scaler of its own: run without --scale"):
+        make_scaler(run)
+    run.scaler = make_scaler(run, 3)
+    assert "a scaler of its own" in federate(run, min_sites=3)[1].failures[0].reason
+
+
+def test_lost_sites_are_asked_again_for_statistics(apps):
+    left, good = [5, 5], apps["oslo"]
+
+    def app(message, context):
+        return left.pop() if left else good(message, context)
+
+    assert make_scaler(engine_of(apps | {"oslo": app}, retries=2)).columns == COLUMNS
+
+
+# ------------------------------------------------------------------------------------------- score
+
+
+def scored(apps, method=None, *, scale=False, **options):
+    run = engine_of(apps, method, **options)
+    if scale:
+        run.scaler = make_scaler(run)
+    file, _ = federate(run)
+    return file, collect_scores(run, file, 0)
+
+
+@pytest.mark.parametrize("scale", [False, True])
+def test_scores_are_those_of_files_up_to_rounding(made, apps, scale):
+    file, found = scored(apps, scale=scale)
+    assert tuple(found) == NAMES
+    for name, rows in SHARDS.items():
+        exact = sites.score(from_array(rows, COLUMNS), file, client=name)
+        assert found[name].model == exact.model
+        assert found[name].n_rows == len(rows)
+        assert np.abs(found[name].counts - exact.counts).max() < 5
+        assert np.isclose(found[name].sse.sum(), exact.sse.sum(), rtol=0.1)
+    merged = sites.merge_scores(found)
+    assert merged.n_rows == sum(map(len, SHARDS.values()))
+
+
+def test_without_a_guard_scores_are_exact(made):
+    apps = {name: app_of(made(name, guard=Guard(1))) for name in NAMES}
+    file, found = scored(apps, scale=True)
+    for name, rows in SHARDS.items():
+        exact = sites.score(from_array(rows, COLUMNS), file, client=name)
+        assert found[name].counts.tolist() == exact.counts.tolist()
+        assert np.allclose(found[name].sse, exact.sse, rtol=1e-9)
+
+
+def test_scores_of_several_rounds_and_of_other_methods(made):
+    policy = Policy(rounds=3, questions_per_day=50)
+    for method in (Jigsaw(4, n_rounds=2, random_state=0), FeCA(4, random_state=0)):
+        apps = {name: app_of(made(name, policy=policy)) for name in NAMES}
+        assert tuple(scored(apps, method)[1]) == NAMES
+
+
+def test_a_score_that_is_not_of_the_model_or_the_site_is_left_out(apps):
+    file, found = scored(apps)
+    good = found["oslo"]
+    lies = [
+        replace(good, client="bern"),
+        replace(good, model="0" * 16),
+        replace(good, counts=good.counts[:2], sse=good.sse[:2]),
+        Stats("oslo", COLUMNS, 9, np.ones(2), np.ones(2)),
+        file,
+    ]
+    for lie in lies:
+        events = []
+
+        def app(message, context, lie=lie):
+            if message.metadata.message_type == "query.summary":
+                return apps["oslo"](message, context)
+            return records.pack({}, formats.encode(lie))
+
+        run = engine_of(apps | {"oslo": app}, tell=lambda *event, all_=events: all_.append(event))
+        again, _ = federate(run)
+        assert tuple(collect_scores(run, again, 0)) == NAMES[:3]
+        assert ("failed", "oslo", engine.INVALID_ANSWER) in events
+
+
+# ------------------------------------------------------------------------------------------ assign
+
+
+def test_a_site_that_wants_labels_writes_model_and_labels_and_says_done(made, apps, tmp_path):
+    rows = SHARDS["oslo"]
+    data = tmp_path / "oslo.csv"
+    write_table(data, patient=[f"p{i}" for i in range(len(rows))], age=rows[:, 0], dose=rows[:, 1])
+    labels = LabelFile(tmp_path / "labels.csv", ("patient",))
+    (tmp_path / "oslo").mkdir(exist_ok=True)
+    oslo = Site("oslo", data, columns=COLUMNS, folder=tmp_path / "oslo", labels=labels)
+    oslo.check()
+    sent = []
+
+    def app(message, context):
+        reply = app_of(oslo)(message, context)
+        sent.append(reply.content)
+        return reply
+
+    events = []
+    run = engine_of(apps | {"oslo": app}, tell=lambda *event: events.append(event))
+    run.scaler = make_scaler(run)
+    file, _ = federate(run)
+    assert push_model(run, file) == ["oslo"]
+    assert ("failed", "bern", records.REASONS["labels"] + records.SEE_LOG) in events
+    written = pyarrow.csv.read_csv(labels.path)
+    [expected] = [part.labels.to_pylist() for part in sites.assign(data, file)]
+    assert written["label"].to_pylist() == expected
+    assert written["patient"].to_pylist()[0] == "p0"
+    assert formats.encode(formats.load(tmp_path / "oslo" / "last.model", ModelFile)) == (
+        formats.encode(file)
+    )
+    assert sent[-1]["fedjigsaw"] == {"head": '{"format": 1, "done": true}'}
+    left = {path.name for path in tmp_path.iterdir()} | {p.name for p in oslo.folder.iterdir()}
+    assert not [name for name in left if ".new" in name]
+
+
+def test_labels_stay_as_they_were_if_the_model_does_not_fit(made, apps, tmp_path):
+    labels = LabelFile(tmp_path / "labels.csv")
+    labels.path.write_text("old")
+    oslo = made("oslo", columns=("age", "weight"), labels=labels)
+    run = engine_of(apps)
+    file, _ = federate(run)
+    run.grid.apps["oslo"] = app_of(oslo)
+    assert push_model(run, file) == []
+    assert labels.path.read_text() == "old"
+    assert not (oslo.folder / "last.model").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("labels.txt", "end in .csv or .parquet"), ("none/x.csv", "no folder"), ("bern.csv", "data")],
+)
+def test_a_place_where_labels_cannot_be_is_told_at_the_start(tmp_path, path, words):
+    rows = SHARDS["bern"]
+    write_table(tmp_path / "bern.csv", age=rows[:, 0], dose=rows[:, 1])
+    options = {"kind": "rows", "name": "bern", "data": str(tmp_path / "bern.csv")}
+    site = load_site({**options, "labels": str(tmp_path / path)})
+    with pytest.raises(ParameterError, match=words):
+        site.check()
+
+
+# ----------------------------------------------------------------------------------------- the job
+
+
+def test_the_tasks_of_a_job(apps):
+    from fedjigsaw.flower.jobs import Job
+
+    job = Job("jigsaw", 4, scale=True, score=True, min_sites=4)
+    run = engine_of(apps)
+    job_tasks.before(run, job)
+    file, _ = federate(run)
+    found = job_tasks.after(run, job, file)
+    assert tuple(job_tasks.scores_from(found[job_tasks.SCORES])) == NAMES
+    named = replace(job, like=job_tasks.model_text(replace(file, ids=(7, 3, 5, 1), next_id=8)))
+    assert job_tasks.with_ids(file, named).cluster_ids == (7, 3, 5, 1)
+    assert job_tasks.with_ids(file, job).cluster_ids == (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"scale": True, "scaler": {}}, "--scale or --scaler"),
+        ({"scale": True, "ask": "new"}, "--scaler OLD-MODEL"),
+        ({"score": True, "ask": "none"}, "--score asks the sites"),
+        ({"retries": -1}, "retries"),
+        ({"scale": True, "method": "deepfeca"}, "methods that cluster rows"),
+    ],
+)
+def test_options_that_do_not_go_together(options, words):
+    from fedjigsaw.flower.jobs import Job
+
+    with pytest.raises(ParameterError, match=words):
+        Job(**{"method": "jigsaw", "n_clusters": 4} | options).make_method()
