@@ -90,8 +90,7 @@ def test_a_starter_takes_what_flower_gives_and_no_more():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux processes are forked")
-@pytest.mark.parametrize("site", [True, False])
-def test_a_starter_has_one_thread_when_it_asks_for_tasks(tmp_path, site):
+def test_a_starter_has_one_thread_when_it_asks_for_tasks(tmp_path):
     """All is loaded then, and nothing has started a thread: it can be forked."""
     (tmp_path / "secret").write_bytes(b"secret")
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -101,7 +100,7 @@ def test_a_starter_has_one_thread_when_it_asks_for_tasks(tmp_path, site):
         words += ["--superexec-auth-secret-file", str(tmp_path / "secret")]
         process = subprocess.Popen(
             [sys.executable, "-m", "fedjigsaw.flower.launcher", "flower-superexec", *words],
-            env=processes.environment(tmp_path, **({processes.OPTIONS: "{}"} if site else {})),
+            env=processes.environment(tmp_path),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

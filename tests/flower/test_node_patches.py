@@ -5,16 +5,18 @@ Each patch is applied to Flower's own modules, classes or memory wherever that i
 
 import ast
 import inspect
-import threading
+import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib import import_module
+from pathlib import Path
+from queue import Queue
 from types import SimpleNamespace
 
 import pytest
 from flwr.app import ConfigRecord, Error, Message, RecordDict
-from flwr.common.constant import ErrorCode, SubStatus
+from flwr.common.constant import ISOLATION_MODE_PROCESS, ErrorCode, Status, SubStatus
 from flwr.supercore.constant import TaskType
 from flwr.supercore.fab import Fab
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
@@ -202,19 +204,34 @@ def test_how_often_a_site_looks_for_questions():
     assert slept == [1.0, 0.5]
 
 
-def test_the_end_of_the_process_that_starts_apps_is_noticed(tmp_path, monkeypatch):
-    commands, ended = [], threading.Event()
-    monkeypatch.setattr(
-        patches, "starter_command", lambda *words: commands.append(words) or ["sleep", "600"]
+def test_each_task_is_claimed_and_started_and_ends_with_its_app():
+    """Flower's own memory of a node."""
+    state, started, gone = InMemoryNodeState(InMemoryObjectStore()), [], Queue()
+    patches.start_apps_ourselves(
+        state, lambda *task: started.append(task), lambda: iter(gone.get, None)
     )
-    loop = copy_of(start_client_internal, "subprocess")
-    patches.watch_app_starter(loop, tmp_path / "secret", ended.set)
-    process = loop.subprocess.Popen(["flower-superexec", "--insecure"])
-    assert commands == [(["flower-superexec", "--insecure"], tmp_path / "secret")]
-    assert not ended.wait(0.2)
-    process.kill()
-    assert ended.wait(30)
-    assert "subprocess.Popen(command)" in inspect.getsource(start_client_internal)
+    tasks = [state.create_task(task_type=TaskType.CLIENT_APP, run_id=1) for _ in range(2)]
+    assert [number for number, token in started] == tasks
+    assert [state.get_task_by_token(token).task_id for _, token in started] == tasks
+    assert state.activate_task(tasks[0])
+    assert state.finish_task(tasks[0], SubStatus.COMPLETED, "")  # the app itself
+    for task in tasks:
+        gone.put(task)
+    deadline = time.monotonic() + 30
+    while any(task.status.status != Status.FINISHED for task in state.get_tasks()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    gone.put(None)
+    ends = {task.task_id: task.status.sub_status for task in state.get_tasks()}
+    assert ends == {tasks[0]: SubStatus.COMPLETED, tasks[1]: SubStatus.FAILED}
+
+
+def test_flower_starts_no_process_that_starts_apps():
+    words = supernode.arguments(Path("bern"), SiteSettings("bern", "h", 1, "f"), 2)
+    assert words[words.index("--isolation") + 1] == ISOLATION_MODE_PROCESS
+    source = inspect.getsource(start_client_internal)
+    assert source.count("Popen(") == 1
+    assert "if isolation == ISOLATION_MODE_SUBPROCESS:" in source.partition("Popen(")[0]
 
 
 def test_the_local_port_asks_for_the_secret(monkeypatch):

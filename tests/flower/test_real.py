@@ -261,7 +261,7 @@ def test_an_interrupted_run_leaves_nothing_and_the_next_one_works(clinic):
     assert run.poll() is not None
     assert not (clinic.folder / "stopped").exists()
     for number in members(clinic.home / "lyon"):
-        if b"flower-superexec" in Path(f"/proc/{number}/cmdline").read_bytes():
+        if b"fedjigsaw.flower.warm" in Path(f"/proc/{number}/cmdline").read_bytes():
             os.kill(number, signal.SIGKILL)
     clinic.wait_to_say("lyon", "The connection has ended; connecting again.")
     code, printed = clinic.run("again", "--method", "jigsaw", "-k", "auto")

@@ -107,8 +107,11 @@ def test_a_twin_is_told_once(monkeypatch, caplog, tmp_path):
 
 
 def test_the_local_port_is_behind_a_gate():
-    state = SimpleNamespace(get_task_by_token={"a token": "a task"}.get, claim_task=None)
-    made = supernode.guarded(9, "an app", state)
+    state = SimpleNamespace(
+        get_task_by_token={"a token": "a task"}.get, claim_task=None, create_task=None
+    )
+    starter = SimpleNamespace(start=None, ended=list)
+    made = supernode.guarded(9, starter, "an app", state)
     assert made.app == "an app"
     assert made.doors[9].is_task("a token")
     assert not made.doors[9].is_task("another")

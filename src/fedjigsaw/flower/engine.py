@@ -31,7 +31,7 @@ from fedjigsaw.sites.compatibility import reorder, shared_bounds
 
 logger = logging.getLogger(__name__)
 
-POLL_SECONDS = 0.5
+POLL_SECONDS = 0.2
 VERB = "summary"
 
 NOT_CONNECTED = "it is not connected"

@@ -66,18 +66,20 @@ def _prepare(name: str, quiet: bool) -> None:
     ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode())
     nothing = os.open(os.devnull, os.O_RDWR)
     # the numbers stay taken: objects of the old process that still have them may close them
-    taken = [0, *_open_sockets(), *((1, 2) if quiet else ())]
+    taken = [0, *_connections(), *((1, 2) if quiet else ())]
     for place in taken:
         os.dup2(nothing, place, inheritable=place < 3)
     if "numpy.random" in sys.modules:  # two children must not draw the same numbers
         sys.modules["numpy.random"].seed()
 
 
-def _open_sockets() -> list[int]:
+def _connections() -> list[int]:
+    """Return the open sockets and pipes, except for standard ones."""
     found = []
     for place in range(3, MAX_OPEN_FILES):
         with suppress(OSError):
-            if stat.S_ISSOCK(os.fstat(place).st_mode):
+            mode = os.fstat(place).st_mode
+            if stat.S_ISSOCK(mode) or stat.S_ISFIFO(mode):
                 found.append(place)
     return found
 

@@ -1,15 +1,14 @@
-"""Starts Flower's apps: ``python -m fedjigsaw.flower.launcher flower-superexec [ARGUMENT ...]``.
+"""Starts the apps of the server: ``python -m fedjigsaw.flower.launcher flower-superexec ...``.
 
 Flower starts a fresh process for each app, which takes seconds to load its libraries, and gives it
 its token in its arguments, which anybody on the machine can list. This process loads libraries once
 and forks for each app. Where forking is not safe, it starts ``launcher app``, which reads its task,
-with the token, from standard input.
+with the token, from standard input. Those of a site are started by :mod:`fedjigsaw.flower.warm`.
 """
 
 import argparse
 import gc
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,12 +18,7 @@ from importlib import import_module
 from pathlib import Path
 
 from fedjigsaw.flower import app_patches, forking
-from fedjigsaw.flower.app_patches import CLIENT_APP, SERVER_APP, Task
-from fedjigsaw.flower.processes import OPTIONS
-
-# A site is idle most of the time, and the libraries that compute take 150 MB: there, each app loads
-# them. The server has to do the first step of a run alone, while everybody waits.
-PRELOADED = {CLIENT_APP: "fedjigsaw.flower.records", SERVER_APP: "fedjigsaw.flower.bundle"}
+from fedjigsaw.flower.app_patches import SERVER_APP, Task
 
 
 class Apps:
@@ -70,7 +64,7 @@ def start_apps(arguments: Sequence[str]) -> None:
     linux = sys.platform == "linux"
     if linux:
         forking.end_with_parent(options.parent_pid)
-    preload(CLIENT_APP if OPTIONS in os.environ else SERVER_APP)
+    preload(SERVER_APP)
     apps = Apps()
     app_patches.run_starter(
         options.runtime_api_address,
@@ -83,9 +77,9 @@ def start_apps(arguments: Sequence[str]) -> None:
 
 
 def preload(app: str) -> None:
-    """Load what apps of a kind share."""
+    """Load what all apps of a kind need."""
     app_patches.load(app)
-    import_module(PRELOADED[app])
+    import_module("fedjigsaw.flower.bundle")
     gc.collect()
     gc.freeze()  # a collection in a child would copy all of it
 

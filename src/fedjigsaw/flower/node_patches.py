@@ -4,17 +4,14 @@ This continues :mod:`fedjigsaw.flower.patches`, whose rules hold here too: one f
 touch point, and after *Upstream* what Flower would have to offer so that the function could go.
 """
 
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from hashlib import sha256
 from importlib import import_module
-from pathlib import Path
 from time import sleep
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -22,9 +19,9 @@ from typing import Any, NamedTuple
 from flwr.app import Error, Message
 from flwr.common.constant import ErrorCode
 
-from fedjigsaw.flower.patches import starter_command, wrap
+from fedjigsaw.flower.patches import wrap
 
-ANSWER_SECONDS = 0.5
+ANSWER_SECONDS = 0.1
 
 
 # ---------------------------------------------------------------------------------- the SuperNode
@@ -137,27 +134,32 @@ def poll_every(loop: Any, seconds: float) -> None:
     loop.time = SimpleNamespace(sleep=lambda wanted: pause(min(wanted, seconds)))
 
 
-def watch_app_starter(loop: Any, secret: Path, ended: Callable[[], object]) -> None:
-    """Start the process that starts the apps (SuperExec) with a secret; note when it has ended.
+def start_apps_ourselves(
+    state: Any, start: Callable[[int, str], object], ended: Callable[[], Iterable[int]]
+) -> None:
+    """Call `start` with number and token of each task, and end the tasks whose apps have ended.
 
     Parameters
     ----------
-    secret : file with what :func:`guard_local_port` asks for.
-    ended : called when the process has ended.
+    ended : gives the number of each task when its app has ended; read in a thread.
     """
-    # Upstream: a SuperNode that notices; it goes on taking questions that nobody answers.
+    # Upstream: a hook for starting apps, instead of a process that asks for tasks over HTTP, and
+    # processes that are waited for: Flower notices an app that ended abruptly after a minute.
+    from flwr.common.constant import SubStatus
 
-    def popen(original: Any, command: Sequence[str], **kwargs: Any) -> "subprocess.Popen[bytes]":
-        process: subprocess.Popen[bytes] = original(starter_command(command, secret), **kwargs)
+    def create(original: Any, *args: Any, **more: Any) -> int | None:
+        task: int | None = original(*args, **more)
+        token = None if task is None else state.claim_task(task)
+        if task is not None and token is not None:
+            start(task, token)
+        return task
 
-        def watch() -> None:
-            process.wait()
-            ended()
+    def finish() -> None:
+        for task in ended():
+            state.finish_task(task, SubStatus.FAILED, "")  # nothing if the app has done it itself
 
-        threading.Thread(target=watch, daemon=True).start()
-        return process
-
-    loop.subprocess = SimpleNamespace(Popen=partial(popen, loop.subprocess.Popen))
+    wrap(state, "create_task", create)
+    threading.Thread(target=finish, daemon=True).start()
 
 
 def guard_local_port(secret: bytes, gate: Callable[[Any, Any], Any]) -> None:

@@ -9,28 +9,31 @@ that ended without an answer, and ends itself when any part of it has failed, so
 connects again.
 """
 
+import json
 import logging
 import os
+import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from secrets import token_hex
+from secrets import token_bytes, token_hex
 from typing import Any, NoReturn
 
 from fedjigsaw.flower import node_patches as patches
 from fedjigsaw.flower import versions
+from fedjigsaw.flower.app_patches import CLIENT_APP, Task
 from fedjigsaw.flower.counts import noting_contact
 from fedjigsaw.flower.doors import NOTICE_HEADER, PROCESS_HEADER, REVOKED, TWIN, PrivateDoor
 from fedjigsaw.flower.folders import (
     CA,
     SITE_KEY,
     SITE_LOG,
-    TASK_SECRET,
     SiteSettings,
-    new_task_secret,
 )
 from fedjigsaw.flower.gate import Gate
 from fedjigsaw.flower.node_patches import Connection
@@ -60,8 +63,8 @@ def main(folder: Path, port: int) -> None:
     patches.send_errors_without_text(loop)
     patches.change_connection(loop, note_connection)
     patches.poll_every(loop, POLL_SECONDS)
-    patches.guard_local_port(new_task_secret(folder), partial(guarded, port))
-    patches.watch_app_starter(loop, folder / TASK_SECRET, ended=leave_without_starter)
+    # nobody has the secret with which Flower would give a task to a process that asks for one
+    patches.guard_local_port(token_bytes(32), partial(guarded, port, AppStarter(port)))
     noted = noting_contact(folder, partial(note_answer, folder))
     own = {name.decode(): value.decode() for name, value in versions.headers()}
     patches.watch_requests({PROCESS_HEADER.decode(): token_hex(16), **own}, noted)
@@ -82,12 +85,41 @@ def arguments(folder: Path, settings: SiteSettings, port: int) -> list[str]:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     words = ["--superlink", f"{host}:{settings.port}", "--host", "127.0.0.1", "--port", str(port)]
     words += ["--root-certificates", str(folder / CA)]
+    words += ["--isolation", "process"]  # Flower starts no process that starts apps
     return [*words, "--auth-supernode-private-key", str(folder / SITE_KEY)]
 
 
-def guarded(port: int, app: Any, state: Any) -> Gate:
+class AppStarter:
+    """The process that starts the apps (:mod:`fedjigsaw.flower.warm`); this one ends with it."""
+
+    def __init__(self, port: int) -> None:
+        self.address = f"127.0.0.1:{port}"
+        words = [sys.executable, "-m", "fedjigsaw.flower.warm", str(os.getpid())]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def start(self, number: int, token: str) -> None:
+        """Start the app of a task."""
+        task = Task(CLIENT_APP, self.address, None, token, quiet=False)
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended, and so will this process
+            self.process.stdin.write(json.dumps([number, asdict(task)]).encode() + b"\n")
+            self.process.stdin.flush()
+
+    def ended(self) -> Iterator[int]:
+        """Yield the number of each task whose app has ended, as soon as it has."""
+        assert self.process.stdout is not None
+        yield from map(int, self.process.stdout)
+
+    def _watch(self) -> None:
+        self.process.wait()
+        leave_without_starter()
+
+
+def guarded(port: int, starter: AppStarter, app: Any, state: Any) -> Gate:
     """Return the app of the local port behind a gate that admits the processes of apps alone."""
     allow_slow_starts(state)
+    patches.start_apps_ourselves(state, starter.start, starter.ended)
     return Gate(app, {port: PrivateDoor(partial(is_task_token, state))})
 
 
