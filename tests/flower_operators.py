@@ -5,7 +5,7 @@ import ssl
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import httpx
 import uvicorn
@@ -50,7 +50,7 @@ class Office:
     def open(self):
         """Serve until the end of the block."""
         known = operators.Operators(self.home)
-        listener = Listener(socket.AF_INET)
+        self.listener = listener = Listener(socket.AF_INET)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", self.port))
         sites = SiteDoor(
@@ -83,6 +83,12 @@ class Office:
             for run in self.desk.runs.values():
                 run.process.kill()
                 run.process.wait()
+
+    def cut(self):
+        """End all connections."""
+        for connection, _ in self.listener.visitors.values():
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def add(self, name):
         """The folder of a new operator."""

@@ -71,6 +71,17 @@ def test_a_run_from_another_machine(office, anna, monkeypatch, tmp_path):
     assert json.loads((kept / "operator.json").read_text())["operator"] == "anna"
 
 
+def test_a_folder_may_be_read_only(office, anna, monkeypatch):
+    """As a secret of a container; root may write everywhere, so a file is in the way here."""
+    runs_are(monkeypatch, FINISHES)
+    (anna / "runs").write_text("no folder")
+    place = OperatorPlace(anna)
+    model, _ = place.run(jobs.Job("feca", 3), lambda event: None, resume=False)
+    assert model.stat().st_size == 7_000_000
+    del place
+    assert not model.exists()
+
+
 def test_every_field_of_a_job_arrives(office, anna, monkeypatch):
     runs_are(monkeypatch, FINISHES)
     job = jobs.Job("feca", 3, {"refine": False}, 7, 2, 5.0, 0.0, ["bern"])
@@ -458,6 +469,39 @@ def test_a_run_whose_process_dies_is_an_error(office, anna, monkeypatch):
         OperatorPlace(anna).run(jobs.Job("feca", 3), lambda event: None, resume=False)
 
 
+def losing_connections(office, monkeypatch, verb, times):
+    """The server's connections are cut before it answers, so often."""
+    original = getattr(operator_desk.OperatorDesk, verb)
+    left = [None] * times
+
+    def lose(self, *args):
+        if left:
+            left.pop()
+            office.cut()
+        return original(self, *args)
+
+    monkeypatch.setattr(operator_desk.OperatorDesk, verb, lose)
+    return left
+
+
+def test_a_lost_connection_costs_no_run(office, anna, monkeypatch):
+    runs_are(monkeypatch, FINISHES)
+    left = [losing_connections(office, monkeypatch, verb, 2) for verb in ("events", "file")]
+    model, _ = OperatorPlace(anna).run(jobs.Job("feca", 3), lambda event: None, resume=False)
+    assert model.stat().st_size == 7_000_000
+    assert left == [[], []]
+
+
+def test_a_connection_that_stays_lost_is_an_error(office, anna, monkeypatch):
+    from fedjigsaw.flower import operator_client
+
+    runs_are(monkeypatch, WAITS)
+    monkeypatch.setattr(operator_client, "PATIENCE", 2.0)
+    losing_connections(office, monkeypatch, "events", 999)
+    with pytest.raises(FederationError, match="does not answer"):
+        OperatorPlace(anna).run(jobs.Job("feca", 3), lambda event: None, resume=False)
+
+
 def test_clocks_that_differ_are_told(office, anna, monkeypatch):
     from fedjigsaw.flower import operator_client, operator_protocol
 
@@ -499,7 +543,7 @@ def test_answers_that_are_none(office, anna, monkeypatch):
         monkeypatch.setattr(operator_desk.OperatorDesk, "start", lambda *args, n=name: n)
         with pytest.raises(MessageError, match="cannot be used"):
             place.run(jobs.Job("feca", 3), lambda event: None, resume=False)
-    assert not (anna / "runs").exists()
+    assert not list((anna / "runs").iterdir())
 
 
 def test_results_that_are_none(office, anna, monkeypatch):

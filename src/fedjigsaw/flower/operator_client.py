@@ -1,14 +1,17 @@
 """An operator's machine: ask the server for its state, start runs there, fetch their results."""
 
 import json
+import os
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from email.utils import parsedate_to_datetime
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic, sleep, time
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
@@ -38,6 +41,7 @@ POLL_SECONDS = 0.5
 PATIENCE = 60.0  # seconds in which a lost connection may come back during a run
 MAX_ANSWER = 2**26  # bytes of an answer in JSON
 MAX_FILE = 2**30
+T = TypeVar("T")
 
 
 class LostError(FederationError):
@@ -80,12 +84,13 @@ class OperatorPlace:
                 f"The job has {size:,} bytes; an operator may send {MAX_JOB:,}. Start the run on "
                 "the server's machine."
             )
+        results = self._results()
         with self._connected() as client:
             name = self._ask(client, START, request).get("run")
             if not isinstance(name, str) or not jobs.NAME.fullmatch(name):
                 raise self._nonsense()
-            folder = self.folder / "runs" / name
-            folder.mkdir(parents=True)
+            folder = results / name
+            folder.mkdir()
             job.save(folder)
             try:
                 sizes = self._follow(client, name, tell)
@@ -95,7 +100,7 @@ class OperatorPlace:
                 raise
             for file in FILES:
                 if file in sizes:
-                    self._fetch(client, name, file, folder / file)
+                    patiently(partial(self._fetch, client, name, file, folder / file))
         try:
             return jobs.finished(folder)
         except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
@@ -103,13 +108,25 @@ class OperatorPlace:
                 raise
             raise self._nonsense() from error
 
+    def _results(self) -> Path:
+        """Return the folder for results: `runs`, or a temporary one where that is read-only."""
+        runs = self.folder / "runs"
+        try:
+            runs.mkdir(exist_ok=True)
+            if os.access(runs, os.W_OK):
+                return runs
+        except OSError:
+            pass
+        self._temporary = TemporaryDirectory(prefix="fedjigsaw-")  # as long as this object
+        return Path(self._temporary.name)
+
     def _follow(
         self, client: httpx.Client, name: str, tell: Callable[[Mapping[str, Any]], object]
     ) -> Mapping[str, int]:
         """Tell the events of a run as they happen; return the sizes of its files at the end."""
         seen = 0
         while True:
-            found = self._ask_again(client, EVENTS, {"run": name, "from": seen})
+            found = patiently(partial(self._ask, client, EVENTS, {"run": name, "from": seen}))
             events, state, files = (found.get(key) for key in ("events", "state", "files"))
             if not isinstance(events, list) or not isinstance(files, dict):
                 raise self._nonsense()
@@ -143,17 +160,6 @@ class OperatorPlace:
             base_url=f"https://{place}:{port}", verify=context, trust_env=False, timeout=30.0
         ) as client:
             yield client
-
-    def _ask_again(self, client: httpx.Client, verb: str, content: Any) -> dict[str, Any]:
-        """Ask, and ask again for a while if the connection was lost."""
-        deadline = monotonic() + PATIENCE
-        while True:
-            try:
-                return self._ask(client, verb, content)
-            except LostError:
-                if monotonic() >= deadline:
-                    raise
-                sleep(2 * POLL_SECONDS)
 
     def _ask(self, client: httpx.Client, verb: str, content: Any) -> dict[str, Any]:
         """Return an answer in JSON."""
@@ -235,6 +241,18 @@ class OperatorPlace:
         else:
             reason = f"could not answer (status {status}); see flower.log there."
         return FederationError(f"{self.where} {reason}")
+
+
+def patiently(call: Callable[[], T]) -> T:
+    """Call a function; for a while, call it again if the connection was lost."""
+    deadline = monotonic() + PATIENCE
+    while True:
+        try:
+            return call()
+        except LostError:
+            if monotonic() >= deadline:
+                raise
+            sleep(2 * POLL_SECONDS)
 
 
 def _apart(response: httpx.Response) -> float:

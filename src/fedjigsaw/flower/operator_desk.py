@@ -22,6 +22,7 @@ from typing import Any
 
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError
 from fedjigsaw.flower.gate import Receive, Scope, Send
+from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.operator_door import CALLER, Allowance, Caller
 from fedjigsaw.flower.operator_protocol import EVENTS, FILES, PATH, START, STATUS, STOP
 from fedjigsaw.flower.operators import Operators
@@ -123,7 +124,9 @@ class OperatorDesk:
             return BAD, _refusal(error)
         except Exception:
             traceback.print_exc()
-            logger.error("a request of operator %s failed; see flower.log", caller.operator.name)
+            name = caller.operator.name
+            found = told("operator_failed", operator=name)
+            logger.error("a request of operator %s failed; see flower.log", name, extra=found)
             return BROKEN, {}
 
     def status(self) -> dict[str, Any]:
@@ -151,7 +154,8 @@ class OperatorDesk:
                 stdin=subprocess.DEVNULL,
             )
             self.runs[folder.name] = Run(caller.head.key, process)
-        logger.info("operator %s started run %s", name, folder.name)
+        found = told("operator", operator=name, run=folder.name)
+        logger.info("operator %s started run %s", name, folder.name, extra=found)
         return folder.name
 
     def _check_may_start(self, caller: Caller) -> None:
@@ -221,7 +225,8 @@ class OperatorDesk:
             running = dict(self.runs)
         for name, run in running.items():
             if self.operators.find(run.key) is None:
-                logger.warning("run %s is stopped: its operator was removed", name)
+                found = told("operator_removed", run=name)
+                logger.warning("run %s is stopped: its operator was removed", name, extra=found)
                 self.stop(name)
 
     def _forget_ended(self) -> None:

@@ -13,6 +13,8 @@ from typing import Any, get_type_hints
 
 from fedjigsaw.errors import FedJigsawError, ParameterError, invalid
 from fedjigsaw.flower import jobs
+from fedjigsaw.flower.folders import SERVER_LOG
+from fedjigsaw.flower.logs import log_to
 from fedjigsaw.flower.operator_desk import owner_of
 from fedjigsaw.flower.operator_fields import describe, fits
 from fedjigsaw.flower.processes import stopped_by_signals
@@ -76,4 +78,5 @@ def _fail(folder: Path, text: str, code: int) -> None:
 
 
 if __name__ == "__main__":
+    log_to(Path(sys.argv[1]) / SERVER_LOG)
     main(Path(sys.argv[1]), sys.argv[2], "--resume" in sys.argv[3:])
