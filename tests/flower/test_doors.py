@@ -11,7 +11,7 @@ from fedjigsaw.flower import folders, members, patches, versions
 from fedjigsaw.flower.certificates import make_site_key
 from fedjigsaw.flower.doors import PrivateDoor, SiteDoor
 from fedjigsaw.flower.gate import MAX_REQUEST, SMALL_REQUEST, RefusedError
-from fedjigsaw.flower.keys import Keys
+from fedjigsaw.flower.keys import Keys, read_twins
 
 
 def scope(path, headers=(), size=5):
@@ -118,6 +118,18 @@ def test_a_new_key_takes_the_place_of_the_old_one_also_of_a_revoked_site(site_do
     assert [outcome(site_door, path, of) for of in (new, bern)] == ["bern", 410]
     door = SiteDoor(Keys(home, folders.ServerSettings.load(home).sites), site_door.welcome)
     assert [outcome(door, path, of) for of in (new, bern)] == ["bern", 410]  # after a restart
+
+
+def test_a_new_key_has_no_twin(site_door, bern, clinic):
+    path, home = "/v1/fleet/pull-messages", clinic / "server"
+    for process in (b"1", b"2") * 3:
+        site_door.admit(scope(path, {**bern, b"fedjigsaw-process": process}))
+    assert list(read_twins(home)) == ["bern"]
+    new = signed(members.rekey(home, "bern").read_bytes())
+    refresh(site_door, [])
+    assert read_twins(home) == {}
+    visit = site_door.admit(scope(path, {**new, b"fedjigsaw-process": b"1"}))
+    assert (b"fedjigsaw-notice", b"twin") not in visit.headers
 
 
 def test_the_answer_to_a_site_says_that_its_key_has_a_twin(site_door, bern):

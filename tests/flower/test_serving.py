@@ -118,6 +118,24 @@ def test_a_site_waits_for_its_server(clinic, started, rows):
     assert shown[1] == "The connection has ended; connecting again."  # it went away: no refusal
 
 
+def test_a_site_waits_until_a_certificate_that_has_ended_is_renewed(
+    clinic, started, rows, monkeypatch
+):
+    shown, found = [], [*[processes.ExpiredError("It has ended.")] * 2, True]
+
+    def answers(*server):
+        if found and isinstance(one := found.pop(0), Exception):
+            raise one
+        return True
+
+    monkeypatch.setattr(processes, "answers", answers)
+    monkeypatch.setattr(serving, "EXPIRED_SECONDS", 0.01)
+    with pytest.raises(KeyboardInterrupt):
+        serving.serve_site(clinic / "bern", rows, show=shown.append)
+    assert shown == ["It has ended. Waiting for it."]
+    assert len(started.started) == 1
+
+
 def test_a_site_that_is_refused_ends(clinic, started, rows):
     started.codes = [processes.NEVER_CONNECTED]
     with pytest.raises(

@@ -65,7 +65,7 @@ def remove(folder: FederationFolder, site: SiteName, as_json: JsonFlag = False) 
         print_json({"site": site, "removed": True})
         return
     out.print(f"Site {site} is removed, and its key is no longer accepted. {AT_ONCE}")
-    out.print("Summaries and models of earlier runs stay as they are.")
+    out.print("Models stay as they are; `federation forget` deletes its kept summaries.")
 
 
 def rekey(

@@ -91,7 +91,7 @@ class Keys:
         gone = {key: name for key, name in before.items() if key not in found[0]}
         for key, name in new.items():
             logger.info("site %s may connect with a new key", name)
-            self.uses.pop(name, None)
+            self._forget(name)
             add(name, key)
         self._take(*found)
         for key, name in gone.items():
@@ -136,6 +136,13 @@ class Keys:
                 ", ".join(sorted(set(use.hosts.values()))),
             )
         return use.twin
+
+    def _forget(self, site: str) -> None:
+        """Forget how the old key of a site was used."""
+        self.uses.pop(site, None)
+        if site in (twins := read_twins(self.home)):
+            del twins[site]
+            write_whole(self.home / TWINS, json.dumps(twins).encode())
 
     def _write(self, site: str, hosts: list[str]) -> None:
         last = datetime.now(UTC).isoformat(timespec="seconds")

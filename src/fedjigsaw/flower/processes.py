@@ -40,6 +40,10 @@ QUIET_FLOWER = {
 }
 
 
+class ExpiredError(FederationError):
+    """A server's certificate has ended; it may be renewed."""
+
+
 def environment(folder: Path, **more: str) -> dict[str, str]:
     """Return the variables for Flower's processes, which keep their files in `folder`."""
     inherited = dict(os.environ)
@@ -164,7 +168,7 @@ def greet(host: str, port: int, authority: Path) -> Mapping[str, Any] | None:
             return line.getpeercert()
     except ssl.SSLCertVerificationError as error:
         if error.verify_code == HAS_EXPIRED:
-            raise FederationError(
+            raise ExpiredError(
                 f"The certificate of the server at {host}:{port} has ended, or this machine's "
                 "clock is wrong. The coordinator renews it with `fedjigsaw federation renew`."
             ) from error

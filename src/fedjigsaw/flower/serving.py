@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from secrets import token_hex
+from time import sleep
 from typing import Any
 
 from fedjigsaw.errors import FederationError, ParameterError
@@ -32,6 +33,7 @@ from fedjigsaw.flower.metrics import ServerNumbers, SiteNumbers, serving_metrics
 from fedjigsaw.flower.site import load_policy, load_site
 
 Show = Callable[[str], object]
+EXPIRED_SECONDS = 60.0  # how often a site looks whether a certificate that has ended was renewed
 DEFAULT_STYLE = Style()
 
 
@@ -161,9 +163,17 @@ def serve_site(
         processes.following(home / SITE_LOG, log),
         serving_metrics(metrics_port, SiteNumbers(home, settings.name, policy), lambda: True),
     ):
+        told = ""
         while True:
             (home / CONTACT).unlink(missing_ok=True)
-            _connect_once(home, settings, variables, show)
+            try:
+                _connect_once(home, settings, variables, show)
+                told = ""
+            except processes.ExpiredError as error:
+                if str(error) != told:
+                    show(f"{error} Waiting for it.")
+                told = str(error)
+                sleep(EXPIRED_SECONDS)
 
 
 def warn_of_end(home: Path, settings: SiteSettings, show: Show) -> None:
