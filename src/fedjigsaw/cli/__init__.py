@@ -11,10 +11,14 @@ import signal
 from types import FrameType
 from typing import Any, NoReturn
 
+started = False  # whether this process was started as the command
+
 
 def main() -> None:
     """Run a command; print an error of fedjigsaw as one line and exit with its code."""
-    _on(signal.SIGINT, _quit)  # so far only imports can be interrupted: there is nothing to undo
+    global started
+    started = True
+    quit_while_importing()
     from fedjigsaw.cli import _app
 
     _on(signal.SIGINT, signal.default_int_handler)
@@ -22,6 +26,11 @@ def main() -> None:
         if hasattr(signal, name):
             _on(getattr(signal, name), _end)
     _app.run()
+
+
+def quit_while_importing() -> None:
+    """End at once on Ctrl-C: only imports can be interrupted so far; there is nothing to undo."""
+    _on(signal.SIGINT, _quit)
 
 
 def __getattr__(name: str) -> Any:

@@ -22,7 +22,7 @@ from fedjigsaw.cli import (
     score,
     sites,
 )
-from fedjigsaw.cli._shared import err, escape, out
+from fedjigsaw.cli._shared import out, print_error
 from fedjigsaw.errors import FedJigsawError
 
 app = typer.Typer(
@@ -67,7 +67,7 @@ def run() -> None:
     try:
         app()
     except FedJigsawError as error:
-        err.print(f"[bold red]Error:[/] {escape(str(error))}")
+        print_error(error)
         sys.exit(error.exit_code)
 
 

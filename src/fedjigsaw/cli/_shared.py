@@ -27,6 +27,11 @@ out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty()
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+def print_error(error: Exception) -> None:
+    """Print an error of fedjigsaw as one line."""
+    err.print(f"[bold red]Error:[/] {markup.escape(str(error))}")
+
+
 def cluster_count(text: str | int) -> int | str:
     """Parse a number of clusters, or "auto", which lets the method find it."""
     if text == "auto":

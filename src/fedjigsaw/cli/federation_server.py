@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from fedjigsaw.cli import _light
 from fedjigsaw.cli._config import CheckConfigFlag, ConfigOption, print_settings
 from fedjigsaw.cli._logs import LogFormat, LogLevel, MetricsPort, Screen
 
@@ -43,6 +44,13 @@ def server(
     screen = Screen(log_format, log_level)
     with screen.errors(), processes.stopped_by_signals():
         try:
+            _light.hand_over(
+                "server",
+                folder=str(folder),
+                listen=listen,
+                screen=[log_format, log_level],
+                metrics_port=metrics_port,
+            )
             serving.serve(
                 folder,
                 listen=listen,

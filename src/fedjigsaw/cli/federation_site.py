@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fedjigsaw.cli import _light
 from fedjigsaw.cli._config import CheckConfigFlag, ConfigOption, print_settings, was_given
 from fedjigsaw.cli._logs import LogFormat, LogLevel, MetricsPort, Screen
 from fedjigsaw.cli._options import (
@@ -197,12 +198,24 @@ def site(
     if check_config:
         print_settings(context, checks.check_site(folder, _options(context)))
         return
-    screen = Screen(log_format, log_level, checks.site_name(folder))
+    name = checks.site_name(folder)
+    screen = Screen(log_format, log_level, name)
     with screen.errors(), processes.stopped_by_signals():
         try:
+            options = _options(context)
+            policy = serving.check_site(folder, options, screen.show)
+            _light.hand_over(
+                "site",
+                folder=str(folder),
+                options=options,
+                methods=policy.methods,
+                screen=[log_format, log_level, name],
+                metrics_port=metrics_port,
+            )
             serving.serve_site(
                 folder,
-                _options(context),
+                options,
+                policy=policy,
                 show=screen.show,
                 log=screen.log,
                 style=screen.style,

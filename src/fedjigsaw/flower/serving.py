@@ -30,7 +30,7 @@ from fedjigsaw.flower.folders import (
 )
 from fedjigsaw.flower.logs import Style
 from fedjigsaw.flower.metrics import ServerNumbers, SiteNumbers, serving_metrics
-from fedjigsaw.flower.site import load_policy, load_site
+from fedjigsaw.privacy.policy import Policy
 
 Show = Callable[[str], object]
 EXPIRED_SECONDS = 60.0  # how often a site looks whether a certificate that has ended was renewed
@@ -128,10 +128,25 @@ def listen_address(host: str) -> str:
     return "0.0.0.0" if address.version == 4 else "::"
 
 
+def check_site(folder: Path, options: Mapping[str, Any], show: Show = print) -> Policy:
+    """Raise if data or policy of a site cannot be used; return its policy."""
+    # what computes is not loaded in a process that runs for long
+    from fedjigsaw.flower.site import load_policy, load_site
+
+    name = SiteSettings.load(folder).name
+    if notice := load_site({**options, "name": name, "folder": str(folder.resolve())}).check():
+        show(notice)
+    policy = load_policy(folder)
+    for text in policy.looser().values():
+        show(f"Accepted, looser than the default policy: {text}")
+    return policy
+
+
 def serve_site(
     folder: Path,
     options: Mapping[str, Any],
     *,
+    policy: Policy | None = None,
     show: Show = print,
     log: Show = print,
     style: Style = DEFAULT_STYLE,
@@ -145,18 +160,15 @@ def serve_site(
     ----------
     folder : the site's folder.
     options : data and guard of the site, as for :func:`fedjigsaw.flower.site.load_site`.
+    policy : what :func:`check_site` returned; None calls it first.
     show : called with a line of text when the connection changes.
     log : called with each line of the site's log.
     style, metrics_port : as for :func:`serve`.
     """
     settings = SiteSettings.load(folder)
-    options = {**options, "name": settings.name, "folder": str(folder.resolve())}
-    if notice := load_site(options).check():
-        show(notice)
-    policy = load_policy(folder)
-    for text in policy.looser().values():
-        show(f"Accepted, looser than the default policy: {text}")
+    policy = check_site(folder, options, show) if policy is None else policy
     home = folder.resolve()
+    options = {**options, "name": settings.name, "folder": str(home)}
     variables = {processes.OPTIONS: json.dumps(options), **style.variable()}
     with (
         processes.alone(home, f"Site {settings.name}"),
