@@ -163,6 +163,16 @@ def test_fill_up_replaces_centers_that_coincide():
     np.testing.assert_array_equal(found.centers, [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
 
 
+@pytest.mark.parametrize("gap", [0.0, 1e-12, 9e-7, 2e-6, 1e-4, 1.0])
+@pytest.mark.parametrize("at", [[0.0, 0.0], [1.0, 0.0]], ids=str)
+def test_fill_up_replaces_duplicates_only(gap, at):
+    """Centers at the origin have no direction, and are duplicates of each other."""
+    centers = np.array([at, [at[0], at[0] * gap], [0.0, -1.0]])
+    found = server.fill_up(Model(centers), np.array([[-1.0, 0.0]]), 3).centers
+    unchanged = at[0] > 0 and gap > server.SAME
+    np.testing.assert_array_equal(found[-1], [0.0, -1.0] if unchanged else [-1.0, 0.0])
+
+
 def test_report():
     parts = [
         Summary(

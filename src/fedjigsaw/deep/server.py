@@ -24,6 +24,7 @@ from fedjigsaw.messages import Broadcast, Model, Summary, Tensors
 
 LOSSES = ("report.loss", "report.validation_loss")
 SAME = 1e-6  # unit centers that are closer than this are duplicates
+NEAR = 1e-9  # squared distance from which on rounding cannot hide that
 
 
 # ------------------------------------------------------------------------------------------- steps
@@ -138,6 +139,8 @@ def fill_up(model: Model, candidates: Floats, k: int) -> Model:
     [[1.0, 0.0], [0.0, 3.0]]
     """
     unit = _unit(model.centers)
+    if len(unit) >= k and _are_apart(unit):
+        return model
     gaps = pairwise_distances(unit, unit)
     gaps[np.triu_indices(len(unit))] = np.inf
     kept = np.flatnonzero(gaps.min(axis=1) > SAME)
@@ -152,6 +155,14 @@ def fill_up(model: Model, candidates: Floats, k: int) -> Model:
         centers.append(candidates[i : i + 1])
         distances = np.minimum(distances, pairwise_distances(others, others[i : i + 1])[:, 0])
     return replace(model, centers=np.concatenate(centers))
+
+
+def _are_apart(unit: Floats) -> bool:
+    """Tell whether no two centers are near duplicates, by a product of matrices: it is quick."""
+    norms = np.einsum("ij,ij->i", unit, unit)
+    squared = norms[:, None] + norms - 2 * (unit @ unit.T)
+    np.fill_diagonal(squared, np.inf)
+    return bool(squared.min() > NEAR)
 
 
 def _unit(rows: Floats) -> Floats:
