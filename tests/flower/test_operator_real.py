@@ -43,12 +43,14 @@ def test_runs_and_status_from_another_machine(clinic, tmp_path, monkeypatch):
     assert "oslo: connected" in command("status", anna)[1]
 
     options = ["-k", 3, "--wait", 60, "--timeout", PATIENCE]
-    code, printed = command("run", anna, *options, "-o", tmp_path / "far")
+    more = ["--score", tmp_path / "scores"]
+    code, printed = command("run", anna, *options, *more, "-o", tmp_path / "far")
     assert code == 0, clinic.story(printed)
     assert "answered oslo" in printed
     assert "3 sites, 360 rows -> 3 centers" in " ".join(printed.split())
     assert clinic.run("near")[0] == 0
     assert (tmp_path / "far").read_bytes() == (clinic.folder / "near").read_bytes()
+    assert sorted(path.stem for path in (tmp_path / "scores").iterdir()) == list(NAMES)
 
     # an error is that of `run` at the server
     code, printed = command("run", anna, *options, "-o", tmp_path / "no", "--min-sites", 9)
