@@ -3,7 +3,8 @@
 #   FEDERATION  the folder that `federation init` made
 #   MODELS      a folder for the models; MODELS/latest.model is always the last one
 #   OPTION      options of `fedjigsaw federation run`, such as -k 4
-# Exit code: that of `federation run`. Install it as /opt/fedjigsaw/bin/fedjigsaw-weekly.
+# Exit code: that of `federation run`; 10 if a model was made and its drift is above DRIFT_ALARM (2).
+# Install it as /opt/fedjigsaw/bin/fedjigsaw-weekly.
 set -eu
 umask 077
 federation=$1
@@ -11,9 +12,14 @@ models=$2
 shift 2
 mkdir -p "$models"
 new="$(date -u +%Y-%m-%dT%H%M%S).model"
+old=
 if [ -e "$models/latest.model" ]; then
-  set -- --like "$models/latest.model" "$@"
+  old="$models/$(readlink "$models/latest.model")" # not the link: a model has a file beside it
+  set -- --like "$old" "$@"
 fi
 fedjigsaw federation run "$federation" -o "$models/$new" "$@"
 ln -s "$new" "$models/.latest.$$"
 mv -f "$models/.latest.$$" "$models/latest.model"
+if [ -n "$old" ]; then
+  fedjigsaw diff "$old" "$models/$new" --alarm "${DRIFT_ALARM:-2}"
+fi

@@ -76,13 +76,13 @@ class TestWhichValueCounts:
         assert "30 rows" in text_of(run("site", "--config", site, "--check-config"))
 
     def test_options_that_exclude_each_other_do_so_in_a_file_too(self, site):
-        done = run("site", "--config", add(site, 'device = "cpu"'))
+        done = run("site", "--config", add(site, 'device = "cpu"'), "--check-config")
         assert "--device is for sites that hold images" in str(done.exception)
         site.write_text(site.read_text().replace("device", "#"))
         bounds = site.parent / "bounds.json"
         bounds.write_text('{"age": [0, 99], "dose": [0, 9]}')
         add(site, 'epsilon = 1\nbounds = "bounds.json"\ncounts = "none"')
-        done = run("site", "--config", site)
+        done = run("site", "--config", site, "--check-config")
         assert "--counts has no meaning with --epsilon" in str(done.exception)
 
     def test_every_parameter_of_both_commands_has_a_key_and_a_variable(self):
@@ -143,6 +143,13 @@ class TestChecks:
         rows = site.parent / "bern.csv"
         rows.write_text(rows.read_text() + "40,many\n")
         assert "row 31" in self.failure(DataError, "site", "--config", site)
+
+    def test_a_region_is_named(self, clinic, tmp_path):
+        assert run("init", tmp_path / "north", "--sites", "oslo").exit_code == 0
+        words = ("site", clinic / "bern", "--region", tmp_path / "north", "--check-config")
+        assert "it asks oslo of" in text_of(run(*words))
+        done = run("site", clinic / "bern", "--region", tmp_path / "none", "--check-config")
+        assert isinstance(done.exception, FederationError)
 
     def test_the_key_is_private(self, clinic, site):
         (clinic / "bern" / "site.key").chmod(0o644)

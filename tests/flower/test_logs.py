@@ -112,27 +112,34 @@ class TestNoDataInJson:
         """In JSON the text in the source is written as it is, so no value may be part of it."""
         found = 0
         for path in (ROOT / "src" / "fedjigsaw").rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-                    continue
-                owner = node.func.value
-                if isinstance(owner, ast.Name) and owner.id == "logger":
-                    text = node.args[1 if node.func.attr == "log" else 0]
-                    constant = isinstance(text, ast.Constant) or _is_constant_name(text, path)
-                    assert constant, f"{path}:{node.lineno}"
+            tree = ast.parse(path.read_text())
+            functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+            for function in functions:
+                for call in _log_calls(function):
+                    text = call.args[1 if call.func.attr == "log" else 0]
+                    constant = isinstance(text, ast.Constant) or _is_constant(text, function)
+                    assert constant, f"{path}:{call.lineno}"
                     found += 1
         assert found > 10
 
 
-def _is_constant_name(node, path):
-    """A name that is given a constant in the same file, everywhere."""
+def _log_calls(function):
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner = node.func.value
+            if isinstance(owner, ast.Name) and owner.id == "logger":
+                yield node
+
+
+def _is_constant(node, function):
+    """A name that is given nothing but constants in its function."""
     if not isinstance(node, ast.Name):
         return False
     given = [
         each.value
-        for each in ast.walk(ast.parse(path.read_text()))
+        for each in ast.walk(function)
         if isinstance(each, ast.Assign)
-        and any(isinstance(t, ast.Name) and t.id == node.id for t in each.targets)
+        and any(isinstance(target, ast.Name) and target.id == node.id for target in each.targets)
     ]
     return bool(given) and all(isinstance(value, ast.Constant) for value in given)
 

@@ -126,10 +126,14 @@ class TestSite:
         assert not is_connected(site.home)
 
 
-def make_run(home, name, result=None, failed=()):
+def make_run(home, name, result=None, failed=(), kept=()):
     folder = home / "runs" / name
     folder.mkdir(parents=True)
-    lines = [json.dumps({"event": "failed", "site": site, "detail": ""}) for site in failed]
+    rounds = (result or {}).get("transcript", {"rounds": [{"bytes_up": {}}]})
+    sent = rounds["rounds"][0]["bytes_up"] if isinstance(rounds, dict) else ()
+    events = [("failed", site) for site in failed]
+    events += [("kept" if site in kept else "answered", site) for site in sent]
+    lines = [json.dumps({"event": what, "site": site, "detail": ""}) for what, site in events]
     (folder / "events.jsonl").write_text("".join(f"{line}\n" for line in lines))
     if result is not None:
         (folder / "result.json").write_text(json.dumps(result))
@@ -147,14 +151,15 @@ class TestServer:
         make_run(home, "20260101-000000-00000001", model(bern=10, lyon=20))
         make_run(home, "20260102-000000-00000001", model(bern=10), failed=["lyon"])
         make_run(home, "20260103-000000-00000001", {"error": "x", "exit_code": 5}, ["lyon"])
+        make_run(home, "20260103-000000-00000002", model(bern=9, lyon=9), kept=["bern", "lyon"])
         counts = metrics.ServerNumbers(home)
         make_run(home, "20260104-000000-00000001")
         found = values(metrics.as_prometheus(counts.read()).decode())
-        assert (found["runs_total", "model"], found["runs_total", "error"]) == (2, 1)
+        assert (found["runs_total", "model"], found["runs_total", "error"]) == (3, 1)
         assert (found["answers_total", "bern"], found["answers_total", "lyon"]) == (2, 1)
         assert found["failures_total", "lyon"] == 2
         assert found["received_bytes_total", "bern"] == 20
-        assert (found["sent_bytes_total"], found["round_seconds_total"]) == (14, 5)
+        assert (found["sent_bytes_total"], found["round_seconds_total"]) == (21, 7.5)
         assert found["active_runs"] == 1
         assert found["up"] == 0
         assert not counts.ready()

@@ -62,8 +62,7 @@ def check_site(folder: Path, options: Mapping[str, Any]) -> Iterator[str]:
     if options["kind"] == "rows":
         yield _read_rows(options)
     else:
-        made.check()
-        yield f"Its images can be read: {options['data']}."
+        yield made.check() or f"Its images can be read: {options['data']}."
     yield describe_days(folder / CA, "The authority's certificate")
 
 

@@ -132,7 +132,7 @@ class RunCounts:
     Attributes
     ----------
     results : number of runs that ended with a model, and with an error.
-    answers, failures, received : by site, over all runs.
+    answers, failures, received : by site, over all runs; kept summaries are no answers.
     sent, seconds : bytes to all sites, and how long rounds took.
     latest : when the last model was made.
     """
@@ -163,23 +163,29 @@ class RunCounts:
                 continue
             self._seen.add(folder.name)
             try:
-                self._count_failures(folder / "events.jsonl")
-                self._count(json.loads(text), ended)
+                answered = self._count_events(folder / "events.jsonl")
+                self._count(json.loads(text), ended, answered)
             except (OSError, ValueError, TypeError, KeyError, AttributeError):
                 self.results["error"] += 1
 
-    def _count_failures(self, events: Path) -> None:
+    def _count_events(self, events: Path) -> set[str]:
+        """Count answers and failures of a run; return the sites that answered."""
+        counted = {"answered": self.answers, "failed": self.failures}
+        answered = set()
         for line in events.read_text().splitlines() if events.exists() else ():
             event = json.loads(line)
-            if event["event"] == "failed":
-                self.failures[event["site"]] = self.failures.get(event["site"], 0) + 1
+            if event["event"] in counted:
+                counts, site = counted[event["event"]], event["site"]
+                counts[site] = counts.get(site, 0) + 1
+            if event["event"] == "answered":
+                answered.add(event["site"])
+        return answered
 
-    def _count(self, result: dict[str, Any], ended: float) -> None:
+    def _count(self, result: dict[str, Any], ended: float, answered: set[str]) -> None:
         rounds = result["transcript"]["rounds"] if "error" not in result else []
         for one in rounds:
-            for site, size in one["bytes_up"].items():
-                self.answers[site] = self.answers.get(site, 0) + 1
-                self.received[site] = self.received.get(site, 0) + int(size)
+            for site in answered & one["bytes_up"].keys():
+                self.received[site] = self.received.get(site, 0) + int(one["bytes_up"][site])
             self.sent += int(one.get("bytes_down", 0))
             self.seconds += float(one.get("seconds", 0))
         self.results["error" if "error" in result else "model"] += 1

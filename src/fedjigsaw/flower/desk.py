@@ -24,6 +24,7 @@ from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import BudgetError, ParameterError
 from fedjigsaw.flower.derived import derived, describe_model
 from fedjigsaw.flower.earlier import GROUPS, Earlier, read_earlier, repeated
+from fedjigsaw.flower.logs import told
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import SummaryFile
@@ -150,7 +151,7 @@ class Desk:
             journal.add("answer", to=number, **asked, **names, **extra)
             charges.confirm()
             for line in charges.describe():
-                logger.info("%s", line)
+                logger.info("%s", line, extra=told("budget"))
             return file
 
     def hashing(self, data_set: Callable[[], str]) -> Callable[[], str]:
@@ -233,6 +234,7 @@ class Desk:
                 "The data changed since this question was answered, on %s. The answer on record "
                 "was given again. If the data are new, start the site with --data-set NAME.",
                 known["time"],
+                extra=told("data_changed"),
             )
 
     def _remembering(
