@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fedjigsaw.cli._config import PANEL
-from fedjigsaw.cli._shared import choice, escape, out, say
+from fedjigsaw.cli._shared import choice, err, out, say
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError
 
 LogFormat = Annotated[
@@ -64,7 +64,7 @@ class Screen:
     def show(self, text: str, event: str = "state") -> None:
         """Print a line about the state of this part."""
         if self.style.shows("info"):
-            say(self.style.line("info", event, text))
+            self.log(self.style.line("info", event, text))
 
     def log(self, line: str) -> None:
         """Print a line of the log file."""
@@ -77,6 +77,8 @@ class Screen:
     @contextmanager
     def errors(self) -> Iterator[None]:
         """Print an error as a line of JSON, if logs are; its text only if it cannot quote data."""
+        before = err.quiet
+        err.quiet = self.as_json or before  # what is said about a file is for people
         try:
             yield
         except FedJigsawError as error:
@@ -84,6 +86,8 @@ class Screen:
                 raise
             safe = isinstance(error, FederationError | ParameterError)
             kind, code = type(error).__name__, error.exit_code
-            text = escape(str(error)) if safe else HIDDEN
+            text = str(error) if safe else HIDDEN
             self.log(self.style.line("error", "ended", text, exception=kind, exit_code=code))
             raise typer.Exit(code) from None
+        finally:
+            err.quiet = before
