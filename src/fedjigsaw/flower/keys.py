@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Any
 
 from fedjigsaw.flower.folders import ServerSettings, read_revoked
+from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.members import fingerprint, read_former
 from fedjigsaw.flower.versions import Versions
 from fedjigsaw.io.atomic import write_whole
@@ -90,12 +91,14 @@ class Keys:
         new = {key: name for key, name in found[0].items() if key not in before}
         gone = {key: name for key, name in before.items() if key not in found[0]}
         for key, name in new.items():
-            logger.info("site %s may connect with a new key", name)
+            new_key = told("new_key", site=name)
+            logger.info("site %s may connect with a new key", name, extra=new_key)
             self._forget(name)
             add(name, key)
         self._take(*found)
         for key, name in gone.items():
-            logger.warning("site %s %s: its key is no longer accepted", name, self._why(name, key))
+            text = "site %s %s: its key is no longer accepted"
+            logger.warning(text, name, self._why(name, key), extra=told("key_ended", site=name))
         self._gone = {key: of for key, of in (self._gone | gone).items() if key not in found[0]}
         for key, name in self._gone.items():  # again, since a request may have been on its way
             remove(name, key)
@@ -134,6 +137,7 @@ class Keys:
                 "only running twice",
                 site,
                 ", ".join(sorted(set(use.hosts.values()))),
+                extra=told("key_used_twice", site=site),
             )
         return use.twin
 
