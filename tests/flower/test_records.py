@@ -141,7 +141,7 @@ def poison(file, value):
         lambda file: formats.encode(file)[:-1],
         lambda file: poison(file, np.nan),
         lambda file: poison(file, 1e300),
-        lambda file: tamper(file, format=2),
+        lambda file: tamper(file, format=99),
         lambda file: tamper(file, n_samples=2**60),
         lambda file: tamper(file, n_samples=1, n_used=1),
         lambda file: tamper(file, n_samples=-1),
