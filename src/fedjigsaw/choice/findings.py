@@ -3,6 +3,7 @@
 Findings travel in a model as tensors; the words are made from them where they are shown.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntFlag
 from typing import Self
@@ -65,6 +66,7 @@ class KFindings:
     doubts : the reasons for doubt.
     separation : shape (k,), between 0 and 1: whether there is a valley around each cluster.
     shaped, noisy : whether the model labels rows by the shapes of clusters, and some as noise.
+    ids : what each cluster is called; its place in the model by default.
     """
 
     confidence: float
@@ -77,6 +79,7 @@ class KFindings:
     separation: Floats
     shaped: bool = False
     noisy: bool = False
+    ids: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, choice: Choice, order: Ints, left_out: float) -> Self:
@@ -103,7 +106,7 @@ class KFindings:
         )
 
     @classmethod
-    def from_model(cls, model: Model) -> Self | None:
+    def from_model(cls, model: Model, ids: Sequence[int] = ()) -> Self | None:
         """Read the findings of a model, which may come from others; None if it has none."""
         if CONFIDENCE not in model.tensors:
             return None
@@ -124,6 +127,7 @@ class KFindings:
             separation=take_tensor(model, SEPARATION, (k,), 0, 1),
             shaped=CLUSTERS in tensors,
             noisy=knows_noise(model),
+            ids=tuple(ids),
         )
 
     def tensors(self) -> dict[str, np.ndarray]:
@@ -159,7 +163,7 @@ class KFindings:
         return f"{text}{': ' if reasons else ''}{', and '.join(reasons[:2])}."
 
     def _reasons(self) -> dict[Doubt, str]:
-        a, b = self.closest or (0, 0)
+        a, b = (self.name(i) for i in self.closest or (0, 0))
         return {
             Doubt.COLUMNS: "a few columns seem to have clusters that the others hide",
             Doubt.LIMIT: "the search ended at its limit, and there may be more",
@@ -170,6 +174,10 @@ class KFindings:
             Doubt.STEPS: "many columns have few values",
             Doubt.CRITERIA: "what fits the rows best has clusters without a gap between them",
         }
+
+    def name(self, i: int) -> int:
+        """Return what a cluster is called."""
+        return self.ids[i] if self.ids else int(i)
 
     def advice(self, columns: "tuple[str, ...] | None" = None) -> list[str]:
         """Say what else the clusters are like, and what helps.
@@ -183,8 +191,9 @@ class KFindings:
         if len(long) and len(self.elongation) > 1 and not self.shaped:
             times = f"up to {self.elongation.max():.0f} times as long as wide"
             found.append(
-                f"{_list(long)} elongated ({times}): nearest centers may cut them. "
-                'shape="elongated" (aggregate -p shape=elongated) labels rows by their shape.'
+                f"{_list([self.name(int(i)) for i in long])} elongated ({times}): nearest centers "
+                'may cut them. shape="elongated" (aggregate -p shape=elongated) labels rows by '
+                "their shape."
             )
             if Doubt.CRITERIA in self.doubts:
                 found.append(
@@ -210,8 +219,8 @@ class KFindings:
         return found
 
 
-def _list(clusters: Ints) -> str:
-    names = ", ".join(map(str, clusters[:MAX_NAMED].tolist()))
+def _list(clusters: list[int]) -> str:
+    names = ", ".join(map(str, clusters[:MAX_NAMED]))
     more = f" and {len(clusters) - MAX_NAMED} more" * (len(clusters) > MAX_NAMED)
     return f"Cluster {names} is" if len(clusters) == 1 else f"Clusters {names}{more} are"
 

@@ -197,7 +197,8 @@ def report(
         numbers = {"model": str(path), "n_clusters": k, "ids": list(file.cluster_ids)}
         people = {"sites": list(file.clients), "missing": missing, "partly": list(file.partly)}
         reports = [asdict(report) for report in reports_of(file)]
-        found = {"k": number_values(file.model), "reports": reports, "transcript": transcript}
+        of_k = number_values(file.model, file.ids)
+        found = {"k": of_k, "reports": reports, "transcript": transcript}
         print_json({**numbers, **people, **found, **more})
         return
     out.print(rounds_table(file.clients, transcript["rounds"]))
@@ -212,7 +213,7 @@ def report(
     kind = METHODS[file.model.method].data_kind
     what = f"{len(file.clients)} sites, {file.n_samples:,} {kind}"
     out.print(f"{what} -> {n_centers(k)} -> {escape(str(path))}")
-    for line in describe_number(file.model):
+    for line in describe_number(file.model, file.ids):
         out.print(escape(line))
     if file.privacy is not None:
         out.print(f"Differential privacy at every site: {file.privacy.sentence()}")

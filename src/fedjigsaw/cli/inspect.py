@@ -70,7 +70,7 @@ def inspect(
             "privacy": privacy_values(content),
         }
         if isinstance(content, ModelFile):
-            found["k"] = number_values(content.model)
+            found["k"] = number_values(content.model, content.ids)
             found["ids"] = list(content.cluster_ids)
         if isinstance(content, (SummaryFile, ModelFile)) and content.encoding is not None:
             table = centers_table(content)

@@ -280,13 +280,14 @@ def aggregate(
     summaries = [file for file in loaded.values() if isinstance(file, SummaryFile)]
     step = follow(model, earlier, summaries)
     step.save(output, replace=force)
+    model = step.model
     if as_json:
-        print_json(_aggregated(step.model, output) | step.values())
+        print_json(_aggregated(model, output) | step.values())
         return
     text = f"{n_sites(len(model.clients))}, {describe_rows(model.n_samples, model.n_skipped)}"
     out.print(f"{text} -> {n_centers(len(model.model.centers))} -> {escape(str(output))}")
     step.print()
-    for line in (*describe_number(model.model), *describe_sites(model, MAX_SHOWN)):
+    for line in (*describe_number(model.model, model.ids), *describe_sites(model, MAX_SHOWN)):
         out.print(escape(line))
     _report_promises(summaries, model)
 
@@ -299,7 +300,7 @@ def _aggregated(model: ModelFile, path: Path) -> dict[str, Any]:
         "n_samples": model.n_samples,
         "skipped": model.n_skipped,
         "sites": list(model.clients),
-        "k": number_values(model.model),
+        "k": number_values(model.model, model.ids),
         "reports": [asdict(report) for report in reports_of(model)],
         "privacy": privacy_values(model),
     }

@@ -38,13 +38,13 @@ def in_spreads(one: ClusterChange, value: float | None) -> float | None:
 def moved_columns(one: ClusterChange, old: ModelFile, new: ModelFile, most: int) -> list[str]:
     """Say in which columns a cluster changed most, such as "age 54.2 -> 61"."""
     if one.old is None or one.new is None:
-        place = one.new if one.old is None else one.old
-        table = _readings(new if one.old is None else old, place)
-        return [f"{name} {reading.text}" for name, reading in list(table.items())[:most]]
+        place, file = (one.new, new) if one.old is None else (one.old, old)
+        table = _readings(file, place)
+        return [f"{name} {_text(reading, file)}" for name, reading in list(table.items())[:most]]
     before, after = _readings(old, one.old), _readings(new, one.new)
     found = []
     for name in _by_change(one, old, new):
-        texts = before[name].text, after[name].text
+        texts = _text(before[name], old), _text(after[name], new)
         if texts[0] != texts[1]:
             found.append(f"{name} {texts[0]} -> {texts[1]}")
     return found[:most]
@@ -93,6 +93,11 @@ def share_in_words(one: ClusterChange) -> str:
     """
     before, after = ("–" if share is None else percent(share) for share in one.shares)
     return f"{before} -> {after}"
+
+
+def _text(reading: Reading, file: ModelFile) -> str:
+    """Return a value in words, with fewer digits where no schema says how many there are."""
+    return f"{reading.value:.4g}" if file.encoding is None else reading.text
 
 
 def _readings(file: ModelFile, cluster: int | None) -> dict[str, Reading]:

@@ -163,7 +163,7 @@ def _model(file: ModelFile, most: int) -> Lines:
     yield from _origin(file.model.method, file.model.params, file.columns, file.scaler, most)
     yield from _ids(file)
     yield from _centers(file.model.centers, file.columns, file.scaler, most, ids=file.ids)
-    yield from describe_choice(file.model)
+    yield from describe_choice(file.model, file.ids)
     yield from describe_support(file.model, most, file.ids)
     yield from describe_sites(file, most)
     yield from _label_rule(file.model)

@@ -1,6 +1,6 @@
 """How sure the number of clusters of a model is, in words and as values."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,22 @@ from fedjigsaw.methods._support import k_curve_of, runner_up
 MOST_BEST = 5  # numbers of clusters with the best index that are listed
 
 
-def number_values(model: Model) -> dict[str, Any] | None:
-    """Return what is known about the number of clusters, for JSON; None if it was given."""
-    findings = KFindings.from_model(model)
+def number_values(model: Model, ids: Sequence[int] = ()) -> dict[str, Any] | None:
+    """Return what is known about the number of clusters, for JSON; None if it was given.
+
+    Parameters
+    ----------
+    ids : of the clusters; their places by default.
+    """
+    findings = KFindings.from_model(model, ids)
     if findings is None:
         return None
     return {
         "confidence": findings.confidence,
         "runner_up": findings.runner_up,
-        "closest": None if findings.closest is None else list(findings.closest),
+        "closest": None
+        if findings.closest is None
+        else [findings.name(i) for i in findings.closest],
         "separation": findings.separation.tolist(),
         "elongation": findings.elongation.tolist(),
         "background": findings.background,
@@ -31,9 +38,9 @@ def number_values(model: Model) -> dict[str, Any] | None:
     }
 
 
-def describe_number(model: Model) -> Iterator[str]:
+def describe_number(model: Model, ids: Sequence[int] = ()) -> Iterator[str]:
     """Say how sure the number of clusters is, and what helps; nothing if it was given."""
-    findings = KFindings.from_model(model)
+    findings = KFindings.from_model(model, ids)
     if findings is not None:
         yield f"{number_heading(findings)}: {findings.sentence()}"
         yield from (f"- {text}" for text in findings.advice(model.feature_names))
@@ -54,7 +61,7 @@ def number_heading(findings: KFindings) -> str:
     return "Number of clusters"
 
 
-def describe_choice(model: Model) -> Iterator[str]:
+def describe_choice(model: Model, ids: Sequence[int] = ()) -> Iterator[str]:
     """Say how sure the number of clusters is, and how others compare; nothing if it was given."""
     curve = k_curve_of(model)
     if curve is None:
@@ -65,7 +72,7 @@ def describe_choice(model: Model) -> Iterator[str]:
         text = f"Number of clusters: {k}, with the largest index of all up to {curve['k'].max()}"
         yield text + (f"; runner-up: {second}." if second else ".")
     else:
-        yield from describe_number(model)
+        yield from describe_number(model, ids)
         if findings.runner_up is not None:
             yield f"- Runner-up: {findings.runner_up}."
         yield from (f"- {text}" for text in why_not_the_best(model))

@@ -30,7 +30,7 @@ NARROW = 0.3  # margins below: clusters overlap much
 
 def how_many(run: Run) -> HowMany | None:
     """Return how sure the number of clusters is, or None if it was given."""
-    findings = KFindings.from_model(run.model.model)
+    findings = KFindings.from_model(run.model.model, run.ids)
     if findings is None:
         return None
     advice = tuple(findings.advice(tuple(short(name) for name in run.model.columns)))
