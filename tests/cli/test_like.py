@@ -142,3 +142,24 @@ def test_a_deep_model_follows_no_other(weeks, call):
     )
     assert code == 2
     assert "--like cannot be used with deepfeca" in words
+
+
+@pytest.mark.federation
+def test_a_federation_keeps_ids_without_asking_anyone(weeks, call):
+    pytest.importorskip("flwr")
+    clinic = weeks / "clinic"
+    assert call("federation", "init", clinic, "--sites", "bern,oslo")[0] == 0
+    made = []
+    for week, k in ((1, 3), (2, 4)):
+        assert call("federation", "keep", clinic, *summaries(weeks, week))[0] == 0
+        made.append(weeks / f"week{week}.model")
+        like = ("--like", made[0]) if week == 2 else ()
+        run = ("federation", "run", clinic, "-k", k, "-o", made[-1], "--ask", "none", *like)
+        code, words = call(*run)
+        assert code == 0, words
+    assert f"After {made[0]}: 3 clusters keep their ids. New: cluster 3. Drift" in words
+    assert labels(call, weeks, made[1]) == [*labels(call, weeks, made[0])[:3], 3]
+    lineage = json.loads((weeks / "week2.model.json").read_text())
+    (folder,) = [f for f in (clinic / "server" / "runs").iterdir() if f.name == lineage["run"]]
+    assert (folder / "model").exists()
+    assert call("diff", *made, "--alarm", 2)[0] == 10
