@@ -195,6 +195,8 @@ class TestShown:
         page = build_report(
             read_run([tmp_path / "model", tmp_path / "a.score"]), today=date.today()
         )
+        nearest = [(row[0], row[-1]) for row in page.support.rows]
+        assert nearest == [("Cluster 7", "3"), ("Cluster 3", "7"), ("Cluster 5", "3")]
         html = render_page(page).decode()
         assert "The largest is cluster 3 with" in html
         assert "the smallest cluster 5 with" in html

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import combinations
 
-from fedjigsaw.bench import hard_cells, paper, privacy_cells, shape_cells
+from fedjigsaw.bench import drift_cells, hard_cells, paper, privacy_cells, shape_cells
 from fedjigsaw.bench.lies import ABOUT
 from fedjigsaw.bench.paper import (
     CENTRALIZED,
@@ -211,6 +211,12 @@ def _privacy() -> Study:
     return Study("privacy", about, plans, numbers, layout, "data", runs=3, page="privacy")
 
 
+def _drift() -> Study:
+    """Weeks without change, and events: how often there is an alarm."""
+    about = "alarms over weeks of the same population, and after events (not in the paper)"
+    return Study("drift", about, drift_cells.plans(), (), ("line", "column"), runs=1)
+
+
 def _truth() -> Study:
     """True centers and density of the S-sets, for pictures."""
     plans = [Plan(name, make_cell(name.lower(), "iid", *CENTRALIZED, 15)) for name in SSETS]
@@ -220,5 +226,5 @@ def _truth() -> Study:
 
 _BUILDERS: tuple[Callable[[], Study], ...] = (
     _ssets, _plain_ssets, _starts, _truth, _best, _auto_k, _auto_hard, _shapes, _k_curve, _untuned,
-    _more_features, _liars, _privacy,
+    _more_features, _liars, _privacy, _drift,
 )  # fmt: skip

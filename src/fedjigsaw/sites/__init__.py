@@ -27,7 +27,7 @@ from fedjigsaw.sites.compatibility import (
     check_own,
     reorder,
 )
-from fedjigsaw.sites.drift import ClusterChange, Difference, compare, measure_noise
+from fedjigsaw.sites.drift import ALARM, ClusterChange, Difference, compare, measure_noise
 from fedjigsaw.sites.labels import write_labels
 from fedjigsaw.sites.lineage import Lineage
 from fedjigsaw.sites.preparation import Progress, open_data, prepare, quiet
@@ -51,6 +51,7 @@ from fedjigsaw.sites.succession import Succession, succeed
 from fedjigsaw.sites.summarize import MAX_ROWS, summarize
 
 __all__ = [
+    "ALARM",
     "MAX_ROWS",
     "Applied",
     "Assigned",
