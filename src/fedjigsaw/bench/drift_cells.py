@@ -225,7 +225,7 @@ class DriftCell(PlainCell):
 
 def plans() -> tuple[Plan, ...]:
     """Return the cells of the study: years of which the number of clusters is given."""
-    cells = [("alike", "far"), ("skewed", "near")]
+    cells = [("alike", "far"), ("skewed", "near"), ("one missing", "near")]
     return tuple(
         Plan(f"{kind}, {apart}/k = {N_CLUSTERS}", DriftCell(kind, apart, N_CLUSTERS, YEAR, 0))
         for kind, apart in cells
