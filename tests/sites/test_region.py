@@ -325,6 +325,7 @@ class TestLies:
 
     AS_THEY_ARE = (
         put("members", 0, 2, value=99),
+        put("members", -1, 2, value=1),
         put("members", 0, 2, value=-1),
         put("members", 0, 2, value=10**30),
         put("members", 0, 1, value=10**9),

@@ -20,6 +20,7 @@ from fedjigsaw.bench.figures import FIGURES, confidences, k_curves
 from fedjigsaw.bench.markdown import markdown_table
 from fedjigsaw.bench.measures import mean_and_std
 from fedjigsaw.bench.paper import SPLIT_TITLES, SSETS
+from fedjigsaw.bench.region_cells import regions_table
 from fedjigsaw.bench.shape_cells import shapes_table
 from fedjigsaw.bench.studies import studies
 from fedjigsaw.bench.verdicts import WORDS, count_verdicts, tables, verdict
@@ -145,6 +146,7 @@ def jigsaw(text: str, rows: Rows) -> str:
         text = fill_block(text, name, make(hard_tables.HardRuns(rows["auto-hard"])))
     text = fill_block(text, "untuned", jigsaw_tables.untuned_table(rows["untuned"]))
     text = fill_block(text, "shapes", shapes_table(rows["shapes"]))
+    text = fill_block(text, "regions", regions_table(rows["regions"]))
     return fill_block(text, "cost", jigsaw_tables.cost_table(rows["benchmarks"]))
 
 

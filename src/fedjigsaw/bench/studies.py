@@ -8,7 +8,14 @@ from dataclasses import replace
 from functools import cache
 from itertools import combinations
 
-from fedjigsaw.bench import drift_cells, hard_cells, paper, privacy_cells, shape_cells
+from fedjigsaw.bench import (
+    drift_cells,
+    hard_cells,
+    paper,
+    privacy_cells,
+    region_cells,
+    shape_cells,
+)
 from fedjigsaw.bench.lies import ABOUT
 from fedjigsaw.bench.paper import (
     CENTRALIZED,
@@ -126,6 +133,12 @@ def _shapes() -> Study:
     return Study("shapes", about, shape_cells.plans(), (), ("line", "column", "table"), runs=2)
 
 
+def _regions() -> Study:
+    """A server for each of ten regions, and one above them."""
+    about = "1,000 clients over ten regions against one server (not in the paper)"
+    return Study("regions", about, region_cells.plans(), (), ("line", "column", "table"), runs=1)
+
+
 def _more_features() -> Study:
     """FeCA and Jigsaw on the CIFAR features with the seeds up to 9 that Table 2 leaves out."""
     plans = [
@@ -226,5 +239,5 @@ def _truth() -> Study:
 
 _BUILDERS: tuple[Callable[[], Study], ...] = (
     _ssets, _plain_ssets, _starts, _truth, _best, _auto_k, _auto_hard, _shapes, _k_curve, _untuned,
-    _more_features, _liars, _privacy, _drift,
+    _more_features, _liars, _privacy, _drift, _regions,
 )  # fmt: skip

@@ -53,7 +53,7 @@ from fedjigsaw.privacy.summaries import PrivateRound
 from fedjigsaw.trust.counting import for_counting
 from fedjigsaw.trust.examination import examine
 from fedjigsaw.trust.influence import Find, Refind, influences
-from fedjigsaw.trust.merging import merge_received, merge_tables
+from fedjigsaw.trust.merging import divide, merge_received, merge_tables
 from fedjigsaw.trust.plausibility import Examined, unexamined
 from fedjigsaw.trust.received import Received, group_means, receive
 from fedjigsaw.trust.site_reports import PREFIX as SITE_TENSOR
@@ -358,6 +358,8 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
     def merge(self, summaries: Sequence[Summary], n_centers: int) -> Summary:
         """Merge summaries into one of at most `n_centers` centers: weighted k-means again.
 
+        Only centers of one cluster are merged, so that boundaries between clusters, which are
+        about the same for others, run between the merged centers and not through them.
         What the checks of `robust` set aside is left out. Tables of cells that all clients share
         are added up, and stay as many cells as they are.
         """
@@ -378,10 +380,8 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
             labels = sampled_labels(used.centers, n_centers)
         else:
             rng = np.random.default_rng(0)
-            solved = solve(
-                used.centers, used.weights, n_centers, rng=rng, max_iter=self.max_iter, n_tries=0
-            )
-            labels = solved.labels
+            clusters = self._found(used, rng)[1]
+            labels = divide(used, clusters, n_centers, rng=rng, max_iter=self.max_iter)
         return merge_received(used, labels, summaries)
 
     def _found(

@@ -7,6 +7,7 @@ import numpy as np
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.choice.grain import GRAIN
 from fedjigsaw.kernels.kmeans import partition_of
+from fedjigsaw.kernels.solver import solve
 from fedjigsaw.messages import Summary
 from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.shared_cells import CELL_NOISE, CELLS, check_same_cells, shortened
@@ -54,6 +55,38 @@ def merge_received(received: Received, labels: Ints, summaries: Sequence[Summary
         sse=total(received.sse + received.counts * squared) if received.has_sse else None,
         tensors=tensors,
     )
+
+
+def divide(
+    received: Received, clusters: Ints, n_parts: int, *, rng: np.random.Generator, max_iter: int
+) -> Ints:
+    """Divide each cluster of local ones into parts by weighted k-means; return the part of each.
+
+    All clusters get the same number of parts, as far as they have so many local clusters.
+
+    Parameters
+    ----------
+    clusters : shape (n,), the cluster of each local one.
+    n_parts : most parts in all, at least as many as clusters.
+
+    Examples
+    --------
+    >>> from fedjigsaw.trust.received import receive
+    >>> a = Summary(5, [[0.0], [1.0], [4.0], [9.0], [8.0]], counts=[1, 1, 1, 1, 1])
+    >>> rng = np.random.default_rng(0)
+    >>> divide(receive([a]), np.array([0, 0, 0, 1, 1]), 4, rng=rng, max_iter=300).tolist()
+    [0, 0, 1, 3, 2]
+    """
+    labels = np.zeros(len(clusters), dtype=np.int64)
+    names, n_found = np.unique(clusters), 0
+    for i, name in enumerate(names):
+        own = np.flatnonzero(clusters == name)
+        quota = n_parts // len(names) + (i < n_parts % len(names))
+        weights = received.weights[own]
+        found = solve(received.centers[own], weights, quota, rng=rng, max_iter=max_iter, n_tries=0)
+        labels[own] = n_found + found.labels
+        n_found += len(found.centers)
+    return labels
 
 
 def whole_numbers(rows: Floats) -> Ints:
