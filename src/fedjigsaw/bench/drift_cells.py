@@ -224,9 +224,14 @@ class DriftCell(PlainCell):
 
 
 def plans() -> tuple[Plan, ...]:
-    """Return the cells of the study: years of which the number of clusters is given."""
-    cells = [("alike", "far"), ("skewed", "near"), ("one missing", "near")]
+    """Return the cells of the study: years with k given, and some weeks with k to be found."""
+    cells: list[tuple[str, str, int | str, int]] = [
+        ("alike", "far", N_CLUSTERS, YEAR),
+        ("skewed", "near", N_CLUSTERS, YEAR),
+        ("one missing", "near", N_CLUSTERS, YEAR),
+        ("skewed", "near", "auto", 4),
+    ]
     return tuple(
-        Plan(f"{kind}, {apart}/k = {N_CLUSTERS}", DriftCell(kind, apart, N_CLUSTERS, YEAR, 0))
-        for kind, apart in cells
+        Plan(f"{kind}, {apart}/k = {k}", DriftCell(kind, apart, k, weeks, 0))
+        for kind, apart, k, weeks in cells
     )
