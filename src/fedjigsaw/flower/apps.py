@@ -23,8 +23,9 @@ from flwr.serverapp import Grid, ServerApp
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import FedJigsawError, ParameterError
 from fedjigsaw.flower import records, tasks
-from fedjigsaw.flower.engine import VERB, FlowerEngine, federate
+from fedjigsaw.flower.engine import VERB, FlowerEngine
 from fedjigsaw.flower.logs import bind, told
+from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import AnySite, Site, TimeLimitedSite
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile

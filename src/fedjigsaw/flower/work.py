@@ -11,7 +11,6 @@ from flwr.serverapp import Grid
 
 from fedjigsaw.errors import FedJigsawError, ParameterError
 from fedjigsaw.flower import job_tasks
-from fedjigsaw.flower.engine import federate
 from fedjigsaw.flower.jobs import (
     ALL,
     CHECKPOINT,
@@ -25,6 +24,7 @@ from fedjigsaw.flower.jobs import (
 )
 from fedjigsaw.flower.keys import read_twins
 from fedjigsaw.flower.retries import RetryingEngine
+from fedjigsaw.flower.rounds import federate
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import Transcript
