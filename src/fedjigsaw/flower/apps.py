@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flwr.app import Context, Message
+from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
@@ -49,48 +49,47 @@ def client_app(
     """
     app = ClientApp()
 
-    def answer(message: Message, context: Context) -> Message:
-        try:
-            bind(run=context.run_config.get("job", ""))
-            question = records.unpack_question(message.content)
-            what = f"round {question.broadcast.round} of {question.method}"
-            step = {"method": question.method[:100], "round": question.broadcast.round}
-            logger.info("received a question: %s", what, extra=told("question", **step))
-            file = load(context).answer(question)
-            keep(file)
-            sent = file.summary
-            size = {"centers": len(sent.centers), "bytes": sent.nbytes}
-            text = "%s: sending %d centers, %d bytes"
-            logger.info(text, what, *size.values(), extra=told("answer", **step, **size))
-            content = records.pack_answer(file)
-        except Exception as error:
-            word = records.category(error)
-            told_word = told("failure", category=word)
-            logger.exception("failed; the server learns only %r", word, extra=told_word)
-            content = records.pack_failure(word)
-        return Message(content, reply_to=message)
+    def answer(message: Message, context: Context) -> RecordDict:
+        question = records.unpack_question(message.content)
+        what = f"round {question.broadcast.round} of {question.method}"
+        step = {"method": question.method[:100], "round": question.broadcast.round}
+        logger.info("received a question: %s", what, extra=told("question", **step))
+        file = load(context).answer(question)
+        keep(file)
+        size = {"centers": len(file.summary.centers), "bytes": file.summary.nbytes}
+        text = "%s: sending %d centers, %d bytes"
+        logger.info(text, what, *size.values(), extra=told("answer", **step, **size))
+        return records.pack_answer(file)
 
-    def do(verb: str, message: Message, context: Context) -> Message:
-        try:
-            bind(run=context.run_config.get("job", ""))
-            logger.info("received a question: %s", verb, extra=told("question", task=verb))
-            task = tasks.unpack_task(verb, message.content)
-            site = load(context)
-            if not isinstance(site, Site | TimeLimitedSite):
-                raise ParameterError("This site answers with summaries only.")
-            content = tasks.pack_result(site.do(task))
-            logger.info("%s: done", verb, extra=told("answer", task=verb))
-        except Exception as error:
-            word = records.category(error)
-            told_word = told("failure", category=word)
-            logger.exception("failed; the server learns only %r", word, extra=told_word)
-            content = records.pack_failure(word)
-        return Message(content, reply_to=message)
+    def do(verb: str, message: Message, context: Context) -> RecordDict:
+        logger.info("received a question: %s", verb, extra=told("question", task=verb))
+        task = tasks.unpack_task(verb, message.content)
+        site = load(context)
+        if not isinstance(site, Site | TimeLimitedSite):
+            raise ParameterError("This site answers with summaries only.")
+        content = tasks.pack_result(site.do(task))
+        logger.info("%s: done", verb, extra=told("answer", task=verb))
+        return content
 
-    app.query(VERB)(answer)
+    app.query(VERB)(partial(_reply, answer))
     for verb in tasks.VERBS.values():
-        app.query(verb)(partial(do, verb))
+        app.query(verb)(partial(_reply, partial(do, verb)))
     return app
+
+
+def _reply(
+    answer: Callable[[Message, Context], RecordDict], message: Message, context: Context
+) -> Message:
+    """Reply to a question; of an error, the server learns one word."""
+    bind(run=context.run_config.get("job", ""))
+    try:
+        content = answer(message, context)
+    except Exception as error:
+        word = records.category(error)
+        category = told("failure", category=word)
+        logger.exception("failed; the server learns only %r", word, extra=category)
+        content = records.pack_failure(word)
+    return Message(content, reply_to=message)
 
 
 def server_app(
