@@ -19,19 +19,21 @@ from fedjigsaw.errors import FederationError, FedJigsawError, MessageError, Para
 from fedjigsaw.flower import jobs, processes
 from fedjigsaw.flower.doors import UNKNOWN, UNSIGNED
 from fedjigsaw.flower.folders import CA
-from fedjigsaw.flower.jobs import Job
-from fedjigsaw.flower.operator_desk import BAD, STALE
-from fedjigsaw.flower.operator_door import TOO_MANY
+from fedjigsaw.flower.jobs import Job, Tell
 from fedjigsaw.flower.operator_protocol import (
+    BAD,
     EVENTS,
     FILE,
     FILES,
     MAX_JOB,
+    MISSING,
     PATH,
+    STALE,
     START,
     STATUS,
     STOP,
     TOLERANCE,
+    TOO_MANY,
     sign,
 )
 from fedjigsaw.flower.operators import OperatorSettings, load_key
@@ -73,9 +75,7 @@ class OperatorPlace:
     def sites(self, without: Sequence[str]) -> list[str]:
         return jobs.asked_sites(self.status()["connected"], without)
 
-    def run(
-        self, job: Job, tell: Callable[[Mapping[str, Any]], object], *, resume: bool
-    ) -> tuple[Path, dict[str, Any]]:
+    def run(self, job: Job, tell: Tell, *, resume: bool) -> tuple[Path, dict[str, Any]]:
         """Run a job on the server; Ctrl-C stops it there and raises KeyboardInterrupt."""
         job.make_method()  # what is wrong with it is told here and now
         request = {"job": asdict(job), "resume": resume}
@@ -120,9 +120,7 @@ class OperatorPlace:
         self._temporary = TemporaryDirectory(prefix="fedjigsaw-")  # as long as this object
         return Path(self._temporary.name)
 
-    def _follow(
-        self, client: httpx.Client, name: str, tell: Callable[[Mapping[str, Any]], object]
-    ) -> Mapping[str, int]:
+    def _follow(self, client: httpx.Client, name: str, tell: Tell) -> Mapping[str, int]:
         """Tell the events of a run as they happen; return the sizes of its files at the end."""
         seen = 0
         while True:
@@ -236,7 +234,7 @@ class OperatorPlace:
             reason = f"refused operator {name}: the clocks differ by {apart:.0f} s. Set them right."
         elif status == UNSIGNED:
             reason = f"refused the signature of operator {name}."
-        elif status == 404:
+        elif status == MISSING:
             reason = "knows no such run, or its version of fedjigsaw serves no operators."
         else:
             reason = f"could not answer (status {status}); see flower.log there."

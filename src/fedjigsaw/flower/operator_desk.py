@@ -24,7 +24,18 @@ from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError
 from fedjigsaw.flower.gate import Receive, Scope, Send
 from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.operator_door import CALLER, Allowance, Caller
-from fedjigsaw.flower.operator_protocol import EVENTS, FILES, PATH, START, STATUS, STOP
+from fedjigsaw.flower.operator_protocol import (
+    BAD,
+    BROKEN,
+    EVENTS,
+    FILES,
+    MISSING,
+    PATH,
+    STALE,
+    START,
+    STATUS,
+    STOP,
+)
 from fedjigsaw.flower.operators import Operators
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.rows import read_rows
@@ -37,7 +48,6 @@ STARTS = (0.1, 10)  # runs a second that an operator may start in the long run, 
 MAX_EVENTS = 1000  # in one answer
 CHUNK = 2**20
 MODULE = ("-m", "fedjigsaw.flower.operator_run")
-BAD, MISSING, STALE, BROKEN = 400, 404, 409, 500
 
 
 @dataclass

@@ -12,13 +12,13 @@ from fedjigsaw.flower.operator_protocol import (
     PATH,
     START,
     TOLERANCE,
+    TOO_MANY,
     VERBS,
     Signed,
 )
 from fedjigsaw.flower.operators import Operator, Operators
 
 CALLER = "fedjigsaw.operator"  # in the scope of a request that this door admitted
-TOO_MANY = 429
 REQUESTS = (10.0, 60)  # requests a second that an operator may send in the long run, and at once
 
 

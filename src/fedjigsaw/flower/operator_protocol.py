@@ -34,6 +34,8 @@ TIME, NONCE, WORD, BODY = (
     *(b"fedjigsaw-word", b"fedjigsaw-body"),
 )
 MAX_HEADER = 200
+# the HTTP status of what the server answers, besides 200 and those of the doors
+BAD, MISSING, STALE, TOO_MANY, BROKEN = 400, 404, 409, 429, 500
 
 
 @dataclass(frozen=True)

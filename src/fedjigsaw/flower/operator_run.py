@@ -7,20 +7,29 @@ operator gets the texts that `federation run` would print, and no other text of 
 import json
 import sys
 import traceback
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from fedjigsaw.errors import FedJigsawError, ParameterError, invalid
 from fedjigsaw.flower import jobs
 from fedjigsaw.flower.folders import SERVER_LOG
 from fedjigsaw.flower.logs import log_to
 from fedjigsaw.flower.operator_desk import owner_of
-from fedjigsaw.flower.operator_fields import describe, fits
 from fedjigsaw.flower.processes import stopped_by_signals
 
 MAX_SECONDS = 86_400.0  # for `timeout` and `wait`
 STOPPED, FAILED = "The run was stopped.", "The run failed at the server; see flower.log there."
+KINDS: dict[Any, str] = {
+    str: "a text",
+    int: "a number without decimals",
+    float: "a number",
+    bool: "true or false",
+    NoneType: "nothing",
+    Mapping: "names with values",
+}
 
 
 def main(home: Path, name: str, resume: bool) -> None:
@@ -67,7 +76,7 @@ def read_job(folder: Path) -> jobs.Job:
     return job
 
 
-def _same_owner(folder: Path) -> Any:
+def _same_owner(folder: Path) -> Callable[[Path], bool]:
     owner = owner_of(folder)
     return lambda other: owner is not None and owner_of(other) == owner
 
@@ -75,6 +84,52 @@ def _same_owner(folder: Path) -> Any:
 def _fail(folder: Path, text: str, code: int) -> None:
     if not (folder / jobs.RESULT).exists():
         jobs.write_result(folder, error=text, exit_code=code)
+
+
+# ------------------------------------------------ types of the fields of a job, which came as JSON
+
+
+def fits(value: object, kind: Any) -> bool:
+    """Return whether a value of JSON has a type. Types that JSON cannot hold fit nothing.
+
+    Examples
+    --------
+    >>> fits([1, 2], Sequence[int]), fits(True, int), fits(None, int | None), fits(1, float)
+    (True, False, True, True)
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return True
+    if origin in (Union, UnionType):
+        return any(fits(value, one) for one in inner)
+    if origin is Literal:
+        return any(type(value) is type(one) and value == one for one in inner)
+    if origin in (Sequence, list, tuple):
+        of = inner[0] if inner else Any
+        return isinstance(value, list) and all(fits(one, of) for one in value)
+    if origin in (Mapping, dict):
+        return isinstance(value, dict) and all(fits(one, inner[1]) for one in value.values())
+    if kind is float:
+        return type(value) in (int, float)
+    return kind in (str, int, bool, NoneType) and type(value) is kind
+
+
+def describe(kind: Any) -> str:
+    """Return a type in words.
+
+    Examples
+    --------
+    >>> describe(int | None), describe(Sequence[str])
+    ('a number without decimals, or nothing', 'a list of texts')
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return ", or ".join(map(describe, inner))
+    if origin is Literal:
+        return "one of " + ", ".join(map(repr, inner))
+    if origin in (Sequence, list, tuple):
+        return "a list of texts" if inner[:1] == (str,) else "a list"
+    return KINDS.get(origin or kind, "something else")
 
 
 if __name__ == "__main__":

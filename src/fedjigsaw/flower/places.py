@@ -1,16 +1,14 @@
 """Where runs are started: on the server's machine, or on an operator's."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from fedjigsaw.flower import jobs
 from fedjigsaw.flower.folders import server_folder
-from fedjigsaw.flower.jobs import Job
+from fedjigsaw.flower.jobs import Job, Tell
 from fedjigsaw.flower.operators import is_operator_folder
 from fedjigsaw.flower.status import read_status
-
-Tell = Callable[[Mapping[str, Any]], object]
 
 
 class Place(Protocol):
