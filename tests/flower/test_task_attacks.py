@@ -147,6 +147,31 @@ def errors(found, rows):
     )
 
 
+@pytest.mark.parametrize("extreme", [1e-307, 1e-98, 0.9e-40, 1.1e40, 1e100])
+@pytest.mark.parametrize("number", ["mean", "deviation"])
+def test_no_scaler_makes_rows_overflow(start, extreme, number):
+    """Whether a sum or a row overflows tells it digit by digit, in failures that nobody counts."""
+    own = {"mean": [40.0, 2.0], "deviation": [20.0, 1.2]}
+    chosen = scaler_of(**{**own, number: [extreme, 1.0]})
+    if number == "mean" and extreme < 1:
+        start().answer(ask(scaler=chosen))
+        return
+    for task in (ask(scaler=chosen), ask(k=100, scaler=chosen)):
+        with pytest.raises(RefusedError, match="a number of the scaler"):
+            start().answer(task)
+    with pytest.raises(RefusedError, match="a number of the scaler"):
+        start(policy=ANY).do(score_of(GROUPS, scaler=chosen))
+
+
+@pytest.mark.parametrize("deviation", [1.1e-40, 0.9e40])
+@pytest.mark.parametrize("mean", [-0.9e40, 0.0, 0.9e40])
+@pytest.mark.parametrize("method", ["jigsaw", "feca", "kfed", "match"])
+def test_the_most_extreme_scalers_fail_for_no_rows(start, mean, deviation, method):
+    chosen = scaler_of([mean, 0.0], [deviation, 1.0])
+    for rows in (patients(), patients() * 1e15):
+        start(rows).answer(ask(k=3, method=method, scaler=chosen))
+
+
 def test_scalers_choose_no_digit(start):
     """Rounded elsewhere each time, many answers about the same rows would give the exact mean."""
     rows, site = patients(), start()

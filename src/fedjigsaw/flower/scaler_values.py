@@ -9,6 +9,9 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.privacy.policy import RefusedError
+
+LARGEST = 1e40  # numbers of a scaler that a site takes from a server; the least is 1 / LARGEST
 
 
 def scaler_values(scaler: Scaler) -> dict[str, Any]:
@@ -31,6 +34,17 @@ def scaler_from(values: Mapping[str, Any]) -> Scaler:
     """Return the scaler of JSON values; anything that is none is a MessageError."""
     mean, deviation = _numbers(values, "mean"), _numbers(values, "deviation")
     return Scaler(formats.take_names(values, "columns"), mean, deviation)
+
+
+def check_size(scaler: Scaler) -> None:
+    """Raise a RefusedError for a scaler that may make rows overflow.
+
+    Whether they do shows in the kind of a failure, which nobody counts: by many scalers it would
+    tell sums and single cells, digit by digit.
+    """
+    mean, deviation = np.abs(scaler.mean).max(), scaler.deviation
+    if max(mean, deviation.max()) > LARGEST or deviation.min() < 1 / LARGEST:
+        raise RefusedError(f"a number of the scaler is above {LARGEST:g}, or below its inverse")
 
 
 def _numbers(values: Mapping[str, Any], name: str) -> Floats:

@@ -24,6 +24,7 @@ from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.flower import site_tasks
 from fedjigsaw.flower.desk import Desk, make_method
 from fedjigsaw.flower.records import LateError
+from fedjigsaw.flower.scaler_values import check_size
 from fedjigsaw.flower.site_tasks import LabelFile
 from fedjigsaw.flower.tasks import Result, Scoring, Statistics, Task
 from fedjigsaw.io import formats
@@ -138,6 +139,7 @@ class Site:
             raise PrivateError("under differential privacy, the scaler is the site's own")
         if self.scaler is not None:
             raise OwnScalerError("this site has a scaler of its own")
+        check_size(question.scaler)
         columns = sites.prepare(self.data, columns=self.columns).columns
         if sorted(columns) != sorted(question.scaler.columns):
             ours, theirs = ", ".join(columns), ", ".join(question.scaler.columns)
