@@ -140,6 +140,17 @@ def test_a_lie_about_statistics_does_not_make_the_scaler(apps):
     assert any(event[:2] == ("warning", "oslo") for event in events)
 
 
+@pytest.mark.parametrize(("n_rows", "mean"), [(100, 1e100), (100, 1e41), (2**40, 0.0)])
+def test_impossible_statistics_of_two_sites_cost_the_liar_its_place(apps, n_rows, mean):
+    """Nobody is outvoted, but the other site would refuse the scaler, or the sum have no room."""
+    lie = Stats("oslo", COLUMNS, n_rows, np.full(2, mean), np.ones(2))
+    two = {"bern": apps["bern"], "oslo": lambda message, context: tasks.pack_result(lie)}
+    run = engine_of(two, names=("bern", "oslo"))
+    assert make_scaler(run, min_sites=1).mean[0] < 100
+    with pytest.raises(QuorumError, match=f"oslo: {engine.INVALID_ANSWER}"):
+        make_scaler(run)
+
+
 def test_a_site_that_ignores_the_scaler_has_no_place(made, apps):
     """As one of an earlier version would: it answers, but in other units."""
     old = made("oslo")

@@ -5,19 +5,23 @@ from collections import Counter
 from collections.abc import Mapping
 from time import monotonic, sleep
 
+import numpy as np
 from flwr.app import Message
 
 from fedjigsaw import sites
+from fedjigsaw._validation import MAX_SAMPLES
 from fedjigsaw.errors import QuorumError
 from fedjigsaw.flower import engine as engines
 from fedjigsaw.flower import patches, tasks
 from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.retries import RetryingEngine
+from fedjigsaw.flower.scaler_values import LARGEST
 from fedjigsaw.flower.tasks import Labeling, Result, Scoring, Statistics, Task
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Broadcast, Failure
+from fedjigsaw.trust.received import MIN_SITES
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +43,9 @@ def make_scaler(engine: RetryingEngine, min_sites: int | None = None) -> Scaler:
         if tuple(sorted(stats[name].columns)) != usual[0][0]:
             del stats[name]
             failures.append(engine.fail(name, engines.OTHER_KIND))
+    for name in _unusable(stats):
+        del stats[name]
+        failures.append(engine.fail(name, engines.INVALID_ANSWER))
     needed = n_asked if min_sites is None else min_sites
     if len(stats) < needed or not stats:
         reasons = "; ".join(f"{failure.client}: {failure.reason}" for failure in failures)
@@ -55,6 +62,22 @@ def make_scaler(engine: RetryingEngine, min_sites: int | None = None) -> Scaler:
             aside = "its statistics were set aside, since " if verdict.used is None else ""
             engine.tell("warning", verdict.stats.client, f"{aside}{verdict.reason}")
     return scaler
+
+
+def _unusable(stats: Mapping[str, Stats]) -> list[str]:
+    """Return the sites whose numbers no scaler can have, where too few are left to outvote them."""
+    if len(stats) >= MIN_SITES:
+        return []
+    deviations = {name: np.sqrt(s.sum_of_squares / s.n_samples) for name, s in stats.items()}
+    found = [
+        name
+        for name, one in stats.items()
+        if max(np.abs(one.mean).max(), deviations[name].max()) > LARGEST / 2
+    ]
+    left = sorted((one.n_samples, name) for name, one in stats.items() if name not in found)
+    while sum(n_rows for n_rows, _ in left) > MAX_SAMPLES:
+        found.append(left.pop()[1])
+    return found
 
 
 def collect_scores(engine: RetryingEngine, file: ModelFile, seed: int) -> dict[str, Score]:
