@@ -89,7 +89,7 @@ def server(clinic, shards, monkeypatch):
         work.do(home, folder, grid)
         result = jobs.read_result(folder)
         if "error" in result:
-            raise jobs._error(result)
+            raise jobs.error_of(result)
         return (folder / "model").read_bytes()
 
     do.home = home
