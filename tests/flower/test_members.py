@@ -95,7 +95,7 @@ def test_a_site_is_added_whole_or_not_at_all(clinic, home, monkeypatch):
     def fail(*args, **more):
         raise DataError("no space left")
 
-    monkeypatch.setattr(members, "write_whole", fail)
+    monkeypatch.setattr(members, "write_json", fail)
     with pytest.raises(DataError):
         members.add(home, "rome")
     assert files_of(clinic) == before

@@ -15,7 +15,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -42,7 +42,7 @@ from fedjigsaw.flower.certificates import (
     make_site_key,
     sign_server,
 )
-from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.atomic import write_json
 from fedjigsaw.privacy.policy import POLICY, default_text
 
 FORMAT = 1
@@ -143,11 +143,21 @@ def init(
     parent = folder.resolve().parent
     if not parent.is_dir():
         raise DataError(f"Cannot make {folder}: there is no folder {parent}.")
-    made = Path(mkdtemp(dir=parent, prefix=".fedjigsaw-"))
-    try:
+    with whole_folder(folder) as made:
         _fill(made, sites, host, port, app, days)
         if folder.exists():
             folder.rmdir()
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Give a new folder to fill, which only its owner can read; at the end, give it its name.
+
+    If the block raises, nothing is left behind.
+    """
+    made = Path(mkdtemp(dir=folder.resolve().parent, prefix=".fedjigsaw-"))
+    try:
+        yield made
         made.rename(folder)
     finally:
         shutil.rmtree(made, ignore_errors=True)
@@ -195,8 +205,7 @@ def _fill(
     write_secret(server / KEY, key)
     (server / APP).write_bytes(app)
     (server / "runs").mkdir()
-    _save(server, "server", ServerSettings(host, port, publics))
-    folder.chmod(0o700)
+    save_settings(server, "server", ServerSettings(host, port, publics))
 
 
 def fill_authority(folder: Path, certificate: bytes, key: bytes) -> None:
@@ -207,18 +216,18 @@ def fill_authority(folder: Path, certificate: bytes, key: bytes) -> None:
 
 
 def fill_site(folder: Path, settings: SiteSettings, authority: bytes, key: bytes | None) -> None:
-    """Make the folder of a site; without a key, the site puts its own one there."""
-    folder.mkdir(mode=0o700)
+    """Fill the folder of a site; without a key, the site puts its own one there."""
+    folder.mkdir(mode=0o700, exist_ok=True)
     if key is not None:
         write_secret(folder / SITE_KEY, key)
     (folder / CA).write_bytes(authority)
     (folder / POLICY).write_text(default_text())
-    _save(folder, "site", settings)
+    save_settings(folder, "site", settings)
 
 
-def _save(folder: Path, kind: str, settings: ServerSettings | SiteSettings) -> None:
-    content = {"format": FORMAT, "kind": kind, **asdict(settings)}
-    (folder / SETTINGS).write_text(json.dumps(content, indent=1) + "\n")
+def save_settings(folder: Path, kind: str, settings: Any) -> None:
+    """Write the settings of a folder of some kind, which are a dataclass."""
+    write_json(folder / SETTINGS, {"format": FORMAT, "kind": kind, **asdict(settings)})
 
 
 def load_settings(folder: Path, kind: str, fields: Mapping[str, type]) -> dict[str, Any]:
@@ -308,15 +317,31 @@ def check_private(key: Path, remedy: str = "have the site revoked") -> None:
 
 def read_revoked(home: Path) -> dict[str, str]:
     """Return the revoked sites of a server's folder, and when they were revoked."""
-    path = home / REVOKED
+    path, unknown = home / REVOKED, "who is revoked"
+    return read_entries(path, lambda time: isinstance(time, str), "revoked sites", unknown)
+
+
+def read_entries(
+    path: Path, is_entry: Callable[[object], bool], what: str, unknown: str
+) -> dict[str, Any]:
+    """Return what a file of a server's folder says by name; nothing if there is no such file.
+
+    A file that cannot be read is an error: who may take part is never guessed.
+
+    Parameters
+    ----------
+    is_entry : whether a value can be an entry.
+    what : what the file contains, for the text of an error.
+    unknown : what nobody knows if it cannot be read.
+    """
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(path.read_bytes())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
-        raise FederationError(f"{path} cannot be read: nobody knows who is revoked.") from error
-    if not isinstance(found, dict) or not all(isinstance(time, str) for time in found.values()):
-        raise FederationError(f"{path} does not contain revoked sites.")
+        raise FederationError(f"{path} cannot be read: nobody knows {unknown}.") from error
+    if not isinstance(found, dict) or not all(map(is_entry, found.values())):
+        raise FederationError(f"{path} does not contain {what}.")
     return found
 
 
@@ -327,7 +352,7 @@ def revoke(home: Path, site: str) -> bool:
         before = read_revoked(home)
         if site not in before:
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            write_whole(home / REVOKED, json.dumps({**before, site: now}, indent=1).encode())
+            write_json(home / REVOKED, {**before, site: now})
         return site not in before
 
 

@@ -27,7 +27,7 @@ from fedjigsaw.flower.doors import SECRET_HEADER
 from fedjigsaw.flower.folders import APP, CA, RUNNING, ServerSettings, read_revoked
 from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.patches import Control
-from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.atomic import write_json
 from fedjigsaw.io.rows import append_row, read_rows
 from fedjigsaw.messages import MAX_COUNT
 from fedjigsaw.methods import build
@@ -107,7 +107,7 @@ class Job:
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
     def save(self, folder: Path) -> None:
-        write_whole(folder / JOB, json.dumps(asdict(self)).encode())
+        write_json(folder / JOB, asdict(self))
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -146,7 +146,7 @@ def write_result(folder: Path, **result: Any) -> None:
     logger.log(
         logging.INFO if good else logging.ERROR, "run %s has ended", folder.name, extra=ended
     )
-    write_whole(folder / RESULT, json.dumps(result).encode())
+    write_json(folder / RESULT, result)
 
 
 # ------------------------------------------------------------------------ read by `federation run`

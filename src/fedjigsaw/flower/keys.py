@@ -17,7 +17,7 @@ from fedjigsaw.flower.folders import ServerSettings, read_revoked
 from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.members import fingerprint, read_former
 from fedjigsaw.flower.versions import Versions
-from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.atomic import write_json
 
 logger = logging.getLogger(__name__)
 
@@ -146,12 +146,12 @@ class Keys:
         self.uses.pop(site, None)
         if site in (twins := read_twins(self.home)):
             del twins[site]
-            write_whole(self.home / TWINS, json.dumps(twins).encode())
+            write_json(self.home / TWINS, twins)
 
     def _write(self, site: str, hosts: list[str]) -> None:
         last = datetime.now(UTC).isoformat(timespec="seconds")
         content = {**read_twins(self.home), site: {"hosts": hosts, "last": last}}
-        write_whole(self.home / TWINS, json.dumps(content).encode())
+        write_json(self.home / TWINS, content)
 
 
 def read_twins(home: Path) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from tempfile import mkdtemp
 
 from fedjigsaw.errors import DataError, FederationError, ParameterError, unreadable
 from fedjigsaw.flower.certificates import make_site_key, read_public_key
@@ -27,10 +26,12 @@ from fedjigsaw.flower.folders import (
     check_known,
     check_names,
     fill_site,
+    read_entries,
     read_revoked,
+    whole_folder,
     write_secret,
 )
-from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.atomic import write_json
 
 FORMER = "former.json"  # in the server's folder: keys that are no longer accepted
 
@@ -42,17 +43,8 @@ def fingerprint(key: bytes) -> str:
 
 def read_former(home: Path) -> dict[str, dict[str, str]]:
     """Return the keys that are no longer accepted, by fingerprint: whose, since when, and why."""
-    path = home / FORMER
-    try:
-        found = json.loads(path.read_text())
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, RecursionError) as error:
-        text = f"{path} cannot be read: nobody knows which keys are no longer accepted."
-        raise FederationError(text) from error
-    if not isinstance(found, dict) or not all(isinstance(of, dict) for of in found.values()):
-        raise FederationError(f"{path} does not contain former keys.")
-    return found
+    path, unknown = home / FORMER, "which keys are no longer accepted"
+    return read_entries(path, lambda entry: isinstance(entry, dict), "former keys", unknown)
 
 
 def add(home: Path, name: str, public_key: Path | None = None) -> Path:
@@ -144,12 +136,8 @@ def _make_folder(home: Path, settings: ServerSettings, folder: Path, key: bytes 
     except OSError as error:
         raise FederationError(unreadable(Path(error.filename), error)) from error
     site = SiteSettings(folder.name, settings.host, settings.port, sha256(app).hexdigest())
-    made = Path(mkdtemp(dir=folder.parent, prefix=".fedjigsaw-"))
-    try:
-        fill_site(made / "site", site, authority, key)
-        (made / "site").rename(folder)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+    with whole_folder(folder) as made:
+        fill_site(made, site, authority, key)
 
 
 def is_folder_of(folder: Path, name: str) -> bool:
@@ -165,19 +153,17 @@ def _retire(home: Path, name: str, key: str, why: str) -> None:
     """Never accept a key again. This comes first, so that no failure leaves it accepted."""
     since = datetime.now(UTC).isoformat(timespec="seconds")
     entry = {fingerprint(key.encode()): {"site": name, "since": since, "why": why}}
-    content = {**read_former(home), **entry}
-    write_whole(home / FORMER, json.dumps(content, indent=1).encode())
+    write_json(home / FORMER, {**read_former(home), **entry})
 
 
 def _forgive(home: Path, name: str) -> None:
     """Take a name out of the revoked ones: the key that was revoked is a former one now."""
     if name in (revoked := read_revoked(home)):
         left = {other: time for other, time in revoked.items() if other != name}
-        write_whole(home / REVOKED, json.dumps(left, indent=1).encode())
+        write_json(home / REVOKED, left)
 
 
 def _save_sites(home: Path, sites: Mapping[str, str]) -> None:
     """Write the sites to the server's settings, and leave everything else there as it is."""
     path = home / SETTINGS
-    content = {**json.loads(path.read_text()), "sites": dict(sites)}
-    write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
+    write_json(path, {**json.loads(path.read_text()), "sites": dict(sites)})

@@ -37,7 +37,7 @@ from fedjigsaw.flower.operator_protocol import (
     STOP,
 )
 from fedjigsaw.flower.operators import Operators
-from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.atomic import write_json
 from fedjigsaw.io.rows import read_rows
 
 logger = logging.getLogger(__name__)
@@ -157,8 +157,8 @@ class OperatorDesk:
                 raise ParameterError("The request has no job.")
             folder = jobs.new_job_folder(self.home)
             owner = {"operator": name, "key": caller.head.key}
-            write_whole(folder / OWNER, json.dumps(owner).encode())
-            write_whole(folder / jobs.JOB, json.dumps(job).encode())
+            write_json(folder / OWNER, owner)
+            write_json(folder / jobs.JOB, job)
             process = subprocess.Popen(  # it ends with this process, whose group it is in
                 [sys.executable, *MODULE, str(self.home), folder.name, *["--resume"] * resume],
                 stdin=subprocess.DEVNULL,

@@ -5,15 +5,12 @@ authority's certificate, the operator's private key, settings. Keys of operators
 different kinds, so neither can be used for the other.
 """
 
-import json
 import logging
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import mkdtemp
-from typing import Any, Self
+from typing import Self
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
@@ -28,18 +25,19 @@ from cryptography.hazmat.primitives.serialization import (
 from fedjigsaw.errors import DataError, FederationError, ParameterError, invalid, unreadable
 from fedjigsaw.flower.folders import (
     CA,
-    FORMAT,
     RESERVED,
-    SETTINGS,
     SITE_NAME,
     ServerSettings,
     changing,
     check_private,
     load_settings,
+    read_entries,
+    save_settings,
+    whole_folder,
     write_secret,
 )
 from fedjigsaw.flower.operator_protocol import fingerprint
-from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.atomic import write_json
 
 logger = logging.getLogger(__name__)
 
@@ -95,35 +93,30 @@ def add(home: Path, name: str) -> Path:
     if not SITE_NAME.fullmatch(name) or name.lower() in taken:
         raise ParameterError(invalid("name", "an operator", allowed, repr(name)))
     folder = home.resolve().parent / name
-    made = Path(mkdtemp(dir=folder.parent, prefix=".fedjigsaw-"))
-    try:
-        with changing(home):
-            before = read_operators(home)
-            if name.lower() in map(str.lower, before):
-                raise ParameterError(f"There is an operator {name!r} already. Remove it first.")
-            if folder.exists():
-                raise DataError(f"{folder} already exists and is not changed. Give another name.")
+    with changing(home):
+        before = read_operators(home)
+        if name.lower() in map(str.lower, before):
+            raise ParameterError(f"There is an operator {name!r} already. Remove it first.")
+        if folder.exists():
+            raise DataError(f"{folder} already exists and is not changed. Give another name.")
+        with whole_folder(folder) as made:
             public = _fill(made, home, OperatorSettings(name, settings.host, settings.port))
-            now = datetime.now(UTC).isoformat(timespec="seconds")
-            made.rename(folder)
-            try:
-                _write(home, {**before, name: {"key": public, "added": now}})
-            except BaseException:
-                shutil.rmtree(folder, ignore_errors=True)
-                raise
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        try:
+            write_json(home / OPERATORS, {**before, name: {"key": public, "added": now}})
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
     return folder
 
 
 def _fill(folder: Path, home: Path, settings: OperatorSettings) -> str:
-    """Write an operator's folder, which only its owner can read; return the public key."""
+    """Fill the folder of an operator; return the public key."""
     private = Ed25519PrivateKey.generate()
     secret = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     write_secret(folder / OPERATOR_KEY, secret)
     (folder / CA).write_bytes((home / CA).read_bytes())
-    content = {"format": FORMAT, "kind": KIND, **settings.__dict__}
-    write_whole(folder / SETTINGS, json.dumps(content, indent=1).encode())
+    save_settings(folder, KIND, settings)
     public = private.public_key()
     return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
@@ -135,25 +128,13 @@ def remove(home: Path, name: str) -> None:
         if name not in before:
             known = ", ".join(sorted(before)) or "none"
             raise ParameterError(f"There is no operator {name!r}. Operators: {known}.")
-        _write(home, {other: entry for other, entry in before.items() if other != name})
-
-
-def _write(home: Path, operators: Mapping[str, Any]) -> None:
-    write_whole(home / OPERATORS, json.dumps(operators, indent=1).encode())
+        left = {other: entry for other, entry in before.items() if other != name}
+        write_json(home / OPERATORS, left)
 
 
 def read_operators(home: Path) -> dict[str, dict[str, str]]:
     """Return the operators of a server's folder: public key, and when it was added."""
-    path = home / OPERATORS
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, RecursionError) as error:
-        raise FederationError(f"{path} cannot be read: nobody knows who is an operator.") from error
-    if not isinstance(found, dict) or not all(map(_is_entry, found.values())):
-        raise FederationError(f"{path} does not contain operators.")
-    return found
+    return read_entries(home / OPERATORS, _is_entry, "operators", "who is an operator")
 
 
 def _is_entry(entry: object) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 from fedjigsaw import __version__
 from fedjigsaw.errors import DataError
 from fedjigsaw.flower.logs import told
-from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.atomic import write_json
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class Versions:
             self.written[site] = monotonic()
             self.told[site] = entry
             with suppress(DataError):  # a full disk keeps no site out
-                write_whole(self.home / VERSIONS, json.dumps(self.told, indent=1).encode())
+                write_json(self.home / VERSIONS, self.told)
             if not understood:
                 text = "site %s is refused: it has %s, and this server %s"
                 logger.warning(text, site, told_now, OWN, extra=told("site_is_refused", site=site))
@@ -122,7 +122,7 @@ def read_versions(home: Path) -> dict[str, dict[str, Any]]:
 
 def write_refusal(folder: Path, server: Told) -> None:
     """Keep what a server told that refused this site, for the process that started this one."""
-    write_whole(folder / SERVER_VERSION, json.dumps(asdict(server)).encode())
+    write_json(folder / SERVER_VERSION, asdict(server))
 
 
 def describe_refusal(folder: Path) -> str:

@@ -1,11 +1,12 @@
 """Write files whole or not at all."""
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from fedjigsaw.errors import DataError, unwritable
 from fedjigsaw.io.regular import check_regular
@@ -17,6 +18,11 @@ def write_whole(path: Path, content: bytes, *, replace: bool = True) -> None:
     """Write bytes to a file, or leave the old file as it was."""
     with open_whole(path, replace=replace) as file:
         file.write(content)
+
+
+def write_json(path: Path, values: Any) -> None:
+    """Write values as JSON that people can read, or leave the old file as it was."""
+    write_whole(path, (json.dumps(values, indent=1) + "\n").encode())
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from typing import Any, Self
 from fedjigsaw.errors import DataError, FedJigsawError, MessageError
 from fedjigsaw.io import formats
 from fedjigsaw.io._codec import read_bounded
-from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.atomic import write_json
 from fedjigsaw.io.formats import ModelFile, error_in
 from fedjigsaw.sites.drift import Difference, Noise
 from fedjigsaw.sites.succession import Succession
@@ -79,7 +79,7 @@ class Lineage:
     def save(self, model: Path) -> None:
         """Write the file beside a model, whole or not at all."""
         content = {"format": FORMAT, "kind": KIND, **asdict(self)}
-        write_whole(sidecar(model), json.dumps(content, indent=1).encode() + b"\n")
+        write_json(sidecar(model), content)
 
     @classmethod
     def load(cls, model: Path) -> Self | None:
