@@ -56,6 +56,7 @@ def test_everything_passes_the_gate(served, clinic):
         ("127.0.0.1", port),
     ]
     assert config.ssl_certfile == clinic / "server" / "server.crt"
+    assert not config.proxy_headers
 
 
 def test_all_sites_are_known_before_the_first_can_connect(served, clinic):

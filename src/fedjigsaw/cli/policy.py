@@ -8,7 +8,8 @@ from rich.table import Table
 
 from fedjigsaw.cli._shared import JsonFlag, escape, out, print_json
 from fedjigsaw.privacy.journal import JOURNAL
-from fedjigsaw.privacy.policy import POLICY, describe
+from fedjigsaw.privacy.policy import POLICY
+from fedjigsaw.privacy.policy_text import describe
 
 AcceptPolicyFlag = Annotated[
     bool,

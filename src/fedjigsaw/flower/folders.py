@@ -43,7 +43,8 @@ from fedjigsaw.flower.certificates import (
     sign_server,
 )
 from fedjigsaw.io.atomic import write_json
-from fedjigsaw.privacy.policy import POLICY, default_text
+from fedjigsaw.privacy.policy import POLICY
+from fedjigsaw.privacy.policy_text import default_text
 
 FORMAT = 1
 SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -72,6 +72,7 @@ def main(folder: Path, private_port: int, listen: str, secret: str) -> None:
         loop="asyncio",  # a Listener needs it
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # where a request comes from is not for its sender to say
         timeout_graceful_shutdown=3,
         timeout_notify=CHECK_SECONDS,
     )
