@@ -427,3 +427,18 @@ def test_a_site_of_the_command_line_answers_in_time(tmp_path):
     assert site.do(Statistics()).n_samples == 200
     with pytest.raises((records.LateError, ParameterError)):
         site.do(Statistics(1e-4))
+
+
+def test_a_model_for_labels_chooses_no_columns(start, tmp_path):
+    """Whether a column is there, and has numbers only, would show in done or not, uncounted."""
+    path = tmp_path / "rows.csv"
+    age, dose = patients().T
+    write_table(path, age=age, dose=dose, hiv=np.zeros(200))
+    labels = LabelFile(tmp_path / "labels.csv")
+    site = Site("bern", path, columns=COLUMNS, folder=start.home, labels=labels)
+    for columns in (("age", "hiv"), ("age", "cancer"), ("age",)):
+        model = Model(GROUPS[:, : len(columns)], "jigsaw", {}, columns)
+        with pytest.raises(DataError, match="columns of the model are not those of this site"):
+            site.do(Labeling(ModelFile(model, None, ("bern",), 200)))
+    fits = ModelFile(Model(GROUPS[:, ::-1], "jigsaw", {}, COLUMNS[::-1]), None, ("bern",), 200)
+    assert site.do(Labeling(fits)) == Done()

@@ -224,6 +224,9 @@ def write(site: "Site", file: ModelFile) -> Done:
         ours, theirs = (None if e is None else e.fingerprint for e in (encoding, file.encoding))
         if theirs is not None and ours != theirs:
             raise RefusedError("the schema in the model is not that of this site")
+        own = sites.prepare(site.data, scaler=site.scaler, columns=site.columns).columns
+        if sorted(own) != sorted(file.columns):  # before anybody looks whether the data have them
+            raise DataError("The columns of the model are not those of this site.")
         path, names = site.labels.path, site.labels.id_columns
         new = path.with_name(f".{path.stem}.new{path.suffix}")
         new_model = site.folder / f".{LAST_MODEL}.new"
