@@ -10,7 +10,7 @@ from fedjigsaw import FeCA, Jigsaw, Privacy, sites
 from fedjigsaw.errors import ParameterError, QuorumError
 from fedjigsaw.flower import bundle, folders, jobs, work
 from fedjigsaw.flower.apps import client_app
-from fedjigsaw.flower.engine import federate
+from fedjigsaw.flower.engine import NOT_ITS_SITE, federate
 from fedjigsaw.flower.region_site import RegionSite
 from fedjigsaw.flower.site import load_site
 from fedjigsaw.io.formats import encode
@@ -190,12 +190,26 @@ class TestRefusals:
         grids["inner"].apps["lyon"] = site_app("lyon", shards["lyon"])
         apps = {name: site_app(name, X) for name, X in rows.items()}
         apps["north"] = client_app(lambda context: region(home))
-        with pytest.raises(Exception, match="Site 'bern' is in .* and in"):
-            federate(
-                engine_of(
-                    LocalGrid(apps), Jigsaw(3, random_state=0), names=("bern", "north", "oslo")
-                )
-            )
+        names = ("bern", "north", "oslo")
+        engine = engine_of(LocalGrid(apps), Jigsaw(3, random_state=0), names=names)
+        file, transcript = federate(engine, min_sites=2)  # one lie costs the region its place
+        assert file.clients == ("bern", "oslo")
+        assert transcript.failures[0].reason == NOT_ITS_SITE
+        with pytest.raises(QuorumError, match="north"):
+            federate(engine)
+
+    def test_who_counts_as_several_sites_is_told(self, levels, shards):
+        home, _ = levels
+        apps = {
+            "north": client_app(lambda context: region(home)),
+            "oslo": site_app("oslo", shards["oslo"]),
+        }
+        events = []
+        tell = lambda *event: events.append(event)  # noqa: E731
+        federate(engine_of(LocalGrid(apps), Jigsaw(3, random_state=0), names=TOP, tell=tell))
+        assert [event for event in events if event[0] == "warning"] == [
+            ("warning", "north", "it answered as a region of 2 sites: bern, lyon")
+        ]
 
 
 def test_a_region_must_not_be_the_federation_above(levels):

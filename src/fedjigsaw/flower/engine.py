@@ -10,7 +10,7 @@ from typing import Any, Self
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from fedjigsaw._regions import PREFIX, unpacked
+from fedjigsaw._regions import PREFIX, is_region, sites_of, unpacked
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import Reply, check_answer
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
@@ -33,6 +33,7 @@ VERB = "summary"
 
 NOT_CONNECTED = "it is not connected"
 INVALID_ANSWER = "its answer is not valid"
+NOT_ITS_SITE = "it answered as a region with a site in it that takes part itself"
 INVALID_KEPT = "its kept summary is not valid; forget it, and ask again"
 # tensors that only some sites send: with differential privacy, or where a guard left out rows
 OPTIONAL = (NOISE, LEFT_OUT)
@@ -272,6 +273,12 @@ class FlowerEngine:
         if isinstance(answer, str):
             return self.fail(name, answer)
         self._check(name, answer, broadcast)
+        if is_region(answer.summary):
+            below = sites_of(answer.summary).keys()
+            # the server knows by its key who takes part, and has but the word of a region
+            if set(below) & {*(self.names or ())} - {name}:
+                return self.fail(name, NOT_ITS_SITE)
+            self.tell("warning", name, describe_sites(sorted(below)))
         return answer
 
     def _check(self, name: str, answer: SummaryFile, broadcast: Broadcast) -> None:
@@ -309,6 +316,18 @@ class FlowerEngine:
             self.fail(file.summary.client, OTHER_KIND) for file in files if kind_of(file) != usual
         ]
         return [file for file in files if kind_of(file) == usual]
+
+
+def describe_sites(names: Sequence[str]) -> str:
+    """Say whom a region stands for: a site that is none may invent as many as it likes.
+
+    Examples
+    --------
+    >>> describe_sites(["bern", "lyon"])
+    'it answered as a region of 2 sites: bern, lyon'
+    """
+    listed = ", ".join(names[:10]) + (f" and {len(names) - 10} more" * (len(names) > 10))
+    return f"it answered as a region of {len(names)} sites: {listed}"
 
 
 def _source(file: SummaryFile) -> tuple[Any, ...]:
