@@ -9,7 +9,9 @@ from typer.main import get_command
 
 from fedjigsaw.cli import federation
 from fedjigsaw.cli._config import settable
-from pages_as_code import ROOT, page
+from fedjigsaw.cli.diff import ALARM_CODE
+from fedjigsaw.errors import FedJigsawError
+from pages_as_code import ROOT, page, section
 
 PAGE = page("docs/operations.md")
 SOURCE = "".join(p.read_text() for p in sorted((ROOT / "src" / "fedjigsaw").rglob("*.py")))
@@ -70,3 +72,12 @@ def test_messages_at_night_are_those_of_the_program():
     code = re.sub(r"\{\w+\}", "9100", code)
     for text in quoted:
         assert text in code, text
+
+
+def test_every_exit_code_is_listed_and_no_other():
+    listed = re.findall(r"^\| (\d+) \|", section(PAGE, "Exit codes"), re.MULTILINE)
+    kinds = (FedJigsawError, *FedJigsawError.__subclasses__())
+    interrupted = 130
+    assert sorted(map(int, listed)) == sorted(
+        {0, ALARM_CODE, interrupted, *(kind.exit_code for kind in kinds)}
+    )

@@ -110,7 +110,7 @@ def revoke(folder: FederationFolder, site: SiteName, as_json: JsonFlag = False) 
     if as_json:
         print_json({"site": site, "revoked": folders.read_revoked(home)[site]})
     elif new:
-        out.print(f"Site {site} is revoked. A running server refuses it within 5 seconds.")
+        out.print(f"Site {site} is revoked. {AT_ONCE}")
     else:
         out.print(f"Site {site} was revoked before, on {folders.read_revoked(home)[site]}.")
 
