@@ -216,8 +216,10 @@ class TestPort:
         with metrics.serving_metrics(port, numbers_of(site), lambda: True):
             assert get(port, "/")[0] == 404
             assert get(port, "/../site.key")[0] == 404
-            assert get(port, "/metrics", Host="evil.example.org:80")[0] == 404
-            assert get(port, "/metrics", Host=f"localhost:{port}")[0] == 200
+            for host in ("evil.example.org:80", "evil.example.org", ":80"):
+                assert get(port, "/metrics", Host=host)[0] == 404
+            for host in (f"localhost:{port}", "localhost", "127.0.0.1"):
+                assert get(port, "/metrics", Host=host)[0] == 200
             line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
             line.request("POST", "/metrics", body=b"x")
             assert line.getresponse().status == 501

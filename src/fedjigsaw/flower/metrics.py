@@ -229,8 +229,8 @@ def _handler(numbers: SiteNumbers | ServerNumbers, alive: Callable[[], bool]) ->
         def do_GET(self) -> None:
             page = pages.get(self.path.partition("?")[0])
             # a page of another machine that a browser here shows cannot name this host
-            host = (self.headers.get("Host") or LOOPBACK).rpartition(":")[0]
-            if page is None or host not in ("", LOOPBACK, "localhost"):
+            host = (self.headers.get("Host") or LOOPBACK).partition(":")[0]
+            if page is None or host not in (LOOPBACK, "localhost"):
                 self.send_error(404)
                 return
             try:
