@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -190,3 +191,16 @@ def test_the_log_of_a_site_is_shown(clinic, started, rows, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         serving.serve_site(clinic / "bern", rows, log=lines.append)
     assert lines == ["hello"]
+
+
+def test_processes_import_nothing_from_the_current_folder(tmp_path):
+    """It may be one in which others can write."""
+    (tmp_path / "ssl.py").write_text("raise SystemExit('planted')")
+    found = subprocess.run(
+        [sys.executable, "-m", "fedjigsaw.flower.processes"],
+        env=processes.environment(tmp_path),
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
