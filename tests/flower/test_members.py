@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import (
@@ -15,9 +16,12 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fedjigsaw.errors import DataError, FederationError, ParameterError
-from fedjigsaw.flower import folders, members
+from fedjigsaw.flower import folders, jobs, members
 from fedjigsaw.flower.certificates import make_site_key
 from fedjigsaw.flower.folders import ServerSettings, SiteSettings
+from fedjigsaw.io.tables import from_array
+from fedjigsaw.sites import summarize
+from fedjigsaw.sites.keeping import Kept
 
 
 @pytest.fixture
@@ -228,3 +232,31 @@ def test_former_keys_that_cannot_be_read_stop_every_change(home, content):
 def test_only_sites_can_be_changed(home, change):
     with pytest.raises(ParameterError, match="must be one of bern, lyon; got 'oslo'"):
         change(home, "oslo")
+
+
+class TestKeptSummaries:
+    """Those of a revoked key, or of another site with the same name, must not count again."""
+
+    @pytest.fixture
+    def kept(self, home):
+        kept = Kept(home / jobs.KEPT)
+        rows = np.repeat([[0.0], [9.0]], 5, axis=0)
+        for name in ("bern", "lyon"):
+            kept.add(summarize(from_array(rows), 2, client=name))
+        return kept
+
+    def test_of_a_site_that_had_the_name_before(self, clinic, home, kept):
+        members.remove(home, "bern")
+        assert kept.sites() == {"bern", "lyon"}
+        (clinic / "bern").rename(clinic / "old")
+        members.add(home, "bern")
+        assert kept.sites() == {"lyon"}
+
+    def test_of_a_key_that_was_revoked(self, home, kept):
+        folders.revoke(home, "bern")
+        members.rekey(home, "bern")
+        assert kept.sites() == {"lyon"}
+
+    def test_of_a_key_that_was_only_replaced_stay(self, home, kept):
+        members.rekey(home, "bern")
+        assert kept.sites() == {"bern", "lyon"}

@@ -66,6 +66,7 @@ def add(home: Path, name: str, public_key: Path | None = None) -> Path:
         private, public = _key_pair(home, settings, public_key)
         folder = beside(home, name)
         _make_folder(home, settings, folder, private)
+        _forget_summaries(home, name)  # of another site, which had this name before
         try:
             _save_sites(home, {**settings.sites, name: public})
         except BaseException:
@@ -102,6 +103,8 @@ def rekey(home: Path, name: str, public_key: Path | None = None) -> Path:
             _make_folder(home, settings, folder, private)
         elif private is not None:
             write_secret(folder / SITE_KEY, private)
+        if name in read_revoked(home):  # whoever had the key may have sent them
+            _forget_summaries(home, name)
         _save_sites(home, {**settings.sites, name: public})
         _forgive(home, name)
         return folder if private is None else folder / SITE_KEY
@@ -161,6 +164,14 @@ def _forgive(home: Path, name: str) -> None:
     if name in (revoked := read_revoked(home)):
         left = {other: time for other, time in revoked.items() if other != name}
         write_json(home / REVOKED, left)
+
+
+def _forget_summaries(home: Path, name: str) -> None:
+    """Delete the kept summaries of a name, so that runs ask whoever has it now."""
+    from fedjigsaw.flower.jobs import KEPT  # needs what servers do not
+    from fedjigsaw.sites.keeping import Kept
+
+    Kept(home / KEPT).forget(name)
 
 
 def _save_sites(home: Path, sites: Mapping[str, str]) -> None:
