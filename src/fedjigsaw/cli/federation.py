@@ -24,10 +24,10 @@ from fedjigsaw.cli.federation_site import site
 from fedjigsaw.cli.policy import show_policy
 
 app = typer.Typer(no_args_is_help=True)
-app.command(name="policy")(show_policy)
-app.add_typer(operator, name="operator")
-
 PORT = 9092
+# panels of `fedjigsaw federation --help`
+SERVE, RUN = "Set up and serve", "Run"
+SITES, KEYS = "Sites come and go", "Certificates and operators"
 
 
 @app.callback()
@@ -38,7 +38,7 @@ def federation() -> None:
     """
 
 
-@app.command()
+@app.command(rich_help_panel=SERVE)
 def init(
     folder: Annotated[Path, typer.Argument(help="Folder to make; it must be new. Example: clinic")],
     sites: Annotated[
@@ -74,12 +74,13 @@ def init(
     out.print("Keep it offline: anyone who has it can pose as the server.")
 
 
-app.command(context_settings=variables("server"))(server)
-app.command(context_settings=variables("site"))(site)
-app.command()(run)
+app.command(rich_help_panel=SERVE, context_settings=variables("server"))(server)
+app.command(rich_help_panel=SERVE, context_settings=variables("site"))(site)
+app.command(rich_help_panel=SERVE, name="policy")(show_policy)
+app.command(rich_help_panel=RUN)(run)
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def status(folder: RunFolder, as_json: JsonFlag = False) -> None:
     """Show whether the server runs, and how its sites are: on its machine, or an operator's.
 
@@ -123,7 +124,9 @@ def other_version(found: Mapping[str, Any], site: str) -> str:
     )
 
 
-app.command()(keep)
-app.command()(forget)
-for command in (members.add, members.remove, members.rekey, members.revoke, members.renew):
-    app.command()(command)
+app.command(rich_help_panel=RUN)(keep)
+app.command(rich_help_panel=RUN)(forget)
+for command in (members.add, members.remove, members.rekey, members.revoke):
+    app.command(rich_help_panel=SITES)(command)
+app.command(rich_help_panel=KEYS)(members.renew)
+app.add_typer(operator, name="operator", rich_help_panel=KEYS)
