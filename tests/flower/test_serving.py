@@ -45,6 +45,7 @@ def started(monkeypatch):
 
     monkeypatch.setattr(processes, "running", running)
     monkeypatch.setattr(processes, "answers", lambda host, port, authority: calls.up)
+    monkeypatch.setattr(processes, "greet", lambda host, port, authority: None)
     monkeypatch.setattr(processes, "wait_until_answers", lambda *args, **more: calls.up)
     return calls
 
