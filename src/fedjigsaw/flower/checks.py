@@ -1,6 +1,5 @@
 """Checks of a server's or a site's folder and settings, before anything is started or written."""
 
-import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from fedjigsaw import sites
 from fedjigsaw.errors import FederationError
+from fedjigsaw.flower import processes
 from fedjigsaw.flower.certificates import SOON_DAYS, days_left, is_address, load_certificate
 from fedjigsaw.flower.earlier import read_earlier
 from fedjigsaw.flower.folders import (
@@ -23,6 +23,7 @@ from fedjigsaw.flower.folders import (
     read_revoked,
     server_folder,
 )
+from fedjigsaw.flower.renewal import RENEW, RENEW_AUTHORITY
 from fedjigsaw.flower.site import load_policy, load_site
 from fedjigsaw.io import formats
 
@@ -40,10 +41,11 @@ def check_server(folder: Path, listen: str | None = None) -> Iterator[str]:
     names = [name for name in settings.sites if name not in revoked]
     yield f"Server at {settings.host}:{settings.port} for {', '.join(names) or 'no site'}."
     address = listen or listen_address(settings.host)
-    taken = "" if _is_free(address, settings.port) else ", where another program listens now"
+    free = processes.can_listen(address, settings.port)
+    taken = "" if free else ", where another program listens now"
     yield f"It listens on {address}, port {settings.port}{taken}."
     yield _check_certificate(home, settings.host)
-    yield describe_days(home / CERTIFICATE, "The server's certificate")
+    yield describe_days(home / CERTIFICATE, "The server's certificate", RENEW)
 
 
 def check_site(folder: Path, options: Mapping[str, Any]) -> Iterator[str]:
@@ -63,7 +65,7 @@ def check_site(folder: Path, options: Mapping[str, Any]) -> Iterator[str]:
         yield _read_rows(options)
     else:
         yield made.check() or f"Its images can be read: {options['data']}."
-    yield describe_days(folder / CA, "The authority's certificate")
+    yield describe_days(folder / CA, "The authority's certificate", RENEW_AUTHORITY)
 
 
 def site_name(folder: Path) -> str:
@@ -87,26 +89,17 @@ def _read_rows(options: Mapping[str, Any]) -> str:
     return f"Its data can be read: {n_rows:,} rows, columns {', '.join(table.columns)}."
 
 
-def _is_free(address: str, port: int) -> bool:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((address, port))
-        except OSError:
-            return False
-    return True
-
-
 # ----------------------------------------------------------------------------------- certificates
 
 
-def describe_days(path: Path, what: str) -> str:
+def describe_days(path: Path, what: str, remedy: str) -> str:
     """Say how long a certificate is valid; raise a FederationError if it has ended."""
     days = days_left(path)
     if days <= 0:
-        raise FederationError(f"{what}, {path}, has ended.")
-    soon = " Renew it soon: `federation renew`." if days < SOON_DAYS else ""
+        raise FederationError(
+            f"{what}, {path}, has ended: the coordinator renews it with {remedy}."
+        )
+    soon = f" The coordinator renews it with {remedy}." if days < SOON_DAYS else ""
     return f"{what} is valid for {days:,.0f} more days.{soon}"
 
 

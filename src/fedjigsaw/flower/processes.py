@@ -18,7 +18,7 @@ from typing import Any
 
 from fedjigsaw._locks import locked
 from fedjigsaw.errors import FederationError, unreadable
-from fedjigsaw.flower.folders import FLOWER_LOG
+from fedjigsaw.flower.folders import FLOWER_LOG, PART_LOCK
 from fedjigsaw.flower.logs import log_to as log_to
 
 GRACE_SECONDS = 6.0
@@ -113,7 +113,7 @@ def alone(folder: Path, what: str) -> Iterator[None]:
     """Allow one process at a time in a folder. The lock ends with the process."""
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked(folder / "lock"))
+            stack.enter_context(locked(folder / PART_LOCK))
         except BlockingIOError as error:
             raise FederationError(f"{what} of {folder} is already running.") from error
         yield
@@ -143,6 +143,18 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def can_listen(address: str, port: int = 0) -> bool:
+    """Return whether this machine can listen on an IP address and a port; 0 is any port."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((address, port))
+    except OSError:
+        return False
+    return True
 
 
 def answers(host: str, port: int, authority: Path) -> bool:

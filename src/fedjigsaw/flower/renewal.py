@@ -26,6 +26,7 @@ from fedjigsaw.flower.folders import (
     CA,
     CERTIFICATE,
     KEY,
+    PART_LOCK,
     SITE_KEY,
     ServerSettings,
     beside,
@@ -45,6 +46,8 @@ NO_AUTHORITY = (
     "is of a version without `renew`, --new-authority makes another one, whose ca.crt must be "
     "carried to every site."
 )
+# what a coordinator does about a certificate that ends: the server's, the authority's
+RENEW, RENEW_AUTHORITY = "`federation renew`", "`federation renew --new-authority`"
 CHECK_SECONDS = 1
 WARN_SECONDS = 86400.0
 
@@ -56,20 +59,19 @@ def ends(path: Path) -> datetime:
 
 def ending(home: Path) -> Iterator[str]:
     """Yield a warning for each certificate of a server's folder that ends soon, or has ended."""
-    yield from _warn("the server's certificate", ends(home / CERTIFICATE), "`federation renew`")
+    yield from _warn("the server's certificate", ends(home / CERTIFICATE), RENEW)
     yield from authority_ending(home)
 
 
 def authority_ending(folder: Path) -> Iterator[str]:
     """Yield a warning if the authority's certificate in a folder ends soon, or has ended."""
-    remedy = "`federation renew --new-authority`"
-    yield from _warn("the authority's certificate", ends(folder / CA), remedy)
+    yield from _warn("the authority's certificate", ends(folder / CA), RENEW_AUTHORITY)
 
 
 def server_ending(certificate: Any) -> Iterator[str]:
     """Yield a warning if the certificate that a server showed, as `ssl` describes it, ends soon."""
     end = datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC)
-    yield from _warn("the server's certificate", end, "`federation renew`")
+    yield from _warn("the server's certificate", end, RENEW)
 
 
 def _warn(what: str, end: datetime, remedy: str) -> Iterator[str]:
@@ -127,7 +129,7 @@ def renew_authority(home: Path, days: float = SERVER_DAYS) -> list[str]:
     """
     with changing(home), ExitStack() as stack:
         try:
-            stack.enter_context(locked(home / "lock"))
+            stack.enter_context(locked(home / PART_LOCK))
         except BlockingIOError as error:
             raise FederationError(f"End the server of {home} first, and start it again.") from error
         settings = ServerSettings.load(home)

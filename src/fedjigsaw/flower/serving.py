@@ -1,7 +1,6 @@
 """Run a server or a site of a federation, until it is interrupted."""
 
 import json
-import socket
 import subprocess
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
@@ -94,21 +93,8 @@ def serve(
 
 def check_listen(listen: str | None) -> None:
     """Raise if this machine cannot listen on an address."""
-    if listen is not None and not _is_local_address(listen):
+    if listen is not None and not (is_address(listen) and processes.can_listen(listen)):
         raise ParameterError(f"--listen takes an IP address of this machine; got {listen!r}.")
-
-
-def _is_local_address(host: str) -> bool:
-    """Return whether this machine can listen on an IP address; any port will do for the test."""
-    if not is_address(host):
-        return False
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_STREAM) as listener:
-            listener.bind((host, 0))
-    except OSError:
-        return False
-    return True
 
 
 def listen_address(host: str) -> str:
