@@ -1,6 +1,19 @@
 """Run federated methods over a network with Flower.
 
-Needs ``pip install 'fedjigsaw[flower]'``.
+Needs ``pip install 'fedjigsaw[flower]'``. The modules by subject::
+
+    folders certificates keys members renewal      who takes part: files, keys, certificates
+    checks serving processes logs metrics counts   a server or site as a service
+    superlink gate doors versions                  the server's process and its ports
+    supernode warm launcher forking                the site's process; how apps are started
+    bundle apps records tasks scaler_values        the app, and what travels
+    engine retries rounds task_rounds progress     the server's half: ask, ask again, make a model
+    site region_site site_tasks                    the site's half: what it computes
+    desk task_desk earlier derived                 ... and whether it answers: policy, journal
+    jobs job_tasks work status places              runs, as `federation run` and `status` see them
+    operators operator_protocol operator_door      operators: keys, signed requests, the door,
+    operator_desk operator_run operator_client     what the server does for them, their machine
+    patches node_patches app_patches               every private name of Flower
 """
 
 from importlib.util import find_spec
