@@ -88,6 +88,14 @@ def test_a_name_never_leaves_the_folder(tmp_path, name):
     assert not list(tmp_path.rglob("*.summary"))
 
 
+@pytest.mark.parametrize("method", ["../../evil", "/evil", "", ".", "x" * 500])
+def test_a_method_never_leaves_the_folder_either(tmp_path, method):
+    place = tmp_path / "server" / "kept"
+    with pytest.raises(ParameterError, match="is for the unknown"):
+        Kept(place).add(replace(summary("bern"), method=method))
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_summary_under_another_name_is_an_error(tmp_path):
     kept, file = Kept(tmp_path), summary("bern")
     kept.add(file)
