@@ -17,7 +17,7 @@ from fedjigsaw.io.formats import encode
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.journal import JOURNAL, Journal
-from fedjigsaw.privacy.policy import Policy
+from fedjigsaw.privacy.policy import Policy, RefusedError
 from flower_doubles import OFF, OPEN, LocalGrid, engine_of, grid_of, site_app
 
 pytestmark = [pytest.mark.federation, pytest.mark.usefixtures("quick")]
@@ -166,6 +166,21 @@ class TestRefusals:
         with pytest.raises(QuorumError):
             run(home, shards, Jigsaw(3, random_state=0), policy=Policy(methods=("feca",)))
         assert grids["inner"].sent == []
+
+    def test_more_questions_than_the_policy_of_the_region_allows(self, levels):
+        home, grids = levels
+        limits = [Policy(questions_in_all=2), Policy(questions_per_day=2)]
+        for k in (2, 3):
+            region(home).answer(question_of(Jigsaw(k, random_state=0)))
+        n_asked = len(grids["inner"].sent)
+        for policy, reason in zip(limits, ("about this data set", "within 24 hours"), strict=True):
+            site = region(home, policy=policy)
+            with pytest.raises(RefusedError, match=f"2 questions were answered {reason}"):
+                site.answer(question_of(Jigsaw(4, random_state=0)))
+        assert len(grids["inner"].sent) == n_asked
+        assert [r["kind"] for r in records(home)][-4:] == ["question", "refusal"] * 2
+        again = region(home, policy=limits[0]).answer(question_of(Jigsaw(3, random_state=7)))
+        assert again.summary.client == "north"
 
     def test_several_rounds(self, levels, shards):
         with pytest.raises(QuorumError, match="north"):

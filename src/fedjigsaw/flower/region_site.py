@@ -4,8 +4,10 @@ Its server runs on the same machine. On a question the region asks the same in i
 and answers with one summary of the answers.
 """
 
+import json
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +20,8 @@ from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import aggregate_round
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.flower import jobs
-from fedjigsaw.flower.desk import Desk, make_method
+from fedjigsaw.flower.desk import DAY, Desk, make_method, name_scaler
+from fedjigsaw.flower.earlier import read_earlier
 from fedjigsaw.flower.folders import CA, ServerSettings, server_folder
 from fedjigsaw.flower.scaler_values import scaler_values
 from fedjigsaw.io.formats import SummaryFile, encode
@@ -109,7 +112,26 @@ class RegionSite:
         )
         if not isinstance(method, FederatedClusterer) or method.total_rounds > 1:
             raise ParameterError("A region answers for rows, and in a single round.")
+        self._check_budget(question)
         return method
+
+    def _check_budget(self, question: "Question") -> None:
+        """Refuse a question that was never answered, if it is one too many: no site is asked.
+
+        Only the answers of its sites would tell which data set of theirs a question is about, so
+        different questions about all of them count together.
+        """
+        if self.folder is None:
+            return
+        scaler = None if question.scaler is None else name_scaler(question.scaler)
+        asked = _plain(question.method[:100], json.dumps(dict(question.params)), scaler)
+        earlier = read_earlier(self.folder)
+        known = {
+            _plain(record["method"], record["params"], record.get("scaler"))
+            for record in earlier.answers.values()
+        }
+        if asked not in known:
+            self.policy.check_budget(earlier.within(DAY), len(known))
 
     def _ask(self, question: "Question") -> SummaryFile:
         params, seed = dict(question.params), question.broadcast.seed
@@ -155,6 +177,14 @@ class RegionSite:
         if sends_more or (self.policy.sums == "none" and file.summary.sse is not None):
             raise RefusedError("a site of the region sends counts or sums that it may not pass on")
         return file
+
+
+def _plain(method: str, params: str, scaler: str | None) -> tuple[str, str, str | None]:
+    """Return a question as the journal has it, without its seed."""
+    with suppress(ValueError):  # parameters that are too long are there by their hash
+        own = {n: v for n, v in json.loads(params).items() if n != "random_state"}
+        params = json.dumps(own, sort_keys=True)
+    return method, params, scaler
 
 
 def load_region(
