@@ -1,5 +1,6 @@
 """The files in deploy/ fit the program: options, users, paths, metrics. No container is started."""
 
+import os
 import re
 import shlex
 import shutil
@@ -244,3 +245,22 @@ def test_alerts_ask_for_metrics_that_exist(clinic):
 def test_scripts_are_valid_and_executable(name):
     subprocess.run(["sh", "-n", DEPLOY / name], check=True)
     assert (DEPLOY / name).stat().st_mode & 0o111
+
+
+@pytest.mark.parametrize(("key", "alarm"), [("server/server.key", True), ("operator.key", False)])
+def test_weekly_alarm_needs_the_summaries_of_the_server(tmp_path, key, alarm):
+    programs, federation, models = (tmp_path / name for name in ("bin", "federation", "models"))
+    programs.mkdir()
+    (federation / key).parent.mkdir(parents=True)
+    (federation / key).touch()
+    models.mkdir()
+    (models / "latest.model").symlink_to("old.model")
+    (models / "old.model").touch()
+    fake = programs / "fedjigsaw"
+    fake.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n')
+    fake.chmod(0o755)
+    env = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    subprocess.run(["sh", DEPLOY / "weekly.sh", federation, models, "-k", "4"], env=env, check=True)
+    run, diff = (tmp_path / "calls").read_text().splitlines()
+    assert f"--like {models}/old.model -k 4" in run
+    assert diff.endswith("--alarm 2") == alarm

@@ -29,6 +29,11 @@ LikeModel = Annotated[
     ),
 ]
 
+NO_NOISE = (
+    "How much chance moves the clusters is not known: not all summaries of this model are on this "
+    "machine."
+)
+
 
 @dataclass(frozen=True)
 class Earlier:
@@ -74,6 +79,9 @@ class Made:
         if self.earlier is None or self.succession is None or self.difference is None:
             return
         out.print(escape(f"After {self.earlier.path}: {' '.join(self.succession.sentences())}"))
+        if self.difference.drift is None:
+            out.print(NO_NOISE)
+            return
         for line in describe_drift(self.difference):
             out.print(escape(line))
 

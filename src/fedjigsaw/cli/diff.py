@@ -64,7 +64,7 @@ def diff(
     if alarm is not None and found.drift is None:
         raise ParameterError(
             "--alarm needs to know how much chance moves the clusters. Give the summaries of the "
-            "new model (--summaries), or make models with --like."
+            "new model (--summaries), or make models with --like, where their summaries are."
         )
     if as_json:
         print_json({"old": str(old), "new": str(new), **difference_values(found, before, after)})

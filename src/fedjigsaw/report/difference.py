@@ -14,7 +14,7 @@ from fedjigsaw.sites.succession import places_of
 
 NO_NOISE = (
     "How much chance moves the clusters is not known. Give the summaries of the new model "
-    "(--summaries), or make models with --like."
+    "(--summaries), or make models with --like, where their summaries are."
 )
 
 
