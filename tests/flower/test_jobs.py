@@ -147,7 +147,7 @@ def test_an_interrupted_run_is_stopped_at_the_server(server):
 
 
 def test_a_run_cannot_wait_for_more_sites_than_there_are(server):
-    with pytest.raises(ParameterError, match="at most the number of sites, 2; got 3"):
+    with pytest.raises(ParameterError, match="--min-sites is 3, but this run has 2 sites"):
         jobs.run_job(server(finishes).home, jobs.Job("feca", 3, min_sites=3))
 
 

@@ -54,7 +54,7 @@ def test_runs_and_status_from_another_machine(clinic, tmp_path, monkeypatch):
 
     # an error is that of `run` at the server
     code, printed = command("run", anna, *options, "-o", tmp_path / "no", "--min-sites", 9)
-    assert (code, "at most the number of sites, 3; got 9" in printed) == (2, True)
+    assert (code, "--min-sites is 9, but this run has 3 sites" in printed) == (2, True)
     assert command("run", anna, *options, "-o", tmp_path / "no", "--without", "rome")[0] == 2
 
     # Ctrl-C here stops the run there

@@ -53,7 +53,7 @@ def keep(
     if not found:
         out.print("No summary is kept. `fedjigsaw federation run` keeps those of its sites.")
         return
-    table = Table("site", "method", "-k", "rows", "bytes", "kept on", "")
+    table = Table("site", "method", "-k", "rows", "bytes", "kept on", "notes")
     for one in found:
         values = _values(one, sites)
         note = "" if values["takes_part"] else "no site any more: takes no part"
@@ -70,7 +70,8 @@ def forget(
 ) -> None:
     """At the coordinator: delete all kept summaries of a site.
 
-    Models that were made with them stay. Make them anew without the site, asking nobody:
+    Models that were made with them stay. The second command makes a model without the site, and
+    asks nobody.
 
     Example: fedjigsaw federation forget clinic oslo
 

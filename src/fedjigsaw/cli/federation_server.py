@@ -15,7 +15,8 @@ def server(
     folder: Annotated[
         Path,
         typer.Argument(
-            help="Folder that `federation init` made. Example: clinic",
+            help="Folder that `federation init` made; may also be in the file of --config. "
+            "Example: clinic",
             envvar="FEDJIGSAW_SERVER_FOLDER",
         ),
     ],

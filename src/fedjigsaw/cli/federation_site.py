@@ -42,7 +42,8 @@ def site(
     folder: Annotated[
         Path,
         typer.Argument(
-            help="This site's folder. Example: clinic/bern", envvar="FEDJIGSAW_SITE_FOLDER"
+            help="This site's folder; may also be in the file of --config. Example: clinic/bern",
+            envvar="FEDJIGSAW_SITE_FOLDER",
         ),
     ],
     data: Annotated[

@@ -17,6 +17,7 @@ from fedjigsaw.flower.folders import (
     CA,
     CERTIFICATE,
     KEY,
+    NEW_SERVER_KEY,
     ServerSettings,
     SiteSettings,
     check_private,
@@ -35,7 +36,7 @@ def check_server(folder: Path, listen: str | None = None) -> Iterator[str]:
     home = server_folder(folder)
     settings, revoked = ServerSettings.load(home), read_revoked(home)
     check_listen(listen)
-    check_private(home / KEY)
+    check_private(home / KEY, NEW_SERVER_KEY)
     if not (home / APP).is_file():
         raise FederationError(f"{home} has no {APP}, the app of the federation.")
     names = [name for name in settings.sites if name not in revoked]

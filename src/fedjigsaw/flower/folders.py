@@ -300,11 +300,14 @@ def new_task_secret(folder: Path) -> bytes:
     return secret
 
 
+NEW_SERVER_KEY = "make new keys with `fedjigsaw federation renew --new-authority`"
+
+
 def check_private(key: Path, remedy: str = "have the site revoked") -> None:
     """Raise if others than its owner may read a private key.
 
     This is an error and no warning, as with SSH: nobody reads the log of a service that works, and
-    the remedy is one command.
+    it is mended by one command. `remedy` says what to do if the key may have been copied.
     """
     mode = key.stat().st_mode & 0o777
     if os.name == "posix" and mode & 0o077:

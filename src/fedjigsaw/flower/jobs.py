@@ -34,6 +34,7 @@ from fedjigsaw.methods import build
 from fedjigsaw.parameters import integer, one_of, real
 
 logger = logging.getLogger(__name__)
+logger.addHandler(logging.NullHandler())  # `run --ask none` has no log: nothing on its screen
 
 EVENTS, RESULT, MODEL, CHECKPOINT = "events.jsonl", "result.json", "model", "checkpoint"
 KEPT = "kept"  # in the server's folder: summaries of earlier runs
@@ -201,8 +202,10 @@ def run_job(
     before = unfinished(home, job, may_resume) if resume else None
     n_sites = len(active_sites(home, job.without))
     if job.min_sites is not None and job.min_sites > n_sites:
-        allowed = f"at most the number of sites, {n_sites}"
-        raise ParameterError(invalid("min_sites", "a run", allowed, job.min_sites))
+        raise ParameterError(
+            f"--min-sites is {job.min_sites}, but this run has {n_sites} sites; sites that were "
+            "revoked, or left out by --without, do not count. Lower --min-sites."
+        )
     folder = folder or new_job_folder(home)
     job.save(folder)
     if before is not None:

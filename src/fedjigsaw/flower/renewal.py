@@ -26,6 +26,7 @@ from fedjigsaw.flower.folders import (
     CA,
     CERTIFICATE,
     KEY,
+    NEW_SERVER_KEY,
     PART_LOCK,
     SITE_KEY,
     ServerSettings,
@@ -117,7 +118,7 @@ def _authority_key(folder: Path, *, given: bool) -> bytes:
     except OSError as error:
         raise FederationError(f"{unreadable(path, error)} {NO_AUTHORITY}") from error
     if not given:  # a stick, which may know no modes
-        check_private(path)
+        check_private(path, NEW_SERVER_KEY)
     return content
 
 

@@ -17,6 +17,7 @@ from fedjigsaw.flower.folders import (
     CONTACT,
     FLOWER_LOG,
     KEY,
+    NEW_SERVER_KEY,
     RUNNING,
     SERVER_LOG,
     SITE_LOG,
@@ -59,7 +60,7 @@ def serve(
     home = server_folder(folder)
     settings, revoked = ServerSettings.load(home), read_revoked(home)
     check_listen(listen)
-    check_private(home / KEY)
+    check_private(home / KEY, NEW_SERVER_KEY)
     private, secret = processes.free_port(), token_hex(32)
     arguments = (str(home), str(private), listen or listen_address(settings.host))
     variables = {processes.SECRET: secret, **style.variable()}

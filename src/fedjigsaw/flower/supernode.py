@@ -36,6 +36,7 @@ from fedjigsaw.flower.folders import (
     SiteSettings,
 )
 from fedjigsaw.flower.gate import Gate
+from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.node_patches import Connection
 from fedjigsaw.flower.patches import allow_slow_starts, is_task_token
 from fedjigsaw.flower.processes import (
@@ -129,14 +130,15 @@ def note_answer(folder: Path, status: int, headers: Mapping[str, str]) -> None:
     if status == REVOKED:
         logger.error("the server no longer accepts this site's key")
         end(WAS_REVOKED)
-    told = versions.Told.read(headers)
+    theirs = versions.Told.read(headers)
     if status == versions.OTHER_PROTOCOL:
-        versions.write_refusal(folder, told)
+        versions.write_refusal(folder, theirs)
         logger.error("the server does not speak the protocol of this site's version")
         end(OTHER_PROTOCOL)
-    if told != server and told.version is not None:
-        server = told
-        logger.info("the server has %s, and this site %s", told, versions.OWN)
+    if theirs != server and theirs.version is not None:
+        server = theirs
+        extra = told("server_version", server_version=theirs.version)
+        logger.info("the server has %s, and this site %s", theirs, versions.OWN, extra=extra)
     if headers.get(NOTICE_HEADER.decode()) == TWIN.decode() and not twin:
         twin = True
         logger.warning(

@@ -13,7 +13,7 @@ def default_text() -> str:
     policy = Policy()
     lines = [
         "# What this site answers. Anything else is refused and written to the journal.",
-        "# `fedjigsaw federation policy FOLDER` explains them. Restart the site after a change.",
+        "# `fedjigsaw federation policy FOLDER` shows the rules. Restart the site after a change.",
         "",
     ]
     for name, meaning in MEANINGS.items():
