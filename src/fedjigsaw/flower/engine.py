@@ -2,12 +2,13 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from time import monotonic, sleep
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from flwr.app import Message
+from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedjigsaw._regions import PREFIX, is_region, sites_of, unpacked
@@ -28,6 +29,7 @@ from fedjigsaw.sites.compatibility import reorder, shared_bounds
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 POLL_SECONDS = 0.2
 VERB = "summary"
 
@@ -192,19 +194,12 @@ class FlowerEngine:
         """Ask sites, and return the answers that fit together; add the others to `failures`."""
         waiting = self._ask(nodes, broadcast, deadline, columns)
         answers = list(kept)
-        while waiting and monotonic() < deadline:
-            for number in list(waiting):
-                reply = self._pull(number, waiting[number], broadcast)
-                if reply is not None:
-                    del waiting[number]
-                if isinstance(reply, SummaryFile):
-                    self.tell("answered", reply.summary.client, f"{reply.summary.nbytes} bytes")
-                    answers.append(reply)
-                elif reply is not None:
-                    failures.append(reply)
-            if waiting:
-                sleep(POLL_SECONDS)
-        failures += [self.fail(name, self.late) for name in waiting.values()]
+        for name, reply in self.receive(waiting, deadline, partial(self._read, broadcast)):
+            if isinstance(reply, str):
+                failures.append(self.fail(name, reply))
+            else:
+                self.tell("answered", reply.summary.client, f"{reply.summary.nbytes} bytes")
+                answers.append(reply)
         return self._agreeing(answers, failures)
 
     def _ask(
@@ -225,20 +220,48 @@ class FlowerEngine:
         shown = self.shown if broadcast.round and rows else None
         question = Question(broadcast, name, params, seconds, columns, shown, self.scaler)
         content = records.pack_question(question)  # once: it may contain a network
+        waiting = self.send(nodes, VERB, content, seconds, str(broadcast.round))
+        for name in nodes:
+            self.tell("asked", name, self._progress(broadcast.round))
+        return waiting
+
+    def send(
+        self, nodes: Mapping[str, int], verb: str, content: RecordDict, seconds: float, group: str
+    ) -> dict[str, str]:
+        """Send a question of any kind to sites; return message number -> site for the replies."""
         messages = [
             Message(
                 content,
                 dst_node_id=node,
-                message_type=f"query.{VERB}",
+                message_type=f"query.{verb}",
                 ttl=seconds + 60,
-                group_id=str(broadcast.round),
+                group_id=group,
             )
             for node in nodes.values()
         ]
         numbers = self.grid.push_messages(messages) if self.grid and messages else []
-        for name in nodes:
-            self.tell("asked", name, self._progress(broadcast.round))
         return dict(zip(numbers, nodes, strict=True))
+
+    def receive(
+        self, waiting: dict[str, str], deadline: float, read: Callable[[str, RecordDict], T | str]
+    ) -> Iterator[tuple[str, T | str]]:
+        """Yield each site with its reply, or with the reason why it has none that can be used.
+
+        Parameters
+        ----------
+        waiting : message number -> site, from `send`.
+        deadline : when to stop waiting, by the monotonic clock.
+        read : returns the reply of a site, or the reason that it gave, or raises an error.
+        """
+        while waiting and monotonic() < deadline:
+            for number in list(waiting):
+                reply = self._pull(number, waiting[number], read)
+                if reply is not None:
+                    yield waiting.pop(number), reply
+            if waiting:
+                sleep(POLL_SECONDS)
+        for name in waiting.values():
+            yield name, self.late
 
     def _progress(self, number: int) -> str:
         """Describe the round; if there are several, with the last one and the time left."""
@@ -250,7 +273,9 @@ class FlowerEngine:
         words = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min"
         return f"round {number} of 0 to {last}, about {words} left"
 
-    def _pull(self, number: str, name: str, broadcast: Broadcast) -> Failure | SummaryFile | None:
+    def _pull(
+        self, number: str, name: str, read: Callable[[str, RecordDict], T | str]
+    ) -> T | str | None:
         """Return a site's reply, or None if it has not arrived.
 
         Sites are polled one by one to isolate failures.
@@ -260,24 +285,23 @@ class FlowerEngine:
             found: Iterable[Message] = self.grid.pull_messages([number])
             for message in found:
                 if message.has_error():
-                    reason = patches.ERRORS.get(message.error.code, INVALID_ANSWER)
-                    return self.fail(name, reason)
-                return self._read(name, message, broadcast)
+                    return patches.ERRORS.get(message.error.code, INVALID_ANSWER)
+                return read(name, message.content)
         except Exception as error:  # whatever a site sent must not end the run
             logger.warning("site %r: %s", name, error, exc_info=True)
-            return self.fail(name, INVALID_ANSWER)
+            return INVALID_ANSWER
         return None
 
-    def _read(self, name: str, message: Message, broadcast: Broadcast) -> Failure | SummaryFile:
-        answer = records.unpack_answer(message.content)
+    def _read(self, broadcast: Broadcast, name: str, content: RecordDict) -> SummaryFile | str:
+        answer = records.unpack_answer(content)
         if isinstance(answer, str):
-            return self.fail(name, answer)
+            return answer
         self._check(name, answer, broadcast)
         if is_region(answer.summary):
             below = sites_of(answer.summary).keys()
             # the server knows by its key who takes part, and has but the word of a region
             if set(below) & {*(self.names or ())} - {name}:
-                return self.fail(name, NOT_ITS_SITE)
+                return NOT_ITS_SITE
             self.tell("warning", name, describe_sites(sorted(below)))
         return answer
 

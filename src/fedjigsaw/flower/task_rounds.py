@@ -1,18 +1,18 @@
 """Rounds of a run besides those of its method: statistics before it, scores and labels after it."""
 
-import logging
 from collections import Counter
-from collections.abc import Mapping
-from time import monotonic, sleep
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from time import monotonic
 
 import numpy as np
-from flwr.app import Message
+from flwr.app import RecordDict
 
 from fedjigsaw import sites
 from fedjigsaw._validation import MAX_SAMPLES
 from fedjigsaw.errors import QuorumError
 from fedjigsaw.flower import engine as engines
-from fedjigsaw.flower import patches, tasks
+from fedjigsaw.flower import tasks
 from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.retries import RetryingEngine
 from fedjigsaw.flower.scaler_values import LARGEST
@@ -22,8 +22,6 @@ from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Broadcast, Failure
 from fedjigsaw.trust.received import MIN_SITES
-
-logger = logging.getLogger(__name__)
 
 
 def make_scaler(engine: RetryingEngine, min_sites: int | None = None) -> Scaler:
@@ -123,56 +121,18 @@ def _once(engine: RetryingEngine, task: Task) -> tuple[dict[str, Result], list[F
     nodes = engine.connected(engine.wait)
     missing = [name for name in engine.names or () if name not in nodes]
     failures = [engine.fail(name, engines.NOT_CONNECTED) for name in missing]
-    waiting = _send(engine, task, nodes)
-    found: dict[str, Result] = {}
-    deadline = monotonic() + engine.timeout
-    while waiting and monotonic() < deadline:
-        for number in list(waiting):
-            name = waiting[number]
-            result = _pull(engine, task, number, name)
-            if result is None:
-                continue
-            del waiting[number]
-            if isinstance(result, str):
-                failures.append(engine.fail(name, result))
-            else:
-                engine.tell("answered", name, tasks.VERBS[type(task)])
-                found[name] = result
-        if waiting:
-            sleep(engines.POLL_SECONDS)
-    failures += [engine.fail(name, engine.late) for name in waiting.values()]
-    return found, failures
-
-
-def _send(engine: RetryingEngine, task: Task, nodes: Mapping[str, int]) -> dict[str, str]:
-    """Send a task, and return message number -> site for the results to come."""
-    verb, content = tasks.VERBS[type(task)], tasks.pack_task(task)
-    messages = [
-        Message(
-            content,
-            dst_node_id=node,
-            message_type=f"query.{verb}",
-            ttl=engine.timeout + 60,
-            group_id=verb,
-        )
-        for node in nodes.values()
-    ]
-    assert engine.grid is not None
-    numbers = engine.grid.push_messages(messages) if messages else []
+    verb = tasks.VERBS[type(task)]
+    waiting = engine.send(nodes, verb, tasks.pack_task(task), engine.timeout, verb)
     for name in nodes:
         engine.tell("asked", name, verb)
-    return dict(zip(numbers, nodes, strict=True))
-
-
-def _pull(engine: RetryingEngine, task: Task, number: str, name: str) -> Result | str | None:
-    """Return the result of a site, or the reason why there is none, or None if it has not come."""
-    assert engine.grid is not None
-    try:
-        for message in engine.grid.pull_messages([number]):
-            if message.has_error():
-                return patches.ERRORS.get(message.error.code, engines.INVALID_ANSWER)
-            return tasks.unpack_result(task, name, message.content)
-    except Exception as error:  # whatever a site sent must not end the run
-        logger.warning("site %r: %s", name, error, exc_info=True)
-        return engines.INVALID_ANSWER
-    return None
+    found: dict[str, Result] = {}
+    deadline = monotonic() + engine.timeout
+    read: Callable[[str, RecordDict], Result | str] = partial(tasks.unpack_result, task)
+    replies: Iterator[tuple[str, Result | str]] = engine.receive(waiting, deadline, read)
+    for name, result in replies:
+        if isinstance(result, str):
+            failures.append(engine.fail(name, result))
+        else:
+            engine.tell("answered", name, verb)
+            found[name] = result
+    return found, failures
