@@ -442,3 +442,21 @@ def test_a_model_for_labels_chooses_no_columns(start, tmp_path):
             site.do(Labeling(ModelFile(model, None, ("bern",), 200)))
     fits = ModelFile(Model(GROUPS[:, ::-1], "jigsaw", {}, COLUMNS[::-1]), None, ("bern",), 200)
     assert site.do(Labeling(fits)) == Done()
+
+
+def test_questions_that_fail_count_but_not_twice(start, monkeypatch):
+    """Whether one fails may depend on the rows, so many of them would tell about these."""
+    site = start(policy=Policy(questions_in_all=2))
+
+    def fail(*arguments, **options):
+        raise ValueError("too far away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sites, "summarize", fail)
+        for scaler in (scaler_of([0, 0], [1, 1]), scaler_of([0, 0], [1, 1]), None):
+            with pytest.raises(ValueError, match="too far away"):
+                site.answer(ask(scaler=scaler))
+        with pytest.raises(RefusedError, match="2 questions were answered about this data set"):
+            site.answer(ask(k=3))
+    site.answer(ask())  # as after a failure that has passed
+    assert kinds(start)[-4:] == ["question", "refusal", "question", "answer"]

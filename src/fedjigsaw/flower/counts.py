@@ -57,7 +57,7 @@ class JournalCounts:
     kinds : number of questions, answers, refusals and failures.
     repeated : answers that were given again, as before.
     n_bytes, seconds : sum over all answers.
-    first : time and data set of the first answer to each different question.
+    first : time and data set of the first answer to each different question, or of its failure.
     latest : time and data set of the last answer.
     """
 
@@ -111,6 +111,8 @@ class JournalCounts:
             self.seconds += when - start if number == record.get("to") else 0.0
             self.latest = (when, str(record.get("data_set")))
             self.first.setdefault(str(record.get("key")), self.latest)
+        elif kind == "failure" and "key" in record:
+            self.first.setdefault(str(record["key"]), (when, str(record.get("data_set"))))
 
     def within_a_day(self) -> int:
         """Count the different questions that were first answered within 24 hours."""

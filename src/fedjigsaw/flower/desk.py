@@ -131,6 +131,7 @@ class Desk:
             journal = Journal(self.folder / JOURNAL)
             asked = _describe(question)
             number = journal.add("question", **asked)["n"]
+            names: dict[str, str] = {}
             try:
                 method = make(question)
                 guard = self.policy.tighten(guard, method.sends)
@@ -146,7 +147,10 @@ class Desk:
             except BaseException as error:
                 refused = isinstance(error, RefusedError | BudgetError)
                 reason = f"{type(error).__name__}: {error}"[:500]
-                journal.add("refusal" if refused else "failure", to=number, reason=reason)
+                # whether it fails may depend on the data: it counts as a question about them
+                counts = {n: names[n] for n in names if n in ("data_set", "key") and not refused}
+                kind = "refusal" if refused else "failure"
+                journal.add(kind, to=number, reason=reason, **counts)
                 raise
             journal.add("answer", to=number, **asked, **names, **extra)
             charges.confirm()
@@ -220,7 +224,8 @@ class Desk:
 
     def _check_new(self, question: "Question", names: Mapping[str, str], earlier: Earlier) -> None:
         """Raise a RefusedError if an answer that is computed anew would be one too many."""
-        self.policy.check_budget(earlier.within(DAY), earlier.about(names["data_set"]))
+        name, key = names["data_set"], names["key"]
+        self.policy.check_budget(earlier.within(DAY, key), earlier.about(name, key))
         if self.privacy is None or self.policy.later_models != ANY:
             return
         number = question.broadcast.round

@@ -29,23 +29,33 @@ class Earlier:
     Attributes
     ----------
     answers : the first answer to each different question, by its key.
+    counted : these, and the questions about the data that failed: that they did may tell something.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
-        self._all = [record for record in records if record["kind"] == "answer"]
+        self._all: list[Record] = []
         self.answers: dict[str, Record] = {}
-        for record in self._all:
-            self.answers.setdefault(record["key"], record)
+        self.counted: dict[str, Record] = {}
+        for record in records:
+            if record["kind"] == "answer":
+                self._all.append(record)
+                self.answers.setdefault(record["key"], record)
+            if record["kind"] in ("answer", "failure") and "key" in record:
+                self.counted.setdefault(record["key"], record)
 
     def chain(self, topic: str) -> list[Record]:
         """Return every answer of any round about the same data, method and parameters."""
         return [record for record in self._all if record["topic"] == topic]
 
-    def within(self, time: timedelta) -> int:
-        """Count the different questions that were first answered within this time."""
+    def within(self, time: timedelta, but: str = "") -> int:
+        """Count the different questions of this time, except for one: it is asked again."""
         # a clock that was set back makes none of them older
         start = datetime.now(UTC) - time
-        return sum(datetime.fromisoformat(r["time"]) > start for r in self.answers.values())
+        return sum(
+            datetime.fromisoformat(record["time"]) > start
+            for key, record in self.counted.items()
+            if key != but
+        )
 
     def check_ledger(self, folder: Path) -> None:
         """Raise a RefusedError if noisy answers were given that the ledger does not have."""
@@ -61,9 +71,10 @@ class Earlier:
         tied = [record for record in self._all if record.get("tied")]
         return {record["scaler"] for record in tied if record["data_set"] == data_set}
 
-    def about(self, data_set: str) -> int:
-        """Count the different questions that were answered about a data set."""
-        return sum(record["data_set"] == data_set for record in self.answers.values())
+    def about(self, data_set: str, but: str = "") -> int:
+        """Count the different questions about a data set, except for one: it is asked again."""
+        found = (record["data_set"] for key, record in self.counted.items() if key != but)
+        return sum(name == data_set for name in found)
 
 
 def read_earlier(folder: Path) -> Earlier:
