@@ -156,3 +156,12 @@ def test_labels_are_local_by_default():
     )
     assert local.labels_[2] == local.labels_[3] != local.labels_[0]
     assert near.labels_[2] == near.labels_[0]
+
+
+def test_a_row_far_from_all_others_is_no_error():
+    """Its distance hides the others, so that k-means finds fewer clusters than it was asked for."""
+    rows = np.random.default_rng(0).normal(size=(59, 2))
+    X = np.vstack([rows, [1e9, -1e9]]) * [1, 1e-7]
+    for k in (17, 18, 19):
+        found = cluster_by_projection(X, k, rng=np.random.default_rng(0), n_init=3)
+        assert 1 < len(found.centers) <= k

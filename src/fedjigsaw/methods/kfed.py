@@ -203,4 +203,4 @@ def cluster_by_projection(
     for j in range(len(first.centers)):
         members = first.labels == j
         starts.append(X[members & core if (members & core).any() else members].mean(axis=0))
-    return kmeans(X, k, rng=rng, **{**options, "init": np.stack(starts)})
+    return kmeans(X, len(starts), rng=rng, **{**options, "init": np.stack(starts)})
