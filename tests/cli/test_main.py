@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.main import get_command
 
 from fedjigsaw import __version__, sites
+from fedjigsaw.cli._app import app
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
 
@@ -51,6 +53,12 @@ def test_help(shell, command):
     done = shell(*command, "--help")
     assert done.returncode == 0
     assert "Usage: fedjigsaw" in done.stdout
+
+
+def test_paragraphs_of_help_fill_their_lines():
+    keep = get_command(app).commands["federation"].commands["keep"]  # type: ignore[attr-defined]
+    assert "With `run --ask new` or `--ask none`, kept summaries take part" in keep.help
+    assert keep.help.count("\n\nExample: ") == 2
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The commands, in panels, as one application."""
 
+import inspect as inspect_source
 import sys
 from typing import Annotated
 
@@ -57,6 +58,24 @@ def _assemble() -> None:
     app.add_typer(privacy.app, name="privacy", rich_help_panel="One round, by files")
     app.add_typer(federation.app, name="federation", rich_help_panel="Federation over a network")
     app.add_typer(deep.app, name="deep", rich_help_panel="Images")
+    _unwrap_help(app)
+
+
+def _unwrap_help(part: typer.Typer) -> None:
+    """Join the lines of each paragraph of help, which Typer shows as they are in the source."""
+    for command in part.registered_commands:
+        text = command.help or inspect_source.getdoc(command.callback) or ""
+        command.help = "\n\n".join(map(_join, text.split("\n\n"))) or None
+    for group in part.registered_groups:
+        if group.typer_instance is not None:
+            _unwrap_help(group.typer_instance)
+
+
+def _join(paragraph: str) -> str:
+    """Join the lines of a paragraph, unless it is a list or a block."""
+    lines = paragraph.splitlines()
+    is_text = not any(line.startswith((" ", "-", "*", "\b")) for line in lines)
+    return " ".join(lines) if is_text else paragraph
 
 
 _assemble()
