@@ -170,7 +170,7 @@ def test_sites_come_and_go(clinic, tmp_path):
     assert "Site bern is removed" in run("remove", clinic, "bern").output
     assert json.loads(run("remove", clinic, "rome", "--json").stdout)["removed"] is True
     found = json.loads(run("add", clinic, "turin", "--json").stdout)
-    assert found == {"site": "turin", "folder": str(clinic / "turin")}
+    assert found == {"site": "turin", "folder": str(clinic / "turin"), "region": False}
 
 
 def test_operators(clinic, tmp_path):

@@ -10,7 +10,7 @@ from fedjigsaw import FeCA, Jigsaw, Privacy, sites
 from fedjigsaw.errors import ParameterError, QuorumError
 from fedjigsaw.flower import bundle, folders, jobs, work
 from fedjigsaw.flower.apps import client_app
-from fedjigsaw.flower.engine import NOT_ITS_SITE, federate
+from fedjigsaw.flower.engine import NO_REGION, NOT_ITS_SITE, federate
 from fedjigsaw.flower.region_site import RegionSite
 from fedjigsaw.flower.site import load_site
 from fedjigsaw.io.formats import encode
@@ -29,7 +29,7 @@ def made(tmp_path_factory):
     """The folders of both federations."""
     root = tmp_path_factory.mktemp("levels")
     folders.init(root / "clinic", INNER, "127.0.0.1", 9092, bundle.build())
-    folders.init(root / "top", TOP, "127.0.0.1", 9093, bundle.build())
+    folders.init(root / "top", TOP, "127.0.0.1", 9093, bundle.build(), regions=["north"])
     return root
 
 
@@ -222,9 +222,25 @@ class TestRefusals:
         events = []
         tell = lambda *event: events.append(event)  # noqa: E731
         federate(engine_of(LocalGrid(apps), Jigsaw(3, random_state=0), names=TOP, tell=tell))
-        assert [event for event in events if event[0] == "warning"] == [
-            ("warning", "north", "it answered as a region of 2 sites: bern, lyon")
+        assert [event for event in events if event[0] == "region"] == [
+            ("region", "north", "answers for 2 sites: bern, lyon")
         ]
+
+    def test_a_site_that_is_no_region_cannot_count_as_many(self, levels, shards):
+        home, _ = levels
+        apps = {
+            "north": client_app(lambda context: region(home)),
+            "oslo": site_app("oslo", shards["oslo"]),
+        }
+        method, server = Jigsaw(3, random_state=0), home / "top" / "server"
+        for is_region, clients in ((True, ("bern", "lyon", "oslo")), (False, ("oslo",))):
+            folders.mark_region(server, "north", region=is_region)
+            regions = folders.read_regions(server)
+            engine = engine_of(LocalGrid(apps), method, names=TOP, regions=regions)
+            file, transcript = federate(engine, min_sites=1)
+            assert file.clients == clients
+            reasons = [failure.reason for failure in transcript.failures]
+            assert reasons == ([] if is_region else [NO_REGION])
 
 
 def test_a_region_must_not_be_the_federation_above(levels):

@@ -14,7 +14,8 @@ pytestmark = [pytest.mark.federation, pytest.mark.slow]
 def test_one_region_of_two_sites_and_one_plain_site(tmp_path):
     clinic = Clinic(tmp_path, make_shards())
     top = tmp_path / "top"
-    folders.init(top, ["north", "oslo"], "127.0.0.1", free_port(), bundle.build())
+    names = ["north", "oslo"]
+    folders.init(top, names, "127.0.0.1", free_port(), bundle.build(), regions=names[:1])
     for name in ("north", "oslo"):
         (top / name / "policy.toml").unlink()
     policies = [clinic.home / name / "policy.toml" for name in ("bern", "lyon")]

@@ -22,6 +22,7 @@ from fedjigsaw.cli.federation_run import run
 from fedjigsaw.cli.federation_server import server
 from fedjigsaw.cli.federation_site import site
 from fedjigsaw.cli.policy import show_policy
+from fedjigsaw.errors import ParameterError
 
 app = typer.Typer(no_args_is_help=True)
 PORT = 9092
@@ -56,6 +57,13 @@ def init(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="TCP port on which they reach it.")] = PORT,
     days: members.DaysOption = members.SERVER_DAYS,
+    regions: Annotated[
+        str | None,
+        typer.Option(
+            help="Those of the sites that may answer for the sites of a federation of their own. "
+            "Default: none. Example: --regions north,south"
+        ),
+    ] = None,
 ) -> None:
     """At the coordinator, once: make certificates, keys, and a folder for each site.
 
@@ -63,8 +71,10 @@ def init(
     """
     from fedjigsaw.flower import bundle, folders
 
-    names = split_names(sites) or []
-    folders.init(folder, names, host, port, bundle.build(), days)
+    names, of_regions = split_names(sites) or [], split_names(regions) or []
+    if unknown := sorted(set(of_regions) - set(names)):
+        raise ParameterError(f"--regions names {', '.join(unknown)}, which --sites does not.")
+    folders.init(folder, names, host, port, bundle.build(), days, of_regions)
     out.print(f"{escape(str(folder / 'server'))} stays with the server, at {host}:{port}.")
     for name in names:
         out.print(f"{escape(str(folder / name))} goes to {name}.")

@@ -35,6 +35,8 @@ VERB = "summary"
 
 NOT_CONNECTED = "it is not connected"
 INVALID_ANSWER = "its answer is not valid"
+# without this, one site could count as many, and outvote the others
+NO_REGION = "it answered as a region, and the coordinator did not add it as one"
 NOT_ITS_SITE = "it answered as a region with a site in it that takes part itself"
 INVALID_KEPT = "its kept summary is not valid; forget it, and ask again"
 # tensors that only some sites send: with differential privacy, or where a guard left out rows
@@ -61,6 +63,7 @@ class FlowerEngine:
     kept : answers that are there already, by site; these sites are not asked. Only for methods with
         one round.
     scaler : the scaler that all sites must use; None leaves it to them.
+    regions : sites that may answer for sites of their own; None is all.
 
     Attributes
     ----------
@@ -79,6 +82,7 @@ class FlowerEngine:
         tell: Callable[[str, str, str], object] = ignore,
         kept: Mapping[str, SummaryFile] | None = None,
         scaler: Scaler | None = None,
+        regions: Iterable[str] | None = None,
     ) -> None:
         real(0, inclusive=False).check("timeout", "FlowerEngine", timeout)
         real(0).check("wait", "FlowerEngine", wait)
@@ -98,6 +102,7 @@ class FlowerEngine:
         self.wait = wait
         self.tell = tell
         self.scaler = scaler
+        self.regions = None if regions is None else frozenset(regions)
         self.files: dict[str, SummaryFile] = {}
         self.shown: Shown | None = None
         self._first: int | None = None  # number of the first round that is asked, and when that was
@@ -298,11 +303,13 @@ class FlowerEngine:
             return answer
         self._check(name, answer, broadcast)
         if is_region(answer.summary):
+            if self.regions is not None and name not in self.regions:
+                return NO_REGION
             below = sites_of(answer.summary).keys()
             # the server knows by its key who takes part, and has but the word of a region
             if set(below) & {*(self.names or ())} - {name}:
                 return NOT_ITS_SITE
-            self.tell("warning", name, describe_sites(sorted(below)))
+            self.tell("region", name, describe_sites(sorted(below)))
         return answer
 
     def _check(self, name: str, answer: SummaryFile, broadcast: Broadcast) -> None:
@@ -343,15 +350,15 @@ class FlowerEngine:
 
 
 def describe_sites(names: Sequence[str]) -> str:
-    """Say whom a region stands for: a site that is none may invent as many as it likes.
+    """Say whom a region stands for.
 
     Examples
     --------
     >>> describe_sites(["bern", "lyon"])
-    'it answered as a region of 2 sites: bern, lyon'
+    'answers for 2 sites: bern, lyon'
     """
     listed = ", ".join(names[:10]) + (f" and {len(names) - 10} more" * (len(names) > 10))
-    return f"it answered as a region of {len(names)} sites: {listed}"
+    return f"answers for {len(names)} sites: {listed}"
 
 
 def _source(file: SummaryFile) -> tuple[Any, ...]:

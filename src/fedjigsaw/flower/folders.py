@@ -57,6 +57,7 @@ RUNNING = "running.json"  # exists while a server is running, with the secret to
 PART_LOCK = "lock"  # in the folder of a server or site, held while it runs
 MEMBERS_LOCK = "members.lock"  # in the server's folder, held while sites are added or removed
 REVOKED = "revoked.json"  # in the server's folder: when a site's key was revoked, by name
+REGIONS = "regions.json"  # in the server's folder: since when a site may answer as a region
 TASK_SECRET = "tasks.secret"  # what a process must know to be given the tasks of apps
 CONTACT = "contact"  # in a site's folder: changed when the server answers the site
 SERVER_LOG, SITE_LOG, FLOWER_LOG = "server.log", "site.log", "flower.log"
@@ -128,6 +129,7 @@ def init(
     port: int,
     app: bytes,
     days: float = SERVER_DAYS,
+    regions: Sequence[str] = (),
 ) -> None:
     """Make all folders of a federation. If anything fails, no folder is left behind.
 
@@ -138,6 +140,7 @@ def init(
     host, port : where the sites reach the server; the certificate is valid for this host.
     app : the Flower app bundle; sites run no other one.
     days : how long the server's certificate is valid.
+    regions : those of the sites that may answer for sites of their own.
     """
     _check(sites, host, port)
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
@@ -147,6 +150,8 @@ def init(
         raise DataError(f"Cannot make {folder}: there is no folder {parent}.")
     with whole_folder(folder) as made:
         _fill(made, sites, host, port, app, days)
+        for name in regions:
+            mark_region(made / "server", name)
         if folder.exists():
             folder.rmdir()
 
@@ -318,6 +323,21 @@ def check_private(key: Path, remedy: str = "have the site revoked") -> None:
 
 
 # ------------------------------------------------------------------------------------- revocation
+
+
+def read_regions(home: Path) -> dict[str, str]:
+    """Return the sites that may answer for sites of their own, and since when."""
+    path, unknown = home / REGIONS, "which sites are regions"
+    return read_entries(path, lambda time: isinstance(time, str), "regions", unknown)
+
+
+def mark_region(home: Path, name: str, *, region: bool = True) -> None:
+    """Say whether a site may answer for sites of its own, as many as it says it has."""
+    others = {other: time for other, time in read_regions(home).items() if other != name}
+    if region:
+        others[name] = datetime.now(UTC).isoformat(timespec="seconds")
+    if region or name in read_regions(home):
+        write_json(home / REGIONS, others)
 
 
 def read_revoked(home: Path) -> dict[str, str]:

@@ -26,6 +26,7 @@ from fedjigsaw.flower.folders import (
     check_known,
     check_names,
     fill_site,
+    mark_region,
     read_entries,
     read_revoked,
     whole_folder,
@@ -47,7 +48,7 @@ def read_former(home: Path) -> dict[str, dict[str, str]]:
     return read_entries(path, lambda entry: isinstance(entry, dict), "former keys", unknown)
 
 
-def add(home: Path, name: str, public_key: Path | None = None) -> Path:
+def add(home: Path, name: str, public_key: Path | None = None, *, region: bool = False) -> Path:
     """Add a site and return its new folder, which is beside the server's.
 
     Parameters
@@ -55,6 +56,7 @@ def add(home: Path, name: str, public_key: Path | None = None) -> Path:
     home : the server's folder.
     name : name of the new site.
     public_key : file with the public key of a key pair that the site made itself; None makes one.
+    region : whether it may answer for sites of its own.
     """
     with changing(home):
         settings = ServerSettings.load(home)
@@ -68,6 +70,7 @@ def add(home: Path, name: str, public_key: Path | None = None) -> Path:
         _make_folder(home, settings, folder, private)
         _forget_summaries(home, name)  # of another site, which had this name before
         try:
+            mark_region(home, name, region=region)
             _save_sites(home, {**settings.sites, name: public})
         except BaseException:
             shutil.rmtree(folder)
@@ -82,6 +85,7 @@ def remove(home: Path, name: str) -> None:
         check_known(settings, name)
         _retire(home, name, settings.sites[name], "removed")
         _save_sites(home, {other: key for other, key in settings.sites.items() if other != name})
+        mark_region(home, name, region=False)
         _forgive(home, name)
 
 

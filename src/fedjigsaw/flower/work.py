@@ -11,6 +11,7 @@ from flwr.serverapp import Grid
 
 from fedjigsaw.errors import FedJigsawError, ParameterError
 from fedjigsaw.flower import job_tasks
+from fedjigsaw.flower.folders import read_regions
 from fedjigsaw.flower.jobs import (
     ALL,
     CHECKPOINT,
@@ -71,6 +72,7 @@ def _run(
         tell=partial(tell, home, folder),
         kept=kept,
         retries=job.retries,
+        regions=read_regions(home),
     )
     job_tasks.before(engine, job)
     file, transcript = federate(
