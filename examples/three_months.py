@@ -24,3 +24,4 @@ def write_patients(folder: Path) -> None:
 
 if __name__ == "__main__":
     write_patients(Path(sys.argv[1] if len(sys.argv) > 1 else "."))
+    print(f"Wrote a file for each of {len(SITES)} hospitals in May, June and July.")

@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import Any, NamedTuple, Protocol, Self
 
 from fedjigsaw._random import stream
-from fedjigsaw._regions import own_model, unpacked
+from fedjigsaw._regions import is_region, own_model, unpacked
 from fedjigsaw._threads import one_thread
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import (
@@ -266,9 +266,10 @@ def aggregate_round(
     the summaries of its sites, is the one that it made of them.
     """
     ordered = unpacked(summaries)
-    made = own_model(ordered, method.method, method.configuration())
-    if made is not None:
-        return made
+    if any(map(is_region, ordered)):
+        made = own_model(ordered, method.method, method.configuration())
+        if made is not None:
+            return made
     with one_thread():
         return method.aggregate(ordered, broadcast, stream(broadcast.seed, broadcast.round))
 

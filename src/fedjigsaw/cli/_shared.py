@@ -29,7 +29,7 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 def print_error(error: Exception) -> None:
     """Print an error of fedjigsaw as one line."""
-    err.print(f"[bold red]Error:[/] {markup.escape(str(error))}")
+    err.print(f"[bold red]Error:[/] {escape(str(error))}")
 
 
 def cluster_count(text: str | int) -> int | str:
