@@ -58,6 +58,6 @@ def test_the_servers_half_writes_why_there_is_no_model(result_of):
 def test_even_if_it_fails_unexpectedly(result_of, monkeypatch):
     monkeypatch.setattr(work, "federate", lambda *a, **k: 1 / 0)
     assert result_of(jobs.Job("feca", 4, wait=0.0)) == {
-        "error": "ZeroDivisionError: division by zero",
+        "error": "The run failed (ZeroDivisionError); flower.log at the server says more.",
         "exit_code": 1,
     }

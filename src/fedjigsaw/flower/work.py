@@ -53,8 +53,9 @@ def do(home: Path, folder: Path, grid: Grid | None) -> None:
     except FedJigsawError as error:
         write_result(folder, error=str(error), exit_code=error.exit_code)
     except Exception as error:
-        traceback.print_exc()
-        write_result(folder, error=f"{type(error).__name__}: {error}", exit_code=1)
+        traceback.print_exc()  # to flower.log; the result may go to an operator elsewhere
+        what = f"The run failed ({type(error).__name__}); flower.log at the server says more."
+        write_result(folder, error=what, exit_code=1)
 
 
 def _run(
