@@ -51,7 +51,8 @@ class Starter:
                 if not self.read():
                     return
                 until = monotonic() + idle
-            self.tell_ended()
+            if self.tell_ended():  # work may take longer than the time that libraries stay
+                until = monotonic() + idle
             if self.loaded and not self.running and not self.waiting and monotonic() >= until:
                 os.dup2(self.output, 1)
                 os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
@@ -80,11 +81,13 @@ class Starter:
             process = self.fresh[-1].pid
         self.running[process] = number
 
-    def tell_ended(self) -> None:
-        """Tell which tasks no longer have a process."""
-        for process in forking.ended(self.running):
+    def tell_ended(self) -> bool:
+        """Tell which tasks no longer have a process; return whether there are any."""
+        ended = list(forking.ended(self.running))
+        for process in ended:
             self.fresh = [one for one in self.fresh if one.pid != process]
             os.write(self.output, b"%d\n" % self.running.pop(process))
+        return bool(ended)
 
 
 def main() -> None:
