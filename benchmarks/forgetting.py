@@ -26,7 +26,7 @@ def forgetting(repeats: int = 20) -> Iterator[dict[str, Any]]:
         kept = Kept(Path(name))
         for file in files:
             kept.add(file)
-        kept.list()  # read once, as a coordinator's program has it
+        kept.summaries()  # read once, as a coordinator's program has it
         times = [_forget_and_solve(kept, files[m]) for m in range(repeats)]
     forget, read, solve = map(min, zip(*times, strict=True))
     yield {

@@ -112,7 +112,8 @@ class TestCompose:
     def test_the_command_in_the_comment_works(self):
         text = (DEPLOY / "compose.yaml").read_text()
         words = re.search(r"exec server fedjigsaw federation run (.*)", text)[1]
-        COMMANDS["run"].make_context("run", shlex.split(words))
+        asked = COMMANDS["run"].make_context("run", shlex.split(words)).params
+        assert int(asked["k"]) >= 1
 
 
 class TestUnits:
@@ -149,7 +150,8 @@ class TestUnits:
     def test_options_of_the_weekly_run_exist(self, name):
         text = (DEPLOY / name).read_text()
         options = text[text.index("-k 4") :].splitlines()[0]
-        COMMANDS["run"].make_context("run", ["clinic", "-o", "m", *shlex.split(options)])
+        words = ["clinic", "-o", "m", *shlex.split(options)]
+        assert COMMANDS["run"].make_context("run", words).params["k"] == 4
 
     def test_the_timer_is_weekly(self):
         text = (DEPLOY / "systemd" / "fedjigsaw-run.timer").read_text()

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import socket
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -244,5 +245,6 @@ class TestPort:
                 pass
 
     def test_no_port_no_server(self, site):
+        before = threading.active_count()
         with metrics.serving_metrics(None, numbers_of(site), lambda: True):
-            pass
+            assert threading.active_count() == before

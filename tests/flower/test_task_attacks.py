@@ -9,7 +9,7 @@ import pytest
 from builders import write_table
 from fedjigsaw import Guard, Model, Privacy, sites
 from fedjigsaw.errors import DataError, ParameterError
-from fedjigsaw.flower import records
+from fedjigsaw.flower import records, site_tasks
 from fedjigsaw.flower.records import Question, Shown
 from fedjigsaw.flower.site import Site, load_site
 from fedjigsaw.flower.site_tasks import LabelFile
@@ -169,7 +169,8 @@ def test_no_scaler_makes_rows_overflow(start, extreme, number):
 def test_the_most_extreme_scalers_fail_for_no_rows(start, mean, deviation, method):
     chosen = scaler_of([mean, 0.0], [deviation, 1.0])
     for rows in (patients(), patients() * 1e15):
-        start(rows).answer(ask(k=3, method=method, scaler=chosen))
+        summary = start(rows).answer(ask(k=3, method=method, scaler=chosen)).summary
+        assert 1 <= len(summary.centers) <= 3
 
 
 def test_scalers_choose_no_digit(start):
@@ -460,3 +461,19 @@ def test_questions_that_fail_count_but_not_twice(start, monkeypatch):
             site.answer(ask(k=3))
     site.answer(ask())  # as after a failure that has passed
     assert kinds(start)[-4:] == ["question", "refusal", "question", "answer"]
+
+
+def test_tasks_that_fail_count_but_not_twice(start, monkeypatch):
+    site = start(policy=replace(ANY, questions_in_all=2))
+
+    def fail(*arguments, **options):
+        raise DataError("a row of this site does not fit")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(site_tasks, "rounded_moments", fail)
+        for moved in (0.0, 0.0, 1.0):  # two different ones
+            with pytest.raises(DataError):
+                site.do(score_of(GROUPS + moved))
+        with pytest.raises(RefusedError, match="2 questions were answered about this data set"):
+            site.do(score_of(GROUPS + 2.0))
+    site.do(score_of(GROUPS))  # as after a failure that has passed

@@ -58,7 +58,7 @@ def test_a_new_summary_takes_the_place_of_the_last(tmp_path):
     newer = summary("bern", seed=1)
     kept.add(newer)
     assert kept.about(newer.method, newer.params)["bern"].summary == newer.summary
-    assert len(kept.list()) == 1
+    assert len(kept.summaries()) == 1
 
 
 def test_each_question_has_summaries_of_its_own(tmp_path):

@@ -15,17 +15,19 @@ from fedjigsaw import cli
 VARIABLE = "FEDJIGSAW_CHECKED"
 
 
-def hand_over(part: str, **settings: Any) -> None:
-    """Go on in a light process, with the same number; return where that is not possible.
+def run(part: str, **settings: Any) -> None:
+    """Run a part in a light process of the same number; in this one, where that is not possible.
 
     Parameters
     ----------
     part : "server" or "site".
     settings : what :func:`serve` needs, as JSON values.
     """
+    settings = {"part": part, **settings}
     if not cli.started or os.name != "posix":  # called by a program, whose process is not ours
+        serve(settings)
         return
-    os.environ[VARIABLE] = json.dumps({"part": part, **settings})
+    os.environ[VARIABLE] = json.dumps(settings)
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, "-P", "-m", "fedjigsaw.cli._light", *sys.argv[1:]])

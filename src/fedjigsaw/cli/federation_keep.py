@@ -46,7 +46,7 @@ def keep(
             )
     for file in loaded.values():
         kept.add(file)
-    found = kept.list()
+    found = kept.summaries()
     if as_json:
         print_json({"kept": [_values(one, sites) for one in found]})
         return

@@ -7,7 +7,7 @@ import typer
 
 from fedjigsaw.cli import _light
 from fedjigsaw.cli._config import CheckConfigFlag, ConfigOption, print_settings
-from fedjigsaw.cli._logs import LogFormat, LogLevel, MetricsPort, Screen
+from fedjigsaw.cli._logs import LogFormat, LogLevel, MetricsPort
 
 
 def server(
@@ -37,28 +37,15 @@ def server(
 
     Example: fedjigsaw federation server clinic
     """
-    from fedjigsaw.flower import checks, processes, serving
+    from fedjigsaw.flower import checks
 
     if check_config:
         print_settings(context, checks.check_server(folder, listen))
         return
-    screen = Screen(log_format, log_level)
-    with screen.errors(), processes.stopped_by_signals():
-        try:
-            _light.hand_over(
-                "server",
-                folder=str(folder),
-                listen=listen,
-                screen=[log_format, log_level],
-                metrics_port=metrics_port,
-            )
-            serving.serve(
-                folder,
-                listen=listen,
-                show=screen.show,
-                log=screen.log,
-                style=screen.style,
-                metrics_port=metrics_port,
-            )
-        except KeyboardInterrupt:
-            screen.show("The server has ended.", "ended")
+    _light.run(
+        "server",
+        folder=str(folder),
+        listen=listen,
+        screen=[log_format, log_level],
+        metrics_port=metrics_port,
+    )

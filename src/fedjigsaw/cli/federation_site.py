@@ -205,7 +205,7 @@ def site(
         try:
             options = _options(context)
             policy = serving.check_site(folder, options, screen.show)
-            _light.hand_over(
+            _light.run(
                 "site",
                 folder=str(folder),
                 options=options,
@@ -213,16 +213,7 @@ def site(
                 screen=[log_format, log_level, name],
                 metrics_port=metrics_port,
             )
-            serving.serve_site(
-                folder,
-                options,
-                policy=policy,
-                show=screen.show,
-                log=screen.log,
-                style=screen.style,
-                metrics_port=metrics_port,
-            )
-        except KeyboardInterrupt:
+        except KeyboardInterrupt:  # while data are checked
             screen.show("The site has ended.", "ended")
 
 

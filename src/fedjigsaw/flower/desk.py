@@ -21,9 +21,16 @@ import numpy as np
 
 from fedjigsaw._locks import locked
 from fedjigsaw.contract import FederatedMethod
-from fedjigsaw.errors import BudgetError, ParameterError
+from fedjigsaw.errors import ParameterError
 from fedjigsaw.flower.derived import derived, describe_model
-from fedjigsaw.flower.earlier import GROUPS, Earlier, read_earlier, repeated
+from fedjigsaw.flower.earlier import (
+    GROUPS,
+    LOCK,
+    Earlier,
+    journaled,
+    read_earlier,
+    repeated,
+)
 from fedjigsaw.flower.logs import told
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
@@ -36,7 +43,7 @@ from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.groups import Memory, RememberingGuard
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.privacy.journal import JOURNAL, Journal, Record
+from fedjigsaw.privacy.journal import Record
 from fedjigsaw.privacy.ledger import LEDGER, Ledger, default_path
 from fedjigsaw.privacy.policy import ANY, DERIVED, Policy, RefusedError
 from fedjigsaw.sites.charge import Charge, Charges, Spend
@@ -46,7 +53,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LOCK = "journal.lock"
 MAX_KEPT = 4 * 2**20  # a larger answer is in the journal by its hash alone
 MAX_PARAMETERS = 4000  # characters of the parameters in the journal
 DAY = timedelta(hours=24)
@@ -126,37 +132,24 @@ class Desk:
             if question.scaler is not None:
                 guard = _with_memory(guard, Memory(), question.scaler)
             return work(guard, broadcast, charges.spend)
-        with locked(self.folder / LOCK, wait=True):
-            earlier = read_earlier(self.folder)
-            journal = Journal(self.folder / JOURNAL)
-            asked = _describe(question)
-            number = journal.add("question", **asked)["n"]
-            names: dict[str, str] = {}
-            try:
-                method = make(question)
-                guard = self.policy.tighten(guard, method.sends)
-                hashed = self.hashing(data_set)
-                names = self._names(question, method, guard, data_set, hashed)
-                broadcast = self._allowed(question, method, earlier, names["topic"])
-                charges = self.charges(_what(question), hashed)
+        asked = _describe(question)
+        with journaled(self.folder, **asked) as entry:
+            method = make(question)
+            guard = self.policy.tighten(guard, method.sends)
+            hashed = self.hashing(data_set)
+            entry.names = names = self._names(question, method, guard, data_set, hashed)
+            broadcast = self._allowed(question, method, entry.earlier, names["topic"])
+            charges = self.charges(_what(question), hashed)
 
-                def compute(guard: Guard, broadcast: Broadcast = broadcast) -> SummaryFile:
-                    return work(guard, broadcast, charges.spend)
+            def compute(guard: Guard) -> SummaryFile:
+                return work(guard, broadcast, charges.spend)
 
-                file, extra = self._answer(question, names, earlier, guard, compute)
-            except BaseException as error:
-                refused = isinstance(error, RefusedError | BudgetError)
-                reason = f"{type(error).__name__}: {error}"[:500]
-                # whether it fails may depend on the data: it counts as a question about them
-                counts = {n: names[n] for n in names if n in ("data_set", "key") and not refused}
-                kind = "refusal" if refused else "failure"
-                journal.add(kind, to=number, reason=reason, **counts)
-                raise
-            journal.add("answer", to=number, **asked, **names, **extra)
+            file, extra = self._answer(question, names, entry.earlier, guard, compute)
+            entry.journal.add("answer", to=entry.number, **asked, **names, **extra)
             charges.confirm()
-            for line in charges.describe():
-                logger.info("%s", line, extra=told("budget"))
-            return file
+        for line in charges.describe():
+            logger.info("%s", line, extra=told("budget"))
+        return file
 
     def hashing(self, data_set: Callable[[], str]) -> Callable[[], str]:
         """Return what hashes the data once: as the commands for files do, if they are a file."""

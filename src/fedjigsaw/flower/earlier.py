@@ -1,15 +1,18 @@
 """What a site answered before: the journal, as its desk reads it."""
 
 import base64
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from fedjigsaw._locks import locked
 from fedjigsaw.choice.grain import GRAIN
-from fedjigsaw.errors import MessageError
+from fedjigsaw.errors import BudgetError, MessageError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.privacy.guard import LEFT_OUT
@@ -20,6 +23,7 @@ from fedjigsaw.privacy.shared_cells import CELL_NOISE, CELLS
 from fedjigsaw.privacy.summaries import NOISE
 from fedjigsaw.sites.compatibility import reorder
 
+LOCK = "journal.lock"  # in the folder of a site, held while a question is answered
 GROUPS = "groups"  # folder with the groups of rows of each data set
 
 
@@ -92,6 +96,42 @@ def read_earlier(folder: Path) -> Earlier:
         raise RefusedError(str(error)) from error
     earlier.check_ledger(folder)
     return earlier
+
+
+@dataclass
+class Entry:
+    """A question that the journal has.
+
+    Attributes
+    ----------
+    journal : where it is written down.
+    earlier : the answers of before.
+    number : number of its record.
+    names : `data_set` and `key`, once they are known. From then on a failure counts as a question:
+        whether it fails may depend on the data.
+    """
+
+    journal: Journal
+    earlier: Earlier
+    number: int
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def journaled(folder: Path, **asked: Any) -> Iterator[Entry]:
+    """Write a question down, and whatever error comes of it; one question at a time."""
+    with locked(folder / LOCK, wait=True):
+        earlier, journal = read_earlier(folder), Journal(folder / JOURNAL)
+        entry = Entry(journal, earlier, journal.add("question", **asked)["n"])
+        try:
+            yield entry
+        except BaseException as error:
+            refused = isinstance(error, RefusedError | BudgetError)
+            reason = f"{type(error).__name__}: {error}"[:500]
+            counted = {n: entry.names[n] for n in ("data_set", "key") if n in entry.names}
+            kind, more = ("refusal", {}) if refused else ("failure", counted)
+            journal.add(kind, to=entry.number, reason=reason, **more)
+            raise
 
 
 def repeated(record: Record, columns: tuple[str, ...] | None) -> SummaryFile | None:

@@ -18,8 +18,8 @@ from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.flower.derived import derived, describe_model
 from fedjigsaw.flower.desk import make_method, name_scaler, topic_of
-from fedjigsaw.flower.earlier import Earlier
-from fedjigsaw.flower.task_desk import answer_task, journaled
+from fedjigsaw.flower.earlier import Earlier, journaled
+from fedjigsaw.flower.task_desk import answer_task
 from fedjigsaw.flower.tasks import LABELS, SCORE, STATISTICS, Done, Scoring
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score
@@ -215,11 +215,11 @@ def _scaled_by(site: "Site", scaler: Scaler | None) -> "Site":
 
 def write(site: "Site", file: ModelFile) -> Done:
     """Keep a model and write the labels of the rows by it; the server learns that it is done."""
-    hashed = describe_model(file.model)
-    with journaled(site.desk(), LABELS, model=hashed) as (journal, _, question):
+    if site.folder is None:
+        raise ParameterError("This site has no folder, and so no journal for labels.")
+    with journaled(site.folder, task=LABELS, model=describe_model(file.model)) as entry:
         if site.labels is None:
             raise NoLabelsError("this site was started without --labels")
-        assert site.folder is not None
         encoding = None if site.scaler is None else site.scaler.encoding
         ours, theirs = (None if e is None else e.fingerprint for e in (encoding, file.encoding))
         if theirs is not None and ours != theirs:
@@ -243,5 +243,5 @@ def write(site: "Site", file: ModelFile) -> Done:
             new.unlink(missing_ok=True)
             new_model.unlink(missing_ok=True)
         text = f"labels of {n_rows} rows are in {path}; the server learns that it is done"
-        journal.add("note", to=question["n"], text=text)
+        entry.journal.add("note", to=entry.number, text=text)
     return Done()

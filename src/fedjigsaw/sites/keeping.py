@@ -117,7 +117,7 @@ class Kept:
         """Return the names of the sites of all summaries."""
         return {path.name.removesuffix(ENDING) for path in self._paths()}
 
-    def list(self) -> list[KeptSummary]:
+    def summaries(self) -> list[KeptSummary]:
         """Return all summaries, by question and site."""
         return [kept for place in sorted(self._questions()) for kept in self._read(place)]
 
