@@ -1,0 +1,24 @@
+"""The one decorator of compiled functions."""
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+
+# Sums may be reassociated, so that they are computed in vectors. The order is fixed when a function
+# is compiled, so the same input gives the same bits in every run.
+FAST = {"arcp", "contract", "nsz", "reassoc"}
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile a function when it is first called, and keep the machine code on disk.
+
+    It runs without Python's lock, so that plain threads work side by side: numba's own threads
+    must not be forked, and its simplest ones not be shared. Where no folder can be written, the
+    function is compiled anew in every process.
+    """
+    options: dict[str, Any] = {"nogil": True, "fastmath": FAST, "error_model": "numpy"}
+    try:
+        return njit(cache=True, **options)(function)
+    except RuntimeError:  # no folder for the machine code
+        return njit(**options)(function)
