@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedjigsaw._random import resolve_seed
 from fedjigsaw._typing import Floats, Ints, Rows
-from fedjigsaw._validation import MAX_MAGNITUDE, check_data, name_clients, rows_by_client
-from fedjigsaw.choice.shapes import label_rows
+from fedjigsaw._validation import check_data, name_clients, rows_by_client
+from fedjigsaw.choice.shapes import label_rows, local_labels
 from fedjigsaw.engine import (
     NO_GUARD,
     Client,
@@ -465,34 +465,3 @@ def _of_pooling(transcript: Transcript, rows: Floats, holders: Mapping[str, Rows
         replace(r, bytes_up=sent, bytes_down=r.bytes_down * len(sent)) for r in transcript.rounds
     ]
     return replace(transcript, rounds=tuple(rounds))
-
-
-def local_labels(model: Model, centers: Floats, rows: Floats) -> tuple[Ints, Ints]:
-    """Label a client's rows by its own local centers. Return the labels, and the local centers.
-
-    A row gets the label of its nearest local center. On skewed data this uses what the server
-    cannot know: a client that holds few of the clusters separates them without the others in the
-    way. A local center gets the label of the nearest center of the model or, if the model has a
-    tensor ``chosen`` (k-FED), that of the nearest chosen center.
-
-    Parameters
-    ----------
-    centers : array of shape (k_m, d)
-        Local centers that the client sent.
-    rows : array of shape (n, d)
-        The client's rows.
-
-    Examples
-    --------
-    >>> model = Model([[0.0], [10.0]])
-    >>> labels, own = local_labels(model, np.array([[1.0], [6.0]]), np.array([[2.0], [4.0]]))
-    >>> labels.tolist(), own.tolist()
-    ([0, 1], [0, 1])
-    """
-    own, _ = nearest_centers(rows, centers)
-    chosen = model.tensors.get("chosen", model.centers).astype(np.float64)
-    if chosen.shape != model.centers.shape or not (np.abs(chosen) <= MAX_MAGNITUDE).all():
-        allowed = f"finite, of the shape of its centers, {model.centers.shape}"
-        raise MessageError(invalid("chosen", "a model", allowed, f"shape {chosen.shape}"))
-    labels = label_rows(replace(model, centers=chosen), centers).labels
-    return labels[own], own

@@ -6,7 +6,7 @@ import pytest
 from sklearn.cluster import KMeans
 
 from fedjigsaw import Broadcast, FewerClustersWarning, KFed, Summary
-from fedjigsaw.base import local_labels
+from fedjigsaw.choice.shapes import local_labels
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.methods.kfed import cluster_by_projection, farthest_first, project

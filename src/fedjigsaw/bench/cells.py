@@ -3,18 +3,19 @@
 A row is a plain dictionary, one line of JSON; tables and pages are made from rows alone.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedjigsaw import partition
 from fedjigsaw._random import stream
 from fedjigsaw._typing import Ints
-from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.bench.lies import fit_among_liars
 from fedjigsaw.bench.measures import MEASURES, standard_measures
 from fedjigsaw.datasets import Dataset
@@ -30,6 +31,9 @@ from fedjigsaw.methods import make
 from fedjigsaw.parameters import one_of
 from fedjigsaw.privacy import Privacy
 from fedjigsaw.report.provenance import provenance
+
+if TYPE_CHECKING:
+    from fedjigsaw.base import FederatedClusterer
 
 BACKENDS: dict[str, type[Backend]] = {"sklearn": SklearnBackend}
 

@@ -4,15 +4,16 @@ The letters are those of the table that ``fedjigsaw reproduce liars`` makes. A c
 "b+c", applies both: of two lies about centers, each gets half of them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.engine import Client, Reply, SerialEngine
 from fedjigsaw.errors import MessageError
@@ -20,6 +21,9 @@ from fedjigsaw.kernels.kmeans import kmeans, nearest_centers
 from fedjigsaw.messages import Broadcast, Failure, Summary
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.trust.site_reports import site_reports
+
+if TYPE_CHECKING:
+    from fedjigsaw.base import FederatedClusterer
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,21 @@
 """What is measured about a fitted method, and its mean over seeds."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedjigsaw import metrics
 from fedjigsaw._typing import Ints
-from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.kernels.kmeans import cluster_means, nearest_centers
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.methods._support import k_curve_of
+
+if TYPE_CHECKING:
+    from fedjigsaw.base import FederatedClusterer
 
 MEASURED = (
     "n_found", "confidence", "l2", "mse", "purity", "nmi", "ari", "inertia", "ratio",

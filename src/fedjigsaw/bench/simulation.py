@@ -1,16 +1,20 @@
 """Simulate a federation: split a named data set among clients, cluster it, measure."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedjigsaw import datasets, partition
 from fedjigsaw._typing import Ints
-from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.bench.cells import Cell, run_cell, split_rows
 from fedjigsaw.bench.comparison import Track, params_by_method, supporting
 from fedjigsaw.io.rows import Row
 from fedjigsaw.methods import CLUSTERERS, DEFAULT
+
+if TYPE_CHECKING:
+    from fedjigsaw.base import FederatedClusterer
 
 
 def simulate(

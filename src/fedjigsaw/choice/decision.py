@@ -12,7 +12,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import chdtri
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.choice import mixtures
@@ -282,6 +281,8 @@ def _without_mixed(cells: Cells, most: int | None) -> tuple[Cells, Found]:
 def _mixed_heaps(cells: Cells, mixture: Mixture) -> np.ndarray:
     """Tell which components are heaps of mixed cells: their bulk (95 %) holds the means of at least
     two others that have less than a quarter of their variance."""
+    from scipy.special import chdtri
+
     moments, shapes = mixture.moments, mixture.shapes
     variance = moments.traces / np.maximum(moments.counts, 1e-9)
     bulk = max(float(chdtri(cells.n_columns, 0.05)), 1.5 * cells.n_columns)

@@ -10,7 +10,7 @@ row that is likelier in the background than in every component belongs to no clu
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -77,6 +77,37 @@ def describe_shapes(model: Model) -> Iterator[str]:
         yield f"Labels follow the shapes of clusters: each row goes to {pieces}."
     if knows_noise(model):
         yield "Rows that are in no cluster get the label -1."
+
+
+def local_labels(model: Model, centers: Floats, rows: Floats) -> tuple[Ints, Ints]:
+    """Label a client's rows by its own local centers. Return the labels, and the local centers.
+
+    A row gets the label of its nearest local center. On skewed data this uses what the server
+    cannot know: a client that holds few of the clusters separates them without the others in the
+    way. A local center gets the label of the nearest center of the model or, if the model has a
+    tensor ``chosen`` (k-FED), that of the nearest chosen center.
+
+    Parameters
+    ----------
+    centers : array of shape (k_m, d)
+        Local centers that the client sent.
+    rows : array of shape (n, d)
+        The client's rows.
+
+    Examples
+    --------
+    >>> model = Model([[0.0], [10.0]])
+    >>> labels, own = local_labels(model, np.array([[1.0], [6.0]]), np.array([[2.0], [4.0]]))
+    >>> labels.tolist(), own.tolist()
+    ([0, 1], [0, 1])
+    """
+    own, _ = nearest_centers(rows, centers)
+    chosen = model.tensors.get("chosen", model.centers).astype(np.float64)
+    if chosen.shape != model.centers.shape or not (np.abs(chosen) <= MAX_MAGNITUDE).all():
+        allowed = f"finite, of the shape of its centers, {model.centers.shape}"
+        raise MessageError(invalid("chosen", "a model", allowed, f"shape {chosen.shape}"))
+    labels = label_rows(replace(model, centers=chosen), centers).labels
+    return labels[own], own
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from threading import Lock
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import ExtraError, requires_extra
@@ -160,6 +159,8 @@ class _Quiet:
         self._saved = warnings.catch_warnings()
 
     def __enter__(self) -> None:
+        from sklearn.exceptions import ConvergenceWarning
+
         with self._lock:
             if not self._inside:
                 self._saved = warnings.catch_warnings()

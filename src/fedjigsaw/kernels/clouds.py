@@ -11,7 +11,6 @@ means of the two parts are shifted along the normal of the plane, by
 """
 
 import numpy as np
-from scipy.special import ndtr
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.backends import Backend, CloudBackend
@@ -52,6 +51,8 @@ def settle_clouds(
     >>> settle_clouds(centers, counts, np.array([0.0, 1.0, 0.0]), start).ravel().round(3).tolist()
     [-2.266, 2.266]
     """
+    from scipy.special import ndtr
+
     middle = np.average(centers, axis=0, weights=counts)  # rounding errors are smallest around it
     X, found = centers - middle, np.asarray(start) - middle
     widths = np.sqrt(sse / (counts * X.shape[1]))

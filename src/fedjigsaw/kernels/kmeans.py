@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csc_array
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import DataError, invalid
@@ -216,6 +215,8 @@ def label_sums(X: Floats, labels: Ints, w: Floats, k: int) -> Floats:
     >>> label_sums(np.array([[1.0], [2.0], [4.0]]), np.array([2, 0, 2]), np.ones(3), 3).tolist()
     [[2.0], [0.0], [5.0]]
     """
+    from scipy.sparse import csc_array
+
     n = len(labels)
     sums: Floats = csc_array((w, labels, np.arange(n + 1)), shape=(k, n)) @ X
     return sums

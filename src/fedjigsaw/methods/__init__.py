@@ -5,14 +5,18 @@ this table, so a method has the same name and the same color wherever it is show
 the palette of Okabe and Ito, which color-blind readers can tell apart.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import ParameterError
+
+if TYPE_CHECKING:
+    from fedjigsaw.base import FederatedClusterer
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from fedjigsaw.errors import (
     invalid,
 )
 from fedjigsaw.kernels.clouds import settle_clouds
-from fedjigsaw.kernels.indices import margins, mutual_information
+from fedjigsaw.kernels.indices import SKEWED, margins, mutual_information
 from fedjigsaw.kernels.kmeans import (
     coordinate_order,
     kmeans,
@@ -61,7 +61,6 @@ from fedjigsaw.trust.site_reports import site_tensors
 
 ROWS_PER_CENTER = 5  # rows that each center beyond k must stand for, as in the default guard
 PRIVATE_CLUSTERS = 50  # clusters for which a private summary with an unknown number is made
-SKEWED = 1.0  # bits; from here on knowing the client halves the clusters that a row may be in
 
 
 class Jigsaw(ClusterFindings, FederatedClusterer):

@@ -28,7 +28,6 @@ import math
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.columns.encoding import Encoder, Encoding
@@ -178,6 +177,8 @@ def _sketch(encoder: Encoder, counts: Floats) -> Sketch:
     The counts up to each bin must not fall: those that come nearest to the noisy ones are taken.
     Setting negative counts to 0 instead would spread rows over all bins that are empty.
     """
+    from scipy.optimize import isotonic_regression
+
     low, high = _range(encoder)
     middles = low + (np.arange(BINS) + 0.5) / BINS * (high - low)
     upto = isotonic_regression(np.cumsum(counts)).x

@@ -14,18 +14,18 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import rows_by_client
-from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.choice.findings import KFindings
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import ExtraError, ParameterError, requires_extra
 from fedjigsaw.messages import Model, Summary
 from fedjigsaw.methods import CLUSTERERS, DEFAULT
 from fedjigsaw.methods._support import k_curve_of, runner_up
-from fedjigsaw.methods.jigsaw import Jigsaw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from fedjigsaw.base import FederatedClusterer
 
 INK = "#333333"
 PALE = "#c9c9c9"
@@ -275,7 +275,7 @@ def k_curve(model: Model, *names: str) -> Figure:
             'The model has no curve over k: only Jigsaw with n_clusters="auto" records one.'
         )
     titles = k_titles(model)
-    color = CLUSTERERS[Jigsaw.method].color
+    color = CLUSTERERS["jigsaw"].color
     shown = np.isfinite(curve["index"])
     marks: dict[int | None, dict[str, Any]] = {_best_index(model): {"c": INK, "marker": "x"}}
     marks |= {runner_up(model): {"facecolors": "white", "edgecolors": color}, found: {"c": color}}

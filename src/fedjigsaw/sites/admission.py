@@ -1,14 +1,15 @@
 """At the coordinator: which summaries take part, and why others do not."""
 
+from __future__ import annotations
+
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedjigsaw._regions import check_once, is_region, region_of
-from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.engine import aggregate_round, check_answer
 from fedjigsaw.errors import (
     ExtraError,
@@ -32,6 +33,9 @@ from fedjigsaw.sites.compatibility import (
     scaler_name,
     shared_bounds,
 )
+
+if TYPE_CHECKING:
+    from fedjigsaw.base import FederatedClusterer
 
 ADVICE = "Mend or leave out that file, or go on without such files: --min-sites N."
 Loaded = SummaryFile | FedJigsawError

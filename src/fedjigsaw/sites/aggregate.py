@@ -1,13 +1,14 @@
 """At the coordinator: aggregate the summaries of all sites into a model."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedjigsaw._regions import clients_of, n_rows_of, sites_of, unpacked
-from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.engine import aggregate_round, warn_of_fewer_clusters
 from fedjigsaw.errors import MessageError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
@@ -18,6 +19,9 @@ from fedjigsaw.privacy.shared_cells import has_cells
 from fedjigsaw.sites.admission import Admission, Loaded, server_method
 from fedjigsaw.sites.compatibility import reorder
 from fedjigsaw.sites.preparation import scale_bounds
+
+if TYPE_CHECKING:
+    from fedjigsaw.base import FederatedClusterer
 
 
 def aggregate(

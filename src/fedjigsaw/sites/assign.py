@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.base import local_labels
-from fedjigsaw.choice.shapes import NOISE, label_rows
+from fedjigsaw.choice.shapes import NOISE, label_rows, local_labels
 from fedjigsaw.errors import ForeignSummaryWarning, MessageError
 from fedjigsaw.io.cluster_ids import to_ids
 from fedjigsaw.io.formats import ModelFile, SummaryFile

@@ -1,16 +1,17 @@
 """Check that files of several sites are compatible, and that each site has only one."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedjigsaw._names import mixes_alphabets, skeleton
 from fedjigsaw._regions import each_summary
 from fedjigsaw._validation import repeated
-from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.choice.grain import GRAIN
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
@@ -18,6 +19,9 @@ from fedjigsaw.messages import Summary
 from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.privacy.guarantee import SHARED
 from fedjigsaw.sites.preparation import bounds_in_order
+
+if TYPE_CHECKING:
+    from fedjigsaw.base import FederatedClusterer
 
 
 def check_fit_together(files: Mapping[str, SummaryFile]) -> None:

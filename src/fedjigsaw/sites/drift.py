@@ -15,15 +15,16 @@ that no longer fits must not hide why. The constants were set on simulated years
 those that the documentation reports (`fedjigsaw reproduce drift`).
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.engine import aggregate_round
 from fedjigsaw.errors import FedJigsawError, MessageError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
@@ -33,6 +34,9 @@ from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.sites.compatibility import check_one_round, reorder, scaler_name
 from fedjigsaw.sites.succession import Places, Succession, places_of, relate
 from fedjigsaw.trust.site_reports import site_reports
+
+if TYPE_CHECKING:
+    from fedjigsaw.base import FederatedClusterer
 
 N_RESAMPLES = 20
 USUAL = 0.8  # share of resampled models

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import MessageError
@@ -240,6 +239,8 @@ def pair(before: Floats, after: Floats, near: np.ndarray) -> Ints:
     >>> pair(np.array([[0.0], [9.0]]), np.array([[1.0], [8.0]]), near).tolist()
     [0, 1]
     """
+    from scipy.optimize import linear_sum_assignment
+
     squared = pairwise_distances(before, after) ** 2
     # two clusters without partners must cost more than any pair that is near enough
     most = float(squared[near].max(initial=0.0))

@@ -22,7 +22,6 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.kmeans import blocks
@@ -298,6 +297,8 @@ def _places(centers: Floats, variance: float) -> int:
 
     Fewer than `PLACES` centers are not grouped: each counts.
     """
+    from scipy.sparse.csgraph import connected_components
+
     if len(centers) < PLACES:
         return len(centers)
     close = pairwise_distances(centers, centers) <= 2 * np.sqrt(variance)

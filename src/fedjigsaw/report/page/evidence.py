@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fedjigsaw.choice.findings import DOUBTFUL, SURE, KFindings
+from fedjigsaw.kernels.indices import SKEWED
 from fedjigsaw.methods._support import (
     SUPPORT,
     WITH_AUTO,
@@ -13,7 +14,6 @@ from fedjigsaw.methods._support import (
     runner_up,
     support_of,
 )
-from fedjigsaw.methods.jigsaw import SKEWED
 from fedjigsaw.report.number import number_heading
 from fedjigsaw.report.page.missing import MANY, missing_shares
 from fedjigsaw.report.page.run import Run
