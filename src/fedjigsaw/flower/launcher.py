@@ -80,6 +80,7 @@ def preload(app: str) -> None:
     """Load what all apps of a kind need."""
     app_patches.load(app)
     import_module("fedjigsaw.flower.bundle")
+    import_module("fedjigsaw.methods.jigsaw")  # with scikit-learn, which all methods need
     gc.collect()
     gc.freeze()  # a collection in a child would copy all of it
 
