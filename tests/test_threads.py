@@ -7,7 +7,7 @@ import sklearn.cluster  # noqa: F401 (loads OpenMP and BLAS)
 from threadpoolctl import threadpool_info
 
 from fedjigsaw import _threads
-from fedjigsaw._threads import one_thread, one_thread_inside
+from fedjigsaw._threads import available_threads, one_thread, one_thread_inside
 
 
 def limits():
@@ -18,6 +18,18 @@ def limits():
 def _rescan():
     """Other tests may have limited threads before all libraries were loaded."""
     _threads._libraries.cache_clear()
+
+
+def test_no_more_threads_than_the_environment_and_the_affinity_allow(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    cores = available_threads()
+    for words, expected in {"1": 1, "1,4": 1, "9999": cores, "": cores, "0": cores}.items():
+        monkeypatch.setenv("OMP_NUM_THREADS", words)
+        assert available_threads() == expected
+    script = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); "
+    script += "from fedjigsaw._threads import available_threads; print(available_threads())"
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert subprocess.check_output([sys.executable, "-c", script]) == b"1\n"
 
 
 def test_one_thread_inside_the_block_and_as_many_as_before_after_it():
@@ -43,7 +55,7 @@ def test_torch_keeps_to_one_thread_from_its_first_operation_on():
     pytest.importorskip("torch")
     code = """
 import threading, torch
-from fedjigsaw._threads import one_thread, one_thread_inside
+from fedjigsaw._threads import available_threads, one_thread, one_thread_inside
 import fedjigsaw.deep
 found = []
 def compute(limit):

@@ -1,5 +1,6 @@
 """Limit the threads that numerical libraries use: one per client."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -12,6 +13,19 @@ _initializers: list[Callable[[], object]] = []
 @cache
 def _libraries() -> ThreadpoolController:
     return ThreadpoolController()  # scanning the loaded libraries is slow: once is enough
+
+
+def available_threads() -> int:
+    """Return how many threads this process may compute on.
+
+    These are the cores that the system gives it (affinity, limits of a container), or fewer if
+    ``OMP_NUM_THREADS`` says so.
+    """
+    from joblib import cpu_count
+
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # a list: one per level
+    cores: int = cpu_count()
+    return min(cores, int(wanted)) if wanted.isdecimal() and int(wanted) else cores
 
 
 def register_library(initialize: Callable[[], object]) -> None:
