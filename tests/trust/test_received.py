@@ -90,3 +90,15 @@ class TestNoise:
         summary = Summary(10, [[0.0]], counts=[10], tensors={"noise": noise}, client="bern")
         with pytest.raises(MessageError, match="noise of client 'bern' must be two finite"):
             receive([summary])
+
+
+def test_clients_with_and_without_counts_and_sums_side_by_side():
+    a = Summary(10, [[0.0], [4.0]], counts=[1, 4], sse=[3.0, 5.0], client="a")
+    b = Summary(9, [[1.0], [2.0], [3.0]], sse=[7.0, 8.0, 9.0], client="b")
+    c = Summary(6, [[7.0]], counts=[3], client="c")
+    with pytest.warns(CountsWarning, match="1 of 3 clients sent no counts"):
+        received = receive([a, b, c])
+    assert received.counts.tolist() == [2, 8, 3, 3, 3, 6]
+    assert received.sse.tolist() == [6, 10, 7, 8, 9, 0]
+    assert received.owners.tolist() == [0, 0, 1, 1, 1, 2]
+    assert (received.has_counts, received.has_sse) == (False, False)

@@ -1,5 +1,6 @@
 """Which numbers of a summary are plausible, judged by what the other sites sent."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import IntFlag
 
@@ -7,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.kernels.kmeans import blocks
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.trust.received import Received
 
@@ -16,6 +18,7 @@ LIARS = 0.3  # share of the sites that may send anything
 FARTHEST = 5.0  # ranges of the other sites beyond which a center is not believed
 EXACT = 1e9  # typical distances beyond which arithmetic would lose the other centers
 COPIES = 3  # centers from which on a site can be seen to repeat one
+FEW = 20  # centers of a site up to which many sites are compared in one step
 WIDE = 10.0  # times the others' variance within clusters, or their radii
 
 
@@ -108,11 +111,10 @@ def variance_of(radii: Floats) -> Floats:
 def without_copies(received: Received, notes: Ints) -> Received:
     """Leave out sites most of whose centers are one and the same: no clustering gives that."""
     kept = np.ones(len(received.centers), dtype=bool)
-    for site in range(received.n_sites):
-        own = received.clusters_of(site)
+    for site in _with_repetitions(received):
+        own = received.clusters_of(int(site))
         centers = received.centers[own]
-        # copies agree in every column, so most centers would agree in the first
-        if len(centers) >= COPIES and _most_are_equal(centers[:, 0]):
+        if len(centers) >= COPIES:
             # the median of each column is the value that most centers have
             copies = (centers == np.median(centers, axis=0)).all(axis=1)
             kept[own] = copies.mean() <= 0.5
@@ -120,8 +122,18 @@ def without_copies(received: Received, notes: Ints) -> Received:
     return received if kept.all() else received.select(kept)
 
 
-def _most_are_equal(values: Floats) -> bool:
-    return bool((values == np.median(values)).mean() > 0.5)
+def _with_repetitions(received: Received) -> Ints:
+    """Return the sites of which some center equals the next one, the first following the last.
+
+    Of more than half of the places in a ring, two are neighbors. So these are all sites most of
+    whose centers are equal, found without a loop over sites.
+    """
+    X, owners = received.centers, received.owners
+    starts = np.unique(owners, return_index=True)[1]
+    following = np.arange(1, len(X) + 1)
+    following[np.append(starts[1:], len(X)) - 1] = starts
+    same = (X[following] == X).all(axis=1) & (following != np.arange(len(X)))
+    return np.unique(owners[same])
 
 
 def without_overlaps(received: Received, notes: Ints) -> Received:
@@ -133,18 +145,39 @@ def without_overlaps(received: Received, notes: Ints) -> Received:
     if received.radii is None:
         return received
     kept = np.ones(len(received.centers), dtype=bool)
-    for site in range(received.n_sites):
-        own = received.clusters_of(site)
-        centers, radii = received.centers[own], received.radii[own]
-        if len(centers) < 2:
-            continue
-        distances = pairwise_distances(centers, centers)
-        reach = np.add.outer(radii, radii) / 4
-        repeated = np.tril((distances <= reach) & (distances < reach.max()), -1).any(axis=1)
+    for clusters in _sites_of_one_size(received.owners):
+        repeated = _overlapping(received.centers[clusters], received.radii[clusters])
         # no clustering has mostly equal centers: such a site is not believed at all
-        kept[own] = ~repeated if repeated.mean() <= 0.5 else False
+        believed = repeated.mean(axis=1, keepdims=True) <= 0.5
+        kept[clusters] = ~repeated & believed
     notes[received.owners[~kept]] |= Note.REPEATED
     return received if kept.all() else received.select(kept)
+
+
+def _sites_of_one_size(owners: Ints) -> Iterator[Ints]:
+    """Yield the clusters of sites that have equally many, shape (n_sites, n_clusters), in parts."""
+    _, starts, sizes = np.unique(owners, return_index=True, return_counts=True)
+    for size in np.unique(sizes[sizes > 1]):
+        first = starts[sizes == size]
+        for part in blocks(len(first), int(size) ** 2, 2**18):
+            yield first[part, None] + np.arange(size)
+
+
+def _overlapping(centers: Floats, radii: Floats) -> Flags:
+    """Tell which centers overlap an earlier one of their site; shapes (m, k, d) and (m, k)."""
+    reach = (radii[:, :, None] + radii[:, None, :]) / 4
+    distances = np.empty(reach.shape)
+    if centers.shape[1] > FEW:
+        for own, found in zip(centers, distances, strict=True):
+            found[:] = pairwise_distances(own, own)
+    else:  # calls would cost more than the work: all sites at once
+        distances[:] = 0
+        for column in np.moveaxis(centers, 2, 0):
+            distances += (column[:, :, None] - column[:, None, :]) ** 2
+        np.sqrt(distances, out=distances)
+    close = (distances <= reach) & (distances < reach.max(axis=(1, 2), keepdims=True))
+    repeated: Flags = np.tril(close, -1).any(axis=2)
+    return repeated
 
 
 def limit_spread(received: Received, notes: Ints, *, strict: bool) -> Received:

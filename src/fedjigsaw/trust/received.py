@@ -154,8 +154,10 @@ def receive(summaries: Sequence[Summary], *, allow_radii: bool = False) -> Recei
     >>> received.counts.tolist(), received.sse.tolist()
     ([750.0, 250.0], [250.0, 0.0])
     """
-    counts = [_counts(summary) for summary in summaries]
+    sizes = np.array([len(summary.centers) for summary in summaries])
+    owners = np.repeat(np.arange(len(summaries)), sizes)
     without = [summary.client for summary in summaries if summary.counts is None]
+    counts, scale = _counts(summaries, owners, sizes)
     nobody = len(without) == len(summaries)
     left_out = [_left_out(summary) for summary in summaries]
     by_radius = allow_radii and nobody and all(s.radii is not None for s in summaries)
@@ -163,9 +165,9 @@ def receive(summaries: Sequence[Summary], *, allow_radii: bool = False) -> Recei
         _warn_of_missing(without, len(summaries), by_radius)
     return Received(
         centers=np.concatenate([summary.centers for summary in summaries]),
-        counts=np.concatenate(counts),
-        sse=np.concatenate([_sse(s, n) for s, n in zip(summaries, counts, strict=True)]),
-        owners=np.repeat(np.arange(len(summaries)), [len(n) for n in counts]),
+        counts=counts,
+        sse=_sse(summaries, owners, counts) * scale,
+        owners=owners,
         has_counts=not without,
         has_sse=all(summary.sse is not None for summary in summaries),
         radii=np.concatenate([np.asarray(s.radii) for s in summaries]) if by_radius else None,
@@ -183,33 +185,57 @@ def group_means(received: Received, k: int) -> Floats:
     return means_of_groups(received.centers, received.radii, k)
 
 
-def _counts(summary: Summary) -> Floats:
-    if summary.counts is None:
-        return np.full(len(summary.centers), summary.n_samples / len(summary.centers))
-    owner = f"client {summary.client!r}"
-    if (summary.counts < 1).any():
-        raise MessageError(invalid("counts", owner, "at least 1", int(summary.counts.min())))
-    total = float(summary.counts.sum(dtype=np.float64))  # whole numbers could overflow
-    if total > 2 * summary.n_samples:  # a guard's rounding adds at most a third
+def _counts(summaries: Sequence[Summary], owners: Ints, sizes: Ints) -> tuple[Floats, Floats]:
+    """Return the rows of all clusters, and the scale of each client's sums of squares.
+
+    Whole arrays, since there may be a hundred thousand clients.
+    """
+    told = np.array([summary.counts is not None for summary in summaries])
+    sent = _of_all(summaries, "counts", 1.0)
+    small = np.flatnonzero(sent < 1)
+    if len(small):
+        client = summaries[owners[small[0]]].client
+        got = int(sent[small[0]])
+        raise MessageError(invalid("counts", f"client {client!r}", "at least 1", got))
+    totals = np.bincount(owners, sent, minlength=len(sizes))
+    rows = np.array([float(summary.n_samples) for summary in summaries])
+    wrong = np.flatnonzero(told & (totals > 2 * rows))  # a guard's rounding adds at most a third
+    if len(wrong):
+        summary = summaries[wrong[0]]
         raise MessageError(
             f"Client {summary.client!r} has {summary.n_samples} rows, but its counts sum to "
-            f"{total:.0f}."
+            f"{totals[wrong[0]]:.0f}."
         )
-    return summary.counts.astype(np.float64) * (summary.n_samples / total)
+    scale = (rows / np.where(totals > 0, totals, 1))[owners]
+    counts = sent * scale
+    return counts, np.where(told[owners], counts / sent, 1.0)
 
 
-def _sse(summary: Summary, counts: Floats) -> Floats:
-    if summary.sse is None:
-        return np.zeros(len(summary.centers))
-    most = summary.centers.shape[1] * (2 * MAX_MAGNITUDE) ** 2  # of one row
-    if (summary.sse > most * counts.max()).any():
+def _sse(summaries: Sequence[Summary], owners: Ints, counts: Floats) -> Floats:
+    """Return the sums of squares as they were sent, 0 for clients that sent none."""
+    sse = _of_all(summaries, "sse", 0.0)
+    most = summaries[0].centers.shape[1] * (2 * MAX_MAGNITUDE) ** 2  # of one row
+    largest = np.zeros(len(summaries))
+    np.maximum.at(largest, owners, counts)
+    wrong = np.flatnonzero(sse > most * largest[owners])
+    if len(wrong):
         raise MessageError(
-            f"Client {summary.client!r} sent a summed squared distance that is too large for its "
-            "rows."
+            f"Client {summaries[owners[wrong[0]]].client!r} sent a summed squared distance that is "
+            "too large for its rows."
         )
-    if summary.counts is None:
-        return summary.sse
-    return summary.sse * (counts / summary.counts)
+    return sse
+
+
+def _of_all(summaries: Sequence[Summary], name: str, otherwise: float) -> Floats:
+    """Return one number per cluster of all clients, or `otherwise` where a client sent none."""
+    parts = [getattr(summary, name) for summary in summaries]
+    if any(part is None for part in parts):
+        parts = [
+            np.full(len(summary.centers), otherwise) if part is None else part
+            for part, summary in zip(parts, summaries, strict=True)
+        ]
+    joined: Floats = np.concatenate(parts).astype(np.float64)
+    return joined
 
 
 def _grain(summaries: Sequence[Summary]) -> Floats | None:
