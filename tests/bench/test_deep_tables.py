@@ -58,6 +58,15 @@ def test_targets_are_named_unless_they_are_stored():
     assert "| ours, FeCA, k = 10, 5 epochs a round | 50.0" in first("stored")
 
 
+def test_a_final_rate_is_named_unless_it_is_the_usual_one():
+    def first(rate):
+        row = deep_row(5, 0.5, config={"final_learning_rate": rate})
+        return deep_tables.quality_table({"deep-a": [row]}).splitlines()[-1]
+
+    assert "| ours, FeCA, k = 10, 5 epochs a round, final rate 0.02 | 50.0" in first(0.02)
+    assert "| ours, FeCA, k = 10, 5 epochs a round | 50.0" in first(0.0005)
+
+
 def test_deep_tables(tmp_path):
     files = {
         "deep-a.jsonl": [{"rounds": 1, "loss": 2.0}, deep_row(10, 0.5), deep_row(20, 0.575)],

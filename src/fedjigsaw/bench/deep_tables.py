@@ -29,6 +29,7 @@ TITLES = {
 }
 PAPER_DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}  # names of data sets in the paper
 FOLDERS = {"cifar10": "cifar"}  # of images in commands; others are named like the data set
+USUAL_FINAL_RATE = 0.0005  # the default of DeepFeCA
 FIXED_PENALTY = 1e-4  # of the linear probe, before it was chosen for each network
 TRIAL = "deep-try"  # prefix of files of short runs that compare options
 EQUAL = "deep-table"  # prefix of files of runs that compare methods
@@ -265,7 +266,9 @@ def _configuration(row: dict[str, Any]) -> str:
     text += "" if size == PAPER_BATCH else f", batches of {size}"
     text += f", server momentum {momentum:g}" if momentum else ""
     targets = row["config"].get("targets", "stored")
-    return text + ("" if targets == "stored" else f", {targets} targets")
+    text += "" if targets == "stored" else f", {targets} targets"
+    rate = row["config"].get("final_learning_rate", USUAL_FINAL_RATE)
+    return text + ("" if rate == USUAL_FINAL_RATE else f", final rate {rate:g}")
 
 
 def accuracy_over_rounds(runs: Mapping[str, Run], dataset: str = "cifar10") -> Figure:
