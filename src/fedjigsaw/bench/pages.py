@@ -24,6 +24,7 @@ from fedjigsaw.bench.region_cells import regions_table
 from fedjigsaw.bench.shape_cells import shapes_table
 from fedjigsaw.bench.studies import studies
 from fedjigsaw.bench.verdicts import WORDS, count_verdicts, tables, verdict
+from fedjigsaw.bench.year_table import year_table, year_verdict
 from fedjigsaw.errors import DataError
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.rows import Row, read_rows
@@ -44,6 +45,7 @@ def build(root: Path) -> dict[Path, bytes]:
         docs / "jigsaw.md": jigsaw,
         docs / "security.md": security,
         docs / "privacy.md": privacy,
+        docs / "operations.md": operations,
         docs / "deepfeca.md": lambda text, rows: deepfeca(text, runs, rows),
     }
     made = {path: make(path.read_text(), rows).encode() for path, make in pages.items()}
@@ -182,6 +184,12 @@ def privacy(text: str, rows: Rows) -> str:
     for name, make in privacy_attack_tables.TABLES.items():
         text = fill_block(text, name, make(rows["privacy"]))
     return text
+
+
+def operations(text: str, rows: Rows) -> str:
+    """Fill in the page about operation."""
+    text = fill(text, "year", year_verdict(rows["year"]))
+    return fill_block(text, "year-weeks", year_table(rows["year"]))
 
 
 def deepfeca(text: str, runs: Mapping[str, deep_tables.Run], rows: Rows) -> str:
