@@ -7,16 +7,17 @@ Both are found on the same data, at the same clients and with the same seeds::
     print(*findings(rows), sep="\\n")
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedjigsaw import metrics
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.bench.cells import fit_and_measure
 from fedjigsaw.bench.comparison import Track
 from fedjigsaw.bench.measures import MEASURED
@@ -32,6 +33,9 @@ from fedjigsaw.io.rows import Row
 from fedjigsaw.methods import CLUSTERERS, DEFAULT, make
 from fedjigsaw.privacy.guarantee import OWN, Privacy
 from fedjigsaw.report.provenance import provenance
+
+if TYPE_CHECKING:
+    from fedjigsaw.base import FederatedClusterer
 
 SMALL = 0.05  # a cost that the findings call small
 
@@ -92,6 +96,8 @@ def privacy_cost(
 
 def check_private(method: str) -> None:
     """Raise a ParameterError if a method has no differential privacy."""
+    from fedjigsaw.base import FederatedClusterer
+
     plain = FederatedClusterer.summarize_privately
     private = [n for n, entry in CLUSTERERS.items() if entry.cls.summarize_privately is not plain]
     if method in CLUSTERERS and method not in private:

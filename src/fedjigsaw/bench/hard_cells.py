@@ -1,11 +1,14 @@
 """Cells of the study "auto-hard": the number of clusters that Jigsaw finds on generated sets."""
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass
 from time import process_time
 
 import numpy as np
 
+import fedjigsaw
 from fedjigsaw import metrics, partition
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.bench.hard_peers import PEERS, PooledCell
@@ -16,7 +19,6 @@ from fedjigsaw.bench.study import PlainCell, Plan
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.engine import NO_GUARD
 from fedjigsaw.io.rows import Row
-from fedjigsaw.methods.jigsaw import Jigsaw
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.provenance import provenance
 
@@ -81,7 +83,7 @@ class HardCell(PlainCell):
         chosen, split, seed = HARD_SETS[self.dataset], SPLITS[self.split], FIRST_SEED + self.seed
         data, clients = dealt(chosen.draw(seed), split, seed)
         guard = Guard() if split.guarded else NO_GUARD
-        auto, seconds = _timed(Jigsaw("auto", random_state=seed), data.X, clients, guard)
+        auto, seconds = _timed(fedjigsaw.Jigsaw("auto", random_state=seed), data.X, clients, guard)
         inside = data.y != BACKGROUND
         numbers = {
             "n_found": auto.n_clusters_,
@@ -90,7 +92,7 @@ class HardCell(PlainCell):
             "seconds": round(seconds, 3),
         }
         if split.rows is None:  # small clients, which have hardly more rows than k, tell nothing
-            given = Jigsaw(chosen.n_clusters, random_state=seed)
+            given = fedjigsaw.Jigsaw(chosen.n_clusters, random_state=seed)
             numbers["seconds_given"] = round(_timed(given, data.X, clients, guard)[1], 3)
         known = {"kind": chosen.kind, "true_k": chosen.n_clusters}
         doubt = k_doubt(auto, data, clients)
@@ -128,7 +130,9 @@ def _consecutive(n_rows: int, fewest: int, most: int, rng: np.random.Generator) 
     return np.searchsorted(ends, np.arange(n_rows), side="right")
 
 
-def _timed(method: Jigsaw, X: Floats, clients: Ints, guard: Guard) -> tuple[Jigsaw, float]:
+def _timed(
+    method: fedjigsaw.Jigsaw, X: Floats, clients: Ints, guard: Guard
+) -> tuple[fedjigsaw.Jigsaw, float]:
     """Fit a method; return it and the processor's seconds."""
     started = process_time()
     with warnings.catch_warnings():  # the row says what came of it

@@ -3,6 +3,8 @@
 Each attack is given the benefit of the doubt: where it has several guesses, the best one counts.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from functools import cache
 import numpy as np
 from numpy.random import Generator, default_rng
 
+import fedjigsaw
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.bench.privacy_audit import Neighbors
 from fedjigsaw.bench.study import PlainCell, Plan
@@ -19,7 +22,6 @@ from fedjigsaw.errors import NoisySummaryWarning
 from fedjigsaw.io.rows import Row
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.messages import Broadcast, Model, Summary
-from fedjigsaw.methods.jigsaw import Jigsaw
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.summaries import NOISE, PrivateRound
@@ -107,8 +109,8 @@ class AttackCell(PlainCell):
         return table(self.data, self.seed)
 
     @property
-    def method(self) -> Jigsaw:
-        return Jigsaw(self.table.n_clusters, n_rounds=self.n_rounds)
+    def method(self) -> fedjigsaw.Jigsaw:
+        return fedjigsaw.Jigsaw(self.table.n_clusters, n_rounds=self.n_rounds)
 
     def privacy(self, noise_seed: int = 0) -> Privacy | None:
         """Return the promise, or None if the protection makes none."""

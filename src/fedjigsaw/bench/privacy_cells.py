@@ -7,6 +7,7 @@ from time import perf_counter
 
 import numpy as np
 
+import fedjigsaw
 from fedjigsaw import datasets
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.bench.privacy_peers import PEERS
@@ -23,7 +24,6 @@ from fedjigsaw.bench.study import Plan
 from fedjigsaw.errors import FewerClustersWarning, NoisySummaryWarning
 from fedjigsaw.io.rows import Row
 from fedjigsaw.kernels.kmeans import kmeans
-from fedjigsaw.methods.jigsaw import Jigsaw
 from fedjigsaw.privacy.guarantee import OWN, SHARED, Privacy
 from fedjigsaw.report.provenance import provenance
 
@@ -84,7 +84,7 @@ class PrivacyCell:
     def _ours(self, data: Mixture, sites: Ints, bounds: Bounds, seed: int) -> Floats:
         promise = (self.epsilon, self.delta, bounds)
         privacy = Privacy(*promise, cells=self.cells, insecure_seed=seed)
-        model = Jigsaw(N_CLUSTERS, random_state=seed)
+        model = fedjigsaw.Jigsaw(N_CLUSTERS, random_state=seed)
         return model.fit(data.X, clients=sites, privacy=privacy).cluster_centers_
 
     def _theirs(self, data: Mixture, sites: Ints, bounds: Bounds, seed: int) -> Floats:

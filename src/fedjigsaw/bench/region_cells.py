@@ -1,5 +1,7 @@
 """The study "regions": 1,000 clients over ten regions against one server, and its table."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+import fedjigsaw
 from fedjigsaw import partition
 from fedjigsaw._regions import pack_merged
 from fedjigsaw._typing import Floats, Ints
@@ -19,7 +22,6 @@ from fedjigsaw.engine import NO_GUARD, Client, aggregate_round
 from fedjigsaw.io.rows import Row
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.messages import Broadcast, Model, Summary
-from fedjigsaw.methods.jigsaw import Jigsaw
 from fedjigsaw.report.provenance import provenance
 
 N_REGIONS = 10
@@ -73,7 +75,9 @@ class RegionCell(PlainCell):
         draw, true_k, _ = SETS[self.dataset]
         data = draw(self.n_clients * self.rows_per_client)
         k: int | str = self.n_clusters or true_k
-        run = _Run(Jigsaw(k, n_init=N_INIT, random_state=self.seed), data, self._clients(data))
+        run = _Run(
+            fedjigsaw.Jigsaw(k, n_init=N_INIT, random_state=self.seed), data, self._clients(data)
+        )
         with warnings.catch_warnings():  # the row says what came of it
             warnings.simplefilter("ignore")
             numbers = run.numbers() if self.n_clusters is None else run.numbers_of_auto()
@@ -90,7 +94,7 @@ class RegionCell(PlainCell):
 class _Run:
     """The summaries of all clients, aggregated at once and by regions."""
 
-    def __init__(self, method: Jigsaw, data: Dataset, clients: Ints) -> None:
+    def __init__(self, method: fedjigsaw.Jigsaw, data: Dataset, clients: Ints) -> None:
         self.method, self.data, self.clients = method, data, clients
         self.broadcast = Broadcast(0, int(method.random_state))
         self.summaries = [

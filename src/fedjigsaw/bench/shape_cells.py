@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import fedjigsaw
 from fedjigsaw import metrics
 from fedjigsaw.bench.hard_cells import SPLITS, TEN_CLIENTS, dealt
 from fedjigsaw.bench.hard_sets import FIRST_SEED, HARD_SETS
@@ -14,7 +15,6 @@ from fedjigsaw.bench.markdown import markdown_table
 from fedjigsaw.bench.study import PlainCell, Plan
 from fedjigsaw.choice.shapes import NOISE
 from fedjigsaw.io.rows import Row
-from fedjigsaw.methods.jigsaw import Jigsaw
 from fedjigsaw.report.provenance import provenance
 
 SETS = ("elong5-2d", "elong6-5d", "elong5-20d", "moons-2d", "noise5-2d", "over6-4d")
@@ -44,7 +44,7 @@ class ShapeCell(PlainCell):
     def compute(self) -> Row:
         chosen, seed = HARD_SETS[self.dataset], FIRST_SEED + self.seed
         data, clients = dealt(chosen.draw(seed), SPLITS[self.split], seed)
-        method = Jigsaw("auto", random_state=seed, **OPTIONS[self.option])
+        method = fedjigsaw.Jigsaw("auto", random_state=seed, **OPTIONS[self.option])
         with warnings.catch_warnings():  # the row says what came of it
             warnings.simplefilter("ignore")
             method.fit(data.X, clients=clients)

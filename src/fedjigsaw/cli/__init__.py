@@ -6,8 +6,11 @@ Results go to standard output, everything else (progress, errors) to standard er
 This module imports nothing heavy, so that `main` is there before anything can be interrupted.
 """
 
+import gc
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -18,14 +21,31 @@ def main() -> None:
     """Run a command; print an error of fedjigsaw as one line and exit with its code."""
     global started
     started = True
-    quit_while_importing()
-    from fedjigsaw.cli import _app
-
-    _on(signal.SIGINT, signal.default_int_handler)
+    with importing():
+        from fedjigsaw.cli import _app
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             _on(getattr(signal, name), _end)
     _app.run()
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Import faster and, if this process was started as the command, end at once on Ctrl-C.
+
+    What is imported stays: looking for garbage among it would take a tenth of the time.
+    """
+    before, collects = signal.getsignal(signal.SIGINT), gc.isenabled()
+    gc.disable()
+    if started:
+        quit_while_importing()
+    try:
+        yield
+    finally:
+        if started:
+            _on(signal.SIGINT, before)
+        if collects:
+            gc.enable()
 
 
 def quit_while_importing() -> None:

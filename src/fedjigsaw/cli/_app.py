@@ -1,64 +1,166 @@
-"""The commands, in panels, as one application."""
+"""The commands, in panels, as one application. A command's module is imported when it is called."""
 
 import inspect as inspect_source
 import sys
-from typing import Annotated
+from functools import cached_property
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+from typing import Annotated, Any
 
+import click
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
 
-from fedjigsaw import __version__
-from fedjigsaw.cli import (
-    bench,
-    catalog,
-    compare,
-    deep,
-    diff,
-    federation,
-    inspect,
-    privacy,
-    report,
-    reproduce,
-    scaling,
-    schema,
-    score,
-    sites,
-)
+from fedjigsaw import __version__, cli
 from fedjigsaw.cli._shared import out, print_error
 from fedjigsaw.errors import FedJigsawError
 
+START, EXPERIMENTS, FILES = "Start here", "Experiments on one machine", "One round, by files"
+FEDERATION, IMAGES = "Federation over a network", "Images"
+# command -> panel of `fedjigsaw --help`, where it is (the module and, for a group of commands, the
+# name of its application), and the first paragraph of its help, which a test compares with its own
+COMMANDS = {
+    "methods": (START, "catalog", "List the methods and their parameters."),
+    "demo": (START, "bench", "Run all methods on a generated data set: one table, one picture."),
+    "simulate": (
+        EXPERIMENTS,
+        "bench",
+        "Split a data set among clients, cluster it, and measure: mean and deviation over runs.",
+    ),
+    "compare": (
+        EXPERIMENTS,
+        "compare",
+        "Run all methods on your own files, or on a named data set: one table, one picture.",
+    ),
+    "reproduce": (
+        EXPERIMENTS,
+        "reproduce",
+        "Compute the paper's tables, and show our numbers beside the paper's.",
+    ),
+    "stats": (
+        FILES,
+        "scaling",
+        "At a site: write count, mean and spread of each column, for a common scaler.",
+    ),
+    "scaler": (
+        FILES,
+        "scaling",
+        "At the coordinator: merge the statistics of all sites into one scaler.",
+    ),
+    "summarize": (
+        FILES,
+        "sites",
+        "At a site: cluster the rows and write the one summary that leaves.",
+    ),
+    "aggregate": (
+        FILES,
+        "sites",
+        "At the coordinator: aggregate the summaries of all sites into a model.",
+    ),
+    "assign": (
+        FILES,
+        "sites",
+        "At a site: write the number and the cluster of every row, in the order of the rows.",
+    ),
+    "score": (
+        FILES,
+        "score",
+        "Measure how well a model fits: at a site for its rows, with --merge for all sites.",
+    ),
+    "inspect": (FILES, "inspect", "Show what is in a file, and what could be inferred from it."),
+    "diff": (
+        FILES,
+        "diff",
+        "Compare two models: which clusters moved, are new or gone, and whether that is chance.",
+    ),
+    "report": (
+        FILES,
+        "report",
+        "Write a report that anyone can open: one HTML file, without scripts or network.",
+    ),
+    "data": (START, "catalog:data_app", "List the data sets, or download one."),
+    "schema": (FILES, "schema:app", "The schema that all sites share: what their columns mean."),
+    "privacy": (
+        FILES,
+        "privacy:app",
+        "Show or limit what the releases of a site's data give away together.",
+    ),
+    "federation": (
+        FEDERATION,
+        "federation:app",
+        "Run a method over a network with Flower, with TLS and a key per site.",
+    ),
+    "deep": (
+        IMAGES,
+        "deep:app",
+        "Learn features from images that stay at their sites (requires torch).",
+    ),
+}
+
+
+class Later(TyperCommand):
+    """A command, or a group of commands, that is imported when it is called.
+
+    It has what the list of all commands shows, and no more.
+    """
+
+    def __init__(self, name: str, panel: str, place: str, about: str) -> None:
+        super().__init__(name, help=about, rich_help_panel=panel)
+        self.place = place
+
+    @cached_property
+    def command(self) -> click.Command:
+        """The command itself."""
+        module, _, group = self.place.partition(":")
+        with cli.importing():
+            part: typer.Typer = getattr(import_module(f"fedjigsaw.cli.{module}"), group or "app")
+            _leave_pandas_out()
+        _unwrap_help(part)
+        found = get_group(part)
+        return found if group else found.commands[str(self.name)]
+
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        """Parse the words that follow the name of the command."""
+        return self.command.make_context(*args, **options)
+
+
+class Commands(TyperGroup):
+    """All commands."""
+
+    def __init__(self, **settings: Any) -> None:
+        settings["commands"] = {name: Later(name, *row) for name, row in COMMANDS.items()}
+        super().__init__(**settings)
+
+
 app = typer.Typer(
+    cls=Commands,
     help="One-shot federated clustering: every client sends one small summary, once.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-START = "Start here"
-# commands -> their panel in `fedjigsaw --help`, in the order in which panels are shown
-PANELS = {
-    catalog.app: START,
-    bench.app: "Experiments on one machine",
-    compare.app: "Experiments on one machine",
-    reproduce.app: "Experiments on one machine",
-    scaling.app: "One round, by files",
-    sites.app: "One round, by files",
-    score.app: "One round, by files",
-    inspect.app: "One round, by files",
-    diff.app: "One round, by files",
-    report.app: "One round, by files",
-}
 
 
-def _assemble() -> None:
-    for part, panel in PANELS.items():
-        for command in part.registered_commands:
-            command.rich_help_panel = START if command.callback is bench.demo else panel
-        app.add_typer(part)
-    app.add_typer(catalog.data_app, name="data", rich_help_panel=START)
-    app.add_typer(schema.app, name="schema", rich_help_panel="One round, by files")
-    app.add_typer(privacy.app, name="privacy", rich_help_panel="One round, by files")
-    app.add_typer(federation.app, name="federation", rich_help_panel="Federation over a network")
-    app.add_typer(deep.app, name="deep", rich_help_panel="Images")
-    _unwrap_help(app)
+class NoPandas(MetaPathFinder):
+    """Importing pandas fails while this is first among the finders of modules."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+
+def _leave_pandas_out() -> None:
+    """Keep pyarrow from importing pandas, if this process was started as the command.
+
+    pyarrow looks for pandas when it first converts a value, to know data frames, and not again. No
+    command gives it any, and importing pandas takes as long as everything else.
+    """
+    if cli.started and "pyarrow" in sys.modules:
+        sys.meta_path.insert(0, NoPandas())
+        sys.modules["pyarrow"].scalar(0)
+        del sys.meta_path[0]
 
 
 def _unwrap_help(part: typer.Typer) -> None:
@@ -76,9 +178,6 @@ def _join(paragraph: str) -> str:
     lines = paragraph.splitlines()
     is_text = not any(line.startswith((" ", "-", "*", "\b")) for line in lines)
     return " ".join(lines) if is_text else paragraph
-
-
-_assemble()
 
 
 def run() -> None:

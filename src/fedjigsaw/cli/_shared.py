@@ -8,16 +8,18 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich import markup
 from rich.console import Console
-from rich.progress import Progress
 
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.atomic import already_there
 from fedjigsaw.io.regular import check_regular
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 T = TypeVar("T")
 
@@ -187,7 +189,9 @@ def count_rows(label: str, total: int | None) -> Iterator[Callable[[int], object
         yield lambda n_rows: progress.advance(task, n_rows)
 
 
-def _progress() -> Progress:
+def _progress() -> "Progress":
+    from rich.progress import Progress
+
     return Progress(console=err, transient=True, disable=not err.is_terminal)
 
 

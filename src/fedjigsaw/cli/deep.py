@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import Progress
 
 from fedjigsaw.cli._shared import (
     ForceFlag,
@@ -445,6 +444,8 @@ def _show_progress(
     run: Iterator[dict[str, Any]], done: int, rounds: int
 ) -> Iterator[dict[str, Any]]:
     """Show each row of a run as it comes: a progress bar on a terminal, lines elsewhere."""
+    from rich.progress import Progress
+
     from fedjigsaw.deep.progress import progress_line
 
     with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:

@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet
 
 from fedjigsaw.columns.text import TextFormat
 from fedjigsaw.errors import DataError, broken, unreadable
@@ -65,15 +64,19 @@ class ParquetReader:
     told = ""
 
     def __init__(self, path: Path) -> None:
+        from pyarrow.parquet import ParquetFile
+
         self.path = path
-        with pa.parquet.ParquetFile(path) as file:
+        with ParquetFile(path) as file:
             self.names = file.schema_arrow.names
             self.n_rows = file.metadata.num_rows
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
+        from pyarrow.parquet import ParquetFile
+
         try:
             # read ahead one megabyte per column, not (as is the default) the whole file
-            with pa.parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=2**20) as file:
+            with ParquetFile(self.path, pre_buffer=False, buffer_size=2**20) as file:
                 for batch in file.iter_batches(BATCH_ROWS, columns=list(dict.fromkeys(names))):
                     yield [batch.column(name) for name in names]
         except (OSError, pa.ArrowException) as error:

@@ -8,14 +8,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet
 
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.atomic import open_whole
 from fedjigsaw.io.tables import Names, as_names
 from fedjigsaw.sites.assign import Assigned
 
-WRITERS: dict[str, Any] = {".parquet": pa.parquet.ParquetWriter, ".csv": pa.csv.CSVWriter}
+
+def _parquet_writer(file: Any, schema: pa.Schema) -> Any:
+    from pyarrow.parquet import ParquetWriter
+
+    return ParquetWriter(file, schema)
+
+
+WRITERS: dict[str, Any] = {".parquet": _parquet_writer, ".csv": pa.csv.CSVWriter}
 COLUMNS = ("row", "label", "distance")
 
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
@@ -141,6 +140,8 @@ def fingerprint(model: ModelFile) -> str:
 
 
 def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
     own = import_module("fedjigsaw").__version__
     found = {"fedjigsaw": own, "python": platform.python_version()}
     return found | {name: version(name) for name in PACKAGES}

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.lenient import best_format, is_ambiguous, nulls, read_leniently
@@ -90,6 +89,8 @@ def apply_schema(
     schema ignores or does not name are kept as texts. It is written whole or not at all, in bounded
     memory.
     """
+    from pyarrow.parquet import ParquetWriter
+
     table = with_all_columns(data)
     plan = _plan(table, schema, changes or Changes())
     with open_whole(output, replace=replace) as file:
@@ -98,7 +99,7 @@ def apply_schema(
             for columns in raw_columns(table, [*filter(None, plan.sources), *plan.copied]):
                 batch = plan.convert(columns)
                 if writer is None:
-                    writer = pa.parquet.ParquetWriter(file, batch.schema)
+                    writer = ParquetWriter(file, batch.schema)
                 writer.write_batch(batch)
                 progress(batch.num_rows)
         finally:

@@ -1,0 +1,132 @@
+"""A command imports what it needs, and no more: so it starts at once."""
+
+import importlib
+import os
+import pkgutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import typer
+from typer.main import get_command, get_group
+
+from fedjigsaw import cli, sites
+from fedjigsaw.cli._app import COMMANDS, app
+from fedjigsaw.io import formats
+from fedjigsaw.io.tables import from_array
+
+COMPUTE = {"scipy", "sklearn", "sklearnex", "numba", "joblib"}
+OTHER = {
+    "pandas",
+    "matplotlib",
+    "jinja2",
+    "pooch",
+    "torch",
+    "flwr",
+    "opendp",
+    "openpyxl",
+    "asyncio",
+}
+HEAVY = {"numpy", "pyarrow"} | COMPUTE | OTHER
+SCRIPT = f"""
+import atexit, sys
+from fedjigsaw.cli import main
+atexit.register(lambda: print("loaded", *({HEAVY!r} & set(sys.modules)), file=sys.stderr))
+main()
+"""
+
+
+class TestTheListOfCommands:
+    def test_it_says_of_each_command_what_the_command_says(self):
+        for name, later in get_command(app).commands.items():
+            assert later.command.name in (name, "", None)
+            assert later.help == later.command.help.partition("\n\n")[0]
+            assert not later.command.hidden
+            assert not later.command.deprecated
+
+    def test_it_has_the_commands_of_all_modules(self):
+        modules = [
+            importlib.import_module(f"fedjigsaw.cli.{module.name}")
+            for module in pkgutil.iter_modules(cli.__path__)
+            if module.name != "_app"
+        ]
+        found = {
+            part for m in modules for part in vars(m).values() if isinstance(part, typer.Typer)
+        }
+        places = {row[1] for row in COMMANDS.values()}
+        groups = {part_of(place) for place in places if ":" in place}
+        within = {group.typer_instance for part in groups for group in part.registered_groups}
+        plain = {part_of(place) for place in places if ":" not in place}
+        assert found == groups | within | plain
+        names = {name for part in plain for name in get_group(part).commands}
+        assert names == {name for name, row in COMMANDS.items() if ":" not in row[1]}
+
+
+def part_of(place):
+    module, _, group = place.partition(":")
+    return getattr(importlib.import_module(f"fedjigsaw.cli.{module}"), group or "app")
+
+
+def loaded(folder, *words):
+    """Run a command as its own process; return which of the heavy packages it has loaded."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *map(str, words)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "120"},
+        timeout=120,
+    )
+    *lines, last = done.stderr.splitlines()
+    word, *found = last.split()
+    assert word == "loaded", done.stderr
+    assert bool(done.returncode) == ("nothing" in words), lines
+    return set(found)
+
+
+@pytest.fixture(scope="module")
+def round_of_files(tmp_path_factory):
+    """A folder with a file of each kind."""
+    folder = tmp_path_factory.mktemp("round")
+    rows = np.random.default_rng(0).normal(size=(60, 2)).round(3)
+    np.savetxt(folder / "a.csv", rows, delimiter=",", header="age,dose", comments="")
+    table = from_array(rows, ["age", "dose"])
+    for name in ("a", "b"):
+        formats.save(sites.measure(table, client=name), folder / f"{name}.stats")
+    summary = sites.summarize(table, 2, client="a")
+    formats.save(summary, folder / "a.summary")
+    formats.save(sites.aggregate({"a": summary}, 2), folder / "model")
+    return folder
+
+
+@pytest.mark.parametrize("words", ["--help", "--version", "report --help"])
+def test_no_numbers_for_help(tmp_path, words):
+    assert not loaded(tmp_path, *words.split())
+
+
+def test_no_module_of_commands_loads_what_computes():
+    modules = {row[1].partition(":")[0] for row in COMMANDS.values()} - {"reproduce"}
+    imports = "".join(f"import fedjigsaw.cli.{module}\n" for module in sorted(modules))
+    script = f"import sys\n{imports}print(*({HEAVY!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert set(done.stdout.split()) == {"numpy", "pyarrow"}
+
+
+@pytest.mark.parametrize(
+    ("words", "needed"),
+    [
+        ("inspect model", {"numpy"}),
+        ("inspect a.summary", {"numpy"}),
+        ("privacy status a.csv", {"numpy"}),
+        ("assign a.csv --model model -o labels.csv", {"numpy", "pyarrow"}),
+        ("score a.csv --model model", {"numpy", "pyarrow"}),
+        ("stats a.csv -o c.stats", {"numpy", "pyarrow"}),
+        ("scaler a.stats b.stats -o scaler.json", {"numpy", "pyarrow"}),
+        ("schema init a.csv -o schema.toml", {"numpy", "pyarrow"}),
+        ("summarize nothing -k 2 -o none", {"numpy", "pyarrow"}),
+        ("aggregate nothing -k 2 -o none", {"numpy", "pyarrow"}),
+    ],
+)
+def test_files_are_read_described_and_labeled_without_what_clusters(round_of_files, words, needed):
+    assert loaded(round_of_files, *words.split()) == needed
