@@ -2,21 +2,26 @@
 #   make demo   install the core, cluster a generated data set over ten clients, write demo.png
 #   make test   run ruff, mypy, import-linter, and pytest with doctests and coverage
 #   make quick  run the tests without the slow ones, the federation and DeepFeCA: under two minutes
+#   make test-long  run the few long tests that `make test` leaves out
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test quick lint bench results docs clean
+.PHONY: demo test test-long quick lint bench results docs clean
 
 demo: $(VENV)/.core
 	$(BIN)/fedjigsaw demo --out demo.png --force
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --durations=20
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long" \
+	  --cov --cov-report=term --durations=20
+
+test-long: $(VENV)/.dev
+	$(BIN)/python -m pytest -m long --durations=0 tests
 
 quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -q -m "not slow and not federation and not deep" \
+	$(BIN)/python -m pytest -n 2 -q -m "not slow and not long and not federation and not deep" \
 	  $(foreach part,deep flower,--ignore=tests/$(part) --ignore=src/fedjigsaw/$(part))  # collecting them takes long
 
 lint: $(VENV)/.dev
