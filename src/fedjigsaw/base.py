@@ -111,8 +111,8 @@ class FederatedClusterer(
     # where k-means runs: not a parameter of the method, and not copied by `clone`; None is
     # the default of this machine, see `fedjigsaw.kernels.backends`
     backend: Backend | None = None
-    # whether a robust server computes the influence of each client, which is only for reports
-    reports_influence: bool = True
+    # whether a server computes what only reports show: influences of clients, margins of clusters
+    for_reports: bool = True
 
     n_clusters: Any
     random_state: Any

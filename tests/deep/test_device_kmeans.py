@@ -91,11 +91,24 @@ def test_nearest_agrees_with_nearest_centers(rng):
     np.testing.assert_allclose(squared.numpy(), distances**2, rtol=1e-4)
 
 
-def test_seeds_are_rows_and_different():
+@pytest.mark.parametrize("at_once", [1, 3, 64])
+def test_seeds_are_rows_and_different(monkeypatch, at_once):
+    monkeypatch.setattr(device_kmeans, "DRAWS", at_once)
     rows = torch.arange(10.0)[:, None]
-    for k in (5, 10):
-        chosen = seed(rows, k, torch.ones(10), torch.Generator().manual_seed(0))
-        assert len(set(chosen.flatten().tolist())) == k
+    for k in (1, 2, 5, 10):
+        chosen = seed(rows, k, torch.ones(10), torch.Generator().manual_seed(0)).flatten().tolist()
+        assert len(set(chosen)) == k
+        assert set(chosen) <= set(range(10))
+
+
+def test_seeds_spread_over_groups_of_rows():
+    """Of rows in 20 groups far apart, greedy seeds take one of each; uniform draws would not."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(20), 30)
+    rows = torch.from_numpy(100.0 * np.eye(20)[groups] + rng.normal(size=(600, 20))).float()
+    for start in range(5):
+        chosen = seed(rows, 20, torch.ones(600), torch.Generator().manual_seed(start))
+        assert len(set(chosen.argmax(dim=1).tolist())) == 20
 
 
 def clouds(rng):

@@ -1,6 +1,7 @@
 """What a server received, put together and selected."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -37,6 +38,18 @@ def test_parts_join_to_the_whole(received):
 def test_a_share_of_the_rows(received):
     half = received.weighted(np.array([0.5, 1.0]))
     assert (half.counts.tolist(), half.sse.tolist()) == ([3.0, 2.0, 5.0], [0.5, 1.0, 3.0])
+
+
+@pytest.mark.parametrize("n_columns", [1, 3])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_middle_is_that_of_each_column_and_moves_no_center(rng, n_columns, order):
+    received = receive([Summary(21, rng.normal(size=(21, n_columns)), counts=[1] * 21, client="a")])
+    received = replace(received, centers=received.centers.copy(order=order))
+    before = received.centers.copy()
+    np.testing.assert_array_equal(received.middle, np.median(before, axis=0))
+    np.testing.assert_array_equal(received.centers, before)
+    few = received.select(np.arange(5))  # has a middle of its own
+    np.testing.assert_array_equal(few.middle, np.median(before[:5], axis=0))
 
 
 def test_radii_are_selected_and_joined():

@@ -16,6 +16,7 @@ from fedjigsaw.kernels.clouds import TOL
 
 CAREFUL_SEEDS = 64  # up to this many centers are seeded by k-means++, one after the other
 LOOK_EVERY = 5  # iterations between two tests of convergence
+DRAWS = 64  # seeds whose random numbers are drawn at once
 _BLOCK = 2**26  # entries of a block of the table rows x centers
 
 
@@ -112,24 +113,33 @@ class DeviceBackend:
 def seed(
     rows: Tensor, k: int, weights: Tensor, generator: torch.Generator, *, careful: bool = True
 ) -> Tensor:
-    """Draw initial centers: by greedy k-means++, or as distinct rows."""
+    """Draw initial centers: by greedy k-means++, or as distinct rows.
+
+    Seeds are found one after the other, each by a few small operations on the device. A GPU waits
+    for the host here, so there are as few of them as possible.
+    """
     if not careful:
         return rows[torch.multinomial(weights, k, generator=generator)]
     norms, one = rows.square().sum(1, keepdim=True), torch.ones_like(rows[:, :1])
     left, right = torch.cat([rows, norms, one], dim=1), torch.cat([-2 * rows, one, norms], dim=1)
-    found = [torch.multinomial(weights, 1, generator=generator)]
-    distances = (left @ right[found[0]].T)[:, 0].clamp(min=0)
-    race = torch.empty_like(weights)
+    first = torch.multinomial(weights, 1, generator=generator)
+    distances = (left @ right[first].T).clamp(min=0)
+    zero = torch.zeros_like(distances[:1])
     n_trials = min(len(rows), 2 + int(math.log(k)))
-    for _ in range(1, k):
+    drawn, best = [], []
+    for i in range(k - 1):
         # exponential race: draws rows with probability proportional to weights * distances
-        race.exponential_(generator=generator)
-        drawn = (weights * distances / race).topk(n_trials).indices
-        after = torch.minimum(distances[:, None], left @ right[drawn].T).clamp_(min=0)
-        best = (weights @ after).argmin(dim=0, keepdim=True)
-        distances = after.index_select(1, best)[:, 0]
-        found.append(drawn[best])
-    return rows[torch.cat(found)]
+        if i % DRAWS == 0:
+            times = torch.empty(min(DRAWS, k - 1 - i), len(rows), device=rows.device)
+            speeds = weights / times.exponential_(generator=generator)
+        drawn.append((speeds[i % DRAWS] * distances[:, 0]).topk(n_trials).indices)
+        after = torch.clamp(left @ right.index_select(0, drawn[-1]).T, zero, distances)
+        best.append((weights @ after).argmin(dim=0, keepdim=True))
+        distances = after.index_select(1, best[-1])
+    if not drawn:
+        return rows[first]
+    others = torch.stack(drawn).gather(1, torch.stack(best))[:, 0]
+    return rows[torch.cat([first, others])]
 
 
 def nearest(rows: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:

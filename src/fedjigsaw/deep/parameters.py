@@ -195,7 +195,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         params = {p: v for p, v in QUICK.items() if p in CLUSTERERS[name].own_parameters}
         made = make(name, self.sizes[head], 0, **{**params, **(self.clusterer_params or {})})
         made.backend = self.execution.kmeans_backend
-        made.reports_influence = False  # nobody would read it: a report is about the last round
+        made.for_reports = False  # a report is about the last round of training
         return made
 
     @property

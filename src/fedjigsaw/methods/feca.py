@@ -156,7 +156,7 @@ class FeCA(SiteFindings, FederatedClusterer):
         table = np.zeros((received.n_sites, len(centers)))
         np.add.at(table, (examined.received.owners, labels), 1)
         rows = np.array([float(summary.n_samples) for summary in summaries])
-        reported = self.robust and self.reports_influence
+        reported = self.robust and self.for_reports
         influence = influences(examined, centers, _refind) if reported else None
         return self.make_model(centers, **site_tensors(rows, table, examined.notes, influence))
 

@@ -483,15 +483,19 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
                 backend=self.backend,
             )
         inside = np.clip(moved, low, high)
-        tested = (moved,) if np.array_equal(moved, inside) else (moved, inside)
-        if not all(_all_used(received, found) for found in tested):
-            inside = np.clip(centers, low, high)
         order = coordinate_order(inside)
-        ordered = inside[order]
-        return ordered, nearest_centers(received.centers, ordered)[0], order
+        labels = nearest_centers(received.centers, inside[order])[0]
+        used = _uses_all(labels, inside)
+        if used and not np.array_equal(moved, inside):
+            used = _uses_all(nearest_centers(received.centers, moved)[0], moved)
+        if not used:
+            inside = np.clip(centers, low, high)
+            order = coordinate_order(inside)
+            labels = nearest_centers(received.centers, inside[order])[0]
+        return inside[order], labels, order
 
     def _influences(self, examined: Examined, centers: Floats, refind: Refind) -> Floats | None:
-        if not (self.robust and self.reports_influence):
+        if not (self.robust and self.for_reports):
             return None
         if self._in_cells:  # means of a mixture, not of k-means: compare like with like
             centers = refind(examined.received, centers)
@@ -554,7 +558,7 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
             support_clients=(table > 0).sum(axis=0),
             support_points=np.rint(points).astype(np.int64),
             support_spread=spread,
-            support_margin=margins(centers, spread),
+            **({"support_margin": margins(centers, spread)} if self.for_reports else {}),
             objective=np.array([sse.sum() + costs[~inside].sum()]),
             skew=np.array([mutual_information(table)]),
             **site_tensors(
@@ -590,9 +594,9 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
         return f"{information}, {relation} {SKEWED:g}"
 
 
-def _all_used(received: Received, centers: Floats) -> bool:
+def _uses_all(labels: Ints, centers: Floats) -> bool:
     """Tell whether each center is the nearest one of some local center."""
-    return len(np.unique(nearest_centers(received.centers, centers)[0])) == len(centers)
+    return len(np.unique(labels)) == len(centers)
 
 
 def _one_step(received: Received, model: Model) -> tuple[Floats, Ints]:

@@ -265,7 +265,7 @@ def _to_other_sites(received: Received) -> list[Floats]:
     not more than so often. Very many centers are compared with a sample of them, and there the
     distance is that to the center that a thirtieth of all sites would bring.
     """
-    X, owners = received.centers - np.median(received.centers, axis=0), received.owners
+    X, owners = received.centers - received.middle, received.owners
     others = np.sort(np.random.default_rng(0).permutation(len(X))[:COMPARED])
     sampled = len(others) < len(X)
     sites, starts = np.unique(owners[others], return_index=True)

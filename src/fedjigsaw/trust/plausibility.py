@@ -64,7 +64,7 @@ def typical_variance(received: Received) -> float:
 
 def endless_centers(received: Received) -> Flags:
     """Tell which centers are so far away that arithmetic would lose the others."""
-    away = np.abs(received.centers - np.median(received.centers, axis=0)).max(axis=1)
+    away = np.abs(received.centers - received.middle).max(axis=1)
     usual = np.median(away)
     endless: Flags = (away > EXACT * usual) & (usual > 0)
     return endless
