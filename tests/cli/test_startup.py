@@ -130,3 +130,33 @@ def test_no_module_of_commands_loads_what_computes():
 )
 def test_files_are_read_described_and_labeled_without_what_clusters(round_of_files, words, needed):
     assert loaded(round_of_files, *words.split()) == needed
+
+
+@pytest.mark.parametrize(
+    "words", ["summarize a.csv -k 2 -o b.summary", "aggregate a.summary -k 2 -o other"]
+)
+def test_clustering_needs_no_data_frames(round_of_files, words):
+    """scikit-learn imports pandas where it is installed."""
+    found = loaded(round_of_files, *words.split())
+    assert not found & OTHER - {"asyncio"}
+
+
+def test_what_is_imported_later_is_there_when_it_is_used():
+    script = """
+from fedjigsaw.cli._imports import spare_imports
+spare_imports()
+import sys, scipy.stats
+print("scipy.stats._qmc" in sys.modules)
+from scipy.stats import qmc
+print(qmc.Sobol(2, scramble=False).random(1).tolist())
+try:
+    import pandas
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.splitlines() == [
+        "False",
+        "[[0.0, 0.0]]",
+        "The commands of fedjigsaw do not use pandas.",
+    ]

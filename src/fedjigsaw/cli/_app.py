@@ -4,7 +4,6 @@ import inspect as inspect_source
 import sys
 from functools import cached_property
 from importlib import import_module
-from importlib.abc import MetaPathFinder
 from typing import Annotated, Any
 
 import click
@@ -13,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from fedjigsaw import __version__, cli
+from fedjigsaw.cli._imports import spare_imports
 from fedjigsaw.cli._shared import out, print_error
 from fedjigsaw.errors import FedJigsawError
 
@@ -113,9 +113,10 @@ class Later(TyperCommand):
     def command(self) -> click.Command:
         """The command itself."""
         module, _, group = self.place.partition(":")
+        if cli.started and self.rich_help_panel not in (FEDERATION, IMAGES):
+            spare_imports()
         with cli.importing():
             part: typer.Typer = getattr(import_module(f"fedjigsaw.cli.{module}"), group or "app")
-            _leave_pandas_out()
         _unwrap_help(part)
         found = get_group(part)
         return found if group else found.commands[str(self.name)]
@@ -140,27 +141,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-class NoPandas(MetaPathFinder):
-    """Importing pandas fails while this is first among the finders of modules."""
-
-    @staticmethod
-    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError(name=name)
-
-
-def _leave_pandas_out() -> None:
-    """Keep pyarrow from importing pandas, if this process was started as the command.
-
-    pyarrow looks for pandas when it first converts a value, to know data frames, and not again. No
-    command gives it any, and importing pandas takes as long as everything else.
-    """
-    if cli.started and "pyarrow" in sys.modules:
-        sys.meta_path.insert(0, NoPandas())
-        sys.modules["pyarrow"].scalar(0)
-        del sys.meta_path[0]
 
 
 def _unwrap_help(part: typer.Typer) -> None:

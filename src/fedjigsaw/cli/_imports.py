@@ -1,0 +1,32 @@
+"""Keep packages out that commands do not use, in a process that was started as the command.
+
+pyarrow imports pandas to know data frames, and scikit-learn imports pandas and scipy.stats for
+functions that no command calls. That takes longer than most commands.
+"""
+
+import sys
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader
+from typing import Any
+
+NEVER = "pandas"
+LATER = "scipy.stats"
+
+
+class _Sparing(MetaPathFinder):
+    """Find no pandas, as where it is not installed, and load scipy.stats when it is first used."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name == NEVER:
+            raise ModuleNotFoundError(f"The commands of fedjigsaw do not use {name}.", name=name)
+        spec = PathFinder.find_spec(name, path, target) if name == LATER else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = LazyLoader(spec.loader)
+        return spec
+
+
+def spare_imports() -> None:
+    """Keep packages that are not needed out of this process."""
+    sys.meta_path.insert(0, _Sparing())
