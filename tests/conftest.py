@@ -63,11 +63,11 @@ def clinic(tmp_path):
     return folder
 
 
-@pytest.fixture(params=["sklearn", "intelex"])
+@pytest.fixture(params=["sklearn", "intelex", "numba"])
 def backend(request, monkeypatch):
     """Runs a test once with each k-means backend."""
-    if request.param == "intelex":
-        pytest.importorskip("sklearnex")
+    if request.param != "sklearn":
+        pytest.importorskip({"intelex": "sklearnex"}.get(request.param, request.param))
     monkeypatch.setenv("FEDJIGSAW_BACKEND", request.param)
     return request.param
 

@@ -6,7 +6,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from doubles import CountsThreads, DiesOnNegative, FailsOnNegative, ShuffledEngine, TwiceEngine
-from fedjigsaw import Client, FeCA, KFed, ProcessEngine, SerialEngine, run_rounds
+from fedjigsaw import BatchEngine, Client, FeCA, KFed, ProcessEngine, SerialEngine, run_rounds
 from fedjigsaw.engine import WORKER_DIED
 from fedjigsaw.errors import ExtraError, MessageError, ParameterError, QuorumError
 from fedjigsaw.messages import Broadcast, Failure, Model, Summary
@@ -51,7 +51,7 @@ class TestEnginesAgree:
         data, ids = grid
         fits = [
             FeCA(15, random_state=5).fit(data.X, clients=ids, engine=engine)
-            for engine in (SerialEngine, ProcessEngine, ShuffledEngine)
+            for engine in (SerialEngine, BatchEngine, ProcessEngine, ShuffledEngine)
         ]
         for other in fits[1:]:
             assert other.model_ == fits[0].model_
@@ -83,8 +83,56 @@ class TestEnginesAgree:
         assert together[1] == alone[0]
 
 
+class Ones(FeCA):
+    """Changes what a client sends, one client at a time."""
+
+    def summarize(self, X, broadcast, rng):
+        return replace(super().summarize(X, broadcast, rng), radii=None, tensors={"ones": [1]})
+
+
+class Calls(FeCA):
+    """Counts calls for many, and may fail in them."""
+
+    sizes = ()
+    fails = False
+
+    def summarize_many(self, data, broadcasts, rngs):
+        self.sizes += (len(data),)
+        if self.fails and len(data) > 1:
+            raise ValueError("too many")
+        return super().summarize_many(data, broadcasts, rngs)
+
+
+class TestBatches:
+    def test_clients_are_summarized_in_few_calls(self, rng, monkeypatch):
+        monkeypatch.setattr("fedjigsaw.engine.BATCH", 10)
+        method = Calls(3, random_state=0)
+        people = clients(method, **{f"c{i:02}": rng.normal(size=(9, 2)) for i in range(23)})
+        replies = BatchEngine(people).gather(Broadcast(0, 1))
+        assert method.sizes == (10, 10, 3)
+        assert replies == SerialEngine(people).gather(Broadcast(0, 1))
+
+    def test_a_call_that_fails_is_made_again_for_each(self):
+        method = Calls(2)
+        method.fails = True
+        people = clients(method, a=GOOD, b=GOOD)
+        replies = BatchEngine(people).gather(Broadcast(0, 0))
+        assert method.sizes == (2, 1, 1)
+        assert replies == SerialEngine(people).gather(Broadcast(0, 0))
+
+    def test_a_subclass_that_changes_summarize_is_asked_one_by_one(self):
+        for reply in BatchEngine(clients(Ones(2), a=GOOD, b=GOOD)).gather(Broadcast(0, 0)):
+            assert reply.radii is None
+
+    def test_clients_of_different_methods(self):
+        mixed = clients(FeCA(2), a=GOOD) + clients(KFed(2), b=GOOD)
+        first, second = BatchEngine(mixed).gather(Broadcast(0, 0))
+        assert first.radii is not None
+        assert second.radii is None
+
+
 class TestFailures:
-    @pytest.mark.parametrize("engine", [SerialEngine, ProcessEngine])
+    @pytest.mark.parametrize("engine", [SerialEngine, BatchEngine, ProcessEngine])
     def test_run_goes_on_with_enough_clients(self, engine):
         method = FailsOnNegative(2, random_state=0)
         people = clients(method, a=GOOD, b=BAD, c=GOOD)
@@ -103,7 +151,7 @@ class TestFailures:
             run_rounds(method, engine, seed=0)
         assert isinstance(caught.value.__cause__, RuntimeError)
 
-    @pytest.mark.parametrize("engine", [SerialEngine, ProcessEngine])
+    @pytest.mark.parametrize("engine", [SerialEngine, BatchEngine, ProcessEngine])
     def test_a_wrong_configuration_raises_as_itself(self, engine):
         """Not as a quorum that was missed; even if the other client would be enough."""
         method = KFed(2, n_local_clusters={"a": 1})

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from fedjigsaw import datasets, metrics, partition
     from fedjigsaw.base import FederatedClusterer
     from fedjigsaw.contract import FederatedMethod
-    from fedjigsaw.engine import Client, Engine, ProcessEngine, SerialEngine, run_rounds
+    from fedjigsaw.engine import (
+        BatchEngine,
+        Client,
+        Engine,
+        ProcessEngine,
+        SerialEngine,
+        run_rounds,
+    )
     from fedjigsaw.errors import CountsWarning, FedJigsawError, FewerClustersWarning
     from fedjigsaw.messages import Broadcast, Failure, Model, Summary, Transcript
     from fedjigsaw.methods.central import CentralKMeans
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BatchEngine",
     "Broadcast",
     "CentralKMeans",
     "Client",
@@ -64,7 +72,7 @@ __all__ = [
 _MODULES = {
     "base": ("FederatedClusterer",),
     "contract": ("FederatedMethod",),
-    "engine": ("Client", "Engine", "ProcessEngine", "SerialEngine", "run_rounds"),
+    "engine": ("BatchEngine", "Client", "Engine", "ProcessEngine", "SerialEngine", "run_rounds"),
     "errors": ("CountsWarning", "FedJigsawError", "FewerClustersWarning"),
     "messages": ("Broadcast", "Failure", "Model", "Summary", "Transcript"),
     "methods.central": ("CentralKMeans",),

@@ -22,9 +22,9 @@ from fedjigsaw._validation import check_data, name_clients, rows_by_client
 from fedjigsaw.choice.shapes import label_rows, local_labels
 from fedjigsaw.engine import (
     NO_GUARD,
+    BatchEngine,
     Client,
     Engine,
-    SerialEngine,
     run_rounds,
     warn_of_fewer_clusters,
 )
@@ -205,7 +205,7 @@ class FederatedClusterer(
         clients: Any = None,
         guard: Guard = NO_GUARD,
         privacy: Privacy | None = None,
-        engine: EngineFactory = SerialEngine,
+        engine: EngineFactory = BatchEngine,
         min_clients: int | None = None,
     ) -> Self:
         """Cluster rows that several clients hold.
@@ -224,8 +224,8 @@ class FederatedClusterer(
         privacy : Privacy or None
             Differential privacy for the rows of each client, in place of a guard.
         engine : callable
-            Where the clients run: `SerialEngine`, `ProcessEngine`, or, for two workers,
-            ``functools.partial(ProcessEngine, n_jobs=2)``.
+            Where the clients run: `BatchEngine`, `SerialEngine`, `ProcessEngine`, or, for two
+            workers, ``functools.partial(ProcessEngine, n_jobs=2)``.
         min_clients : int or None
             Number of clients that must answer. None is all of them.
         """
@@ -244,7 +244,7 @@ class FederatedClusterer(
         *,
         guard: Guard = NO_GUARD,
         privacy: Privacy | None = None,
-        engine: EngineFactory = SerialEngine,
+        engine: EngineFactory = BatchEngine,
         min_clients: int | None = None,
     ) -> Self:
         """Cluster data that are already split by client.

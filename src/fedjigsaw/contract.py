@@ -15,7 +15,15 @@ from fedjigsaw.privacy.guarantee import Privacy
 
 
 class FederatedMethod(Protocol):
-    """A federated method: what a client computes, and what the server makes of it."""
+    """A federated method: what a client computes, and what the server makes of it.
+
+    It may have one more member, which engines use for many clients on one machine::
+
+        def summarize_many(self, data, broadcasts, rngs): ...
+
+    It gets what `summarize` gets, as a list of each, and returns a list of summaries with the same
+    bits as those of `summarize`.
+    """
 
     random_state: Any
     """Seed of a run: an integer, a NumPy generator or None."""

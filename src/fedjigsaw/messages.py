@@ -4,7 +4,7 @@ All messages are frozen and check themselves when made: a message that exists is
 wherever it came from. Arrays inside are private, read-only copies.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Self
@@ -36,6 +36,15 @@ class _Message:
     def __reduce__(self) -> tuple[Any, ...]:
         values = (getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
         return type(self), tuple(dict(v) if isinstance(v, Mapping) else v for v in values)
+
+    def _with(self, **fields: Any) -> Self:
+        """Return a copy with other values, which must have passed the checks of a message.
+
+        It saves the time of checking the arrays of many small messages again.
+        """
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, **fields)
+        return made
 
     @property
     def nbytes(self) -> int:
@@ -97,6 +106,22 @@ class Summary(_Message):
                 _set(self, name, _per_center(name, values, len(self.centers), owner, dtype))
         _set(self, "tensors", _tensors(self.tensors, owner))
         _check_not_empty(self, owner)
+
+    def leaving(self, client: str, fields: Collection[str], tensors: Collection[str]) -> Self:
+        """Return the summary of a named client, with no other fields and tensors than these.
+
+        Examples
+        --------
+        >>> summary = Summary(n_samples=3, centers=[[0.0]], radii=[1.5], counts=[3])
+        >>> sent = summary.leaving("oslo", ("counts",), ())
+        >>> sent.client, sent.counts.tolist(), sent.radii
+        ('oslo', [3], None)
+        """
+        kept = {name: array for name, array in self.tensors.items() if name in tensors}
+        removed = {name: None for name in ("radii", "counts", "sse") if name not in fields}
+        made = self._with(client=check_name(client), tensors=MappingProxyType(kept), **removed)
+        _check_not_empty(made, f"client {client!r}")
+        return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,9 +346,11 @@ def _per_center(name: str, values: Any, n_centers: int, owner: str, dtype: type[
         raise MessageError(invalid(name, owner, allowed, f"shape {array.shape}"))
     if array.dtype.kind not in "iuf":
         raise MessageError(invalid(name, owner, allowed, array.dtype))
-    good = np.isfinite(array) & (array >= 0)
+    good = (array >= 0) & (array < np.inf)
     if dtype is np.int64:
-        good &= (array == np.floor(array)) & (array <= MAX_COUNT)
+        good &= array <= MAX_COUNT
+        if array.dtype.kind == "f":
+            good &= array == np.floor(array)
         allowed += f", <= {MAX_COUNT}"
     if not good.all():
         raise MessageError(invalid(name, owner, allowed, array[~good][0]))

@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fedjigsaw import Broadcast, Client, Guard, ProcessEngine
+from fedjigsaw import BatchEngine, Broadcast, Client, Guard, ProcessEngine, SerialEngine
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.methods import CLUSTERERS
 
@@ -60,6 +60,15 @@ class TestEveryMethod:
         first = cls(15).fit(data.X, clients=ids)
         again = cls(15, random_state=first.transcript_.seed).fit(data.X, clients=ids)
         assert again.cluster_centers_.tobytes() == first.cluster_centers_.tobytes()
+
+    def test_one_by_one_and_in_batches_give_the_same_bits(self, cls, grid):
+        data, ids = grid
+        together, apart = (
+            cls(15, random_state=1).fit(data.X, clients=ids, engine=engine)
+            for engine in (BatchEngine, SerialEngine)
+        )
+        assert together.model_ == apart.model_
+        assert together.summaries_ == apart.summaries_
 
     @pytest.mark.slow
     def test_processes_give_the_same_bits(self, cls, grid, workers, monkeypatch):

@@ -53,13 +53,18 @@ class TestDefault:
         with pytest.raises(ParameterError, match="FEDJIGSAW_BACKEND of the environment"):
             default_backend()
 
-    def test_auto_takes_intelex_where_it_is_installed(self, monkeypatch):
+    def test_auto_takes_what_is_installed(self, monkeypatch):
         def missing():
             raise ImportError
 
         monkeypatch.delenv("FEDJIGSAW_BACKEND", raising=False)
         monkeypatch.setattr(backends, "_intelex_kmeans", missing)
+        assert default_backend().name == "numba+sklearn"
+        monkeypatch.setattr(backends, "find_spec", lambda name: None)
         assert default_backend().name == "sklearn"
+        monkeypatch.setenv("FEDJIGSAW_BACKEND", "numba")
+        with pytest.raises(ExtraError, match=r"numba.*pip install 'fedjigsaw\[fast\]'"):
+            default_backend()
         monkeypatch.setenv("FEDJIGSAW_BACKEND", "intelex")
         with pytest.raises(ExtraError, match=r"pip install 'fedjigsaw\[fast\]'"):
             default_backend()

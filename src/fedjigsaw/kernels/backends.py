@@ -1,9 +1,10 @@
 """Backends of k-means: the libraries that search for the clusters of one set of rows.
 
-scikit-learn-intelex is used where it is installed, otherwise scikit-learn. The environment variable
-``FEDJIGSAW_BACKEND`` chooses one of them: ``sklearn``, ``intelex`` or ``auto``, the default. For
-one seed, each backend returns the same bits in every run; two backends differ from each other as
-two seeds do.
+With the extra ``fast``, compiled kernels (:mod:`fedjigsaw.kernels.compiled`) cluster the rows of
+many clients in one call. For sizes at which scikit-learn-intelex or scikit-learn was measured to be
+faster, these are used. The environment variable ``FEDJIGSAW_BACKEND`` chooses one: ``numba``,
+``intelex``, ``sklearn`` or ``auto``, the default. For one seed, each backend returns the same bits
+in every run; two backends differ from each other as two seeds do.
 
 A backend of another kind, such as k-means on a GPU, is passed explicitly: see the parameter
 `backend` of :func:`fedjigsaw.kernels.kmeans.kmeans` and the attribute `backend` of
@@ -12,17 +13,21 @@ A backend of another kind, such as k-means on a GPU, is passed explicitly: see t
 
 import os
 import warnings
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from importlib.util import find_spec
 from threading import Lock
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import ExtraError, requires_extra
+from fedjigsaw.kernels.compiled.sizes import speedup
 from fedjigsaw.parameters import one_of
 
 VARIABLE = "FEDJIGSAW_BACKEND"
+INTELEX = 3.0  # times as fast as scikit-learn, at most
 
 
 class Backend(Protocol):
@@ -58,6 +63,40 @@ class Backend(Protocol):
         """
 
 
+class Found(NamedTuple):
+    """Clusters of one set of rows; see :class:`fedjigsaw.kernels.kmeans.Solution`."""
+
+    centers: Floats
+    labels: Ints
+    counts: Floats
+    sse: Floats
+    extents: Floats
+
+
+@runtime_checkable
+class BatchBackend(Backend, Protocol):
+    """A backend that also clusters many sets of rows in one call, and describes the clusters.
+
+    What it finds in one set depends neither on the other sets nor on the number of threads.
+    """
+
+    def takes(self, n_rows: int, n_columns: int, n_clusters: int) -> bool:
+        """Say whether a problem of this size belongs into a call for many."""
+
+    def find_many(
+        self,
+        rows: Sequence[Floats],
+        n_clusters: Sequence[int],
+        *,
+        weights: Sequence[Floats | None],
+        n_init: int,
+        max_iter: int,
+        tol: float,
+        rngs: Sequence[np.random.Generator],
+    ) -> Iterable[Found]:
+        """Return the best of `n_init` restarts for each set of rows."""
+
+
 @runtime_checkable
 class CloudBackend(Backend, Protocol):
     """A backend that also implements :func:`fedjigsaw.kernels.clouds.settle_clouds`."""
@@ -74,20 +113,18 @@ def default_backend() -> Backend:
     Raises
     ------
     ExtraError
-        If ``FEDJIGSAW_BACKEND=intelex`` is set and scikit-learn-intelex is not installed.
+        If ``FEDJIGSAW_BACKEND`` names a library that is not installed.
     """
     wanted = os.environ.get(VARIABLE, "auto")
-    one_of("auto", "intelex", "sklearn").check(VARIABLE, "the environment", wanted)
-    if wanted == "sklearn":
-        return SklearnBackend()
-    try:
-        _intelex_kmeans()
-    except ImportError as error:
-        if wanted == "intelex":
-            missing = requires_extra(f"{VARIABLE}=intelex", "scikit-learn-intelex", "fast")
-            raise ExtraError(missing) from error
-        return SklearnBackend()
-    return IntelexBackend()
+    one_of("auto", *_BACKENDS).check(VARIABLE, "the environment", wanted)
+    if wanted != "auto":
+        library, make = _BACKENDS[wanted]
+        if not _installed(library):
+            name = {"sklearnex": "scikit-learn-intelex"}.get(library, library)
+            raise ExtraError(requires_extra(f"{VARIABLE}={wanted}", name, "fast"))
+        return make()
+    plain = IntelexBackend() if _installed("sklearnex") else SklearnBackend()
+    return SizedBackend(plain) if _installed("numba") else plain
 
 
 class SklearnBackend:
@@ -139,6 +176,85 @@ class IntelexBackend(SklearnBackend):
         return _intelex_kmeans()(n_clusters, n_jobs=1, **options)
 
 
+class NumbaBackend:
+    """Compiled k-means for one or many sets of rows."""
+
+    name = "numba"
+
+    def takes(self, n_rows: int, n_columns: int, n_clusters: int) -> bool:
+        """See :meth:`BatchBackend.takes`."""
+        return True
+
+    def find_many(
+        self,
+        rows: Sequence[Floats],
+        n_clusters: Sequence[int],
+        *,
+        weights: Sequence[Floats | None],
+        n_init: int,
+        max_iter: int,
+        tol: float,
+        rngs: Sequence[np.random.Generator],
+    ) -> Iterable[Found]:
+        """See :meth:`BatchBackend.find_many`."""
+        from fedjigsaw.kernels.compiled.batches import Batch, cluster  # lazy: numba
+
+        seeds = [int(rng.integers(2**31)) for rng in rngs]
+        batch = Batch.of(rows, weights, n_clusters, seeds)
+        found = cluster(batch, n_init=n_init, max_iter=max_iter, tol=tol)
+        return (Found(*parts) for parts in found)
+
+    def labels(
+        self,
+        X: Floats,
+        n_clusters: int,
+        *,
+        weights: Floats | None,
+        n_init: int,
+        max_iter: int,
+        tol: float,
+        rng: np.random.Generator,
+        init: Floats | None = None,
+    ) -> Ints:
+        """See :meth:`Backend.labels`; from given centers, scikit-learn iterates."""
+        options: dict[str, Any] = {"n_init": n_init, "max_iter": max_iter, "tol": tol}
+        if init is not None:
+            plain = SklearnBackend()
+            return plain.labels(X, n_clusters, weights=weights, rng=rng, init=init, **options)
+        (found,) = self.find_many([X], [n_clusters], weights=[weights], rngs=[rng], **options)
+        return found.labels
+
+
+class SizedBackend(NumbaBackend):
+    """The compiled backend, and a plain one for the sizes at which that is faster."""
+
+    def __init__(self, plain: Backend) -> None:
+        self.plain = plain
+        self.name = f"numba+{plain.name}"
+        # intelex is up to three times as fast as scikit-learn, with which the table was measured
+        self._least = INTELEX if isinstance(plain, IntelexBackend) else 1.0
+
+    def takes(self, n_rows: int, n_columns: int, n_clusters: int) -> bool:
+        """See :meth:`BatchBackend.takes`: decided by the size alone, never by other problems."""
+        return speedup(n_rows, n_columns, n_clusters) >= self._least
+
+    def labels(self, X: Floats, n_clusters: int, **options: Any) -> Ints:
+        """See :meth:`Backend.labels`."""
+        if options.get("init") is None and self.takes(len(X), X.shape[1], n_clusters):
+            return super().labels(X, n_clusters, **options)
+        return self.plain.labels(X, n_clusters, **options)
+
+
+def _installed(library: str) -> bool:
+    if library != "sklearnex":
+        return find_spec(library) is not None
+    try:  # it may be there and not fit this machine
+        _intelex_kmeans()
+    except ImportError:
+        return False
+    return True
+
+
 @cache
 def _intelex_kmeans() -> Any:
     from sklearnex.cluster import KMeans as IntelexKMeans
@@ -179,3 +295,9 @@ class _Quiet:
 
 
 _QUIET = _Quiet()
+# name in the environment -> the library that it needs, and how it is made
+_BACKENDS: dict[str, tuple[str, Callable[[], Backend]]] = {
+    "numba": ("numba", NumbaBackend),
+    "intelex": ("sklearnex", IntelexBackend),
+    "sklearn": ("sklearn", SklearnBackend),
+}

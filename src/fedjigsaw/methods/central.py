@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.base import FederatedClusterer
-from fedjigsaw.kernels.kmeans import kmeans
+from fedjigsaw.kernels.kmeans import Solution
 from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.methods._searching import LocalSearch
 from fedjigsaw.parameters import Rule, integer, real, seed_source
 
 
-class CentralKMeans(FederatedClusterer):
+class CentralKMeans(LocalSearch):
     r"""The benchmark: k-means with all rows in one place.
 
     The problem: :math:`\min_C \sum_{x \in D} \min_{c \in C} \|x - c\|^2` over sets C of k centers.
@@ -66,19 +66,14 @@ class CentralKMeans(FederatedClusterer):
         self.tol = tol
         self.random_state = random_state
 
-    def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
-        """Cluster the pooled rows."""
-        solution = kmeans(
-            X,
-            self.n_clusters,
-            rng=rng,
-            n_init=self.n_init,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            backend=self.backend,
-        )
-        counts = solution.counts.astype(np.int64)
-        return Summary(n_samples=len(X), centers=solution.centers, counts=counts)
+    def n_local(self, n_rows: int) -> int:
+        """Return the number of clusters of the pooled rows."""
+        return int(self.n_clusters)
+
+    def summary_of(self, X: Floats, local: Solution, broadcast: Broadcast) -> Summary:
+        """Return the centers of the pooled rows."""
+        counts = local.counts.astype(np.int64)
+        return Summary(n_samples=len(X), centers=local.centers, counts=counts)
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator

@@ -6,12 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.base import ASSIGN, FederatedClusterer
+from fedjigsaw.base import ASSIGN
 from fedjigsaw.errors import MessageError
-from fedjigsaw.kernels.kmeans import kmeans, nearest_centers
+from fedjigsaw.kernels.kmeans import Solution, nearest_centers
 from fedjigsaw.kernels.local_solutions import drop_one_fit_many, empirical_radii, theoretical_radii
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._fitted import SiteFindings
+from fedjigsaw.methods._searching import LocalSearch
 from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_source
 from fedjigsaw.trust.examination import examine
 from fedjigsaw.trust.influence import influences
@@ -22,7 +23,7 @@ from fedjigsaw.trust.site_reports import site_tensors
 RADII = {"empirical": empirical_radii, "theoretical": theoretical_radii}
 
 
-class FeCA(SiteFindings, FederatedClusterer):
+class FeCA(SiteFindings, LocalSearch):
     r"""Federated centroid aggregation. One round: each client sends centers and radii.
 
     The problem: M clients hold rows :math:`D = \cup_m D_m`, which may not leave; find k centers C
@@ -120,17 +121,12 @@ class FeCA(SiteFindings, FederatedClusterer):
         self.assign = assign
         self.random_state = random_state
 
-    def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
+    def n_local(self, n_rows: int) -> int:
+        """Return the number of clusters that a client looks for."""
+        return self.n_local_clusters or self.n_clusters
+
+    def summary_of(self, X: Floats, local: Solution, broadcast: Broadcast) -> Summary:
         """Return refined centers and their radii (ClientUpdate and RadiusAssign)."""
-        local = kmeans(
-            X,
-            self.n_local_clusters or self.n_clusters,
-            rng=rng,
-            n_init=self.n_init,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            backend=self.backend,
-        )
         keep = np.arange(len(local.centers))
         if self.refine:
             keep = drop_one_fit_many(local.centers, local.counts, local.sse)

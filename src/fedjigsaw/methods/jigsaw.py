@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedjigsaw._regions import sites_of
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.choice.cells import sampled_labels
 from fedjigsaw.choice.decision import Choice, choose
 from fedjigsaw.choice.findings import DOUBTFUL, K_TENSORS, KFindings
@@ -29,8 +28,8 @@ from fedjigsaw.errors import (
 from fedjigsaw.kernels.clouds import settle_clouds
 from fedjigsaw.kernels.indices import SKEWED, margins, mutual_information
 from fedjigsaw.kernels.kmeans import (
+    Solution,
     coordinate_order,
-    kmeans,
     lloyd_step,
     nearest_centers,
     partition_of,
@@ -38,6 +37,7 @@ from fedjigsaw.kernels.kmeans import (
 from fedjigsaw.kernels.solver import improve, solve
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._fitted import ClusterFindings
+from fedjigsaw.methods._searching import LocalSearch
 from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_source
 from fedjigsaw.privacy.guarantee import SHARED, Privacy
 from fedjigsaw.privacy.guard import CELLS_ONLY, LABELS
@@ -63,7 +63,7 @@ ROWS_PER_CENTER = 5  # rows that each center beyond k must stand for, as in the 
 PRIVATE_CLUSTERS = 50  # clusters for which a private summary with an unknown number is made
 
 
-class Jigsaw(ClusterFindings, FederatedClusterer):
+class Jigsaw(ClusterFindings, LocalSearch):
     r"""One round: each client sends centers and counts; weighted k-means at the server.
 
     The problem: M clients hold rows :math:`D = \cup_m D_m`, which may not leave; find k centers C
@@ -177,7 +177,7 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
     method: ClassVar[str] = "jigsaw"
     sends: ClassVar[tuple[str, ...]] = ("counts", "sse", "tensors")
     client_parameters: ClassVar[tuple[str, ...]] = (
-        *FederatedClusterer.client_parameters,
+        *LocalSearch.client_parameters,
         "detail",
     )
     server_parameters: ClassVar[tuple[str, ...]] = (
@@ -265,22 +265,25 @@ class Jigsaw(ClusterFindings, FederatedClusterer):
 
     # ------------------------------------------------------------------------------ at a client
 
-    def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
+    def search(
+        self,
+        data: Sequence[Floats],
+        broadcasts: Sequence[Broadcast],
+        rngs: Sequence[np.random.Generator],
+    ) -> list[Solution]:
+        """Return local clusters or cells; in later rounds, the rows in the model's clusters."""
+        models = [broadcast.model for broadcast in broadcasts]
+        if not self._in_cells and not any(models):
+            return super().search(data, broadcasts, rngs)
+        return [
+            find_cells(X, self.n_local(len(X)), rng=rng, backend=self.backend)
+            if model is None
+            else partition_of(X, nearest_centers(X, model.centers)[0], np.ones(len(X)))
+            for X, model, rng in zip(data, models, rngs, strict=True)
+        ]
+
+    def summary_of(self, X: Floats, local: Solution, broadcast: Broadcast) -> Summary:
         """Return centers, counts and sums of local clusters; later, of the model's clusters."""
-        if broadcast.model is not None:
-            local = partition_of(X, nearest_centers(X, broadcast.model.centers)[0], np.ones(len(X)))
-        elif self._in_cells:
-            local = find_cells(X, self.n_local(len(X)), rng=rng, backend=self.backend)
-        else:
-            local = kmeans(
-                X,
-                self.n_local(len(X)),
-                rng=rng,
-                n_init=self.n_init,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                backend=self.backend,
-            )
         tensors: dict[str, np.ndarray] = {LABELS: local.labels}  # for the guard; they never leave
         if self._in_cells and broadcast.model is None:
             tensors |= {CELLS_ONLY: np.ones(1), GRAIN: grain_of(X)}

@@ -6,15 +6,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.base import ASSIGN, FederatedClusterer
+from fedjigsaw.base import ASSIGN
 from fedjigsaw.errors import MessageError, invalid
-from fedjigsaw.kernels.kmeans import kmeans
+from fedjigsaw.kernels.kmeans import Solution
 from fedjigsaw.kernels.matching import match
 from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.methods._searching import LocalSearch
 from fedjigsaw.parameters import Rule, integer, real, seed_source
 
 
-class MatchAveraging(FederatedClusterer):
+class MatchAveraging(LocalSearch):
     r"""One round: each client runs k-means; the server pairs the centers and averages them.
 
     The problem at the server: client m has sent centers :math:`c^{(m)}_1, \dots, c^{(m)}_k`; find
@@ -83,17 +84,12 @@ class MatchAveraging(FederatedClusterer):
         self.assign = assign
         self.random_state = random_state
 
-    def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
+    def n_local(self, n_rows: int) -> int:
+        """Return the number of clusters that a client looks for."""
+        return int(self.n_clusters)
+
+    def summary_of(self, X: Floats, local: Solution, broadcast: Broadcast) -> Summary:
         """Return the centers of k-means."""
-        local = kmeans(
-            X,
-            self.n_clusters,
-            rng=rng,
-            n_init=self.n_init,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            backend=self.backend,
-        )
         counts = local.counts.astype(np.int64)
         labels = {"labels": local.labels}  # for the guard; they never leave
         return Summary(len(X), local.centers, counts=counts, sse=local.sse, tensors=labels)

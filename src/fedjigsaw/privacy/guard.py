@@ -89,27 +89,29 @@ class Guard:
         rows : array or None
             The client's rows, for guards that look at them, and to round to values within them.
         """
-        summary = replace(summary, client=client)
-        guarded = self.min_cluster_size > 1
-        if guarded:
-            summary = self.settle(merge_small(summary, self.min_cluster_size), rows)
-        counts = summary.counts
-        if self.counts == "rounded" and counts is not None:
-            size = self.min_cluster_size
-            counts = np.maximum(size, np.rint(counts / size) * size).astype(np.int64)
-        if guarded and summary.counts is not None:
-            sizes = summary.counts if counts is None else counts
-            summary = self.round(summary, sizes, rows)
-        if self.counts == "none" or (self.counts is None and "counts" not in needed):
-            counts = None
-        tensors = self._tensors(summary, rows)
-        return replace(
-            summary,
-            counts=counts,
-            radii=summary.radii if "radii" in needed else None,
-            sse=summary.sse if "sse" in needed and self.sums else None,
-            tensors=tensors if "tensors" in needed else {},
-        )
+        fields = {"radii", "counts", "sse", "tensors"} & set(needed)
+        if self.counts is not None:
+            fields = fields - {"counts"} if self.counts == "none" else fields | {"counts"}
+        if not self.sums:
+            fields.discard("sse")
+        if self.min_cluster_size > 1:
+            named = replace(summary, client=client)
+            summary = self.settle(merge_small(named, self.min_cluster_size), rows)
+            told = None
+            if summary.counts is not None:
+                told = self._told(summary.counts)
+                summary = self.round(summary, told, rows)
+            summary = replace(summary, counts=told, tensors=self._tensors(summary, rows))
+        names = set(summary.tensors) - {LABELS, CELLS_ONLY} if "tensors" in fields else ()
+        return summary.leaving(client, fields, names)
+
+    def _told(self, counts: Ints) -> Ints:
+        """Return the sizes of clusters as they are told."""
+        if self.counts != "rounded":
+            return counts
+        size = self.min_cluster_size
+        told: Ints = np.maximum(size, np.rint(counts / size) * size).astype(np.int64)
+        return told
 
     def settle(self, summary: Summary, rows: Floats) -> Summary:
         """Change the clusters before they are rounded; a plain guard leaves them as they are."""
@@ -130,7 +132,7 @@ class Guard:
         """Return the tensors that may leave."""
         tensors = {n: t for n, t in summary.tensors.items() if n not in (LABELS, CELLS_ONLY)}
         size = self.min_cluster_size
-        if size > 1 and GRAIN in tensors:
+        if GRAIN in tensors:
             tensors[GRAIN] = self._grain(rows)
         n_left = int(tensors.pop(LEFT_OUT, np.zeros(1))[0])
         if n_left < summary.n_samples and summary.counts is not None:

@@ -1,0 +1,76 @@
+"""Measure at which sizes compiled k-means is faster than scikit-learn's, on this machine.
+
+Both run on one thread, in turn, on rows of blurred clusters; times are those of the processor, so
+that other work on the machine counts little. The table says where the backend "auto" uses which:
+
+    python benchmarks/backend_sizes.py     # writes src/fedjigsaw/kernels/compiled/sizes.json
+"""
+
+import itertools
+import json
+import os
+from pathlib import Path
+from time import process_time
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import numpy as np
+
+from fedjigsaw._threads import one_thread
+from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.kernels.backends import NumbaBackend, SklearnBackend
+from fedjigsaw.kernels.kmeans import Problem, kmeans_many
+
+ROWS = (20, 100, 500, 2_500, 12_500, 62_500)
+COLUMNS = (2, 8, 32, 128, 512)
+CLUSTERS = (3, 15, 60, 240)
+MOST = 62_500 * 32 * 60  # rows x columns x clusters; larger problems behave as these do
+ENOUGH = 0.3  # seconds of scikit-learn for each size
+N_INIT = 3
+TABLE = Path(__file__).parents[1] / "src/fedjigsaw/kernels/compiled/sizes.json"
+
+
+def main() -> None:
+    table = []
+    for d, k, n in itertools.product(COLUMNS, CLUSTERS, ROWS):
+        if k <= n // 2 and n * d * k <= MOST:
+            table.append([n, d, k, round(ratio(n, d, k), 2)])
+            print(*table[-1], flush=True)
+    text = ",\n".join(json.dumps(line) for line in table)
+    write_whole(TABLE, f"[\n{text}\n]\n".encode())
+
+
+def ratio(n: int, d: int, k: int) -> float:
+    """Return time of scikit-learn over time of compiled k-means."""
+    rng = np.random.default_rng(0)
+    seconds(NumbaBackend(), rng, n, d, k, 1)  # compile
+    once = seconds(SklearnBackend(), rng, n, d, k, 1)
+    many = max(1, min(200, int(ENOUGH / once)))
+    times = [
+        [seconds(backend, rng, n, d, k, many) for backend in (SklearnBackend(), NumbaBackend())]
+        for _ in range(2)
+    ]
+    plain, compiled = np.min(times, axis=0)
+    return float(plain / compiled)
+
+
+def seconds(
+    backend: SklearnBackend | NumbaBackend,
+    rng: np.random.Generator,
+    n: int,
+    d: int,
+    k: int,
+    many: int,
+) -> float:
+    """Return the time for several sets of rows."""
+    centers = rng.normal(size=(k, d)) * 6 / np.sqrt(d)
+    sets = [centers[rng.integers(k, size=n)] + rng.normal(size=(n, d)) for _ in range(many)]
+    problems = [Problem(X, k, np.random.default_rng(i)) for i, X in enumerate(sets)]
+    started = process_time()
+    with one_thread():
+        kmeans_many(problems, n_init=N_INIT, backend=backend)
+    return process_time() - started
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""k-means of many clients in one call, on several threads, with the same bits on any number."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from fedjigsaw._threads import available_threads
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.kernels.compiled import matrix_search, tile_search
+from fedjigsaw.kernels.compiled._jit import compiled
+from fedjigsaw.kernels.compiled.statistics import describe
+
+MOST_IN_MATRIX = 2048  # rows of which all distances are kept: 32 MB
+PARTS_PER_THREAD = 8  # parts of unequal clients, so that threads end at about the same time
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Clients whose rows are clustered in one call.
+
+    Attributes
+    ----------
+    X, weights : shapes (n, d) and (n,), rows of all clients one after the other, and their weights.
+    ends : shape (m,), for each client the place after its last row.
+    n_clusters : shape (m,), number of clusters that each looks for, at most its number of rows.
+    seeds : shape (m,), from which all random numbers of a client come.
+    """
+
+    X: Floats
+    weights: Floats
+    ends: Ints
+    n_clusters: Ints
+    seeds: Ints
+
+    @classmethod
+    def of(
+        cls,
+        rows: Sequence[Floats],
+        weights: Sequence[Floats | None],
+        n_clusters: Sequence[int],
+        seeds: Sequence[int],
+    ) -> "Batch":
+        """Put clients together."""
+        sizes = np.fromiter(map(len, rows), np.int64, len(rows))
+        given = [np.ones(len(x)) if w is None else w for x, w in zip(rows, weights, strict=True)]
+        return cls(
+            np.ascontiguousarray(rows[0] if len(rows) == 1 else np.concatenate(rows), np.float64),
+            np.ascontiguousarray(np.concatenate(given), np.float64),
+            np.cumsum(sizes),
+            np.minimum(np.array(n_clusters, np.int64), sizes),
+            np.array(seeds, np.int64),
+        )
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """What was found: for each client a label of every row, and statistics of its clusters."""
+
+    labels: Ints
+    centers: Floats
+    counts: Floats
+    sse: Floats
+    extents: Floats
+    row_ends: Ints
+    first: Ints  # place of each client's first cluster
+    found: Ints  # number of each client's clusters
+
+    def __iter__(self) -> Iterator[tuple[Floats, Ints, Floats, Floats, Floats]]:
+        """Give centers, labels, counts, sums of squares and extents of one client after another."""
+        rows = pairwise([0, *self.row_ends.tolist()])
+        clusters = zip(self.first.tolist(), (self.first + self.found).tolist(), strict=True)
+        for (row, row_end), (one, end) in zip(rows, clusters, strict=True):
+            yield (
+                self.centers[one:end],
+                self.labels[row:row_end],
+                self.counts[one:end],
+                self.sse[one:end],
+                self.extents[one:end],
+            )
+
+
+def cluster(batch: Batch, *, n_init: int, max_iter: int, tol: float) -> Clusters:
+    """Cluster the rows of each client by the best of `n_init` starts of k-means."""
+    m, d = len(batch.ends), batch.X.shape[1]
+    starts = np.concatenate([[0], batch.ends[:-1]])
+    first = np.concatenate([[0], np.cumsum(batch.n_clusters)[:-1]])
+    total = int(batch.n_clusters.sum())
+    made = Clusters(
+        labels=np.empty(len(batch.X), np.int64),
+        centers=np.empty((total, d)),
+        counts=np.empty(total),
+        sse=np.empty(total),
+        extents=np.empty(total),
+        row_ends=batch.ends,
+        first=first,
+        found=np.empty(m, np.int64),
+    )
+    small = _fits_matrix(batch.ends - starts, d, batch.n_clusters, n_init)
+    threads = available_threads()
+    for i in np.flatnonzero(~small).tolist():
+        rows = slice(int(starts[i]), int(batch.ends[i]))
+        k, seed = int(batch.n_clusters[i]), int(batch.seeds[i])
+        made.labels[rows] = _in_tiles(
+            batch.X[rows], batch.weights[rows], k, n_init, max_iter, tol, seed, threads
+        )
+    n_parts = min(m, PARTS_PER_THREAD * threads) if threads > 1 else 1
+    cuts = np.searchsorted(batch.ends, np.linspace(0, len(batch.X), n_parts + 1)[1:-1])
+    given = (batch.X, batch.weights, starts, batch.ends, batch.n_clusters, batch.seeds, small)
+    statistics = (made.centers, made.counts, made.sse, made.extents)
+    tasks = [
+        (*given, n_init, max_iter, one, end, made.labels, made.first, made.found, *statistics)
+        for one, end in pairwise([0, *cuts.tolist(), m])
+        if one < end
+    ]
+    for _ in _side_by_side(_run, tasks, threads):
+        pass
+    return made
+
+
+def _fits_matrix(n: Ints, d: int, k: Ints, n_init: int) -> Any:
+    """Say whether a matrix of distances costs less than tiles, by the operations of each."""
+    n, k = n.astype(np.float64), k.astype(np.float64)
+    seeding = k * (2 + np.log(k)) * n
+    matrix = n**2 * d + n_init * (seeding + 3 * n**2)
+    tiles = n_init * (2 * seeding * d + 4 * n * k * d + 256 * k)
+    return (n <= MOST_IN_MATRIX) & (matrix <= tiles)
+
+
+def _in_tiles(
+    X: Floats,
+    w: Floats,
+    k: int,
+    n_init: int,
+    max_iter: int,
+    tol: float,
+    seed: int,
+    threads: int,
+) -> Ints:
+    """Return the labels of the best start; of equal ones, the first."""
+    tiles, weights, norms = tile_search.in_tiles(X, w, tile_search.tile_rows(X.shape[1]))
+
+    def search(start: int) -> tuple[float, Ints]:
+        labels = np.zeros(weights.shape, np.int64)
+        objective = tile_search.one_start(
+            tiles, weights, norms, k, max_iter, tol, seed, start, labels
+        )
+        return objective, labels
+
+    best, found = np.inf, np.zeros(weights.shape, np.int64)
+    for objective, labels in _side_by_side(search, [(start,) for start in range(n_init)], threads):
+        if objective < best:
+            best, found = objective, labels
+    return found.reshape(-1)[: len(X)]
+
+
+def _side_by_side(
+    function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], threads: int
+) -> Iterator[Any]:
+    """Run tasks on threads. Give their results in order."""
+    if threads == 1 or len(tasks) == 1:
+        yield from (function(*task) for task in tasks)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(lambda task: function(*task), tasks)
+
+
+@compiled
+def _run(
+    X, w, starts, ends, n_clusters, seeds, small, n_init, max_iter, one, end,
+    labels, first, found, centers, counts, sse, extents,
+):  # fmt: skip
+    """Cluster the rows of some small clients, and describe the clusters of all."""
+    for i in range(one, end):
+        a, b, k, at = starts[i], ends[i], n_clusters[i], first[i]
+        if small[i]:
+            matrix_search.best_of(X[a:b], w[a:b], k, n_init, max_iter, seeds[i], labels[a:b])
+        found[i] = describe(
+            X[a:b], w[a:b], k, labels[a:b],
+            centers[at : at + k], counts[at : at + k], sse[at : at + k], extents[at : at + k],
+        )  # fmt: skip

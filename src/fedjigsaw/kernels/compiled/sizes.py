@@ -1,0 +1,33 @@
+"""At which sizes compiled k-means is faster, as ``benchmarks/backend_sizes.py`` measured it."""
+
+import json
+from functools import cache, lru_cache
+from importlib.resources import files
+
+import numpy as np
+
+from fedjigsaw._typing import Floats
+
+TABLE = "sizes.json"  # beside this module
+
+
+@lru_cache(2**16)
+def speedup(n_rows: int, n_columns: int, n_clusters: int) -> float:
+    """Return how many times as fast as scikit-learn it is, at the nearest size that was measured.
+
+    Examples
+    --------
+    >>> speedup(50, 2, 5) > 10
+    True
+    """
+    sizes, ratios = _table()
+    wanted = np.log([n_rows, n_columns, min(n_clusters, n_rows)])
+    return float(ratios[((sizes - wanted) ** 2).sum(axis=1).argmin()])
+
+
+@cache
+def _table() -> tuple[Floats, Floats]:
+    """Return logarithms of rows, columns and clusters, and the ratio of times for each."""
+    lines = json.loads(files(__package__).joinpath(TABLE).read_text())
+    numbers = np.array(lines, dtype=np.float64)
+    return np.log(numbers[:, :3]), numbers[:, 3]

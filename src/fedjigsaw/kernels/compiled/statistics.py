@@ -1,0 +1,72 @@
+"""Centers, counts and sums of clusters, from the labels of rows."""
+
+import numpy as np
+
+from fedjigsaw.kernels.compiled._jit import compiled
+
+
+@compiled
+def describe(X, w, k, labels, centers, counts, sse, extents):
+    """Write the statistics of clusters, ordered by coordinates, and the labels in this order.
+
+    Labels without rows are left out. Return the number of clusters.
+    """
+    sums, totals = _sums(X, w, k, labels)
+    order = _by_coordinates(sums, totals)
+    places = np.empty(k, np.int64)
+    for place in range(len(order)):
+        j = order[place]
+        places[j] = place
+        counts[place] = totals[j]
+        centers[place] = sums[j]
+        sse[place] = 0.0
+        extents[place] = 0.0
+    for i in range(len(X)):
+        place = places[labels[i]]
+        labels[i] = place
+        squared = 0.0
+        for c in range(X.shape[1]):
+            squared += (X[i, c] - centers[place, c]) ** 2
+        sse[place] += w[i] * squared
+        extents[place] = max(extents[place], squared)
+    for place in range(len(order)):
+        extents[place] = np.sqrt(extents[place])
+    return len(order)
+
+
+@compiled
+def _sums(X, w, k, labels):
+    """Return the mean and the weight of each cluster."""
+    means, totals = np.zeros((k, X.shape[1])), np.zeros(k)
+    for i in range(len(X)):
+        j, weight = labels[i], w[i]
+        totals[j] += weight
+        for c in range(X.shape[1]):
+            means[j, c] += weight * X[i, c]
+    for j in range(k):
+        if totals[j] > 0.0:
+            for c in range(X.shape[1]):
+                means[j, c] = means[j, c] / totals[j]
+    return means, totals
+
+
+@compiled
+def _by_coordinates(means, totals):
+    """Sort the clusters that have rows by the first column, then by the next ones."""
+    order = np.argsort(means[:, 0], kind="mergesort")
+    order = order[totals[order] > 0.0]
+    for place in range(1, len(order)):  # ties of the first column are rare
+        j, free = order[place], place
+        while free > 0 and _before(means[j], means[order[free - 1]]):
+            order[free] = order[free - 1]
+            free -= 1
+        order[free] = j
+    return order
+
+
+@compiled
+def _before(a, b):
+    for c in range(len(a)):
+        if a[c] != b[c]:
+            return a[c] < b[c]
+    return False

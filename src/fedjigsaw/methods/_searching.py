@@ -1,0 +1,62 @@
+"""What methods have in common whose clients search for clusters of their rows."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fedjigsaw._typing import Floats
+from fedjigsaw.base import FederatedClusterer
+from fedjigsaw.kernels.kmeans import Problem, Solution, kmeans_many
+from fedjigsaw.messages import Broadcast, Summary
+
+
+class LocalSearch(FederatedClusterer):
+    """Base of methods whose clients run k-means once and send what follows from it.
+
+    Many clients are summarized in one call. One alone is the same call with one client, so the bits
+    are the same.
+    """
+
+    n_init: int
+    max_iter: int
+    tol: float
+
+    @abstractmethod
+    def n_local(self, n_rows: int) -> int:
+        """Return the number of clusters that a client with `n_rows` rows looks for."""
+
+    @abstractmethod
+    def summary_of(self, X: Floats, local: Solution, broadcast: Broadcast) -> Summary:
+        """Return what a client makes of its clusters."""
+
+    def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
+        """Search for clusters, and return what follows from them."""
+        return self.summarize_many([X], [broadcast], [rng])[0]
+
+    def summarize_many(
+        self,
+        data: Sequence[Floats],
+        broadcasts: Sequence[Broadcast],
+        rngs: Sequence[np.random.Generator],
+    ) -> list[Summary]:
+        """Return the summaries of many clients."""
+        found = self.search(data, broadcasts, rngs)
+        return [
+            self.summary_of(X, local, broadcast)
+            for X, local, broadcast in zip(data, found, broadcasts, strict=True)
+        ]
+
+    def search(
+        self,
+        data: Sequence[Floats],
+        broadcasts: Sequence[Broadcast],
+        rngs: Sequence[np.random.Generator],
+    ) -> list[Solution]:
+        """Return the clusters of each client."""
+        problems = [
+            Problem(X, self.n_local(len(X)), rng) for X, rng in zip(data, rngs, strict=True)
+        ]
+        options: dict[str, Any] = {name: getattr(self, name) for name in ("n_init", "max_iter")}
+        return kmeans_many(problems, tol=self.tol, backend=self.backend, **options)

@@ -1,0 +1,171 @@
+"""The compiled k-means: laws, and parity with scikit-learn's."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans
+
+from fedjigsaw.kernels import compiled
+from fedjigsaw.kernels.backends import NumbaBackend, SizedBackend, SklearnBackend
+from fedjigsaw.kernels.compiled import sizes
+from fedjigsaw.kernels.kmeans import Problem, kmeans, kmeans_many, nearest_centers
+
+pytest.importorskip("numba")
+batches = pytest.importorskip("fedjigsaw.kernels.compiled.batches")
+NUMBA = NumbaBackend()
+SHAPES = {"matrix": (40, 3, 5), "tiles": (3000, 3, 5), "many columns": (60, 70, 4)}
+
+
+def blobs(n, d, k, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(k, d))[rng.integers(k, size=n)] * 5 + rng.normal(size=(n, d))
+
+
+def problems(seed=0, weighted=False):
+    rng = np.random.default_rng(seed)
+    made = []
+    for i, (n, d) in enumerate([(40, 2), (1, 2), (3000, 2), (7, 2), (300, 2), (2, 2), (41, 2)]):
+        weights = rng.integers(0, 4, size=n) + np.eye(1, n)[0] if weighted else None
+        made.append(Problem(blobs(n, d, 4, i), 4, np.random.default_rng(i), weights))
+    return made
+
+
+def bits(solutions):
+    return [tuple(np.asarray(part).tobytes() for part in vars(s).values()) for s in solutions]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_same_bits_for_any_batch_and_number_of_threads(monkeypatch, weighted):
+    expected = bits([kmeans_many([p], backend=NUMBA)[0] for p in problems(weighted=weighted)])
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(batches, "available_threads", lambda n=threads: n)
+        assert bits(kmeans_many(problems(weighted=weighted), backend=NUMBA)) == expected
+        parts = problems(weighted=weighted)
+        halves = [kmeans_many(part, backend=NUMBA) for part in (parts[:3], parts[3:])]
+        assert bits(halves[0] + halves[1]) == expected
+        reversed_ = kmeans_many(problems(weighted=weighted)[::-1], backend=NUMBA)
+        assert bits(reversed_[::-1]) == expected
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_statistics_are_those_of_the_labels(shape):
+    n, d, k = shape
+    X = blobs(n, d, k)
+    weights = np.random.default_rng(1).uniform(0.5, 3, size=n)
+    found = kmeans(X, k, rng=np.random.default_rng(0), weights=weights, backend=NUMBA)
+    assert found.centers.tolist() == sorted(found.centers.tolist())
+    for j in range(k):
+        mine = found.labels == j
+        center = np.average(X[mine], axis=0, weights=weights[mine])
+        squared = ((X[mine] - center) ** 2).sum(axis=1)
+        np.testing.assert_allclose(found.centers[j], center, atol=1e-12)
+        np.testing.assert_allclose(found.counts[j], weights[mine].sum())
+        np.testing.assert_allclose(found.sse[j], weights[mine] @ squared)
+        np.testing.assert_allclose(found.extents[j], np.sqrt(squared.max()))
+    moved = np.mean(nearest_centers(X, found.centers)[0] != found.labels)
+    assert moved <= 0.01  # a search ends once centers hardly move
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_objective_is_that_of_sklearn(shape):
+    """Both are means over seeds of the best of ten starts."""
+    n, d, k = shape
+    k *= 3  # more than there are, so that starts differ
+    X = blobs(n, d, k // 2)
+    ours = [kmeans(X, k, rng=np.random.default_rng(i), backend=NUMBA).inertia for i in range(12)]
+    theirs = [KMeans(k, n_init=10, random_state=i).fit(X).inertia_ for i in range(12)]
+    assert np.mean(ours) <= 1.02 * np.mean(theirs)
+
+
+@pytest.mark.parametrize("n", [60, 3000])
+def test_a_weight_acts_as_copies(n):
+    X = blobs(n, 2, 3)
+    weights = np.random.default_rng(2).integers(1, 4, size=n)
+    rng = np.random.default_rng(0)
+    weighted = kmeans(X, 3, rng=rng, weights=weights.astype(float), backend=NUMBA)
+    copies = kmeans(np.repeat(X, weights, axis=0), 3, rng=rng, backend=NUMBA)
+    np.testing.assert_allclose(weighted.inertia, copies.inertia, rtol=1e-3)
+    np.testing.assert_allclose(weighted.centers, copies.centers, atol=0.05)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(0, 4), min_size=1, max_size=30),
+    st.integers(1, 6),
+    st.sampled_from([0.0, 1e6]),
+    st.integers(0, 3),
+)
+def test_as_many_clusters_as_distinct_rows_and_none_empty(values, k, offset, seed):
+    X = np.array(values, dtype=float)[:, None] + offset
+    found = kmeans(X, k, rng=np.random.default_rng(seed), backend=NUMBA)
+    distinct = len(set(values))
+    assert len(found.centers) == min(k, distinct)
+    assert (found.counts > 0).all()
+    assert found.counts.sum() == len(values)
+    if k >= distinct:
+        assert found.inertia == 0.0
+
+
+@pytest.mark.parametrize("n", [300, 5000])
+def test_few_distinct_rows_among_many(n):
+    X = np.repeat([[0.0, 1.0], [5.0, 5.0], [1e3, -2.0]], n // 3, axis=0)
+    found = kmeans(X, 8, rng=np.random.default_rng(0), backend=NUMBA)
+    assert found.centers.tolist() == [[0.0, 1.0], [5.0, 5.0], [1e3, -2.0]]
+
+
+@pytest.mark.parametrize("n", [50, 4000])
+def test_rows_far_from_the_origin(n):
+    X = blobs(n, 2, 3)
+    near = kmeans(X, 3, rng=np.random.default_rng(0), backend=NUMBA)
+    far = kmeans(X + 1e7, 3, rng=np.random.default_rng(0), backend=NUMBA)
+    np.testing.assert_allclose(far.inertia, near.inertia, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [50, 4000])
+def test_separate_clusters_are_found_and_max_iter_is_kept(n):
+    X = np.arange(n)[:, None] % 4 * 100.0 + np.random.default_rng(0).normal(size=(n, 1))
+    found = kmeans(X, 4, rng=np.random.default_rng(0), backend=NUMBA)
+    assert found.counts.tolist() == [n // 4 + (n % 4 > j) for j in range(4)]
+    hasty = kmeans(blobs(n, 2, 9), 9, rng=np.random.default_rng(0), max_iter=1, backend=NUMBA)
+    patient = kmeans(blobs(n, 2, 9), 9, rng=np.random.default_rng(0), backend=NUMBA)
+    assert patient.inertia <= hasty.inertia
+
+
+def test_a_backend_by_size_takes_the_faster_one(monkeypatch):
+    monkeypatch.setattr(sizes, "_table", lambda: (np.log([[50, 2, 3], [5000, 2, 3]]), [9.0, 0.5]))
+    sizes.speedup.cache_clear()
+    try:
+        backend = SizedBackend(SklearnBackend())
+        assert backend.takes(40, 2, 3)
+        assert not backend.takes(4000, 2, 3)
+        small, large = blobs(50, 2, 3), blobs(5000, 2, 3)
+        pair = [Problem(X, 3, np.random.default_rng(0)) for X in (large, small)]
+        mixed = bits(kmeans_many(pair, backend=backend))
+        plain = kmeans(large, 3, rng=np.random.default_rng(0), backend=SklearnBackend())
+        quick = kmeans(small, 3, rng=np.random.default_rng(0), backend=NUMBA)
+        assert mixed == bits([plain, quick])
+    finally:
+        sizes.speedup.cache_clear()
+
+
+def test_the_table_of_sizes_has_clear_winners():
+    assert compiled.installed()
+    assert sizes.speedup(50, 2, 15) > 10 > sizes.speedup(2500, 512, 60)
+
+
+def test_it_works_where_no_folder_can_be_written(tmp_path):
+    """Numba keeps machine code beside the module, or in a folder of the user."""
+    code = "import fedjigsaw.kernels.compiled.drawing as d; print(d.uniform(d.start_state(1, 0)))"
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file, where a folder is wanted")
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(blocked / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert 0 <= float(done.stdout) < 1
