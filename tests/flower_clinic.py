@@ -112,8 +112,11 @@ class Clinic:
     def runs(self, name):
         return name in self.parts and self.parts[name].poll() is None
 
-    def restore(self):
-        """Bring all parts back to where every test begins: connected, with rows, well-behaved."""
+    def restore(self, needed=NAMES):
+        """Bring all parts back to where a test begins: connected, with rows, well-behaved.
+
+        Sites that the test does not need are left alone.
+        """
         for name in NAMES:
             self.behave(name, "well")
             (self.home / name / "policy.toml").write_text(POLICY)
@@ -125,7 +128,7 @@ class Clinic:
             self.wait_to_say("server", "Press Ctrl-C to end it")
         changed = [
             name
-            for name in NAMES
+            for name in needed
             if not self.runs(name) or self.words[name] != self.site_words(name)
         ]
         for name in changed:
@@ -134,7 +137,7 @@ class Clinic:
             self.start_site(name)
         for name in changed:
             self.wait_to_say(name, "connected to the server")
-        wait_for(lambda: set(NAMES) <= set(self.connected()), "all sites to be connected")
+        wait_for(lambda: set(needed) <= set(self.connected()), "all sites to be connected")
         if not self.timeouts:
             # To start was more work than to answer. A busy machine may still need more time: tests
             # of a timeout try the next one where a site that is well was late.

@@ -156,11 +156,14 @@ def listen_to_interrupts():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_interrupted_and_resumed_equals_a_run_in_one_go(tmp_path, load_or_skip):
+@pytest.mark.usefixtures("in_this_process")  # all but what is interrupted
+def test_interrupted_and_resumed_equals_a_run_in_one_go(tmp_path, load_or_skip, run, monkeypatch):
     load_or_skip("s1")
-    command = [sys.executable, "-c", "from fedjigsaw.cli import main; main()", "reproduce", "varying-k", "--runs", "1"]  # fmt: skip
+    monkeypatch.setenv("FEDJIGSAW_BACKEND", "sklearn")
+    words = ["reproduce", "varying-k", "--runs", "1", "--jobs", "1", "--out"]
+    command = [sys.executable, "-c", "from fedjigsaw.cli import main; main()", *words]
     path = tmp_path / "one" / "varying-k.jsonl"
-    started = subprocess.Popen([*command, "--out", str(path.parent)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True, preexec_fn=listen_to_interrupts)  # fmt: skip
+    started = subprocess.Popen([*command, str(path.parent)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True, preexec_fn=listen_to_interrupts)  # fmt: skip
     try:
         deadline = time.monotonic() + 120
         while not (path.exists() and path.read_text().count("\n") >= 2):
@@ -174,8 +177,8 @@ def test_interrupted_and_resumed_equals_a_run_in_one_go(tmp_path, load_or_skip):
             os.killpg(started.pid, signal.SIGKILL)
     kept = [json.dumps(row) for row in read_rows(path)]
     assert 2 <= len(kept) < 12
-    subprocess.run([*command, "--out", str(path.parent)], check=True, capture_output=True)
     other = tmp_path / "two"
-    subprocess.run([*command, "--out", str(other)], check=True, capture_output=True)
+    for folder in (path.parent, other):
+        assert run(*words, folder).exit_code == 0
     assert without_seconds(path) == without_seconds(other / "varying-k.jsonl")
     assert set(kept) <= set(path.read_text().splitlines())

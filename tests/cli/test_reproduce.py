@@ -25,6 +25,7 @@ class TestReproduce:
         with pytest.raises(FedJigsawError, match="Unknown table 'table9'"):
             run("reproduce", "table9")
 
+    @pytest.mark.usefixtures("in_this_process")
     def test_computes_shows_and_keeps(self, run, tmp_path, load_or_skip):
         load_or_skip("s1")
         words = ("reproduce", "radius", "--runs", "1", "--out", tmp_path)

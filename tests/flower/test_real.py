@@ -51,11 +51,21 @@ def clinic(tmp_path_factory):
         clinic.end()
 
 
+def needs(*names):
+    """Mark a test that starts sites itself: only these are brought back before it."""
+
+    def mark(test):
+        test.needs = names
+        return test
+
+    return mark
+
+
 @pytest.fixture(autouse=True)
-def restored(clinic, monkeypatch):
+def restored(clinic, monkeypatch, request):
     """Every test begins in the same state, and with the sites' backend in this process."""
     monkeypatch.setenv(*BACKEND)
-    clinic.restore()
+    clinic.restore(getattr(request.function, "needs", NAMES))
 
 
 def in_process(clusterer, shards):
@@ -181,47 +191,6 @@ def test_a_question_that_a_policy_does_not_allow_is_refused_and_in_the_journal(c
     assert [r["round"] for r in answers if r["kind"] == "answer"][-2:] == [0, 1]
 
 
-def test_sites_under_differential_privacy_pay_once_and_stop_at_their_limit(clinic):
-    """Two sites, started with --epsilon: a model, the same question again, and one too many."""
-    homes = [clinic.home / name for name in ("bern", "lyon")]
-    try:
-        for home in homes:
-            _forget(clinic, home)
-            Ledger(home / LEDGER).set_limit(25)
-            data = clinic.site_words(home.name)[3]
-            words = ("--data", data, "--accept-policy", "--epsilon", 20, "--bounds", "0,100")
-            clinic.start(home.name, "site", home, *words)
-        for home in homes:
-            clinic.wait_to_say(home.name, "connected to the server")
-        for label, seed in (("private", 0), ("private again", 1)):
-            code, printed = clinic.run(label, "--without", "oslo", "--seed", seed)
-            assert code == 0, clinic.story(printed)
-            assert "Differential privacy at every site: With or without any one row" in printed
-            assert [len(Ledger(home / LEDGER).read().releases) for home in homes] == [1, 1]
-        model = formats.load(clinic.folder / "private", ModelFile)
-        assert (model.clients, model.privacy.epsilon) == (("bern", "lyon"), 20.0)
-        assert "Spent on 'bern' so far: epsilon 20" in clinic.since(homes[0] / "site.log")
-        code, printed = clinic.run("more", "--without", "oslo", "-p", "n_local_clusters=4")
-        assert code == 5
-        assert "bern (its policy refuses this question" in printed
-        assert "budget" not in printed
-        for home in homes:
-            *_, refusal = Journal(home / "journal.jsonl").records()
-            assert refusal["reason"].startswith("BudgetError: The privacy budget of")
-    finally:
-        for home in homes:
-            _forget(clinic, home)
-
-
-def _forget(clinic, home):
-    """End a site, and remove what it remembers: other tests have no limit."""
-    if clinic.runs(home.name):
-        clinic.interrupt(home.name)
-    for name in (LEDGER, "journal.jsonl"):
-        (home / name).unlink(missing_ok=True)
-    shutil.rmtree(home / "groups", ignore_errors=True)
-
-
 def run_of_none(clinic, seconds):
     """A run that no site helps: one hangs, one is killed while it works, one answers garbage."""
     clinic.behave("bern", "hang")
@@ -301,13 +270,60 @@ def test_sites_find_a_server_that_was_started_again(clinic):
     assert "already running" in clinic.output("second")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_ends_a_site_and_all_it_started(clinic, number):
-    name = "bern" if number == signal.SIGINT else "lyon"
-    assert members(clinic.home / name)
-    assert clinic.interrupt(name, number) == 0
-    wait_for(lambda: not members(clinic.home / name), f"what {name} left behind")
-    wait_for(lambda: name not in clinic.connected(), f"{name} to be missed")
+# --------------------------------------------- the tests below end sites, or start others: no test
+# ------------------------------------------------- that needs all sites as they were comes after it
+
+
+def test_ctrl_c_ends_a_site_and_all_it_started(clinic):
+    numbers = {"bern": signal.SIGINT, "lyon": signal.SIGTERM}
+    for name, number in numbers.items():
+        assert members(clinic.home / name)
+        assert clinic.interrupt(name, number) == 0
+    for name in numbers:
+        wait_for(lambda name=name: not members(clinic.home / name), f"what {name} left behind")
+        wait_for(lambda name=name: name not in clinic.connected(), f"{name} to be missed")
+
+
+@needs()
+def test_sites_under_differential_privacy_pay_once_and_stop_at_their_limit(clinic):
+    """Two sites, started with --epsilon: a model, the same question again, and one too many."""
+    homes = [clinic.home / name for name in ("bern", "lyon")]
+    try:
+        for home in homes:
+            _forget(clinic, home)
+            Ledger(home / LEDGER).set_limit(25)
+            data = clinic.site_words(home.name)[3]
+            words = ("--data", data, "--accept-policy", "--epsilon", 20, "--bounds", "0,100")
+            clinic.start(home.name, "site", home, *words)
+        for home in homes:
+            clinic.wait_to_say(home.name, "connected to the server")
+        for label, seed in (("private", 0), ("private again", 1)):
+            code, printed = clinic.run(label, "--without", "oslo", "--seed", seed)
+            assert code == 0, clinic.story(printed)
+            assert "Differential privacy at every site: With or without any one row" in printed
+            assert [len(Ledger(home / LEDGER).read().releases) for home in homes] == [1, 1]
+        model = formats.load(clinic.folder / "private", ModelFile)
+        assert (model.clients, model.privacy.epsilon) == (("bern", "lyon"), 20.0)
+        assert "Spent on 'bern' so far: epsilon 20" in clinic.since(homes[0] / "site.log")
+        code, printed = clinic.run("more", "--without", "oslo", "-p", "n_local_clusters=4")
+        assert code == 5
+        assert "bern (its policy refuses this question" in printed
+        assert "budget" not in printed
+        for home in homes:
+            *_, refusal = Journal(home / "journal.jsonl").records()
+            assert refusal["reason"].startswith("BudgetError: The privacy budget of")
+    finally:
+        for home in homes:
+            _forget(clinic, home)
+
+
+def _forget(clinic, home):
+    """End a site, and remove what it remembers: other tests have no limit."""
+    if clinic.runs(home.name):
+        clinic.interrupt(home.name)
+    for name in (LEDGER, "journal.jsonl"):
+        (home / name).unlink(missing_ok=True)
+    shutil.rmtree(home / "groups", ignore_errors=True)
 
 
 def fit_in_a_process(folder, settings):
@@ -330,6 +346,7 @@ formats.save(ModelFile(fitted.model_.with_feature_names(names), None, (), 0), fo
     return formats.load(folder / "inside", ModelFile).model
 
 
+@needs("oslo")
 def test_a_network_learns_from_images_at_the_sites(clinic):
     """Two sites hold images now; the third still holds rows, and is of no use for this."""
     pytest.importorskip("torch")
@@ -338,8 +355,9 @@ def test_a_network_learns_from_images_at_the_sites(clinic):
     digits = images.load("digits").train[:160]
     clients = np.array(["bern", "lyon"])[np.arange(160) % 2]
     for name in ("bern", "lyon"):
-        clinic.interrupt(name)
-        wait_for(lambda name=name: name not in clinic.connected(), f"{name} to be missed")
+        if clinic.runs(name):
+            clinic.interrupt(name)
+            wait_for(lambda name=name: name not in clinic.connected(), f"{name} to be missed")
         np.savez(clinic.folder / f"{name}.npz", images=digits[clients == name])
         clinic.start_site(name, data=clinic.folder / f"{name}.npz", kind="--images")
     wait_for(lambda: clinic.connected() == list(NAMES), "sites to connect again")
