@@ -21,11 +21,16 @@ def available_threads() -> int:
     These are the cores that the system gives it (affinity, limits of a container), or fewer if
     ``OMP_NUM_THREADS`` says so.
     """
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # a list: one per level
+    return min(_cores(), int(wanted)) if wanted.isdecimal() and int(wanted) else _cores()
+
+
+@cache
+def _cores() -> int:
     from joblib import cpu_count
 
-    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # a list: one per level
-    cores: int = cpu_count()
-    return min(cores, int(wanted)) if wanted.isdecimal() and int(wanted) else cores
+    cores: int = cpu_count()  # reads files of the system: once is enough
+    return cores
 
 
 def register_library(initialize: Callable[[], object]) -> None:

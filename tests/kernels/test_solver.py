@@ -38,7 +38,7 @@ class TestToys:
     )
     def test_one_fit_many_is_split_and_many_fit_one_merged(self, start):
         X = line(0, 10, 20)
-        search = _Search(X, np.ones(15), np.random.default_rng(0), 300, 1e-4)
+        search = _Search(X.copy(), np.ones(15), np.random.default_rng(0), 300, 1e-4)
         stuck = search.settle(np.array(start, dtype=float)[:, None] - X.mean())
         again = KMeans(3, init=np.array(start, dtype=float)[:, None], n_init=1).fit(X)
         assert stuck.objective == pytest.approx(
@@ -51,7 +51,7 @@ class TestToys:
     def test_several_moves_at_once(self):
         """Six clusters; two centers lie between pairs, two clusters have two centers each."""
         X = line(0, 10, 20, 100, 110, 120)
-        search = _Search(X, np.ones(30), np.random.default_rng(0), 300, 1e-4)
+        search = _Search(X.copy(), np.ones(30), np.random.default_rng(0), 300, 1e-4)
         start = np.array([[-0.15], [0.1], [15], [99.85], [100.1], [115]]) - X.mean()
         tried = []
         keep = search._try
@@ -65,7 +65,7 @@ class TestToys:
     def test_gain_of_a_split_and_loss_of_a_center_by_hand(self):
         """Points -1, 1 | 10 | 12: splitting the first gains 2, merging the others costs 2."""
         X = np.array([[-1.0], [1.0], [10.0], [12.0]])
-        search = _Search(X, np.ones(4), np.random.default_rng(0), 300, 1e-4)
+        search = _Search(X.copy(), np.ones(4), np.random.default_rng(0), 300, 1e-4)
         moves = search._moves(search.settle(np.array([[0.0], [10.0], [12.0]]) - X.mean()))
         assert moves.gains == pytest.approx([2, 0, 0])
         # without 0, its rows move to 10: (11^2 - 1) + (9^2 - 1); merging 0 and 10 costs 2/3 * 100
@@ -82,7 +82,7 @@ class TestToys:
 
     def test_the_center_of_an_empty_cluster_is_moved(self):
         X = line(0, 10, 20)
-        search = _Search(X, np.ones(15), np.random.default_rng(0), 300, 1e-4)
+        search = _Search(X.copy(), np.ones(15), np.random.default_rng(0), 300, 1e-4)
         state = search.settle(np.array([[0.0], [15.0], [1e6]]) - X.mean())
         assert np.bincount(state.labels, minlength=3).min() == 0
         found = search.improve(state, 20)
@@ -159,7 +159,7 @@ class TestLaws:
     def test_updating_what_has_moved_is_enough(self, rng):
         """The update after some centers have moved agrees with all distances."""
         X, w = weighted(rng, n=500, k=20)
-        search = _Search(X, w, rng, 300, 0.0)
+        search = _Search(X.copy(), w, rng, 300, 0.0)
         state = search.start(20)
         centers = state.centers + np.where(np.arange(20) % 7 == 3, 4.0, 0.0)[:, None]
         labels, squared = state.labels.copy(), state.squared.copy()
@@ -172,7 +172,7 @@ class TestLaws:
     def test_the_work_is_bounded(self, rng, monkeypatch):
         X, w = rng.uniform(size=(2000, 4)), np.ones(2000)
         monkeypatch.setattr(solver, "WORK", 1.0)
-        search = _Search(X, w, rng, 300, 1e-4)
+        search = _Search(X.copy(), w, rng, 300, 1e-4)
         state = search.start(50)
         assert search.improve(state, 100) is state
 
@@ -233,3 +233,55 @@ def test_a_center_does_not_split_the_cluster_it_would_be_merged_with(rng):
     assert search._candidates(moves, 1) == [(0, 2)]
     free = _Moves(gains, moves.parts, losses, partners=np.array([2, 2, 1]))
     assert search._candidates(free, 1) == [(0, 1)]
+
+
+class TestSamples:
+    """Very many rows are clustered by way of samples; here, many are 2,000."""
+
+    @pytest.fixture(autouse=True)
+    def _few_are_many(self, monkeypatch):
+        monkeypatch.setattr(solver, "SAMPLE", 500)
+        monkeypatch.setattr(solver, "PER_CENTER", 50)
+
+    def test_a_tiny_cluster_that_matters_is_found(self):
+        """Two rows of 6,000: hardly in a sample, but dear where no center is near."""
+        rng = np.random.default_rng(0)
+        X = np.concatenate([rng.normal(at, 1e-3, (1500, 2)) for at in (0.0, 40.0, 80.0, 90.0)])
+        X = np.concatenate([X, [[45.0, 40.0], [45.0, 40.001]]])
+        found = solve(X, np.ones(len(X)), 5, rng=rng)
+        assert found.inertia < 0.02
+        assert sorted(found.counts)[0] == 2
+
+    def test_the_order_of_the_rows_does_not_matter(self):
+        X, w = weighted(np.random.default_rng(1), n=3000)
+        order = np.random.default_rng(2).permutation(len(X))
+        one = solve(X, w, 12, rng=np.random.default_rng(0))
+        other = solve(X[order], w[order], 12, rng=np.random.default_rng(0))
+        assert other.centers == pytest.approx(one.centers)
+        assert other.labels.tolist() == one.labels[order].tolist()
+
+    @pytest.mark.parametrize("kind", ["normal", "uniform", "heavy tails", "clusters"])
+    def test_never_above_one_start_of_k_means(self, kind):
+        rng = np.random.default_rng(3)
+        X = {
+            "normal": rng.normal(size=(5000, 8)),
+            "uniform": rng.random((5000, 2)),
+            "heavy tails": rng.standard_t(2, size=(5000, 3)),
+            "clusters": rng.uniform(0, 20, (20, 4))[rng.integers(20, size=5000)]
+            + rng.normal(size=(5000, 4)),
+        }[kind]
+        w = rng.uniform(1, 5, len(X))
+        ours = solve(X, w, 20, rng=np.random.default_rng(0)).inertia
+        theirs = [KMeans(20, n_init=1, random_state=s).fit(X, sample_weight=w) for s in range(4)]
+        assert ours <= np.mean([one.inertia_ for one in theirs])
+
+
+def test_lengthened_steps_end_lower():
+    rng = np.random.default_rng(0)
+    X, w = rng.normal(size=(2000, 6)), np.ones(2000)
+    search = _Search(X.copy(), w, rng, 300, 1e-6)
+    start = search.X[:30]
+    plain = search.settle(start)
+    quick = search.converge(start)
+    assert quick.settled
+    assert quick.objective < plain.objective

@@ -15,6 +15,12 @@ the objective has decreased:
 All moves with an expected gain are made at once, then half as many, down to one. If none of these
 helps, the next best moves and some random ones are tried one at a time. The total work is bounded
 by a multiple of the work for the first solution.
+
+Where there are no clusters, Lloyd's iterations take hundreds of steps. After a few, each step is
+lengthened by a part of the one before (Nesterov, 1983), which takes a tenth of the steps and ends
+lower. Of very many rows, a sample is clustered: first rows by their weight and their distance from
+the mean (Bachem, Lucic and Krause, 2018), then by their distance from the centers found, so that no
+cluster that matters is missed. All rows are used at last, for further steps from those centers.
 """
 
 from collections.abc import Iterator
@@ -25,20 +31,20 @@ import numpy.typing as npt
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.backends import Backend
-from fedjigsaw.kernels.kmeans import (
-    Solution,
-    blocks,
-    label_sums,
-    partition_of,
-    squared_distances,
-)
+from fedjigsaw.kernels.kmeans import Solution, label_sums, partition_of, squared_distances
 from fedjigsaw.kernels.matching import pairwise_distances
+from fedjigsaw.kernels.nearest import compiles, lloyd, nearest, nearest_two
 
 Flags = npt.NDArray[np.bool_]
 
 MIN_GAIN = 1e-6  # smallest relative decrease of the objective for which a move is kept
 HORIZON = 10  # abandon a trial that at its current rate needs more steps to become the best
 WORK = 3.0  # limit of the search, relative to the work for the first solution
+PLAIN = 10  # steps of Lloyd's iterations before the others are lengthened
+SLOW = 0.5  # gain at which lengthened steps end, relative to `tol`
+SAMPLE, PER_CENTER = 20_000, 200  # rows of a sample, in all and for each center, at least
+MANY = 2  # times as many rows as in a sample are clustered by way of one
+GROWTH = 4  # of the samples
 
 
 def solve(
@@ -81,12 +87,14 @@ def solve(
             _scaled(rows), k, weights=w, n_init=1, max_iter=max_iter, tol=tol, rng=rng
         )
         return partition_of(X, labels[inverse], weights)
-    search = _Search(_scaled(rows), w, rng, max_iter, tol)
-    state = search.start(k)
     n_tries = patience(n_clusters) if n_tries is None else n_tries
-    if n_tries:
-        state = search.improve(state, n_tries)
-    return partition_of(X, state.labels[inverse], weights)
+    search = _Search(_scaled(rows), w, rng, max_iter, tol, k)
+    n_sampled = max(SAMPLE, PER_CENTER * k)
+    if len(rows) > MANY * n_sampled:
+        labels = search.by_samples(k, n_sampled, n_tries).labels
+    else:
+        labels = search.start(k, n_tries).labels
+    return partition_of(X, labels[inverse], weights)
 
 
 def improve(
@@ -106,11 +114,10 @@ def improve(
     rows, w, _ = distinct_rows(X, weights)
     middle = rows.mean(axis=0)
     scale = np.abs(rows - middle).max() or 1.0
-    search = _Search((rows - middle) / scale, w, np.random.default_rng(0), max_iter, 1e-4)
+    rng, k = np.random.default_rng(0), len(centers)
+    search = _Search((rows - middle) / scale, w, rng, max_iter, 1e-4, k)
     shift = middle + scale * search.middle
-    state = search.settle((centers - shift) / scale)
-    if n_tries:
-        state = search.improve(state, n_tries)
+    state = search.improve(search.settle((centers - shift) / scale), n_tries)
     found: Floats = state.centers * scale + shift
     return found
 
@@ -130,8 +137,9 @@ def solve_each(
     rows than `max_clusters`, the first solution has one center per distinct row.
     """
     rows, w, inverse = distinct_rows(X, weights)
-    search = _Search(_scaled(rows), w, rng, max_iter, tol)
-    state = search.start(min(max_clusters, len(rows)))
+    k = min(max_clusters, len(rows))
+    search = _Search(_scaled(rows), w, rng, max_iter, tol, k)
+    state = search.start(k)
     first = search.work
     state = search.improve(state, patience(max_clusters))
     while True:
@@ -150,9 +158,11 @@ def patience(n_clusters: int) -> int:
 def distinct_rows(X: Floats, weights: Floats) -> tuple[Floats, Floats, Ints]:
     """Return distinct rows sorted by coordinates, their total weights, and the index of each row
     of `X` among them."""
-    order = np.lexsort(X.T[3::-1])
-    if not (np.diff(X[order, :4], axis=0) != 0).any(axis=1).all():  # ties: compare all columns
-        order = np.lexsort((weights, *X.T[::-1]))
+    order = np.argsort(X[:, 0], kind="stable")
+    if not (np.diff(X[order, 0]) > 0).all():  # ties
+        order = np.lexsort(X.T[3::-1])
+        if not (np.diff(X[order, :4], axis=0) != 0).any(axis=1).all():  # compare all columns
+            order = np.lexsort((weights, *X.T[::-1]))
     new = np.append(True, (np.diff(X[order], axis=0) != 0).any(axis=1))
     inverse = np.empty(len(X), dtype=np.int64)
     inverse[order] = np.cumsum(new) - 1
@@ -160,10 +170,13 @@ def distinct_rows(X: Floats, weights: Floats) -> tuple[Floats, Floats, Ints]:
 
 
 def _scaled(X: Floats) -> Floats:
-    """Center the rows and scale them to at most 1: squares and their products stay in range."""
-    middle = X - X.mean(axis=0)
-    scaled: Floats = middle / (np.abs(middle).max() or 1.0)
-    return scaled
+    """Center the rows and scale them to at most 1: squares and their products stay in range.
+
+    In place: there may be a million rows.
+    """
+    X -= X.mean(axis=0)
+    X /= max(X.max(), -X.min()) or 1.0
+    return X
 
 
 @dataclass(frozen=True)
@@ -174,6 +187,7 @@ class _State:
     labels: Ints
     squared: Floats  # squared distance of each row to its center
     objective: float
+    settled: bool  # whether the iterations converged before their end
 
 
 @dataclass(frozen=True)
@@ -191,30 +205,103 @@ class _Search:
     """Local search over states of one set of rows. `work` counts distances, `limit` bounds it."""
 
     def __init__(
-        self, X: Floats, w: Floats, rng: np.random.Generator, max_iter: int, tol: float
+        self, X: Floats, w: Floats, rng: np.random.Generator, max_iter: int, tol: float, k: int = 1
     ) -> None:
+        """Take rows, which are changed in place: rounding is smallest around the mean."""
         self.rng, self.max_iter, self.tol = rng, max_iter, tol
         self.w = w
-        self.middle = np.average(X, axis=0, weights=w)
-        self.X = X - self.middle  # rounding is smallest around the mean
-        self.norms = np.einsum("ij,ij->i", self.X, self.X)
+        self.middle = w @ X / w.sum()
+        X -= self.middle
+        self.X = X
+        self.fast = compiles(len(X), k)
         self.work, self.limit = 0.0, np.inf
+
+    # ----------------------------------------------------------------------------- samples
+
+    def by_samples(self, k: int, n: int, n_tries: int) -> _State:
+        """Cluster a sample, one that is chosen by what the first solution left, larger ones, all.
+
+        Moves are made in the first two. Each of the others needs a few steps only.
+        """
+        part = self._part(np.einsum("ij,ij->i", self.X, self.X), n, k)
+        state = part.start(k, n_tries)
+        limit = part.work / 4
+        while MANY * n < len(self.X):
+            centers = state.centers + part.middle
+            part = self._part(self._nearest(self.X, centers)[1], n, k)
+            state = part.converge(centers - part.middle, n_plain=0)
+            if limit:
+                part.limit = limit
+                state = part.improve(state, n_tries)
+            limit, n = 0.0, GROWTH * n
+        return self.settle(self._lengthened(state.centers + part.middle, slow=1.0))
+
+    def _part(self, squared: Floats, n: int, k: int) -> "_Search":
+        """Return a search in a sample; see :meth:`_sample`."""
+        rows, w = self._sample(squared, n)
+        return _Search(self.X[rows], w, self.rng, self.max_iter, self.tol, k)
+
+    def _sample(self, squared: Floats, n: int) -> tuple[Ints, Floats]:
+        """Choose about `n` rows, and the weight of each.
+
+        Half of them by their weights, half by their weights times the given squares. In the order
+        of the rows, every one is taken whose share passes the next of `n` equal steps.
+        """
+        mass = self.w * squared
+        shares = self.w / self.w.sum()
+        if mass.any():
+            shares = (shares + mass / mass.sum()) / 2
+        steps = np.cumsum(shares)
+        taken = np.searchsorted(steps, steps[-1] * (np.arange(n) + self.rng.random()) / n)
+        rows, times = np.unique(np.minimum(taken, len(steps) - 1), return_counts=True)
+        return rows, self.w[rows] * times / (n * shares[rows])
 
     # ------------------------------------------------------------------------------- Lloyd
 
-    def start(self, k: int) -> _State:
-        """Find the first solution by k-means++ and Lloyd's iterations, and set `limit`."""
+    def start(self, k: int, n_tries: int = 0) -> _State:
+        """Find the first solution by k-means++ and Lloyd's iterations, set `limit`, and improve."""
         from sklearn.cluster import kmeans_plusplus  # lazy: `import fedjigsaw` stays fast
 
         centers, _ = kmeans_plusplus(
             self.X, k, sample_weight=self.w, random_state=int(self.rng.integers(2**31))
         )
         self.work = len(self.X) * k * (2 + np.log(k))
-        state = self.settle(centers)
+        state = self.converge(centers)
         self.limit = WORK * self.work
-        return state
+        return self.improve(state, n_tries)
 
-    def settle(self, centers: Floats, before: _State | None = None) -> _State:
+    def converge(self, centers: Floats, n_plain: int = PLAIN) -> _State:
+        """Run Lloyd's iterations, and lengthen the steps after the first ones."""
+        if n_plain:
+            state = self.settle(centers, n_steps=n_plain)
+            if state.settled:
+                return state
+            centers = state.centers
+        return self.settle(self._lengthened(centers))
+
+    def _lengthened(self, centers: Floats, slow: float = SLOW) -> Floats:
+        """Run Lloyd's iterations with momentum, which ends where a step would go back."""
+        means, last, n_slow, speed = centers, np.inf, 0, 1.0
+        for _ in range(self.max_iter):
+            before, at = means, centers
+            sums, counts, objective = lloyd(self.X, self.w, at, fast=self.fast)
+            self.work += len(self.X) * len(at)
+            filled = counts > 0
+            means = np.where(filled[:, None], sums / np.where(filled, counts, 1)[:, None], at)
+            gain = last - objective
+            n_slow = n_slow + 1 if gain < slow * self.tol * objective else 0
+            if n_slow > 2:
+                break
+            if gain < 0 or (counts[:, None] * (at - means) * (means - before)).sum() > 0:
+                speed = 1.0  # uphill: start again without momentum
+            faster = (1 + np.sqrt(1 + 4 * speed**2)) / 2
+            centers = means + (speed - 1) / faster * (means - before)
+            last, speed = objective, faster
+        return means
+
+    def settle(
+        self, centers: Floats, before: _State | None = None, n_steps: int | None = None
+    ) -> _State:
         """Run Lloyd's iterations. With `before`, update only what has changed since that state."""
         k = len(centers)
         if before is None:
@@ -225,18 +312,20 @@ class _Search:
             labels, squared = before.labels.copy(), before.squared.copy()
             moved = (centers != before.centers).any(axis=1)
         goal, objective = before.objective if before else np.inf, np.inf
-        for _ in range(self.max_iter):
+        settled = False
+        for _ in range(self.max_iter if n_steps is None else min(n_steps, self.max_iter)):
             self._reassign(centers, labels, squared, moved)
             means, counts = self._means(labels, k)
             means[counts == 0] = centers[counts == 0]
             last, objective = objective, float(self.w @ squared)
             gains = counts * ((means - centers) ** 2).sum(axis=1)
             moved = gains > self.tol * objective / k
-            if not moved.any() or objective - goal > HORIZON * (last - objective):
+            settled = not moved.any()
+            if settled or objective - goal > HORIZON * (last - objective):
                 break
             centers = np.where(moved[:, None], means, centers)
         centers, squared = means, squared_distances(self.X, means, labels)
-        return _State(centers, labels, squared, float(self.w @ squared))
+        return _State(centers, labels, squared, float(self.w @ squared), settled)
 
     def _reassign(self, centers: Floats, labels: Ints, squared: Floats, moved: Flags) -> None:
         """Update nearest centers in place.
@@ -247,33 +336,18 @@ class _Search:
         if not len(candidates):  # rounding: a split of nearly equal rows changed nothing
             return
         if 2 * len(candidates) >= len(centers):
-            labels[:], squared[:] = self._nearest(slice(None), centers)
+            labels[:], squared[:] = self._nearest(self.X, centers)
             return
         stale = np.flatnonzero(moved[labels])
-        found, distances = self._nearest(slice(None), centers[candidates])
+        found, distances = self._nearest(self.X, centers[candidates])
         better = distances < squared
         better[stale] = False
         labels[better], squared[better] = candidates[found[better]], distances[better]
-        labels[stale], squared[stale] = self._nearest(stale, centers)
+        labels[stale], squared[stale] = self._nearest(self.X[stale], centers)
 
-    def _nearest(self, which: slice | Ints, centers: Floats) -> tuple[Ints, Floats]:
-        X, norms = self.X[which], self.norms[which]
-        labels, squared = np.empty(len(X), dtype=np.int64), np.empty(len(X))
-        for part, scores in self._scores(X, centers):
-            labels[part] = scores.argmin(axis=1)
-            squared[part] = scores[np.arange(len(scores)), labels[part]]
-        squared += norms
-        return labels, np.maximum(squared, 0, out=squared)
-
-    def _scores(self, X: Floats, centers: Floats) -> Iterator[tuple[slice, Floats]]:
-        """Yield squared distances minus the rows' squared norms, in blocks."""
+    def _nearest(self, X: Floats, centers: Floats) -> tuple[Ints, Floats]:
         self.work += len(X) * len(centers)
-        norms = np.einsum("ij,ij->i", centers, centers)
-        twice = -2 * centers.T
-        for part in blocks(len(X), 16 * len(centers)):  # small enough for the cache
-            scores = X[part] @ twice
-            scores += norms
-            yield part, scores
+        return nearest(X, centers, fast=self.fast)
 
     def _means(self, labels: Ints, k: int) -> tuple[Floats, Floats]:
         counts: Floats = np.bincount(labels, self.w, minlength=k).astype(np.float64)
@@ -283,8 +357,8 @@ class _Search:
     # ------------------------------------------------------------------------------- moves
 
     def improve(self, state: _State, n_tries: int) -> _State:
-        """Make moves until `n_tries` of them in a row were unsuccessful."""
-        while len(state.centers) > 1 and self.work < self.limit:
+        """Make moves until `n_tries` of them in a row were unsuccessful; with 0, make none."""
+        while n_tries and len(state.centers) > 1 and self.work < self.limit:
             better = self._step(state, n_tries)
             if better is None:
                 break
@@ -345,13 +419,12 @@ class _Search:
         return _Moves(gains, parts, losses, partners)
 
     def _losses(self, state: _State) -> tuple[Floats, Ints]:
-        k, n = len(state.centers), len(self.X)
-        second = np.empty(n)
-        for part, scores in self._scores(self.X, state.centers):
-            at = np.arange(len(scores))
-            scores[at, state.labels[part]] = np.inf
-            second[part] = scores[at, scores.argmin(axis=1)]
-        extra = self.w * np.maximum(second + self.norms - state.squared, 0)
+        k = len(state.centers)
+        self.work += len(self.X) * k
+        own, _, first, second = nearest_two(self.X, state.centers, fast=self.fast)
+        # the nearest other center; labels may lag behind by what has not converged
+        elsewhere = np.where(own == state.labels, second, first)
+        extra = self.w * np.maximum(elsewhere - state.squared, 0)
         leaving = np.bincount(state.labels, extra, minlength=k)
         counts = np.bincount(state.labels, self.w, minlength=k)
         merging = pairwise_distances(state.centers, state.centers) ** 2
