@@ -70,6 +70,7 @@ class Clinic:
         self.parts = {}
         self.words = {}
         self.seen = {}
+        self.options = {}  # of sites: name -> words
         self.sources = {}  # parts that run another version: name -> its source
         self.began = time.monotonic()
         self.timeouts = ()
@@ -151,7 +152,7 @@ class Clinic:
     def site_words(self, name, home=None, data=None, kind="--data"):
         data = data or self.folder / f"{name}.{'parquet' if name == 'lyon' else 'csv'}"
         guard = ("--min-cluster-size", 1, "--accept-policy")
-        return ("site", home or self.home / name, kind, data, *guard)
+        return ("site", home or self.home / name, kind, data, *guard, *self.options.get(name, ()))
 
     def start_site(self, name, home=None, data=None, kind="--data"):
         ((home or self.home / name) / "policy.toml").write_text(POLICY)
