@@ -16,15 +16,6 @@ class FailsOnNegative(FeCA):
         return super().summarize(X, broadcast, rng)
 
 
-class DiesOnNegative(FeCA):
-    """Its clients take their whole process down."""
-
-    def summarize(self, X, broadcast, rng):
-        if (X < 0).any():
-            os._exit(3)
-        return super().summarize(X, broadcast, rng)
-
-
 class CountsThreads(FeCA):
     """Its clients report how many threads each library would use."""
 
@@ -38,6 +29,32 @@ class CountsThreads(FeCA):
         threads = [library["num_threads"] for library in threadpool_info()]
         summary = super().summarize(X, broadcast, rng)
         return replace(summary, tensors={"threads": np.array(threads)})
+
+
+class CountedRows(np.ndarray):
+    """Counts how often rows are pickled in this process."""
+
+    pickles = 0
+
+    def __reduce_ex__(self, protocol):
+        CountedRows.pickles += 1
+        return np.asarray(self).__reduce_ex__(protocol)
+
+
+class TellsWhereRowsAre(FeCA):
+    """Its clients report their process, and the file from which their rows are mapped."""
+
+    sends = ("radii", "tensors")
+
+    def summarize(self, X, broadcast, rng):
+        from dataclasses import replace
+
+        base = X
+        while isinstance(base, (np.ndarray, memoryview)) and not isinstance(base, np.memmap):
+            base = base.obj if isinstance(base, memoryview) else base.base
+        file = os.stat(base.filename).st_ino if isinstance(base, np.memmap) else 0
+        where = {"file": np.array([file]), "process": np.array([os.getpid()])}
+        return replace(super().summarize(X, broadcast, rng), tensors=where)
 
 
 class ShuffledEngine(SerialEngine):

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from doubles import CountsThreads, DiesOnNegative, FailsOnNegative, ShuffledEngine, TwiceEngine
+from doubles import CountsThreads, FailsOnNegative, ShuffledEngine, TwiceEngine
 from fedjigsaw import BatchEngine, Client, FeCA, KFed, ProcessEngine, SerialEngine, run_rounds
-from fedjigsaw.engine import WORKER_DIED
 from fedjigsaw.errors import ExtraError, MessageError, ParameterError, QuorumError
 from fedjigsaw.messages import Broadcast, Failure, Model, Summary
 
@@ -58,21 +57,6 @@ class TestEnginesAgree:
             assert (other.labels_ == fits[0].labels_).all()
             assert other.inertia_ == fits[0].inertia_
             assert other.transcript_.rounds[0].bytes_up == fits[0].transcript_.rounds[0].bytes_up
-
-    def test_many_clients_over_few_workers(self, rng):
-        method = FeCA(3, random_state=0)
-        people = clients(method, **{f"c{i:02}": rng.normal(size=(9, 2)) for i in range(23)})
-        with ProcessEngine(people, n_jobs=2) as processes:
-            replies = processes.gather(Broadcast(0, 1))
-        assert replies == SerialEngine(people).gather(Broadcast(0, 1))
-
-    def test_workers_last_for_several_rounds(self):
-        with ProcessEngine(clients(FeCA(2), a=GOOD, b=GOOD), n_jobs=1) as engine:
-            first = engine.gather(Broadcast(0, 0))
-            pool = engine._pool
-            assert engine.gather(Broadcast(0, 0)) == first
-            assert engine._pool is pool
-        assert engine._pool is None
 
     def test_a_new_client_changes_nothing_for_the_others(self, grid):
         data, ids = grid
@@ -184,24 +168,6 @@ class TestFailures:
         assert method.transcript_.bytes_down == 2 * 16  # all were asked
         assert len(method.labels_) == 6
 
-    @pytest.mark.slow
-    def test_a_dead_worker_fails_its_client_and_no_other(self):
-        method = DiesOnNegative(2)
-        people = clients(method, a=BAD, **{f"c{i}": GOOD for i in range(9)})
-        with ProcessEngine(people, n_jobs=2) as engine:
-            for _ in range(2):  # the second round has fresh workers
-                replies = sorted(engine.gather(Broadcast(0, 0)), key=lambda reply: reply.client)
-                assert replies[0] == Failure("a", WORKER_DIED)
-                assert replies[1:] == SerialEngine(people[1:]).gather(Broadcast(0, 0))
-
-    def test_what_cannot_travel_is_a_failure_with_its_reason(self):
-        method = FeCA(2)
-        method.extra = lambda: None
-        with ProcessEngine(clients(method, a=GOOD), n_jobs=1) as engine:
-            (reply,) = engine.gather(Broadcast(0, 0))
-        assert reply.client == "a"
-        assert "pickle" in reply.reason.lower()
-
     def test_the_record_keeps_no_traceback(self):
         """A traceback holds local variables, and so the client's rows."""
         method = FailsOnNegative(2, random_state=0)
@@ -233,10 +199,6 @@ class TestFailures:
         method = FeCA(2)
         with pytest.raises(ParameterError, match=words):
             run_rounds(method, SerialEngine(clients(method, a=GOOD, b=GOOD)), seed=0, **options)
-
-    def test_bad_n_jobs(self):
-        with pytest.raises(ParameterError, match="n_jobs of ProcessEngine"):
-            ProcessEngine([], n_jobs=0)
 
 
 class Counter:

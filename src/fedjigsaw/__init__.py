@@ -15,14 +15,7 @@ if TYPE_CHECKING:
     from fedjigsaw import datasets, metrics, partition
     from fedjigsaw.base import FederatedClusterer
     from fedjigsaw.contract import FederatedMethod
-    from fedjigsaw.engine import (
-        BatchEngine,
-        Client,
-        Engine,
-        ProcessEngine,
-        SerialEngine,
-        run_rounds,
-    )
+    from fedjigsaw.engine import BatchEngine, Client, Engine, SerialEngine, run_rounds
     from fedjigsaw.errors import CountsWarning, FedJigsawError, FewerClustersWarning
     from fedjigsaw.messages import Broadcast, Failure, Model, Summary, Transcript
     from fedjigsaw.methods.central import CentralKMeans
@@ -31,6 +24,7 @@ if TYPE_CHECKING:
     from fedjigsaw.methods.jigsaw import Jigsaw
     from fedjigsaw.methods.kfed import KFed
     from fedjigsaw.methods.match_averaging import MatchAveraging
+    from fedjigsaw.parallel import ProcessEngine
     from fedjigsaw.preparation import FederatedPreparation
     from fedjigsaw.privacy import Guard, Privacy
 
@@ -72,7 +66,7 @@ __all__ = [
 _MODULES = {
     "base": ("FederatedClusterer",),
     "contract": ("FederatedMethod",),
-    "engine": ("BatchEngine", "Client", "Engine", "ProcessEngine", "SerialEngine", "run_rounds"),
+    "engine": ("BatchEngine", "Client", "Engine", "SerialEngine", "run_rounds"),
     "errors": ("CountsWarning", "FedJigsawError", "FewerClustersWarning"),
     "messages": ("Broadcast", "Failure", "Model", "Summary", "Transcript"),
     "methods.central": ("CentralKMeans",),
@@ -81,6 +75,7 @@ _MODULES = {
     "methods.jigsaw": ("Jigsaw",),
     "methods.kfed": ("KFed",),
     "methods.match_averaging": ("MatchAveraging",),
+    "parallel": ("ProcessEngine",),
     "preparation": ("FederatedPreparation",),
     "privacy": ("Guard", "Privacy"),
 }

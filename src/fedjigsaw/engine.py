@@ -1,20 +1,16 @@
 """Clients that hold data, engines that ask them, and the loop of rounds.
 
 An :class:`Engine` is the seam between methods and the world. It has one method, ``gather``: send
-the same broadcast to all clients and collect one reply from each. The engines of this module keep
-all clients on one machine; a real federation does the same over a network
-(:mod:`fedjigsaw.flower`). All engines give the same bits.
+the same broadcast to all clients and collect one reply from each. The engines of this module run
+them in this process, that of :mod:`fedjigsaw.parallel` in worker processes; a real federation does
+the same over a network (:mod:`fedjigsaw.flower`). All engines give the same bits.
 """
 
 import logging
-import os
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from multiprocessing import get_context
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -52,11 +48,6 @@ CONFIGURATION_ERRORS = (ParameterError, ExtraError)
 NO_GUARD = Guard(min_cluster_size=1)
 
 BATCH = 4096  # clients that are summarized in one call
-
-WORKER_DIED = (
-    "its worker process ended abruptly (in a script, ProcessEngine must be used under "
-    '`if __name__ == "__main__":`)'
-)
 
 
 @dataclass(frozen=True)
@@ -141,72 +132,6 @@ class BatchEngine(SerialEngine):
     def gather(self, broadcast: Broadcast) -> list[Reply]:
         parts = range(0, len(self.clients), BATCH)
         return [r for i in parts for r in answers(self.clients[i : i + BATCH], broadcast)]
-
-
-class ProcessEngine:
-    """Run clients in worker processes, one thread each.
-
-    Workers are spawned, not forked (a fork after threaded k-means can hang), so a script that uses
-    this engine needs the usual ``if __name__ == "__main__":``. They live until the engine's
-    ``with`` block ends.
-
-    Parameters
-    ----------
-    clients : sequence of Client
-    n_jobs : int or None
-        Number of workers. None is one per core, and at most one per client.
-    """
-
-    def __init__(self, clients: Sequence[Client], *, n_jobs: int | None = None) -> None:
-        integer(1, or_none=True).check("n_jobs", "ProcessEngine", n_jobs)
-        self.clients = clients
-        self.n_jobs = min(n_jobs or os.cpu_count() or 1, max(1, len(clients)))
-        self._pool: ProcessPoolExecutor | None = None
-
-    def gather(self, broadcast: Broadcast) -> list[Reply]:
-        # a few blocks per worker: few messages for many small clients, and still an even load
-        size = max(1, len(self.clients) // (4 * self.n_jobs))
-        blocks = [self.clients[i : i + size] for i in range(0, len(self.clients), size)]
-        futures = [self._submit(block, broadcast) for block in blocks]
-        replies: list[Reply] = []
-        lost: list[Client] = []
-        for block, future in zip(blocks, futures, strict=True):
-            try:
-                replies += future.result()
-            except BrokenProcessPool:
-                self.__exit__()
-                lost += block
-            except Exception:
-                lost += block
-        return replies + [self._ask_alone(client, broadcast) for client in lost]
-
-    def _ask_alone(self, client: Client, broadcast: Broadcast) -> Reply:
-        """Retry one client in its own worker, after a worker crash lost several answers."""
-        try:
-            return self._submit([client], broadcast).result()[0]
-        except BrokenProcessPool:
-            self.__exit__()
-            return Failure(client.id, WORKER_DIED)
-        except Exception as error:  # what cannot be pickled cannot travel
-            return Failure(client.id, f"{type(error).__name__}: {error}", cause=error)
-
-    def _submit(self, block: Sequence[Client], broadcast: Broadcast) -> "Future[list[Reply]]":
-        if self._pool is None:
-            self._pool = ProcessPoolExecutor(self.n_jobs, mp_context=get_context("spawn"))
-        try:
-            return self._pool.submit(_replies, block, broadcast)
-        except BrokenProcessPool as error:  # a worker died while others were still being fed
-            failed: Future[list[Reply]] = Future()
-            failed.set_exception(error)
-            return failed
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
 
 
 class Outcome(NamedTuple):
@@ -390,15 +315,3 @@ def _summarizes_many(method: FederatedMethod) -> bool:
         for name in ("summarize", "summarize_many")
     }
     return first["summarize_many"] <= first["summarize"] < len(owners)
-
-
-def _replies(clients: Sequence[Client], broadcast: Broadcast) -> list[Reply]:
-    """Run clients in a worker process."""
-    return [_without_cause(reply) for reply in answers(clients, broadcast)]
-
-
-def _without_cause(reply: Reply) -> Reply:
-    """Drop the exception, which may not survive pickling; keep configuration errors."""
-    if isinstance(reply, Failure) and not isinstance(reply.cause, CONFIGURATION_ERRORS):
-        return replace(reply, cause=None)
-    return reply

@@ -2,8 +2,6 @@
 
 import json
 import sys
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +17,6 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 from new_method import KMeansOfCenters
 
 CLASSES = [*(entry.cls for entry in CLUSTERERS.values()), KMeansOfCenters]
-
-
-@pytest.fixture(scope="module")
-def workers():
-    """Two processes for all methods: they take seconds to start."""
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        yield pool
 
 
 each_method = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
@@ -71,9 +62,7 @@ class TestEveryMethod:
         assert together.summaries_ == apart.summaries_
 
     @pytest.mark.slow
-    def test_processes_give_the_same_bits(self, cls, grid, workers, monkeypatch):
-        monkeypatch.setattr(ProcessEngine, "__exit__", lambda engine, *error: None)
-        monkeypatch.setattr("fedjigsaw.engine.ProcessPoolExecutor", lambda n, mp_context: workers)
+    def test_processes_give_the_same_bits(self, cls, grid):
         data, ids = grid
         method = cls(15, random_state=1)
         here = clone(method).fit(data.X, clients=ids)
