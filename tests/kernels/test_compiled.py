@@ -136,6 +136,24 @@ def test_separate_clusters_are_found_and_max_iter_is_kept(n):
     assert patient.inertia <= hasty.inertia
 
 
+@pytest.mark.parametrize("n", [50, 4000])
+def test_from_given_centers_it_ends_where_sklearn_does(n):
+    X = blobs(n, 3, 5) + 1e3
+    init = X[:5] + np.arange(5)[:, None]
+    ours = kmeans(X, 5, rng=np.random.default_rng(0), init=init, tol=0, backend=NUMBA)
+    theirs = kmeans(X, 5, rng=np.random.default_rng(0), init=init, tol=0, backend=SklearnBackend())
+    np.testing.assert_allclose(ours.inertia, theirs.inertia, rtol=1e-9)
+    np.testing.assert_allclose(ours.centers, theirs.centers, rtol=1e-9)
+
+
+def test_given_centers_without_rows_get_some():
+    X = blobs(50, 2, 3)
+    far = np.vstack([X[:2], [[1e4, 1e4]]])
+    found = kmeans(X, 3, rng=np.random.default_rng(0), init=far, backend=NUMBA)
+    assert (found.counts > 0).all()
+    assert len(found.centers) == 3
+
+
 def test_a_backend_by_size_takes_the_faster_one(monkeypatch):
     monkeypatch.setattr(sizes, "_table", lambda: (np.log([[50, 2, 3], [5000, 2, 3]]), [9.0, 0.5]))
     sizes.speedup.cache_clear()

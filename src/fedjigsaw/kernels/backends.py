@@ -216,11 +216,12 @@ class NumbaBackend:
         rng: np.random.Generator,
         init: Floats | None = None,
     ) -> Ints:
-        """See :meth:`Backend.labels`; from given centers, scikit-learn iterates."""
-        options: dict[str, Any] = {"n_init": n_init, "max_iter": max_iter, "tol": tol}
+        """See :meth:`Backend.labels`."""
         if init is not None:
-            plain = SklearnBackend()
-            return plain.labels(X, n_clusters, weights=weights, rng=rng, init=init, **options)
+            from fedjigsaw.kernels.compiled.batches import settle
+
+            return settle(X, weights, init, max_iter=max_iter, tol=tol)
+        options: dict[str, Any] = {"n_init": n_init, "max_iter": max_iter, "tol": tol}
         (found,) = self.find_many([X], [n_clusters], weights=[weights], rngs=[rng], **options)
         return found.labels
 
@@ -240,7 +241,7 @@ class SizedBackend(NumbaBackend):
 
     def labels(self, X: Floats, n_clusters: int, **options: Any) -> Ints:
         """See :meth:`Backend.labels`."""
-        if options.get("init") is None and self.takes(len(X), X.shape[1], n_clusters):
+        if self.takes(len(X), X.shape[1], n_clusters):
             return super().labels(X, n_clusters, **options)
         return self.plain.labels(X, n_clusters, **options)
 

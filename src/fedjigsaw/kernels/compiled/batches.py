@@ -121,6 +121,19 @@ def cluster(batch: Batch, *, n_init: int, max_iter: int, tol: float) -> Clusters
     return made
 
 
+def settle(
+    X: Floats, weights: Floats | None, centers: Floats, *, max_iter: int, tol: float
+) -> Ints:
+    """Return the labels of rows after Lloyd's iterations from given centers."""
+    w = np.ones(len(X)) if weights is None else np.ascontiguousarray(weights, np.float64)
+    rows = np.ascontiguousarray(X, np.float64)
+    tiles, w, norms = tile_search.in_tiles(rows, w, tile_search.tile_rows(X.shape[1]))
+    labels = np.zeros(w.shape, np.int64)
+    start = np.ascontiguousarray(centers - rows.mean(axis=0))
+    tile_search.from_centers(tiles, w, norms, start, max_iter, tol, labels)
+    return labels.reshape(-1)[: len(X)]
+
+
 def _fits_matrix(n: Ints, d: int, k: Ints, n_init: int) -> Any:
     """Say whether a matrix of distances costs less than tiles, by the operations of each."""
     n, k = n.astype(np.float64), k.astype(np.float64)

@@ -76,6 +76,24 @@ def one_start(tiles, w, norms, k, max_iter, tol, seed, start, labels):
     return objective
 
 
+@compiled
+def from_centers(tiles, w, norms, centers, max_iter, tol, labels):
+    """Write the labels of a search from given centers, which it moves; none may coincide."""
+    (n_tiles, d, size), k = tiles.shape, len(centers)
+    halves, upper = np.empty(k), np.empty((n_tiles, size))
+    scores, second = np.empty(size), np.empty(size)
+    for j in range(k):
+        halves[j] = 0.5 * (centers[j] ** 2).sum()
+    for t in range(n_tiles):
+        _look_at_all(tiles[t], centers, halves, norms[t], scores, upper[t], second, labels[t])
+    sums, totals, sizes = np.zeros((k, d)), np.zeros(k), np.zeros(k, np.int64)
+    _sum_up(tiles, w, labels, sums, totals, sizes)
+    for j in range(k):
+        if sizes[j] == 0:
+            _fill(tiles, w, upper, j, labels, sums, totals, sizes)
+    _settle(tiles, w, norms, centers, max_iter, tol, labels, upper, sums, totals, sizes)
+
+
 # ------------------------------------------------------------------------------------- seeding
 
 
