@@ -43,6 +43,7 @@ from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.report.provenance import provenance
 from forgetting import forgetting
 from mixed_tables import write_mixed
+from startup import startup
 
 RESULTS = Path(__file__).parent.parent / "results" / "benchmarks.jsonl"
 Row = dict[str, Any]
@@ -191,28 +192,6 @@ def _double_loop_seconds(centers: Floats, groups: list[Ints], sample: int = 100_
     for i in range(sample):
         inside += bool(np.linalg.norm(centers[0] - centers[i % 1000]) <= 1.0)
     return n_distances * (perf_counter() - started) / sample
-
-
-def import_time(repeats: int = 9) -> Iterator[Row]:
-    """Measure `import fedjigsaw` after `import sklearn`, in new processes. Target: 0.2 s."""
-    script = (
-        "from time import perf_counter as now; a = now(); import sklearn; b = now(); "
-        "import fedjigsaw; print(b - a, now() - b)"
-    )
-    times = []
-    for _ in range(repeats):
-        done = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, check=True
-        )
-        times.append([float(word) for word in done.stdout.split()])
-    theirs, extra = (median(column) for column in zip(*times, strict=True))
-    yield {
-        "benchmark": "import_time",
-        "sklearn_seconds": theirs,
-        "extra_seconds": extra,
-        "ratio": extra / theirs,
-        "target": "extra <= 0.2 s",
-    }
 
 
 def large_file(n_rows: int = 5_000_000, n_columns: int = 16) -> Iterator[Row]:
@@ -498,7 +477,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "overhead": overhead,
     "aggregation": aggregation,
     "solving": solving,
-    "import_time": import_time,
+    "startup": startup,
     "large_file": large_file,
     "report": report,
     "federation": federation,

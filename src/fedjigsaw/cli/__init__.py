@@ -6,6 +6,7 @@ Results go to standard output, everything else (progress, errors) to standard er
 This module imports nothing heavy, so that `main` is there before anything can be interrupted.
 """
 
+import atexit
 import gc
 import os
 import signal
@@ -21,6 +22,7 @@ def main() -> None:
     """Run a command; print an error of fedjigsaw as one line and exit with its code."""
     global started
     started = True
+    atexit.register(gc.freeze)  # the process ends: do not look for garbage in all that is loaded
     with importing():
         from fedjigsaw.cli import _app
     for name in ("SIGTERM", "SIGHUP"):
@@ -43,6 +45,7 @@ def importing() -> Iterator[None]:
         yield
     finally:
         if started:
+            gc.freeze()
             _on(signal.SIGINT, before)
         if collects:
             gc.enable()
