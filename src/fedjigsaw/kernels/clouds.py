@@ -15,6 +15,7 @@ import numpy as np
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.backends import Backend, CloudBackend
 from fedjigsaw.kernels.kmeans import blocks, label_sums
+from fedjigsaw.kernels.nearest import add_up, compiles, nearest_two
 
 TOL = 1e-5  # stop when moving to the means gains less than this share of the objective
 
@@ -51,8 +52,6 @@ def settle_clouds(
     >>> settle_clouds(centers, counts, np.array([0.0, 1.0, 0.0]), start).ravel().round(3).tolist()
     [-2.266, 2.266]
     """
-    from scipy.special import ndtr
-
     middle = np.average(centers, axis=0, weights=counts)  # rounding errors are smallest around it
     X, found = centers - middle, np.asarray(start) - middle
     widths = np.sqrt(sse / (counts * X.shape[1]))
@@ -60,45 +59,52 @@ def settle_clouds(
         return np.zeros_like(found) + middle
     if isinstance(backend, CloudBackend):
         return backend.settle_clouds(X, counts, sse, found, max_iter=max_iter) + middle
-    one = np.ones(len(X))
+    fast = compiles(len(X), len(found))
     for _ in range(max_iter):
-        own, other, squared, h = _bisectors(X, found)
-        z = np.divide(h, widths, out=np.full(len(X), np.inf), where=widths > 0)
-        beyond = ndtr(-z)
-        normal = found[other] - found[own]
-        length = np.linalg.norm(normal, axis=1)
-        moment = counts * widths * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
-        shift = normal * (moment / np.where(length > 0, length, 1))[:, None]
-        kept, given = counts * (1 - beyond), counts * beyond
-        mass = label_sums(kept, own, one, len(found)) + label_sums(given, other, one, len(found))
-        sums = label_sums(kept[:, None] * X - shift, own, one, len(found))
-        sums += label_sums(given[:, None] * X + shift, other, one, len(found))
+        sums, mass, objective = _divided(X, counts, widths, found, fast)
         filled = mass > 0
         means = np.where(filled[:, None], sums / np.where(filled, mass, 1)[:, None], found)
         gain = mass @ ((means - found) ** 2).sum(axis=1)
         found = means
-        if gain <= TOL * (counts @ squared + sse.sum()):
+        if gain <= TOL * (objective + sse.sum()):
             break
     return found + middle
+
+
+def _divided(
+    X: Floats, counts: Floats, widths: Floats, centers: Floats, fast: bool
+) -> tuple[Floats, Floats, float]:
+    """Return sums and numbers of rows at each center, and the objective of the clouds' middles."""
+    if fast:
+        from fedjigsaw.kernels.compiled.clouds import divide
+
+        return add_up(divide, X, centers, counts, widths)
+    from scipy.special import ndtr  # lazy: the processes that carry messages need this module
+
+    k = len(centers)
+    sums, mass, objective = np.zeros(centers.shape), np.zeros(k), 0.0
+    for part in blocks(len(X), 8 * X.shape[1]):
+        rows, weights = X[part], counts[part]
+        own, other, squared, h = _bisectors(rows, centers)
+        width = widths[part]
+        z = np.divide(h, width, out=np.full(len(rows), np.inf), where=width > 0)
+        beyond = ndtr(-z)
+        normal = centers[other] - centers[own]
+        length = np.linalg.norm(normal, axis=1)
+        moment = weights * width * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+        shift = normal * (moment / np.where(length > 0, length, 1))[:, None]
+        kept, given, one = weights * (1 - beyond), weights * beyond, np.ones(len(rows))
+        mass += label_sums(kept, own, one, k) + label_sums(given, other, one, k)
+        sums += label_sums(kept[:, None] * rows - shift, own, one, k)
+        sums += label_sums(given[:, None] * rows + shift, other, one, k)
+        objective += float(weights @ squared)
+    return sums, mass, objective
 
 
 def _bisectors(X: Floats, centers: Floats) -> tuple[Ints, Ints, Floats, Floats]:
     """Return, for each row, its nearest and second nearest center, the squared distance to the
     nearest one, and the distance to the plane halfway between the two."""
-    own, other = np.empty(len(X), dtype=np.int64), np.empty(len(X), dtype=np.int64)
-    first, second = np.empty(len(X)), np.empty(len(X))
-    norms = np.einsum("ij,ij->i", centers, centers)
-    twice = -2 * centers.T
-    for part in blocks(len(X), 16 * len(centers)):
-        scores = X[part] @ twice
-        scores += norms
-        at = np.arange(len(scores))
-        own[part] = scores.argmin(axis=1)
-        first[part] = scores[at, own[part]]
-        scores[at, own[part]] = np.inf
-        other[part] = scores.argmin(axis=1)
-        second[part] = scores[at, other[part]]
+    own, other, first, second = nearest_two(X, centers, fast=False)
     apart = np.linalg.norm(centers[other] - centers[own], axis=1)
     h = (second - first) / np.where(apart > 0, 2 * apart, 1)
-    squared = np.maximum(first + np.einsum("ij,ij->i", X, X), 0)
-    return own, other, squared, h
+    return own, other, first, h

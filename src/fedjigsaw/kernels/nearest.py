@@ -17,6 +17,7 @@ from fedjigsaw.kernels.compiled import installed
 from fedjigsaw.kernels.kmeans import blocks, label_sums
 
 PAIRS = 2**19  # of rows and centers, from where on compiled code is loaded
+FEW = 4  # neighbors that compiled code keeps
 PARTS = 32  # into which rows are divided, at most
 SMALLEST = 4096  # rows of a part
 LONG = 2**25  # products of coordinates from where on threads pay, about 10 ms
@@ -63,6 +64,27 @@ def nearest_two(X: Floats, centers: Floats, *, fast: bool) -> tuple[Ints, Ints, 
     return own, other, np.maximum(first + norms, 0), np.maximum(second + norms, 0)
 
 
+def to_other_owners(
+    X: Floats, owners: Ints, centers: Floats, owners_of_centers: Ints, n: int, *, fast: bool
+) -> Floats:
+    """Return the n-th smallest squared distance of each row to centers of other owners.
+
+    It is infinite if there are fewer.
+    """
+    found = np.empty(len(X))
+    if fast and n <= FEW:
+        _compiled("other_owners", X, centers, owners, owners_of_centers, n, found)
+        return found
+    for part, scores in _scores(X, centers):
+        np.copyto(scores, np.inf, where=owners[part][:, None] == owners_of_centers)
+        if n == 1:
+            found[part] = scores.min(axis=1)
+        else:
+            found[part] = np.partition(scores, n - 1, axis=1)[:, n - 1]
+    found += np.einsum("ij,ij->i", X, X)
+    return np.maximum(found, 0, out=found)
+
+
 def lloyd(X: Floats, w: Floats, centers: Floats, *, fast: bool) -> tuple[Floats, Floats, float]:
     """Return the sums and the weights of the rows nearest to each center, and the objective."""
     k = len(centers)
@@ -70,17 +92,24 @@ def lloyd(X: Floats, w: Floats, centers: Floats, *, fast: bool) -> tuple[Floats,
         labels, squared = nearest(X, centers, fast=False)
         counts: Floats = np.bincount(labels, w, minlength=k).astype(np.float64)
         return label_sums(X, labels, w, k), counts, float(w @ squared)
-    from fedjigsaw.kernels.compiled.nearest import lloyd as compiled_lloyd
+    from fedjigsaw.kernels.compiled.nearest import lloyd as kernel
 
+    return add_up(kernel, X, centers, w)
+
+
+def add_up(
+    kernel: Callable[..., float], X: Floats, centers: Floats, *per_row: Floats
+) -> tuple[Floats, Floats, float]:
+    """Return the sums, weights and objective that a compiled kernel adds up at each center."""
     half = np.einsum("ij,ij->i", centers, centers) / 2
     parts = list(_parts(len(X)))
-    sums, totals = np.zeros((len(parts), k, X.shape[1])), np.zeros((len(parts), k))
+    sums, totals = np.zeros((len(parts), *centers.shape)), np.zeros((len(parts), len(centers)))
 
     def work(i: int) -> float:
         start, stop = parts[i]
-        return float(compiled_lloyd(X, w, centers, half, start, stop, sums[i], totals[i]))
+        return float(kernel(X, *per_row, centers, half, start, stop, sums[i], totals[i]))
 
-    objective = sum(_side_by_side(work, range(len(parts)), X.size * k))
+    objective = sum(_side_by_side(work, range(len(parts)), X.size * len(centers)))
     return sums.sum(axis=0), totals.sum(axis=0), objective
 
 

@@ -33,6 +33,7 @@ from fedjigsaw.kernels.kmeans import (
     lloyd_step,
     nearest_centers,
     partition_of,
+    squared_distances,
 )
 from fedjigsaw.kernels.solver import improve, solve
 from fedjigsaw.messages import Broadcast, Model, Summary
@@ -552,7 +553,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
         table = np.zeros((received.n_sites, k))
         np.add.at(table, (received.owners[inside], labels[inside]), received.counts[inside])
         points = table.sum(axis=0)
-        squared = ((received.centers - centers[labels]) ** 2).sum(axis=1)
+        squared = squared_distances(received.centers, centers, labels)
         costs = received.sse + received.counts * squared
         sse = np.bincount(labels[inside], costs[inside], minlength=k)
         spread = np.sqrt(sse / np.where(points > 0, points, 1))

@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.kernels.kmeans import blocks
 from fedjigsaw.kernels.matching import pairwise_distances
+from fedjigsaw.kernels.nearest import compiles, to_other_owners
 from fedjigsaw.trust.influence import HARM, SAMPLE, Choose, Find, harm, objective, ratio
 from fedjigsaw.trust.plausibility import (
     LIARS,
@@ -271,25 +271,20 @@ def _to_other_sites(received: Received) -> list[Floats]:
     sites, starts = np.unique(owners[others], return_index=True)
     if len(sites) < 2:
         return []
-    rank = max(1, round(received.n_sites / 30 * len(others) / len(X))) - 1
+    if sampled:
+        n = max(1, round(received.n_sites / 30 * len(others) / len(X)))
+        fast = compiles(len(X), len(others))
+        found = to_other_owners(X, owners, X[others], owners[others], n, fast=fast)
+        return [np.minimum(found, np.finfo(np.float64).max)]
     enough = min(math.ceil(LIARS * len(sites)), len(sites) - 1) - 1
-    ranks = [rank] if sampled else [0, enough]
     norms = np.einsum("ij,ij->i", X, X)
-    compared = -2 * X[others]
-    found = np.empty((len(ranks), len(X)))
-    for part in blocks(len(X), len(others), 2**20):
-        squared = X[part] @ compared.T
-        squared += norms[others]
-        squared += norms[part, None]
-        np.copyto(squared, np.inf, where=owners[part][:, None] == owners[others])
-        if not sampled:
-            squared = np.minimum.reduceat(squared, starts, axis=1)
-        if ranks == [0]:
-            found[0, part] = squared.min(axis=1)
-        else:
-            found[:, part] = np.partition(squared, ranks, axis=1)[:, ranks].T
-    distances: list[Floats] = list(np.clip(found, 0.0, np.finfo(np.float64).max))
-    return distances
+    squared = X @ (-2 * X).T
+    squared += norms
+    squared += norms[:, None]
+    squared[owners[:, None] == owners] = np.inf
+    nearest = np.minimum.reduceat(squared, starts, axis=1)
+    ordered = np.partition(nearest, [0, enough], axis=1)
+    return [np.clip(ordered[:, rank], 0.0, np.finfo(np.float64).max) for rank in (0, enough)]
 
 
 def _places(centers: Floats, variance: float) -> int:

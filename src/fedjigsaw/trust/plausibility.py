@@ -87,7 +87,12 @@ def far_centers(received: Received) -> Flags:
     low = np.sort(lows, axis=0)[dropped]
     high = np.sort(highs, axis=0)[n_sites - 1 - dropped]
     diagonal = np.linalg.norm(np.maximum(high - low, 0)) + 4 * np.sqrt(typical_variance(received))
-    outside = np.linalg.norm(np.maximum(0, np.maximum(low - X, X - high)), axis=1)
+    outside = np.concatenate(
+        [
+            np.linalg.norm(np.maximum(0, np.maximum(low - X[part], X[part] - high)), axis=1)
+            for part in blocks(len(X), X.shape[1])
+        ]
+    )
     far: Flags = (outside > FARTHEST * diagonal) & (diagonal > 0)
     return far
 
