@@ -3,6 +3,7 @@
 import ast
 import json
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from pages_as_code import ROOT
 
 pytestmark = pytest.mark.federation
 SECRET = "4711-Meier"
+CALLS = {f"logger.{level}" for level in logs.LEVELS}
 
 
 @pytest.fixture
@@ -186,3 +188,15 @@ def test_two_calls_write_no_line_twice(log, tmp_path):
     logs.log_to(tmp_path / "site.log")
     logger.info("once")
     assert len(lines()) == 1
+
+
+def test_every_call_names_its_event():
+    """A text that is only a value would be the event "other", with "%s" as its message."""
+    folder = Path(logs.__file__).parent
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or ast.unparse(node.func) not in CALLS:
+                continue
+            text = node.args[0]
+            bare = isinstance(text, ast.Constant) and logs._event(text.value) == "other"
+            assert not bare or any(k.arg == "extra" for k in node.keywords), ast.unparse(node)

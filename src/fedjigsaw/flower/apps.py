@@ -115,7 +115,7 @@ def server_app(
             engine = FlowerEngine(grid, method, **options)
             formats.save(federate(engine, min_sites=min_sites)[0], output)
         except FedJigsawError as error:
-            logger.error("%s", error)
+            logger.error("the run failed: %s", error)
             raise
 
     app.main()(main)

@@ -36,6 +36,7 @@ from fedjigsaw.flower.folders import (
     whole_folder,
     write_secret,
 )
+from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.operator_protocol import fingerprint
 from fedjigsaw.io.atomic import write_json
 
@@ -186,6 +187,6 @@ class Operators:
                 if isinstance(public, Ed25519PublicKey):
                     found[fingerprint(public)] = Operator(name, public)
         except (FederationError, ValueError) as error:
-            logger.error("no operator is served: %s", error)
+            logger.error("no operator is served: %s", error, extra=told("no_operator_is_served"))
             return {}
         return found

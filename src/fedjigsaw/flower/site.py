@@ -118,7 +118,7 @@ class Site:
                 warnings.simplefilter("always")
                 file = self._summarize(question, guard, broadcast, spend)
             for warning in caught:  # about its rows: for the log of the site, and nobody else
-                logger.warning("%s", warning.message)
+                logger.warning("a warning about the rows: %s", warning.message)
             return file
 
         return self.desk().answer(question, self.data_set, self.guard, work, self._method)

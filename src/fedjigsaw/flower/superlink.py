@@ -29,6 +29,7 @@ from fedjigsaw.flower.folders import (
 )
 from fedjigsaw.flower.gate import MAX_LARGE, Door, Gate, Listener
 from fedjigsaw.flower.keys import Keys, logger
+from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.operator_desk import OperatorDesk
 from fedjigsaw.flower.operator_door import OperatorDoor
 from fedjigsaw.flower.operators import Operators
@@ -82,15 +83,15 @@ def main(folder: Path, private_port: int, listen: str, secret: str) -> None:
 
 def watch_keys(keys: Keys, state: Any) -> None:
     """Look every second which keys are accepted; as long as nobody knows, the old ones are."""
-    told = ""
+    last = ""
     while True:
         try:
             refresh(keys, state)
-            told = ""
+            last = ""
         except Exception as error:  # whatever it is, later changes must be noticed
-            if str(error) != told:
-                told = str(error)
-                logger.error("%s", error)
+            if str(error) != last:
+                last = str(error)
+                logger.error("keys are not read: %s", error, extra=told("keys_are_not_read"))
         sleep(KEYS_SECONDS)
 
 
