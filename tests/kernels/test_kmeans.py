@@ -137,17 +137,6 @@ def test_nearest_centers_are_exact_for_centers_of_very_different_size():
     assert nearest_centers(X, X)[0].tolist() == [0, 1, 2]
 
 
-def test_nearest_centers_in_blocks(rng, monkeypatch):
-    X, centers = rng.normal(size=(1000, 3)), rng.normal(size=(4, 3))
-    whole = nearest_centers(X, centers)
-    monkeypatch.setattr(
-        "fedjigsaw.kernels.kmeans.blocks", lambda n, *_: (slice(i, i + 7) for i in range(0, n, 7))
-    )
-    parts = nearest_centers(X, centers)
-    assert (whole[0] == parts[0]).all()
-    assert (whole[1] == parts[1]).all()
-
-
 @pytest.mark.usefixtures("backend")
 def test_start_from_given_centers():
     """Both are fixed points of Lloyd's iterations, the second a poor one, wherever the origin is."""

@@ -45,7 +45,7 @@ class Labeled(NamedTuple):
     nearest: Floats
 
 
-def label_rows(model: Model, rows: Floats) -> Labeled:
+def label_rows(model: Model, rows: Floats, *, n_threads: int = 1) -> Labeled:
     """Label rows by the shapes of a model's clusters, or by its nearest center if it has none.
 
     Examples
@@ -53,7 +53,7 @@ def label_rows(model: Model, rows: Floats) -> Labeled:
     >>> label_rows(Model([[0.0], [9.0]]), np.array([[1.0], [7.0]])).labels.tolist()
     [0, 1]
     """
-    labels, nearest = nearest_centers(rows, model.centers)
+    labels, nearest = nearest_centers(rows, model.centers, n_threads=n_threads)
     shapes = ClusterShapes.from_model(model)
     if shapes is None:
         return Labeled(labels, nearest, nearest)

@@ -56,6 +56,8 @@ class TextFormat:
 def to_numbers(values: pa.Array, text: TextFormat) -> Floats | None:
     """Cast to numbers, with NaN for missing values; None if a value is not a number.
 
+    The result may be a view of the memory of Arrow, which is read-only.
+
     Examples
     --------
     >>> to_numbers(pa.array(["1.234,5", "-2", "k.A."]), TextFormat(",", "."))
@@ -73,7 +75,7 @@ def to_numbers(values: pa.Array, text: TextFormat) -> Floats | None:
             return None
     except pa.ArrowException:
         return None
-    numbers: Floats = cast.to_numpy(zero_copy_only=False).astype(np.float64)
+    numbers: Floats = cast.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
     return numbers
 
 

@@ -192,7 +192,7 @@ def _numbers(values: pa.Array, text: TextFormat) -> Floats:
     infinite = np.flatnonzero(np.isinf(numbers))
     if len(infinite):
         raise BadValueError(int(infinite[0]), "infinity is not a finite number", NUMBER_ADVICE)
-    return numbers
+    return numbers.copy()  # callers write to it, and it may be memory of Arrow
 
 
 def _booleans(values: pa.Array, text: TextFormat) -> Floats:

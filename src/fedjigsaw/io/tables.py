@@ -153,13 +153,16 @@ class Table:
         self.tally.rows = self.tally.skipped = 0
         for values in self.reader.batches([*self.columns, *self.id_columns]):
             rows = self._numbers(values[:n_columns], start)
-            kept: npt.NDArray[np.bool_] = np.logical_not(np.isnan(rows).any(axis=1))
-            if not kept.all() and not self.drop_missing:
+            kept: npt.NDArray[np.bool_] = np.ones(len(rows), dtype=np.bool_)
+            if not _are_small(rows.ravel()):
+                np.logical_not(np.isnan(rows).any(axis=1), out=kept)
+            whole = bool(kept.all())
+            if not whole and not self.drop_missing:
                 raise DataError(self._missing())
             start += len(rows)
             self.tally.rows = start
             self.tally.skipped += len(rows) - int(kept.sum())
-            yield Batch(rows[kept], kept, tuple(values[n_columns:]))
+            yield Batch(rows if whole else rows[kept], kept, tuple(values[n_columns:]))
         if not start:
             raise DataError(f"{self.path} has no rows.")
 
@@ -197,10 +200,8 @@ class Table:
             together = _cast_together(columns, self.reader.text)
             if together is not None:
                 return together
-        rows = np.empty((len(columns[0]), len(columns)))
-        for j, (name, values) in enumerate(zip(self.columns, columns, strict=True)):
-            rows[:, j] = self._column(name, values, start)
-        return rows
+        pairs = zip(self.columns, columns, strict=True)
+        return _side_by_side([self._column(name, values, start) for name, values in pairs])
 
     def _column(self, name: str, values: Any, start: int) -> Floats:
         if isinstance(values, np.ndarray):
@@ -210,9 +211,8 @@ class Table:
         else:
             row, value = _first_text(values, self.reader.text)
             raise DataError(self._refused(name, start + row, value))
-        too_large = np.flatnonzero(np.abs(numbers) > MAX_MAGNITUDE)
-        if len(too_large):
-            row = int(too_large[0])
+        if not _are_small(numbers) and (large := np.abs(numbers) > MAX_MAGNITUDE).any():
+            row = int(large.argmax())
             raise DataError(self._refused(name, start + row, f"{numbers[row]:g}"))
         return numbers
 
@@ -317,9 +317,26 @@ def _cast_together(columns: Sequence[pa.Array], text: TextFormat) -> Floats | No
     if len({column.type for column in columns}) > 1:
         return None
     numbers = to_numbers(pa.concat_arrays(columns), text)
-    if numbers is None or (np.abs(numbers) > MAX_MAGNITUDE).any():
+    if numbers is None:
+        return None
+    if not _are_small(numbers) and (np.abs(numbers) > MAX_MAGNITUDE).any():
         return None
     return numbers.reshape(len(columns), -1).T.copy()
+
+
+def _side_by_side(columns: Sequence[Floats]) -> Floats:
+    """Return rows made of columns. Each part of the rows stays in the cache until it is whole."""
+    rows = np.empty((len(columns[0]), len(columns)))
+    step = max(1, 2**15 // len(columns))
+    for part in (slice(start, start + step) for start in range(0, len(rows), step)):
+        for j, column in enumerate(columns):
+            rows[part, j] = column[part]
+    return rows
+
+
+def _are_small(numbers: Floats) -> bool:
+    """Tell by one quick pass that no number is missing or too large; False is no proof of one."""
+    return bool(np.einsum("i,i", numbers, numbers) < MAX_MAGNITUDE**2 / 4)
 
 
 def _first_text(values: pa.Array, text: TextFormat) -> tuple[int, str]:

@@ -17,7 +17,7 @@ import numpy as np
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import DataError, invalid
 from fedjigsaw.kernels.backends import Backend, BatchBackend, default_backend
-from fedjigsaw.kernels.matching import pairwise_distances
+from fedjigsaw.kernels.labels import find_nearest
 
 
 @dataclass(frozen=True)
@@ -181,8 +181,10 @@ def _all_labels(labels: Ints, n_rows: int, used: slice | Ints) -> Ints:
     return all_labels
 
 
-def nearest_centers(X: Floats, centers: Floats) -> tuple[Ints, Floats]:
+def nearest_centers(X: Floats, centers: Floats, *, n_threads: int = 1) -> tuple[Ints, Floats]:
     """Return the nearest center of each row and the distance to it, in bounded memory.
+
+    Of several nearest centers it is the first one. The number of threads changes no bit.
 
     Examples
     --------
@@ -190,20 +192,7 @@ def nearest_centers(X: Floats, centers: Floats) -> tuple[Ints, Floats]:
     >>> labels.tolist(), distances.tolist()
     ([1, 0], [1.0, 1.0])
     """
-    middle = centers.mean(axis=0)
-    shifted = centers - middle
-    norms = np.einsum("ij,ij->i", shifted, shifted)
-    rounding = 4 * (X.shape[1] + 4) * np.finfo(np.float64).eps
-    labels = np.empty(len(X), dtype=np.int64)
-    for part in blocks(len(X), X.shape[1] + 16 * len(centers)):  # small enough for the cache
-        rows = X[part] - middle
-        scores = norms - 2 * (rows @ shifted.T)  # squared distance minus the row's squared norm
-        labels[part] = scores.argmin(axis=1)
-        slack = rounding * (np.einsum("ij,ij->i", rows, rows) + norms.max())
-        close = (scores <= (scores.min(axis=1) + slack)[:, None]).sum(axis=1) > 1
-        if close.any():  # rounding could decide: compare exact distances instead
-            labels[part][close] = pairwise_distances(X[part][close], centers).argmin(axis=1)
-    return labels, np.sqrt(squared_distances(X, centers, labels))
+    return find_nearest(X, centers, n_threads)
 
 
 def partition_of(X: Floats, labels: Ints, weights: Floats) -> Solution:

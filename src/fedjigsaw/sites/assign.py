@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from fedjigsaw._threads import available_threads
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.choice.shapes import NOISE, label_rows, local_labels
 from fedjigsaw.errors import ForeignSummaryWarning, MessageError
@@ -85,7 +86,7 @@ def _label(
 ) -> tuple[Ints, Floats]:
     """Label rows and measure their distance to the center; add up rows per local center."""
     if local is None:
-        return label_rows(model, rows)[:2]
+        return label_rows(model, rows, n_threads=available_threads())[:2]
     labels, own = local_labels(model, local.summary.centers, rows)
     counts += np.bincount(own, minlength=len(counts))
     inside = labels != NOISE

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedjigsaw._threads import available_threads
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_SAMPLES
 from fedjigsaw.choice.shapes import NOISE, label_rows
@@ -132,7 +133,7 @@ def _per_cluster(
     counts: Ints = np.zeros(k, dtype=np.int64)
     sse: Floats = np.zeros(k)
     for rows in scaled_rows(table, scaler, progress):
-        labels, distances, _ = label_rows(model, rows)
+        labels, distances, _ = label_rows(model, rows, n_threads=available_threads())
         inside = labels != NOISE
         n_noise += int((~inside).sum())
         counts += np.bincount(labels[inside], minlength=k)
