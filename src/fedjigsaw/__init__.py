@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedjigsaw import datasets, metrics, partition
+    from fedjigsaw import datasets, metrics, partition, sources
     from fedjigsaw.base import FederatedClusterer
     from fedjigsaw.contract import FederatedMethod
     from fedjigsaw.engine import BatchEngine, Client, Engine, SerialEngine, run_rounds
@@ -59,6 +59,7 @@ __all__ = [
     "metrics",
     "partition",
     "run_rounds",
+    "sources",
 ]
 
 # module -> its public names: imported when first used, so that a command starts, and can be
@@ -80,7 +81,7 @@ _MODULES = {
     "privacy": ("Guard", "Privacy"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
-_PARTS = {"datasets", "kernels", "metrics", "parameters", "partition"} | {
+_PARTS = {"datasets", "kernels", "metrics", "parameters", "partition", "sources"} | {
     module.partition(".")[0] for module in _MODULES
 }
 

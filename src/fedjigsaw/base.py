@@ -39,6 +39,7 @@ from fedjigsaw.parameters import Rule, check_parameters, is_integer, one_of
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.profiles import moments_of_clients
+from fedjigsaw.sources import is_source, unread
 
 ASSIGN = one_of("nearest", "local")  # the rule for the parameter `assign`
 EngineFactory = Callable[[Sequence[Client]], Engine]
@@ -147,6 +148,11 @@ class FederatedClusterer(
         privacy has none.
         """
         check_is_fitted(self, "model_")
+        if self._profile is None and not hasattr(self, "labels_"):
+            raise ParameterError(
+                "There is no profile_ after a fit of data that were not in memory. "
+                "sites.score(..., profile=True) makes one of a file."
+            )
         if self._profile is None:
             raise ParameterError(
                 "There is no profile_ after a private fit, which spent nothing on it. "
@@ -254,6 +260,11 @@ class FederatedClusterer(
         shards : list of arrays or mapping of id to array
             The rows of each client. A list is the same as a mapping with the ids "0", "1", and so
             on. `labels_` follows the shards one after the other.
+
+            Data that exceed memory: instead of an array, the path of a file or of a folder of
+            Parquet files, a function that returns an array or yields parts of one, or a source
+            (see :mod:`fedjigsaw.sources`). They are read when it is the client's turn, and freed.
+            `labels_`, `inertia_` and `profile_` are then not there; `predict` labels rows.
         guard, privacy, engine, min_clients : as in `fit`
         """
         self.check()
@@ -269,6 +280,13 @@ class FederatedClusterer(
         if not isinstance(shards, Mapping):
             shards = dict(enumerate(shards))
         names = name_clients(shards, owner=owner)
+        if any(map(is_source, shards.values())):
+            with self._all_or_nothing():
+                named = dict(zip(names, shards.values(), strict=True))
+                self._fit_unread(named, guard, privacy, engine, min_clients)
+            asked, found = self.n_clusters, self.n_clusters_
+            warn_of_fewer_clusters(asked, found, owner=type(self).__name__)
+            return self
         checked: list[Floats] = []
         with self._all_or_nothing():
             for name, shard in zip(names, shards.values(), strict=True):
@@ -384,27 +402,14 @@ class FederatedClusterer(
         engine: EngineFactory,
         min_clients: int | None,
     ) -> None:
-        self._check_fit(rows, guard, privacy, engine)
+        self._check_fit(len(rows), guard, privacy, engine)
         holders = members
         if self.pools_data:
             members, min_clients = {"pooled": slice(None)}, None
         clients = [Client(name, rows[held], self, guard, privacy) for name, held in members.items()]
-        with engine(clients) as running:
-            self.model_, self.transcript_, self.summaries_ = run_rounds(
-                self,
-                running,
-                seed=resolve_seed(self.random_state),
-                n_rounds=self.total_rounds,
-                min_clients=min_clients,
-            )
+        self._run(clients, privacy, engine, min_clients)
         if self.pools_data:
             self.transcript_ = _of_pooling(self.transcript_, rows, holders)
-        if privacy is not None:
-            self.model_ = replace(self.model_, centers=privacy.within(self.model_.centers))
-        self.model_ = self.model_.with_feature_names(getattr(self, "feature_names_in_", None))
-        self.n_iter_ = len(self.transcript_.rounds)
-        self.cluster_centers_ = np.array(self.model_.centers)
-        self.n_clusters_ = len(self.cluster_centers_)
         self.labels_, _, distances = label_rows(self.model_, rows)
         self.inertia_ = float(distances @ distances)
         if self.assign_ == "local":
@@ -416,12 +421,55 @@ class FederatedClusterer(
             found = moments_of_clients(rows, self.labels_, held, self.n_clusters_, size)
             self._profile = (*found, size)
 
+    def _fit_unread(
+        self,
+        shards: dict[str, Any],
+        guard: Guard,
+        privacy: Privacy | None,
+        engine: EngineFactory,
+        min_clients: int | None,
+    ) -> None:
+        """Fit data that are read when it is their client's turn: no row is here to be labeled."""
+        self._check_fit(None, guard, privacy, engine)
+        if self.pools_data:
+            raise ParameterError(
+                f"{type(self).__name__} pools all rows, so they must be in memory: give arrays."
+            )
+        data = unread(self, shards, private=privacy is not None)
+        clients = [Client(name, rows, self, guard, privacy) for name, rows in data]
+        self._run(clients, privacy, engine, min_clients)
+        self._profile = None
+        for name in {"labels_", "inertia_"} & set(vars(self)):
+            delattr(self, name)  # of an earlier fit
+
+    def _run(
+        self,
+        clients: Sequence[Client],
+        privacy: Privacy | None,
+        engine: EngineFactory,
+        min_clients: int | None,
+    ) -> None:
+        with engine(clients) as running:
+            self.model_, self.transcript_, self.summaries_ = run_rounds(
+                self,
+                running,
+                seed=resolve_seed(self.random_state),
+                n_rounds=self.total_rounds,
+                min_clients=min_clients,
+            )
+        if privacy is not None:
+            self.model_ = replace(self.model_, centers=privacy.within(self.model_.centers))
+        self.model_ = self.model_.with_feature_names(getattr(self, "feature_names_in_", None))
+        self.n_iter_ = len(self.transcript_.rounds)
+        self.cluster_centers_ = np.array(self.model_.centers)
+        self.n_clusters_ = len(self.cluster_centers_)
+
     def _check_fit(
-        self, rows: Floats, guard: Guard, privacy: Privacy | None, engine: EngineFactory
+        self, n_rows: int | None, guard: Guard, privacy: Privacy | None, engine: EngineFactory
     ) -> None:
         """Raise a ParameterError if these arguments of a fit are not allowed."""
-        if is_integer(self.n_clusters) and int(self.n_clusters) > len(rows):
-            allowed = f"at most the number of rows (n_samples = {len(rows)})"
+        if n_rows is not None and is_integer(self.n_clusters) and int(self.n_clusters) > n_rows:
+            allowed = f"at most the number of rows (n_samples = {n_rows})"
             raise ParameterError(
                 invalid("n_clusters", type(self).__name__, allowed, self.n_clusters)
             )

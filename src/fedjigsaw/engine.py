@@ -39,6 +39,7 @@ from fedjigsaw.messages import (
 from fedjigsaw.parameters import integer, is_integer
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.sources import Unread
 
 logger = logging.getLogger(__name__)
 
@@ -58,8 +59,8 @@ class Client:
     ----------
     id : str
         Name of the client. Its random stream depends on it.
-    data : array
-        The client's rows, or images.
+    data : array or Unread
+        The client's rows, or images; those that are not read yet are read to answer, and freed.
     method : FederatedMethod
     guard : Guard
         What may leave the client. The default lets every summary pass.
@@ -76,6 +77,8 @@ class Client:
 
     def answer(self, broadcast: Broadcast) -> Summary:
         """Summarize the data. Return what may leave, with the client's name."""
+        if isinstance(self.data, Unread):
+            return replace(self, data=self.data.read()).answer(broadcast)
         with one_thread():
             rng = stream(broadcast.seed, broadcast.round, self.id)
             received = replace(broadcast, client=self.id)
@@ -292,7 +295,9 @@ def answers(clients: Sequence[Client], broadcast: Broadcast) -> list[Reply]:
     If that call fails, they are asked one by one, to find out which of them failed, and why.
     """
     method = clients[0].method
-    together = all(c.method is method and c.privacy is None for c in clients)
+    together = all(
+        c.method is method and c.privacy is None and not isinstance(c.data, Unread) for c in clients
+    )
     if not together or not _summarizes_many(method):
         return [ask(client, broadcast) for client in clients]
     try:

@@ -19,6 +19,7 @@ from fedjigsaw.messages import Broadcast, Failure
 from fedjigsaw.parameters import integer
 
 WORKER_DIED = "its worker process ended abruptly (out of memory, or a crash in compiled code)"
+DEATHS = ("KilledWorker", "ActorDiedError")  # those of Dask and Ray, which may not be installed
 BLOCKS_PER_WORKER = 4  # few messages for many small clients, and still an even load
 ALIGNMENT = 64  # bytes, of the arrays in a packed block
 
@@ -82,7 +83,7 @@ class ProcessEngine:
             half = len(block) // 2
             halves = (block[:half], block[half:])
             return [reply for part in halves for reply in self._ask_alone(part, broadcast)]
-        if isinstance(outcome, BrokenProcessPool) or type(outcome).__name__ == "KilledWorker":
+        if isinstance(outcome, BrokenProcessPool) or type(outcome).__name__ in DEATHS:
             return [Failure(block[0].id, WORKER_DIED)]
         return [Failure(block[0].id, f"{type(outcome).__name__}: {outcome}", cause=outcome)]
 
@@ -191,12 +192,13 @@ def _by_joblib(tasks: Sequence[Task], workers: int) -> Iterator[Outcome]:
     from joblib import Parallel, delayed, parallel_config
 
     options = {"backend": "loky", "inner_max_num_threads": 1} if _is_loky() else {}
+    streams = getattr(_active_backend()[0], "supports_return_generator", False)
     with one_thread(), parallel_config(**options):
         run = Parallel(
             max(2, workers),  # one worker would be this process, which must not die with a client
             batch_size=1,
             pre_dispatch=1 if workers == 1 else "all",
-            return_as="generator_unordered",
+            return_as="generator_unordered" if streams else "list",
         )
         yield from run(delayed(_reply)(*task) for task in tasks)
 

@@ -8,7 +8,8 @@ PAGE = page("docs/scale.md")
 
 
 @pytest.mark.slow
-def test_code_prints_what_the_page_says(capsys):
+def test_code_prints_what_the_page_says(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     pytest.importorskip("distributed")
     names = {}
     for code in blocks(PAGE, "python"):

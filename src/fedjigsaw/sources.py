@@ -1,0 +1,243 @@
+"""Data of clients that are read when it is their turn: more than memory holds, all together.
+
+:meth:`~fedjigsaw.FederatedClusterer.fit_clients` takes, for each client, the path of a file or
+folder, a function, or what :func:`table` and :func:`by_client` make. One client is read at a time
+(in each worker), in every round, and freed before the next.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedjigsaw._typing import Floats
+from fedjigsaw._validation import check_data
+from fedjigsaw.errors import DataError, quote_names
+
+if TYPE_CHECKING:
+    from fedjigsaw.io.tables import Table
+
+ALL = 2**62  # rows of a file, at most
+
+
+class Source(ABC):
+    """The rows of one client, in another place than memory."""
+
+    @abstractmethod
+    def learn(self, estimator: Any, client: str, *, private: bool) -> None:
+        """Tell the estimator the number of columns, and their names if they have any."""
+
+    @abstractmethod
+    def read(self, estimator: Any, client: str) -> Floats:
+        """Return all rows, with the columns that the estimator knows."""
+
+
+@dataclass(frozen=True)
+class Unread:
+    """The data of one client of a run, before they are read."""
+
+    source: Source
+    estimator: Any
+    client: str
+
+    def read(self) -> Floats:
+        return self.source.read(self.estimator, self.client)
+
+
+def table(
+    path: Path | str, *, columns: Sequence[str] | None = None, drop_missing: bool = False
+) -> Source:
+    """Rows of a file, or of all Parquet files in a folder, in the order of their names.
+
+    Parameters
+    ----------
+    path : path of a .parquet, .csv, .npy, ... file, or of a folder
+    columns : sequence of str or None
+        Columns to use. None takes those of the first client: all columns of its first file that do
+        not look like identifiers.
+    drop_missing : bool, default False
+        Skip rows with missing values, instead of raising an error.
+    """
+    return _Tables(tuple(_Part(file) for file in _files(Path(path))), _names(columns), drop_missing)
+
+
+def by_client(
+    path: Path | str,
+    client: str,
+    *,
+    columns: Sequence[str] | None = None,
+    drop_missing: bool = False,
+) -> dict[str, Source]:
+    """Rows of each client in a Parquet file or folder with a column of client names.
+
+    The column is read once, to find out which row groups hold which client. Only these are read
+    when it is a client's turn, so a data set that is sorted by client is read once per round.
+
+    Parameters
+    ----------
+    client : name of the column that holds the client of each row, as strings or integers
+    path, columns, drop_missing : as in :func:`table`
+    """
+    parts: dict[Any, list[_Part]] = {}
+    for file in _files(Path(path)):
+        for value, groups in _groups(file, client).items():
+            parts.setdefault(value, []).append(_Part(file, tuple(groups), client, value))
+    names = {
+        str(value): _Tables(tuple(p), _names(columns), drop_missing) for value, p in parts.items()
+    }
+    return dict(sorted(names.items()))
+
+
+def is_source(shard: Any) -> bool:
+    return isinstance(shard, (Source, str, Path)) or callable(shard) or hasattr(shard, "__next__")
+
+
+def unread(
+    estimator: Any, shards: Mapping[str, Any], *, private: bool
+) -> Iterator[tuple[str, Any]]:
+    """Yield clients with their data, which are not read yet, or checked if they are arrays.
+
+    The estimator learns the columns from the first client.
+    """
+    for number, (client, shard) in enumerate(shards.items()):
+        if not is_source(shard):
+            yield client, check_data(estimator, shard, owner=f"client {client!r}", reset=not number)
+            continue
+        source = _as_source(shard, client)
+        if not number:
+            source.learn(estimator, client, private=private)
+        yield client, Unread(source, estimator, client)
+
+
+# ----------------------------------------------------------------------------------------- kinds
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A file, or the rows of one client in some row groups of it."""
+
+    path: Path
+    groups: tuple[int, ...] | None = None
+    column: str = ""
+    value: Any = None
+
+    def open(self, columns: Sequence[str] | None, *, drop_missing: bool) -> "Table":
+        from fedjigsaw.io.tables import open_table
+
+        if self.groups is None:
+            return open_table(self.path, columns=columns, drop_missing=drop_missing)
+        from fedjigsaw.io.by_client import ClientReader
+        from fedjigsaw.io.tables import Table
+
+        reader = ClientReader(self.path, self.groups, self.column, self.value)
+        label = Path(f"{self.path} ({self.column} = {self.value!r})")
+        whole = Table(label, tuple(reader.names), reader)
+        if columns is None:
+            whole = whole.without_identifiers()
+        return whole.select(columns, drop_missing=drop_missing)
+
+
+@dataclass(frozen=True)
+class _Tables(Source):
+    parts: tuple[_Part, ...]
+    columns: tuple[str, ...] | None
+    drop_missing: bool
+
+    def learn(self, estimator: Any, client: str, *, private: bool) -> None:
+        opened = self.parts[0].open(self.columns, drop_missing=self.drop_missing)
+        if private:
+            opened.check_named()
+        estimator.n_features_in_ = len(opened.columns)
+        estimator.feature_names_in_ = np.array(opened.columns, dtype=object)
+
+    def read(self, estimator: Any, client: str) -> Floats:
+        known: Sequence[str] | None = getattr(estimator, "feature_names_in_", self.columns)
+        if self.columns is not None and known is not None and {*self.columns} != {*known}:
+            raise DataError(
+                f"Client {client!r} has the columns {quote_names(self.columns)}, but the first "
+                f"client has {quote_names(list(known))}."
+            )
+        blocks = [self._rows(part, known) for part in self.parts]
+        rows = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+        if rows.shape[1] != estimator.n_features_in_:
+            raise DataError(
+                f"{self.parts[0].path} has {rows.shape[1]} columns, but the first client has "
+                f"{estimator.n_features_in_}."
+            )
+        return rows
+
+    def _rows(self, part: _Part, columns: Sequence[str] | None) -> Floats:
+        names = None if columns is None else list(columns)
+        opened = part.open(names, drop_missing=self.drop_missing)
+        rows, _ = opened.read(max_rows=ALL, rng=np.random.default_rng(0))
+        return rows
+
+
+@dataclass(frozen=True)
+class _Call(Source):
+    function: Callable[[], Any]
+
+    def learn(self, estimator: Any, client: str, *, private: bool) -> None:
+        owner, block = next(self._blocks(client))
+        check_data(estimator, block, owner=owner, reset=True)
+
+    def read(self, estimator: Any, client: str) -> Floats:
+        blocks = [
+            check_data(estimator, block, owner=owner, reset=False)
+            for owner, block in self._blocks(client)
+        ]
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+
+    def _blocks(self, client: str) -> Iterator[tuple[str, Any]]:
+        made = self.function()
+        if not hasattr(made, "__next__"):
+            yield f"client {client!r}", made
+            return
+        number = -1
+        for number, block in enumerate(made):
+            yield f"client {client!r} (block {number} of its generator)", block
+        if number < 0:
+            raise DataError(f"The generator of client {client!r} made no rows.")
+
+
+def _as_source(shard: Any, client: str) -> Source:
+    if isinstance(shard, Source):
+        return shard
+    if isinstance(shard, (str, Path)):
+        return table(shard)
+    if callable(shard):
+        return _Call(shard)
+    raise DataError(
+        f"The data of client {client!r} are a generator, which can be read only once. Pass the "
+        "function that makes it."
+    )
+
+
+# ----------------------------------------------------------------------------------------- parts
+
+
+def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if columns is None else tuple(columns)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = sorted(path.glob("*.parquet"))
+    if not files:
+        raise DataError(f"{path} has no .parquet files.")
+    return files
+
+
+def _groups(path: Path, column: str) -> dict[Any, list[int]]:
+    """Return the clients of a Parquet file, and the row groups that hold rows of each."""
+    from fedjigsaw.io.by_client import clients_of_groups
+
+    found: dict[Any, list[int]] = {}
+    for group, clients in enumerate(clients_of_groups(path, column)):
+        for value in clients:
+            found.setdefault(value, []).append(group)
+    return found
