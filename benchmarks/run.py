@@ -33,20 +33,15 @@ from fedjigsaw.bench.studies import studies
 from fedjigsaw.bench.study import Task
 from fedjigsaw.datasets import SOURCES, gaussian_grid
 from fedjigsaw.io.formats import ModelFile, Profile, Score, encode, fingerprint, save
-from fedjigsaw.io.rows import read_rows, write_rows
 from fedjigsaw.kernels.backends import default_backend
 from fedjigsaw.kernels.grouping import group_by_radius
 from fedjigsaw.kernels.kmeans import nearest_centers
-from fedjigsaw.kernels.local_solutions import empirical_radii
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast, Model, Summary
-from fedjigsaw.report.provenance import provenance
 from forgetting import forgetting
+from measuring import Row, received_centers, received_summaries, run_benchmarks, seconds_of
 from mixed_tables import write_mixed
 from startup import startup
-
-RESULTS = Path(__file__).parent.parent / "results" / "benchmarks.jsonl"
-Row = dict[str, Any]
 
 
 def overhead(
@@ -65,8 +60,8 @@ def overhead(
 
     whole, kernel = [], []
     for _ in range(repeats):
-        kernel.append(_seconds(bare))
-        whole.append(_seconds(lambda: FeCA(k, random_state=0).fit(X, clients=clients)))
+        kernel.append(seconds_of(bare))
+        whole.append(seconds_of(lambda: FeCA(k, random_state=0).fit(X, clients=clients)))
     yield {
         "benchmark": "overhead",
         "n_clients": n_clients,
@@ -87,7 +82,7 @@ def aggregation() -> Iterator[Row]:
     """
     for kind, width in (("separate", 1.0), ("blurred", 20.0), ("alone", 100.0)):
         for n_clients in (10, 100, 1000):
-            centers, radii = _received(n_clients, width)
+            centers, radii = received_centers(n_clients, width)
             if kind == "alone":
                 radii = radii / 4
             tracemalloc.start()
@@ -125,7 +120,7 @@ def solving(k: int = 100) -> Iterator[Row]:
 
     for kind, width in (("separate", 1.0), ("blurred", 20.0), ("alone", 100.0)):
         for n_clients in (100, 300, 1000):
-            summaries = _summaries(n_clients, width, k)
+            summaries = received_summaries(n_clients, width, k)
             centers = np.concatenate([summary.centers for summary in summaries])
             counts = np.concatenate([np.asarray(summary.counts) for summary in summaries])
             work = partial(_aggregate, summaries, k)
@@ -134,7 +129,7 @@ def solving(k: int = 100) -> Iterator[Row]:
                 model = work()
                 peak = tracemalloc.get_traced_memory()[1]
                 tracemalloc.stop()
-                seconds = _seconds(work)
+                seconds = seconds_of(work)
                 started = perf_counter()
                 two = KMeans(k, n_init=2, random_state=0).fit(centers, sample_weight=counts)
                 ten = (perf_counter() - started) * 5
@@ -155,29 +150,6 @@ def solving(k: int = 100) -> Iterator[Row]:
 
 def _aggregate(summaries: list[Summary], k: int) -> Model:
     return Jigsaw(k).aggregate(summaries, Broadcast(0, 0), stream(0, 0))
-
-
-def _summaries(n_clients: int, width: float, k: int) -> list[Summary]:
-    centers, _ = _received(n_clients, width, k)
-    rng = np.random.default_rng(2)
-    counts = rng.integers(1, 200, (n_clients, k))
-    sse = counts * width**2 * centers.shape[1] / 4
-    return [
-        Summary(int(n.sum()), c, counts=n, sse=s, client=str(i))
-        for i, (c, n, s) in enumerate(zip(np.split(centers, n_clients), counts, sse, strict=True))
-    ]
-
-
-def _received(n_clients: int, width: float, k: int = 100, d: int = 16) -> tuple[Floats, Floats]:
-    """Simulate received centers: each client has some true clusters twice and others not at all."""
-    rng = np.random.default_rng(1)
-    true = rng.uniform(0, 100, (k, d))
-    centers, radii = [], []
-    for _ in range(n_clients):
-        local = true[rng.integers(k, size=k)] + rng.normal(0, width / 2, (k, d))
-        centers.append(local)
-        radii.append(empirical_radii(local, rng.uniform(4, 6, k) * width))
-    return np.concatenate(centers), np.concatenate(radii)
 
 
 def _double_loop_seconds(centers: Floats, groups: list[Ints], sample: int = 100_000) -> float:
@@ -256,7 +228,7 @@ def report(k: int = 50, n_columns: int = 100, n_sites: int = 12, repeats: int = 
             subprocess.run, [sys.executable, *words], cwd=folder, check=True, capture_output=True
         )
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds = min(_seconds(run) for _ in range(repeats))  # the run that was disturbed least
+        seconds = min(seconds_of(run) for _ in range(repeats))  # the run that was disturbed least
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         yield {
@@ -283,7 +255,7 @@ def mixed_table(n_rows: int = 200_000, k: int = 8) -> Iterator[Row]:
         started = perf_counter()
         peak = _peak_memory(words, folder)
         seconds = perf_counter() - started
-        reading = _seconds(lambda: pa.csv.read_csv(folder / "mixed.csv"))
+        reading = seconds_of(lambda: pa.csv.read_csv(folder / "mixed.csv"))
         yield {
             "benchmark": "mixed_table",
             "n_rows": n_rows,
@@ -314,7 +286,7 @@ def federation(n_rows: int = 400, k: int = 4, repeats: int = 3) -> Iterator[Row]
 
     data = gaussian_grid(3 * n_rows)
     shards = {name: data.X[m::3] for m, name in enumerate(("bern", "lyon", "oslo"))}
-    inside = _seconds(lambda: FeCA(k, random_state=0).fit_clients(shards))
+    inside = seconds_of(lambda: FeCA(k, random_state=0).fit_clients(shards))
     command = str(Path(sys.executable).parent / "fedjigsaw")
     with TemporaryDirectory() as name, ExitStack() as parts:
         folder = Path(name)
@@ -416,7 +388,7 @@ def private_summary(k: int = 15, repeats: int = 5) -> Iterator[Row]:
         private = Client("site", rows, Jigsaw(k), privacy=privacy)
         private.answer(Broadcast(0, 0))  # OpenDP is imported when it is first needed
         times = [
-            [_seconds(partial(client.answer, Broadcast(0, 0))) for client in (plain, private)]
+            [seconds_of(partial(client.answer, Broadcast(0, 0))) for client in (plain, private)]
             for _ in range(repeats)
         ]
         bare, noisy = map(min, zip(*times, strict=True))
@@ -453,12 +425,6 @@ def methods() -> Iterator[Row]:
             yield {"benchmark": "methods", "cell": cell, "seconds": value, "ratio": value / pooled}
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    started = perf_counter()
-    work()
-    return perf_counter() - started
-
-
 def _peak_memory(words: list[str], folder: Path) -> float:
     """Run a command in a process of its own and return its peak memory in MB."""
     script = (
@@ -487,20 +453,5 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
 }
 
 
-def main(names: list[str]) -> None:
-    """Run the named benchmarks, by default all, and replace their rows in the results."""
-    names = names or list(BENCHMARKS)
-    rows = [row for row in read_rows(RESULTS) if row["benchmark"] not in names]
-    for name in names:
-        for row in BENCHMARKS[name]():
-            print(
-                "  ".join(
-                    f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items()
-                )
-            )
-            rows.append({**row, **provenance()})
-    write_rows(RESULTS, rows)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_benchmarks(BENCHMARKS, sys.argv[1:])
