@@ -6,18 +6,11 @@ import pytest
 import sklearn.cluster  # noqa: F401 (loads OpenMP and BLAS)
 from threadpoolctl import threadpool_info
 
-from fedjigsaw import _threads
 from fedjigsaw._threads import available_threads, one_thread, one_thread_inside
 
 
 def limits():
     return [library["num_threads"] for library in threadpool_info()]
-
-
-@pytest.fixture(autouse=True)
-def _rescan():
-    """Other tests may have limited threads before all libraries were loaded."""
-    _threads._libraries.cache_clear()
 
 
 def test_no_more_threads_than_the_environment_and_the_affinity_allow(monkeypatch):
@@ -47,6 +40,33 @@ def test_the_limit_holds_in_new_threads_and_after_they_have_ended():
     with one_thread(), ThreadPoolExecutor(1) as pool:
         assert set(pool.submit(work).result()) == {1}
         assert set(limits()) == {1}
+
+
+def test_the_limit_holds_for_libraries_that_are_loaded_later(monkeypatch):
+    """scikit-learn is imported when it is first needed: after a limit, and inside of one."""
+    code = """
+import sys, numpy as np
+from threadpoolctl import threadpool_info
+from fedjigsaw._threads import one_thread
+from fedjigsaw.kernels.backends import SklearnBackend
+with one_thread():
+    pass
+assert "sklearn" not in sys.modules
+class Spy(SklearnBackend):
+    def _estimator(self, *given, **options):
+        self.estimator = super()._estimator(*given, **options)
+        return self
+    def fit(self, X, sample_weight):
+        print({i["num_threads"] for i in threadpool_info() if i["user_api"] == "openmp"})
+        return self.estimator.fit(X)
+with one_thread():
+    options = {"weights": None, "n_init": 1, "max_iter": 9, "tol": 0.0}
+    Spy().labels(np.eye(9), 2, rng=np.random.default_rng(0), **options)
+with one_thread():
+    print({i["num_threads"] for i in threadpool_info()})
+"""
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert subprocess.check_output([sys.executable, "-c", code]) == b"{1}\n{1}\n"
 
 
 @pytest.mark.deep

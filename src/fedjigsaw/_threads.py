@@ -1,18 +1,23 @@
 """Limit the threads that numerical libraries use: one per client."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 
 from threadpoolctl import ThreadpoolController
 
 _initializers: list[Callable[[], object]] = []
 
 
-@cache
 def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()  # scanning the loaded libraries is slow: once is enough
+    return _scan(len(sys.modules))
+
+
+@lru_cache(1)  # scanning the loaded libraries is slow: once is enough until more are imported
+def _scan(n_modules: int) -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def available_threads() -> int:
@@ -43,7 +48,7 @@ def register_library(initialize: Callable[[], object]) -> None:
         a thread first uses it, which would undo a limit that was set before.
     """
     _initializers.append(initialize)
-    _libraries.cache_clear()
+    _scan.cache_clear()
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from fedjigsaw._threads import one_thread_inside
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import ExtraError, requires_extra
 from fedjigsaw.kernels.compiled.sizes import speedup
@@ -155,7 +156,7 @@ class SklearnBackend:
             tol=tol,
             random_state=int(rng.integers(2**31)),
         )
-        with _QUIET:
+        with _QUIET, one_thread_inside():  # its libraries may have been loaded just now
             labels: Ints = estimator.fit(X - mean, sample_weight=weights).labels_
         return labels.astype(np.int64)
 
