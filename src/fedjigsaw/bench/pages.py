@@ -15,6 +15,7 @@ from fedjigsaw.bench import (
     liar_tables,
     privacy_attack_tables,
     privacy_tables,
+    speed_tables,
 )
 from fedjigsaw.bench.figures import FIGURES, confidences, k_curves
 from fedjigsaw.bench.markdown import markdown_table
@@ -46,12 +47,14 @@ def build(root: Path) -> dict[Path, bytes]:
         docs / "security.md": security,
         docs / "privacy.md": privacy,
         docs / "operations.md": operations,
+        docs / "performance.md": performance,
         docs / "deepfeca.md": lambda text, rows: deepfeca(text, runs, rows),
     }
     made = {path: make(path.read_text(), rows).encode() for path, make in pages.items()}
     figures = {docs / "reproduction" / f"{name}.svg": draw(rows) for name, draw in FIGURES.items()}
     figures[docs / "jigsaw-k.svg"] = k_curves(rows["k-curve"])
     figures[docs / "jigsaw-confidence.svg"] = confidences(rows["auto-hard"])
+    figures[docs / "performance.svg"] = speed_tables.seconds_over_sizes(rows["benchmarks"])
     if runs:
         figures[docs / "deepfeca.svg"] = deep_tables.accuracy_over_rounds(runs)
     return made | {path: render(figure, ".svg") for path, figure in figures.items()}
@@ -190,6 +193,15 @@ def operations(text: str, rows: Rows) -> str:
     """Fill in the page about operation."""
     text = fill(text, "year", year_verdict(rows["year"]))
     return fill_block(text, "year-weeks", year_table(rows["year"]))
+
+
+def performance(text: str, rows: Rows) -> str:
+    """Fill in what was measured about speed and memory."""
+    for name, make in speed_tables.TABLES.items():
+        text = fill_block(text, name, make(rows["benchmarks"]))
+    text = fill_block(text, "backends", speed_tables.backends_table())
+    text = fill(text, "grouping", speed_tables.grouping(rows["benchmarks"]))
+    return fill(text, "growth", speed_tables.growth(rows["benchmarks"]))
 
 
 def deepfeca(text: str, runs: Mapping[str, deep_tables.Run], rows: Rows) -> str:

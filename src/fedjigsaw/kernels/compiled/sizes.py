@@ -25,9 +25,14 @@ def speedup(n_rows: int, n_columns: int, n_clusters: int) -> float:
     return float(ratios[((sizes - wanted) ** 2).sum(axis=1).argmin()])
 
 
+def measured_speedups() -> dict[tuple[int, int, int], float]:
+    """Return the whole table: ratios by rows, columns and clusters."""
+    lines = json.loads(files(__package__).joinpath(TABLE).read_text())
+    return {(n, d, k): ratio for n, d, k, ratio in lines}
+
+
 @cache
 def _table() -> tuple[Floats, Floats]:
     """Return logarithms of rows, columns and clusters, and the ratio of times for each."""
-    lines = json.loads(files(__package__).joinpath(TABLE).read_text())
-    numbers = np.array(lines, dtype=np.float64)
-    return np.log(numbers[:, :3]), numbers[:, 3]
+    table = measured_speedups()
+    return np.log(np.array(list(table), np.float64)), np.array(list(table.values()))

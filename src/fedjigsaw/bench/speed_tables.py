@@ -1,0 +1,366 @@
+"""Tables and picture of docs/performance.md, from the rows of ``benchmarks/speed.py``.
+
+A part whose rows have not been made says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedjigsaw.bench.markdown import markdown_table
+from fedjigsaw.kernels.compiled.sizes import measured_speedups
+from fedjigsaw.methods import CLUSTERERS
+from fedjigsaw.report.pictures import INK, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
+MISSING = "(not measured)"
+GIGABIT = 1e9 / 8  # bytes per second
+
+
+def part(rows: Rows, name: str, **values: object) -> list[Row]:
+    """Return the rows of one benchmark, with certain values.
+
+    Examples
+    --------
+    >>> part([{"benchmark": "auto", "n": 1}, {"benchmark": "auto", "n": 2}], "auto", n=2)
+    [{'benchmark': 'auto', 'n': 2}]
+    """
+    wanted = {"benchmark": name, **values}
+    return [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
+
+
+def clients_table(rows: Rows) -> str:
+    """A client's k-means by size, against other libraries."""
+    head = ["client", "compiled", "on 2 threads", "scikit-learn", "faiss", "gain", "on 2 threads"]
+    lines = [
+        [
+            size(row),
+            *(_micro(row.get(f"{name}_microseconds")) for name in _CONTENDERS),
+            f"{row['ratio']:.1f}",
+            f"{row['ratio_two']:.1f}",
+            f"{row['objective']:.4f}",
+            f"{row['faiss_objective']:.4f}" if "faiss_objective" in row else "–",
+        ]
+        for row in part(rows, "small_clients")
+    ]
+    return _table([*head, "objective", "faiss's objective"], lines)
+
+
+_CONTENDERS = ("compiled", "compiled_two", "sklearn", "faiss")
+
+
+def size(row: Row) -> str:
+    """Write the size of a client's problem.
+
+    Examples
+    --------
+    >>> size({"n_rows": 20_000, "n_columns": 2, "n_clusters": 15})
+    '20,000 x 2, k = 15'
+    """
+    return f"{row['n_rows']:,} x {row['n_columns']}, k = {row['n_clusters']}"
+
+
+def _micro(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.0f} µs" if value < 10_000 else f"{value / 1000:,.0f} ms"
+
+
+def fits_table(rows: Rows) -> str:
+    """Whole fits of many small clients."""
+    head = ["method", "clients", "seconds", "per client", "of the kernel alone", "peak MB"]
+    lines = [
+        [
+            CLUSTERERS[row["method"]].label,
+            f"{row['n_clients']:,}",
+            f"{row['seconds']:.2f}",
+            _micro(1e6 * row["seconds"] / row["n_clients"]),
+            f"{row['ratio']:.2f}",
+            f"{row['peak_megabytes']:,.0f}",
+        ]
+        for row in part(rows, "many_clients")
+    ]
+    return _table(head, lines)
+
+
+def engines_table(rows: Rows) -> str:
+    """The engines of one machine."""
+    head = ["clients", "`BatchEngine`", "`SerialEngine`", "`ProcessEngine`, 2 workers"]
+    names = ("batch", "serial", "process")
+    lines = [
+        [
+            f"{r['n_clients']:,} of {r['n_rows']:,} x 2",
+            *(f"{r[f'{n}_seconds']:.2f} s" for n in names),
+        ]
+        for r in part(rows, "engines")
+    ]
+    return _table(head, lines)
+
+
+def pooled_table(rows: Rows) -> str:
+    """One large problem: federated against pooled."""
+    head = ["", "seconds", "objective"]
+    titles = {
+        "ours": "`Jigsaw.fit`, {n_clients} clients",
+        "sklearn": "scikit-learn's `KMeans(n_init=10)`, pooled rows",
+        "faiss": "faiss, ten starts, pooled rows",
+    }
+    lines = [
+        [title.format(**row), f"{row[f'{name}_seconds']:.1f}", f"{row[f'{name}_objective']:.4f}"]
+        for row in part(rows, "pooled")
+        for name, title in titles.items()
+        if f"{name}_seconds" in row
+    ]
+    return _table(head, lines)
+
+
+def server_table(rows: Rows) -> str:
+    """Jigsaw's server by the number of received centers."""
+    head = ["received centers", "kind", "seconds", "more MB", "scikit-learn, one start"]
+    lines = [
+        [
+            f"{row['n_centers']:,}",
+            str(row["input"]),
+            f"{row['seconds']:.1f}",
+            f"{row['extra_megabytes']:,.0f}",
+            f"{row['sklearn_seconds']:.1f} s",
+            f"{row['objective']:.4f}",
+            f"{row['faiss_seconds']:.1f} s, {row['faiss_objective']:.4f}"
+            if "faiss_seconds" in row
+            else "–",
+        ]
+        for row in part(rows, "server")
+    ]
+    return _table([*head, "objective", "faiss, ten starts: seconds, objective"], lines)
+
+
+def grouping(rows: Rows) -> str:
+    """Say how long FeCA's grouping takes at its worst."""
+    parts = [f"{r['n_centers']:,} in {r['seconds']:.2f} s" for r in part(rows, "grouping")]
+    return ", ".join(parts) or MISSING
+
+
+def auto_table(rows: Rows) -> str:
+    """Fits that find k against fits with k given."""
+    head = ["clients", "k given", '`"auto"`', "ratio"]
+    lines = [
+        [
+            f"{row['n_clients']:,} of {row['n_rows']:,} x {row['n_columns']}",
+            f"{row['given_seconds']:.2f} s",
+            f"{row['seconds']:.2f} s",
+            f"{row['ratio']:.1f}",
+        ]
+        for row in part(rows, "auto")
+    ]
+    return _table(head, lines)
+
+
+def startup_table(rows: Rows) -> str:
+    """Commands before their work, and with small files."""
+    head = ["command", "rows", "seconds", "processor time", "of `import numpy`"]
+    lines = [
+        [
+            f"`{row['command']}`",
+            f"{row['n_rows']:,}" if row["n_rows"] else "before its work",
+            f"{row['seconds']:.2f}",
+            f"{row['cpu_seconds']:.2f} s",
+            f"{row['ratio']:.1f}",
+        ]
+        for row in part(rows, "startup")
+    ]
+    return _table(head, lines)
+
+
+def files_table(rows: Rows) -> str:
+    """Commands on large files: `files` are measured against other libraries, if they were."""
+    head = ["command", "rows", "seconds", "of reading and computing alone", "peak MB"]
+    lines = [
+        [
+            f"`{row['command']}`",
+            f"{row['n_rows']:,}",
+            f"{row['seconds']:.1f}",
+            f"{row['ratio']:.2f}" if "ratio" in row else "–",
+            f"{row['peak_megabytes']:,.0f}" if "peak_megabytes" in row else "–",
+        ]
+        for row in part(rows, "files") or part(rows, "large_file")
+    ]
+    return _table(head, lines)
+
+
+def backends_table() -> str:
+    """The table by which the backend is chosen: how many times as fast compiled k-means is."""
+    table = measured_speedups()
+    sizes = sorted({n for n, _, _ in table})
+    lines = [
+        [f"{d}", f"{k}", *(f"{table[n, d, k]:.1f}" if (n, d, k) in table else "" for n in sizes)]
+        for d, k in sorted({(d, k) for _, d, k in table})
+    ]
+    return _table(["columns", "k", *(f"{n:,} rows" for n in sizes)], lines)
+
+
+def targets_table(rows: Rows) -> str:
+    """What was asked, what was reached."""
+    lines = [
+        [what, asked, reached, "yes" if done else "no"]
+        for what, asked, reached, done in _targets(rows)
+    ]
+    return _table(["what", "asked", "measured", "reached"], lines)
+
+
+def _targets(rows: Rows) -> list[tuple[str, str, str, bool]]:
+    found = []
+
+    def compare(what: str, row: Row, key: str, most: float, unit: str = "") -> None:
+        value = row[key]
+        words = (f"at most {most:g}{unit}", f"{value:.{4 if key == 'objective' else 2}f}{unit}")
+        found.append((what, *words, bool(value <= most)))
+
+    for row in part(rows, "many_clients"):
+        title = f"{CLUSTERERS[row['method']].label}, {row['n_clients']:,} clients"
+        seconds = {10_000: 2, 100_000: 20}.get(row["n_clients"])
+        if seconds is not None:
+            compare(title, row, "seconds", seconds, " s")
+            compare(f"{title}: of the kernel alone", row, "ratio", 1.5)
+        if row["n_clients"] == 100_000:
+            compare(f"{title}: memory", row, "peak_megabytes", 1500, " MB")
+    for row in part(rows, "small_clients"):
+        one, two, _ = (float(words.split()[-1]) for words in row["target"].split(","))
+        reached = f"{row['ratio']:.1f} and {row['ratio_two']:.1f}"
+        done = row["ratio"] >= one and row["ratio_two"] >= two
+        asked = f"gain of {one:g}, and {two:g} on two threads"
+        found.append((f"client of {size(row)}", asked, reached, done))
+        compare(f"client of {size(row)}: objective", row, "objective", 1.002)
+    for row in part(rows, "pooled"):
+        compare("a million rows: of pooled k-means", row, "ratio", 0.7)
+    for row in part(rows, "server"):
+        title = f"server, {row['n_centers']:,} centers, {row['input']}"
+        if row["n_centers"] == 1_000_000:
+            compare(title, row, "seconds", 15, " s")
+            compare(f"{title}: memory", row, "extra_megabytes", 600, " MB")
+        compare(f"{title}: objective", row, "objective", 1.0)
+    for row in part(rows, "grouping", n_centers=100_000):
+        compare("FeCA's grouping, 100,000 alone", row, "seconds", 5, " s")
+    for row in part(rows, "auto"):
+        title = f'`"auto"`, {row["n_clients"]:,} clients of {row["n_rows"]:,} rows'
+        compare(f"{title}: of k given", row, "ratio", 2)
+    return found
+
+
+def growth(rows: Rows) -> str:
+    """Say with which power of the number of clients, and of centers, the time grows."""
+    fits = [(r["n_clients"], r["seconds"]) for r in part(rows, "many_clients", method="jigsaw")]
+    words = [f"clients: {_powers(fits)}"]
+    for kind in _KINDS:
+        served = [(r["n_centers"], r["seconds"]) for r in part(rows, "server", input=kind)]
+        words.append(f"received centers, {kind}: {_powers(served)}")
+    return "; ".join(words)
+
+
+def _powers(points: Sequence[tuple[int, float]]) -> str:
+    powers = [np.log(t / s) / np.log(n / m) for (m, s), (n, t) in pairwise(points)]
+    return ", ".join(f"{power:.2f}" for power in powers) or MISSING
+
+
+def plan_table(rows: Rows, sites: Sequence[int] = (10_000, 100_000, 1_000_000)) -> str:
+    """The bytes and seconds of many sites through regions, from what was measured."""
+    measured = part(rows, "region")
+    served = part(rows, "server", input="blurred")
+    if not measured or len(served) < 2:
+        return MISSING
+    (region,) = measured
+    head = ["sites", "regions", "received by each region", "seconds of each region"]
+    lines = []
+    for n in sites:
+        regions = n // region["n_sites"]
+        centers, received = regions * region["n_centers_sent"], regions * region["bytes_sent"]
+        lines.append(
+            [
+                f"{n:,}",
+                f"{regions:,}",
+                f"{region['n_sites'] * region['bytes_per_site'] / 1e6:.1f} MB",
+                f"{region['seconds']:.1f}",
+                f"{centers:,}",
+                f"{received / 1e6:,.1f} MB, {received / GIGABIT:.2f} s",
+                f"{_between(served, centers):.1f}",
+                f"{n * region['bytes_per_site'] / 1e9:,.1f} GB",
+            ]
+        )
+    last = ["received by the server, at 1 Gbit/s", "seconds of the server", "without regions"]
+    return _table([*head, "centers at the server", *last], lines)
+
+
+def _between(served: Rows, centers: int) -> float:
+    """Read off the seconds of the server, between what was measured or in line with it."""
+    x, y = (np.log([row[key] for row in served]) for key in ("n_centers", "seconds"))
+    i = int(np.clip(np.searchsorted(x, np.log(centers)), 1, len(x) - 1))
+    power = (y[i] - y[i - 1]) / (x[i] - x[i - 1])
+    return float(np.exp(y[i] + power * (np.log(centers) - x[i])))
+
+
+def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    return markdown_table(head, lines) if lines else MISSING
+
+
+TABLES: dict[str, Callable[[Rows], str]] = {
+    "targets": targets_table,
+    "clients": clients_table,
+    "fits": fits_table,
+    "engines": engines_table,
+    "pooled": pooled_table,
+    "server": server_table,
+    "auto": auto_table,
+    "startup": startup_table,
+    "files": files_table,
+    "plan": plan_table,
+}
+_KINDS = {"blurred": "#0072B2", "alone": "#D55E00"}
+
+
+def seconds_over_sizes(rows: Rows) -> Figure:
+    """Draw seconds over the number of clients and of received centers, on logarithmic scales."""
+    figure = new_figure(10, 4)
+    left, right = figure.subplots(1, 2)
+    fits = part(rows, "many_clients", method="jigsaw")
+    _line(left, fits, "n_clients", "seconds", "#0072B2", "Jigsaw.fit")
+    _line(left, fits, "n_clients", "kernel_seconds", "#888888", "compiled k-means alone")
+    _line(
+        left, part(rows, "many_clients", method="feca"), "n_clients", "seconds", "#009E73", "FeCA"
+    )
+    _decorate(left, "Clients of 50 rows, k = 15", "clients")
+    for kind, color in _KINDS.items():
+        served = part(rows, "server", input=kind)
+        _line(right, served, "n_centers", "seconds", color, f"Jigsaw, {kind}")
+        _line(right, served, "n_centers", "sklearn_seconds", color, f"one start, {kind}", "--")
+    alone = part(rows, "grouping")
+    _line(right, alone, "n_centers", "seconds", "#009E73", "FeCA's grouping, alone")
+    _decorate(right, "Server: 16 columns, k = 100", "received centers")
+    return figure
+
+
+def _line(axes: Axes, rows: Rows, x: str, y: str, color: str, label: str, style: str = "-") -> None:
+    if not rows:
+        return
+    points = [[row[x] for row in rows], [row[y] for row in rows]]
+    axes.plot(*points, f"o{style}", color=color, markersize=4, label=label)
+
+
+def _decorate(axes: Axes, title: str, xlabel: str) -> None:
+    if axes.has_data():  # a log scale without any fails
+        axes.set(xscale="log", yscale="log")
+        axes.legend(fontsize=8, frameon=False)
+    axes.set_title(title, fontsize=10, color=INK)
+    axes.set_xlabel(xlabel, fontsize=9, color=INK)
+    axes.set_ylabel("seconds", fontsize=9, color=INK)
+    axes.tick_params(labelsize=8, colors=INK)
+    axes.grid(color="#eeeeee", linewidth=0.8)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)

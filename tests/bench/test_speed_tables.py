@@ -1,0 +1,73 @@
+import pytest
+
+from fedjigsaw.bench import speed_tables
+from fedjigsaw.bench.speed_tables import MISSING, TABLES, growth, plan_table, targets_table
+from fedjigsaw.report.pictures import render
+
+
+def served(n_centers, seconds, kind="blurred", objective=0.95):
+    row = {"benchmark": "server", "input": kind, "n_centers": n_centers, "seconds": seconds}
+    return row | {"extra_megabytes": 500.0, "objective": objective}
+
+
+def fitted(n_clients, seconds):
+    row = {"benchmark": "many_clients", "method": "jigsaw", "n_clients": n_clients}
+    return row | {"seconds": seconds, "ratio": 1.2, "peak_megabytes": 900.0}
+
+
+REGION = {
+    "benchmark": "region",
+    "n_sites": 1_000,
+    "n_centers_sent": 400,
+    "seconds": 2.0,
+    "bytes_per_site": 14_000.0,
+    "bytes_sent": 100_000,
+}
+
+
+def test_a_part_without_rows_says_so():
+    assert {make([]) for make in TABLES.values()} == {MISSING}
+    assert speed_tables.grouping([]) == MISSING
+    assert b"received centers" in render(speed_tables.seconds_over_sizes([]), ".svg")
+
+
+def test_a_target_that_was_missed_is_a_no():
+    rows = [fitted(10_000, 2.5), served(1_000_000, 12.0), served(100_000, 1.0, "alone", 1.01)]
+    lines = [line.strip("| ").split(" | ") for line in targets_table(rows).splitlines()[2:]]
+    reached = {what: (measured, done) for what, _, measured, done in lines}
+    assert reached["Jigsaw, 10,000 clients"] == ("2.50 s", "no")
+    assert reached["Jigsaw, 10,000 clients: of the kernel alone"] == ("1.20", "yes")
+    assert reached["server, 1,000,000 centers, blurred"] == ("12.00 s", "yes")
+    assert reached["server, 100,000 centers, alone: objective"] == ("1.0100", "no")
+
+
+def test_growth_is_the_power_between_sizes():
+    rows = [fitted(100, 1.0), fitted(1_000, 10.0), fitted(10_000, 1000.0)]
+    assert growth(rows).startswith("clients: 1.00, 2.00; received centers, blurred: (not measured)")
+
+
+def test_the_plan_multiplies_regions_and_reads_off_the_server():
+    rows = [REGION, served(40_000, 1.0), served(400_000, 10.0)]
+    small, large = (
+        line.strip("| ").split(" | ")
+        for line in plan_table(rows, sites=(100_000, 1_000_000)).splitlines()[2:]
+    )
+    assert small == [
+        "100,000",
+        "100",
+        "14.0 MB",
+        "2.0",
+        "40,000",
+        "10.0 MB, 0.08 s",
+        "1.0",
+        "1.4 GB",
+    ]
+    assert large[4:] == ["400,000", "100.0 MB, 0.80 s", "10.0", "14.0 GB"]
+
+
+@pytest.mark.parametrize(
+    ("centers", "seconds"), [(10_000, 0.1), (100_000, 1.0), (10_000_000, 100.0)]
+)
+def test_seconds_are_read_off_in_line_with_what_was_measured(centers, seconds):
+    rows = [served(10_000, 0.1), served(1_000_000, 10.0)]
+    assert speed_tables._between(rows, centers) == pytest.approx(seconds)
