@@ -69,7 +69,7 @@ def test_the_python_block_prints_what_it_says(capsys):
 
 
 def test_the_commands_behind_the_rows_have_options_and_settings_that_exist():
-    verbs = get_command(cli.app).commands["deep"].commands
+    verbs = get_command(cli.app).commands["deep"].command.commands
     (generated,) = [part[0] for part in GENERATED.finditer(PAGE) if part[1] == "commands"]
     shown = commands(generated)
     assert len(shown) > 20

@@ -5,7 +5,6 @@ from sklearn.cluster import KMeans
 from fedjigsaw import CentralKMeans
 from fedjigsaw.bench.measures import standard_measures
 from fedjigsaw.kernels.kmeans import kmeans
-from fedjigsaw.methods import central
 
 
 def test_ignores_who_holds_which_row(grid):
@@ -29,14 +28,14 @@ def test_counts_the_rows_that_every_client_sends(grid):
     assert measured["bytes_per_client"] == data.X.nbytes / 6
 
 
-def test_parameters_reach_the_search(monkeypatch):
+def test_parameters_reach_the_search(search_with):
     seen = {}
 
     def spy(X, n_clusters, **options):
         seen.update(options, n_clusters=n_clusters)
         return kmeans(X, n_clusters, **options)
 
-    monkeypatch.setattr(central, "kmeans", spy)
+    search_with(spy)
     CentralKMeans(2, n_init=3, max_iter=7, tol=0.5).fit([[0.0], [1.0], [9.0]])
     del seen["rng"], seen["backend"]
     assert seen == {"n_clusters": 2, "n_init": 3, "max_iter": 7, "tol": 0.5}

@@ -9,7 +9,6 @@ from fedjigsaw import Client, FeCA, FewerClustersWarning, Summary, metrics
 from fedjigsaw.errors import MessageError
 from fedjigsaw.kernels.kmeans import kmeans, partition_of
 from fedjigsaw.messages import Broadcast
-from fedjigsaw.methods import feca
 
 
 def sort_rows(a):
@@ -88,27 +87,23 @@ class TestByHand:
         )
         assert sort_rows(fitted.cluster_centers_).tolist() == [[0.0], [5.0], [9.0]]
 
-    def test_radii_belong_to_the_centers_that_stay(self, monkeypatch):
+    def test_radii_belong_to_the_centers_that_stay(self, search_with):
         """The middle one of three is dropped; the third keeps its own extent."""
         labels = np.array([0, 0, 1, 1, 1, 1, 2, 2, 3, 3])
         X = np.array([0, 1, 20, 30, 40, 50, 90, 90.5, 91, 95.0])[:, None]
-        monkeypatch.setattr(
-            feca,
-            "kmeans",
-            lambda X, *a, **k: partition_of(X, labels, np.ones(len(X))),
-        )
+        search_with(lambda X, *a, **k: partition_of(X, labels, np.ones(len(X))))
         sent = FeCA(4).summarize(X, Broadcast(0, 0), None)
         assert sent.centers[:, 0].tolist() == [0.5, 90.25, 93.0]
         assert sent.radii.tolist() == [0.5, 0.25, 1.375]
 
-    def test_parameters_reach_the_local_search(self, monkeypatch):
+    def test_parameters_reach_the_local_search(self, search_with):
         seen = {}
 
         def spy(X, n_clusters, **options):
             seen.update(options, n_clusters=n_clusters)
             return kmeans(X, n_clusters, **options)
 
-        monkeypatch.setattr(feca, "kmeans", spy)
+        search_with(spy)
         FeCA(2, n_init=3, max_iter=7, tol=0.5).fit([[0.0], [1.0], [9.0]])
         del seen["rng"], seen["backend"]
         assert seen == {"n_clusters": 2, "n_init": 3, "max_iter": 7, "tol": 0.5}
@@ -120,12 +115,10 @@ class TestByHand:
         )
         assert len(summary.centers) == 5
 
-    def test_without_refinement_one_fit_many_centers_are_sent(self, monkeypatch):
+    def test_without_refinement_one_fit_many_centers_are_sent(self, search_with):
         bad = KMeans(3, init=np.array([[-0.5], [0.5], [15.0]]), n_init=1)
         X = np.array([-1, -0.5, 0.5, 1, 9, 10, 11, 19, 20, 21.0])[:, None]
-        monkeypatch.setattr(
-            feca, "kmeans", lambda X, *a, **k: partition_of(X, bad.fit(X).labels_, np.ones(len(X)))
-        )  # fmt: skip
+        search_with(lambda X, *a, **k: partition_of(X, bad.fit(X).labels_, np.ones(len(X))))
         sent = {
             refine: FeCA(3, refine=refine)
             .summarize(X, Broadcast(0, 0), None)
@@ -203,7 +196,7 @@ class TestTheorem:
 
     @pytest.mark.parametrize("k", [3, 5])
     @pytest.mark.filterwarnings("ignore::fedjigsaw.FewerClustersWarning")
-    def test_every_output_is_near_a_true_center(self, monkeypatch, k):
+    def test_every_output_is_near_a_true_center(self, search_with, k):
         """Clients start from random rows, so that many of them end in bad local solutions."""
 
         def poor_kmeans(X, n_clusters, *, rng, **options):
@@ -211,7 +204,7 @@ class TestTheorem:
             labels = KMeans(n_clusters, init="random", n_init=1, random_state=state).fit(X).labels_
             return partition_of(X, labels, np.ones(len(X)))
 
-        monkeypatch.setattr(feca, "kmeans", poor_kmeans)
+        search_with(poor_kmeans)
         n_bad = 0
         for seed in range(25):
             X, true, separation = self.balls(np.random.default_rng(seed), k, n=600)

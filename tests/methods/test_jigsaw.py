@@ -22,7 +22,6 @@ from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.kernels.clouds import settle_clouds
 from fedjigsaw.kernels.kmeans import kmeans, nearest_centers
 from fedjigsaw.messages import Broadcast, Model
-from fedjigsaw.methods import jigsaw
 from fedjigsaw.methods._support import SUPPORT, k_curve_of, support_of
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.trust.received import receive
@@ -124,14 +123,14 @@ class TestByHand:
     def test_how_many_centers_a_client_looks_for(self, params, n_rows, expected):
         assert Jigsaw(**params).n_local(n_rows) == expected
 
-    def test_parameters_reach_the_local_search(self, monkeypatch):
+    def test_parameters_reach_the_local_search(self, search_with):
         seen = {}
 
         def spy(X, n_clusters, **options):
             seen.update(options)
             return kmeans(X, n_clusters, **options)
 
-        monkeypatch.setattr(jigsaw, "kmeans", spy)
+        search_with(spy)
         Jigsaw(2, n_init=3, max_iter=7, tol=0.5).fit([[0.0], [1.0], [9.0]])
         del seen["rng"], seen["backend"]
         assert seen == {"n_init": 3, "max_iter": 7, "tol": 0.5}
