@@ -38,6 +38,7 @@ from fedjigsaw.kernels.grouping import group_by_radius
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast, Model, Summary
+from files import files
 from forgetting import forgetting
 from measuring import Row, received_centers, received_summaries, run_benchmarks, seconds_of
 from mixed_tables import write_mixed
@@ -444,6 +445,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "aggregation": aggregation,
     "solving": solving,
     "startup": startup,
+    "files": files,
     "large_file": large_file,
     "report": report,
     "federation": federation,

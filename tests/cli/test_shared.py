@@ -1,11 +1,14 @@
 """Parsing of options and checks of outputs, as all commands share them."""
 
 import os
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from fedjigsaw.cli._shared import check_outputs, parse_params, split_names
+from fedjigsaw.cli import _shared
+from fedjigsaw.cli._shared import check_outputs, count_rows_then, parse_params, split_names
 from fedjigsaw.errors import DataError
 
 
@@ -20,6 +23,19 @@ def test_spellings_of_a_parameter(text, value):
 def test_names_are_split_at_commas_outside_quotes():
     assert split_names('"x,1", y') == ["x,1", "y"]
     assert split_names(None) is None
+
+
+@pytest.mark.parametrize("total", [70, None])
+def test_a_terminal_shows_rows_and_then_the_work_on_them(monkeypatch, total):
+    shown = StringIO()
+    console = Console(file=shown, force_terminal=True, width=100)
+    monkeypatch.setattr(_shared, "err", console)
+    with count_rows_then("Rows", total, "Clustering") as (advance, start):
+        advance(70)
+        _, _, before = shown.getvalue().partition("Rows")
+        start(1234)
+    assert "Clustering" not in before
+    assert "Clustering 1,234 rows" in shown.getvalue()
 
 
 class TestOutputs:

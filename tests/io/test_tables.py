@@ -285,3 +285,29 @@ class TestManyColumns:
         np.save(tmp_path / "t.npy", ROWS)
         with pytest.raises(DataError, match="Column 'x0' is selected twice"):
             open_table(tmp_path / "t.npy", columns=["x0", "x1", "x0"])
+
+
+@pytest.mark.parametrize("ending", ["npy", "parquet"])
+def test_a_batch_has_bounded_memory_and_rows_that_may_be_changed(tmp_path, ending):
+    """Rows of Parquet are no view of the memory of Arrow, which others may read."""
+    X, path = np.arange(2.0 * (readers.BATCH_ROWS + 5)).reshape(-1, 2), tmp_path / f"t.{ending}"
+    if ending == "npy":
+        np.save(path, X)
+    else:
+        pa.parquet.write_table(pa.table(list(X.T.copy()), names=["x0", "x1"]), path)
+    found = [batch.rows for batch in open_table(path, columns=["x0", "x1"]).batches()]
+    assert [len(rows) for rows in found] == [readers.BATCH_ROWS, 5]
+    assert all(rows.flags.c_contiguous and rows.flags.writeable for rows in found)
+    assert (np.concatenate(found) == X).all()
+
+
+@pytest.mark.parametrize("bad", [1.1e100, -1.1e100, np.inf])
+@pytest.mark.parametrize("n_columns", [1, 3, 150])
+def test_one_number_too_large_among_missing_ones_is_found(tmp_path, bad, n_columns):
+    X = np.ones((40, n_columns))
+    X[3, 0], X[17, -1] = np.nan, bad
+    names = [f"x{j}" for j in range(n_columns)]
+    pa.parquet.write_table(pa.table(list(X.T.copy()), names=names), tmp_path / "t.parquet")
+    table = open_table(tmp_path / "t.parquet", columns=names, drop_missing=True)
+    with pytest.raises(DataError, match=rf"row 18, column '{names[-1]}'"):
+        list(table.batches())

@@ -70,3 +70,19 @@ def test_methods_that_cannot_run_by_file(grid_sites):
         sites.summarize(path, 3, method="central")
     with pytest.raises(ParameterError, match="'jigsaw' needs 2 rounds, and files allow one"):
         sites.summarize(path, 15, method="jigsaw", params={"n_rounds": 2})
+
+
+@pytest.mark.parametrize("k", [3, "auto"])
+def test_progress_counts_all_rows_and_then_tells_how_many_are_clustered(grid_sites, k):
+    path, told = grid_sites[0][0], []
+    n_rows = len(open_table(path).read(max_rows=10**6, rng=np.random.default_rng(0))[0])
+    sites.summarize(
+        path,
+        k,
+        max_rows=50,
+        progress=lambda n: told.append(("read", n)),
+        clustering=lambda n: told.append(("cluster", n)),
+    )
+    assert told[-1] == ("cluster", 50)
+    assert {what for what, _ in told[:-1]} == {"read"}
+    assert sum(n for _, n in told[:-1]) == n_rows

@@ -189,10 +189,29 @@ def count_rows(label: str, total: int | None) -> Iterator[Callable[[int], object
         yield lambda n_rows: progress.advance(task, n_rows)
 
 
-def _progress() -> "Progress":
-    from rich.progress import Progress
+@contextmanager
+def count_rows_then(
+    label: str, total: int | None, then: str
+) -> Iterator[tuple[Callable[[int], object], Callable[[int], object]]]:
+    """Show progress over the rows of a file, and then that they are worked on, and for how long.
 
-    return Progress(console=err, transient=True, disable=not err.is_terminal)
+    Yields two functions: one to call for rows that were read, one to call when the work starts.
+    """
+    with _progress() as progress:
+        task = progress.add_task(label, total=total)
+
+        def start(n_rows: int) -> None:
+            progress.remove_task(task)
+            progress.add_task(f"{then} {n_rows:,} rows", total=None)
+
+        yield lambda n_rows: progress.advance(task, n_rows), start
+
+
+def _progress() -> "Progress":
+    from rich.progress import Progress, TimeElapsedColumn
+
+    columns = (*Progress.get_default_columns(), TimeElapsedColumn())
+    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
 
 
 def split_names(names: str | None) -> list[str] | None:

@@ -38,6 +38,7 @@ from fedjigsaw.cli._shared import (
     check_outputs,
     choice,
     count_rows,
+    count_rows_then,
     escape,
     n_centers,
     n_sites,
@@ -172,7 +173,7 @@ def summarize(
         OutsideRangeWarning,
         WeakPromiseWarning,
     )
-    with shown, count_rows("Rows", table.n_rows) as progress:
+    with shown, count_rows_then("Rows", table.n_rows, "Clustering") as (progress, clustering):
         file = sites.summarize(
             table,
             k,
@@ -188,6 +189,7 @@ def summarize(
             columns=names,
             drop_missing=drop_missing,
             progress=progress,
+            clustering=clustering,
         )
         formats.save(file, output, replace=force)
     charge.confirm()

@@ -53,6 +53,7 @@ def summarize(
     order: Sequence[str] | None = None,
     drop_missing: bool = False,
     progress: Progress = quiet,
+    clustering: Progress = quiet,
 ) -> SummaryFile:
     """Cluster a site's rows and make the one summary that leaves it.
 
@@ -72,6 +73,7 @@ def summarize(
         Not under privacy: a row that moves others into a sample counts for more than one.
     columns, order, drop_missing : as in :func:`~fedjigsaw.sites.prepare`.
     progress : called with the number of rows of each batch that was read.
+    clustering : called once with the number of rows to cluster, when all have been read.
     """
     estimator = make(method, n_clusters, seed, **(params or {}))
     estimator.check_federated() if broadcast else check_one_round(estimator)
@@ -98,6 +100,7 @@ def summarize(
         scaler.scale_in_place(rows)
     here = Client(name, rows, estimator, rule, _scaled(privacy, scaler))
     spend(privacy, None if privacy is None else round_multiplier(privacy, estimator.total_rounds))
+    clustering(len(rows))
     summary = here.answer(broadcast or Broadcast(0, seed))
     if privacy is None:
         summary, n_used = replace(summary, n_samples=n_samples), len(rows)
