@@ -28,7 +28,7 @@ def as_points(groups, centers):
 
 class TestGroupByRadius:
     @given(centers_and_radii())
-    @settings(max_examples=300)
+    @settings(max_examples=300, deadline=None)  # the first example loads scipy
     def test_agrees_with_the_double_loop(self, sent):
         centers, radii = sent
         expected = [centers[group].tolist() for group in double_loop(centers, radii)]
@@ -85,3 +85,29 @@ class TestGroupByRadius:
         tracemalloc.stop()
         assert len(groups) == 1
         assert peak < 300e6  # all pairs would be 3.2 GB
+
+
+@pytest.mark.parametrize("d", [1, 3, 8])
+def test_a_tree_finds_the_same_groups(monkeypatch, d):
+    rng = np.random.default_rng(d)
+    centers = rng.integers(0, 40, (3000, d)) / 4 + 1e6  # a grid: many distances equal a radius
+    radii = rng.choice([0.0, 0.25, 0.5, 1.0], 3000) * (2 if d == 8 else 0.5)
+    expected = group_by_radius(centers, radii)
+    assert 100 < len(expected) < 3000 or d == 1
+    used = []
+    tree = grouping._by_tree
+    monkeypatch.setattr(grouping, "_by_tree", lambda *args: used.append(1) or tree(*args))
+    monkeypatch.setattr(grouping, "MANY", 0)
+    monkeypatch.setattr(grouping, "_are_sparse", lambda *args: True)
+    found = group_by_radius(centers, radii)
+    assert used
+    assert [group.tolist() for group in found] == [group.tolist() for group in expected]
+
+
+def test_a_tree_is_used_for_small_circles_only():
+    rng = np.random.default_rng(0)
+    centers = rng.normal(size=(2000, 12))
+    assert grouping._are_sparse(centers, np.full(2000, 0.1))
+    assert not grouping._are_sparse(centers, np.full(2000, 2.0))  # most leaves are near
+    heaps = np.repeat(rng.normal(size=(10, 12)), 200, axis=0)
+    assert not grouping._are_sparse(heaps, np.full(2000, 0.1))  # most centers are inside

@@ -37,7 +37,7 @@ def group_by_radius(centers: Floats, radii: Floats) -> list[Ints]:
 
     The implementation works ahead: for the next centers in order, one matrix product in single
     precision finds candidates, and exact distances are computed only for those. It needs some tens
-    of megabytes in addition to the input.
+    of megabytes in addition to the input. Where circles are small, a tree finds the candidates.
 
     Returns
     -------
@@ -51,6 +51,8 @@ def group_by_radius(centers: Floats, radii: Floats) -> list[Ints]:
     [[1, 0, 3], [2]]
     """
     rows = np.lexsort((*centers.T[::-1], -radii))  # ungrouped centers, in the order of the loop
+    if len(rows) >= MANY and _are_sparse(centers, radii):
+        return _by_tree(centers, radii, rows)
     left, right = _factors(centers, radii)
     groups: list[Ints] = []
     while len(rows):
@@ -71,6 +73,52 @@ def group_by_radius(centers: Floats, radii: Floats) -> list[Ints]:
 
 
 _LOOK_AHEAD = 2**24  # pairs of centers in one matrix product
+MANY = 10_000  # centers, from where on a tree may pay
+VISITED = 0.03  # share of the leaves of a tree that a circle may touch
+LEAF, QUERIES, NEIGHBORS = 10, 1000, 50  # centers of a leaf, circles at once, centers in a circle
+
+
+def _are_sparse(centers: Floats, radii: Floats) -> bool:
+    """Tell whether few leaves of a tree are near a circle, and few centers are inside of it.
+
+    Half of the leaves lie on each side of a median, and circles that reach across touch both.
+    """
+    spread = centers - np.median(centers, axis=0)
+    depth = min(centers.shape[1], int(np.log2(len(centers) / LEAF)))
+    across = np.sort((np.abs(spread) <= radii.mean()).mean(axis=0))[:depth]
+    if np.prod((1 + across) / 2) > VISITED:
+        return False
+    some = slice(None, None, len(centers) // 20)
+    inside = pairwise_distances(centers[some], centers) <= radii[some, None]
+    return bool(inside.sum(axis=1).mean() <= NEIGHBORS)
+
+
+def _by_tree(centers: Floats, radii: Floats, rows: Ints) -> list[Ints]:
+    """Group centers, whose neighbors a tree finds; `rows` is their order."""
+    from scipy.spatial import cKDTree
+
+    ordered = centers[rows]
+    ordered -= ordered.mean(axis=0)
+    tree = cKDTree(ordered, leafsize=LEAF)
+    reach = radii[rows] * (1 + 1e-9) + 1e-12 * np.abs(ordered).max()  # candidates: none is missed
+    taken = np.zeros(len(rows), dtype=bool)
+    groups: list[Ints] = []
+    for start in range(0, len(rows), QUERIES):
+        ahead = start + np.flatnonzero(~taken[start : start + QUERIES])
+        found = tree.query_ball_point(ordered[ahead], reach[ahead], return_sorted=True)
+        for i, near in zip(ahead, found, strict=True):
+            if taken[i]:
+                continue
+            group = np.array(near)
+            group = group[~taken[group]]
+            if len(group) > 1:
+                own = rows[group]
+                distances = pairwise_distances(centers[rows[i : i + 1]], centers[own])[0]
+                group = group[distances <= radii[rows[i]]]
+            taken[group] = True
+            taken[i] = True
+            groups.append(rows[group])
+    return groups
 
 
 def _factors(centers: Floats, radii: Floats) -> tuple[Singles, Singles]:
