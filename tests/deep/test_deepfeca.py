@@ -40,7 +40,7 @@ def test_it_learns(digits, seed):
         [20, 20],
         objective=Objective(network="small"),
         augmentation=Augmentation(crop=0.5, flip=0.0, color=0.4),
-        schedule=Schedule(n_rounds=6, local_epochs=2, batch_size=32),
+        schedule=Schedule(n_rounds=4, local_epochs=2, batch_size=32),
         execution=Execution(device="cpu"),
         random_state=seed,
     )
