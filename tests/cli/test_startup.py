@@ -126,6 +126,7 @@ def test_no_module_of_commands_loads_what_computes():
         ("schema init a.csv -o schema.toml", {"numpy", "pyarrow"}),
         ("summarize nothing -k 2 -o none", {"numpy", "pyarrow"}),
         ("aggregate nothing -k 2 -o none", {"numpy", "pyarrow"}),
+        ("report nothing -o none.html", {"numpy", "pyarrow"}),
     ],
 )
 def test_files_are_read_described_and_labeled_without_what_clusters(round_of_files, words, needed):

@@ -1,5 +1,7 @@
 """Fill the templates of pages."""
 
+from importlib.util import find_spec
+
 from fedjigsaw.errors import ExtraError, requires_extra
 from fedjigsaw.report.page.view import Absent, ComparisonPage, ReportPage
 
@@ -8,12 +10,8 @@ TEMPLATES = {ReportPage: "report.html", ComparisonPage: "comparison.html"}
 
 def check_installed() -> None:
     """Check, before the work starts, that pages can be made."""
-    try:
-        import jinja2
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ExtraError(requires_extra("A report", "Jinja2 and matplotlib", "report")) from error
-    del jinja2
+    if find_spec("jinja2") is None or find_spec("matplotlib") is None:
+        raise ExtraError(requires_extra("A report", "Jinja2 and matplotlib", "report"))
 
 
 def render_page(page: ReportPage | ComparisonPage) -> bytes:
