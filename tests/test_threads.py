@@ -2,11 +2,12 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import joblib
 import pytest
 import sklearn.cluster  # noqa: F401 (loads OpenMP and BLAS)
 from threadpoolctl import threadpool_info
 
-from fedjigsaw._threads import available_threads, one_thread, one_thread_inside
+from fedjigsaw._threads import _quota, available_threads, one_thread, one_thread_inside
 
 
 def limits():
@@ -23,6 +24,28 @@ def test_no_more_threads_than_the_environment_and_the_affinity_allow(monkeypatch
     script += "from fedjigsaw._threads import available_threads; print(available_threads())"
     monkeypatch.delenv("OMP_NUM_THREADS")
     assert subprocess.check_output([sys.executable, "-c", script]) == b"1\n"
+
+
+def test_cores_are_counted_as_joblib_counts_them(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert available_threads() == joblib.cpu_count()
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({"cpu.max": "150000 100000\n"}, 2),
+        ({"cpu.max": "max 100000\n"}, sys.maxsize),
+        ({"cpu/cpu.cfs_quota_us": "100000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 1),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, sys.maxsize),
+        ({}, sys.maxsize),
+    ],
+)
+def test_the_limit_of_a_container_counts(tmp_path, files, cores):
+    (tmp_path / "cpu").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert _quota(tmp_path) == cores
 
 
 def test_one_thread_inside_the_block_and_as_many_as_before_after_it():
@@ -75,7 +98,7 @@ def test_torch_keeps_to_one_thread_from_its_first_operation_on():
     pytest.importorskip("torch")
     code = """
 import threading, torch
-from fedjigsaw._threads import available_threads, one_thread, one_thread_inside
+from fedjigsaw._threads import _quota, available_threads, one_thread, one_thread_inside
 import fedjigsaw.deep
 found = []
 def compute(limit):

@@ -5,9 +5,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache
+from math import ceil
+from pathlib import Path
 
 from threadpoolctl import ThreadpoolController
 
+CGROUP = Path("/sys/fs/cgroup")
 _initializers: list[Callable[[], object]] = []
 
 
@@ -32,10 +35,22 @@ def available_threads() -> int:
 
 @cache
 def _cores() -> int:
-    from joblib import cpu_count
+    """Count the cores that this process may use, as joblib does, which takes long to import."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    return max(1, min(cores, _quota(CGROUP)))
 
-    cores: int = cpu_count()  # reads files of the system: once is enough
-    return cores
+
+def _quota(folder: Path) -> int:
+    """Return how many cores the limit of a container comes to, rounded up."""
+    for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+        try:
+            quota, period = " ".join((folder / name).read_text() for name in names).split()
+            if int(quota) > 0 and int(period) > 0:
+                return ceil(int(quota) / int(period))
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+    return sys.maxsize
 
 
 def register_library(initialize: Callable[[], object]) -> None:
