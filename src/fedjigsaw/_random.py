@@ -1,6 +1,7 @@
 """Random numbers: one seed per run, one stream per client and round."""
 
 from hashlib import blake2b
+from struct import unpack
 
 import numpy as np
 
@@ -42,5 +43,5 @@ def stream(seed: int, round_number: int, client: str | None = None) -> np.random
     key: tuple[int, ...] = (round_number,)
     if client is not None:
         digest = blake2b(client.encode(), digest_size=16).digest()
-        key += tuple(int(word) for word in np.frombuffer(digest, dtype="<u4"))
+        key += unpack("<4I", digest)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

@@ -49,8 +49,7 @@ class _Message:
     @property
     def nbytes(self) -> int:
         """Bytes of the numbers inside (8 for a scalar), without headers of files or networks."""
-        sizes: list[int] = [_size(getattr(self, f.name)) for f in fields(self)]  # type: ignore[arg-type]
-        return sum(sizes)
+        return sum(map(_size, vars(self).values()))
 
 
 @dataclass(frozen=True, eq=False)

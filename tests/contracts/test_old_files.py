@@ -52,8 +52,9 @@ def test_an_old_score_is_read_and_keeps_its_bytes():
     assert formats.encode(score) == (OLD / "berlin.score").read_bytes()
 
 
-def test_an_old_checkpoint_goes_on():
+def test_an_old_checkpoint_goes_on(monkeypatch):
     pytest.importorskip("torch")
+    monkeypatch.setenv("FEDJIGSAW_BACKEND", "sklearn")  # that of the old run
     from fedjigsaw.deep.checkpoint import load
 
     checkpoint = load(OLD / "after-one-round.checkpoint")
