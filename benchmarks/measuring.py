@@ -56,6 +56,22 @@ def in_new_process(module: str, function: str, *words: object) -> Row:
     return row
 
 
+def peak_of_command(words: list[str], folder: Path) -> float:
+    """Run a command in a process of its own and return its peak memory in MB.
+
+    `ru_maxrss` would not do: a new process begins with that of the process that started it.
+    """
+    script = (
+        "from fedjigsaw.cli import app; "
+        f"app({words!r}, standalone_mode=False); "
+        "print(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=folder
+    )
+    return int(done.stdout.split()[-1]) / 1000
+
+
 def received_centers(
     n_clients: int, width: float, k: int = 100, d: int = 16
 ) -> tuple[Floats, Floats]:

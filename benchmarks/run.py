@@ -40,7 +40,14 @@ from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast, Model, Summary
 from files import files
 from forgetting import forgetting
-from measuring import Row, received_centers, received_summaries, run_benchmarks, seconds_of
+from measuring import (
+    Row,
+    peak_of_command,
+    received_centers,
+    received_summaries,
+    run_benchmarks,
+    seconds_of,
+)
 from mixed_tables import write_mixed
 from startup import startup
 
@@ -188,7 +195,7 @@ def large_file(n_rows: int = 5_000_000, n_columns: int = 16) -> Iterator[Row]:
         for verb, output in (("assign", "labels.parquet"), ("score", "large.score")):
             words = [verb, "large.parquet", "--model", "model", "-o", output]
             started = perf_counter()
-            peak = _peak_memory(words, folder)
+            peak = peak_of_command(words, folder)
             yield {
                 "benchmark": "large_file",
                 "command": verb,
@@ -254,7 +261,7 @@ def mixed_table(n_rows: int = 200_000, k: int = 8) -> Iterator[Row]:
         write_mixed(folder, n_rows)
         words = ["summarize", "mixed.csv", "-k", str(k), "-o", "s", "--scaler", "scaler.json"]
         started = perf_counter()
-        peak = _peak_memory(words, folder)
+        peak = peak_of_command(words, folder)
         seconds = perf_counter() - started
         reading = seconds_of(lambda: pa.csv.read_csv(folder / "mixed.csv"))
         yield {
@@ -424,19 +431,6 @@ def methods() -> Iterator[Row]:
         pooled = next(value for cell, value in seconds.items() if cell.endswith("Centralized"))
         for cell, value in seconds.items():
             yield {"benchmark": "methods", "cell": cell, "seconds": value, "ratio": value / pooled}
-
-
-def _peak_memory(words: list[str], folder: Path) -> float:
-    """Run a command in a process of its own and return its peak memory in MB."""
-    script = (
-        "import resource, sys; from fedjigsaw.cli import app; "
-        f"app({words!r}, standalone_mode=False); "
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=folder
-    )
-    return int(done.stdout.split()[-1]) / 1000
 
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {

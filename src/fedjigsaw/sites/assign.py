@@ -68,9 +68,10 @@ def assign(
         distances = np.full(len(batch.kept), np.nan)
         if len(batch.rows):
             rows = scale(batch.rows, file.scaler)
-            places, distances[batch.kept] = _label(rows, file.model, local, counts)
-            labels[batch.kept] = to_ids(places, file.cluster_ids)
-        missing = ~batch.kept
+            places, measured = _label(rows, file.model, local, counts)
+            kept = slice(None) if len(rows) == len(batch.kept) else batch.kept  # faster
+            labels[kept], distances[kept] = to_ids(places, file.cluster_ids), measured
+        missing = None if len(batch.rows) == len(batch.kept) else ~batch.kept
         yield Assigned(
             pa.array(labels, pa.int64(), mask=missing),
             pa.array(distances, pa.float64(), mask=missing),
