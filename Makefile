@@ -1,21 +1,29 @@
 # Two commands for a fresh machine; each sets up what it needs in .venv.
 #   make demo   install the core, cluster a generated data set over ten clients, write demo.png
-#   make test   run ruff, mypy, import-linter, and pytest with doctests and coverage
+#   make test   run ruff, mypy, import-linter, and pytest with doctests
 #   make quick  run the tests without the slow ones, the federation and DeepFeCA: under two minutes
 #   make test-long  run the few long tests that `make test` leaves out
+#   make coverage   run the tests of `make test`, and say which lines they miss: twice as long
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-long quick lint bench results docs clean
+# tests start hundreds of processes, which would compile all modules anew
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test test-long coverage quick lint bench results docs clean
 
 demo: $(VENV)/.core
 	$(BIN)/fedjigsaw demo --out demo.png --force
 
+TESTS := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
+
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long" \
-	  --cov --cov-report=term --durations=20
+	$(TESTS) --durations=20
+
+coverage: $(VENV)/.dev
+	$(TESTS) --cov --cov-report=term
 
 test-long: $(VENV)/.dev
 	$(BIN)/python -m pytest -m long --durations=0 tests
