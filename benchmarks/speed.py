@@ -186,7 +186,7 @@ def fit_many(method: str, n_clients: int, n_rows: int = 50, k: int = 15) -> Row:
         kmeans_many([Problem(rows, k, rng) for rows, rng in zip(sets, rngs, strict=True)])
 
     alone = [seconds_of(kernel)]
-    for _ in range(2 if n_clients < 100_000 else 0):
+    for _ in range(2 if n_clients < 10_000 else 1 if n_clients < 100_000 else 0):
         times.append(seconds_of(whole))
         alone.append(seconds_of(kernel))
     return {
