@@ -154,6 +154,18 @@ def test_given_centers_without_rows_get_some():
     assert len(found.centers) == 3
 
 
+def test_rows_that_may_not_be_written_are_not_compiled_for():
+    X = blobs(40, 2, 3)
+    bits_before = bits([kmeans(X, 3, rng=np.random.default_rng(0), backend=NUMBA)])
+    compiled_for = len(batches._run.signatures)
+    X.setflags(write=False)
+    columns = np.asfortranarray(X)
+    for rows in (X, columns):
+        found = kmeans(rows, 3, rng=np.random.default_rng(0), backend=NUMBA)
+        assert bits([found]) == bits_before
+    assert len(batches._run.signatures) == compiled_for
+
+
 def test_a_backend_by_size_takes_the_faster_one(monkeypatch):
     monkeypatch.setattr(sizes, "_table", lambda: (np.log([[50, 2, 3], [5000, 2, 3]]), [9.0, 0.5]))
     sizes.speedup.cache_clear()

@@ -48,12 +48,19 @@ class Batch:
         sizes = np.fromiter(map(len, rows), np.int64, len(rows))
         given = [np.ones(len(x)) if w is None else w for x, w in zip(rows, weights, strict=True)]
         return cls(
-            np.ascontiguousarray(rows[0] if len(rows) == 1 else np.concatenate(rows), np.float64),
-            np.ascontiguousarray(np.concatenate(given), np.float64),
+            _plain(rows),
+            _plain(given),
             np.cumsum(sizes),
             np.minimum(np.array(n_clusters, np.int64), sizes),
             np.array(seeds, np.int64),
         )
+
+
+def _plain(parts: Sequence[Floats]) -> Floats:
+    """Put arrays together to one that may be written: for others, numba would compile anew."""
+    if len(parts) == 1 and parts[0].flags.carray and parts[0].dtype == np.float64:
+        return parts[0]
+    return np.ascontiguousarray(np.concatenate(parts), np.float64)
 
 
 @dataclass(frozen=True)
@@ -125,8 +132,8 @@ def settle(
     X: Floats, weights: Floats | None, centers: Floats, *, max_iter: int, tol: float
 ) -> Ints:
     """Return the labels of rows after Lloyd's iterations from given centers."""
-    w = np.ones(len(X)) if weights is None else np.ascontiguousarray(weights, np.float64)
-    rows = np.ascontiguousarray(X, np.float64)
+    w = _plain([np.ones(len(X)) if weights is None else weights])
+    rows = _plain([X])
     tiles, w, norms = tile_search.in_tiles(rows, w, tile_search.tile_rows(X.shape[1]))
     labels = np.zeros(w.shape, np.int64)
     start = np.ascontiguousarray(centers - rows.mean(axis=0))
