@@ -234,7 +234,7 @@ class _Search:
                 part.limit = limit
                 state = part.improve(state, n_tries)
             limit, n = 0.0, GROWTH * n
-        return self.settle(self._lengthened(state.centers + part.middle, slow=1.0))
+        return self.settle(self._lengthened(state.centers + part.middle))
 
     def _part(self, squared: Floats, n: int, k: int) -> "_Search":
         """Return a search in a sample; see :meth:`_sample`."""
@@ -279,7 +279,7 @@ class _Search:
             centers = state.centers
         return self.settle(self._lengthened(centers))
 
-    def _lengthened(self, centers: Floats, slow: float = SLOW) -> Floats:
+    def _lengthened(self, centers: Floats) -> Floats:
         """Run Lloyd's iterations with momentum, which ends where a step would go back."""
         means, last, n_slow, speed = centers, np.inf, 0, 1.0
         for _ in range(self.max_iter):
@@ -289,7 +289,7 @@ class _Search:
             filled = counts > 0
             means = np.where(filled[:, None], sums / np.where(filled, counts, 1)[:, None], at)
             gain = last - objective
-            n_slow = n_slow + 1 if gain < slow * self.tol * objective else 0
+            n_slow = n_slow + 1 if gain < SLOW * self.tol * objective else 0
             if n_slow > 2:
                 break
             if gain < 0 or (counts[:, None] * (at - means) * (means - before)).sum() > 0:
