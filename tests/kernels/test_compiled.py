@@ -166,6 +166,14 @@ def test_rows_that_may_not_be_written_are_not_compiled_for():
     assert len(batches._run.signatures) == compiled_for
 
 
+@pytest.mark.parametrize("n", [60, 3000])
+def test_equal_values_have_no_spread_however_large(n):
+    X = np.full((n, 2), -8.1e79)
+    found = kmeans(X, 3, rng=np.random.default_rng(0), backend=NUMBA)
+    assert found.centers.tolist() == [[-8.1e79, -8.1e79]]
+    assert found.sse.tolist() == [0.0]
+
+
 def test_a_backend_by_size_takes_the_faster_one(monkeypatch):
     monkeypatch.setattr(sizes, "_table", lambda: (np.log([[50, 2, 3], [5000, 2, 3]]), [9.0, 0.5]))
     sizes.speedup.cache_clear()

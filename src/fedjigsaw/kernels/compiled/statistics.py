@@ -11,14 +11,14 @@ def describe(X, w, k, labels, centers, counts, sse, extents):
 
     Labels without rows are left out. Return the number of clusters.
     """
-    sums, totals = _sums(X, w, k, labels)
-    order = _by_coordinates(sums, totals)
+    means, totals = _means(X, w, k, labels)
+    order = _by_coordinates(means, totals)
     places = np.empty(k, np.int64)
     for place in range(len(order)):
         j = order[place]
         places[j] = place
         counts[place] = totals[j]
-        centers[place] = sums[j]
+        centers[place] = means[j]
         sse[place] = 0.0
         extents[place] = 0.0
     for i in range(len(X)):
@@ -35,19 +35,26 @@ def describe(X, w, k, labels, centers, counts, sse, extents):
 
 
 @compiled
-def _sums(X, w, k, labels):
-    """Return the mean and the weight of each cluster."""
-    means, totals = np.zeros((k, X.shape[1])), np.zeros(k)
+def _means(X, w, k, labels):
+    """Return the mean and the weight of each cluster.
+
+    Rows are compared with the first of their cluster, so that a column in which all are equal has
+    that value, however large it is.
+    """
+    first = np.full(k, -1)
+    sums, totals = np.zeros((k, X.shape[1])), np.zeros(k)
     for i in range(len(X)):
         j, weight = labels[i], w[i]
         totals[j] += weight
+        if first[j] < 0:
+            first[j] = i
         for c in range(X.shape[1]):
-            means[j, c] += weight * X[i, c]
+            sums[j, c] += weight * (X[i, c] - X[first[j], c])
     for j in range(k):
         if totals[j] > 0.0:
             for c in range(X.shape[1]):
-                means[j, c] = means[j, c] / totals[j]
-    return means, totals
+                sums[j, c] = X[first[j], c] + sums[j, c] / totals[j]
+    return sums, totals
 
 
 @compiled
