@@ -1,5 +1,6 @@
 """What the server sees of all rows: cells, centered and scaled, with their principal axes."""
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -116,7 +117,7 @@ class Cells:
         """Log density of the background: uniform in the smaller of two boxes around all rows."""
         # as dense as a Gaussian with the variance of the cell, on average: otherwise, in columns
         # that hardly differ between cells, the background would fit better than any cluster
-        half = np.sqrt(np.pi * np.e / 2 * (self.variances + self.grain.mean()))[:, None]
+        half = np.sqrt(math.pi * math.e / 2 * (self.variances + self.grain.mean()))[:, None]
         volumes = []
         for points in (self.points, self.points @ self._axes):
             widths = (points + half).max(axis=0) - (points - half).min(axis=0)
