@@ -1,4 +1,8 @@
+from hashlib import blake2b
+from struct import unpack
+
 import numpy as np
+import pytest
 
 from fedjigsaw._random import resolve_seed, stream
 
@@ -18,6 +22,15 @@ def test_stream_of_a_client_is_the_same_on_every_machine():
 
 
 PINNED = [216, 95, 705, 220]
+
+
+@pytest.mark.parametrize("seed", [0, 7, np.int64(2**62), 2**64 - 1, 2**130 + 5])
+@pytest.mark.parametrize("client", [None, "berlin"])
+def test_a_stream_is_that_of_numpys_seed_sequence(seed, client):
+    digest = b"" if client is None else blake2b(client.encode(), digest_size=16).digest()
+    key = (3, *unpack(f"<{len(digest) // 4}I", digest))
+    expected = np.random.default_rng(np.random.SeedSequence(int(seed), spawn_key=key))
+    assert stream(seed, 3, client).random(3).tolist() == expected.random(3).tolist()
 
 
 def test_seeds():

@@ -319,17 +319,24 @@ def _is_frozen(values: Any) -> bool:
 
 
 def _centers(values: Any, owner: str) -> Floats:
-    allowed = "finite numbers of shape (n_centers, n_features >= 1)"
     try:
         array: Floats = _frozen(values, np.float64)
     except (TypeError, ValueError) as error:
         raise MessageError(_not_numbers("centers", owner, error)) from error
+    got = ""
     if array.ndim != 2 or array.shape[1] == 0:
-        raise MessageError(invalid("centers", owner, allowed, f"shape {array.shape}"))
-    if not (np.abs(array) <= MAX_MAGNITUDE).all():
+        got = f"shape {array.shape}"
+    elif not _all_within(array, -MAX_MAGNITUDE, MAX_MAGNITUDE):
         got = f"NaN, infinity or a size above {MAX_MAGNITUDE:g}"
+    if got:
+        allowed = "finite numbers of shape (n_centers, n_features >= 1)"
         raise MessageError(invalid("centers", owner, allowed, got))
     return array
+
+
+def _all_within(array: np.ndarray, low: float, high: float) -> bool:
+    """Say whether all values are between two numbers; NaN never is."""
+    return not array.size or bool(low <= array.min() and array.max() <= high)
 
 
 def _check_not_empty(message: "Summary | Model", owner: str) -> None:
@@ -338,21 +345,22 @@ def _check_not_empty(message: "Summary | Model", owner: str) -> None:
 
 
 def _per_center(name: str, values: Any, n_centers: int, owner: str, dtype: type[Any]) -> np.ndarray:
-    kind = "whole numbers" if dtype is np.int64 else "finite numbers"
-    allowed = f"{kind} >= 0, one per center, shape ({n_centers},)"
     array = _array(name, values, owner)
+    whole = dtype is np.int64
+    most = MAX_COUNT if whole else np.finfo(np.float64).max
+    got: object = None
     if array.shape != (n_centers,):
-        raise MessageError(invalid(name, owner, allowed, f"shape {array.shape}"))
-    if array.dtype.kind not in "iuf":
-        raise MessageError(invalid(name, owner, allowed, array.dtype))
-    good = (array >= 0) & (array < np.inf)
-    if dtype is np.int64:
-        good &= array <= MAX_COUNT
-        if array.dtype.kind == "f":
-            good &= array == np.floor(array)
-        allowed += f", <= {MAX_COUNT}"
-    if not good.all():
-        raise MessageError(invalid(name, owner, allowed, array[~good][0]))
+        got = f"shape {array.shape}"
+    elif array.dtype.kind not in "iuf":
+        got = array.dtype
+    elif not _all_within(array, 0, most):
+        got = array[~((array >= 0) & (array <= most))][0]
+    elif whole and array.dtype.kind == "f" and (array != np.floor(array)).any():
+        got = array[array != np.floor(array)][0]
+    if got is not None:
+        kind = f"whole numbers >= 0, <= {MAX_COUNT}" if whole else "finite numbers >= 0"
+        allowed = f"{kind}, one per center, shape ({n_centers},)"
+        raise MessageError(invalid(name, owner, allowed, got))
     return _frozen(array, dtype)
 
 

@@ -13,6 +13,7 @@ from fedjigsaw.choice.mixtures import from_labels
 from fedjigsaw.choice.search import agglomerate
 from fedjigsaw.choice.sizes import n_cells
 from fedjigsaw.choice.valleys import BELIEVED, valleys
+from fedjigsaw.kernels.kmeans import Problem
 
 
 def cells_of(X, n_clients=5, seed=0):
@@ -20,7 +21,8 @@ def cells_of(X, n_clients=5, seed=0):
     found = []
     for m in range(n_clients):
         rows = X[m::n_clients]
-        found.append(find_cells(rows, n_cells(len(rows)), rng=np.random.default_rng([seed, m])))
+        problem = Problem(rows, n_cells(len(rows)), np.random.default_rng([seed, m]))
+        found += find_cells([problem])
     owners = np.repeat(np.arange(n_clients), [len(s.counts) for s in found])
     arrays = (np.concatenate([getattr(s, n) for s in found]) for n in ("centers", "counts", "sse"))
     return *arrays, owners

@@ -1,23 +1,42 @@
 """A client's half of the choice: many small clusters, which are called cells."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from fedjigsaw._typing import Floats
 from fedjigsaw.kernels.backends import Backend
-from fedjigsaw.kernels.kmeans import Solution, kmeans, nearest_centers, partition_of
+from fedjigsaw.kernels.kmeans import (
+    Problem,
+    Solution,
+    kmeans_many,
+    nearest_centers,
+    partition_of,
+)
 
 SAMPLE = 20  # rows per cell from which the cells of many rows are found
 
 
-def find_cells(
-    X: Floats, n: int, *, rng: np.random.Generator, backend: Backend | None = None
-) -> Solution:
-    """Divide rows into at most `n` cells: one start of k-means, on a sample where rows are many.
+def find_cells(problems: Sequence[Problem], *, backend: Backend | None = None) -> list[Solution]:
+    """Divide the rows of clients into cells: one start of k-means, on a sample of many rows.
 
     Cells need not be clusters, only small: more starts would cost time and change nothing.
     """
-    if len(X) <= 2 * SAMPLE * n:
-        return kmeans(X, n, rng=rng, n_init=1, backend=backend)
-    sample = X[np.sort(rng.choice(len(X), SAMPLE * n, replace=False))]
-    centers = kmeans(sample, n, rng=rng, n_init=1, backend=backend).centers
-    return partition_of(X, nearest_centers(X, centers)[0], np.ones(len(X)))
+    samples = [_sample(problem) for problem in problems]
+    found = kmeans_many(samples, n_init=1, backend=backend)
+    return [
+        cells
+        if sample is problem
+        else partition_of(
+            problem.X, nearest_centers(problem.X, cells.centers)[0], np.ones(len(problem.X))
+        )
+        for problem, sample, cells in zip(problems, samples, found, strict=True)
+    ]
+
+
+def _sample(problem: Problem) -> Problem:
+    """Draw rows, if there are many."""
+    n_rows, n_drawn = len(problem.X), SAMPLE * problem.n_clusters
+    if n_rows <= 2 * n_drawn:
+        return problem
+    drawn = np.sort(problem.rng.choice(n_rows, n_drawn, replace=False))
+    return problem._replace(X=problem.X[drawn])

@@ -42,21 +42,19 @@ class LocalSearch(FederatedClusterer):
         rngs: Sequence[np.random.Generator],
     ) -> list[Summary]:
         """Return the summaries of many clients."""
-        found = self.search(data, broadcasts, rngs)
-        return [
-            self.summary_of(X, local, broadcast)
-            for X, local, broadcast in zip(data, found, broadcasts, strict=True)
-        ]
-
-    def search(
-        self,
-        data: Sequence[Floats],
-        broadcasts: Sequence[Broadcast],
-        rngs: Sequence[np.random.Generator],
-    ) -> list[Solution]:
-        """Return the clusters of each client."""
         problems = [
             Problem(X, self.n_local(len(X)), rng) for X, rng in zip(data, rngs, strict=True)
         ]
+        return [
+            self.summary_of(X, local, broadcast)
+            for X, local, broadcast in zip(
+                data, self.search(problems, broadcasts), broadcasts, strict=True
+            )
+        ]
+
+    def search(
+        self, problems: Sequence[Problem], broadcasts: Sequence[Broadcast]
+    ) -> list[Solution]:
+        """Return the clusters of each client."""
         options: dict[str, Any] = {name: getattr(self, name) for name in ("n_init", "max_iter")}
         return kmeans_many(problems, tol=self.tol, backend=self.backend, **options)

@@ -28,6 +28,7 @@ from fedjigsaw.errors import (
 from fedjigsaw.kernels.clouds import settle_clouds
 from fedjigsaw.kernels.indices import SKEWED, margins, mutual_information
 from fedjigsaw.kernels.kmeans import (
+    Problem,
     Solution,
     coordinate_order,
     lloyd_step,
@@ -267,21 +268,20 @@ class Jigsaw(ClusterFindings, LocalSearch):
     # ------------------------------------------------------------------------------ at a client
 
     def search(
-        self,
-        data: Sequence[Floats],
-        broadcasts: Sequence[Broadcast],
-        rngs: Sequence[np.random.Generator],
+        self, problems: Sequence[Problem], broadcasts: Sequence[Broadcast]
     ) -> list[Solution]:
         """Return local clusters or cells; in later rounds, the rows in the model's clusters."""
-        models = [broadcast.model for broadcast in broadcasts]
-        if not self._in_cells and not any(models):
-            return super().search(data, broadcasts, rngs)
-        return [
-            find_cells(X, self.n_local(len(X)), rng=rng, backend=self.backend)
-            if model is None
-            else partition_of(X, nearest_centers(X, model.centers)[0], np.ones(len(X)))
-            for X, model, rng in zip(data, models, rngs, strict=True)
-        ]
+        model = broadcasts[0].model
+        if model is not None:
+            sets = [problem.X for problem in problems]
+            nearest = [nearest_centers(X, model.centers)[0] for X in sets]
+            return [
+                partition_of(X, labels, np.ones(len(X)))
+                for X, labels in zip(sets, nearest, strict=True)
+            ]
+        if self._in_cells:
+            return find_cells(problems, backend=self.backend)
+        return super().search(problems, broadcasts)
 
     def summary_of(self, X: Floats, local: Solution, broadcast: Broadcast) -> Summary:
         """Return centers, counts and sums of local clusters; later, of the model's clusters."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -108,12 +109,13 @@ def cluster(batch: Batch, *, n_init: int, max_iter: int, tol: float) -> Clusters
     )
     small = _fits_matrix(batch.ends - starts, d, batch.n_clusters, n_init)
     threads = available_threads()
-    for i in np.flatnonzero(~small).tolist():
-        rows = slice(int(starts[i]), int(batch.ends[i]))
-        k, seed = int(batch.n_clusters[i]), int(batch.seeds[i])
-        made.labels[rows] = _in_tiles(
-            batch.X[rows], batch.weights[rows], k, n_init, max_iter, tol, seed, threads
-        )
+    large = [(i, slice(int(starts[i]), int(batch.ends[i]))) for i in np.flatnonzero(~small)]
+    # starts side by side hold one client at a time; many clients, or single starts, go in turn
+    over_starts = len(large) < PARTS_PER_THREAD * threads and n_init >= threads
+    search = partial(_in_tiles, batch, n_init, max_iter, tol, threads if over_starts else 1)
+    found = _side_by_side(search, large, 1 if over_starts else threads)
+    for (_, rows), labels in zip(large, found, strict=True):
+        made.labels[rows] = labels
     n_parts = min(m, PARTS_PER_THREAD * threads) if threads > 1 else 1
     cuts = np.searchsorted(batch.ends, np.linspace(0, len(batch.X), n_parts + 1)[1:-1])
     given = (batch.X, batch.weights, starts, batch.ends, batch.n_clusters, batch.seeds, small)
@@ -151,17 +153,13 @@ def _fits_matrix(n: Ints, d: int, k: Ints, n_init: int) -> Any:
 
 
 def _in_tiles(
-    X: Floats,
-    w: Floats,
-    k: int,
-    n_init: int,
-    max_iter: int,
-    tol: float,
-    seed: int,
-    threads: int,
+    batch: Batch, n_init: int, max_iter: int, tol: float, threads: int, i: int, rows: slice
 ) -> Ints:
-    """Return the labels of the best start; of equal ones, the first."""
-    tiles, weights, norms = tile_search.in_tiles(X, w, tile_search.tile_rows(X.shape[1]))
+    """Return the labels of a client's rows by the best start; of equal ones, the first."""
+    X, k, seed = batch.X[rows], int(batch.n_clusters[i]), int(batch.seeds[i])
+    tiles, weights, norms = tile_search.in_tiles(
+        X, batch.weights[rows], tile_search.tile_rows(X.shape[1])
+    )
 
     def search(start: int) -> tuple[float, Ints]:
         labels = np.zeros(weights.shape, np.int64)
