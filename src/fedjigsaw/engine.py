@@ -6,9 +6,11 @@ them in this process, that of :mod:`fedjigsaw.parallel` in worker processes; a r
 the same over a network (:mod:`fedjigsaw.flower`). All engines give the same bits.
 """
 
+import gc
 import logging
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from time import perf_counter
@@ -133,8 +135,23 @@ class BatchEngine(SerialEngine):
     """
 
     def gather(self, broadcast: Broadcast) -> list[Reply]:
-        parts = range(0, len(self.clients), BATCH)
-        return [r for i in parts for r in answers(self.clients[i : i + BATCH], broadcast)]
+        replies: list[Reply] = []
+        for i in range(0, len(self.clients), BATCH):
+            with _no_garbage():
+                replies += answers(self.clients[i : i + BATCH], broadcast)
+        return replies
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Do not look for garbage among the messages of many clients: it takes long, and finds none."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class Outcome(NamedTuple):

@@ -4,6 +4,7 @@ All messages are frozen and check themselves when made: a message that exists is
 wherever it came from. Arrays inside are private, read-only copies.
 """
 
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
@@ -347,7 +348,7 @@ def _check_not_empty(message: "Summary | Model", owner: str) -> None:
 def _per_center(name: str, values: Any, n_centers: int, owner: str, dtype: type[Any]) -> np.ndarray:
     array = _array(name, values, owner)
     whole = dtype is np.int64
-    most = MAX_COUNT if whole else np.finfo(np.float64).max
+    most = MAX_COUNT if whole else sys.float_info.max
     got: object = None
     if array.shape != (n_centers,):
         got = f"shape {array.shape}"
