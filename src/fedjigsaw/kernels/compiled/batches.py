@@ -16,6 +16,7 @@ from fedjigsaw.kernels.compiled._jit import compiled
 from fedjigsaw.kernels.compiled.statistics import describe
 
 MOST_IN_MATRIX = 2048  # rows of which all distances are kept: 32 MB
+A_CALL = 300_000  # operations in the time that it takes to call the search in tiles
 PARTS_PER_THREAD = 8  # parts of unequal clients, so that threads end at about the same time
 
 
@@ -148,7 +149,7 @@ def _fits_matrix(n: Ints, d: int, k: Ints, n_init: int) -> Any:
     n, k = n.astype(np.float64), k.astype(np.float64)
     seeding = k * (2 + np.log(k)) * n
     matrix = n**2 * d + n_init * (seeding + 3 * n**2)
-    tiles = n_init * (2 * seeding * d + 4 * n * k * d + 256 * k)
+    tiles = A_CALL + n_init * (2 * seeding * d + 4 * n * k * d + 256 * k)
     return (n <= MOST_IN_MATRIX) & (matrix <= tiles)
 
 
