@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from fedjigsaw.errors import CountsWarning, FedJigsawError, FewerClustersWarning
     from fedjigsaw.messages import Broadcast, Failure, Model, Summary, Transcript
     from fedjigsaw.methods.central import CentralKMeans
+    from fedjigsaw.methods.dckmeans import DCKMeans
     from fedjigsaw.methods.feca import FeCA
     from fedjigsaw.methods.fuzzy import FuzzyCMeans
     from fedjigsaw.methods.jigsaw import Jigsaw
     from fedjigsaw.methods.kfed import KFed
+    from fedjigsaw.methods.lloyd import FederatedLloyd
     from fedjigsaw.methods.match_averaging import MatchAveraging
+    from fedjigsaw.methods.mufc import Mufc
     from fedjigsaw.parallel import ProcessEngine
     from fedjigsaw.preparation import FederatedPreparation
     from fedjigsaw.privacy import Guard, Privacy
@@ -36,11 +39,13 @@ __all__ = [
     "CentralKMeans",
     "Client",
     "CountsWarning",
+    "DCKMeans",
     "Engine",
     "Failure",
     "FeCA",
     "FedJigsawError",
     "FederatedClusterer",
+    "FederatedLloyd",
     "FederatedMethod",
     "FederatedPreparation",
     "FewerClustersWarning",
@@ -50,6 +55,7 @@ __all__ = [
     "KFed",
     "MatchAveraging",
     "Model",
+    "Mufc",
     "Privacy",
     "ProcessEngine",
     "SerialEngine",
@@ -71,11 +77,14 @@ _MODULES = {
     "errors": ("CountsWarning", "FedJigsawError", "FewerClustersWarning"),
     "messages": ("Broadcast", "Failure", "Model", "Summary", "Transcript"),
     "methods.central": ("CentralKMeans",),
+    "methods.dckmeans": ("DCKMeans",),
     "methods.feca": ("FeCA",),
     "methods.fuzzy": ("FuzzyCMeans",),
     "methods.jigsaw": ("Jigsaw",),
     "methods.kfed": ("KFed",),
+    "methods.lloyd": ("FederatedLloyd",),
     "methods.match_averaging": ("MatchAveraging",),
+    "methods.mufc": ("Mufc",),
     "parallel": ("ProcessEngine",),
     "preparation": ("FederatedPreparation",),
     "privacy": ("Guard", "Privacy"),

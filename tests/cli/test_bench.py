@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from fedjigsaw.bench.simulation import SHOWN
 from fedjigsaw.errors import FedJigsawError, UncertainNumberWarning
-from fedjigsaw.methods import CLUSTERERS
 
 FAST = ["--runs", "2", "-p", "n_init=1", "--clients", "4"]
 
@@ -30,7 +30,7 @@ class TestDemo:
         assert picture.read_text() == "mine"
         words = ["--out", picture, "--rows", tmp_path / "rows.jsonl", "--force"]
         found = json.loads(run("demo", "--json", *words).stdout)
-        assert [row["method"] for row in found["rows"]] == list(CLUSTERERS)
+        assert [row["method"] for row in found["rows"]] == list(SHOWN)
         assert found["rows"][0]["n_found"] == 15
         assert Path(found["picture"]).read_bytes().startswith(b"<?xml")
         assert set(found["support"]) == {"clients", "points", "spread", "margin"}

@@ -115,7 +115,7 @@ def test_going_on_equals_no_interruption(small, few, stop):
 @pytest.mark.parametrize("clusterer", FEDERATED)
 def test_every_method_can_cluster(small, few, clusterer):
     images, clients = few
-    params = {"n_rounds": 1} if clusterer == "fuzzy" else {}
+    params = {"n_rounds": 1} if clusterer in ("fuzzy", "lloyd") else {}
     deep = small([6, 4], clusterer=clusterer, clusterer_params=params, n_rounds=1)
     deep.fit(images, clients=clients)
     heads = deep.model_.tensors["head"]

@@ -14,7 +14,11 @@ from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.sites.keeping import Kept, question_name
 
 NAMES = ("bern", "lyon", "oslo", "rome")
-ONE_ROUND = [n for n, entry in CLUSTERERS.items() if n != "fuzzy" and not entry.cls.pools_data]
+ONE_ROUND = [
+    name
+    for name, entry in CLUSTERERS.items()
+    if entry.cls(2).total_rounds == 1 and not entry.cls.pools_data
+]
 
 
 def summary(site, k=3, seed=0, **options):

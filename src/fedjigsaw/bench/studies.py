@@ -12,6 +12,7 @@ from fedjigsaw.bench import (
     drift_cells,
     hard_cells,
     paper,
+    peer_cells,
     privacy_cells,
     region_cells,
     shape_cells,
@@ -230,6 +231,12 @@ def _drift() -> Study:
     return Study("drift", about, drift_cells.plans(), (), ("line", "column"), runs=1)
 
 
+def _peers() -> Study:
+    """Further methods of others, by the objective of k-means."""
+    about = "the objective of Jigsaw and of ten other methods on 13 splits (not in the paper)"
+    return Study("peers", about, peer_cells.plans(), (), ("line", "column", "table"), runs=5)
+
+
 def _truth() -> Study:
     """True centers and density of the S-sets, for pictures."""
     plans = [Plan(name, make_cell(name.lower(), "iid", *CENTRALIZED, 15)) for name in SSETS]
@@ -239,5 +246,5 @@ def _truth() -> Study:
 
 _BUILDERS: tuple[Callable[[], Study], ...] = (
     _ssets, _plain_ssets, _starts, _truth, _best, _auto_k, _auto_hard, _shapes, _k_curve, _untuned,
-    _more_features, _liars, _privacy, _drift, _regions,
+    _more_features, _liars, _privacy, _drift, _regions, _peers,
 )  # fmt: skip

@@ -22,7 +22,11 @@ FEDERATION, IMAGES = "Federation over a network", "Images"
 # name of its application), and the first paragraph of its help, which a test compares with its own
 COMMANDS = {
     "methods": (START, "catalog", "List the methods and their parameters."),
-    "demo": (START, "bench", "Run all methods on a generated data set: one table, one picture."),
+    "demo": (
+        START,
+        "bench",
+        "Run the methods of the paper on a generated data set: one table, one picture.",
+    ),
     "simulate": (
         EXPERIMENTS,
         "bench",

@@ -68,7 +68,7 @@ def demo(
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run all methods on a generated data set: one table, one picture.
+    """Run the methods of the paper on a generated data set: one table, one picture.
 
     15 Gaussians in the plane, 5000 rows, split among ten clients by Dirichlet(0.3): each client has
     rows of only some of the clusters. It needs no download and takes a few seconds.

@@ -2,7 +2,7 @@
 
 Everything that offers a choice of methods (command line, benchmarks, pictures, common tests) reads
 this table, so a method has the same name and the same color wherever it is shown. Colors are from
-the palette of Okabe and Ito, which color-blind readers can tell apart.
+the palette of Okabe and Ito, which color-blind readers can tell apart, and then of Tol's "muted".
 """
 
 from __future__ import annotations
@@ -99,6 +99,30 @@ METHODS = {
             "#CC79A7",
             "several rounds: fuzzy centers, averaged (version 1) or clustered (version 2)",
             "Stallmann and Wilbik 2022",
+        ),
+        Entry(
+            "lloyd",
+            "fedjigsaw.methods.lloyd:FederatedLloyd",
+            "Fed-Lloyd",
+            "#882255",
+            "several rounds: k-means itself, one step of Lloyd's algorithm in each",
+            "NVIDIA FLARE; Garst and Reinders 2023",
+        ),
+        Entry(
+            "dc",
+            "fedjigsaw.methods.dckmeans:DCKMeans",
+            "DC-k-means",
+            "#999933",
+            "one round: each client sends centers; k-means over them at the server",
+            "Ginart et al. 2019",
+        ),
+        Entry(
+            "mufc",
+            "fedjigsaw.methods.mufc:Mufc",
+            "MUFC",
+            "#332288",
+            "one round: each client sends bins of a grid with counts, for k-means at the server",
+            "Pan et al. 2023",
         ),
         Entry(
             "central",
