@@ -4,15 +4,18 @@
 #   make quick  run the tests without the slow ones, the federation and DeepFeCA: under two minutes
 #   make test-long  run the few long tests that `make test` leaves out
 #   make coverage   run the tests of `make test`, and say which lines they miss: twice as long
+#   make release-check  build the package, try it in an empty environment, and leave it in dist/
+#   make oldest     run tests with the oldest dependencies that pyproject.toml allows
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+CONSTRAINTS ?= constraints.txt
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
 # tests start hundreds of processes, which would compile all modules anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long coverage quick lint bench results docs clean
+.PHONY: demo test test-long coverage quick oldest lint bench results docs release-check clean
 
 demo: $(VENV)/.core
 	$(BIN)/fedjigsaw demo --out demo.png --force
@@ -28,9 +31,20 @@ coverage: $(VENV)/.dev
 test-long: $(VENV)/.dev
 	$(BIN)/python -m pytest -m long --durations=0 tests
 
+QUICK := -q -m "not slow and not long and not federation and not deep" \
+  $(foreach part,deep flower,--ignore=tests/$(part) --ignore=src/fedjigsaw/$(part))  # collecting them takes long
+
 quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -q -m "not slow and not long and not federation and not deep" \
-	  $(foreach part,deep flower,--ignore=tests/$(part) --ignore=src/fedjigsaw/$(part))  # collecting them takes long
+	$(BIN)/python -m pytest -n 2 $(QUICK)
+
+# The core and some extras with the oldest versions that are allowed, in an environment of its own.
+OLDEST := build/oldest
+oldest:
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(PYTHON) .ci/oldest.py > $(OLDEST)/oldest.txt
+	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check -c $(OLDEST)/oldest.txt \
+	  -e ".[plots,report,excel,metrics]" hypothesis pytest pytest-xdist
+	$(OLDEST)/bin/python -m pytest -n 2 $(QUICK)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -52,6 +66,12 @@ docs: $(VENV)/.dev
 	$(BIN)/python -m fedjigsaw.bench.pages
 	$(BIN)/python -m fedjigsaw.cli.reference
 
+# Everything that a release needs but the upload: see .ci/release_check.py. Leaves the package in dist/.
+# PYTHONS="python3.12 python3.13" tries the wheel with these, too.
+release-check: $(VENV)/.release
+	$(BIN)/python -m pytest -q tests/repository
+	$(BIN)/python .ci/release_check.py $(PYTHONS)
+
 $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
@@ -62,6 +82,10 @@ $(VENV)/.core: $(VENV)/.python pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
 	$(INSTALL) -e '.[dev,fast,flower,onnx]'
+	touch $@
+
+$(VENV)/.release: $(VENV)/.dev
+	$(INSTALL) -e ".[release]"
 	touch $@
 
 clean:

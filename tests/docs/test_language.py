@@ -10,7 +10,7 @@ GENERATED_PAGES = {"docs/reproduction.md"}
 PAGES = sorted(
     {
         *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")),
-        *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"),
+        *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md"),
     }
     - GENERATED_PAGES
 )

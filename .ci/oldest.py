@@ -1,0 +1,27 @@
+"""Print the oldest versions that pyproject.toml allows, as constraints for pip.
+
+    python .ci/oldest.py > oldest.txt
+
+Those of the core and of the extras that `make oldest` installs.
+"""
+
+import re
+import tomllib
+from pathlib import Path
+
+EXTRAS = ("plots", "report", "excel", "metrics")
+BOUND = re.compile(r"([\w.-]+)>=([\w.]+)")
+
+
+def lower_bounds(pyproject: str, extras: tuple[str, ...] = EXTRAS) -> list[str]:
+    """Return a constraint for every requirement that has a lower bound."""
+    project = tomllib.loads(pyproject)["project"]
+    optional = project["optional-dependencies"]
+    needed = [*project["dependencies"], *(one for name in extras for one in optional[name])]
+    found = [BOUND.match(requirement) for requirement in needed]
+    return [f"{bound[1]}=={bound[2]}" for bound in found if bound]
+
+
+if __name__ == "__main__":
+    path = Path(__file__).resolve().parents[1] / "pyproject.toml"
+    print("\n".join(lower_bounds(path.read_text(encoding="utf-8"))))

@@ -1,0 +1,107 @@
+"""Version, changelog and metadata agree, and the page of the package index has no dead link."""
+
+import re
+import runpy
+import tomllib
+from datetime import date
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+import fedjigsaw
+from pages_as_code import ROOT, page
+
+KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+RELEASES = re.findall(r"^## (\S+)(?: - (\S+))?$", page("CHANGELOG.md"), re.MULTILINE)
+PROJECT = tomllib.loads(page("pyproject.toml"))["project"]
+
+
+class TestChangelog:
+    def test_what_is_unreleased_comes_first_and_the_version_next(self):
+        assert RELEASES[0] == ("Unreleased", "")
+        assert RELEASES[1][0] == fedjigsaw.__version__
+
+    def test_releases_have_dates_and_go_back_in_time(self):
+        days = [date.fromisoformat(day) for _, day in RELEASES[1:]]
+        versions = [Version(number) for number, _ in RELEASES[1:]]
+        assert days == sorted(days, reverse=True)
+        assert versions == sorted(versions, reverse=True)
+
+    def test_each_release_has_the_usual_sections_in_their_order(self):
+        for part in re.split(r"^## .*$", page("CHANGELOG.md"), flags=re.MULTILINE)[1:]:
+            found = re.findall(r"^### (.*)$", part, re.MULTILINE)
+            assert found == [kind for kind in KINDS if kind in found]
+
+
+def test_the_citation_is_of_the_version_and_its_day():
+    found = dict(re.findall(r"^(version|date-released): (.*)$", page("CITATION.cff"), re.M))
+    assert (found["version"], found["date-released"]) == RELEASES[1]
+
+
+class TestIndexPage:
+    text = "![a picture](docs/a.svg) [Jigsaw](docs/j.md), [paper](https://x.org), [up](#map)"
+
+    @pytest.fixture
+    def index_page(self):
+        return runpy.run_path(str(ROOT / "setup.py"))["index_page"]
+
+    def test_without_an_address_the_words_stay(self, index_page):
+        assert index_page(self.text) == " Jigsaw, [paper](https://x.org), up"
+
+    def test_with_one_links_lead_there(self, index_page):
+        home = "https://host.org/fedjigsaw"
+        assert index_page(self.text, f"{home}/") == (
+            f"![a picture]({home}/raw/HEAD/docs/a.svg) [Jigsaw]({home}/blob/HEAD/docs/j.md), "
+            f"[paper](https://x.org), [up]({home}/blob/HEAD/README.md#map)"
+        )
+
+    def test_the_readme_keeps_its_links_to_the_web(self, index_page):
+        made = index_page(page("README.md"))
+        targets = re.findall(r"\]\(([^)]*)\)", made)
+        assert targets
+        assert all(target.startswith("https://") for target in targets)
+        assert len(made) > 0.9 * len(page("README.md"))
+
+
+class TestDependencies:
+    def test_every_dependency_has_a_lower_bound(self):
+        """`make oldest` tests it."""
+        groups = {"core": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
+        for group, requirements in groups.items():
+            for text in map(Requirement, requirements):
+                bounds = [part.operator for part in text.specifier]
+                assert text.name == "fedjigsaw" or ">=" in bounds or bounds == ["<"], (group, text)
+
+    def test_what_the_tests_run_with_is_allowed(self):
+        pins = dict(re.findall(r"^([\w.-]+)==(\S+)$", page("constraints.txt"), re.MULTILINE))
+        pins = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in pins.items()}
+        for requirements in [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]:
+            for text in map(Requirement, requirements):
+                name = re.sub(r"[-_.]+", "-", text.name).lower()
+                if name != "fedjigsaw":
+                    assert name in pins, f"{name} is not in constraints.txt"
+                    assert pins[name] in text.specifier, name
+
+    def test_the_oldest_versions_are_those_of_the_core_and_of_the_extras_that_are_installed(self):
+        script = runpy.run_path(str(ROOT / ".ci/oldest.py"))
+        found = script["lower_bounds"](page("pyproject.toml"))
+        assert len(found) == len(set(found)) > len(PROJECT["dependencies"])
+        assert all(re.fullmatch(r"[\w.-]+==\d[\d.]*", line) for line in found)
+        extras = re.search(r'-e "\.\[(.*?)\]"', page("Makefile"))[1]
+        assert tuple(extras.split(",")) == script["EXTRAS"]
+
+
+def test_addresses_of_the_project_are_on_its_pages():
+    """No public address is made up: each is one that a page of the repository has."""
+    pages = page("README.md") + page("CITATION.cff")
+    for name, address in PROJECT["urls"].items():
+        assert address in pages, name
+
+
+def test_the_archive_takes_along_what_it_names():
+    for line in page("MANIFEST.in").splitlines():
+        if line.startswith("include "):
+            for name in line.split()[1:]:
+                assert Path(ROOT / name).is_file()
