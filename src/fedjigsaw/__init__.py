@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedjigsaw import datasets, metrics, partition, sources
     from fedjigsaw.base import FederatedClusterer
+    from fedjigsaw.comparison import Comparison, compare
     from fedjigsaw.contract import FederatedMethod
     from fedjigsaw.engine import BatchEngine, Client, Engine, SerialEngine, run_rounds
     from fedjigsaw.errors import CountsWarning, FedJigsawError, FewerClustersWarning
@@ -38,6 +39,7 @@ __all__ = [
     "Broadcast",
     "CentralKMeans",
     "Client",
+    "Comparison",
     "CountsWarning",
     "DCKMeans",
     "Engine",
@@ -61,6 +63,7 @@ __all__ = [
     "SerialEngine",
     "Summary",
     "Transcript",
+    "compare",
     "datasets",
     "metrics",
     "partition",
@@ -72,6 +75,7 @@ __all__ = [
 # stopped, before the libraries for numbers are loaded
 _MODULES = {
     "base": ("FederatedClusterer",),
+    "comparison": ("Comparison", "compare"),
     "contract": ("FederatedMethod",),
     "engine": ("BatchEngine", "Client", "Engine", "SerialEngine", "run_rounds"),
     "errors": ("CountsWarning", "FedJigsawError", "FewerClustersWarning"),

@@ -33,6 +33,7 @@ __all__ = [
     "DatasetError",
     "DivergedError",
     "ExtraError",
+    "FailedRunsWarning",
     "FedJigsawError",
     "FederationError",
     "FewerClustersWarning",
@@ -135,6 +136,10 @@ class ConspicuousSiteWarning(UserWarning):
 
 class CountsWarning(UserWarning):
     """Some clients did not say how many rows their centers stand for."""
+
+
+class FailedRunsWarning(UserWarning):
+    """Some runs of a comparison failed; the others go on."""
 
 
 class FewerClustersWarning(UserWarning):

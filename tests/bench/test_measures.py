@@ -5,7 +5,8 @@ import pytest
 
 from fedjigsaw import FeCA, datasets
 from fedjigsaw.bench.cells import Cell, run_cell
-from fedjigsaw.bench.measures import MEASURES, mean_and_std
+from fedjigsaw.bench.measures import MEASURES
+from fedjigsaw.comparison.measures import mean_and_std
 
 
 def test_mean_and_std_of_the_numbers_that_all_rows_have():

@@ -4,7 +4,7 @@ import pytest
 
 from fedjigsaw import datasets
 from fedjigsaw.bench.cells import Cell, run_cell
-from fedjigsaw.bench.simulation import SHOWN, deal_dataset, run_demo, simulate, smallest_client
+from fedjigsaw.bench.simulation import SHOWN, run_demo, simulate
 
 
 def test_rows_are_those_of_their_cells():
@@ -13,19 +13,6 @@ def test_rows_are_those_of_their_cells():
     _, again = run_cell(cell, datasets.load("digits"))
     assert [row["seed"] for row in rows] == [3, 4]
     assert rows[1] | {"seconds": 0} == again | {"seconds": 0}
-
-
-def test_the_smallest_client_has_k_rows_or_a_tenth_of_the_average():
-    data = datasets.load("gaussian-grid")
-    assert smallest_client(data, 10, 20) == 20
-    assert smallest_client(data, 10) == 15
-    assert smallest_client(data, 100, 20) == 5
-
-
-def test_a_named_set_is_split_among_clients():
-    data, clients = deal_dataset("gaussian-grid", 7, seed=1)
-    assert len(clients) == len(data.X)
-    assert set(clients) == set(range(7))
 
 
 @pytest.mark.slow

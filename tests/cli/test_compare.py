@@ -1,7 +1,9 @@
 """The command compare as a user sees it: methods side by side, and what privacy costs."""
 
+import csv
 import json
 
+import numpy as np
 import pytest
 
 from fedjigsaw import datasets
@@ -72,6 +74,68 @@ class TestMethods:
             with pytest.raises(FedJigsawError, match="already exists"):
                 run(*words, *outputs)
             assert kept.read_bytes() == before
+
+    def test_several_runs_with_error_bars_and_files_for_a_paper(self, run, files, tmp_path):
+        picture, table, rows = (tmp_path / name for name in ("c.svg", "c.tex", "c.csv"))
+        words = ("compare", *files, "-k", "15", "--label", "kind", "--runs", "3", "--seed", "5")
+        words += ("--method", "jigsaw", "--method", "match", "--method", "central", "--force")
+        words += ("-o", picture, "--latex", table, "--csv", rows)
+        found = json.loads(run(*words, "--json").stdout)
+        assert [row["seed"] for row in found["rows"]] == [5] * 3 + [6] * 3 + [7] * 3
+        with rows.open() as file:
+            written = list(csv.DictReader(file))
+        assert [row["method"] for row in written[:3]] == ["Jigsaw", "M-Avg", "Centralized"]
+        for number in ("objective_ratio", "ari", "nmi", "purity", "rounds", "n_found"):
+            assert [float(row[number]) for row in written] == [row[number] for row in found["rows"]]
+        ratios = [row["objective_ratio"] for row in found["rows"] if row["method"] == "match"]
+        summary = found["summary"]["match"]["objective_ratio"]
+        assert summary == {
+            "mean": pytest.approx(np.mean(ratios)), "std": pytest.approx(np.std(ratios, ddof=1)),
+        }  # fmt: skip
+        verdict = found["significance"]["objective_ratio"]
+        assert verdict["best"] == ["jigsaw"]  # pooled k-means takes no part
+        assert set(verdict["p_values"]) == {"match"}
+        assert "Jigsaw does best" in found["findings"][0]
+        tex = table.read_text()
+        assert tex.count(r"\textbf{") >= 3
+        assert "paired t-test over 3 seeds" in tex
+        shown = " ".join(run(*words).stdout.split())
+        assert "k = 15, 3 seeds" in shown
+        assert f"{summary['mean']:.3f}±{summary['std']:.3f}" in shown
+        assert "paired t-test over 3 seeds" in shown
+        assert f"CSV: {rows}" in shown
+
+    def test_every_run_of_a_named_set_has_its_own_split(self, run, tmp_path):
+        words = ("--dataset", "gaussian-grid", "--method", "kfed", "--json", "--force")
+        words += ("-o", tmp_path / "c.png")
+        both = json.loads(run("compare", *words, "--runs", "2").stdout)["rows"]
+        (second,) = json.loads(run("compare", *words, "--seed", "1").stdout)["rows"]
+        assert both[0]["bytes_per_client"] == both[1]["bytes_per_client"]
+        assert both[0]["inertia"] != both[1]["inertia"]
+        assert both[1] | {"seconds": 0} == second | {"seconds": 0}
+
+    def test_a_method_that_fails_is_told_and_the_others_are_compared(
+        self, run, files, tmp_path, monkeypatch
+    ):
+        def fail(self, summaries, broadcast, rng):
+            raise RuntimeError("no centers today")
+
+        monkeypatch.setattr(CLUSTERERS["kfed"].cls, "aggregate", fail)
+        words = ("compare", *files, "-k", "15", "--columns", "x,y", "-o", tmp_path / "c.png")
+        shown = run(*words, "--method", "kfed", "--method", "jigsaw").stdout
+        assert "k-FED failed with 1 of 1 seed. Seed 0: RuntimeError: no centers today" in shown
+        with pytest.raises(FedJigsawError, match="Every run failed. k-FED, seed 0"):
+            run(*words, "--method", "kfed", "--force")
+
+    def test_costs_as_csv(self, run, files, tmp_path):
+        rows = tmp_path / "c.csv"
+        words = ("--columns", "x,y", "--epsilon", "50", "--bounds", "0,1000000", "--runs", "2")
+        run("compare", *files, "-k", "3", *words, "-o", tmp_path / "c.png", "--csv", rows)
+        with rows.open() as file:
+            written = list(csv.DictReader(file))
+        assert [(row["epsilon"], row["seed"]) for row in written] == [
+            ("", "0"), ("", "1"), ("50.0", "0"), ("50.0", "1"),
+        ]  # fmt: skip
 
     def test_a_page_of_what_privacy_costs(self, run, files, tmp_path):
         page = tmp_path / "c.html"
@@ -272,7 +336,6 @@ class TestPrivacyCost:
             (["--bounds", "0,1"], "--bounds is about differential privacy: give --epsilon too"),
             (["--delta", "1e-6"], "--delta is about differential privacy"),
             (["--cells", "own"], "--cells is about differential privacy"),
-            (["--runs", "3"], "--runs is about differential privacy"),
         ],
     )
     def test_options_that_need_one_another(self, run, files, tmp_path, words, message):

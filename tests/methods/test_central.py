@@ -3,7 +3,7 @@ import pytest
 from sklearn.cluster import KMeans
 
 from fedjigsaw import CentralKMeans
-from fedjigsaw.bench.measures import standard_measures
+from fedjigsaw.comparison.measures import standard_measures
 from fedjigsaw.kernels.kmeans import kmeans
 
 

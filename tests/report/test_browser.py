@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import browser
-from fedjigsaw.report import pictures
+from fedjigsaw.report.compared import draw_comparison
 from fedjigsaw.report.page.build import build_report
 from fedjigsaw.report.page.comparison import comparison_page
 from fedjigsaw.report.page.render import render_page
@@ -60,20 +60,21 @@ def pages(tmp_path_factory):
 
 def comparison():
     """A comparison of two methods on files with hostile names."""
+    colors = {"Centralized": "#000000", "Jigsaw": "#0072B2"}
     rows = [
         {
             "method": name,
-            "ratio": 1.0 + i,
+            "objective_ratio": 1.0 + i,
             "bytes_per_client": 500 * (i + 1),
             "purity": 0.9,
             "nmi": 0.8,
         }
-        for i, name in enumerate(("central", "jigsaw"))
+        for i, name in enumerate(colors)
     ]
-    headings = ("method", "objective / best", "purity", "nmi", "bytes per client", "seconds")
+    headings = ("method", "objective / pooled", "purity", "nmi", "bytes per client", "seconds")
     lines = (("Jigsaw", "2", "0.9", "0.8", "1,000", "1"), ("k-FED", "1", "0.9", "0.8", "500", "1"))
     return comparison_page(
-        Table(" ".join(HOSTILE), headings, lines), HOSTILE, pictures.comparison(rows),
+        Table(" ".join(HOSTILE), headings, lines), HOSTILE, draw_comparison(rows, colors),
         facts={"methods": 2, "rows": 1}, today=date(2026, 11, 16),
     )  # fmt: skip
 

@@ -138,19 +138,3 @@ class TestKCurve:
     def test_one_cluster_only(self):
         fitted = Jigsaw("auto", random_state=0).fit([[1.0, 2.0]] * 9)
         assert pictures.render(pictures.k_curve(fitted.model_), ".png")
-
-
-def test_comparison_shows_each_method_in_its_color():
-    from matplotlib.colors import to_hex
-
-    rows = [
-        {"method": "feca", "ratio": 1.5, "bytes_per_client": 100},
-        {"method": "jigsaw", "ratio": 1.0, "bytes_per_client": 400},
-    ]
-    objective, sent = pictures.comparison(rows).axes
-    assert [bar.get_width() for bar in objective.patches] == [0.5, 0.0]
-    assert [bar.get_width() for bar in sent.patches] == [100, 400]
-    colors = [to_hex(bar.get_facecolor()).upper() for bar in sent.patches]
-    assert colors == [CLUSTERERS["feca"].color, CLUSTERERS["jigsaw"].color]
-    known = [{**row, "purity": 0.5, "nmi": 0.4} for row in rows]
-    assert len(pictures.comparison(known).axes) == 4

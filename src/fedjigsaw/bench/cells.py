@@ -5,10 +5,8 @@ A row is a plain dictionary, one line of JSON; tables and pages are made from ro
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,19 +15,14 @@ from fedjigsaw import partition
 from fedjigsaw._random import stream
 from fedjigsaw._typing import Ints
 from fedjigsaw.bench.lies import fit_among_liars
-from fedjigsaw.bench.measures import MEASURES, standard_measures
+from fedjigsaw.bench.measures import MEASURES
+from fedjigsaw.comparison.measures import fit_and_measure
 from fedjigsaw.datasets import Dataset
-from fedjigsaw.errors import (
-    FewerClustersWarning,
-    ParameterError,
-    UncertainNumberWarning,
-    invalid,
-)
+from fedjigsaw.errors import ParameterError, invalid
 from fedjigsaw.io.rows import Row
 from fedjigsaw.kernels.backends import Backend, SklearnBackend
 from fedjigsaw.methods import make
 from fedjigsaw.parameters import one_of
-from fedjigsaw.privacy import Privacy
 from fedjigsaw.report.provenance import provenance
 
 if TYPE_CHECKING:
@@ -118,34 +111,6 @@ def run_cell(
     for name in extra:
         numbers |= MEASURES[name](method, data, clients)
     return method, {**cell.as_row(), **numbers, **provenance(backend)}
-
-
-def fit_and_measure(
-    method: FederatedClusterer,
-    data: Dataset,
-    clients: Ints,
-    used: Ints | slice = slice(None),
-    *,
-    privacy: Privacy | None = None,
-) -> dict[str, Any]:
-    """Fit a method and return what was measured.
-
-    Parameters
-    ----------
-    clients : client id of each row that is used.
-    used : which rows of `data` the clients hold; all by default.
-    privacy : differential privacy for each client; none by default.
-    """
-    started = perf_counter()
-    with warnings.catch_warnings():
-        # the row says how many clusters were found, and how sure that is; a warning per run would
-        # hide everything else
-        warnings.simplefilter("ignore", FewerClustersWarning)
-        warnings.simplefilter("ignore", UncertainNumberWarning)
-        method.fit(data.X[used], clients=clients, privacy=privacy)
-    seconds = perf_counter() - started
-    n_clients = len(np.unique(clients))
-    return {**standard_measures(method, data, n_clients), "seconds": seconds}
 
 
 def _used_rows(cell: Cell, n_rows: int) -> Ints | slice:

@@ -18,9 +18,8 @@ import numpy as np
 
 from fedjigsaw import metrics
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.bench.cells import fit_and_measure
-from fedjigsaw.bench.comparison import Track
-from fedjigsaw.bench.measures import MEASURED
+from fedjigsaw.comparison.comparing import Track
+from fedjigsaw.comparison.measures import MEASURED, fit_and_measure
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import (
     ClippedRowsWarning,

@@ -1,8 +1,8 @@
-"""What is measured about a fitted method, and its mean over seeds."""
+"""What single studies measure about a fitted method, besides what all rows have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,40 +17,7 @@ from fedjigsaw.methods._support import k_curve_of
 if TYPE_CHECKING:
     from fedjigsaw.base import FederatedClusterer
 
-MEASURED = (
-    "n_found", "confidence", "l2", "mse", "purity", "nmi", "ari", "inertia", "ratio",
-    "bytes_per_client", "seconds",
-)  # fmt: skip
-
 REAL = 0.5  # Jaccard index with a true cluster from which on a found one is real
-
-
-def standard_measures(method: FederatedClusterer, data: Dataset, n_clients: int) -> dict[str, Any]:
-    """Measure a fitted method; `l2` and `mse` only where the true centers are known."""
-    whole = len(method.labels_) == len(data.X)
-    labels = method.labels_ if whole else method.predict(data.X)
-    numbers: dict[str, Any] = {"n_found": method.n_clusters_}
-    if data.centers is not None:
-        numbers["l2"] = metrics.center_l2(method.cluster_centers_, data.centers)
-        numbers["mse"] = metrics.center_mse(method.cluster_centers_, data.centers)
-    numbers["purity"] = metrics.purity(labels_true=data.y, labels_pred=labels)
-    numbers["nmi"] = metrics.nmi(data.y, labels)
-    numbers["ari"] = metrics.ari(data.y, labels)
-    numbers["inertia"] = method.inertia_
-    if hasattr(method, "k_confidence_"):
-        numbers["confidence"] = round(method.k_confidence_, 3)
-    numbers["bytes_per_client"] = method.transcript_.bytes_up / n_clients
-    return numbers
-
-
-def mean_and_std(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
-    """Return mean and standard deviation of every measured number, over rows of several seeds."""
-    measured = [name for name in MEASURED if all(row.get(name) is not None for row in rows)]
-    columns = {name: [row[name] for row in rows] for name in measured}
-    return {name: (float(np.mean(v)), float(np.std(v))) for name, v in columns.items()}
-
-
-# ------------------------------------------------------------------- measures of single studies
 
 
 def _label_rules(method: FederatedClusterer, data: Dataset, clients: Ints) -> dict[str, Any]:

@@ -19,13 +19,13 @@ from fedjigsaw.bench import (
 )
 from fedjigsaw.bench.figures import FIGURES, confidences, k_curves
 from fedjigsaw.bench.markdown import markdown_table
-from fedjigsaw.bench.measures import mean_and_std
 from fedjigsaw.bench.paper import SPLIT_TITLES, SSETS
 from fedjigsaw.bench.region_cells import regions_table
 from fedjigsaw.bench.shape_cells import shapes_table
 from fedjigsaw.bench.studies import studies
 from fedjigsaw.bench.verdicts import WORDS, count_verdicts, tables, verdict
 from fedjigsaw.bench.year_table import year_table, year_verdict
+from fedjigsaw.comparison.measures import mean_and_std
 from fedjigsaw.errors import DataError
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.rows import Row, read_rows

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fedjigsaw import datasets, partition
+from fedjigsaw import datasets
 from fedjigsaw._typing import Ints
 from fedjigsaw.bench.cells import Cell, run_cell, split_rows
-from fedjigsaw.bench.comparison import Track, params_by_method, supporting
+from fedjigsaw.comparison.comparing import Track
+from fedjigsaw.comparison.contenders import params_by_method, supporting
+from fedjigsaw.comparison.problems import smallest_client
 from fedjigsaw.io.rows import Row
 from fedjigsaw.methods import DEFAULT
 
@@ -60,26 +62,6 @@ def simulate(
         for r in range(runs)
     ]
     return [run_cell(cell, data)[1] for cell in track(cells)]
-
-
-def smallest_client(data: datasets.Dataset, n_clients: int, n_clusters: int | str = "auto") -> int:
-    """Return the default of a Dirichlet split's `min_size`.
-
-    It is k, as in the paper's splits, but at most a tenth of the rows of an average client: a split
-    that meets it is then easy to draw.
-    """
-    k = data.n_clusters if isinstance(n_clusters, str) else n_clusters
-    return min(k, len(data.X) // (10 * n_clients))
-
-
-def deal_dataset(
-    dataset: str, n_clients: int = 10, *, alpha: float = 0.3, seed: int = 0
-) -> tuple[datasets.Dataset, Ints]:
-    """Load a named data set and split it by Dirichlet(alpha); return it with the client ids."""
-    data = datasets.load(dataset)
-    least = smallest_client(data, n_clients)
-    ids = partition.dirichlet(data.y, n_clients, alpha=alpha, rng=seed, min_size=least)
-    return data, ids
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import typer
 from rich.table import Table as RichTable
 
 from fedjigsaw import partition
-from fedjigsaw.bench.measures import mean_and_std
 from fedjigsaw.bench.simulation import run_demo
 from fedjigsaw.bench.simulation import simulate as run_simulation
 from fedjigsaw.choice.findings import DOUBTFUL
@@ -26,6 +25,8 @@ from fedjigsaw.cli._shared import (
     print_json,
     track,
 )
+from fedjigsaw.comparison.measures import mean_and_std
+from fedjigsaw.comparison.tables import NUMBERS
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.rows import write_rows
 from fedjigsaw.methods import CLUSTERERS, DEFAULT
@@ -195,16 +196,9 @@ def simulate(
             out.print(f"{number} (confidence below {DOUBTFUL:g}) in {unsure} of {n_runs}.")
 
 
-# number of a row -> title, format, factor; l2 and its scale are those of the paper
 COLUMNS = {
-    "n_found": ("centers", "{:.4g}", 1.0),
-    "confidence": ("confidence", "{:.2f}", 1.0),  # of the number of centers, if it was found
-    "ratio": ("objective / best", "{:.3f}", 1.0),
-    "l2": ("l2 / 1e4", "{:.2f}", 1e-4),
-    "purity": ("purity", "{:.3f}", 1.0),
-    "nmi": ("nmi", "{:.3f}", 1.0),
-    "bytes_per_client": ("bytes per client", "{:,.0f}", 1.0),
-    "seconds": ("seconds", "{:.2f}", 1.0),
+    name: NUMBERS[name]
+    for name in ("n_found", "confidence", "l2", "purity", "nmi", "bytes_per_client", "seconds")
 }
 
 

@@ -1,5 +1,7 @@
 """Tables for LaTeX."""
 
+from collections.abc import Collection, Sequence
+
 from fedjigsaw.report.page.view import Table
 from fedjigsaw.report.page.words import plain
 
@@ -11,17 +13,35 @@ SIGNS = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     "±": r"$\pm$",
+    "†": r"$^{\dagger}$",
     "−": "--",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
 }
 
+Places = Collection[tuple[int, int]]  # rows and columns of cells
 
-def latex_table(table: Table) -> str:
+
+def latex_table(
+    table: Table,
+    *,
+    bold: Places = (),
+    daggers: Places = (),
+    notes: Sequence[str] = (),
+    caption: str | None = None,
+    label: str | None = None,
+) -> str:
     r"""Write a table with the package booktabs; all names are escaped.
+
+    Parameters
+    ----------
+    bold, daggers : cells in bold, and cells that get a dagger.
+    notes : sentences below the table.
+    caption, label : LaTeX code, in place of the escaped caption of the table, and to refer to it.
 
     Examples
     --------
-    >>> print(latex_table(Table("50 % & more", ("name", "rows"), (("a_b", "1±2"),))))
+    >>> table = Table("50 % & more", ("name", "rows"), (("a_b", "1±2"),))
+    >>> print(latex_table(table, bold={(0, 1)}))
     % \usepackage{booktabs}
     \begin{table}
     \centering
@@ -30,25 +50,31 @@ def latex_table(table: Table) -> str:
     \toprule
     name & rows \\
     \midrule
-    a\_b & 1$\pm$2 \\
+    a\_b & \textbf{1$\pm$2} \\
     \bottomrule
     \end{tabular}
     \end{table}
     """
     places = "".join("r" if table.is_number(j) else "l" for j in range(len(table.headings)))
+    marked = [
+        [_marked(cell, (i, j) in bold, (i, j) in daggers) for j, cell in enumerate(row)]
+        for i, row in enumerate(table.rows)
+    ]
     return "\n".join(
         [
             r"% \usepackage{booktabs}",
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{escaped(table.caption)}}}",
+            rf"\caption{{{escaped(table.caption) if caption is None else caption}}}",
+            *([] if label is None else [rf"\label{{{label}}}"]),
             rf"\begin{{tabular}}{{{places}}}",
             r"\toprule",
-            _line(table.headings),
+            _line([escaped(heading) for heading in table.headings]),
             r"\midrule",
-            *map(_line, table.rows),
+            *map(_line, marked),
             r"\bottomrule",
             r"\end{tabular}",
+            *([r"\par\smallskip", rf"{{\footnotesize {_sentences(notes)}}}"] if notes else []),
             r"\end{table}",
         ]
     )
@@ -65,5 +91,14 @@ def escaped(text: str) -> str:
     return "".join(SIGNS.get(sign, sign) for sign in plain(text))
 
 
-def _line(cells: tuple[str, ...]) -> str:
-    return " & ".join(map(escaped, cells)) + r" \\"
+def _marked(cell: str, bold: bool, dagger: bool) -> str:
+    text = escaped(cell)
+    return rf"\textbf{{{text}}}" if bold else rf"{text}$^{{\dagger}}$" if dagger else text
+
+
+def _sentences(notes: Sequence[str]) -> str:
+    return " ".join(map(escaped, notes))
+
+
+def _line(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"

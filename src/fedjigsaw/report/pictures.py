@@ -1,4 +1,4 @@
-"""Pictures that commands show: the demo, a comparison of methods, the choice of k.
+"""Pictures that commands show: the demo, what privacy costs, the choice of k.
 
 They are drawn without pyplot, so that no window is opened and no global setting of the user is
 changed. matplotlib is imported when a picture is drawn.
@@ -112,47 +112,6 @@ def roadmap(fitted: Mapping[str, FederatedClusterer], data: Dataset, clients: In
         _draw_recovered(axes, method, data)
         axes.set_title(CLUSTERERS[name].label)
     _frame(list(panels), data.X)
-    return figure
-
-
-def comparison(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """Draw methods side by side: objective, bytes sent and, if classes are known, purity and NMI.
-
-    Parameters
-    ----------
-    rows : of :func:`fedjigsaw.bench.comparison.compare`, one for each method.
-    """
-    panels = [
-        ("objective / best", "ratio"),
-        ("bytes per client (log)", "bytes_per_client"),
-        *((name, name) for name in ("purity", "nmi") if name in rows[0]),
-    ]
-    entries = [CLUSTERERS[row["method"]] for row in rows]
-    figure = new_figure(3.2 * len(panels), 1.1 + 0.42 * len(rows))
-    places = np.arange(len(rows))[::-1]
-    for place, (title, number) in enumerate(panels):
-        axes = figure.add_subplot(1, len(panels), place + 1)
-        values = np.array([row[number] for row in rows])
-        base = 1.0 if number == "ratio" else 0.0
-        axes.barh(places, values - base, left=base, color=[entry.color for entry in entries])
-        form = "{:,.0f}" if number == "bytes_per_client" else "{:.3f}"
-        for y, value in zip(places, values, strict=True):
-            axes.annotate(
-                form.format(value), (value, y), (3, 0), textcoords="offset points",
-                va="center", fontsize=8, color=INK,
-            )  # fmt: skip
-        if number == "bytes_per_client":
-            axes.set_xscale("log")
-        if number == "ratio":  # small differences should look small
-            axes.set_xlim(1, max(1.05, 1 + 1.25 * (values.max() - 1)))
-        else:
-            axes.margins(x=0.25)
-        axes.set_yticks(
-            places, [entry.label for entry in entries] if place == 0 else [""] * len(rows)
-        )
-        axes.set_title(title, fontsize=10, color=INK)
-        axes.tick_params(labelsize=8, colors=INK)
-        axes.spines[["top", "right"]].set_visible(False)
     return figure
 
 

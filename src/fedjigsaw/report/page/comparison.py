@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import fedjigsaw
-from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.report.page.charts import to_svg
 from fedjigsaw.report.page.view import ComparisonPage, Fact, Picture, Table
 from fedjigsaw.report.page.words import day_in_words, plain
@@ -19,15 +18,17 @@ if TYPE_CHECKING:
 # heading of a column -> what it means
 MEANINGS = {
     "centers": "clusters that were found.",
-    "objective / best": "summed squared distance of all rows to their centers, beside that of the "
-    "best method: 1 is the best, and 1.05 is five percent worse.",
+    "objective / pooled": "summed squared distance of all rows to their centers, beside that of "
+    "k-means on all rows in one place: 1 is as good, and 1.05 is five percent worse.",
     "objective / without privacy": "summed squared distance of all rows to their centers, beside "
     "that without noise: 1 is no loss (mean and range over runs).",
     "e^epsilon": "how much more likely any result may be with one row than without it.",
     "agreement": "of labels with and without privacy (adjusted Rand index): 1 is the same.",
+    "ari": "how well clusters and classes agree (adjusted Rand index): 1 is the same, 0 is chance.",
     "purity": "share of rows in a cluster that is mostly of their class.",
     "nmi": "what clusters and classes tell about each other, from 0 to 1.",
     "bytes per client": "what a site sends, on average.",
+    "rounds": "how often each site sends.",
     "seconds": "to compute everything on this machine.",
 }
 
@@ -62,16 +63,3 @@ def comparison_page(
         notes=tuple(map(plain, notes)),
         meanings=tuple(meanings),
     )
-
-
-def best_in_words(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Say which method comes closest to the best without pooling rows, and what it sends."""
-    apart = [row for row in rows if not CLUSTERERS[row["method"]].cls.pools_data]
-    if not apart or "epsilon" in apart[0]:
-        return []
-    best = min(apart, key=lambda row: float(row["ratio"]))
-    return [
-        f"Of the methods that leave rows where they are, {CLUSTERERS[best['method']].label} does "
-        f"best: its objective is {best['ratio']:.3f} times the smallest, and each site sends "
-        f"{best['bytes_per_client']:,.0f} bytes."
-    ]

@@ -1,0 +1,85 @@
+"""What is measured about a fitted method, and its mean over seeds."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedjigsaw import metrics
+from fedjigsaw._typing import Ints
+from fedjigsaw.datasets import Dataset
+from fedjigsaw.errors import FewerClustersWarning, UncertainNumberWarning
+from fedjigsaw.io.rows import Row
+from fedjigsaw.privacy import Privacy
+
+if TYPE_CHECKING:
+    from fedjigsaw.base import FederatedClusterer
+
+MEASURED = (
+    "n_found", "confidence", "l2", "mse", "purity", "nmi", "ari", "inertia", "ratio",
+    "bytes_per_client", "seconds",
+)  # fmt: skip
+OF_CLASSES = ("ari", "nmi", "purity")  # measures that need the true class of each row
+
+
+def fit_and_measure(
+    method: FederatedClusterer,
+    data: Dataset,
+    clients: Any,
+    used: Ints | slice = slice(None),
+    *,
+    privacy: Privacy | None = None,
+) -> dict[str, Any]:
+    """Fit a method and return what was measured.
+
+    Parameters
+    ----------
+    clients : client id of each row that is used.
+    used : which rows of `data` the clients hold; all by default.
+    privacy : differential privacy for each client; none by default.
+    """
+    started = perf_counter()
+    with warnings.catch_warnings():
+        # the row says how many clusters were found, and how sure that is; a warning per run would
+        # hide everything else
+        warnings.simplefilter("ignore", FewerClustersWarning)
+        warnings.simplefilter("ignore", UncertainNumberWarning)
+        method.fit(data.X[used], clients=clients, privacy=privacy)
+    seconds = perf_counter() - started
+    n_clients = len(np.unique(clients))
+    return {**standard_measures(method, data, n_clients), "seconds": seconds}
+
+
+def standard_measures(method: FederatedClusterer, data: Dataset, n_clients: int) -> dict[str, Any]:
+    """Measure a fitted method; `l2` and `mse` only where the true centers are known."""
+    whole = len(method.labels_) == len(data.X)
+    labels = method.labels_ if whole else method.predict(data.X)
+    numbers: dict[str, Any] = {"n_found": method.n_clusters_}
+    if data.centers is not None:
+        numbers["l2"] = metrics.center_l2(method.cluster_centers_, data.centers)
+        numbers["mse"] = metrics.center_mse(method.cluster_centers_, data.centers)
+    numbers["purity"] = metrics.purity(labels_true=data.y, labels_pred=labels)
+    numbers["nmi"] = metrics.nmi(data.y, labels)
+    numbers["ari"] = metrics.ari(data.y, labels)
+    numbers["inertia"] = method.inertia_
+    if hasattr(method, "k_confidence_"):
+        numbers["confidence"] = round(method.k_confidence_, 3)
+    numbers["bytes_per_client"] = method.transcript_.bytes_up / n_clients
+    numbers["rounds"] = method.n_iter_
+    return numbers
+
+
+def mean_and_std(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
+    """Return mean and standard deviation of every measured number, over rows of several seeds."""
+    measured = [name for name in MEASURED if all(row.get(name) is not None for row in rows)]
+    columns = {name: [row[name] for row in rows] for name in measured}
+    return {name: (float(np.mean(v)), float(np.std(v))) for name, v in columns.items()}
+
+
+def without_classes(rows: Iterable[Row]) -> list[Row]:
+    """Drop the numbers that need true classes."""
+    return [{name: v for name, v in row.items() if name not in OF_CLASSES} for row in rows]
