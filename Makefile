@@ -6,6 +6,7 @@
 #   make coverage   run the tests of `make test`, and say which lines they miss: twice as long
 #   make release-check  build the package, try it in an empty environment, and leave it in dist/
 #   make oldest     run tests with the oldest dependencies that pyproject.toml allows
+#   make site   build the documentation into build/site, offline; warnings and broken links are errors
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -15,7 +16,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c $(CONSTRAIN
 # tests start hundreds of processes, which would compile all modules anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long coverage quick oldest lint bench results docs release-check clean
+.PHONY: demo test test-long coverage quick oldest lint bench results docs site release-check clean
 
 demo: $(VENV)/.core
 	$(BIN)/fedjigsaw demo --out demo.png --force
@@ -28,7 +29,7 @@ test: lint
 coverage: $(VENV)/.dev
 	$(TESTS) --cov --cov-report=term
 
-test-long: $(VENV)/.dev
+test-long: $(VENV)/.dev $(VENV)/.docs
 	$(BIN)/python -m pytest -m long --durations=0 tests
 
 QUICK := -q -m "not slow and not long and not federation and not deep" \
@@ -72,6 +73,11 @@ release-check: $(VENV)/.release
 	$(BIN)/python -m pytest -q tests/repository
 	$(BIN)/python .ci/release_check.py $(PYTHONS)
 
+# Build the documentation from docs/, the docstrings and the gallery: start with build/site/index.html.
+site: $(VENV)/.docs
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site
+	$(BIN)/python docs/_ext/check.py build/site
+
 $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
@@ -88,5 +94,9 @@ $(VENV)/.release: $(VENV)/.dev
 	$(INSTALL) -e ".[release]"
 	touch $@
 
+$(VENV)/.docs: $(VENV)/.python pyproject.toml constraints.txt
+	$(INSTALL) -e '.[docs,fast]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/api/generated docs/gallery docs/notebooks src/*.egg-info .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -60,7 +60,7 @@ class FederatedClusterer(
 
     Attributes
     ----------
-    cluster_centers_ : array of shape (n_clusters_, n_features_in_)
+    cluster_centers_ : array of shape (n_clusters, n_features)
     labels_ : array of shape (n_samples,)
         Cluster of every row, in the order of the rows: that of its nearest center or, with
         ``assign="local"``, that of its client's nearest local center.

@@ -118,6 +118,7 @@ class SerialEngine:
         self.clients = clients
 
     def gather(self, broadcast: Broadcast) -> list[Reply]:
+        """Ask each client in turn."""
         return [ask(client, broadcast) for client in self.clients]
 
     def __enter__(self) -> Self:
@@ -135,6 +136,7 @@ class BatchEngine(SerialEngine):
     """
 
     def gather(self, broadcast: Broadcast) -> list[Reply]:
+        """Ask all clients, many in one call."""
         replies: list[Reply] = []
         for i in range(0, len(self.clients), BATCH):
             with _no_garbage():

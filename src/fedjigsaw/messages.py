@@ -248,18 +248,22 @@ class Transcript:
 
     @property
     def failures(self) -> tuple[Failure, ...]:
+        """Failures of all rounds."""
         return tuple(failure for r in self.rounds for failure in r.failures)
 
     @property
     def bytes_up(self) -> int:
+        """Bytes that all clients sent, in all rounds."""
         return sum(sum(r.bytes_up.values()) for r in self.rounds)
 
     @property
     def bytes_down(self) -> int:
+        """Bytes that the server sent to all clients, in all rounds."""
         return sum(r.bytes_down for r in self.rounds)
 
     @property
     def seconds(self) -> float:
+        """Duration of all rounds."""
         return sum(r.seconds for r in self.rounds)
 
     def to_dict(self) -> dict[str, Any]:

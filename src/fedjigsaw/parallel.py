@@ -57,6 +57,7 @@ class ProcessEngine:
         self._folder: _Folder | None = None
 
     def gather(self, broadcast: Broadcast) -> list[Reply]:
+        """Ask all clients, in blocks, in worker processes."""
         if not self._placed:
             self._placed = [(block, self._place(block)) for block in self._blocks()]
         blocks, places = zip(*self._placed, strict=True) if self._placed else ((), ())

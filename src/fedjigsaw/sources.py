@@ -20,6 +20,8 @@ from fedjigsaw.errors import DataError, quote_names
 if TYPE_CHECKING:
     from fedjigsaw.io.tables import Table
 
+__all__ = ["Source", "by_client", "table"]
+
 ALL = 2**62  # rows of a file, at most
 
 

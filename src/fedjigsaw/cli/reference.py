@@ -1,21 +1,33 @@
-"""The page docs/configuration.md, written by ``python -m fedjigsaw.cli.reference``.
+"""The pages docs/configuration.md and docs/commands.md: ``python -m fedjigsaw.cli.reference``.
 
-The help of a command, its config file and this page have one source, the declarations of its
+The help of a command, its config file and these pages have one source, the declarations of its
 options.
 """
 
 import re
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 import click
 from typer.main import get_command
 
-from fedjigsaw.cli import federation
+from fedjigsaw.cli import _app, federation
 from fedjigsaw.cli._config import NOT_IN_FILE, key_of, kind_of
 from fedjigsaw.io.atomic import write_whole
 
 PAGE = Path("docs") / "configuration.md"
+COMMANDS_PAGE = Path("docs") / "commands.md"
 COMMANDS = ("server", "site")
+COMMANDS_HEAD = """\
+# Commands
+
+Every command and option of `fedjigsaw`; `fedjigsaw COMMAND --help` shows the same.
+Results go to standard output, everything else to standard error.
+[Exit codes](operations.md#exit-codes) are the same for all commands.
+
+This page is made from the commands' own options by `make docs`.
+"""
 HEAD = """\
 # Configuration of a server and of a site
 
@@ -89,5 +101,101 @@ def _value(parameter: click.Parameter) -> str:
     return kind_of(parameter)
 
 
+# --------------------------------------------------------------------------------- all commands
+
+
+def commands_page() -> str:
+    """Return the page of all commands, by the panels of ``fedjigsaw --help``."""
+    parts = [COMMANDS_HEAD]
+    for panel in dict.fromkeys(panel for panel, _, _ in _app.COMMANDS.values()):
+        parts.append(f"## {panel}\n")
+        for name, command in top_commands().items():
+            if _app.COMMANDS[name][0] == panel:
+                parts += _described(f"fedjigsaw {name}", command, "###")
+    return "\n".join(parts)
+
+
+def top_commands() -> dict[str, click.Command]:
+    """Return the commands and groups of commands that come first after ``fedjigsaw``."""
+    group = get_command(_app.app)
+    assert isinstance(group, click.Group)
+    found = {}
+    for name, later in group.commands.items():
+        assert isinstance(later, _app.Later)
+        found[name] = later.command
+    return found
+
+
+def all_commands(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """Yield a command with its whole name and, of a group, all those below it."""
+    yield name, command
+    if isinstance(command, click.Group):
+        for word, part in command.commands.items():
+            yield from all_commands(f"{name} {word}", part)
+
+
+def _described(name: str, command: click.Command, level: str) -> Iterator[str]:
+    for whole, part in all_commands(name, command):
+        yield f"{level if part is command else '####'} {whole}\n"
+        if not isinstance(part, click.Group):
+            pieces = part.collect_usage_pieces(click.Context(part, info_name=whole))
+            yield f"```text\n{' '.join([whole, *pieces])}\n```\n"
+        if part.help:
+            yield "\n\n".join(map(_paragraph, part.help.split("\n\n"))) + "\n"
+        yield from _tables(part)
+
+
+def _paragraph(text: str) -> str:
+    """Write a paragraph of help with one sentence per line; an example as code."""
+    if "\n" in text:
+        return f"```text\n{text.strip()}\n```"  # a list or a table, as the help shows it
+    text, _, example = _prose(text).partition("Example: ")
+    lines = re.sub(r"(?<=[a-z0-9)`][.?!]) (?=[A-Z`])", "\n", text.strip())
+    return "\n".join(filter(None, [lines, f"Example: `{example}`" if example else ""]))
+
+
+def _prose(text: str) -> str:
+    """Write help for Markdown: angle brackets, bars and options as they are."""
+    parts = re.split(r"(`[^`]*`|Example: .*)", text)
+    for i, part in enumerate(parts[::2]):
+        escaped = re.sub(r"([<>*_|\[\]])", r"\\\1", part)
+        parts[2 * i] = re.sub(r"(?<![\w`-])(--?[a-z][\w-]*)", r"`\1`", escaped)
+    return "".join(parts)
+
+
+def _tables(command: click.Command) -> Iterator[str]:
+    """Yield the tables of arguments and options, one for each panel of the help."""
+    shown = [each for each in command.params if not getattr(each, "hidden", False)]
+    shown = [each for each in shown if each.name != "help"]
+
+    def panel(parameter: click.Parameter) -> str:
+        kind = "Arguments" if isinstance(parameter, click.Argument) else "Options"
+        return str(getattr(parameter, "rich_help_panel", None) or kind)
+
+    places = {title: i for i, title in enumerate(dict.fromkeys(map(panel, shown)))}
+    for title, parameters in groupby(sorted(shown, key=lambda p: places[panel(p)]), key=panel):
+        head = [f"| {title.lower()} | value | meaning |", "|---|---|---|"]
+        yield "\n".join([*head, *map(_option_row, parameters)]) + "\n"
+
+
+def _option_row(parameter: click.Parameter) -> str:
+    names = [*parameter.opts, *parameter.secondary_opts]
+    if isinstance(parameter, click.Argument):
+        names = [str(parameter.make_metavar(click.Context(click.Command("")))).strip("[]")]
+    meaning, _, example = str(getattr(parameter, "help", None) or "").partition("Example: ")
+    text = _prose(re.sub(r"\s+", " ", meaning).strip())
+    default = parameter.default
+    has_default = isinstance(default, (str, int, float, Path)) and not isinstance(default, bool)
+    if has_default and str(default) and "Default" not in text and not parameter.required:
+        text += f" Default: {default}."
+    if example:
+        text += f" Example: `{example.strip()}`".replace("|", "\\|")
+    needed = ", required" if parameter.required else ""
+    is_flag = bool(getattr(parameter, "is_flag", False))
+    value = "flag" if is_flag else _value(parameter) + needed
+    return f"| {', '.join(f'`{name}`' for name in names)} | {value} | {text} |"
+
+
 if __name__ == "__main__":
     write_whole(PAGE, configuration_page().encode())
+    write_whole(COMMANDS_PAGE, commands_page().encode())

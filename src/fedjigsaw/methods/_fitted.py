@@ -17,6 +17,7 @@ class SiteFindings:
 
     @property
     def sites_(self) -> list[SiteReport]:
+        """What was noted about each client: rows, clusters, influence, and what was set aside."""
         check_is_fitted(self)
         return site_reports(self.model_, [summary.client for summary in self.summaries_]) or []
 
@@ -26,11 +27,13 @@ class ClusterFindings(SiteFindings):
 
     @property
     def support_(self) -> dict[str, np.ndarray]:
+        """How well each cluster is backed: clients, points, spread, margin, separation."""
         check_is_fitted(self)
         return support_of(self.model_) or {}
 
     @property
     def k_curve_(self) -> dict[str, np.ndarray]:
+        """Every number of clusters that was tried, with its objective and index."""
         check_is_fitted(self)
         curve = k_curve_of(self.model_)
         if curve is None:
@@ -39,18 +42,22 @@ class ClusterFindings(SiteFindings):
 
     @property
     def k_runner_up_(self) -> int | None:
+        """The next best number of clusters, or None."""
         return self._k_findings("k_runner_up_").runner_up
 
     @property
     def k_confidence_(self) -> float:
+        """How sure the number of clusters is, from 0 to 1."""
         return self._k_findings("k_confidence_").confidence
 
     @property
     def k_sentence_(self) -> str:
+        """The number of clusters in words, how sure it is, and what is nearly as good."""
         return self._k_findings("k_sentence_").sentence()
 
     @property
     def k_advice_(self) -> list[str]:
+        """What else the clusters are like, and what helps."""
         return self._k_findings("k_advice_").advice(self.model_.feature_names)
 
     def _k_findings(self, name: str) -> KFindings:
@@ -62,10 +69,12 @@ class ClusterFindings(SiteFindings):
 
     @property
     def objective_(self) -> float:
+        """Objective of all rows, as the server knows it from the summaries."""
         check_is_fitted(self)
         return float(self.model_.tensors["objective"][0])
 
     @property
     def skew_(self) -> float:
+        """Mutual information of client and cluster, in bits: 0 if all clients are alike."""
         check_is_fitted(self)
         return float(self.model_.tensors["skew"][0])

@@ -130,7 +130,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
 
     Attributes
     ----------
-    support_ : dict of arrays of shape (n_clusters_,)
+    support_ : dict of arrays of shape (n_clusters,)
         Support statistics of each cluster. `clients` and `points`: number of clients and rows in
         it. `spread`: root mean square distance s of its rows to its center. `margin`:
         :math:`1 - s / \sqrt{s^2 + D^2}` with the distance D to the nearest other center, between 0
@@ -588,6 +588,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
 
     @property
     def assign_reason_(self) -> str:
+        """Why `assign_` is what it is, in words."""
         check_is_fitted(self)
         if self.assign != "auto":
             return "asked for"
