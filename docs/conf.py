@@ -55,6 +55,7 @@ repository_search = {
     "federation": ["federation", "network", "flower"],
     "operations": ["operation", "docker", "kubernetes", "systemd", "exit codes", "backup"],
     "over-time": ["drift", "mlflow"],
+    "compare": ["compare", "latex", "baselines"],
     "performance": ["speed", "memory"],
     "scale": ["dask", "parallel"],
     "report": ["report", "html"],
