@@ -1,11 +1,10 @@
 """A complete method in one file: k-means at every client, then k-means over all received centers.
 
-To make it part of the package, see "Add a method" in CONTRIBUTING.md. Run as it is, it compares
-itself with FeCA: ``python examples/new_method.py``.
+docs/own-method.md explains it. Run as it is, it compares itself with FeCA:
+``python examples/new_method.py``. Commands use it with ``--plugin examples/new_method.py``.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,7 +12,6 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.messages import Broadcast, Model, Summary
-from fedjigsaw.parameters import Rule, integer, seed_source
 
 
 class KMeansOfCenters(FederatedClusterer):
@@ -26,16 +24,6 @@ class KMeansOfCenters(FederatedClusterer):
     random_state : int, RandomState, Generator or None
         Seed of the run.
     """
-
-    method: ClassVar[str] = "kmeans-of-centers"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "n_clusters": integer(1),
-        "random_state": seed_source(),
-    }
-
-    def __init__(self, n_clusters: int = 8, *, random_state: Any = None) -> None:
-        self.n_clusters = n_clusters
-        self.random_state = random_state
 
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
         """Run at a client: return local centers, with their counts for the client's guard."""

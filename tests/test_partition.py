@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -5,10 +7,13 @@ from fedjigsaw import partition
 from fedjigsaw.errors import DataError, ParameterError
 
 LABELS = np.repeat(np.arange(10), 50)
+ROWS = np.random.default_rng(3).normal(size=(500, 3)) * [1.0, 5.0, 2.0]
 SPLITS = {
     "iid": lambda rng: partition.iid(500, 7, rng=rng),
     "dirichlet": lambda rng: partition.dirichlet(LABELS, 7, alpha=0.5, rng=rng),
     "shards": lambda rng: partition.shards(LABELS, 7, rng=rng),
+    "quantity": lambda rng: partition.quantity(500, 7, alpha=0.5, rng=rng),
+    "features": lambda rng: partition.features(ROWS, 7, rng=rng, mix=0.3),
 }
 
 
@@ -22,7 +27,24 @@ def test_every_row_has_one_client_which_depends_on_the_seed(split):
     assert (ids != split(1)).any()
 
 
-OPTIONS = {"alpha": 0.5, "min_size": 3, "shards_per_client": 4}
+OPTIONS = {
+    "alpha": 0.5,
+    "min_size": 3,
+    "shards_per_client": 4,
+    "X": ROWS,
+    "direction": 0,
+    "mix": 0.1,
+    "values": LABELS % 3,
+}
+OTHERS = {
+    "alpha": 5.0,
+    "min_size": 50,
+    "shards_per_client": 1,
+    "X": -ROWS,
+    "direction": 1,
+    "mix": 0.9,
+    "values": LABELS % 4,
+}
 
 
 class TestSplit:
@@ -32,6 +54,9 @@ class TestSplit:
             "iid": partition.iid(500, 7, rng=1),
             "dirichlet": partition.dirichlet(LABELS, 7, alpha=0.5, rng=1, min_size=3),
             "shards": partition.shards(LABELS, 7, rng=1, shards_per_client=4),
+            "quantity": partition.quantity(500, 7, alpha=0.5, rng=1, min_size=3),
+            "features": partition.features(ROWS, 7, rng=1, direction=0, mix=0.1),
+            "column": LABELS % 3,
         }
         found = partition.split(name, LABELS, 7, rng=1, **OPTIONS)
         assert (found == expected[name]).all()
@@ -42,13 +67,160 @@ class TestSplit:
             options = {**OPTIONS, **changed}
             return partition.split(name, LABELS, 7, rng=1, **options).tolist()
 
-        changed = {"alpha": 5.0, "min_size": 50, "shards_per_client": 1}
-        used = {option for option, value in changed.items() if ids(**{option: value}) != ids()}
+        used = {option for option, value in OTHERS.items() if ids(**{option: value}) != ids()}
         assert used == set(partition.SPLITS[name])
+
+    @pytest.mark.parametrize("name", partition.SPLITS)
+    def test_only_splits_by_class_look_at_the_classes(self, name):
+        found = [
+            partition.split(name, labels, 7, rng=1, **OPTIONS).tolist()
+            for labels in (LABELS, LABELS[::-1] % 4)
+        ]
+        assert (found[0] == found[1]) == (name in partition.WITHOUT_CLASSES)
 
     def test_unknown_name(self):
         with pytest.raises(ParameterError, match="name of split must be one of 'iid'.*got 'even'"):
             partition.split("even", LABELS, 7, rng=0)
+
+
+class TestOwnSplits:
+    @pytest.fixture(autouse=True)
+    def nothing_stays(self, monkeypatch):
+        monkeypatch.setattr(partition, "SPLITS", dict(partition.SPLITS))
+        monkeypatch.setattr(partition, "_own", {})
+        monkeypatch.setattr(partition, "WITHOUT_CLASSES", list(partition.WITHOUT_CLASSES))
+
+    @staticmethod
+    def by_sign(X, labels, n_clients, rng):
+        return (X[:, 0] > 0).astype(int)
+
+    def test_a_function_gets_rows_classes_number_and_random_numbers(self):
+        def own(X, labels, n_clients, rng):
+            assert X is ROWS
+            assert labels is LABELS
+            return rng.integers(n_clients, size=len(labels))
+
+        first, again, other = (partition.split(own, LABELS, 7, rng=s, X=ROWS) for s in (0, 0, 1))
+        assert (first == again).all()
+        assert (first != other).any()
+        assert set(first) == set(range(7))
+
+    def test_a_registered_one_has_a_name(self):
+        partition.register(self.by_sign, name="by-sign")
+        assert list(partition.SPLITS)[-1] == "by-sign"
+        found = partition.split("by-sign", LABELS, 7, rng=0, X=ROWS)
+        assert (found == (ROWS[:, 0] > 0)).all()
+        partition.register(lambda X, y, n, rng: np.zeros(len(y), int), name="by-sign")  # anew
+        assert not partition.split("by-sign", LABELS, 7, rng=0).any()
+
+    def test_clients_may_have_names(self):
+        found = partition.split(
+            lambda X, y, n, rng: np.where(y > 4, "Bern", "Oslo"), LABELS, 2, rng=0
+        )
+        assert set(found.tolist()) == {"Bern", "Oslo"}
+
+    def test_the_package_is_not_replaced(self):
+        with pytest.raises(ParameterError, match="'iid' is a split of the package"):
+            partition.register(self.by_sign, name="iid")
+
+    @pytest.mark.parametrize(
+        ("result", "words"),
+        [
+            (np.zeros(3, int), r"one for each of the 500 rows; got shape \(3,\)"),
+            (np.zeros(500), "integers or strings; got float64"),
+            (np.zeros((500, 2), int), "shape"),
+        ],
+    )
+    def test_bad(self, result, words):
+        def own_split(X, labels, n_clients, rng):
+            return result
+
+        with pytest.raises(DataError, match=f"clients of own_split must be .*{words}"):
+            partition.split(own_split, LABELS, 7, rng=0)
+
+
+class TestQuantity:
+    @pytest.mark.parametrize("min_size", [0, 1, 10, 20])
+    def test_respects_min_size(self, min_size):
+        ids = partition.quantity(500, 8, alpha=0.5, rng=1, min_size=min_size)
+        assert np.bincount(ids, minlength=8).min() >= min_size
+
+    def test_small_alpha_means_few_large_clients_and_a_large_one_equal_ones(self):
+        def largest(alpha):
+            ids = partition.quantity(5000, 10, alpha=alpha, rng=0, min_size=0)
+            return np.bincount(ids, minlength=10).max()
+
+        assert largest(1e6) <= 505
+        assert 600 < largest(1.0) < largest(0.01)
+        assert largest(1e-3) > 4900
+
+    def test_classes_stay_in_proportion(self):
+        ids = partition.quantity(500, 3, alpha=1.0, rng=0, min_size=100)
+        for m in range(3):
+            shares = np.bincount(LABELS[ids == m], minlength=10) / (ids == m).sum()
+            assert abs(shares - 0.1).max() < 0.1
+
+    def test_sizes_have_the_mean_and_variance_of_a_dirichlet(self):
+        sizes = [
+            np.bincount(partition.quantity(1000, 4, alpha=0.5, rng=s, min_size=0), minlength=4)
+            for s in range(600)
+        ]
+        shares = np.array(sizes) / 1000
+        assert shares.mean(axis=0) == pytest.approx(0.25, abs=0.04)
+        assert shares.var(axis=0) == pytest.approx(0.25 * 0.75 / 3, abs=0.012)
+
+    @pytest.mark.parametrize("n_clients", [1, 500])
+    def test_one_client_and_as_many_as_rows(self, n_clients):
+        ids = partition.quantity(500, n_clients, alpha=1e6, rng=0, min_size=0)
+        assert len(ids) == 500
+        assert set(partition.quantity(500, 1, alpha=0.1, rng=0)) == {0}
+
+
+class TestFeatures:
+    def test_clients_are_intervals_of_the_direction(self):
+        for direction, place in ((2, ROWS[:, 2]), ([1.0, 0.0, -2.0], ROWS @ [1.0, 0.0, -2.0])):
+            ids = partition.features(ROWS, 5, rng=0, direction=direction)
+            ends = [(place[ids == m].min(), place[ids == m].max()) for m in range(5)]
+            assert all(a[1] < b[0] for a, b in pairwise(ends))
+
+    def test_sizes_are_even_whatever_is_mixed(self):
+        for mix in (0.0, 0.3, 1.0):
+            sizes = np.bincount(partition.features(ROWS, 7, rng=0, mix=mix))
+            assert sizes.max() - sizes.min() <= 1
+
+    def test_the_principal_direction_is_that_of_the_largest_variance(self):
+        ids = partition.features(ROWS, 4, rng=0)
+        along = partition.features(ROWS, 4, rng=0, direction=1)
+        assert np.mean(ids == along) > 0.9  # the column with the largest spread
+        shifted = partition.features(ROWS + 1e3, 4, rng=0)
+        assert (ids == shifted).mean() > 0.99
+
+    def test_by_hand(self):
+        X = [[4.0, 0.0], [3.0, 9.0], [1.0, 5.0], [2.0, 1.0]]
+        assert partition.features(X, 2, rng=0, direction=0).tolist() == [1, 1, 0, 0]
+        assert partition.features(X, 2, rng=0, direction=1).tolist() == [0, 1, 1, 0]
+        assert partition.features(X, 4, rng=0, direction=[-1, 0]).tolist() == [0, 1, 3, 2]
+
+    def test_mixing_goes_from_regions_to_even(self):
+        def apart(mix):
+            ids = partition.features(ROWS, 5, rng=0, direction=1, mix=mix)
+            means = [ROWS[ids == m, 1].mean() for m in range(5)]
+            return np.std(means)
+
+        assert apart(0.0) > apart(0.5) > apart(1.0)
+        assert apart(1.0) < 0.2 * apart(0.0)
+
+    def test_equal_rows_are_dealt_at_random(self):
+        ids = partition.features(np.zeros((1000, 2)), 2, rng=0)
+        assert 0.4 < ids[:500].mean() < 0.6
+
+
+def test_a_column_has_a_client_for_each_value():
+    towns = np.array(["Oslo", "Bern", "Oslo", "Lyon"])
+    ids = partition.column(towns)
+    assert ids.tolist() == [2, 0, 2, 1]
+    assert ((ids[:, None] == ids) == (towns[:, None] == towns)).all()
+    assert partition.column([2.5, -1, 2.5]).tolist() == [1, 0, 1]
 
 
 def test_iid_is_even_and_mixes_classes():
@@ -119,6 +291,32 @@ def test_shards_are_even():
         (lambda: partition.iid(3, 4, rng=0), ParameterError, "Cannot split 3 samples among 4"),
         (lambda: partition.iid(3, 0, rng=0), ParameterError, "n_clients"),
         (lambda: partition.iid(0, 1, rng=0), ParameterError, "n_samples"),
+        (
+            lambda: partition.quantity(9, 3, alpha=0.0, rng=0),
+            ParameterError,
+            "alpha of quantity must be a finite number >= 0.001; got 0.0",
+        ),
+        (lambda: partition.quantity(3, 4, rng=0), ParameterError, "Cannot split 3 samples among 4"),
+        (lambda: partition.quantity(0, 1, rng=0), ParameterError, "n_samples of quantity"),
+        (
+            lambda: partition.quantity(9, 3, rng=0, min_size=4),
+            ParameterError,
+            "n_clients = 3; got 4",
+        ),
+        (lambda: partition.features(ROWS, 3, rng=0, mix=1.5), ParameterError, "mix of features"),
+        (
+            lambda: partition.features(ROWS, 3, rng=0, direction=3),
+            ParameterError,
+            "direction of features must be 'principal', a column from 0 to 2, or",
+        ),
+        (lambda: partition.features(ROWS, 3, rng=0, direction="x"), ParameterError, "got 'x'"),
+        (lambda: partition.features(ROWS, 3, rng=0, direction=[0, 0, 0]), ParameterError, "direct"),
+        (lambda: partition.features(ROWS[0], 3, rng=0), DataError, "X of features"),
+        (lambda: partition.features([[np.nan]], 1, rng=0), DataError, "X of features"),
+        (lambda: partition.split("features", [0], 1, rng=0), ParameterError, "needs the rows, X"),
+        (lambda: partition.split("column", [0], 1, rng=0), ParameterError, "values of a column"),
+        (lambda: partition.column(["a", None]), DataError, "values of the column are missing"),
+        (lambda: partition.column([1.0, np.nan]), DataError, "values of the column are missing"),
         (
             lambda: partition.dirichlet([], 1, alpha=1, rng=0),
             DataError,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fedjigsaw.engine import BatchEngine, Client, Engine, SerialEngine, run_rounds
     from fedjigsaw.errors import CountsWarning, FedJigsawError, FewerClustersWarning
     from fedjigsaw.messages import Broadcast, Failure, Model, Summary, Transcript
+    from fedjigsaw.methods import register
     from fedjigsaw.methods.central import CentralKMeans
     from fedjigsaw.methods.dckmeans import DCKMeans
     from fedjigsaw.methods.feca import FeCA
@@ -67,6 +68,7 @@ __all__ = [
     "datasets",
     "metrics",
     "partition",
+    "register",
     "run_rounds",
     "sources",
 ]
@@ -80,6 +82,7 @@ _MODULES = {
     "engine": ("BatchEngine", "Client", "Engine", "SerialEngine", "run_rounds"),
     "errors": ("CountsWarning", "FedJigsawError", "FewerClustersWarning"),
     "messages": ("Broadcast", "Failure", "Model", "Summary", "Transcript"),
+    "methods": ("register",),
     "methods.central": ("CentralKMeans",),
     "methods.dckmeans": ("DCKMeans",),
     "methods.feca": ("FeCA",),

@@ -20,6 +20,7 @@ from fedjigsaw._random import resolve_seed
 from fedjigsaw._typing import Floats, Ints, Rows
 from fedjigsaw._validation import check_data, name_clients, rows_by_client
 from fedjigsaw.choice.shapes import label_rows, local_labels
+from fedjigsaw.contract import DefaultName
 from fedjigsaw.engine import (
     NO_GUARD,
     BatchEngine,
@@ -35,7 +36,15 @@ from fedjigsaw.kernels.kmeans import count_distinct, nearest_centers
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.messages import Broadcast, Model, Summary, Transcript
-from fedjigsaw.parameters import Rule, check_parameters, is_integer, one_of
+from fedjigsaw.parameters import (
+    Rule,
+    check_parameters,
+    complete_rules,
+    integer,
+    is_integer,
+    one_of,
+    seed_source,
+)
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.profiles import moments_of_clients
@@ -54,9 +63,11 @@ class FederatedClusterer(
 ):
     """Base class of methods that cluster rows.
 
-    A subclass writes `summarize` and `aggregate` and gets `fit`, `predict` and the rest. It sets
-    its name (`method`), lists its parameters in `rules`, and has `n_clusters` and `random_state`
-    among them. It implements :class:`~fedjigsaw.contract.FederatedMethod`.
+    A subclass writes `summarize` and `aggregate` and gets `fit`, `predict` and the rest. It has the
+    parameters `n_clusters` and `random_state`, and may add its own in an ``__init__``. It may set
+    its name on the command line (`method`; by default that of the class: ``MyWard`` is "my-ward")
+    and allowed values of its parameters (`rules`; others than these two are not checked by
+    default). It implements :class:`~fedjigsaw.contract.FederatedMethod`.
 
     Attributes
     ----------
@@ -87,8 +98,11 @@ class FederatedClusterer(
         Names of the columns, if the data had names.
     """
 
-    method: ClassVar[str]
-    rules: ClassVar[Mapping[str, Rule]]
+    method: ClassVar[str] = DefaultName()  # type: ignore[assignment]
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "n_clusters": integer(1),
+        "random_state": seed_source(),
+    }
     data_kind: ClassVar[str] = "rows"
     n_rounds: int = 1
     # the rule for `labels_`; a parameter of every method whose summaries hold local centers
@@ -127,6 +141,17 @@ class FederatedClusterer(
     model_: Model
     summaries_: tuple[Summary, ...]
     _profile: tuple[Ints, Floats, Floats, int] | None  # moments of each cluster, and the guard
+
+    def __init__(self, n_clusters: Any = 8, *, random_state: Any = None) -> None:
+        self.n_clusters = n_clusters
+        self.random_state = random_state
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give a rule to every parameter that has none."""
+        super().__init_subclass__(**options)
+        if {"rules", "__init__"} & set(vars(cls)):
+            inherited = super(cls, cls).rules
+            cls.rules = complete_rules(cls.__init__, vars(cls).get("rules", {}), inherited)
 
     @property
     def total_rounds(self) -> int:
@@ -330,7 +355,18 @@ class FederatedClusterer(
 
     def check(self) -> None:
         """Check the parameters against `rules`; `fit` does this first."""
+        self._check_init()
         check_parameters(type(self).__name__, self.rules, self.get_params(deep=False))
+
+    @classmethod
+    def _check_init(cls) -> None:
+        """Raise a ParameterError if the class lacks a parameter that every method has."""
+        for name in ("n_clusters", "random_state"):
+            if name not in cls.rules:
+                raise ParameterError(
+                    f"{cls.__name__}.__init__ has no parameter {name!r}, which every method has: "
+                    "def __init__(self, n_clusters=8, *, ..., random_state=None)."
+                )
 
     def check_federated(self) -> None:
         """Check the parameters for a federation; a method that pools data cannot take part."""
@@ -354,12 +390,13 @@ class FederatedClusterer(
 
         Raise a ParameterError for a name that is not a parameter.
         """
+        cls._check_init()
         unknown = sorted(set(settings) - set(cls.rules))
         if unknown:
             own = (name for name in cls.rules if name not in ("n_clusters", "random_state"))
             raise ParameterError(
                 f"{cls.__name__} has no parameter {', '.join(map(repr, unknown))}; "
-                f"it has {', '.join(own)}."
+                f"it has {', '.join(own) or 'none of its own'}."
             )
         made = cls(**settings)
         made.check()

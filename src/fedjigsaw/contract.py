@@ -5,6 +5,7 @@ method and no others. :class:`~fedjigsaw.FederatedClusterer` implements them for
 cluster rows; :class:`fedjigsaw.deep.DeepFeCA` implements them for images.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self
 
@@ -103,3 +104,23 @@ class FederatedMethod(Protocol):
         contradicts itself is never made (see :class:`~fedjigsaw.Summary`); a method may ask for
         more. Whoever receives summaries from outside (files, Flower) calls this once for each.
         """
+
+
+def default_name(cls: type) -> str:
+    """Return the name of a method that has none: that of its class, in lower case with hyphens.
+
+    Examples
+    --------
+    >>> class KMeansOfCenters: ...
+    >>> default_name(KMeansOfCenters)
+    'k-means-of-centers'
+    """
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", cls.__name__)
+    return words.replace("_", "-").strip("-").lower()
+
+
+class DefaultName:
+    """Attribute `method` of a class that does not set it: :func:`default_name`."""
+
+    def __get__(self, instance: object, owner: type) -> str:
+        return default_name(owner)

@@ -6,6 +6,7 @@ its rule raises a ParameterError that names the parameter and the allowed values
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import Parameter, signature
 from math import isfinite
 from numbers import Integral, Real
 
@@ -109,4 +110,45 @@ def seed_source() -> Rule:
 def check_parameters(owner: str, rules: Mapping[str, Rule], values: Mapping[str, object]) -> None:
     """Check every value against its rule; the first one that fails raises a ParameterError."""
     for name, rule in rules.items():
+        if name not in values:
+            raise ParameterError(
+                f"{owner} has a rule for {name!r}, which is no parameter of its __init__."
+            )
         rule.check(name, owner, values[name])
+
+
+def anything() -> Rule:
+    """Allow every value: for parameters that a method checks itself, or not at all."""
+    return Rule("any value", lambda value: True)
+
+
+def complete_rules(
+    init: Callable[..., object], rules: Mapping[str, Rule], inherited: Mapping[str, Rule]
+) -> dict[str, Rule]:
+    """Return rules for all parameters of an ``__init__``, of which some may have none.
+
+    A parameter without a rule has that of the parent class. New ones are not checked, but for
+    `n_clusters`, which is an integer >= 1 (or its default, if that is a word such as "auto"), and
+    `random_state`.
+
+    Examples
+    --------
+    >>> def init(self, n_clusters=8, *, linkage="ward"): ...
+    >>> {name: rule.allowed for name, rule in complete_rules(init, {}, {}).items()}
+    {'n_clusters': 'an integer >= 1', 'linkage': 'any value'}
+    """
+    kinds = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
+    found = [p for p in list(signature(init).parameters.values())[1:] if p.kind in kinds]
+    return dict(rules) | {
+        p.name: _default_rule(p, inherited.get(p.name)) for p in found if p.name not in rules
+    }
+
+
+def _default_rule(parameter: Parameter, inherited: Rule | None) -> Rule:
+    has_default = parameter.default is not Parameter.empty
+    if inherited is not None and (not has_default or inherited.accepts(parameter.default)):
+        return inherited
+    if parameter.name == "n_clusters":
+        word = parameter.default if isinstance(parameter.default, str) else None
+        return integer(1, or_word=word)
+    return seed_source() if parameter.name == "random_state" else anything()

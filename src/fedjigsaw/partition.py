@@ -1,29 +1,41 @@
 """Split rows among clients, for simulations.
 
 Each function returns client ids of shape (n_samples,), to be passed as ``fit(X, clients=ids)``.
-:func:`split` chooses one of the others by name.
+:func:`split` chooses one of the others by name, :func:`register` adds one of your own, and
+:func:`plot` shows who holds what.
 """
 
-from typing import Any
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeVar
 
 import numpy as np
 
 from fedjigsaw._random import generator
-from fedjigsaw._typing import Ints
+from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import DataError, ParameterError, invalid
-from fedjigsaw.parameters import integer, one_of, real
+from fedjigsaw.parameters import fraction, integer, one_of, real
 
 MAX_REDRAWS = 10_000
+PRINCIPAL = "principal"
 # names of the splits, and of the options of `split` that each of them uses
 SPLITS: dict[str, tuple[str, ...]] = {
     "iid": (),
     "dirichlet": ("alpha", "min_size"),
     "shards": ("shards_per_client",),
+    "quantity": ("alpha", "min_size"),
+    "features": ("X", "direction", "mix"),
+    "column": ("values",),
 }
+# splits that do not look at the class of a row; those of users need not
+WITHOUT_CLASSES = ["iid", "quantity", "features", "column"]
+Own = Callable[[Any, Any, int, np.random.Generator], Any]
+F = TypeVar("F", bound=Own)
+_own: dict[str, Own] = {}
 
 
 def split(
-    name: str,
+    name: str | Own,
     labels: Any,
     n_clients: int,
     *,
@@ -31,6 +43,10 @@ def split(
     alpha: float = 0.3,
     min_size: int = 1,
     shards_per_client: int = 2,
+    X: Any = None,
+    direction: Any = PRINCIPAL,
+    mix: float = 0.0,
+    values: Any = None,
 ) -> Ints:
     """Split rows among clients by the named split: one of the keys of ``SPLITS``.
 
@@ -39,22 +55,86 @@ def split(
 
     Parameters
     ----------
-    name : {"iid", "dirichlet", "shards"}
-    labels : array of shape (n_samples,), the class of each row. "iid" uses only their number.
-    alpha, min_size : options of :func:`dirichlet`.
+    name : {"iid", "dirichlet", "shards", "quantity", "features", "column"}, or a function
+        A function of your own gets ``(X, labels, n_clients, rng)`` and returns the client of each
+        row. So does one that has a name since :func:`register`.
+    labels : array of shape (n_samples,)
+        The class of each row. Of splits that need no classes, only their number matters.
+    n_clients : int
+        Number of clients. "column" has as many as there are values.
+    alpha, min_size : options of :func:`dirichlet` and :func:`quantity`.
     shards_per_client : option of :func:`shards`.
+    X, direction, mix : options of :func:`features`.
+    values : option of :func:`column`.
 
     Examples
     --------
     >>> split("iid", [0, 0, 1, 1], 2, rng=0).tolist() == iid(4, 2, rng=0).tolist()
     True
+    >>> halves = lambda X, labels, n_clients, rng: np.arange(len(labels)) * 2 // len(labels)
+    >>> split(halves, [0, 0, 1, 1], 2, rng=0).tolist()
+    [0, 0, 1, 1]
     """
+    own = name if callable(name) else _own.get(name)
+    if own is not None:
+        return _checked(own, X, labels, n_clients, generator(rng, "split"))
     one_of(*SPLITS).check("name", "split", name)
     if name == "dirichlet":
         return dirichlet(labels, n_clients, alpha=alpha, rng=rng, min_size=min_size)
     if name == "shards":
         return shards(labels, n_clients, rng=rng, shards_per_client=shards_per_client)
+    if name == "quantity":
+        return quantity(len(labels), n_clients, alpha=alpha, rng=rng, min_size=min_size)
+    if name == "features":
+        return features(X, n_clients, rng=rng, direction=direction, mix=mix)
+    if name == "column":
+        return column(values)
     return iid(len(labels), n_clients, rng=rng)
+
+
+def register(function: F, *, name: str | None = None) -> F:
+    """Make a split of your own known by its name, to `compare`, `simulate` and ``--split``.
+
+    Parameters
+    ----------
+    function : callable
+        It gets ``(X, labels, n_clients, rng)`` and returns the client of each row. All random
+        numbers come from `rng`, so that a seed gives the same split again.
+    name : str or None
+        None is the name of the function.
+
+    Returns
+    -------
+    function : so that this can be a decorator.
+    """
+    name = name or str(getattr(function, "__name__", "own"))
+    if name in SPLITS and name not in _own:
+        raise ParameterError(f"{name!r} is a split of the package, which cannot be replaced.")
+    _own[name] = function
+    SPLITS[name] = ("X",)
+    if name not in WITHOUT_CLASSES:
+        WITHOUT_CLASSES.append(name)
+    return function
+
+
+def plot(clients: Any, y: Any = None, *, title: str | None = None) -> Any:
+    """Draw who holds what: how many rows of each class each client has. It requires matplotlib.
+
+    Parameters
+    ----------
+    clients : array of shape (n_samples,)
+        The client of each row, as for ``fit(X, clients=clients)``.
+    y : array of shape (n_samples,) or None
+        The class of each row; None draws only how many rows each client has.
+    title : str or None
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+        ``figure.savefig("split.png")`` writes it to a file; a notebook shows it.
+    """
+    # by name: what draws is above, and needs an optional package
+    return import_module("fedjigsaw.report.holdings").holdings(clients, y, title=title)
 
 
 def iid(n_samples: int, n_clients: int, *, rng: np.random.Generator | int) -> Ints:
@@ -83,16 +163,54 @@ def dirichlet(
     >>> ids.shape, bool(np.bincount(ids).min() >= 5)
     ((100,), True)
     """
-    rng = generator(rng, "dirichlet")
     classes, sizes = _check_labels("dirichlet", labels)
-    _check_clients("dirichlet", len(classes), n_clients)
-    real(1e-3).check("alpha", "dirichlet", alpha)
+    return _in_proportions("dirichlet", classes, sizes, n_clients, alpha, rng, min_size)
+
+
+def quantity(
+    n_samples: int,
+    n_clients: int,
+    *,
+    alpha: float = 0.3,
+    rng: np.random.Generator | int,
+    min_size: int = 1,
+) -> Ints:
+    r"""Split rows at random into clients of very different sizes, :math:`\mathrm{Dir}(\alpha)`.
+
+    The smaller `alpha`, the more rows are at few clients. Each client has rows of all classes, in
+    the proportions of all rows, up to chance. Sizes are redrawn until every client has at least
+    `min_size` rows.
+
+    Examples
+    --------
+    >>> ids = quantity(100, 4, alpha=0.3, rng=0, min_size=2)
+    >>> np.bincount(ids).sum().item(), bool(np.bincount(ids).min() >= 2)
+    (100, True)
+    """
+    integer(1).check("n_samples", "quantity", n_samples)
+    classes, sizes = np.zeros(n_samples, dtype=np.int64), np.array([n_samples])
+    return _in_proportions("quantity", classes, sizes, n_clients, alpha, rng, min_size)
+
+
+def _in_proportions(
+    owner: str,
+    classes: Ints,
+    sizes: Ints,
+    n_clients: int,
+    alpha: float,
+    rng: np.random.Generator | int,
+    min_size: int,
+) -> Ints:
+    """Split each class in proportions of its own; classes are 0, 1, ... and have these sizes."""
+    rng = generator(rng, owner)
+    _check_clients(owner, len(classes), n_clients)
+    real(1e-3).check("alpha", owner, alpha)
     if alpha > 1e6:
-        raise ParameterError(invalid("alpha", "dirichlet", "at most 1e6", alpha))
-    integer(0).check("min_size", "dirichlet", min_size)
+        raise ParameterError(invalid("alpha", owner, "at most 1e6", alpha))
+    integer(0).check("min_size", owner, min_size)
     if min_size * n_clients > len(classes):
         allowed = f"at most n_samples / n_clients = {len(classes) / n_clients:g}"
-        raise ParameterError(invalid("min_size", "dirichlet", allowed, min_size))
+        raise ParameterError(invalid("min_size", owner, allowed, min_size))
     for _ in range(MAX_REDRAWS):
         shares = rng.dirichlet(np.full(n_clients, float(alpha)), size=len(sizes))
         cuts = np.rint(np.cumsum(shares, axis=1) * sizes[:, None]).astype(np.int64)
@@ -134,6 +252,102 @@ def shards(
     ids = np.empty(len(classes), dtype=np.int64)
     ids[order] = owners[np.arange(len(classes)) * n_shards // len(classes)]
     return ids
+
+
+def features(
+    X: Any,
+    n_clients: int,
+    *,
+    rng: np.random.Generator | int,
+    direction: Any = PRINCIPAL,
+    mix: float = 0.0,
+) -> Ints:
+    """Give each client another region: sort rows along a direction, and cut them into equal parts.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    direction : "principal", int, or array of shape (n_features,)
+        The direction in which the rows vary most, the number of a column, or a vector.
+    mix : float from 0 to 1, default 0
+        Share of the rows, drawn at random, that are dealt at random: with 0, regions are apart; 1
+        is the same as :func:`iid`. Sizes do not change.
+
+    Examples
+    --------
+    >>> features([[3.0], [1.0], [4.0], [2.0]], 2, rng=0, direction=0).tolist()
+    [1, 0, 1, 0]
+    """
+    rng = generator(rng, "features")
+    rows = _check_rows(X)
+    _check_clients("features", len(rows), n_clients)
+    fraction().check("mix", "features", mix)
+    # equal places in random order
+    order = np.lexsort((rng.random(len(rows)), rows @ _direction(rows, direction)))
+    ids = np.empty(len(rows), dtype=np.int64)
+    ids[order] = np.arange(len(rows)) * n_clients // len(rows)
+    mixed = rng.permutation(len(rows))[: round(float(mix) * len(rows))]
+    ids[mixed] = ids[rng.permutation(mixed)]
+    return ids
+
+
+def column(values: Any) -> Ints:
+    """Make every value of a column a client, in the order of the values.
+
+    Examples
+    --------
+    >>> column(["Oslo", "Bern", "Oslo"]).tolist()
+    [1, 0, 1]
+    """
+    if values is None:
+        raise ParameterError("The split 'column' needs the values of a column: who holds each row.")
+    values = np.asarray(values)
+    if any(value is None or value != value for value in values.tolist()):
+        raise DataError("Some values of the column are missing, so that these rows have no client.")
+    return _check_labels("column", values)[0]
+
+
+def _checked(own: Own, X: Any, labels: Any, n_clients: int, rng: np.random.Generator) -> Ints:
+    """Return what a split of the user's own gives, after a look at it."""
+    name = getattr(own, "__name__", "the split")
+    ids = np.asarray(own(X, labels, n_clients, rng))
+    if ids.shape != (len(labels),):
+        allowed = f"one for each of the {len(labels)} rows"
+        raise DataError(invalid("clients", name, allowed, f"shape {ids.shape}"))
+    if not (np.issubdtype(ids.dtype, np.integer) or ids.dtype.kind in "US"):
+        raise DataError(invalid("clients", name, "integers or strings", ids.dtype))
+    return ids
+
+
+def _direction(rows: Floats, direction: Any) -> Floats:
+    """Return a vector to sort rows by."""
+    n_columns = rows.shape[1]
+    if isinstance(direction, str) and direction == PRINCIPAL:
+        centered = rows - rows.mean(axis=0)
+        vector = np.linalg.eigh(centered.T @ centered)[1][:, -1]
+        return np.asarray(vector * np.sign(vector[np.abs(vector).argmax()]))
+    if integer(0, n_columns - 1).accepts(direction):
+        return np.asarray(np.eye(n_columns)[int(direction)])
+    try:
+        vector = np.asarray(direction, dtype=np.float64)
+    except (TypeError, ValueError):
+        vector = np.zeros(0)
+    if vector.shape != (n_columns,) or not np.isfinite(vector).all() or not vector.any():
+        allowed = (
+            f"'principal', a column from 0 to {n_columns - 1}, or a vector of that many numbers"
+        )
+        raise ParameterError(invalid("direction", "features", allowed, repr(direction)))
+    return vector
+
+
+def _check_rows(X: Any) -> Floats:
+    if X is None:
+        raise ParameterError("The split 'features' needs the rows, X.")
+    rows = np.asarray(X, dtype=np.float64)
+    if rows.ndim != 2 or not np.isfinite(rows).all():
+        allowed = "rows of finite numbers"
+        raise DataError(invalid("X", "features", allowed, f"shape {rows.shape}"))
+    return rows
 
 
 def _assign(classes: Ints, counts: Ints, rng: np.random.Generator) -> Ints:

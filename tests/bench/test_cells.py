@@ -37,15 +37,28 @@ def test_raw_rows_are_counted_where_they_leave(data):
 
 @pytest.mark.parametrize("split", partition.SPLITS)
 def test_splits(data, split):
+    data = replace(data, clients=np.arange(len(data.X)) % 6)
     cell = replace(CELL, split=split)
-    ids = split_rows(data.y, cell)
+    ids = split_rows(data.y, cell, data)
     assert set(ids) == set(range(6))
-    assert (ids == split_rows(data.y, replace(cell, method="central"))).all()
-    assert (ids != split_rows(data.y, replace(cell, seed=5))).any()
-    assert ("alpha" in cell.as_row(), "shards" in cell.as_row()) == (
-        split == "dirichlet",
+    assert (ids == split_rows(data.y, replace(cell, method="central"), data)).all()
+    if split not in ("features", "column"):  # those depend on the rows alone
+        assert (ids != split_rows(data.y, replace(cell, seed=5), data)).any()
+    row = cell.as_row()
+    assert ("alpha" in row, "shards" in row, "mix" in row) == (
+        split in ("dirichlet", "quantity"),
         split == "shards",
+        split == "features",
     )
+
+
+def test_a_column_can_decide_who_has_which_region(data):
+    named = replace(data, columns=("east", "north"))
+    for by, column in (("east", 0), ("north", 1)):
+        ids = split_rows(data.y, replace(CELL, split="features", by=by), named)
+        assert (ids == partition.features(data.X, 6, rng=CELL.seed, direction=column)).all()
+    with pytest.raises(ParameterError, match="has no column 'west'. It has 'east', 'north'"):
+        split_rows(data.y, replace(CELL, split="features", by="west"), named)
 
 
 def test_shards_are_as_many_as_asked_for(data):

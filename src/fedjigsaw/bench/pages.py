@@ -22,6 +22,7 @@ from fedjigsaw.bench.markdown import markdown_table
 from fedjigsaw.bench.paper import SPLIT_TITLES, SSETS
 from fedjigsaw.bench.region_cells import regions_table
 from fedjigsaw.bench.shape_cells import shapes_table
+from fedjigsaw.bench.split_figures import class_figure, region_figure
 from fedjigsaw.bench.studies import studies
 from fedjigsaw.bench.verdicts import WORDS, count_verdicts, tables, verdict
 from fedjigsaw.bench.year_table import year_table, year_verdict
@@ -54,6 +55,8 @@ def build(root: Path) -> dict[Path, bytes]:
     figures = {docs / "reproduction" / f"{name}.svg": draw(rows) for name, draw in FIGURES.items()}
     figures[docs / "jigsaw-k.svg"] = k_curves(rows["k-curve"])
     figures[docs / "jigsaw-confidence.svg"] = confidences(rows["auto-hard"])
+    figures[docs / "splits.svg"] = class_figure()
+    figures[docs / "splits-regions.svg"] = region_figure()
     figures[docs / "performance.svg"] = speed_tables.seconds_over_sizes(rows["benchmarks"])
     if runs:
         figures[docs / "deepfeca.svg"] = deep_tables.accuracy_over_rounds(runs)

@@ -1,19 +1,24 @@
-"""Simulate a federation: split a named data set among clients, cluster it, measure."""
+"""Simulate a federation: split a data set among clients, cluster it, measure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedjigsaw import datasets
+import numpy as np
+
+from fedjigsaw import datasets, partition
 from fedjigsaw._typing import Ints
 from fedjigsaw.bench.cells import Cell, run_cell, split_rows
 from fedjigsaw.comparison.comparing import Track
 from fedjigsaw.comparison.contenders import params_by_method, supporting
+from fedjigsaw.comparison.measures import without_classes
 from fedjigsaw.comparison.problems import smallest_client
+from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.rows import Row
-from fedjigsaw.methods import DEFAULT
+from fedjigsaw.methods import DEFAULT, find_for_rows
 
 if TYPE_CHECKING:
     from fedjigsaw.base import FederatedClusterer
@@ -24,44 +29,107 @@ SHOWN = ("feca", "jigsaw", "kfed", "match", "fuzzy", "central")
 
 
 def simulate(
-    dataset: str = "gaussian-grid",
+    dataset: str | Path | datasets.Dataset = "gaussian-grid",
     n_clients: int = 10,
     split: str = "dirichlet",
     *,
     alpha: float = 0.3,
     min_size: int | None = None,
     shards: int = 2,
-    methods: Sequence[str] | None = None,
+    mix: float = 0.0,
+    by: str | None = None,
+    label: str | None = None,
+    columns: Sequence[str] | None = None,
+    methods: Sequence[Any] | None = None,
     n_clusters: int | str | None = None,
     params: Mapping[str, Any] | None = None,
     runs: int = 10,
     seed: int = 0,
     track: Track = iter,
 ) -> list[Row]:
-    """Run several methods on a named data set, with several seeds; return one row for each run.
+    """Run several methods on a data set, with several seeds; return one row for each run.
 
     Parameters
     ----------
-    split : {"iid", "dirichlet", "shards"}
-    alpha, min_size : options of "dirichlet"; see :func:`smallest_client` for None.
+    dataset : what :func:`fedjigsaw.datasets.load` takes: a name or the path of a file; or a data
+        set in memory.
+    n_clients : number of clients; "column" has as many as the column has values.
+    split : a key of :data:`fedjigsaw.partition.SPLITS`.
+    alpha, min_size : options of "dirichlet" and "quantity"; see :func:`smallest_client` for None.
     shards : option of "shards": how many each client gets.
-    methods : names of methods; None is all that support this number of clusters.
+    mix, by : options of "features": share of rows that are dealt at random, and the column that
+        decides (None is the direction in which rows vary most). For "column", `by` is the column of
+        a file that tells who holds each row.
+    label, columns : of a file: the column with the true classes, and the columns to use.
+    methods : names, classes or estimators; None is all of the package that support this number of
+        clusters.
     n_clusters : number of clusters; None is the true one, "auto" lets the method find it.
     params : parameters; each goes to all methods that have it.
     runs, seed : run r has the seed ``seed + r``, for the split and for everything else.
     track : wraps the list of cells to show progress, such as ``tqdm.tqdm``.
     """
-    data = datasets.load(dataset)
-    k = n_clusters or data.n_clusters
+    data = _load(dataset, split, label=label, columns=columns, by=by)
+    k = n_clusters or _true_number(data)
+    if split == "column":
+        n_clients = len(np.unique(data.clients))
     if min_size is None:
         min_size = smallest_client(data, n_clients, k)
-    chosen = params_by_method(methods or supporting(k), params or {}, k)
+    given = _by_name(methods or supporting(k))
+    chosen = params_by_method([m for m in given.values() if isinstance(m, str)], params or {}, k)
+    own = {name: method for name, method in given.items() if name not in chosen}
+    for name, method in own.items():
+        known = find_for_rows(method).own_parameters
+        chosen[name] = {p: v for p, v in (params or {}).items() if p in known}
     cells = [
-        Cell(dataset, name, k, seed + r, n_clients, split, alpha, min_size, shards, own)
-        for name, own in chosen.items()
+        Cell(
+            *(data.name, name, k, seed + r, n_clients, split, alpha, min_size, shards),
+            chosen[name],
+            mix=mix,
+            by=by or "",
+        )
+        for name in given
         for r in range(runs)
     ]
-    return [run_cell(cell, data)[1] for cell in track(cells)]
+    rows = [run_cell(cell, data, method=own.get(cell.method))[1] for cell in track(cells)]
+    return rows if data.has_classes else without_classes(rows)
+
+
+def _load(dataset: Any, split: str, *, by: str | None, **options: Any) -> datasets.Dataset:
+    """Load the data of a simulation, and check that this split can be made."""
+    by_column = split == "column"
+    data = dataset
+    if not isinstance(data, datasets.Dataset):
+        data = datasets.load(data, clients=by if by_column else None, **options)
+    if by_column and data.clients is None:
+        raise ParameterError(
+            "The split 'column' needs a file, and by (--by): the column that tells who holds a row."
+        )
+    if split not in partition.WITHOUT_CLASSES and not data.has_classes:
+        others = ", ".join(n for n in partition.SPLITS if n in partition.WITHOUT_CLASSES)
+        raise DataError(
+            f"The classes of {data.name} are not known, and the split {split!r} needs them. Name "
+            f"their column (label, --label), or use another split: {others}."
+        )
+    return data
+
+
+def _true_number(data: datasets.Dataset) -> int:
+    if not data.has_classes:
+        raise ParameterError(
+            f"The number of clusters of {data.name} is not known: give it (n_clusters, -k)."
+        )
+    return data.n_clusters
+
+
+def _by_name(methods: Sequence[Any]) -> dict[str, Any]:
+    """Return names, classes and estimators by the names of their methods."""
+    found: dict[str, Any] = {}
+    for method in methods:
+        name = find_for_rows(method).name
+        if name in found and not (isinstance(method, str) and found[name] == method):
+            raise ParameterError(f"Two methods are called {name!r}. Run them one after the other.")
+        found[name] = method
+    return found
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typer.main import get_group
 
 from fedjigsaw import __version__, cli
 from fedjigsaw.cli._imports import spare_imports
+from fedjigsaw.cli._plugins import PLUGGABLE, add_option
 from fedjigsaw.cli._shared import out, print_error
 from fedjigsaw.errors import FedJigsawError
 
@@ -123,7 +124,12 @@ class Later(TyperCommand):
             part: typer.Typer = getattr(import_module(f"fedjigsaw.cli.{module}"), group or "app")
         _unwrap_help(part)
         found = get_group(part)
-        return found if group else found.commands[str(self.name)]
+        if group:
+            return found
+        command = found.commands[str(self.name)]
+        if self.name in PLUGGABLE:
+            add_option(command)
+        return command
 
     def make_context(self, *args: Any, **options: Any) -> click.Context:
         """Parse the words that follow the name of the command."""

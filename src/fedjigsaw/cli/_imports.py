@@ -17,6 +17,10 @@ LATER = "scipy.stats"
 class _Sparing(MetaPathFinder):
     """Find no pandas, as where it is not installed, and load scipy.stats when it is first used."""
 
+    only_for_commands = (
+        True  # code of others may import everything: `methods._plugins` removes this
+    )
+
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name == NEVER:

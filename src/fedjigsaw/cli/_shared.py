@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -76,7 +76,7 @@ def clusters_by_head(
     )
 
 
-def choice(names: Sequence[str]) -> dict[str, Any]:
+def choice(names: Collection[str]) -> dict[str, Any]:
     """Return the arguments of `typer.Option` for one of several names."""
 
     def parse(text: str) -> str:

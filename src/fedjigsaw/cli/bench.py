@@ -23,13 +23,16 @@ from fedjigsaw.cli._shared import (
     out,
     parse_params,
     print_json,
+    split_names,
     track,
+    warnings_shown,
 )
 from fedjigsaw.comparison.measures import mean_and_std
 from fedjigsaw.comparison.tables import NUMBERS
+from fedjigsaw.errors import IdentifierWarning
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.rows import write_rows
-from fedjigsaw.methods import CLUSTERERS, DEFAULT
+from fedjigsaw.methods import CLUSTERERS, DEFAULT, label_of
 from fedjigsaw.methods._support import support_of
 from fedjigsaw.report import pictures
 from fedjigsaw.report.inspection import describe_support
@@ -101,7 +104,9 @@ def simulate(
     dataset: Annotated[
         str,
         typer.Option(
-            help="The data set to split; `fedjigsaw data` lists them. Example: --dataset s1"
+            help="The data set to split: a name that `fedjigsaw data` lists, openml:NAME if "
+            "scikit-learn has it in its cache, or a CSV, Excel, Parquet, NPY or NPZ file. "
+            "Example: --dataset s1"
         ),
     ] = "gaussian-grid",
     clients: Annotated[
@@ -110,26 +115,58 @@ def simulate(
     split: Annotated[
         str,
         typer.Option(
-            **choice(list(partition.SPLITS)),
+            **choice(partition.SPLITS),
             help="How to split rows among clients: evenly (iid), in random proportions of each "
-            "class (dirichlet), or a few blocks of one class each (shards).",
+            "class (dirichlet), a few blocks of one class each (shards), at random in very "
+            "different sizes (quantity), another region for each client (features), or by a column "
+            "of a file (column).",
         ),
     ] = "dirichlet",
     alpha: Annotated[
         float,
-        typer.Option(help="dirichlet: the smaller, the more skewed. Example: --alpha 0.1"),
+        typer.Option(
+            help="dirichlet, quantity: the smaller, the more skewed. Example: --alpha 0.1"
+        ),
     ] = 0.3,
     min_size: Annotated[
         int | None,
         typer.Option(
             min=0,
-            help="dirichlet: the fewest rows of a client. Default: K, or a tenth of the average "
-            "client if that is less. Example: --min-size 20",
+            help="dirichlet, quantity: the fewest rows of a client. Default: K, or a tenth of the "
+            "average client if that is less. Example: --min-size 20",
         ),
     ] = None,
     shards: Annotated[
         int, typer.Option(min=1, help="shards: how many each client gets. Example: --shards 1")
     ] = 2,
+    mix: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="features: share of the rows that are dealt at random. Example: --mix 0.2",
+        ),
+    ] = 0.0,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="column: the column that tells who holds each row. features: the column whose "
+            "values decide. Default: the direction in which rows vary most. Example: --by hospital"
+        ),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            help="A file: the column with true classes. Default: none. Example: --label diagnosis"
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="A file: the columns to use, separated by commas. Default: all others but those "
+            "that look like identifiers. Example: --columns age,dose"
+        ),
+    ] = None,
     method: MethodFlag = None,
     k: Annotated[
         Any,
@@ -162,20 +199,25 @@ def simulate(
     Example: fedjigsaw simulate --dataset s1 --split dirichlet --alpha 0.3 --method feca -k 15
     """
     check_outputs(rows_file, force=force)
-    rows = run_simulation(
-        dataset,
-        clients,
-        split,
-        alpha=alpha,
-        min_size=min_size,
-        shards=shards,
-        methods=method,
-        n_clusters=k,
-        params=parse_params(param),
-        runs=runs,
-        seed=seed,
-        track=partial(track, label="Runs"),
-    )
+    with warnings_shown(IdentifierWarning):
+        rows = run_simulation(
+            dataset,
+            clients,
+            split,
+            alpha=alpha,
+            min_size=min_size,
+            shards=shards,
+            mix=mix,
+            by=by,
+            label=label,
+            columns=split_names(columns),
+            methods=method,
+            n_clusters=k,
+            params=parse_params(param),
+            runs=runs,
+            seed=seed,
+            track=partial(track, label="Runs"),
+        )
     if rows_file is not None:
         write_rows(rows_file, rows, replace=force)
     names = list(dict.fromkeys(row["method"] for row in rows))
@@ -184,15 +226,22 @@ def simulate(
         summary = {name: mean_and_std(group) for name, group in groups.items()}
         print_json({"rows": rows, "mean_and_std": summary})
         return
-    detail = {"dirichlet": f"({alpha:g})", "shards": f"({shards} each)"}.get(split, "")
+    detail = {
+        "dirichlet": f"({alpha:g})",
+        "shards": f"({shards} each)",
+        "quantity": f"({alpha:g})",
+        "features": f" ({by or 'principal direction'}, mix {mix:g})",
+        "column": f" {by}",
+    }.get(split, "")
     n_runs = "1 run" if runs == 1 else f"{runs} runs"
     k = rows[0]["n_clusters"]
-    title = f"{dataset}, {clients} clients, {split}{detail}, k = {k}, {n_runs}"
+    name, clients = rows[0]["dataset"], rows[0]["n_clients"]
+    title = f"{name}, {clients} clients, {split}{detail}, k = {k}, {n_runs}"
     print_table(measured_table(list(groups.values()), title))
     for name, group in groups.items():
         unsure = sum(row.get("confidence", 1.0) < DOUBTFUL for row in group)
         if unsure:
-            number = f"{CLUSTERERS[name].label}: the number of clusters is in doubt"
+            number = f"{label_of(name)}: the number of clusters is in doubt"
             out.print(f"{number} (confidence below {DOUBTFUL:g}) in {unsure} of {n_runs}.")
 
 
@@ -213,7 +262,7 @@ def measured_table(groups: Sequence[Sequence[Mapping[str, Any]]], title: str) ->
             _, form, factor = COLUMNS[name]
             parts = numbers[name] if len(group) > 1 else numbers[name][:1]
             values.append("±".join(form.format(part * factor) for part in parts))
-        lines.append((CLUSTERERS[group[0]["method"]].label, *values))
+        lines.append((label_of(group[0]["method"]), *values))
     headings = ("method", *(COLUMNS[name][0] for name in shown))
     title = f"{title} (k-means by {groups[0][0]['backend']})"
     return Table(title, headings, tuple(lines))

@@ -1,14 +1,14 @@
 """Commands that list methods and data sets."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from fedjigsaw import datasets
 from fedjigsaw.cli._shared import JsonFlag, err, escape, out, print_json
-from fedjigsaw.errors import ParameterError
-from fedjigsaw.methods import CLUSTERERS, METHODS
+from fedjigsaw.errors import FedJigsawError, ParameterError
+from fedjigsaw.methods import METHODS, Entry, others
 
 app = typer.Typer()
 data_app = typer.Typer(
@@ -18,31 +18,43 @@ data_app = typer.Typer(
 
 @app.command()
 def methods(as_json: JsonFlag = False) -> None:
-    """List the methods and their parameters."""
+    """List the methods and their parameters.
+
+    Methods of other packages follow those of fedjigsaw, and why one of them cannot be used.
+
+    Example: fedjigsaw methods
+    """
+    own = others()
+    entries = [*METHODS.values(), *(entry for entry in own.values() if isinstance(entry, Entry))]
+    unusable = {name: str(why) for name, why in own.items() if isinstance(why, FedJigsawError)}
     if as_json:
-        print_json(
-            {
-                name: {
-                    "label": entry.label,
-                    "about": entry.about,
-                    "source": entry.source,
-                    "data": entry.data_kind,
-                    "parameters": {p: rule.allowed for p, rule in entry.cls.rules.items()}
-                    if name in CLUSTERERS
-                    else None,  # the others need optional packages
-                }
-                for name, entry in METHODS.items()
-            }
-        )
+        listed = {entry.name: _as_json(entry) for entry in entries}
+        broken = {name: {"error": why} for name, why in unusable.items() if name not in METHODS}
+        print_json(listed | broken)
         return
     table = Table("name", "class", "what it does", "parameters, for -p name=value")
-    for name, entry in METHODS.items():
-        about = f"{entry.about} ({entry.source})"
+    for entry in entries:
+        about = f"{entry.about} ({entry.source})".strip()
         parameters = "see docs/deepfeca.md"
-        if name in CLUSTERERS:  # the others need optional packages
+        if entry.data_kind == "rows":  # the others need optional packages
             parameters = ", ".join(entry.own_parameters)
-        table.add_row(name, entry.location.partition(":")[2], about, parameters)
+        words = entry.name, entry.location.partition(":")[2], about, parameters
+        table.add_row(*map(escape, words))
     out.print(table)
+    for why in unusable.values():
+        out.print(f"[yellow]Not usable:[/] {escape(why)}")
+
+
+def _as_json(entry: Entry) -> dict[str, Any]:
+    rules = entry.cls.rules if entry.data_kind == "rows" else None
+    return {
+        "label": entry.label,
+        "about": entry.about,
+        "source": entry.source,
+        "data": entry.data_kind,
+        # those of the others are not known without optional packages
+        "parameters": None if rules is None else {p: rule.allowed for p, rule in rules.items()},
+    }
 
 
 @data_app.callback()
@@ -59,6 +71,10 @@ def data_list(context: typer.Context, as_json: JsonFlag = False) -> None:
     for name, source in datasets.SOURCES.items():
         table.add_row(name, source.about, "yes" if here[name] else "no")
     out.print(table)
+    out.print(
+        "Also: openml:NAME, if scikit-learn has it in its cache, and the paths of CSV, Excel, "
+        "Parquet, NPY and NPZ files."
+    )
     if not all(here.values()):
         out.print(
             "s1 to s4: run `fedjigsaw data fetch ssets`, or put them into the folder that "

@@ -81,7 +81,8 @@ def compare_methods(
     dataset: Annotated[
         str | None,
         typer.Option(
-            help="Instead of files: a named data set, split by Dirichlet. Example: --dataset s1"
+            help="Instead of files: a named data set, openml:NAME, or one file with --label, split "
+            "by Dirichlet. Example: --dataset s1"
         ),
     ] = None,
     clients: Annotated[
@@ -180,7 +181,8 @@ def compare_methods(
         problem = _pool(files, columns, label=label, drop_missing=drop_missing, tally=tally)
         skipped = tally.skipped
     else:
-        problem, skipped = deal_dataset(str(dataset), clients, alpha=alpha), 0
+        chosen: dict[str, Any] = {"label": label, "columns": split_names(columns)}
+        problem, skipped = deal_dataset(str(dataset), clients, alpha=alpha, **chosen), 0
     data, names = problem.data, problem.columns or []
     scaler = standard_scaler(data.X, names) if files and scale else None
     made = [make_privacy(names, each, delta, bounds, unit, cells) for each in epsilons]

@@ -82,7 +82,7 @@ def train(
     split: Annotated[
         str,
         typer.Option(
-            **choice([*SPLITS, "central"]),
+            **choice([*(name for name in SPLITS if name != "column"), "central"]),
             help="How to split the images among clients. central keeps all in one place.",
             rich_help_panel=CLIENTS,
         ),
@@ -90,7 +90,7 @@ def train(
     alpha: Annotated[
         float,
         typer.Option(
-            help="dirichlet: concentration. Smaller values are more skewed.",
+            help="dirichlet, quantity: concentration. Smaller values are more skewed.",
             rich_help_panel=CLIENTS,
         ),
     ] = 0.3,
@@ -101,7 +101,7 @@ def train(
         int | None,
         typer.Option(
             min=1,
-            help="dirichlet: smallest number of images of a client.",
+            help="dirichlet, quantity: smallest number of images of a client.",
             rich_help_panel=CLIENTS,
         ),
     ] = None,

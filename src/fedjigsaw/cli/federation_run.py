@@ -43,7 +43,7 @@ from fedjigsaw.engine import warn_of_fewer_clusters
 from fedjigsaw.errors import FewerClustersWarning
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, SummaryFile
-from fedjigsaw.methods import DEFAULT, METHODS
+from fedjigsaw.methods import DEFAULT, find
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.number import describe_number, number_values
 from fedjigsaw.report.trust import describe_sites, reports_of
@@ -210,7 +210,7 @@ def report(
         out.print(
             f"[yellow]{_sites(file.partly)} missed some rounds.[/] The model lists the sites."
         )
-    kind = METHODS[file.model.method].data_kind
+    kind = find(file.model.method).data_kind
     what = f"{len(file.clients)} sites, {file.n_samples:,} {kind}"
     out.print(f"{what} -> {n_centers(k)} -> {escape(str(path))}")
     for line in describe_number(file.model, file.ids):

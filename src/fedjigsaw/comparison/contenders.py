@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fedjigsaw.errors import ParameterError, quote_names
-from fedjigsaw.methods import CLUSTERERS, Entry, make
+from fedjigsaw.errors import FedJigsawError, ParameterError, quote_names
+from fedjigsaw.methods import CLUSTERERS, Entry, find_for_rows, is_known, make, other_names
 
 if TYPE_CHECKING:
     from fedjigsaw.base import FederatedClusterer
@@ -85,7 +86,7 @@ def named(params: Mapping[str, Mapping[str, Any]], n_clusters: int | str) -> lis
     """
     found = []
     for name, own in params.items():
-        made = _contender(CLUSTERERS[name].label, make(name, n_clusters, None, **own))
+        made = _contender(find_for_rows(name).label, make(name, n_clusters, None, **own))
         found.append(replace(made, params=own))
     return found
 
@@ -107,9 +108,8 @@ def params_by_method(
         If none of the methods has one of the parameters, or a value is not allowed.
     """
     chosen = {
-        name: {p: v for p, v in params.items() if p in CLUSTERERS[name].own_parameters}
+        name: {p: v for p, v in params.items() if p in find_for_rows(name).own_parameters}
         for name in dict.fromkeys(names)
-        if name in CLUSTERERS
     }
     unknown = {p: v for p, v in params.items() if not any(p in own for own in chosen.values())}
     if unknown and len(chosen) > 1:
@@ -176,7 +176,7 @@ def _estimator(given: Any, n_clusters: int | str | None) -> FederatedClusterer:
         raise ParameterError(
             "A method must be a name, a subclass of FederatedClusterer or an instance of one, or a "
             f"pair such as ('jigsaw', {{'n_init': 20}}); got {shown}. "
-            f"Names are {', '.join(CLUSTERERS)}."
+            f"Names are {', '.join([*CLUSTERERS, *other_names()])}."
         )
     made.check()
     return made
@@ -220,10 +220,12 @@ def _contender(label: str | None, estimator: FederatedClusterer) -> Contender:
 
 
 def _entry(cls: type[Any]) -> Entry:
-    """Return the row of a class in the table of methods, or one like it."""
-    entry = CLUSTERERS.get(getattr(cls, "method", ""))
-    if entry is not None and entry.cls is cls:
-        return entry
+    """Return the row of a class in the table of methods, or one like it if it is not there."""
+    name = getattr(cls, "method", "")
+    with suppress(FedJigsawError):  # a method of that name in another package may be broken
+        entry = find_for_rows(name) if is_known(name) else None
+        if entry is not None and entry.cls is cls:
+            return entry
     return Entry(cls.__name__, "", cls.__name__, COLORS[0], "", "")
 
 

@@ -90,16 +90,33 @@ def smallest_client(data: Dataset, n_clients: int, n_clusters: int | str = "auto
     return min(k, len(data.X) // (10 * n_clients))
 
 
-def deal_dataset(dataset: str, n_clients: int = 10, *, alpha: float = 0.3) -> Problem:
-    """Load a named data set, which every seed splits by Dirichlet(alpha)."""
-    data = datasets.load(dataset)
+def deal_dataset(
+    dataset: str,
+    n_clients: int = 10,
+    *,
+    alpha: float = 0.3,
+    label: str | None = None,
+    columns: Sequence[str] | None = None,
+) -> Problem:
+    """Load a data set, which every seed splits by Dirichlet(alpha).
+
+    Parameters
+    ----------
+    dataset, label, columns : as in :func:`fedjigsaw.datasets.load`.
+    """
+    data = datasets.load(dataset, label=label, columns=columns)
+    if not data.has_classes:
+        raise DataError(
+            f"The classes of {data.name} are not known, and rows are dealt by them. "
+            "Name their column (--label)."
+        )
     least = smallest_client(data, n_clients)
 
     def deal(seed: int) -> Ints:
         return partition.dirichlet(data.y, n_clients, alpha=alpha, rng=seed, min_size=least)
 
-    columns = [f"x{j}" for j in range(data.X.shape[1])]
-    return Problem(data, deal, True, f"dirichlet split, alpha = {alpha:g}", columns)
+    names = data.columns or [f"x{j}" for j in range(data.X.shape[1])]
+    return Problem(data, deal, True, f"dirichlet split, alpha = {alpha:g}", names)
 
 
 def seeds_of(seeds: Any) -> tuple[int, ...]:

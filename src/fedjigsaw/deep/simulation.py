@@ -13,7 +13,7 @@ from fedjigsaw.errors import DataError
 from fedjigsaw.io.formats import fingerprint
 
 CENTRAL = "central"  # the split that leaves all images in one place
-SPLITS = (*partition.SPLITS, CENTRAL)
+SPLITS = (*(name for name in partition.SPLITS if name != "column"), CENTRAL)
 
 
 def subset(data: ImageSet, n_images: int | None, *, seed: int) -> ImageSet:
@@ -40,11 +40,12 @@ def split_images(
 
     Parameters
     ----------
-    split : {"iid", "dirichlet", "shards", "central"}
+    split : {"iid", "dirichlet", "shards", "quantity", "features", "central"}
         How to split: see :func:`fedjigsaw.partition.split`; "central" keeps all in one place.
+        "features" sorts images by their mean color.
     min_size : int or None
-        Smallest number of images of a client, for "dirichlet". None is a batch, or fewer if that
-        would be hard to meet.
+        Smallest number of images of a client, for "dirichlet" and "quantity". None is a batch, or
+        fewer if that would be hard to meet.
 
     Returns
     -------
@@ -55,7 +56,7 @@ def split_images(
     if split == CENTRAL:
         return None, {}
     labels = data.train_labels
-    if labels is None and split != "iid":
+    if labels is None and split not in partition.WITHOUT_CLASSES:
         raise DataError(
             f"{data.name} has no labels, which the split {split!r} needs. Use --split iid."
         )
@@ -71,9 +72,11 @@ def split_images(
         alpha=alpha,
         min_size=min_size,
         shards_per_client=shards,
+        X=data.train.mean(axis=(2, 3)) if split == "features" else None,
     )
     used: Mapping[str, dict[str, Any]] = {
         "dirichlet": {"alpha": alpha, "min_size": min_size},
+        "quantity": {"alpha": alpha, "min_size": min_size},
         "shards": {"shards": shards},
     }
     return clients, {"n_clients": n_clients, **used.get(split, {})}

@@ -21,7 +21,7 @@ from fedjigsaw.flower.rounds import federate as federate
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast, Failure
-from fedjigsaw.methods import METHODS
+from fedjigsaw.methods import METHODS, is_known
 from fedjigsaw.parameters import real
 from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.summaries import NOISE
@@ -86,7 +86,7 @@ class FlowerEngine:
     ) -> None:
         real(0, inclusive=False).check("timeout", "FlowerEngine", timeout)
         real(0).check("wait", "FlowerEngine", wait)
-        if method.method not in METHODS:
+        if not is_known(method.method):
             allowed = "one of " + ", ".join(METHODS)
             raise ParameterError(invalid("method", "FlowerEngine", allowed, method.method))
         if kept and method.total_rounds > 1:

@@ -32,7 +32,7 @@ from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast
-from fedjigsaw.methods import CLUSTERERS, METHODS
+from fedjigsaw.methods import CLUSTERERS, METHODS, find, is_known, other_names
 from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
@@ -168,10 +168,13 @@ class Site:
         return self.columns, scaler, self.max_rows, self.drop_missing
 
     def _method(self, question: "Question") -> FederatedMethod:
-        if question.method not in CLUSTERERS:
+        name = question.method
+        # a method of another package runs, and is imported, only if the policy names it
+        own = name not in METHODS and name in self.policy.methods and is_known(name)
+        if name not in CLUSTERERS and not own:
             raise ParameterError(
-                f"Site {self.name!r} holds rows: it can run {', '.join(CLUSTERERS)}, not "
-                f"{question.method}."
+                f"Site {self.name!r} holds rows: it can run {', '.join(CLUSTERERS)}, not {name}. A "
+                "method of another package must be installed at the site, and named in policy.toml."
             )
         self.check_scaler(question)
         return make_method(question)
@@ -271,14 +274,26 @@ def in_time(seconds: float) -> Iterator[None]:
 
 
 def load_policy(folder: Path | None) -> Policy:
-    """Read the policy of a site's folder; without a folder, the default one."""
+    """Read the policy of a site's folder; without a folder, the default one.
+
+    A method of another package that it names must be there: otherwise the site does not start.
+    """
+    if folder is None:
+        return Policy()
     # a method that pools rows can be no part of a policy
     known = [
         name
         for name, entry in METHODS.items()
         if name not in CLUSTERERS or not entry.cls.pools_data
     ]
-    return Policy() if folder is None else Policy.load(folder, known=known)
+    policy = Policy.load(folder, known=[*known, *other_names()])
+    for name in set(policy.methods) - set(METHODS):
+        if find(name).cls.pools_data:
+            raise ParameterError(
+                f"policy.toml of {folder} names {name!r}, which pools all rows, so it cannot run "
+                "in a federation. Remove it."
+            )
+    return policy
 
 
 def load_site(options: Mapping[str, Any]) -> TimeLimitedSite:

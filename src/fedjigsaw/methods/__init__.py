@@ -3,58 +3,44 @@
 Everything that offers a choice of methods (command line, benchmarks, pictures, common tests) reads
 this table, so a method has the same name and the same color wherever it is shown. Colors are from
 the palette of Okabe and Ito, which color-blind readers can tell apart, and then of Tol's "muted".
+
+Methods that are no part of the package join it by :func:`register`, or by an entry point of the
+group ``fedjigsaw.methods`` in a package of their own. :func:`find` is the one place that is asked.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from fedjigsaw.contract import FederatedMethod
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.contract import FederatedMethod, default_name
+from fedjigsaw.errors import ExtraError, FedJigsawError, ParameterError, invalid
+from fedjigsaw.methods._entries import Entry, location_of, row_of
+from fedjigsaw.methods._plugins import Plugin, classes_of, plugins, why_no_method
 
 if TYPE_CHECKING:
     from fedjigsaw.base import FederatedClusterer
 
+__all__ = [
+    "CLUSTERERS",
+    "DEFAULT",
+    "METHODS",
+    "Entry",
+    "build",
+    "find",
+    "find_for_rows",
+    "is_known",
+    "label_of",
+    "make",
+    "other_names",
+    "others",
+    "register",
+    "register_all",
+]
 
-@dataclass(frozen=True)
-class Entry:
-    """A row of the table: where a method lives and how it is shown.
-
-    Parameters
-    ----------
-    name : str
-        Name on the command line.
-    location : str
-        Module and class. They are imported when they are first needed, since some methods need
-        optional packages.
-    label, color, about, source : str
-        Name in tables, color in pictures, a line about the method, and its authors.
-    data_kind : {"rows", "images"}
-        What the method learns from.
-    """
-
-    name: str
-    location: str
-    label: str
-    color: str
-    about: str
-    source: str
-    data_kind: str = "rows"
-
-    @property
-    def cls(self) -> type[Any]:
-        """The class of the method; an ExtraError if it needs a package that is not installed."""
-        module, _, name = self.location.partition(":")
-        found: type[Any] = getattr(import_module(module), name)
-        return found
-
-    @property
-    def own_parameters(self) -> tuple[str, ...]:
-        """Parameters besides the number of clusters and the seed, which all methods have."""
-        return tuple(p for p in self.cls.rules if p not in ("n_clusters", "random_state"))
+T = TypeVar("T", bound="type[FederatedClusterer]")
 
 
 METHODS = {
@@ -145,23 +131,29 @@ METHODS = {
 }
 CLUSTERERS = {name: entry for name, entry in METHODS.items() if entry.data_kind == "rows"}
 DEFAULT = "jigsaw"
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")  # it may become the name of a folder
+_registered: dict[str, Entry] = {}
 
 
 def make(
-    name: str, n_clusters: int | str, random_state: Any = None, /, **params: Any
+    method: str | type[FederatedClusterer] | FederatedClusterer,
+    n_clusters: int | str,
+    random_state: Any = None,
+    /,
+    **params: Any,
 ) -> FederatedClusterer:
-    """Make an estimator that clusters rows, by its name on the command line.
+    """Make an estimator that clusters rows, from its name on the command line.
+
+    Parameters
+    ----------
+    method : the name of a method, its class, or an estimator, of which a copy is made.
+    n_clusters, random_state, params : parameters of the new estimator.
 
     Examples
     --------
     >>> make("feca", 15, 0, refine=False)
     FeCA(n_clusters=15, random_state=0, refine=False)
     """
-    if name in METHODS and name not in CLUSTERERS:
-        raise ParameterError(
-            f"{METHODS[name].label} learns from {METHODS[name].data_kind}, not from rows of a "
-            f"table. For those, use one of {', '.join(CLUSTERERS)}."
-        )
     settings = {"n_clusters": n_clusters, "random_state": random_state}
     for given in settings.keys() & params.keys():
         flag = "-k" if given == "n_clusters" else "--seed"
@@ -169,7 +161,9 @@ def make(
             f"{given} was given twice. On the command line, set it with {flag}, not with -p."
         )
     settings |= params
-    made: FederatedClusterer = _find(name, CLUSTERERS).cls.from_settings(settings)
+    if not isinstance(method, str | type):
+        settings = {**method.get_params(deep=False), **settings}
+    made: FederatedClusterer = find_for_rows(method).cls.from_settings(settings)
     return made
 
 
@@ -188,11 +182,204 @@ def build(name: str, settings: Mapping[str, Any]) -> FederatedMethod:
     >>> build("feca", {"n_clusters": 15, "refine": False})
     FeCA(n_clusters=15, refine=False)
     """
-    made: FederatedMethod = _find(name, METHODS).cls.from_settings(settings)
+    made: FederatedMethod = find(name).cls.from_settings(settings)
     return made
 
 
-def _find(name: str, table: Mapping[str, Entry]) -> Entry:
-    if name not in table:
-        raise ParameterError(f"Unknown method {name!r}. Choose one of {', '.join(table)}.")
-    return table[name]
+# ---------------------------------------------------------------------------------- who is asked
+
+
+def find(name: str) -> Entry:
+    """Return the row of a method: of the package, registered, or of an installed package.
+
+    Raises
+    ------
+    ParameterError
+        If nobody knows the name.
+    ExtraError
+        If the package that has the method cannot be imported, or two packages have one.
+    """
+    if name in METHODS:
+        return METHODS[name]
+    if name in _registered:
+        return _registered[name]
+    offers = plugins().get(name, ())
+    if not offers:
+        known = ", ".join([*METHODS, *other_names()])
+        raise ParameterError(f"Unknown method {name!r}. Choose one of {known}.")
+    if len(offers) > 1:
+        both = " and ".join(f"{offer.package} ({offer.location})" for offer in offers)
+        raise ExtraError(f"Method {name!r} is in two packages: {both}. Uninstall one of them.")
+    return _entry_of_plugin(offers[0])
+
+
+def find_for_rows(method: str | type[Any] | Any) -> Entry:
+    """Return the row of a method that clusters rows, given its name, its class or an estimator.
+
+    A class that was not registered has a row all the same.
+    """
+    if not isinstance(method, str):
+        return _entry_of_class(method if isinstance(method, type) else type(method))
+    entry = METHODS.get(method)
+    if entry is not None and entry.data_kind != "rows":
+        raise ParameterError(
+            f"{entry.label} learns from {entry.data_kind}, not from rows of a table. For those, "
+            f"use one of {', '.join(CLUSTERERS)}."
+        )
+    return find(method)
+
+
+def is_known(name: str) -> bool:
+    """Tell whether there is a method of this name, without importing it."""
+    if name in METHODS or name in _registered:
+        return True
+    return bool(NAME.fullmatch(name)) and name in plugins()
+
+
+def label_of(name: str) -> str:
+    """Return how a method is called in tables; its name, if nobody here knows it."""
+    try:
+        return find(name).label
+    except FedJigsawError:
+        return name
+
+
+def other_names() -> list[str]:
+    """Return the names of methods that are no part of the package; none of them is imported."""
+    return sorted({*_registered, *plugins()} - set(METHODS))
+
+
+def others() -> dict[str, Entry | FedJigsawError]:
+    """Return the methods that are no part of the package, or why one of them cannot be used."""
+    found: dict[str, Entry | FedJigsawError] = {}
+    for name in sorted({*_registered, *plugins()}):
+        try:
+            found[name] = find(name)
+            if name in METHODS:
+                taken = " and ".join(offer.package for offer in plugins()[name])
+                raise ExtraError(
+                    f"{taken} has a method {name!r} too, which is ignored: a method of the package "
+                    "cannot be replaced."
+                )
+        except FedJigsawError as error:
+            found[name] = error
+    return found
+
+
+# -------------------------------------------------------------------------------------- register
+
+
+def register(
+    cls: T,
+    *,
+    name: str | None = None,
+    label: str | None = None,
+    color: str | None = None,
+    about: str | None = None,
+) -> T:
+    """Make a method known by its name: to `compare`, `simulate`, files and a federation.
+
+    It is known in this process. A package that is installed makes its methods known everywhere, by
+    an entry point of the group ``fedjigsaw.methods``.
+
+    Parameters
+    ----------
+    cls : subclass of FederatedClusterer
+    name : str or None
+        Name on the command line, and in summaries and models. None is `method` of the class, or
+        its class name in lower case: ``MyWard`` becomes ``my-ward``.
+    label, color, about : str or None
+        Name in tables, color in pictures such as ``"#AA4499"``, and a line about it. None is an
+        attribute of the class of that name, if it has one; or else the name of the class, a color
+        that is still free, and the first line of its docstring.
+
+    Returns
+    -------
+    cls : the class, so that this can be a decorator.
+
+    Examples
+    --------
+    >>> import fedjigsaw
+    >>> class Quick(fedjigsaw.Jigsaw):
+    ...     "Jigsaw with one start."
+    >>> _ = fedjigsaw.register(Quick, name="quick-jigsaw")
+    >>> make("quick-jigsaw", 3)
+    Quick(n_clusters=3)
+    """
+    if problem := why_no_method(cls):
+        raise ParameterError(f"Cannot register this: {problem}.")
+    name = name or vars(cls).get("method") or default_name(cls)
+    _check_name(name, location_of(cls))
+    for entry in _registered.values():
+        if entry.found is cls and entry.name != name:
+            raise ParameterError(f"{cls.__name__} is registered as {entry.name!r} already.")
+    used = {entry.color for n, entry in (METHODS | _registered).items() if n != name}
+    row = row_of(cls, name, label=label, color=color, about=about, used=used)
+    cls.method = name
+    _registered[name] = row
+    return cls
+
+
+def register_all(place: str) -> None:
+    """Run a Python file, or import a module, and register the methods that it defines.
+
+    Parameters
+    ----------
+    place : a path that ends in ``.py``, or the name of a module. It runs code: only for places that
+        the user names, never for one that came from elsewhere.
+    """
+    for cls in classes_of(place):
+        if all(entry.found is not cls for entry in _registered.values()):
+            register(cls)
+
+
+def _check_name(name: str, location: str) -> None:
+    """Raise if a class of this location cannot have this name."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        allowed = "up to 40 of the signs a-z, 0-9, - and _, with a letter first"
+        raise ParameterError(invalid("name", location, allowed, repr(name)))
+    if name in METHODS or _is_ours(location):
+        raise ParameterError(
+            f"{name!r} is a method of the package, which cannot be replaced. "
+            "Give yours another name: register(..., name='my-method')."
+        )
+    taken = {entry.location: "" for n, entry in _registered.items() if n == name}
+    taken |= {offer.location: f" of {offer.package}" for offer in plugins().get(name, ())}
+    for other, package in taken.items():
+        if other != location:  # a cell of a notebook may define the same class again
+            raise ParameterError(
+                f"Method {name!r} is {other}{package} already; {location} needs another name."
+            )
+
+
+def _is_ours(location: str) -> bool:
+    return any(entry.location == location for entry in METHODS.values())
+
+
+@lru_cache(maxsize=64)
+def _entry_of_plugin(plugin: Plugin) -> Entry:
+    """Import a method of another package. Its entry point gives it its name."""
+    cls = plugin.load()
+    own = vars(cls).get("method", plugin.name)
+    ours = _is_ours(location_of(cls))
+    if ours or own != plugin.name or not NAME.fullmatch(plugin.name):
+        why = f"but its class {cls.__name__} has the name {own!r}"
+        why = "which is a class of fedjigsaw itself" if ours else why
+        raise ExtraError(
+            f"{plugin.package} has an entry point {plugin.name!r} ({plugin.location}), {why}. "
+            "Names are lower case, and the same at both places."
+        )
+    cls.method = plugin.name
+    used = {entry.color for entry in (METHODS | _registered).values()}
+    return row_of(cls, plugin.name, source=plugin.package, used=used)
+
+
+def _entry_of_class(cls: type[Any]) -> Entry:
+    """Return the row of a class, whether or not it was registered."""
+    if problem := why_no_method(cls):
+        raise ParameterError(f"Cannot run this: {problem}.")
+    for entry in (*METHODS.values(), *_registered.values()):
+        if location_of(cls) == entry.location and entry.cls is cls:
+            return entry
+    name = cls.method if cls.method not in METHODS else default_name(cls)
+    return row_of(cls, name, used={entry.color for entry in (METHODS | _registered).values()})

@@ -8,7 +8,7 @@ import numpy as np
 from fedjigsaw.choice.findings import DOUBTFUL, KFindings
 from fedjigsaw.io.rows import Row
 from fedjigsaw.messages import Model
-from fedjigsaw.methods import CLUSTERERS
+from fedjigsaw.methods import label_of
 from fedjigsaw.methods._support import k_curve_of, runner_up
 
 MOST_BEST = 5  # numbers of clusters with the best index that are listed
@@ -50,7 +50,7 @@ def number_notes(rows: Iterable[Row]) -> Iterator[str]:
     """Say for each compared method that found the number of clusters how sure that is."""
     for row in rows:
         if "k" in row:
-            label = CLUSTERERS[row["method"]].label
+            label = label_of(row["method"])
             yield from (f"{label}: {text}" for text in (row["k"]["sentence"], *row["k"]["advice"]))
 
 

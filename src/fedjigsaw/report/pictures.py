@@ -18,7 +18,7 @@ from fedjigsaw.choice.findings import KFindings
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import ExtraError, ParameterError, requires_extra
 from fedjigsaw.messages import Model, Summary
-from fedjigsaw.methods import CLUSTERERS, DEFAULT
+from fedjigsaw.methods import CLUSTERERS, DEFAULT, find, find_for_rows
 from fedjigsaw.methods._support import k_curve_of, runner_up
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def roadmap(fitted: Mapping[str, FederatedClusterer], data: Dataset, clients: In
     panels = lower.subplots(1, len(others), squeeze=False)[0]
     for axes, (name, method) in zip(panels, others.items(), strict=True):
         _draw_recovered(axes, method, data)
-        axes.set_title(CLUSTERERS[name].label)
+        axes.set_title(find(name).label)
     _frame(list(panels), data.X)
     return figure
 
@@ -134,7 +134,7 @@ def privacy_cost(rows: Sequence[Mapping[str, Any]]) -> Figure:
             epsilon: [row[number] for row in rows if row["epsilon"] == epsilon and number in row]
             for epsilon in epsilons
         }
-        _draw_runs(axes, groups, window, CLUSTERERS[rows[0]["method"]].color)
+        _draw_runs(axes, groups, window, find(rows[0]["method"]).color)
         axes.set_title(title, fontsize=10, color=INK)
     figure.axes[0].legend(fontsize=8, labelcolor=INK, frameon=False, loc="upper right")
     return figure
@@ -301,7 +301,7 @@ def _draw_recovered(axes: Axes, method: FederatedClusterer, data: Dataset) -> No
     _cloud(axes, data.X, s=1.5, c=PALE)
     if data.centers is not None:
         _points(axes, data.centers, s=90, marker="+", c=INK, zorder=3)
-    ring = {"facecolors": "none", "edgecolors": CLUSTERERS[method.method].color, "linewidths": 1.8}
+    ring = {"facecolors": "none", "edgecolors": find_for_rows(method).color, "linewidths": 1.8}
     _points(axes, method.cluster_centers_, s=60, zorder=4, **ring)
 
 

@@ -22,7 +22,7 @@ from fedjigsaw.errors import (
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.messages import Broadcast
-from fedjigsaw.methods import CLUSTERERS, make
+from fedjigsaw.methods import find_for_rows, make
 from fedjigsaw.parameters import integer
 from fedjigsaw.sites.compatibility import (
     agreed_parameters,
@@ -70,7 +70,7 @@ def server_method(
     Of the summary's parameters, only those count on which all sites agree. What acts at the server
     is the coordinator's: `params`, or else the method's defaults.
     """
-    entry = CLUSTERERS[file.method]
+    entry = find_for_rows(file.method)
     allowed = entry.cls.server_parameters
     for name in sorted(set(params) - set(allowed)):
         raise ParameterError(

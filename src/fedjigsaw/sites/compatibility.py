@@ -16,7 +16,7 @@ from fedjigsaw.choice.grain import GRAIN
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import Summary
-from fedjigsaw.methods import CLUSTERERS
+from fedjigsaw.methods import find, is_known
 from fedjigsaw.privacy.guarantee import SHARED
 from fedjigsaw.sites.preparation import bounds_in_order
 
@@ -150,7 +150,8 @@ def shared_bounds(file: SummaryFile) -> list[Any] | None:
 
 def agreed_parameters(file: SummaryFile) -> dict[str, Any]:
     """Return the parameters on which all sites must agree: neither a client's nor the server's."""
-    cls = CLUSTERERS[file.method].cls if file.method in CLUSTERERS else None
+    entry = find(file.method) if is_known(file.method) else None
+    cls = entry.cls if entry is not None and entry.data_kind == "rows" else None
     own = (*cls.client_parameters, *cls.server_parameters) if cls else ()
     return {name: value for name, value in file.params.items() if name not in own}
 

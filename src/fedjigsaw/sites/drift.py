@@ -30,7 +30,7 @@ from fedjigsaw.errors import FedJigsawError, MessageError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary
-from fedjigsaw.methods import CLUSTERERS
+from fedjigsaw.methods import find_for_rows
 from fedjigsaw.sites.compatibility import check_one_round, reorder, scaler_name
 from fedjigsaw.sites.succession import Places, Succession, places_of, relate
 from fedjigsaw.trust.site_reports import site_reports
@@ -292,7 +292,7 @@ def _summaries(files: Sequence[SummaryFile], model: ModelFile) -> list[Summary]:
 def _method(model: ModelFile, seed: int) -> FederatedClusterer:
     """Make the method of a model, without checks of single sites: they were made already."""
     params: dict[str, Any] = dict(model.model.params)
-    method = CLUSTERERS[model.model.method].cls.from_settings({**params, "random_state": seed})
+    method = find_for_rows(model.model.method).cls.from_settings({**params, "random_state": seed})
     if "robust" in params:
         method.set_params(robust=False)
     check_one_round(method)

@@ -16,7 +16,7 @@ from typing import Any
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
-from fedjigsaw.methods import METHODS
+from fedjigsaw.methods import is_known
 
 ENDING = ".summary"
 
@@ -88,7 +88,7 @@ class Kept:
         site = file.summary.client
         if not site or Path(site).name != site or site.startswith("."):
             raise ParameterError(f"A summary of {site!r} cannot be kept: it is no name of a file.")
-        if file.method not in METHODS:  # it becomes the name of a folder
+        if not is_known(file.method):  # it becomes the name of a folder
             raise ParameterError(f"A summary of {site!r} is for the unknown {file.method[:40]!r}.")
         place = self.folder / question_name(file.method, file.params)
         place.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -9,7 +9,7 @@ import fedjigsaw
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import feature
 from fedjigsaw.columns.schema import ABSENT, DATE, OTHER
-from fedjigsaw.methods import CLUSTERERS
+from fedjigsaw.methods import label_of
 from fedjigsaw.methods._support import k_curve_of, support_of
 from fedjigsaw.report import pictures
 from fedjigsaw.report.number import why_not_the_best
@@ -299,7 +299,7 @@ def _remarks(run: Run, i: int, sizes: SizeFacts, nearest: list[int | None]) -> l
 
 def _made(run: Run) -> list[tuple[str, str]]:
     model, method = run.model, run.model.model.method
-    label = CLUSTERERS[method].label if method in CLUSTERERS else method
+    label = label_of(method)
     params = ", ".join(f"{name} = {value}" for name, value in model.model.params.items())
     made = [
         ("Method", label),

@@ -1,4 +1,4 @@
-"""Named data sets, and a generator that needs no download.
+"""Data sets by name or from a file, and a generator that needs no download.
 
 Files are searched in the folder ``FEDJIGSAW_DATA``, then in the user's cache, which
 ``fedjigsaw data fetch`` fills. The S-sets are checked against a hash of the parsed numbers: line
@@ -7,21 +7,40 @@ endings and spaces do not matter, a single wrong value does.
 
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 
 from fedjigsaw._random import generator
-from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.datasets._dataset import Dataset
+from fedjigsaw.datasets._outside import (
+    FETCHED,
+    OPENML,
+    TOYS,
+    is_path,
+    load_fetched,
+    load_file,
+    load_openml,
+    load_toy,
+)
 from fedjigsaw.errors import DatasetError, ParameterError, invalid, unwritable
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.parameters import integer, real
+
+__all__ = [
+    "SOURCES",
+    "Dataset",
+    "Source",
+    "cache_folder",
+    "fetch_ssets",
+    "gaussian_grid",
+    "load",
+]
 
 SSETS_HOME = "https://cs.uef.fi/sipu/datasets/"
 SSETS_FILES = ("s1.txt", "s2.txt", "s3.txt", "s4.txt", "s-originals.zip")
@@ -39,20 +58,6 @@ FEATURES = {
 
 
 @dataclass(frozen=True)
-class Dataset:
-    """Rows with their true classes, the true centers if known, and a name."""
-
-    X: Floats
-    y: Ints
-    centers: Floats | None
-    name: str
-
-    @property
-    def n_clusters(self) -> int:
-        return len(np.unique(self.y))
-
-
-@dataclass(frozen=True)
 class Source:
     """Source of a named data set: a reader, and the file that it needs, if any."""
 
@@ -66,8 +71,33 @@ class Source:
         return self.file is None or _find(self.file) is not None
 
 
-def load(name: str) -> Dataset:
-    """Load a data set by name: one of the keys of ``SOURCES``.
+def load(
+    name: str | Path,
+    *,
+    label: str | None = None,
+    clients: str | None = None,
+    columns: Sequence[str] | None = None,
+) -> Dataset:
+    """Load a data set: by its name, from scikit-learn, from OpenML's cache, or from a file.
+
+    Nothing is downloaded.
+
+    Parameters
+    ----------
+    name : str or Path
+        One of:
+
+        - a key of ``SOURCES``, among them the sets that come with scikit-learn;
+        - "covtype", "california_housing" or "olivetti_faces", if scikit-learn fetched it before;
+        - "openml:NAME", "openml:NAME@VERSION" or "openml:NUMBER", if
+          :func:`sklearn.datasets.fetch_openml` fetched it before;
+        - the path of a CSV, Excel, Parquet, NPY or NPZ file.
+    label : str or None
+        Of a file: the column with the true classes.
+    clients : str or None
+        Of a file: the column that tells who holds each row, for the split "column".
+    columns : sequence of str or None
+        Of a file: the columns to use. None is all others, but for what looks like an identifier.
 
     Examples
     --------
@@ -75,9 +105,23 @@ def load(name: str) -> Dataset:
     >>> digits.X.shape, digits.n_clusters
     ((1797, 64), 10)
     """
-    if name not in SOURCES:
-        raise ParameterError(f"Unknown data set {name!r}. Choose one of {', '.join(SOURCES)}.")
-    return SOURCES[name].read()
+    if isinstance(name, Path) or is_path(name):
+        return load_file(Path(name), label, clients, columns)
+    if label is not None or clients is not None or columns is not None:
+        raise ParameterError(
+            f"label, clients and columns choose columns of a file, and {name!r} is not one."
+        )
+    if name.startswith(OPENML):
+        return load_openml(name.removeprefix(OPENML))
+    if name.replace("-", "_") in FETCHED:
+        return load_fetched(name.replace("-", "_"))
+    key = name if name in SOURCES else name.replace("_", "-")
+    if key not in SOURCES:
+        raise ParameterError(
+            f"Unknown data set {name!r}. Choose one of {', '.join(SOURCES)}; openml:NAME, if it is "
+            "in the cache of scikit-learn; or the path of a file."
+        )
+    return SOURCES[key].read()
 
 
 def gaussian_grid(
@@ -263,16 +307,9 @@ def _load_features(name: str) -> Dataset:
     return Dataset(X.astype(np.float64), y.astype(np.int64), None, name)
 
 
-def _load_digits() -> Dataset:
-    from sklearn.datasets import load_digits
-
-    bunch: Any = load_digits()
-    return Dataset(bunch.data.astype(np.float64), bunch.target.astype(np.int64), None, "digits")
-
-
 SOURCES = {
     "gaussian-grid": Source("15 generated Gaussians in the plane, 5000 rows", gaussian_grid),
-    "digits": Source("handwritten digits of scikit-learn, 1797 rows, 64 columns", _load_digits),
+    **{name: Source(about, partial(load_toy, name)) for name, about in TOYS.items()},
     "s1": Source(
         "15 clusters in the plane, 5000 rows, little overlap",
         partial(_load_sset, "s1"),

@@ -1,0 +1,40 @@
+"""A data set in memory."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedjigsaw._typing import Floats, Ints
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Rows with their true classes, the true centers if known, and a name.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    y : array of shape (n_samples,)
+        Class of each row, as 0, 1, ...; all 0 if the classes are not known.
+    centers : array of shape (n_clusters, n_features) or None
+    name : str
+    columns : tuple of str
+        Names of the columns, if they have any.
+    has_classes : bool
+        Whether the classes are known.
+    clients : array of shape (n_samples,) or None
+        Values of the column that tells who holds each row, if one was named.
+    """
+
+    X: Floats
+    y: Ints
+    centers: Floats | None
+    name: str
+    columns: tuple[str, ...] = ()
+    has_classes: bool = True
+    clients: Any = None
+
+    @property
+    def n_clusters(self) -> int:
+        return len(np.unique(self.y))

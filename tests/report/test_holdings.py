@@ -1,0 +1,51 @@
+"""The picture of who holds what."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from fedjigsaw import partition
+from fedjigsaw.errors import DataError
+
+CLIENTS = np.array(["Bern", "Bern", "Oslo", "Oslo", "Oslo", "Lyon"])
+CLASSES = np.array([7, 7, 7, 9, 9, 8])
+
+
+def test_cells_and_bars_are_the_counts():
+    figure = partition.plot(CLIENTS, CLASSES, title="three towns")
+    left, right = figure.axes
+    (cells,) = left.collections
+    assert cells.get_array().filled(0).tolist() == [[2, 0, 0], [0, 1, 0], [1, 0, 2]]
+    assert [text.get_text() for text in left.get_yticklabels()] == ["Bern", "Lyon", "Oslo"]
+    assert [text.get_text() for text in left.get_xticklabels()] == ["7", "8", "9"]
+    assert [bar.get_width() for bar in right.patches] == [2, 1, 3]
+    assert sorted(text.get_text() for text in left.texts) == ["1", "1", "2", "2"]
+    assert figure.get_suptitle() == "three towns"
+
+
+def test_without_classes_there_are_only_sizes():
+    (axes,) = partition.plot(CLIENTS).axes
+    assert [bar.get_width() for bar in axes.patches] == [2, 1, 3]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["Bern", "Lyon", "Oslo"]
+
+
+def test_many_clients_are_named_in_part_and_the_picture_stays_small():
+    clients = np.arange(3000) % 1000
+    figure = partition.plot(clients, clients % 30)
+    assert figure.get_size_inches().max() < 20
+    assert 20 <= len(figure.axes[0].get_yticklabels()) <= 40
+    assert not figure.axes[0].texts
+
+
+@pytest.mark.parametrize(
+    ("clients", "y", "words"),
+    [
+        ([], None, "clients of plot must be 1-D"),
+        ([[1]], None, "clients of plot must be 1-D"),
+        ([1, 2], [1], "y of plot must be as long as clients"),
+    ],
+)
+def test_bad(clients, y, words):
+    with pytest.raises(DataError, match=words):
+        partition.plot(clients, y)
