@@ -233,7 +233,7 @@ def _drift() -> Study:
 
 def _peers() -> Study:
     """Further methods of others, by the objective of k-means."""
-    about = "the objective of Jigsaw and of ten other methods on 13 splits (not in the paper)"
+    about = "the objective of Jigsaw and of nine other methods on 13 splits (not in the paper)"
     return Study("peers", about, peer_cells.plans(), (), ("line", "column", "table"), runs=5)
 
 

@@ -41,9 +41,9 @@ class FederatedLloyd(LocalSearch):
     as FKM does. It depends less on the start, since a center may leave its place altogether, but
     it is no longer Lloyd's algorithm.
 
-    The start takes a round of its own. In the example of NVIDIA FLARE and in FKM, clients send the
-    seeds of k-means++, which are rows. Here a client takes one step of Lloyd's algorithm from its
-    seeds, so that means of rows leave, and the server clusters them.
+    The start takes a round of its own. As in FKM, a client takes one step of Lloyd's algorithm from
+    the seeds of k-means++, so that means of rows leave, and the server clusters them. In the
+    example of NVIDIA FLARE, clients send the seeds, which are rows.
 
     Parameters
     ----------
