@@ -1,0 +1,71 @@
+"""Every example of the gallery runs as a script and leaves one picture with something on it."""
+
+import re
+import runpy
+from time import process_time
+
+import numpy as np
+import pytest
+
+from pages_as_code import ROOT
+
+matplotlib = pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.slow
+
+SCRIPTS = sorted((ROOT / "examples/gallery").glob("*.py"))
+LONGEST = 20.0  # seconds of computing
+
+
+@pytest.fixture(scope="module")
+def warm():
+    """Load, and compile where that was not done before, what all examples use."""
+    from fedjigsaw import Jigsaw
+
+    Jigsaw(2, random_state=0).fit(np.arange(40.0).reshape(20, 2), clients=[0, 1] * 10)
+
+
+@pytest.fixture
+def pyplot(monkeypatch):
+    """Pyplot that draws into memory, with settings of its own and no figure."""
+    from matplotlib import pyplot
+
+    monkeypatch.setattr(pyplot, "show", lambda: None)  # Agg would warn that it shows nothing
+    before = matplotlib.get_backend()
+    pyplot.switch_backend("Agg")
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        yield pyplot
+        pyplot.close("all")
+    pyplot.switch_backend(before)
+
+
+def test_there_are_at_least_ten():
+    assert len(SCRIPTS) >= 10
+    assert all(re.fullmatch(r"plot_\d\d_\w+\.py", path.name) for path in SCRIPTS)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_the_words_are_in_the_format_of_the_gallery(path):
+    """A title in reStructuredText, and blocks of text between blocks of code."""
+    opening = re.match(r'"""\n(.+)\n(=+)\n\n[\w`]', path.read_text())
+    assert opening, "the docstring begins with a title"
+    assert len(opening[1]) == len(opening[2])
+    assert path.read_text().count("\n# %%\n# ") >= 2
+    assert path.read_text().endswith("plt.show()\n")
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.usefixtures("warm")
+def test_it_leaves_one_picture(path, pyplot, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    began = process_time()
+    runpy.run_path(str(path), run_name="__main__")
+    assert process_time() - began < LONGEST
+    (number,) = pyplot.get_fignums()
+    canvas = pyplot.figure(number).canvas
+    canvas.draw()
+    pixels = np.asarray(canvas.buffer_rgba())[..., :3]
+    assert np.mean(pixels.min(axis=-1) < 250) > 0.01, "the picture is empty"
+    assert all(axes.get_title() or axes.get_title("left") or axes.get_xlabel() or
+               axes.get_ylabel() for axes in pyplot.figure(number).axes)  # fmt: skip
+    assert list(tmp_path.iterdir()) == []
