@@ -78,6 +78,7 @@ sphinx_gallery_conf = {
     "examples_dirs": str(GALLERY),
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",  # execute all
+    "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_signature": False,

@@ -1,6 +1,6 @@
 """
 From ten hospitals to a thousand phones
-========================================
+=======================================
 
 The same 5,000 rows at ever more clients, until each has five.
 """
