@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import click
 import typer
 
-from fedjigsaw.cli._shared import escape, out
+from fedjigsaw.cli._shared import escape, out, print_json
 from fedjigsaw.errors import FedJigsawError, ParameterError
 from fedjigsaw.io._codec import read_bounded
 
@@ -183,13 +183,19 @@ def kind_of(parameter: click.Parameter) -> str:
 # ------------------------------------------------------------------------------------- printing
 
 
-def print_settings(context: typer.Context, checks: Iterable[str]) -> None:
+def print_settings(context: typer.Context, checks: Iterable[str], *, as_json: bool = False) -> None:
     """Print where each setting comes from, and what was checked."""
+    given = {}
     for key, parameter in settable(context.command).items():
         source = context.get_parameter_source(str(parameter.name))
         if source is not None and source.name in SOURCES:
-            value = context.params[str(parameter.name)]
-            out.print(escape(f"{key} = {value} ({SOURCES[source.name]})"))
+            given[key] = (str(context.params[str(parameter.name)]), SOURCES[source.name])
+    if as_json:
+        settings = {key: {"value": value, "from": place} for key, (value, place) in given.items()}
+        print_json({"settings": settings, "checks": list(checks)})
+        return
+    for key, (value, place) in given.items():
+        out.print(escape(f"{key} = {value} ({place})"))
     for check in checks:
         out.print(escape(check))
     out.print("The configuration is in order; nothing was started.")

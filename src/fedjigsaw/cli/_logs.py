@@ -29,6 +29,14 @@ LogLevel = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
+JsonLogs = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        help="The same as --log-format json; with --check-config, print the settings as JSON.",
+        rich_help_panel=PANEL,
+    ),
+]
 MetricsPort = Annotated[
     int | None,
     typer.Option(

@@ -1,8 +1,9 @@
 """Options of commands that read a site's data, and those of differential privacy."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +12,7 @@ from fedjigsaw.cli._shared import choice, err, escape, out, warnings_shown
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.columns.shown import shown_bounds
 from fedjigsaw.errors import IdentifierWarning, MessageError, ParameterError
+from fedjigsaw.io import formats
 from fedjigsaw.io.bounds import Bounds, read_bounds
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.schemas import load_schema
@@ -274,3 +276,20 @@ def refuse_with_epsilon(context: typer.Context, *names: str) -> None:
                 f"--{name.replace('_', '-')} has no meaning with --epsilon, under which all rows "
                 "are used and noise takes the place of the guard. Leave it out."
             )
+
+
+def written(content: formats.Content, path: Path, n_skipped: int, charge: Charge) -> dict[str, Any]:
+    """Return what a site wrote, for JSON: what is in the file, and what is spent and left.
+
+    Parameters
+    ----------
+    n_skipped : rows that were skipped for missing values, which a private file does not tell.
+    """
+    from fedjigsaw.report.inspection import describe
+    from fedjigsaw.report.values import file_values
+
+    size = path.stat().st_size
+    found = file_values(content, describe(content, size, most=sys.maxsize))
+    values = {"file": str(path), "bytes": size, **found, "skipped_at_this_site": n_skipped}
+    budget = charge.describe() if found["privacy"] is not None else None
+    return {**values, "budget": budget}

@@ -96,6 +96,7 @@ def data_fetch(
             "Example: --home https://mirror.example/ssets/"
         ),
     ] = datasets.SSETS_HOME,
+    as_json: JsonFlag = False,
 ) -> None:
     """Download a data set into the user's cache, and check every number in it.
 
@@ -105,4 +106,7 @@ def data_fetch(
         raise ParameterError(f"There is no download {name!r}; only 'ssets', which has s1 to s4.")
     with err.status("Fetching five small files"):
         folder = datasets.fetch_ssets(home=home.rstrip("/") + "/")
+    if as_json:
+        print_json({"name": name, "folder": str(folder)})
+        return
     out.print(f"S1 to S4 are in {escape(str(folder))}")

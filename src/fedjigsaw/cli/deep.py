@@ -325,6 +325,7 @@ def embed(
     size: Size = None,
     device: Device = "auto",
     force: ForceFlag = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Compute features of images, one row per image, for `fedjigsaw summarize`.
 
@@ -343,6 +344,10 @@ def embed(
     with count_rows("Embedding images", len(shown)) as progress:
         features = backbones.embed(shown, model, weights=weights, device=device, progress=progress)
     backbones.save_features(features, output)
+    if as_json:
+        n_images, n_features = features.shape
+        print_json({"file": str(output), "images": n_images, "features": n_features})
+        return
     out.print(
         f"{features.shape[0]:,} images, {features.shape[1]} features -> {escape(str(output))}"
     )
@@ -361,6 +366,7 @@ def export(
         ),
     ] = None,
     force: ForceFlag = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Write the network of a checkpoint in a format of other programs.
 
@@ -372,6 +378,9 @@ def export(
     check_outputs(output, force=force, inputs=[file])
     exporting.check_ending(output)
     exporting.export(checkpoint.load(file), output, size=size)
+    if as_json:
+        print_json({"file": str(output), "bytes": output.stat().st_size})
+        return
     out.print(f"{output.stat().st_size:,} bytes -> {escape(str(output))}")
 
 

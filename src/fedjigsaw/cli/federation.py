@@ -64,6 +64,7 @@ def init(
             "Default: none. Example: --regions north,south"
         ),
     ] = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """At the coordinator, once: make certificates, keys, and a folder for each site.
 
@@ -75,6 +76,11 @@ def init(
     if unknown := sorted(set(of_regions) - set(names)):
         raise ParameterError(f"--regions names {', '.join(unknown)}, which --sites does not.")
     folders.init(folder, names, host, port, bundle.build(), days, of_regions)
+    if as_json:
+        places = {name: str(folder / name) for name in ("server", "authority")}
+        own = {name: str(folder / name) for name in names}
+        print_json({**places, "host": host, "port": port, "sites": own})
+        return
     out.print(f"{escape(str(folder / 'server'))} stays with the server, at {host}:{port}.")
     for name in names:
         out.print(f"{escape(str(folder / name))} goes to {name}.")

@@ -7,7 +7,7 @@ import typer
 
 from fedjigsaw.cli import _light
 from fedjigsaw.cli._config import CheckConfigFlag, ConfigOption, print_settings
-from fedjigsaw.cli._logs import LogFormat, LogLevel, MetricsPort
+from fedjigsaw.cli._logs import JsonLogs, LogFormat, LogLevel, MetricsPort
 
 
 def server(
@@ -32,6 +32,7 @@ def server(
     log_format: LogFormat = "text",
     log_level: LogLevel = "info",
     metrics_port: MetricsPort = None,
+    as_json: JsonLogs = False,
 ) -> None:
     """At the coordinator: run the server until Ctrl-C. Sites may start before it.
 
@@ -40,12 +41,12 @@ def server(
     from fedjigsaw.flower import checks
 
     if check_config:
-        print_settings(context, checks.check_server(folder, listen))
+        print_settings(context, checks.check_server(folder, listen), as_json=as_json)
         return
     _light.run(
         "server",
         folder=str(folder),
         listen=listen,
-        screen=[log_format, log_level],
+        screen=["json" if as_json else log_format, log_level],
         metrics_port=metrics_port,
     )

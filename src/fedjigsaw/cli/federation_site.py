@@ -8,7 +8,7 @@ import typer
 
 from fedjigsaw.cli import _light
 from fedjigsaw.cli._config import CheckConfigFlag, ConfigOption, print_settings, was_given
-from fedjigsaw.cli._logs import LogFormat, LogLevel, MetricsPort, Screen
+from fedjigsaw.cli._logs import JsonLogs, LogFormat, LogLevel, MetricsPort, Screen
 from fedjigsaw.cli._options import (
     PRIVACY,
     BoundsOption,
@@ -180,6 +180,7 @@ def site(
     log_format: LogFormat = "text",
     log_level: LogLevel = "info",
     metrics_port: MetricsPort = None,
+    as_json: JsonLogs = False,
 ) -> None:
     """At a site: serve requests from the server until Ctrl-C. May start before the server.
 
@@ -197,9 +198,9 @@ def site(
     from fedjigsaw.flower import checks, processes, serving
 
     if check_config:
-        print_settings(context, checks.check_site(folder, _options(context)))
+        print_settings(context, checks.check_site(folder, _options(context)), as_json=as_json)
         return
-    name = checks.site_name(folder)
+    name, log_format = checks.site_name(folder), "json" if as_json else log_format
     screen = Screen(log_format, log_level, name)
     with screen.errors(), processes.stopped_by_signals():
         try:

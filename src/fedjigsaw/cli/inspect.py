@@ -14,10 +14,8 @@ from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.journal import is_journal
-from fedjigsaw.report.centers import centers_table
 from fedjigsaw.report.inspection import MAX_SHOWN, describe
-from fedjigsaw.report.number import number_values
-from fedjigsaw.report.privacy import privacy_values
+from fedjigsaw.report.values import file_values
 
 app = typer.Typer()
 
@@ -64,21 +62,21 @@ def inspect(
     except MessageError as error:
         raise formats.error_in(file, error) from error
     if as_json:
-        found: dict[str, Any] = {
-            "file": str(file),
-            "lines": lines,
-            "privacy": privacy_values(content),
-        }
-        if isinstance(content, ModelFile):
-            found["k"] = number_values(content.model, content.ids)
-            found["ids"] = list(content.cluster_ids)
-        if isinstance(content, (SummaryFile, ModelFile)) and content.encoding is not None:
-            table = centers_table(content)
-            found["centers"] = [{n: one.to_dict() for n, one in row.items()} for row in table]
-        print_json(found)
+        print_json(_values(content, file, lines))
         return
     for line in lines:
         out.print(escape(line))
+
+
+def _values(content: formats.Content | Scaler, file: Path, lines: list[str]) -> dict[str, Any]:
+    try:
+        found = file_values(content, lines)
+    except MessageError as error:
+        raise formats.error_in(file, error) from error
+    values = {"file": str(file), "bytes": file.stat().st_size, **found, "lines": lines}
+    if isinstance(content, (SummaryFile, ModelFile)) and content.encoding is not None:
+        values["centers"] = [cluster["center"] for cluster in found["clusters"]]  # as before
+    return values
 
 
 def _draw_k_curve(

@@ -26,7 +26,15 @@ def show_journal(path: Path, picture: Path | None, as_json: bool) -> None:
         if problem is not None:
             problems.append(problem)
     if as_json:
-        print_json({"file": str(path), "records": records, "problems": problems})
+        print_json(
+            {
+                "file": str(path),
+                "bytes": path.stat().st_size,
+                "kind": "journal",
+                "records": records,
+                "problems": problems,
+            }
+        )
     else:
         out.print(_table(records))
         out.print(_verdict(records, problems))

@@ -89,6 +89,7 @@ def set_limit(
             "no limit of its own, each by itself. Example: --data-set bern"
         ),
     ] = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """At a site: limit what all releases of a data set may give away together.
 
@@ -100,6 +101,12 @@ def set_limit(
     ledger = find_ledger(place)
     known = data_set is not None and place.is_file() and place != ledger.path
     ledger.set_limit(epsilon, delta, data_set, fingerprint(place) if known else None)
+    if as_json:
+        limit = {"epsilon": epsilon, "delta": delta, "data_set": data_set}
+        accounts = ledger.read().accounts()
+        found = [_as_json(a) for a in accounts if data_set is None or data_set in a.names]
+        print_json({"ledger": str(ledger.path), "limit": limit, "data_sets": found})
+        return
     whose = "Every data set without a limit of its own" if data_set is None else data_set
     out.print(escape(f"{whose}: at most epsilon {epsilon:g} at delta {delta:g}."))
     if known:

@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from fedjigsaw.cli._shared import ForceFlag, check_outputs, escape, n_sites, out
+from fedjigsaw.cli._shared import (
+    ForceFlag,
+    JsonFlag,
+    check_outputs,
+    escape,
+    n_sites,
+    out,
+    print_json,
+)
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.io.atomic import write_whole
 
@@ -34,6 +42,7 @@ def report(
         ),
     ] = None,
     force: ForceFlag = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Write a report that anyone can open: one HTML file, without scripts or network.
 
@@ -53,6 +62,10 @@ def report(
     run = read_run(paths)
     page = render_page(build_report(run, title=title, today=datetime.now(UTC).date()))
     write_whole(output, page, replace=force)
+    if as_json:
+        clients = list(run.model.clients)
+        print_json({"page": str(output), "bytes": len(page), "n_clusters": run.k, "sites": clients})
+        return
     clusters = "1 cluster" if run.k == 1 else f"{run.k} clusters"
     text = f"{n_sites(len(run.model.clients))}, {clusters}"
     out.print(f"{text} -> {escape(str(output))} ({len(page):,} bytes)")

@@ -1,7 +1,7 @@
 """Commands that make a common scale: stats and scaler."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,9 +22,11 @@ from fedjigsaw.cli._options import (
     open_data_file,
     print_privacy,
     refuse_with_epsilon,
+    written,
 )
 from fedjigsaw.cli._shared import (
     ForceFlag,
+    JsonFlag,
     Without,
     check_outputs,
     count_rows,
@@ -32,6 +34,7 @@ from fedjigsaw.cli._shared import (
     escape,
     n_sites,
     out,
+    print_json,
     split_names,
     warnings_shown,
 )
@@ -45,10 +48,12 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.bounds import read_bounds
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.schemas import load_schema
-from fedjigsaw.kernels.scaling import Stats
+from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.privacy.ledger import default_path
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.statistics import describe_statistics
+from fedjigsaw.report.values import scaler_values
+from fedjigsaw.trust.moments import Verdict
 
 app = typer.Typer()
 
@@ -76,6 +81,7 @@ def stats(
     ledger: LedgerOption = None,
     data_set: DataSet = None,
     force: ForceFlag = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """At a site: write count, mean and spread of each column, for a common scaler.
 
@@ -111,6 +117,9 @@ def stats(
         )
         formats.save(found, output, replace=force)
     charge.confirm()
+    if as_json:
+        print_json(written(found, output, table.tally.skipped, charge))
+        return
     rows = f"About {found.n_samples:,} rows"
     if privacy is None:
         rows = describe_rows(found.n_samples, table.tally.skipped)
@@ -149,6 +158,7 @@ def scaler(
         ),
     ] = True,
     force: ForceFlag = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """At the coordinator: merge the statistics of all sites into one scaler.
 
@@ -170,7 +180,11 @@ def scaler(
     if bounds is not None and schema_file is not None:
         raise ParameterError("Give --bounds or --schema: a schema needs the files of `stats`.")
     if bounds is not None or not files:
-        _from_bounds(files or [], bounds, columns, output, force=force)
+        made = _from_bounds(files or [], bounds, columns, output, force=force)
+        if as_json:
+            print_json({"file": str(output), **scaler_values(made), "sites": []})
+        else:
+            out.print(f"Scaler {made.fingerprint} of public bounds -> {escape(str(output))}")
         return
     if columns is not None:
         raise ParameterError("--columns goes with --bounds; statistics have columns of their own.")
@@ -183,17 +197,21 @@ def scaler(
     )
     formats.save_scaler(merged, output, replace=force)
     used = len(loaded) - len(set(without or ())) - sum(v.used is None for v in verdicts)
-    out.print(f"Scaler {merged.fingerprint} of {n_sites(used)} -> {escape(str(output))}")
     units = sites.unlike_units(loaded, verdicts, without=without or ())
     for column in units:
         err.print(f"[yellow]Warning:[/] {escape(str(column))}")
+    if as_json:
+        told = {"units": list(map(str, units)), "sites": list(map(_verdict, verdicts))}
+        print_json({"file": str(output), **scaler_values(merged), "n_sites": used, **told})
+        return
+    out.print(f"Scaler {merged.fingerprint} of {n_sites(used)} -> {escape(str(output))}")
     for line in describe_statistics(sites.untold(verdicts, units), MAX_SHOWN):
         out.print(escape(line))
 
 
 def _from_bounds(
     files: list[Path], bounds: str | None, columns: str | None, output: Path, *, force: bool
-) -> None:
+) -> Scaler:
     if bounds is None or files:
         raise ParameterError("scaler needs files of `stats`, or --bounds, and not both.")
     check_outputs(output, force=force, inputs=[Path(bounds)])
@@ -203,4 +221,15 @@ def _from_bounds(
         raise ParameterError("--bounds must be a file here, since a scaler names its columns.")
     made = sites.scaler_of_bounds(names, *found.of(names))
     formats.save_scaler(made, output, replace=force)
-    out.print(f"Scaler {made.fingerprint} of public bounds -> {escape(str(output))}")
+    return made
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    """Return what is said about the statistics of a site, for JSON."""
+    return {
+        "client": verdict.stats.client,
+        "rows": verdict.stats.n_samples,
+        "set_aside": verdict.used is None,
+        "column": verdict.column or None,
+        "reason": verdict.reason,
+    }

@@ -1,6 +1,7 @@
 """Commands about the schema that all sites share: schema init, check, apply, json-schema."""
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -176,6 +177,7 @@ def apply_(
         ),
     ] = None,
     force: ForceFlag = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """At a site whose file differs: write a clean copy, with names, units and types of the schema.
 
@@ -207,11 +209,18 @@ def apply_(
         done = sites.apply_schema(
             _open(data), schema, output, changes, replace=force, progress=progress
         )
+    if as_json:
+        print_json({"file": str(output), **asdict(done)})
+        return
     _print_applied(done, output)
 
 
 @app.command(name="json-schema")
-def json_schema_() -> None:
+def json_schema_(
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, as this command does in any case.")
+    ] = False,
+) -> None:
     """Print a JSON Schema of schema files, for completion and checks in editors.
 
     Schema files name it in their first line. Editors with TOML support (Taplo, Even Better TOML)

@@ -28,6 +28,7 @@ from fedjigsaw.cli._options import (
     open_to_cluster,
     print_privacy,
     refuse_with_epsilon,
+    written,
 )
 from fedjigsaw.cli._shared import (
     CLUSTERS,
@@ -72,6 +73,7 @@ from fedjigsaw.errors import (
 from fedjigsaw.io import formats
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.io.tables import Table
 from fedjigsaw.messages import COUNTS
 from fedjigsaw.methods import DEFAULT
 from fedjigsaw.privacy.guard import Guard
@@ -147,6 +149,7 @@ def summarize(
     ledger: LedgerOption = None,
     data_set: DataSet = None,
     force: ForceFlag = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """At a site: cluster the rows and write the one summary that leaves.
 
@@ -193,6 +196,12 @@ def summarize(
         )
         formats.save(file, output, replace=force)
     charge.confirm()
+    sampled = privacy is None and file.n_used < file.summary.n_samples
+    if as_json:
+        loss = _mean_distance(table, file, drop_missing=drop_missing) if sampled else None
+        values = written(file, output, table.tally.skipped, charge)
+        print_json({**values, "mean_squared_distance": loss})
+        return
     if privacy is not None:
         text = rows_in_words(file.summary).capitalize()
         out.print(f"{text} -> {escape(str(output))} ({output.stat().st_size:,} bytes)")
@@ -204,15 +213,20 @@ def summarize(
     rows = describe_rows(summary.n_samples, file.n_skipped)
     text = f"{rows} -> {n_centers(len(summary.centers))}{merged}"
     out.print(f"{text} -> {escape(str(output))} ({output.stat().st_size:,} bytes)")
-    if file.n_used < summary.n_samples:
+    if sampled:
         out.print(
             f"Only {file.n_used:,} of the rows, drawn at random, were clustered (--max-rows)."
         )
-        with count_rows("Measuring the loss", table.n_rows) as progress:
-            mean = sites.mean_squared_distance(
-                table, file, drop_missing=drop_missing, progress=progress
-            )
+        mean = _mean_distance(table, file, drop_missing=drop_missing)
         out.print(f"Mean squared distance of all rows to the nearest center: {mean:.6g}")
+
+
+def _mean_distance(table: Table, file: SummaryFile, *, drop_missing: bool) -> float:
+    """Measure how far all rows are from the centers of a sample."""
+    with count_rows("Measuring the loss", table.n_rows) as progress:
+        return sites.mean_squared_distance(
+            table, file, drop_missing=drop_missing, progress=progress
+        )
 
 
 @app.command()
@@ -361,6 +375,7 @@ def assign(
         ),
     ] = False,
     force: ForceFlag = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """At a site: write the number and the cluster of every row, in the order of the rows.
 
@@ -383,6 +398,11 @@ def assign(
             output, parts, id_column=id_column, distances=distances, replace=force
         )
     skipped = table.tally.skipped
+    if as_json:
+        rule = "nearest" if local is None else "local"
+        numbers = {"labels": n_rows - skipped, "skipped": skipped}
+        print_json({"file": str(output), "model": str(model), **numbers, "rule": rule})
+        return
     rows = "row" if skipped == 1 else "rows"
     without = f", {skipped:,} {rows} without one (missing values)" if skipped else ""
     out.print(f"{n_rows - skipped:,} labels{without} -> {escape(str(output))}")
