@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fedjigsaw.contract import FederatedMethod
     from fedjigsaw.engine import BatchEngine, Client, Engine, SerialEngine, run_rounds
     from fedjigsaw.errors import CountsWarning, FedJigsawError, FewerClustersWarning
+    from fedjigsaw.loading import load
     from fedjigsaw.messages import Broadcast, Failure, Model, Summary, Transcript
     from fedjigsaw.methods import register
     from fedjigsaw.methods.central import CentralKMeans
@@ -66,6 +67,7 @@ __all__ = [
     "Transcript",
     "compare",
     "datasets",
+    "load",
     "metrics",
     "partition",
     "register",
@@ -81,6 +83,7 @@ _MODULES = {
     "contract": ("FederatedMethod",),
     "engine": ("BatchEngine", "Client", "Engine", "SerialEngine", "run_rounds"),
     "errors": ("CountsWarning", "FedJigsawError", "FewerClustersWarning"),
+    "loading": ("load",),
     "messages": ("Broadcast", "Failure", "Model", "Summary", "Transcript"),
     "methods": ("register",),
     "methods.central": ("CentralKMeans",),

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw._typing import Floats, Rows
+from fedjigsaw._rows import BLOCK, is_sparse
+from fedjigsaw._typing import Rows
 from fedjigsaw.errors import DataError, DataTypeError, invalid
 from fedjigsaw.parameters import is_integer
 
@@ -16,8 +17,10 @@ MAX_MAGNITUDE = 1e100  # sums of squares over rows stay finite
 MAX_SAMPLES = 2**40  # rows of one client; the sum over thousands of clients is still exact
 
 
-def check_data(estimator: Any, X: Any, *, owner: str, reset: bool) -> Floats:
-    """Return the rows as finite float64, or raise a DataError.
+def check_data(estimator: Any, X: Any, *, owner: str, reset: bool) -> Any:
+    """Return the rows as finite float64 or float32, or raise a DataError.
+
+    Rows of float32 stay so. Sparse rows become a CSR matrix, if the estimator takes them.
 
     Parameters
     ----------
@@ -30,15 +33,33 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool) -> Floats:
     # here, since scikit-learn takes seconds to load and a federation's server and agents need none
     from sklearn.utils.validation import validate_data
 
-    try:
-        rows: Floats = validate_data(
-            estimator, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False
+    takes_sparse = getattr(estimator, "takes_sparse", False)
+    if is_sparse(X) and not takes_sparse:
+        raise DataTypeError(
+            f"{type(estimator).__name__} does not take sparse data, and those of {owner} are "
+            "sparse. Convert them with .toarray(), or use Jigsaw or another method that does."
         )
+    options: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
+    if takes_sparse:
+        options["accept_sparse"] = "csr"
+    try:
+        rows = validate_data(estimator, X, reset=reset, ensure_all_finite=False, **options)
     except (TypeError, ValueError, OverflowError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         kind = DataTypeError if isinstance(error, TypeError) else DataError
         raise kind(_unusable(X, owner, reason)) from error
-    return _check_sizes(rows, owner)
+    return _check_sizes(_canonical(rows) if is_sparse(rows) else rows, owner)
+
+
+def _canonical(rows: Any) -> Any:
+    """Return a CSR matrix that stores no entry twice, with indices of 32 bits if they fit."""
+    if rows.indices.dtype != np.int32 and max(rows.nnz, rows.shape[1]) < 2**31:
+        small = (part.astype(np.int32) for part in (rows.indices, rows.indptr))
+        rows = type(rows)((rows.data, *small), shape=rows.shape)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
 
 
 def _is_plain(X: Any, estimator: Any) -> bool:
@@ -54,25 +75,40 @@ def _is_plain(X: Any, estimator: Any) -> bool:
     )
 
 
-def _check_sizes(rows: Floats, owner: str) -> Floats:
+def _check_sizes(rows: Any, owner: str) -> Any:
     """Return the rows if all numbers in them are finite, and neither too large nor too small."""
-    size = np.abs(rows)
-    if 0 < size.max(initial=0) < 1 / MAX_MAGNITUDE:
-        got = f"a largest absolute value of {size.max():g}"
+    values = rows.data[:, None] if is_sparse(rows) else rows
+    largest, n_bad, first = 0.0, 0, (0, 0)
+    step = max(1, BLOCK // values.shape[1])
+    for start in range(0, len(values), step):
+        size = np.abs(values[start : start + step], dtype=np.float64)
+        most = size.max()
+        if most <= MAX_MAGNITUDE:  # not so if it is NaN
+            largest = max(largest, float(most))
+            continue
+        bad = np.argwhere(~(size <= MAX_MAGNITUDE))
+        if not n_bad:
+            first = start + int(bad[0, 0]), int(bad[0, 1])
+        n_bad += len(bad)
+    if n_bad:
+        raise DataError(_not_finite(rows, values[first], first, n_bad, owner))
+    if 0 < largest < 1 / MAX_MAGNITUDE:
+        got = f"a largest absolute value of {largest:g}"
         allowed = f"zero or at least {1 / MAX_MAGNITUDE:g} in size"
         raise DataError(invalid("data", owner, allowed, got, "Rescale them first."))
-    if not (size <= MAX_MAGNITUDE).all():
-        bad = np.argwhere(~(size <= MAX_MAGNITUDE))
-        row, column = (int(i) for i in bad[0])
-        value = float(rows[row, column])
-        shown = "NaN" if isnan(value) else "infinity (inf)" if isinf(value) else f"{value:g}"
-        got = f"{shown} in row {row}, column {column} ({len(bad)} such values in total)"
-        allowed = f"finite, at most {MAX_MAGNITUDE:g} in size"
-        advice = (
-            "Rescale them first." if isfinite(value) else "Drop these rows or impute the values."
-        )
-        raise DataError(invalid("data", owner, allowed, got, advice))
     return rows
+
+
+def _not_finite(rows: Any, value: float, first: tuple[int, int], n_bad: int, owner: str) -> str:
+    row, column = first
+    if is_sparse(rows):
+        column = int(rows.indices[row])
+        row = int(np.searchsorted(rows.indptr, row, side="right")) - 1
+    shown = "NaN" if isnan(value) else "infinity (inf)" if isinf(value) else f"{value:g}"
+    got = f"{shown} in row {row}, column {column} ({n_bad} such values in total)"
+    allowed = f"finite, at most {MAX_MAGNITUDE:g} in size"
+    advice = "Rescale them first." if isfinite(value) else "Drop these rows or impute the values."
+    return invalid("data", owner, allowed, got, advice)
 
 
 def _unusable(X: Any, owner: str, reason: str) -> str:

@@ -1,7 +1,7 @@
 """scikit-learn's API on top of the two halves of a federated method."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -16,25 +16,29 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from fedjigsaw._random import resolve_seed
-from fedjigsaw._typing import Floats, Ints, Rows
-from fedjigsaw._validation import check_data, name_clients, rows_by_client
-from fedjigsaw.choice.shapes import label_rows, local_labels
-from fedjigsaw.contract import DefaultName
-from fedjigsaw.engine import (
-    NO_GUARD,
-    BatchEngine,
-    Client,
-    Engine,
-    run_rounds,
-    warn_of_fewer_clusters,
+from fedjigsaw._frames import take_clients
+from fedjigsaw._inputs import (
+    EngineFactory,
+    Options,
+    check_rows,
+    check_shards,
+    check_weights,
+    data_of,
+    join_weights,
+    warn_of_slip,
+    with_weight,
 )
-from fedjigsaw.errors import DataError, MessageError, ParameterError, invalid
+from fedjigsaw._prediction import Prediction
+from fedjigsaw._random import resolve_seed
+from fedjigsaw._rows import n_bytes, stack
+from fedjigsaw._typing import Floats, Ints, Rows
+from fedjigsaw._validation import check_data, rows_by_client
+from fedjigsaw.contract import DefaultName
+from fedjigsaw.engine import NO_GUARD, BatchEngine, Client, run_rounds, warn_of_fewer_clusters
+from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.kernels.backends import Backend
-from fedjigsaw.kernels.contrasts import profile_frame
-from fedjigsaw.kernels.kmeans import count_distinct, nearest_centers
+from fedjigsaw.kernels.kmeans import count_distinct
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.messages import Broadcast, Model, Summary, Transcript
 from fedjigsaw.parameters import (
     Rule,
@@ -51,10 +55,10 @@ from fedjigsaw.privacy.profiles import moments_of_clients
 from fedjigsaw.sources import is_source, unread
 
 ASSIGN = one_of("nearest", "local")  # the rule for the parameter `assign`
-EngineFactory = Callable[[Sequence[Client]], Engine]
 
 
 class FederatedClusterer(
+    Prediction,
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
     ClusterMixin,  # type: ignore[misc]
@@ -72,6 +76,7 @@ class FederatedClusterer(
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, n_features)
+        The centers, as float32 if the rows were float32; `model_` has them in double precision.
     labels_ : array of shape (n_samples,)
         Cluster of every row, in the order of the rows: that of its nearest center or, with
         ``assign="local"``, that of its client's nearest local center.
@@ -81,7 +86,7 @@ class FederatedClusterer(
     assign_ : str
         Which of the two rules gave `labels_`, "nearest" or "local".
     inertia_ : float
-        Summed squared distance of all rows to their nearest center.
+        Summed squared distance of all rows to their nearest center, weighted if rows had weights.
     n_iter_ : int
         Number of rounds of the run.
     transcript_ : Transcript
@@ -93,6 +98,9 @@ class FederatedClusterer(
     profile_ : DataFrame
         Mean and spread of each column in each cluster, and how they differ from all rows. Made
         when it is asked for; requires pandas.
+    cluster_ids_ : array of int
+        The id of each cluster in a model file; 0, 1, 2, ... unless it was loaded from a model that
+        keeps the ids of an earlier one.
     n_features_in_ : int
     feature_names_in_ : array of str
         Names of the columns, if the data had names.
@@ -121,6 +129,10 @@ class FederatedClusterer(
         "assign",
         "random_state",
     )
+    # whether `summarize` takes rows with weights (fedjigsaw._rows.Weighted) instead of copies of
+    # them, and CSR matrices
+    takes_weights: ClassVar[bool] = False
+    takes_sparse: ClassVar[bool] = False
     # True where raw rows leave the clients: a benchmark, not a federation
     pools_data: ClassVar[bool] = False
     # where k-means runs: not a parameter of the method, and not copied by `clone`; None is
@@ -140,7 +152,6 @@ class FederatedClusterer(
     transcript_: Transcript
     model_: Model
     summaries_: tuple[Summary, ...]
-    _profile: tuple[Ints, Floats, Floats, int] | None  # moments of each cluster, and the guard
 
     def __init__(self, n_clusters: Any = 8, *, random_state: Any = None) -> None:
         self.n_clusters = n_clusters
@@ -163,31 +174,6 @@ class FederatedClusterer(
         """The rule that gave `labels_`, "nearest" or "local"."""
         check_is_fitted(self, "model_")
         return self.assign
-
-    @property
-    def profile_(self) -> Any:
-        """What the rows of each cluster are like: a pandas DataFrame, a row per cluster and column.
-
-        It is made from what each client may send under the guard of the fit: mean and standard
-        deviation, and the difference from all rows in standard deviations. A fit under differential
-        privacy has none.
-        """
-        check_is_fitted(self, "model_")
-        if self._profile is None and not hasattr(self, "labels_"):
-            raise ParameterError(
-                "There is no profile_ after a fit of data that were not in memory. "
-                "sites.score(..., profile=True) makes one of a file."
-            )
-        if self._profile is None:
-            raise ParameterError(
-                "There is no profile_ after a private fit, which spent nothing on it. "
-                "sites.score(..., profile=True, privacy=...) makes one with a budget of its own."
-            )
-        names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            names = [f"x{j}" for j in range(self.n_features_in_)]
-        count, mean, squares, size = self._profile
-        return profile_frame(Profile(tuple(names), count, mean, squares, {}, {}, size))
 
     @abstractmethod
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
@@ -233,6 +219,7 @@ class FederatedClusterer(
         X: Any,
         y: Any = None,
         *,
+        sample_weight: Any = None,
         clients: Any = None,
         guard: Guard = NO_GUARD,
         privacy: Privacy | None = None,
@@ -243,12 +230,18 @@ class FederatedClusterer(
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
+        X : array, DataFrame or CSR matrix of shape (n_samples, n_features)
+            Rows of float32 stay so, and so do `cluster_centers_` and the distances of `transform`;
+            all computation is in float64. Sparse rows are for methods with ``takes_sparse``.
         y : ignored
             Present for scikit-learn's API.
-        clients : array of shape (n_samples,) or None
-            The client of each row, as integers or strings, which become the clients' names. None
-            is a single client.
+        sample_weight : array of shape (n_samples,) or None
+            Weight of each row, a whole number: a row of weight w acts as w copies of it, and one of
+            weight 0 as if it were not there. Neither with a guard nor with privacy, which count
+            rows. A method without ``takes_weights`` makes these copies, one client after the other.
+        clients : array of shape (n_samples,), name of a column, or None
+            The client of each row, as integers or strings, which become the clients' names. A
+            column of a DataFrame `X` is taken out of the rows. None is a single client.
         guard : Guard
             What may leave a client. The default lets every summary pass; the file workflow and
             federations use ``Guard()``, which merges centers of fewer than five rows.
@@ -262,17 +255,25 @@ class FederatedClusterer(
         """
         self.check()
         owner = f"{type(self).__name__}.fit"
+        X, clients = take_clients(X, clients, owner=owner)
         with self._all_or_nothing():
             rows = check_data(self, X, owner=owner, reset=True)
-            members = rows_by_client(len(rows), clients, owner=owner)
-            self._fit(rows, members, guard, privacy, engine, min_clients)
-        self._warn_of_fewer(rows)
+            members = rows_by_client(rows.shape[0], clients, owner=owner)
+            weights = check_weights(sample_weight, rows.shape[0], owner=owner)
+            warn_of_slip(y, clients, rows.shape[0], owner)
+            self._fit(rows, members, weights, Options(guard, privacy, engine, min_clients))
+        self._warn_of_fewer(rows, weights)
         return self
+
+    def fit_predict(self, X: Any, y: Any = None, **options: Any) -> Ints:
+        """Cluster rows as `fit` does, with the same options, and return the cluster of each."""
+        return self.fit(X, y, **options).labels_
 
     def fit_clients(
         self,
         shards: Sequence[Any] | Mapping[Any, Any],
         *,
+        sample_weight: Sequence[Any] | Mapping[Any, Any] | None = None,
         guard: Guard = NO_GUARD,
         privacy: Privacy | None = None,
         engine: EngineFactory = BatchEngine,
@@ -284,74 +285,48 @@ class FederatedClusterer(
         ----------
         shards : list of arrays or mapping of id to array
             The rows of each client. A list is the same as a mapping with the ids "0", "1", and so
-            on. `labels_` follows the shards one after the other.
+            on. `labels_` follows the shards one after the other. DataFrames must have the same
+            columns, in any order: that of the first client is used.
 
             Data that exceed memory: instead of an array, the path of a file or of a folder of
             Parquet files, a function that returns an array or yields parts of one, or a source
             (see :mod:`fedjigsaw.sources`). They are read when it is the client's turn, and freed.
             `labels_`, `inertia_` and `profile_` are then not there; `predict` labels rows.
+        sample_weight : list of arrays, mapping of id to array, or None
+            The weights of each client's rows, as in `fit`; for data in memory.
         guard, privacy, engine, min_clients : as in `fit`
         """
         self.check()
         owner = f"{type(self).__name__}.fit_clients"
-        if not isinstance(shards, (Mapping, list, tuple)) or not len(shards):
-            allowed = "a non-empty list of arrays or mapping of id to array"
-            got = (
-                f"an empty {type(shards).__name__}"
-                if isinstance(shards, (Mapping, list, tuple))
-                else type(shards).__name__
-            )
-            raise DataError(invalid("shards", owner, allowed, got))
-        if not isinstance(shards, Mapping):
-            shards = dict(enumerate(shards))
-        names = name_clients(shards, owner=owner)
-        if any(map(is_source, shards.values())):
+        options = Options(guard, privacy, engine, min_clients)
+        named = check_shards(shards, owner=owner)
+        if any(map(is_source, named.values())):
+            if sample_weight is not None:
+                raise ParameterError("sample_weight needs data in memory: give arrays.")
             with self._all_or_nothing():
-                named = dict(zip(names, shards.values(), strict=True))
-                self._fit_unread(named, guard, privacy, engine, min_clients)
+                self._fit_unread(named, options)
             asked, found = self.n_clusters, self.n_clusters_
             warn_of_fewer_clusters(asked, found, owner=type(self).__name__)
             return self
-        checked: list[Floats] = []
         with self._all_or_nothing():
-            for name, shard in zip(names, shards.values(), strict=True):
-                checked.append(check_data(self, shard, owner=f"client {name!r}", reset=not checked))
-            ends = np.cumsum([len(rows) for rows in checked]).tolist()
+            checked = dict(zip(named, check_rows(self, named), strict=True))
+            weights = join_weights(sample_weight, shards, checked, owner=owner)
+            ends = np.cumsum([rows.shape[0] for rows in checked.values()]).tolist()
             blocks = (slice(start, end) for start, end in pairwise([0, *ends]))
-            rows = np.concatenate(checked)
-            members: dict[str, Rows] = dict(zip(names, blocks, strict=True))
-            self._fit(rows, members, guard, privacy, engine, min_clients)
-        self._warn_of_fewer(rows)
+            members: dict[str, Rows] = dict(zip(named, blocks, strict=True))
+            rows = stack(list(checked.values()))
+            self._fit(rows, members, weights, options)
+        self._warn_of_fewer(rows, weights)
         return self
 
-    def predict(self, X: Any, *, clients: Any = None) -> Ints:
-        """Return the cluster of each row: that of the nearest center, unless the model says more.
-
-        A model with shapes of clusters labels rows by these, and -1 where a row is in none.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-        clients : array of shape (n_samples,) or None
-            The client of each row, as in `fit`. A row then gets the label of the nearest center
-            that its client sent, as with ``assign="local"``. Rows of clients that took no part in
-            the fit get their nearest center.
-        """
-        rows = self._known(X, "predict")
-        labels = label_rows(self.model_, rows).labels
-        if clients is not None:
-            owner = f"{type(self).__name__}.predict"
-            self._relabel(labels, rows, rows_by_client(len(rows), clients, owner=owner))
-        return labels
-
-    def transform(self, X: Any) -> Floats:
-        """Return the distance of each row to each center."""
-        return pairwise_distances(self._known(X, "transform"), self.cluster_centers_)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return minus the summed squared distance of the rows to their nearest center."""
-        _, distances = nearest_centers(self._known(X, "score"), self.cluster_centers_)
-        return -float(distances @ distances)
+    # here, since scikit-learn wraps it for `set_output` only where an estimator itself has it
+    def transform(self, X: Any) -> Any:
+        """Return the distance of each row to each center, as float32 if the rows are float32."""
+        rows = self._known(X, "transform")
+        distances = np.empty((rows.shape[0], len(self.model_.centers)), dtype=rows.dtype)
+        for part, block in self._blocks(rows):
+            distances[part] = pairwise_distances(block, self.model_.centers)
+        return distances
 
     def check(self) -> None:
         """Check the parameters against `rules`; `fit` does this first."""
@@ -415,10 +390,6 @@ class FederatedClusterer(
             if value is None or isinstance(value, (bool, int, float, str, dict, np.generic))
         }
 
-    def _known(self, X: Any, verb: str) -> Floats:
-        check_is_fitted(self)
-        return check_data(self, X, owner=f"{type(self).__name__}.{verb}", reset=False)
-
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """Leave the estimator as it was if the fit fails."""
@@ -431,106 +402,69 @@ class FederatedClusterer(
             raise
 
     def _fit(
-        self,
-        rows: Floats,
-        members: dict[str, Rows],
-        guard: Guard,
-        privacy: Privacy | None,
-        engine: EngineFactory,
-        min_clients: int | None,
+        self, rows: Any, members: dict[str, Rows], weights: Floats | None, options: Options
     ) -> None:
-        self._check_fit(len(rows), guard, privacy, engine)
+        options.check(self, rows, weights)
         holders = members
         if self.pools_data:
-            members, min_clients = {"pooled": slice(None)}, None
-        clients = [Client(name, rows[held], self, guard, privacy) for name, held in members.items()]
-        self._run(clients, privacy, engine, min_clients)
+            members, options = {"pooled": slice(None)}, options._replace(min_clients=None)
+        used = with_weight(members, weights)
+        guard, privacy = options.guard, options.privacy
+        clients = [
+            Client(name, data_of(rows, held, weights), self, guard, privacy)
+            for name, held in used.items()
+        ]
+        self._run(clients, options)
+        self.cluster_centers_ = self.cluster_centers_.astype(rows.dtype)
         if self.pools_data:
             self.transcript_ = _of_pooling(self.transcript_, rows, holders)
-        self.labels_, _, distances = label_rows(self.model_, rows)
-        self.inertia_ = float(distances @ distances)
+        self.labels_, distances = self._label(rows)
+        self.inertia_ = float((distances if weights is None else weights * distances) @ distances)
         if self.assign_ == "local":
             self._relabel(self.labels_, rows, members)
-        self._profile = None
         if privacy is None:
-            held = [members[s.client] for s in self.summaries_ if s.client in members]
+            held = [used[s.client] for s in self.summaries_ if s.client in used]
             size = guard.min_cluster_size
-            found = moments_of_clients(rows, self.labels_, held, self.n_clusters_, size)
+            found = moments_of_clients(rows, self.labels_, held, self.n_clusters_, size, weights)
             self._profile = (*found, size)
 
-    def _fit_unread(
-        self,
-        shards: dict[str, Any],
-        guard: Guard,
-        privacy: Privacy | None,
-        engine: EngineFactory,
-        min_clients: int | None,
-    ) -> None:
+    def _fit_unread(self, shards: dict[str, Any], options: Options) -> None:
         """Fit data that are read when it is their client's turn: no row is here to be labeled."""
-        self._check_fit(None, guard, privacy, engine)
+        options.check(self)
         if self.pools_data:
             raise ParameterError(
                 f"{type(self).__name__} pools all rows, so they must be in memory: give arrays."
             )
+        guard, privacy = options.guard, options.privacy
         data = unread(self, shards, private=privacy is not None)
-        clients = [Client(name, rows, self, guard, privacy) for name, rows in data]
-        self._run(clients, privacy, engine, min_clients)
-        self._profile = None
+        self._run([Client(name, rows, self, guard, privacy) for name, rows in data], options)
         for name in {"labels_", "inertia_"} & set(vars(self)):
             delattr(self, name)  # of an earlier fit
 
-    def _run(
-        self,
-        clients: Sequence[Client],
-        privacy: Privacy | None,
-        engine: EngineFactory,
-        min_clients: int | None,
-    ) -> None:
-        with engine(clients) as running:
+    def _run(self, clients: Sequence[Client], options: Options) -> None:
+        with options.engine(clients) as running:
             self.model_, self.transcript_, self.summaries_ = run_rounds(
                 self,
                 running,
                 seed=resolve_seed(self.random_state),
                 n_rounds=self.total_rounds,
-                min_clients=min_clients,
+                min_clients=options.min_clients,
             )
+        privacy = options.privacy
         if privacy is not None:
             self.model_ = replace(self.model_, centers=privacy.within(self.model_.centers))
         self.model_ = self.model_.with_feature_names(getattr(self, "feature_names_in_", None))
         self.n_iter_ = len(self.transcript_.rounds)
         self.cluster_centers_ = np.array(self.model_.centers)
         self.n_clusters_ = len(self.cluster_centers_)
+        self._profile, self._privacy, self._file = None, privacy, None
 
-    def _check_fit(
-        self, n_rows: int | None, guard: Guard, privacy: Privacy | None, engine: EngineFactory
-    ) -> None:
-        """Raise a ParameterError if these arguments of a fit are not allowed."""
-        if n_rows is not None and is_integer(self.n_clusters) and int(self.n_clusters) > n_rows:
-            allowed = f"at most the number of rows (n_samples = {n_rows})"
-            raise ParameterError(
-                invalid("n_clusters", type(self).__name__, allowed, self.n_clusters)
-            )
-        if not isinstance(guard, Guard):
-            raise ParameterError(invalid("guard", type(self).__name__, "a Guard", repr(guard)))
-        if not isinstance(privacy, Privacy | None):
-            allowed = "a Privacy or None"
-            raise ParameterError(invalid("privacy", type(self).__name__, allowed, repr(privacy)))
-        if not callable(engine):
-            allowed = "a class or function that makes an engine of clients, such as ProcessEngine"
-            raise ParameterError(invalid("engine", type(self).__name__, allowed, repr(engine)))
-
-    def _relabel(self, labels: Ints, rows: Floats, members: Mapping[str, Rows]) -> None:
-        """Relabel rows by the local centers of their client, where it sent any."""
-        for summary in self.summaries_:
-            if summary.client in members:
-                held = members[summary.client]
-                labels[held], _ = local_labels(self.model_, summary.centers, rows[held])
-
-    def _warn_of_fewer(self, rows: Floats) -> None:
+    def _warn_of_fewer(self, rows: Any, weights: Floats | None) -> None:
         if not is_integer(self.n_clusters) or self.n_clusters_ >= int(self.n_clusters):
             return
         why = "the summaries have too few distinct centers"
-        distinct = count_distinct(rows, at_most=self.n_clusters)
+        used = rows if weights is None else rows[weights > 0]
+        distinct = count_distinct(used, at_most=self.n_clusters)
         if distinct < self.n_clusters:
             why = f"the data have only {distinct} distinct row{'s' * (distinct > 1)}"
         owner = type(self).__name__
@@ -542,10 +476,16 @@ class FederatedClusterer(
     def _n_features_out(self) -> int:
         return self.n_clusters_
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.takes_sparse
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
-def _of_pooling(transcript: Transcript, rows: Floats, holders: Mapping[str, Rows]) -> Transcript:
+
+def _of_pooling(transcript: Transcript, rows: Any, holders: Mapping[str, Rows]) -> Transcript:
     """Return the record of a run for which every client sent its rows."""
-    sent = {name: rows[held].nbytes for name, held in holders.items()}
+    sent = {name: n_bytes(rows[held]) for name, held in holders.items()}
     rounds = [
         replace(r, bytes_up=sent, bytes_down=r.bytes_down * len(sent)) for r in transcript.rounds
     ]

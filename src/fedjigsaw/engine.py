@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from fedjigsaw._random import stream
 from fedjigsaw._regions import is_region, own_model, unpacked
+from fedjigsaw._rows import n_converted, ready, unweighted
 from fedjigsaw._threads import one_thread
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import (
@@ -51,6 +52,7 @@ CONFIGURATION_ERRORS = (ParameterError, ExtraError)
 NO_GUARD = Guard(min_cluster_size=1)
 
 BATCH = 4096  # clients that are summarized in one call
+CONVERTED = 2**23  # numbers of clients that are converted to double precision at a time
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,10 @@ class Client:
     ----------
     id : str
         Name of the client. Its random stream depends on it.
-    data : array or Unread
+    data : array, CSR matrix, Weighted or Unread
         The client's rows, or images; those that are not read yet are read to answer, and freed.
+        Rows of float32 are converted to answer, and rows with weights are copied for a method
+        that does not compute with weights.
     method : FederatedMethod
     guard : Guard
         What may leave the client. The default lets every summary pass.
@@ -81,6 +85,9 @@ class Client:
         """Summarize the data. Return what may leave, with the client's name."""
         if isinstance(self.data, Unread):
             return replace(self, data=self.data.read()).answer(broadcast)
+        return self._ready()._answer(broadcast)
+
+    def _answer(self, broadcast: Broadcast) -> Summary:
         with one_thread():
             rng = stream(broadcast.seed, broadcast.round, self.id)
             received = replace(broadcast, client=self.id)
@@ -90,10 +97,27 @@ class Client:
             summary = self.method.summarize(self.data, received, rng)
         return self.leaving(summary)
 
+    def _ready(self) -> "Client":
+        """Return the same client with rows as its method computes with them."""
+        if not self._n_converted:
+            return self
+        weighted, owner = self._takes_weights, type(self.method).__name__
+        return replace(self, data=ready(self.data, weighted=weighted, owner=owner))
+
+    @property
+    def _n_converted(self) -> int:
+        if getattr(self.method, "data_kind", "rows") != "rows":
+            return 0
+        return n_converted(self.data, weighted=self._takes_weights)
+
+    @property
+    def _takes_weights(self) -> bool:
+        return getattr(self.method, "takes_weights", False)
+
     def leaving(self, summary: Summary) -> Summary:
         """Return what may leave of a summary, with the client's name."""
-        needed = self.method.sends
-        return self.guard.apply(summary, client=self.id, needed=needed, rows=self.data)
+        needed, (rows, _) = self.method.sends, unweighted(self.data)
+        return self.guard.apply(summary, client=self.id, needed=needed, rows=rows)
 
 
 class Engine(Protocol):
@@ -313,6 +337,21 @@ def answers(clients: Sequence[Client], broadcast: Broadcast) -> list[Reply]:
 
     If that call fails, they are asked one by one, to find out which of them failed, and why.
     """
+    return [reply for part in _parts(clients) for reply in _answers(part, broadcast)]
+
+
+def _parts(clients: Sequence[Client]) -> Iterator[Sequence[Client]]:
+    """Divide clients so that those of a part do not have too many rows to be converted."""
+    start, total = 0, 0
+    for i, client in enumerate(clients):
+        total += client._n_converted
+        if total > CONVERTED and i > start:
+            yield clients[start:i]
+            start, total = i, client._n_converted
+    yield clients[start:]
+
+
+def _answers(clients: Sequence[Client], broadcast: Broadcast) -> list[Reply]:
     method = clients[0].method
     together = all(
         c.method is method and c.privacy is None and not isinstance(c.data, Unread) for c in clients
@@ -320,13 +359,14 @@ def answers(clients: Sequence[Client], broadcast: Broadcast) -> list[Reply]:
     if not together or not _summarizes_many(method):
         return [ask(client, broadcast) for client in clients]
     try:
+        asked = [client._ready() for client in clients]
         with one_thread():
             summaries = method.summarize_many(  # type: ignore[attr-defined]
-                [client.data for client in clients],
+                [client.data for client in asked],
                 [replace(broadcast, client=client.id) for client in clients],
                 [stream(broadcast.seed, broadcast.round, client.id) for client in clients],
             )
-        return [client.leaving(s) for client, s in zip(clients, summaries, strict=True)]
+        return [client.leaving(s) for client, s in zip(asked, summaries, strict=True)]
     except Exception:
         return [ask(client, broadcast) for client in clients]
 

@@ -40,6 +40,7 @@ __all__ = [
     "FewerRowsWarning",
     "ForeignSummaryWarning",
     "IdentifierWarning",
+    "IgnoredClientsWarning",
     "IgnoredColumnWarning",
     "MessageError",
     "NoisySummaryWarning",
@@ -150,6 +151,10 @@ class FewerClustersWarning(UserWarning):
 
 class FewerRowsWarning(UserWarning):
     """A site has fewer rows than there are clusters; it sends a center for each row at most."""
+
+
+class IgnoredClientsWarning(UserWarning):
+    """`y`, which clustering ignores, looks like the clients of the rows."""
 
 
 class IgnoredColumnWarning(UserWarning):

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from fedjigsaw import sites
+from fedjigsaw._frames import take_clients
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import rows_by_client
 from fedjigsaw.columns.decoding import decode
@@ -109,13 +110,14 @@ class FederatedPreparation(TransformerMixin, BaseEstimator):  # type: ignore[mis
             The columns of an array are those of the schema in its order; x0, x1, ... without one.
         y : ignored
             Present for scikit-learn's API.
-        clients : array of shape (n_samples,) or None
+        clients : array of shape (n_samples,), name of a column, or None
             The client of each row, as for clusterers. None is a single client.
         """
         owner = type(self).__name__
         parameters = self.get_params(deep=False)
         check_parameters(owner, {"min_cluster_size": integer(1)}, parameters)
         schema = _given(self.schema)
+        X, clients = take_clients(X, clients, owner=f"{owner}.fit")
         table = self._table(X, schema, reset=True)
         schema = schema or infer_schema(table, self.min_cluster_size)
         _check_sources(table, [column.name for column in schema.clustered])

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedjigsaw._frames import in_order
+from fedjigsaw._rows import stack
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import check_data
 from fedjigsaw.errors import DataError, quote_names
@@ -106,6 +108,8 @@ def unread(
     """
     for number, (client, shard) in enumerate(shards.items()):
         if not is_source(shard):
+            if number:
+                shard = _in_order(estimator, shard, client)
             yield client, check_data(estimator, shard, owner=f"client {client!r}", reset=not number)
             continue
         source = _as_source(shard, client)
@@ -188,10 +192,11 @@ class _Call(Source):
 
     def read(self, estimator: Any, client: str) -> Floats:
         blocks = [
-            check_data(estimator, block, owner=owner, reset=False)
+            check_data(estimator, _in_order(estimator, block, client), owner=owner, reset=False)
             for owner, block in self._blocks(client)
         ]
-        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+        rows: Floats = blocks[0] if len(blocks) == 1 else stack(blocks)
+        return rows
 
     def _blocks(self, client: str) -> Iterator[tuple[str, Any]]:
         made = self.function()
@@ -219,6 +224,11 @@ def _as_source(shard: Any, client: str) -> Source:
 
 
 # ----------------------------------------------------------------------------------------- parts
+
+
+def _in_order(estimator: Any, block: Any, client: str) -> Any:
+    """Return rows with their columns in the order of the first client, if they have names."""
+    return in_order(block, getattr(estimator, "feature_names_in_", None), client=client)
 
 
 def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -1,7 +1,11 @@
 """How coarse each column of a client is: columns of few values seem to have clusters."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 
+from fedjigsaw._rows import is_sparse
 from fedjigsaw._typing import Floats
 
 GRAIN = "grain"  # tensor of a summary
@@ -14,7 +18,7 @@ MANY = 20  # times as many rows are enough to tell that a column has no common v
 TWO_VALUES, STEPS = 6, 12  # see `grain_of`
 
 
-def grain_of(X: Floats, min_rows: int = MIN_ROWS) -> Floats:
+def grain_of(X: Any, min_rows: int = MIN_ROWS, weights: Floats | None = None) -> Floats:
     r"""Return for each column the variance that hides its steps, 0 if it has none, or `UNKNOWN`.
 
     Columns of few values, such as yes and no, seem to have clusters: their values. Noise of the
@@ -24,7 +28,7 @@ def grain_of(X: Floats, min_rows: int = MIN_ROWS) -> Floats:
     two values). Values in steps of h get :math:`h^2 / 12`, the variance of rounding.
 
     Only values that at least `min_rows` rows share have a say, so that no row is told; that a value
-    reaches this number is.
+    reaches this number is. A row of weight w counts as w rows.
 
     Examples
     --------
@@ -32,28 +36,42 @@ def grain_of(X: Floats, min_rows: int = MIN_ROWS) -> Floats:
     >>> grain_of(np.column_stack([n % 2, n % 5, n**0.5, 0 * n])).round(3).tolist()
     [0.167, 0.083, 0.0, -1.0]
     """
-    return np.array([_grain(column, min_rows) for column in X.T])
+    return np.array([_grain(column, min_rows, weights) for column in _columns(X)])
 
 
-def _grain(column: Floats, min_rows: int) -> float:
+def _columns(X: Any) -> Iterator[Floats]:
+    if not is_sparse(X):
+        yield from X.T
+        return
+    by_column = X.tocsc()
+    for j in range(X.shape[1]):
+        yield by_column[:, [j]].toarray().ravel()
+
+
+def _grain(column: Floats, min_rows: int, weights: Floats | None) -> float:
     """Return the grain of a column; only what at least `min_rows` rows share decides."""
     if len(np.unique(column[: 4 * MAX_VALUES])) > MAX_VALUES:  # cheap, and usually enough
         return 0.0
-    values, counts = np.unique(column, return_counts=True)
+    if weights is None:
+        values, counts = np.unique(column, return_counts=True)
+    else:
+        values, places = np.unique(column, return_inverse=True)
+        counts = np.bincount(places, weights).astype(np.int64)
+    n_rows = counts.sum()
     shared = counts >= min_rows
     common = values[shared]
     if len(common) > MAX_VALUES:
         return 0.0
-    if counts[shared].sum() < len(column) / 2:  # few rows cannot tell whether more would share
-        return 0.0 if len(column) >= MANY * min_rows else UNKNOWN
+    if counts[shared].sum() < n_rows / 2:  # few rows cannot tell whether more would share
+        return 0.0 if n_rows >= MANY * min_rows else UNKNOWN
     if len(common) < 2:
         return UNKNOWN
-    if counts[shared].sum() < NEARLY_ALL * len(column):
+    if counts[shared].sum() < NEARLY_ALL * n_rows:
         return 0.0  # some values are common, and many rows lie between them
     rows = counts[shared]
     rarest = int(rows.argmin())
     step = _step(common)
-    if not step and rows[rarest] <= MISSING * len(column):  # perhaps a mean for missing values
+    if not step and rows[rarest] <= MISSING * n_rows:  # perhaps a mean for missing values
         common = np.delete(common, rarest)
         step = _step(common)
     return step**2 / (TWO_VALUES if len(common) == 2 else STEPS)

@@ -26,17 +26,19 @@ def find_cells(problems: Sequence[Problem], *, backend: Backend | None = None) -
     return [
         cells
         if sample is problem
-        else partition_of(
-            problem.X, nearest_centers(problem.X, cells.centers)[0], np.ones(len(problem.X))
-        )
+        else partition_of(problem.X, nearest_centers(problem.X, cells.centers)[0], problem.weights)
         for problem, sample, cells in zip(problems, samples, found, strict=True)
     ]
 
 
 def _sample(problem: Problem) -> Problem:
-    """Draw rows, if there are many."""
-    n_rows, n_drawn = len(problem.X), SAMPLE * problem.n_clusters
+    """Draw rows, if there are many; of rows with weights, copies."""
+    X, n, rng, weights = problem
+    n_rows, n_drawn = X.shape[0], SAMPLE * n
     if n_rows <= 2 * n_drawn:
         return problem
-    drawn = np.sort(problem.rng.choice(n_rows, n_drawn, replace=False))
-    return problem._replace(X=problem.X[drawn])
+    if weights is None:
+        return problem._replace(X=X[np.sort(rng.choice(n_rows, n_drawn, replace=False))])
+    copies = rng.multinomial(n_drawn, weights / weights.sum())
+    drawn = np.flatnonzero(copies)
+    return problem._replace(X=X[drawn], weights=copies[drawn].astype(np.float64))

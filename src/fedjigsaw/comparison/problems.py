@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw import datasets, partition
+from fedjigsaw._rows import dense
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import check_data, name_clients, rows_by_client
 from fedjigsaw.datasets import Dataset
@@ -171,7 +172,8 @@ def _joined(shards: Any, y: Any) -> tuple[Floats, Any, Any, list[str] | None]:
             raise DataError(f"The data of client {name!r} lack {quote_names(lacking)}.")
         table = shard[order] if order else shard
         table, _, found, columns = _columns_apart(table, None, y if isinstance(y, str) else None)
-        rows.append(check_data(checker, table, owner=f"client {name!r}", reset=not rows))
+        checked = check_data(checker, table, owner=f"client {name!r}", reset=not rows)
+        rows.append(dense(checked))
         classes.append(found)
     ids = np.repeat(np.array(names), [len(part) for part in rows])
     if isinstance(y, str):
@@ -215,7 +217,7 @@ def _listed(names: Sequence[Any]) -> str:
 def _checked(X: Any) -> Floats:
     from fedjigsaw.methods.central import CentralKMeans
 
-    return check_data(CentralKMeans(), X, owner=OWNER, reset=True)
+    return dense(check_data(CentralKMeans(), X, owner=OWNER, reset=True))
 
 
 def _classes(y: Any, n_rows: int) -> Ints:

@@ -24,10 +24,10 @@ import torch
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from fedjigsaw._inputs import EngineFactory
 from fedjigsaw._random import resolve_seed
 from fedjigsaw._typing import Ints
 from fedjigsaw._validation import rows_by_client
-from fedjigsaw.base import EngineFactory
 from fedjigsaw.deep import client, server
 from fedjigsaw.deep.images import check_images
 from fedjigsaw.deep.lanes import ThreadEngine, own_stream

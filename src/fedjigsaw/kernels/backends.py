@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from fedjigsaw._rows import is_sparse
 from fedjigsaw._threads import one_thread_inside
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import ExtraError, requires_extra
@@ -146,7 +147,8 @@ class SklearnBackend:
         init: Floats | None = None,
     ) -> Ints:
         """See :meth:`Backend.labels`."""
-        mean = X.mean(axis=0)  # far from the origin, intelex loses all digits
+        # far from the origin, intelex loses all digits; sparse rows would no longer be sparse
+        mean = 0.0 if is_sparse(X) else X.mean(axis=0)
         estimator = self._estimator(
             n_clusters,
             weighted=weights is not None,
@@ -157,7 +159,8 @@ class SklearnBackend:
             random_state=int(rng.integers(2**31)),
         )
         with _QUIET, one_thread_inside():  # its libraries may have been loaded just now
-            labels: Ints = estimator.fit(X - mean, sample_weight=weights).labels_
+            rows = X if is_sparse(X) else X - mean
+            labels: Ints = estimator.fit(rows, sample_weight=weights).labels_
         return labels.astype(np.int64)
 
     def _estimator(self, n_clusters: int, *, weighted: bool, **options: Any) -> Any:

@@ -10,13 +10,15 @@ restarts.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedjigsaw._rows import dense, in_blocks, is_sparse
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import DataError, invalid
-from fedjigsaw.kernels.backends import Backend, BatchBackend, default_backend
+from fedjigsaw.kernels.backends import Backend, BatchBackend, SklearnBackend, default_backend
 from fedjigsaw.kernels.labels import find_nearest
 
 
@@ -59,7 +61,8 @@ def kmeans(
 ) -> Solution:
     """Cluster the rows of `X` around at most `n_clusters` centers.
 
-    There are at most as many centers as distinct rows, and no cluster is empty.
+    There are at most as many centers as distinct rows, and no cluster is empty. Rows may be a CSR
+    matrix, which scikit-learn clusters as it is.
 
     Parameters
     ----------
@@ -118,7 +121,9 @@ def kmeans_many(
     solutions: list[Solution | None] = [None] * len(problems)
     if isinstance(chosen, BatchBackend):
         together = [
-            i for i, p in enumerate(problems) if chosen.takes(len(p.X), p.X.shape[1], p.n_clusters)
+            i
+            for i, p in enumerate(problems)
+            if not is_sparse(p.X) and chosen.takes(len(p.X), p.X.shape[1], p.n_clusters)
         ]
         if together:
             parts = [_used(problems[i]) for i in together]
@@ -149,6 +154,8 @@ def _one_by_one(
     init: Floats | None = None,
 ) -> Solution:
     rows, w, used = _used(problem)
+    if is_sparse(rows):
+        backend = SklearnBackend()
     labels = backend.labels(
         rows,
         count_distinct(rows, at_most=problem.n_clusters),
@@ -159,7 +166,7 @@ def _one_by_one(
         rng=problem.rng,
         init=init,
     )
-    return _solution(rows, labels, w, len(problem.X), used)
+    return _solution(rows, labels, w, problem.X.shape[0], used)
 
 
 def _used(problem: Problem) -> tuple[Floats, Floats | None, slice | Ints]:
@@ -167,7 +174,7 @@ def _used(problem: Problem) -> tuple[Floats, Floats | None, slice | Ints]:
     X, weights = problem.X, problem.weights
     if weights is None:
         return X, None, slice(None)
-    _check_weights(weights, len(X))
+    _check_weights(weights, X.shape[0])
     used = np.flatnonzero(weights)
     return X[used], weights[used], used
 
@@ -192,11 +199,17 @@ def nearest_centers(X: Floats, centers: Floats, *, n_threads: int = 1) -> tuple[
     >>> labels.tolist(), distances.tolist()
     ([1, 0], [1.0, 1.0])
     """
-    return find_nearest(X, centers, n_threads)
+    if not is_sparse(X):
+        return find_nearest(X, centers, n_threads)
+    found = [find_nearest(rows, centers, n_threads) for _, rows in in_blocks(X)]
+    labels, distances = zip(*found, strict=True)
+    return np.concatenate(labels), np.concatenate(distances)
 
 
-def partition_of(X: Floats, labels: Ints, weights: Floats) -> Solution:
+def partition_of(X: Floats, labels: Ints, weights: Floats | None = None) -> Solution:
     """Return the statistics of given clusters; labels without rows are left out.
+
+    Without weights, every row has the weight 1.
 
     Examples
     --------
@@ -204,7 +217,7 @@ def partition_of(X: Floats, labels: Ints, weights: Floats) -> Solution:
     >>> partition_of(X, np.array([0, 0, 2]), weights).centers.ravel().tolist()
     [1.0, 9.0]
     """
-    return _solution(X, labels, weights, len(X), slice(None))
+    return _solution(X, labels, weights, X.shape[0], slice(None))
 
 
 def _solution(
@@ -212,7 +225,7 @@ def _solution(
 ) -> Solution:
     """Compute the statistics of clusters from the labels of the rows in use."""
     _, labels = np.unique(labels, return_inverse=True)
-    w = np.ones(len(X)) if w is None else w
+    w = np.ones(X.shape[0]) if w is None else w
     k = int(labels.max()) + 1
     counts: Floats = np.bincount(labels, w, minlength=k).astype(np.float64)
     centers = label_sums(X, labels, w, k) / counts[:, None]
@@ -274,9 +287,23 @@ def cluster_means(X: Floats, labels: Ints) -> Floats:
 
 def count_distinct(X: Floats, *, at_most: int) -> int:
     """Count distinct rows, up to `at_most`."""
+    if is_sparse(X):
+        return _count_distinct_sparse(X, at_most)
     if len(np.unique(X[:, 0])) >= at_most:  # cheap, and usually enough
         return at_most
     return min(at_most, len(np.unique(X, axis=0)))
+
+
+def _count_distinct_sparse(X: Any, at_most: int) -> int:
+    """Count distinct rows of a CSR matrix, as far as needed."""
+    seen: set[tuple[bytes, bytes]] = set()
+    for start, end in pairwise(X.indptr.tolist()):
+        places, values = X.indices[start:end], X.data[start:end]
+        there = values != 0
+        seen.add((places[there].tobytes(), values[there].tobytes()))
+        if len(seen) == at_most:
+            break
+    return len(seen)
 
 
 def label_sums(X: Floats, labels: Ints, w: Floats, k: int) -> Floats:
@@ -292,8 +319,9 @@ def label_sums(X: Floats, labels: Ints, w: Floats, k: int) -> Floats:
     from scipy.sparse import csc_array
 
     n = len(labels)
-    sums: Floats = csc_array((w, labels, np.arange(n + 1)), shape=(k, n)) @ X
-    return sums
+    sums = csc_array((w, labels, np.arange(n + 1)), shape=(k, n)) @ X
+    found: Floats = dense(sums) if is_sparse(sums) else sums
+    return found
 
 
 def coordinate_order(X: Floats) -> Ints:
@@ -309,9 +337,10 @@ def squared_distances(X: Floats, centers: Floats, labels: Ints) -> Floats:
 
     Computed from differences, so that rows far from the origin lose no digits.
     """
-    squared = np.empty(len(X))
-    for part in blocks(len(X), X.shape[1], 2**15):  # small enough for the cache
-        difference = X[part] - centers[labels[part]]
+    squared, sparse = np.empty(X.shape[0]), is_sparse(X)
+    # small enough for the cache; sparse rows take longer to convert than to compute with
+    for part in blocks(X.shape[0], X.shape[1], 2**20 if sparse else 2**15):
+        difference = (dense(X[part]) if sparse else X[part]) - centers[labels[part]]
         np.einsum("ij,ij->i", difference, difference, out=squared[part])
     return squared
 

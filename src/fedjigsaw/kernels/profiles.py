@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fedjigsaw._rows import dense
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES, repeated
 from fedjigsaw.errors import MessageError, invalid
@@ -166,25 +167,51 @@ class Collector:
         return Profile(self.numbers, *self.moments, self.levels, self.counts)
 
 
-def moments(labels: Ints, rows: Floats, n_clusters: int, held: Ints | None = None) -> Moments:
+def moments(
+    labels: Ints,
+    rows: Any,
+    n_clusters: int,
+    held: Ints | None = None,
+    weights: Floats | None = None,
+) -> Moments:
     """Return count, mean and summed squared deviations of each column in each cluster.
 
     Rows are taken in blocks, since they are copied into the order of their labels.
 
     Parameters
     ----------
+    rows : array, or CSR matrix.
     held : indices of the rows that are meant; None is all of them.
+    weights : how many rows each row counts for; None is one.
     """
     shape = (n_clusters, rows.shape[1])
     found: Moments = (np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape))
-    held = np.arange(len(rows)) if held is None else held
+    held = np.arange(rows.shape[0]) if held is None else held
     step = max(1024, BLOCK // max(1, rows.shape[1]))
     for start in range(0, len(held), step):
         part = held[start : start + step]
         order = np.argsort(labels[part].astype(np.min_scalar_type(n_clusters)), kind="stable")
         part = part[order]
-        found = merge_moments(*found, *_moments(labels[part], rows[part], n_clusters))
+        own = _weighted(labels[part], dense(rows[part]), n_clusters, weights, part)
+        found = merge_moments(*found, *own)
     return found
+
+
+def _weighted(
+    labels: Ints, rows: Floats, n_clusters: int, weights: Floats | None, part: Ints
+) -> Moments:
+    """Do it for rows that are sorted by label; they are overwritten."""
+    if weights is None:
+        return _moments(labels, rows, n_clusters)
+    starts = np.flatnonzero(np.diff(labels, prepend=-1))
+    groups, w = labels[starts], weights[part, None]
+    shape = (n_clusters, rows.shape[1])
+    count, mean, squares = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
+    count[groups] = np.add.reduceat(w, starts)
+    mean[groups] = np.add.reduceat(w * rows, starts) / np.maximum(count[groups], 1)
+    rows -= mean[labels]
+    squares[groups] = np.add.reduceat(w * rows**2, starts)
+    return count, mean, squares
 
 
 def _moments(labels: Ints, rows: Floats, n_clusters: int) -> Moments:

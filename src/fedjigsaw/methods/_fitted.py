@@ -1,5 +1,7 @@
 """Attributes of fitted methods that are read from the model."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -8,18 +10,25 @@ from fedjigsaw.messages import Model, Summary
 from fedjigsaw.methods._support import k_curve_of, support_of
 from fedjigsaw.trust.site_reports import SiteReport, site_reports
 
+if TYPE_CHECKING:
+    from fedjigsaw.io.formats import ModelFile
+
 
 class SiteFindings:
     """What a model says about each client."""
 
     model_: Model
     summaries_: tuple[Summary, ...]
+    _file: "ModelFile | None"
 
     @property
     def sites_(self) -> list[SiteReport]:
         """What was noted about each client: rows, clusters, influence, and what was set aside."""
         check_is_fitted(self)
-        return site_reports(self.model_, [summary.client for summary in self.summaries_]) or []
+        names = [summary.client for summary in self.summaries_]
+        if self._file is not None:
+            names = list(self._file.clients)
+        return site_reports(self.model_, names) or []
 
 
 class ClusterFindings(SiteFindings):

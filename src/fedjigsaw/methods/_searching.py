@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fedjigsaw._rows import unweighted
 from fedjigsaw._typing import Floats
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.kernels.kmeans import Problem, Solution, kmeans_many
@@ -16,7 +17,8 @@ class LocalSearch(FederatedClusterer):
     """Base of methods whose clients run k-means once and send what follows from it.
 
     Many clients are summarized in one call. One alone is the same call with one client, so the bits
-    are the same.
+    are the same. A method that says so (`takes_weights`, `takes_sparse`) gets rows with weights
+    (:class:`~fedjigsaw._rows.Weighted`) and sparse rows as they are.
     """
 
     n_init: int
@@ -29,7 +31,7 @@ class LocalSearch(FederatedClusterer):
 
     @abstractmethod
     def summary_of(self, X: Floats, local: Solution, broadcast: Broadcast) -> Summary:
-        """Return what a client makes of its clusters."""
+        """Return what a client makes of its clusters. `X` has its rows, and weights if any."""
 
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
         """Search for clusters, and return what follows from them."""
@@ -42,9 +44,10 @@ class LocalSearch(FederatedClusterer):
         rngs: Sequence[np.random.Generator],
     ) -> list[Summary]:
         """Return the summaries of many clients."""
-        problems = [
-            Problem(X, self.n_local(len(X)), rng) for X, rng in zip(data, rngs, strict=True)
-        ]
+        problems = []
+        for X, rng in zip(data, rngs, strict=True):
+            rows, weights = unweighted(X)
+            problems.append(Problem(rows, self.n_local(n_copies(X)), rng, weights))
         return [
             self.summary_of(X, local, broadcast)
             for X, local, broadcast in zip(
@@ -58,3 +61,9 @@ class LocalSearch(FederatedClusterer):
         """Return the clusters of each client."""
         options: dict[str, Any] = {name: getattr(self, name) for name in ("n_init", "max_iter")}
         return kmeans_many(problems, tol=self.tol, backend=self.backend, **options)
+
+
+def n_copies(X: Any) -> int:
+    """Return the number of rows of a client; a row of weight w is w rows."""
+    rows, weights = unweighted(X)
+    return int(rows.shape[0] if weights is None else weights.sum())

@@ -8,7 +8,7 @@ import numpy as np
 from fedjigsaw._typing import Floats
 from fedjigsaw.kernels.kmeans import Solution
 from fedjigsaw.messages import Broadcast, Model, Summary
-from fedjigsaw.methods._searching import LocalSearch
+from fedjigsaw.methods._searching import LocalSearch, n_copies
 from fedjigsaw.parameters import Rule, integer, real, seed_source
 
 
@@ -41,6 +41,8 @@ class CentralKMeans(LocalSearch):
     """
 
     method: ClassVar[str] = "central"
+    takes_weights: ClassVar[bool] = True
+    takes_sparse: ClassVar[bool] = True
     sends: ClassVar[tuple[str, ...]] = ()
     pools_data: ClassVar[bool] = True
     rules: ClassVar[Mapping[str, Rule]] = {
@@ -73,7 +75,7 @@ class CentralKMeans(LocalSearch):
     def summary_of(self, X: Floats, local: Solution, broadcast: Broadcast) -> Summary:
         """Return the centers of the pooled rows."""
         counts = local.counts.astype(np.int64)
-        return Summary(n_samples=len(X), centers=local.centers, counts=counts)
+        return Summary(n_samples=n_copies(X), centers=local.centers, counts=counts)
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator

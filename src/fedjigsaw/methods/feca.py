@@ -12,7 +12,7 @@ from fedjigsaw.kernels.kmeans import Solution, nearest_centers
 from fedjigsaw.kernels.local_solutions import drop_one_fit_many, empirical_radii, theoretical_radii
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._fitted import SiteFindings
-from fedjigsaw.methods._searching import LocalSearch
+from fedjigsaw.methods._searching import LocalSearch, n_copies
 from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_source
 from fedjigsaw.trust.examination import examine
 from fedjigsaw.trust.influence import influences
@@ -81,6 +81,8 @@ class FeCA(SiteFindings, LocalSearch):
     """
 
     method: ClassVar[str] = "feca"
+    takes_weights: ClassVar[bool] = True
+    takes_sparse: ClassVar[bool] = True
     sends: ClassVar[tuple[str, ...]] = ("radii",)
     server_parameters: ClassVar[tuple[str, ...]] = ("robust",)
     rules: ClassVar[Mapping[str, Rule]] = {
@@ -136,7 +138,7 @@ class FeCA(SiteFindings, LocalSearch):
         places = np.full(len(local.centers), -1)
         places[keep] = np.arange(len(keep))
         labels = {"labels": places[local.labels]}  # for the guard; they never leave
-        return Summary(len(X), centers, radii=radii, counts=counts, sse=sse, tensors=labels)
+        return Summary(n_copies(X), centers, radii=radii, counts=counts, sse=sse, tensors=labels)
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator

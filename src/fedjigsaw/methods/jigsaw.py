@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from fedjigsaw._regions import sites_of
+from fedjigsaw._rows import unweighted
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.choice.cells import sampled_labels
 from fedjigsaw.choice.decision import Choice, choose
@@ -39,7 +40,7 @@ from fedjigsaw.kernels.kmeans import (
 from fedjigsaw.kernels.solver import improve, solve
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._fitted import ClusterFindings
-from fedjigsaw.methods._searching import LocalSearch
+from fedjigsaw.methods._searching import LocalSearch, n_copies
 from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_source
 from fedjigsaw.privacy.guarantee import SHARED, Privacy
 from fedjigsaw.privacy.guard import CELLS_ONLY, LABELS
@@ -177,6 +178,8 @@ class Jigsaw(ClusterFindings, LocalSearch):
     """
 
     method: ClassVar[str] = "jigsaw"
+    takes_weights: ClassVar[bool] = True
+    takes_sparse: ClassVar[bool] = True
     sends: ClassVar[tuple[str, ...]] = ("counts", "sse", "tensors")
     client_parameters: ClassVar[tuple[str, ...]] = (
         *LocalSearch.client_parameters,
@@ -273,11 +276,10 @@ class Jigsaw(ClusterFindings, LocalSearch):
         """Return local clusters or cells; in later rounds, the rows in the model's clusters."""
         model = broadcasts[0].model
         if model is not None:
-            sets = [problem.X for problem in problems]
-            nearest = [nearest_centers(X, model.centers)[0] for X in sets]
+            nearest = [nearest_centers(problem.X, model.centers)[0] for problem in problems]
             return [
-                partition_of(X, labels, np.ones(len(X)))
-                for X, labels in zip(sets, nearest, strict=True)
+                partition_of(problem.X, labels, problem.weights)
+                for problem, labels in zip(problems, nearest, strict=True)
             ]
         if self._in_cells:
             return find_cells(problems, backend=self.backend)
@@ -287,9 +289,10 @@ class Jigsaw(ClusterFindings, LocalSearch):
         """Return centers, counts and sums of local clusters; later, of the model's clusters."""
         tensors: dict[str, np.ndarray] = {LABELS: local.labels}  # for the guard; they never leave
         if self._in_cells and broadcast.model is None:
-            tensors |= {CELLS_ONLY: np.ones(1), GRAIN: grain_of(X)}
+            rows, weights = unweighted(X)
+            tensors |= {CELLS_ONLY: np.ones(1), GRAIN: grain_of(rows, weights=weights)}
         counts = local.counts.astype(np.int64)
-        return Summary(len(X), local.centers, counts=counts, sse=local.sse, tensors=tensors)
+        return Summary(n_copies(X), local.centers, counts=counts, sse=local.sse, tensors=tensors)
 
     def check_privacy(self, privacy: Privacy) -> None:
         """Raise a ParameterError if Jigsaw cannot keep this promise with its parameters."""

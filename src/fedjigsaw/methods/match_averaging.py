@@ -11,7 +11,7 @@ from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.kernels.kmeans import Solution
 from fedjigsaw.kernels.matching import match
 from fedjigsaw.messages import Broadcast, Model, Summary
-from fedjigsaw.methods._searching import LocalSearch
+from fedjigsaw.methods._searching import LocalSearch, n_copies
 from fedjigsaw.parameters import Rule, integer, real, seed_source
 
 
@@ -57,6 +57,8 @@ class MatchAveraging(LocalSearch):
     """
 
     method: ClassVar[str] = "match"
+    takes_weights: ClassVar[bool] = True
+    takes_sparse: ClassVar[bool] = True
     sends: ClassVar[tuple[str, ...]] = ()
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_clusters": integer(1),
@@ -92,7 +94,7 @@ class MatchAveraging(LocalSearch):
         """Return the centers of k-means."""
         counts = local.counts.astype(np.int64)
         labels = {"labels": local.labels}  # for the guard; they never leave
-        return Summary(len(X), local.centers, counts=counts, sse=local.sse, tensors=labels)
+        return Summary(n_copies(X), local.centers, counts=counts, sse=local.sse, tensors=labels)
 
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
         """Check a summary from a client that is not trusted: it has at most k centers."""

@@ -23,6 +23,7 @@ Means and spreads are rounded to their sampling error, as centers are
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -101,14 +102,23 @@ def _of_clusters(found: Moments, n_clusters: int) -> Moments:
 
 
 def moments_of_clients(
-    rows: Floats, labels: Ints, clients: Iterable[Rows], n_clusters: int, min_size: int
+    rows: Any,
+    labels: Ints,
+    clients: Iterable[Rows],
+    n_clusters: int,
+    min_size: int,
+    weights: Floats | None = None,
 ) -> Moments:
-    """Merge the moments that each client may send about its rows; a label of -1 is no cluster."""
+    """Merge the moments that each client may send about its rows; a label of -1 is no cluster.
+
+    Rows have weights only where there is no guard.
+    """
     shape = (n_clusters, rows.shape[1])
     labels, n_sets = with_noise(labels, n_clusters)
-    places = [np.arange(*c.indices(len(rows))) if isinstance(c, slice) else c for c in clients]
+    places = [np.arange(*c.indices(rows.shape[0])) if isinstance(c, slice) else c for c in clients]
     if min_size == 1 and places:  # everything may be told: no need to look at clients one by one
-        return _of_clusters(moments(labels, rows, n_sets, np.concatenate(places)), n_clusters)
+        found = moments(labels, rows, n_sets, np.concatenate(places), weights)
+        return _of_clusters(found, n_clusters)
     merged: Moments = (np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape))
     for held in places:
         sizes = np.bincount(labels[held], minlength=n_sets)

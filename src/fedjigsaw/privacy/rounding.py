@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from fedjigsaw._rows import dense, is_sparse
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE
 from fedjigsaw.messages import Summary
@@ -63,9 +64,10 @@ def round_summary(summary: Summary, sizes: Ints, limits: Limits | None = None) -
 
 def range_of(rows: Any) -> Limits | None:
     """Return the least and the greatest value of each column; None if there are no columns."""
-    if getattr(rows, "ndim", 0) != 2 or not len(rows):
+    if getattr(rows, "ndim", 0) != 2 or not rows.shape[0]:
         return None
-    return rows.min(axis=0), rows.max(axis=0)
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    return (dense(low).ravel(), dense(high).ravel()) if is_sparse(rows) else (low, high)
 
 
 def to_bits(values: Floats, sizes: Ints) -> Floats:

@@ -1,0 +1,40 @@
+"""Load a model file of any method as an estimator."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedjigsaw._saving import restored
+from fedjigsaw.errors import ParameterError
+from fedjigsaw.io import formats
+from fedjigsaw.io.formats import ModelFile
+from fedjigsaw.methods import find_for_rows
+
+if TYPE_CHECKING:
+    from fedjigsaw.base import FederatedClusterer
+
+
+def load(path: str | os.PathLike[str]) -> "FederatedClusterer":
+    """Load a model file as a fitted estimator, whatever its method.
+
+    The file is one that an estimator's `save` or a command wrote (``aggregate``, ``federation
+    run``). It holds no code. The estimator labels rows as ``fedjigsaw assign`` does; rows are those
+    of the tables, and are scaled as the file says. A method of your own must be registered first
+    (:func:`fedjigsaw.register`), or be installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from fedjigsaw import Jigsaw, load
+    >>> path = Path(tempfile.mkdtemp(), "model")
+    >>> Jigsaw(2, random_state=0).fit([[0.0], [1.0], [9.0]]).save(path)
+    >>> load(path).predict([[8.0], [0.0]]).tolist()
+    [1, 0]
+    """
+    place = Path(path)
+    file = formats.load(place, ModelFile)
+    try:
+        made: FederatedClusterer = restored(find_for_rows(file.model.method).cls, file)
+        return made
+    except ParameterError as error:
+        raise formats.error_in(place, error) from error

@@ -1,0 +1,80 @@
+"""float32 in, float32 out; the computation between is in float64, so that labels are the same."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from fedjigsaw import FuzzyCMeans, Jigsaw, KFed, ProcessEngine, SerialEngine, engine
+from fedjigsaw._rows import in_blocks
+
+
+@pytest.fixture
+def both(grid):
+    data, ids = grid
+    return data.X.astype(np.float32), data.X.astype(np.float32).astype(np.float64), ids
+
+
+@pytest.mark.parametrize("cls", [Jigsaw, KFed, FuzzyCMeans])
+def test_the_same_fit_in_the_type_of_the_rows(cls, both):
+    single, double, ids = both
+    narrow = cls(15, random_state=0).fit(single, clients=ids)
+    wide = cls(15, random_state=0).fit(double, clients=ids)
+    assert narrow.model_ == wide.model_
+    assert narrow.cluster_centers_.dtype == np.float32
+    assert wide.cluster_centers_.dtype == np.float64
+    assert narrow.labels_.tolist() == wide.labels_.tolist()
+    assert narrow.inertia_ == pytest.approx(wide.inertia_, rel=1e-12)
+    assert narrow.score(single) == pytest.approx(wide.score(double), rel=1e-12)
+
+
+def test_rows_decide_about_distances(both):
+    single, double, ids = both
+    fitted = Jigsaw(15, random_state=0).fit(single, clients=ids)
+    assert fitted.transform(single).dtype == np.float32
+    assert fitted.transform(double).dtype == np.float64
+    assert (fitted.transform(single) == fitted.transform(double).astype(np.float32)).all()
+    assert fitted.predict(single).tolist() == fitted.predict(double).tolist()
+
+
+def test_other_types_become_float64():
+    fitted = Jigsaw(2, random_state=0).fit(np.array([[0], [1], [9]], dtype=np.int16))
+    assert fitted.cluster_centers_.dtype == fitted.transform([[1]]).dtype == np.float64
+    half = Jigsaw(2, random_state=0).fit(np.array([[0], [1], [9]], dtype=np.float16))
+    assert half.cluster_centers_.dtype == np.float64
+
+
+@pytest.mark.parametrize("limit", [1, 1000, 2**23])
+def test_parts_that_are_converted_together_change_no_bit(both, monkeypatch, limit):
+    monkeypatch.setattr(engine, "CONVERTED", limit)
+    single, double, ids = both
+    narrow = Jigsaw(15, random_state=0).fit(single, clients=ids)
+    assert narrow.model_ == Jigsaw(15, random_state=0).fit(double, clients=ids).model_
+    one_by_one = Jigsaw(15, random_state=0).fit(single, clients=ids, engine=SerialEngine)
+    assert narrow.model_ == one_by_one.model_
+
+
+@pytest.mark.slow
+def test_worker_processes(both):
+    single, double, ids = both
+    there = Jigsaw(15, random_state=0).fit(single, clients=ids, engine=ProcessEngine)
+    assert there.model_ == Jigsaw(15, random_state=0).fit(double, clients=ids).model_
+
+
+def test_predict_and_score_do_not_double_the_rows(rng):
+    X = rng.normal(size=(400_000, 20)).astype(np.float32)
+    fitted = Jigsaw(3, random_state=0).fit(X[:300])
+    for use in (fitted.predict, fitted.score):
+        tracemalloc.start()
+        use(X)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < X.nbytes  # in float64, a copy of the rows would have twice as many bytes
+
+
+def test_blocks_cover_all_rows_once(rng):
+    X = rng.normal(size=(10, 3)).astype(np.float32)
+    parts = list(in_blocks(X, block=9))
+    assert len(parts) == 4
+    assert np.concatenate([rows for _, rows in parts]).tolist() == X.astype(float).tolist()
+    assert [range(10)[part] for part, _ in parts][-1] == range(9, 10)

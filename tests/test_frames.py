@@ -1,0 +1,141 @@
+"""Tables with names: clients by a column, columns in any order, and clients given as y."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from fedjigsaw import FeCA, FederatedPreparation, Jigsaw
+from fedjigsaw.errors import DataError, DataTypeError, IgnoredClientsWarning
+
+TABLE = {
+    "age": [1.0, 2.0, 50.0, 51.0, 2.5, 49.0],
+    "site": ["bern", "oslo", "bern", "oslo", "bern", "oslo"],
+    "dose": [0.0, 1.0, 9.0, 8.0, 0.5, 9.0],
+}
+MAKERS = [pd.DataFrame, pl.DataFrame, pa.table]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+class TestClientsByColumn:
+    def test_the_column_is_taken_out(self, make):
+        named = Jigsaw(2, random_state=0).fit(make(TABLE), clients="site")
+        rows = np.column_stack([TABLE["age"], TABLE["dose"]])
+        plain = Jigsaw(2, random_state=0).fit(rows, clients=TABLE["site"])
+        assert named.feature_names_in_.tolist() == ["age", "dose"]
+        assert named.transcript_.clients == ("bern", "oslo")
+        assert named.cluster_centers_.tolist() == plain.cluster_centers_.tolist()
+
+    def test_predict_and_fit_predict(self, make):
+        method = FeCA(2, random_state=0)
+        labels = method.fit_predict(make(TABLE), clients="site")
+        local = method.predict(make(TABLE), clients="site")
+        assert labels.tolist() == local.tolist() == [labels[0], labels[0], *labels[2:]]
+
+    def test_numbers_are_clients_too(self, make):
+        table = {**TABLE, "site": [3, 1, 3, 1, 3, 1]}
+        assert Jigsaw(2).fit(make(table), clients="site").transcript_.clients == ("1", "3")
+
+    def test_bad_columns(self, make):
+        with pytest.raises(DataError, match="X of Jigsaw.fit has no column 'city'.* 'age', 'site'"):
+            Jigsaw(2).fit(make(TABLE), clients="city")
+        alone = make({"site": TABLE["site"]})
+        with pytest.raises(DataError, match="no column besides 'site'"):
+            Jigsaw(2).fit(alone, clients="site")
+        missing = make({**TABLE, "site": ["bern", None, *TABLE["site"][2:]]})
+        with pytest.raises(DataTypeError, match="row 1"):
+            Jigsaw(2).fit(missing, clients="site")
+
+    def test_columns_of_clients_in_any_order(self, make):
+        bern, oslo = ({name: TABLE[name][start::2] for name in ("age", "dose")} for start in (0, 1))
+        turned = dict(reversed(oslo.items()))
+        same = Jigsaw(2, random_state=0).fit_clients({"bern": make(bern), "oslo": make(oslo)})
+        other = Jigsaw(2, random_state=0).fit_clients({"bern": make(bern), "oslo": make(turned)})
+        assert same.model_ == other.model_
+        assert same.labels_.tolist() == other.labels_.tolist()
+
+    def test_an_error_names_client_and_column(self, make):
+        bern = make({"age": [1.0, 2.0], "dose": [0.0, 1.0]})
+        for oslo, words in [
+            ({"age": [1.0]}, "Client 'oslo' has no column 'dose', unlike client 'bern'"),
+            ({"age": [1.0], "dose": [1.0], "size": [1.0]}, "Client 'oslo' has the column 'size'"),
+            ({"age": [1.0], "size": [1.0]}, "has no column 'dose' and has the column 'size'"),
+        ]:
+            with pytest.raises(DataError, match=words):
+                Jigsaw(2).fit_clients({"bern": bern, "oslo": make(oslo)})
+
+
+def test_functions_that_make_tables_are_put_in_order_too():
+    a = pd.DataFrame({"x": [0.0, 1.0], "y": [0.0, 0.5]})
+    b = pd.DataFrame({"y": [9.0, 9.5], "x": [9.0, 8.0]})
+    lazy = Jigsaw(2, random_state=0).fit_clients({"a": lambda: a, "b": lambda: b})
+    eager = Jigsaw(2, random_state=0).fit_clients({"a": a, "b": b[["x", "y"]]})
+    assert lazy.model_ == eager.model_
+    with pytest.raises(DataError, match="Client 'b' has no column 'y'"):
+        Jigsaw(2).fit_clients({"a": lambda: a, "b": b[["x"]]})
+
+
+def test_predict_keeps_to_the_order_of_the_fit():
+    """As in scikit-learn, where other orders are an error."""
+    frame = pd.DataFrame({"x": [0.0, 9.0], "y": [0.0, 9.0]})
+    with pytest.raises(DataError, match="same order as they were in fit"):
+        Jigsaw(2, random_state=0).fit(frame).predict(frame[["y", "x"]])
+
+
+def test_a_name_needs_names():
+    with pytest.raises(DataError, match="names a column, but X has no names of columns"):
+        Jigsaw(2).fit([[0.0], [1.0]], clients="site")
+    twice = pd.DataFrame([[0.0, "a", "b"]], columns=["x", "site", "site"])
+    with pytest.raises(DataError, match="two columns 'site'"):
+        Jigsaw(1).fit(twice, clients="site")
+
+
+class TestClientsAsY:
+    ROWS = np.array([[0.0], [1.0], [8.0], [9.0]])
+
+    @pytest.mark.parametrize(
+        "y", [["a", "b", "a", "b"], [0, 1, 0, 1], pd.Series(["a", "b", "a", "b"])]
+    )
+    def test_a_warning_points_at_the_line(self, y):
+        with pytest.warns(
+            IgnoredClientsWarning, match=r"pass it by name: fit\(X, clients="
+        ) as seen:
+            self.fit(y)
+        assert [w.filename for w in seen] == [__file__, __file__]
+
+    def fit(self, y):
+        Jigsaw(2, random_state=0).fit(self.ROWS, y)
+        Jigsaw(2, random_state=0).fit_predict(self.ROWS, y)
+
+    @pytest.mark.parametrize("y", [None, [0.5, 1.0, 2.0, 3.0], [1, 2, 3, 4], ["a"], "y"])
+    def test_no_warning_about_anything_else(self, y):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            Jigsaw(2, random_state=0).fit(self.ROWS, y)
+
+    def test_nor_if_clients_are_given_or_scikit_learn_passes_y_on(self):
+        y = ["a", "b", "a", "b"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            Jigsaw(2, random_state=0).fit(self.ROWS, y, clients=y)
+            make_pipeline(StandardScaler(), Jigsaw(2, random_state=0)).fit(self.ROWS, y)
+            search = GridSearchCV(
+                Jigsaw(random_state=0), {"n_clusters": [1, 2]}, cv=2, scoring="rand_score"
+            )
+            search.fit(self.ROWS, y)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_preparation_takes_clients_by_column_too(make):
+    named = FederatedPreparation().fit(make(TABLE), clients="site")
+    plain = FederatedPreparation().fit(
+        make({"age": TABLE["age"], "dose": TABLE["dose"]}), clients=TABLE["site"]
+    )
+    assert named.get_feature_names_out().tolist() == ["age", "dose"]
+    assert named.transform(make(TABLE)).tolist() == plain.transform(make(TABLE)).tolist()
