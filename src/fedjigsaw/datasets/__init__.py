@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from fedjigsaw._random import generator
-from fedjigsaw.datasets._dataset import Dataset
+from fedjigsaw.datasets._dataset import Dataset as Dataset
 from fedjigsaw.datasets._outside import (
     FETCHED,
     OPENML,
@@ -31,16 +31,6 @@ from fedjigsaw.datasets._outside import (
 from fedjigsaw.errors import DatasetError, ParameterError, invalid, unwritable
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.parameters import integer, real
-
-__all__ = [
-    "SOURCES",
-    "Dataset",
-    "Source",
-    "cache_folder",
-    "fetch_ssets",
-    "gaussian_grid",
-    "load",
-]
 
 SSETS_HOME = "https://cs.uef.fi/sipu/datasets/"
 SSETS_FILES = ("s1.txt", "s2.txt", "s3.txt", "s4.txt", "s-originals.zip")

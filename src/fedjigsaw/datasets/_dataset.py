@@ -37,4 +37,5 @@ class Dataset:
 
     @property
     def n_clusters(self) -> int:
+        """Number of classes; 1 if they are not known."""
         return len(np.unique(self.y))

@@ -17,28 +17,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fedjigsaw.contract import FederatedMethod, default_name
 from fedjigsaw.errors import ExtraError, FedJigsawError, ParameterError, invalid
-from fedjigsaw.methods._entries import Entry, location_of, row_of
+from fedjigsaw.methods._entries import Entry as Entry
+from fedjigsaw.methods._entries import location_of, row_of
 from fedjigsaw.methods._plugins import Plugin, classes_of, plugins, why_no_method
 
 if TYPE_CHECKING:
     from fedjigsaw.base import FederatedClusterer
-
-__all__ = [
-    "CLUSTERERS",
-    "DEFAULT",
-    "METHODS",
-    "Entry",
-    "build",
-    "find",
-    "find_for_rows",
-    "is_known",
-    "label_of",
-    "make",
-    "other_names",
-    "others",
-    "register",
-    "register_all",
-]
 
 T = TypeVar("T", bound="type[FederatedClusterer]")
 
@@ -154,6 +138,7 @@ def make(
     >>> make("feca", 15, 0, refine=False)
     FeCA(n_clusters=15, random_state=0, refine=False)
     """
+    entry = find_for_rows(method)
     settings = {"n_clusters": n_clusters, "random_state": random_state}
     for given in settings.keys() & params.keys():
         flag = "-k" if given == "n_clusters" else "--seed"
@@ -163,7 +148,7 @@ def make(
     settings |= params
     if not isinstance(method, str | type):
         settings = {**method.get_params(deep=False), **settings}
-    made: FederatedClusterer = find_for_rows(method).cls.from_settings(settings)
+    made: FederatedClusterer = entry.cls.from_settings(settings)
     return made
 
 
