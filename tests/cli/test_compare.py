@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -101,6 +102,7 @@ class TestMethods:
         assert "paired t-test over 3 seeds" in tex
         shown = " ".join(run(*words).stdout.split())
         assert "k = 15, 3 seeds" in shown
+        assert re.search(r"Jigsaw │ \d\.\d{3}±\d\.\d{3}\*", shown)
         assert f"{summary['mean']:.3f}±{summary['std']:.3f}" in shown
         assert "paired t-test over 3 seeds" in shown
         assert f"CSV: {rows}" in shown

@@ -234,6 +234,22 @@ class TestFailures:
         ):
             compare(toy.Unlucky, toy.X, clients=toy.clients, n_clusters=2, seeds=[1])
 
+    def test_wrong_parameters_are_raised_with_the_first_seed_and_recorded_later(self, toy):
+        class Choosy(toy.ClientMeans):
+            method = "choosy"
+
+            def aggregate(self, summaries, broadcast, rng):
+                if self.random_state == 1:
+                    raise ParameterError("not with this seed")
+                return super().aggregate(summaries, broadcast, rng)
+
+        options = {"clients": toy.clients, "n_clusters": 2}
+        with pytest.raises(ParameterError, match="not with this seed"):
+            compare([toy.ClientMeans, Choosy], toy.X, seeds=[1, 0], **options)
+        with pytest.warns(FailedRunsWarning, match="Seed 1: not with this seed"):
+            found = compare([Choosy], toy.X, seeds=[0, 1], **options)
+        assert ["failed" in row for row in found.rows] == [False, True]
+
     def test_on_request_the_error_is_raised(self, toy):
         with pytest.raises(ValueError, match="no luck"):
             compare(toy.Unlucky, toy.X, clients=toy.clients, n_clusters=2, on_error="raise")
