@@ -34,7 +34,7 @@ def assert_alike(shown, printed):
 def test_the_blocks_run_and_print_what_the_page_shows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     parts = re.findall(r"^```(python|text)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    assert [language for language, _ in parts].count("text") == 2
+    assert [language for language, _ in parts].count("text") == 3
     namespace, printed = {"__name__": "own"}, ""
     for language, content in parts:
         if language == "text":

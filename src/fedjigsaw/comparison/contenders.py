@@ -5,19 +5,17 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fedjigsaw.errors import FedJigsawError, ParameterError, quote_names
-from fedjigsaw.methods import CLUSTERERS, Entry, find_for_rows, is_known, make, other_names
+from fedjigsaw.errors import ParameterError, quote_names
+from fedjigsaw.methods import CLUSTERERS, find_for_rows, make, other_names
+from fedjigsaw.methods._entries import COLORS
 
 if TYPE_CHECKING:
     from fedjigsaw.base import FederatedClusterer
 
 COMMON = ("n_clusters", "random_state")  # parameters that every method has
-# of methods that are not in the table, of the palette "muted" of Paul Tol
-COLORS = ("#882255", "#44AA99", "#332288", "#999933", "#CC6677", "#117733", "#AA4499", "#DDCC77")
 
 
 @dataclass(frozen=True)
@@ -211,22 +209,12 @@ def _with_one_number(given: FederatedClusterer, n_clusters: int | str | None) ->
 
 
 def _contender(label: str | None, estimator: FederatedClusterer) -> Contender:
-    entry = _entry(type(estimator))
+    entry = find_for_rows(estimator)
     shown = entry.label
     own = {p: v for p, v in changed(estimator).items() if p not in COMMON}
     if own:
         shown += f" ({', '.join(f'{p}={v!r}' for p, v in own.items())})"
     return Contender(label or shown, entry.color, entry.name, own, estimator)
-
-
-def _entry(cls: type[Any]) -> Entry:
-    """Return the row of a class in the table of methods, or one like it if it is not there."""
-    name = getattr(cls, "method", "")
-    with suppress(FedJigsawError):  # a method of that name in another package may be broken
-        entry = find_for_rows(name) if is_known(name) else None
-        if entry is not None and entry.cls is cls:
-            return entry
-    return Entry(cls.__name__, "", cls.__name__, COLORS[0], "", "")
 
 
 def _with_own_labels(found: list[Contender], given: Sequence[bool]) -> list[Contender]:

@@ -18,7 +18,6 @@ from fedjigsaw.parameters import integer, is_integer
 
 OWNER = "compare"
 DEFAULT_CLIENTS = 10  # of a split
-WITHOUT_CLASSES = ("iid",)  # splits that do not look at the class of a row
 
 
 @dataclass(frozen=True)
@@ -255,24 +254,14 @@ def _split(
         raise ParameterError(
             f"Split {name!r} has no option {quote_names(unknown)}. Its options: {has}."
         )
-    if classes is None and not callable(how) and name not in WITHOUT_CLASSES:
+    if classes is None and not callable(how) and name not in partition.WITHOUT_CLASSES:
         raise ParameterError(
             f"Split {name!r} deals rows by their classes: give y. Without classes, use "
-            f"{', '.join(WITHOUT_CLASSES)}."
+            f"{', '.join(partition.WITHOUT_CLASSES)}."
         )
     labels = np.zeros(len(rows), dtype=np.int64) if classes is None else classes
-    chosen = dict(options)
+    chosen = {**options, "X": rows}
     if "min_size" in known:
         least = smallest_client(Dataset(rows, labels, None, ""), n_clients)
         chosen.setdefault("min_size", least)
-    if callable(how):
-        return lambda seed: _dealt(how, rows, labels, n_clients, seed), words
     return lambda seed: partition.split(how, labels, n_clients, rng=seed, **chosen), words
-
-
-def _dealt(how: Any, rows: Floats, labels: Ints, n_clients: int, seed: int) -> Any:
-    """Return the client of each row by a function of the user."""
-    ids = np.asarray(how(rows, labels, n_clients, np.random.default_rng(seed)))
-    if ids.shape != (len(rows),):
-        raise DataError(f"clients of a split must be one for each of the {len(rows)} rows.")
-    return ids
