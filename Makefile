@@ -75,7 +75,8 @@ release-check: $(VENV)/.release
 
 # Build the documentation from docs/, the docstrings and the gallery: start with build/site/index.html.
 site: $(VENV)/.docs
-	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site
+	rm -rf build/site
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site
 	$(BIN)/python docs/_ext/check.py build/site
 
 $(VENV)/.python:

@@ -110,7 +110,7 @@ html_theme_options = {
     "header_links_before_dropdown": 7,
     "navigation_with_keys": False,
     "show_toc_level": 2,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "project/changelog": ["page-toc"]},
     "article_header_start": ["breadcrumbs"],
     "footer_start": ["copyright"],
     "footer_end": [],

@@ -10,7 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 logger = logging.getLogger(__name__)
-SYNONYMS = {r"\dots": r"\ldots"}  # commands that docutils does not know
+SYNONYMS = {r"\dots": r"\ldots", r"\Big": ""}  # commands that docutils does not know
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
