@@ -159,7 +159,7 @@ class SklearnBackend:
             random_state=int(rng.integers(2**31)),
         )
         with _QUIET, one_thread_inside():  # its libraries may have been loaded just now
-            rows = X if is_sparse(X) else X - mean
+            rows = _writable(X) if is_sparse(X) else X - mean
             labels: Ints = estimator.fit(rows, sample_weight=weights).labels_
         return labels.astype(np.int64)
 
@@ -265,6 +265,15 @@ def _intelex_kmeans() -> Any:
     from sklearnex.cluster import KMeans as IntelexKMeans
 
     return IntelexKMeans
+
+
+def _writable(X: Any) -> Any:
+    """Return sparse rows in memory that may be written, which scikit-learn insists on.
+
+    Those of worker processes are mapped from a file.
+    """
+    parts = (X.data, X.indices, X.indptr)
+    return X if all(part.flags.writeable for part in parts) else X.copy()
 
 
 class _Quiet:
