@@ -1,13 +1,19 @@
 """The study of other methods, its rows and its tables."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fedjigsaw import Broadcast, Client
 from fedjigsaw.bench import peer_cells, peer_tables
-from fedjigsaw.bench.peer_cells import PEERS, PeerCell, PublishedMufc, best, federation
+from fedjigsaw.bench.peer_cells import PEERS, SETS, PeerCell, PublishedMufc, best, federation
+from fedjigsaw.bench.runner import key_of
+from fedjigsaw.bench.studies import studies
+from fedjigsaw.io.rows import read_rows
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.mark.parametrize("label", [label for label in PEERS if label != "Fed-HIRE"])
@@ -79,6 +85,18 @@ def test_the_page_says_where_jigsaw_is_behind():
     assert peer_tables.behind([row("Jigsaw", 1.0), row("FeCA", 1.2)]) == "Nowhere in this table."
 
 
+def test_the_page_says_how_far_from_the_best_and_at_what_cost():
+    rows = [row("Jigsaw", 1.0, bytes_per_client=100), row("Jigsaw", 1.02, bytes_per_client=100)]
+    rows.append(row("Jigsaw", 1.03, "dirichlet(0.3)", bytes_per_client=100))
+    rows.append(row("Jigsaw, detail=4", 1.002, bytes_per_client=400))
+    rows.append(row("Fed-Lloyd, 21 rounds", 1.001, bytes_per_client=900))
+    words = peer_tables.in_words(rows)
+    assert "Jigsaw with one round is at most 3.0 % above" in words
+    assert "many centers, it is at most 0.2 %" in words
+    assert "21 rounds is at most 0.1 %" in words
+    assert "sends 9 times as much" in words
+
+
 def test_the_table_of_costs_is_about_celltype():
     cost = {"ratio_local": 1.2, "rounds": 6, "bytes_per_client": 1234.5, "cpu_seconds": 0.25}
     rows = [{**row("MUFC", 1.05, "as published", **cost), "dataset": "celltype"}]
@@ -91,3 +109,24 @@ def test_ours_beside_the_authors_code():
     rows = [{"label": "MUFC", "data": "celltype", "side": s, "ratio": r} for s, r in pairs]
     last = peer_tables.authors_table(rows).splitlines()[-1]
     assert last == "| MUFC | celltype | 1.1000 ± 0.1000 | 1.1000 ± 0.0000 | 2, 1 |"
+
+
+def test_every_cell_has_its_rows():
+    found = {key_of(r) for r in read_rows(RESULTS / "peers.jsonl")}
+    study = studies()["peers"]
+    n_splits = sum(len(splits) for _, _, splits in SETS.values())
+    assert len(study.plans) == (len(PEERS) - 1) * n_splits + 3  # Fed-HIRE is on S1 alone
+    assert found == {f"peers/{p.name}/{s}" for p in study.plans for s in range(study.runs)}
+
+
+def test_ours_and_the_authors_code_agree():
+    """Each mean is within two standard deviations of a run of the authors' code."""
+    rows = read_rows(RESULTS / "peers-authors.jsonl")
+    for key in {(r["label"], r["data"]) for r in rows}:
+        group = [r for r in rows if (r["label"], r["data"]) == key]
+        theirs, ours = (
+            np.array([r["ratio"] for r in group if r["side"] == side])
+            for side in ("authors", "ours")
+        )
+        assert min(len(theirs), len(ours)) >= 5
+        assert abs(theirs.mean() - ours.mean()) < 2 * max(theirs.std(), 0.005), key

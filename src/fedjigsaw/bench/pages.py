@@ -13,6 +13,7 @@ from fedjigsaw.bench import (
     hard_tables,
     jigsaw_tables,
     liar_tables,
+    peer_tables,
     privacy_attack_tables,
     privacy_tables,
     speed_tables,
@@ -49,6 +50,7 @@ def build(root: Path) -> dict[Path, bytes]:
         docs / "privacy.md": privacy,
         docs / "operations.md": operations,
         docs / "performance.md": performance,
+        docs / "peers.md": peers,
         docs / "deepfeca.md": lambda text, rows: deepfeca(text, runs, rows),
     }
     made = {path: make(path.read_text(), rows).encode() for path, make in pages.items()}
@@ -205,6 +207,13 @@ def performance(text: str, rows: Rows) -> str:
     text = fill_block(text, "backends", speed_tables.backends_table())
     text = fill(text, "grouping", speed_tables.grouping(rows["benchmarks"]))
     return fill(text, "growth", speed_tables.growth(rows["benchmarks"]))
+
+
+def peers(text: str, rows: Rows) -> str:
+    """Fill in the tables of the page on other methods."""
+    for name, make in peer_tables.TABLES.items():
+        text = fill_block(text, name, make(rows["peers"]))
+    return fill_block(text, "authors", peer_tables.authors_table(rows["peers-authors"]))
 
 
 def deepfeca(text: str, runs: Mapping[str, deep_tables.Run], rows: Rows) -> str:

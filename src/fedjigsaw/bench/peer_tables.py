@@ -12,6 +12,7 @@ Row = Mapping[str, Any]
 CLOSE = 1.1  # a ratio below is shown with four digits after the point, others with two
 TIE = 1e-4  # ratios that differ by less are equal
 SINGLE, DETAILED = "Centralized, 1 start", "Jigsaw, detail=4"
+LLOYD = "Fed-Lloyd, 21 rounds"
 OURS = {
     "Jigsaw": 1,
     "Jigsaw, 6 rounds": 6,
@@ -42,6 +43,21 @@ def cost_table(rows: Sequence[Row]) -> str:
             seconds = np.median([row["cpu_seconds"] for row in group])  # the first one compiles
             lines.append([label, *cells, sent, f"{seconds:.2f}"])
     return markdown_table(head, lines)
+
+
+def in_words(rows: Sequence[Row]) -> str:
+    """Say how far Jigsaw and Federated Lloyd are from the best, at most, and what they send."""
+    one, more, lloyd = (
+        f"{100 * (_worst_mean(rows, label) - 1):.1f} %" for label in ("Jigsaw", DETAILED, LLOYD)
+    )
+    times = _mean(_labeled(rows, LLOYD), "bytes_per_client")
+    times /= _mean(_labeled(rows, "Jigsaw"), "bytes_per_client")
+    return (
+        f"The mean of Jigsaw with one round is at most {one} above the best known solution.\n"
+        f"With `detail=4`, which sends up to four times as many centers, it is at most {more}.\n"
+        f"That of Federated Lloyd with 21 rounds is at most {lloyd}; it is mostly closer than "
+        f"Jigsaw with one round, and sends {times:.0f} times as much."
+    )
 
 
 def behind(rows: Sequence[Row]) -> str:
@@ -83,6 +99,7 @@ def authors_table(rows: Sequence[Row]) -> str:
 
 TABLES: dict[str, Callable[[Sequence[Row]], str]] = {
     "ratios": ratio_table,
+    "words": in_words,
     "celltype": cost_table,
     "behind": behind,
 }
@@ -90,6 +107,17 @@ TABLES: dict[str, Callable[[Sequence[Row]], str]] = {
 
 def _of(rows: Sequence[Row], name: str, split: str, label: str) -> list[Row]:
     return [r for r in rows if (r["dataset"], r["split"], r["label"]) == (name, split, label)]
+
+
+def _labeled(rows: Sequence[Row], label: str) -> list[Row]:
+    return [row for row in rows if row["label"] == label]
+
+
+def _worst_mean(rows: Sequence[Row], label: str) -> float:
+    """Return the largest mean ratio of a method on any data set and split."""
+    own = _labeled(rows, label)
+    cells = {(row["dataset"], row["split"]) for row in own}
+    return max(_mean(_of(own, *cell, label), "ratio") for cell in cells)
 
 
 def _short(split: str) -> str:
