@@ -115,7 +115,7 @@ class TestSimulate:
             (["-p", "refine=perhaps", "--method", "feca"], "refine of FeCA must be True or False"),
             (
                 ["-p", "speed=3"],
-                "None of feca, jigsaw, kfed, match, fuzzy, central has a parameter 'speed'. `fedjigsaw methods`",
+                "central has a parameter 'speed'. `fedjigsaw methods`",
             ),
             (
                 ["-p", "speed=3", "--method", "feca"],

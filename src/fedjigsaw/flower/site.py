@@ -286,7 +286,10 @@ def load_policy(folder: Path | None) -> Policy:
         for name, entry in METHODS.items()
         if name not in CLUSTERERS or not entry.cls.pools_data
     ]
-    policy = Policy.load(folder, known=[*known, *other_names()])
+    try:
+        policy = Policy.load(folder, known=known)
+    except ParameterError:  # it may name methods of other packages: looking for them takes a while
+        policy = Policy.load(folder, known=[*known, *other_names()])
     for name in set(policy.methods) - set(METHODS):
         if find(name).cls.pools_data:
             raise ParameterError(
