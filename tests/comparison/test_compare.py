@@ -156,6 +156,12 @@ class TestClients:
         assert [row["objective_ratio"] for row in found.rows] == [1, 1]
         assert "halves split" in found.title
 
+    def test_a_column_split_has_a_short_title(self, toy):
+        options = {"clients": "column", "values": ["s", "s", "t", "t"], "n_clusters": 2}
+        found = compare(toy.ClientMeans, toy.X, seeds=1, **options)
+        assert found.title == "4 rows, 2 clients (column split), k = 2"
+        assert found.rows[0]["objective_ratio"] == 1
+
     @pytest.mark.parametrize("name", sorted(set(partition.SPLITS) - {"column"}))
     def test_every_named_split(self, name, grid):
         data, _ = grid
@@ -182,6 +188,19 @@ class TestMethods:
         colors = [contender.color for contender in found.contenders]
         assert colors[:2] == [CLUSTERERS["jigsaw"].color, CLUSTERERS["feca"].color]
         assert len(set(colors)) == 4
+
+    def test_a_registered_name(self, toy, monkeypatch):
+        from fedjigsaw import methods, register
+
+        monkeypatch.setattr(methods, "_registered", dict(methods._registered))
+
+        class Named(toy.ClientMeans):
+            method = "named-by-me"
+
+        register(Named, label="By me", color="#112233")
+        found = compare(["named-by-me"], toy.X, clients=toy.clients, n_clusters=2, seeds=1)
+        (only,) = found.contenders
+        assert (only.label, only.color, only.name) == ("By me", "#112233", "named-by-me")
 
     def test_each_may_have_a_number_of_its_own(self, toy):
         found = compare([Jigsaw(1), Jigsaw(2)], toy.X, clients=toy.clients, seeds=1)

@@ -69,6 +69,7 @@ def compare(
         None.
     clients : array of shape (n_samples,), str, callable, list of arrays, or None
         Who has which row: ids; the name of a column of `X`; or, with `X` None, a list of tables.
+        A column is preferred to a split of the same name.
         Or how to deal rows, anew for every seed: the name of a split (one of
         ``fedjigsaw.partition.SPLITS``), or a function ``split(X, y, n_clients, rng)`` that returns
         ids. All methods see the same split for the same seed.

@@ -246,7 +246,8 @@ def _split(
     n_clients = DEFAULT_CLIENTS if n_clients is None else n_clients
     integer(1).check("n_clients", OWNER, n_clients)
     name = how if isinstance(how, str) else getattr(how, "__name__", "own split")
-    words = ", ".join([f"{name} split", *(f"{o} = {v}" for o, v in options.items())])
+    short = {o: v for o, v in options.items() if isinstance(v, (str, int, float))}  # for titles
+    words = ", ".join([f"{name} split", *(f"{o} = {v}" for o, v in short.items())])
     known = () if callable(how) else partition.SPLITS[name]
     unknown = [option for option in options if option not in known or option == "X"]
     if unknown:
