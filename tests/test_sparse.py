@@ -90,7 +90,7 @@ def test_worker_processes(words):
 
 def test_no_dense_array_of_all_rows():
     rows = sparse.csr_array(sparse.random(20_000, 1000, density=0.002, random_state=0))
-    fitted = Jigsaw(2, n_init=1, max_iter=3, random_state=0)
+    fitted = Jigsaw(2, n_init=1, max_iter=3, n_rounds=2, random_state=0)
     tracemalloc.start()
     fitted.fit(rows)
     fitted.predict(rows)
@@ -132,7 +132,8 @@ def test_distinct_rows_are_counted_as_values_not_as_entries():
 
 
 def test_entries_that_are_stored_twice_are_added():
-    twice = sparse.csr_array(([1.0, 2.0, 9.0], [0, 0, 0], [0, 2, 3]), shape=(2, 1))
-    fitted = Jigsaw(2, random_state=0).fit(twice)
+    twice = sparse.csr_array(([1.0, 2.0, 3.0, 9.0], [0, 0, 0, 0], [0, 2, 3, 4]), shape=(3, 1))
+    with pytest.warns(FewerClustersWarning, match="only 2 distinct rows"):
+        fitted = Jigsaw(3, random_state=0).fit(twice)
     assert fitted.cluster_centers_.ravel().tolist() == [3.0, 9.0]
-    assert twice.nnz == 3  # the data of the caller are not touched
+    assert twice.nnz == 4  # the data of the caller are not touched
