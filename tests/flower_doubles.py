@@ -16,7 +16,11 @@ from fedjigsaw.privacy.policy import Policy
 NAMES = ("bern", "lyon", "oslo")
 OFF = Guard(min_cluster_size=1)
 # a site that answers everything, as often as it is asked
-OPEN = Policy(methods=("jigsaw", "feca", "kfed", "match", "fuzzy"), rounds=1000, later_models="any")
+OPEN = Policy(
+    methods=("jigsaw", "feca", "kfed", "match", "fuzzy", "lloyd", "dc", "mufc"),
+    rounds=1000,
+    later_models="any",
+)
 
 # Flower's processes set these before they run an app
 TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
