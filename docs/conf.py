@@ -86,6 +86,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_signature": False,
     "show_memory": False,
+    "write_computation_times": False,  # a page with scripts of other hosts
     "remove_config_comments": True,
     "backreferences_dir": None,
     "doc_module": (),
