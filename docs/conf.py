@@ -72,6 +72,7 @@ autosummary_imported_members = False
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 80
+toc_object_entries_show_parents = "hide"  # fit(), not Jigsaw.fit(), beside the page
 python_use_unqualified_type_names = True
 numpydoc_show_class_members = False  # the template of a class shows them
 

@@ -114,6 +114,12 @@ def place(path: PurePosixPath, anchor: str) -> tuple[str, str]:
     """Return the page and the anchor that show a file or folder of the repository."""
     if path.parts[0] == "docs":
         return str(path), anchor
+    if str(path) == "notebooks":
+        return "docs/tutorials.md", ""
+    if path.parts[0] == "notebooks":
+        return f"docs/{path}", anchor
+    if path.parts[:2] == ("examples", "gallery"):
+        return f"docs/gallery/{path.stem if path.suffix else 'index'}.rst", anchor
     if str(path) == "README.md" and anchor != "#map":
         return "docs/index.md", ""
     for stub, (name, title) in STUBS.items():
