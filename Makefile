@@ -44,7 +44,7 @@ oldest:
 	$(PYTHON) -m venv --clear $(OLDEST)
 	$(PYTHON) .ci/oldest.py > $(OLDEST)/oldest.txt
 	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check -c $(OLDEST)/oldest.txt \
-	  -e ".[plots,report,excel,metrics]" hypothesis pandas pytest pytest-xdist pyyaml scikit-fuzzy
+	  -e ".[plots,report,excel,metrics,privacy]" hypothesis pandas pytest pytest-xdist pyyaml scikit-fuzzy
 	$(OLDEST)/bin/python -m pytest -n 2 $(QUICK)
 
 lint: $(VENV)/.dev

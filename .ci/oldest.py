@@ -9,7 +9,7 @@ import re
 import tomllib
 from pathlib import Path
 
-EXTRAS = ("plots", "report", "excel", "metrics")
+EXTRAS = ("plots", "report", "excel", "metrics", "privacy")
 BOUND = re.compile(r"([\w.-]+)>=([\w.]+)")
 
 
