@@ -26,16 +26,18 @@ def found(grid):
 
 
 def made(numbers, *, pools=()):
-    """A comparison of known objectives, by method and seed."""
+    """A comparison of known objectives, by method and seed; a text is why a run failed."""
     labels = list(numbers)
     contenders = tuple(
         Contender(label, "#000000", label, {}, PoolsOrNot(label in pools)) for label in labels
     )
     n_seeds = len(numbers[labels[0]])
+    measured = {True: "objective_ratio", False: "failed"}
     rows = tuple(
-        {"method": label, "seed": seed, "objective_ratio": numbers[label][seed]}
+        {"method": label, "seed": seed, measured[isinstance(value, float)]: value}
         for seed in range(n_seeds)
         for label in labels
+        for value in [numbers[label][seed]]
     )
     return Comparison(rows, contenders, tuple(range(n_seeds)), "toy")
 
@@ -101,6 +103,41 @@ class TestWhatIsBest:
         far = repr(made({"a": [1.0, 1.1, 0.9], "c": [3.0, 3.1, 2.9]}))
         assert "†" not in far
         assert "All others are significantly worse (paired t-test over 3 seeds" in far
+
+
+class TestFailedWithASeed:
+    NUMBERS = {  # noqa: RUF012
+        "a": [1.0, 1.1, 0.9], "b": [3.0, 3.1, 2.9], "bad": [1.0, "no luck", 0.9],
+    }  # fmt: skip
+
+    def test_nothing_is_claimed_about_methods_that_were_not_tested(self):
+        found = made({"pooled": [1.0, 1.0, 1.0], **self.NUMBERS}, pools=["pooled"])
+        left_out = (
+            "without pooled, which pools all rows, and without bad, which failed with a seed and "
+            "was not tested. All others that were tested are significantly worse (paired"
+        )
+        assert np.isnan(found.significance().loc["bad", "objective_ratio"])
+        for text in (repr(found), found.to_latex(), found.to_markdown(), found._repr_html_()):
+            assert left_out in text
+            assert "All others are" not in text
+
+    def test_nor_where_some_are_close_to_the_best(self):
+        text = repr(made({**self.NUMBERS, "c": [1.05, 1.0, 1.0], "worse": ["no"] * 3}))
+        assert "without bad and worse, which failed with a seed and were not tested." in text
+        assert "level 5%); all others that were tested are." in text
+
+    def test_rows_say_over_how_many_seeds(self):
+        found = made({**self.NUMBERS, "one": ["no", 2.0, "no"], "none": ["no"] * 3})
+        names = [line[0] for line in found.table().table.rows]
+        assert names == ["a", "b", "bad (2 seeds)", "one (1 seed)", "none"]
+        assert "deviation over 3 seeds, or over as many as its row says." in repr(found)
+        assert "deviation over 3 seeds.\n" in repr(made({"a": [1.0, 1.1, 0.9]}))
+
+    def test_a_method_that_pools_rows_may_fail_too(self):
+        numbers = {"pooled": ["no", 1.0, 1.0], "a": self.NUMBERS["a"], "b": self.NUMBERS["b"]}
+        text = repr(made(numbers, pools=["pooled"]))
+        assert text.count("without") == 1
+        assert "All others are significantly worse" in text
 
 
 def cells(line):

@@ -173,7 +173,8 @@ class Comparison:
         names = [name for name in NUMBERS if name in self._measured()]
         headings = ("method", *(NUMBERS[name][0] for name in names))
         lines = tuple(
-            (label, *(self._cell(label, name) for name in names)) for label in self.methods
+            (self._named(label), *(self._cell(label, name) for name in names))
+            for label in self.methods
         )
         verdicts = self.verdicts()
         places = {(label, name): (i, j + 1) for i, label in enumerate(self.methods)
@@ -186,7 +187,8 @@ class Comparison:
             close,
             [*self._meanings(), *self.failures()],
             self._best_words(verdicts.values(), bool(close)),
-            f"not significantly worse than the best ({self._test()}); all others are.",
+            f"not significantly worse than the best ({self._test()}); "
+            f"all others {self._others()}are.",
         )
 
     def failures(self) -> list[str]:
@@ -223,27 +225,59 @@ class Comparison:
         return federated or whole
 
     def _best_words(self, verdicts: Iterable[Verdict], some_are_close: bool) -> str:
-        away = [contender.label for contender in self.contenders if contender.pools_data]
-        pool = "pools" if len(away) == 1 else "pool"
-        among = f", without {listed(away)}, which {pool} all rows" if away else ""
-        words = f"the best mean of the column{among}."
+        words = f"the best mean of the column{self._left_out()}."
         if len(self.seeds) == 1:
             return f"{words} With one seed, a difference may be chance."
         p_values = [p for verdict in verdicts for p in (verdict.p_values or {}).values()]
         if some_are_close or all(p is None for p in p_values):
             return words
-        return f"{words} All others are significantly worse ({self._test()})."
+        return f"{words} All others {self._others()}are significantly worse ({self._test()})."
+
+    def _left_out(self) -> str:
+        """Say which methods cannot be the best, and why."""
+        pooling = [contender.label for contender in self._aside() if contender.pools_data]
+        pool = "pools" if len(pooling) == 1 else "pool"
+        parts = [f"without {listed(pooling)}, which {pool} all rows"] if pooling else []
+        failed = self._not_tested()
+        if failed:
+            was = "was" if len(failed) == 1 else "were"
+            parts.append(f"without {listed(failed)}, which failed with a seed and {was} not tested")
+        return f", {', and '.join(parts)}" if parts else ""
+
+    def _aside(self) -> list[Contender]:
+        taking_part = self._competitors()
+        return [contender for contender in self.contenders if contender not in taking_part]
+
+    def _not_tested(self) -> list[str]:
+        """Return methods of which the words "all others" would say too much."""
+        return [contender.label for contender in self._aside() if not contender.pools_data]
+
+    def _others(self) -> str:
+        unknown = any(
+            p is None
+            for verdict in self.verdicts().values()
+            for p in (verdict.p_values or {}).values()
+        )
+        return "that were tested " if unknown or self._not_tested() else ""
 
     def _test(self) -> str:
         return f"{TEST.replace('seeds', f'{len(self.seeds)} seeds')}, level {LEVEL:.0%}"
 
     def _meanings(self) -> Iterator[str]:
         if len(self.seeds) > 1:
-            yield f"Mean±standard deviation over {len(self.seeds)} seeds."
+            some_failed = any("failed" in row for row in self.rows)
+            fewer = ", or over as many as its row says" if some_failed else ""
+            yield f"Mean±standard deviation over {len(self.seeds)} seeds{fewer}."
         yield (
             "objective / pooled: summed squared distance of all rows to their nearest centers, "
             "over that of k-means on all rows in one place."
         )
+
+    def _named(self, label: str) -> str:
+        """Return the label of a method, and its number of seeds if it failed with some."""
+        rows = self._rows(label)
+        n = sum("failed" not in row for row in rows)
+        return label if n in (0, len(rows)) else f"{label} ({n} seed{'s' * (n > 1)})"
 
     def _cell(self, label: str, name: str) -> str:
         mean, std = _mean_and_std(self._values(label, name))
