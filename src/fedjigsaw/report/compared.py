@@ -20,8 +20,9 @@ PANELS = {
     "ari": "ari",
     "nmi": "nmi",
     "purity": "purity",
-    "bytes_per_client": "bytes per client (log)",
+    "bytes_per_client": "bytes per client",
 }
+LOG_FROM = 10  # greatest over least number of bytes from which on their axis is logarithmic
 
 
 def draw_comparison(rows: Sequence[Mapping[str, Any]], colors: Mapping[str, str]) -> Figure:
@@ -44,7 +45,8 @@ def draw_comparison(rows: Sequence[Mapping[str, Any]], colors: Mapping[str, str]
         _draw_panel(axes, name, values, list(colors.values()))
         heights = np.arange(len(colors))[::-1]
         axes.set_yticks(heights, list(colors) if place == 0 else [""] * len(colors))
-        axes.set_title(PANELS[name], fontsize=10, color=INK)
+        log = " (log)" if axes.get_xscale() == "log" else ""
+        axes.set_title(f"{PANELS[name]}{log}", fontsize=10, color=INK)
         axes.tick_params(labelsize=8, colors=INK)
         axes.spines[["top", "right"]].set_visible(False)
     return figure
@@ -52,7 +54,7 @@ def draw_comparison(rows: Sequence[Mapping[str, Any]], colors: Mapping[str, str]
 
 def _draw_panel(axes: Axes, name: str, values: Sequence[Floats], colors: Sequence[str]) -> None:
     base = 1.0 if name == "objective_ratio" else 0.0
-    ends = [base]
+    ends = [] if name == "bytes_per_client" else [base]
     heights = np.arange(len(values))[::-1]
     for height, own, color in zip(heights, values, colors, strict=True):
         if not len(own):
@@ -62,7 +64,8 @@ def _draw_panel(axes: Axes, name: str, values: Sequence[Floats], colors: Sequenc
         axes.barh(height, mean - base, left=base, color=color, alpha=1 if len(own) == 1 else 0.75)
         if spread > 0:
             _draw_seeds(axes, height, own, mean, spread)
-        ends += [float(own.min()), float(own.max()), mean - spread, mean + spread]
+        ends += [float(own.min()), float(own.max()), mean + spread]
+        ends += [] if name == "bytes_per_client" else [mean - spread]
         text = f"{mean:,.0f}" if name == "bytes_per_client" else f"{mean:.3f}"
         _write(axes, text, (max(mean + spread, float(own.max()), base), height), "data")
     axes.set_ylim(-0.6, len(values) - 0.4)
@@ -78,14 +81,29 @@ def _draw_seeds(axes: Axes, height: float, own: Floats, mean: float, spread: flo
 def _set_window(axes: Axes, name: str, low: float, high: float) -> None:
     """Leave room for the numbers at the right; small differences should look small."""
     if name == "bytes_per_client":
-        axes.set_xscale("log")
-        axes.margins(x=0.3)
+        _set_bytes_window(axes, low, high)
     elif name == "objective_ratio":
         axes.axvline(1, color=PALE, linewidth=1, zorder=0)
         axes.set_xlim(min(1.0, 1 - 1.05 * (1 - low)), max(1.05, 1 + 1.35 * (high - 1)))
     else:
         axes.set_xlim(min(0.0, 1.1 * low), max(0.05, 1.35 * high))
         axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= 1.001])
+
+
+def _set_bytes_window(axes: Axes, low: float, high: float) -> None:
+    """Show bytes from 0 on, or from a power of ten below the least if they are very different."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
+
+    if low <= 0 or high < LOG_FROM * low:
+        axes.set_xlim(0, 1.45 * max(high, 1.0))
+        axes.xaxis.set_major_locator(MaxNLocator(3, integer=True))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        return
+    axes.set_xscale("log")
+    start = 10.0 ** (np.ceil(np.log10(low)) - 1)
+    axes.set_xlim(start, high * (high / start) ** 0.45)
+    axes.xaxis.set_major_locator(LogLocator(numticks=5))
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def _write(axes: Axes, text: str, place: tuple[float, float], coordinates: Any) -> None:
