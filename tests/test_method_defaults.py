@@ -1,12 +1,14 @@
 """What an author of a method need not write: name, rules and __init__."""
 
+import re
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from fedjigsaw import FeCA, FederatedClusterer, Summary
+from fedjigsaw import FeCA, FederatedClusterer, Privacy, Summary
 from fedjigsaw.contract import default_name
+from fedjigsaw.engine import BatchEngine, SerialEngine
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.parameters import one_of
 
@@ -121,6 +123,33 @@ def test_a_rule_for_no_parameter_is_told():
 
     with pytest.raises(ParameterError, match="Wrong has a rule for 'linkage', which is no parame"):
         Wrong().fit(ROWS)
+
+
+@pytest.mark.parametrize("sends", ["counts", ("count",), ["counts"], None, (["counts"],)])
+def test_fields_to_send_that_do_not_exist_are_told(sends):
+    cls = type("Wrong", (Least,), {"sends": sends})
+    words = "sends of Wrong must be a tuple of some of 'radii', 'counts', 'sse', 'tensors'.* got "
+    for ask in (lambda: cls(1).fit(ROWS), lambda: cls.from_settings({"n_clusters": 1})):
+        with pytest.raises(ParameterError, match=words + re.escape(repr(sends))):
+            ask()
+
+
+@pytest.mark.parametrize("engine", [SerialEngine, BatchEngine])
+@pytest.mark.parametrize(
+    ("half", "found", "words"),
+    [
+        ("aggregate", None, r"a Model, such as self.make_model\(centers\); got None"),
+        ("aggregate", ROWS, r"a Model, such as .* got an object of type ndarray"),
+        ("summarize", None, r"a Summary, such as Summary\(n_samples=len\(X\), .* got None"),
+        ("summarize", (ROWS, 3), r"a Summary, such as .* got an object of type tuple"),
+        ("summarize_privately", ROWS, r"a Summary, such as .* got an object of type ndarray"),
+    ],
+)
+def test_a_half_that_returns_something_else_is_named(half, found, words, engine):
+    cls = type("Odd", (Least,), {half: lambda *_: found, "check_privacy": lambda *_: None})
+    privacy = Privacy(1.0, bounds=(0, 9)) if half == "summarize_privately" else None
+    with pytest.raises(ParameterError, match=rf"^Odd\.{half} must return {words}"):
+        cls(1).fit(ROWS, clients=[0, 0, 1], engine=engine, privacy=privacy, min_clients=1)
 
 
 @pytest.mark.parametrize(

@@ -35,11 +35,11 @@ from fedjigsaw._typing import Floats, Ints, Rows
 from fedjigsaw._validation import check_data, rows_by_client
 from fedjigsaw.contract import DefaultName
 from fedjigsaw.engine import NO_GUARD, BatchEngine, Client, run_rounds, warn_of_fewer_clusters
-from fedjigsaw.errors import MessageError, ParameterError
+from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import count_distinct
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.messages import Broadcast, Model, Summary, Transcript
+from fedjigsaw.messages import FIELDS, Broadcast, Model, Summary, Transcript
 from fedjigsaw.parameters import (
     Rule,
     check_parameters,
@@ -329,8 +329,9 @@ class FederatedClusterer(
         return distances
 
     def check(self) -> None:
-        """Check the parameters against `rules`; `fit` does this first."""
+        """Check the parameters against `rules`, and `sends`; `fit` does this first."""
         self._check_init()
+        self._check_sends()
         check_parameters(type(self).__name__, self.rules, self.get_params(deep=False))
 
     @classmethod
@@ -342,6 +343,12 @@ class FederatedClusterer(
                     f"{cls.__name__}.__init__ has no parameter {name!r}, which every method has: "
                     "def __init__(self, n_clusters=8, *, ..., random_state=None)."
                 )
+
+    def _check_sends(self) -> None:
+        """Raise a ParameterError if `sends` is not a tuple of fields: else they would not leave."""
+        allowed = f"a tuple of some of {', '.join(map(repr, FIELDS))}, such as ('counts',)"
+        if not isinstance(self.sends, tuple) or any(name not in FIELDS for name in self.sends):
+            raise ParameterError(invalid("sends", type(self).__name__, allowed, repr(self.sends)))
 
     def check_federated(self) -> None:
         """Check the parameters for a federation; a method that pools data cannot take part."""

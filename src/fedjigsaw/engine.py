@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from fedjigsaw._random import stream
 from fedjigsaw._regions import is_region, own_model, unpacked
@@ -46,6 +46,7 @@ from fedjigsaw.sources import Unread
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Reply = Summary | Failure
 # errors that say that the run itself is wrong, not that a client failed
 CONFIGURATION_ERRORS = (ParameterError, ExtraError)
@@ -93,7 +94,7 @@ class Client:
             received = replace(broadcast, client=self.id)
             if self.privacy is not None:
                 noisy = self.method.summarize_privately(self.data, received, rng, self.privacy)
-                return replace(noisy, client=self.id)
+                return replace(_made(noisy, self.method, "summarize_privately"), client=self.id)
             summary = self.method.summarize(self.data, received, rng)
         return self.leaving(summary)
 
@@ -117,7 +118,23 @@ class Client:
     def leaving(self, summary: Summary) -> Summary:
         """Return what may leave of a summary, with the client's name."""
         needed, (rows, _) = self.method.sends, unweighted(self.data)
+        summary = _made(summary, self.method, "summarize")
         return self.guard.apply(summary, client=self.id, needed=needed, rows=rows)
+
+
+def _made(found: T, method: FederatedMethod, half: str) -> T:
+    """Return what a half of a method made; raise if it is not what that half must return."""
+    kind: type = Model if half == "aggregate" else Summary
+    if isinstance(found, kind):
+        return found
+    example = "Summary(n_samples=len(X), centers=centers, counts=counts)"
+    if kind is Model:
+        example = "self.make_model(centers)"
+    got = "None" if found is None else f"an object of type {type(found).__name__}"
+    raise ParameterError(
+        f"{type(method).__name__}.{half} must return a {kind.__name__}, such as {example}; "
+        f"got {got}."
+    )
 
 
 class Engine(Protocol):
@@ -260,7 +277,8 @@ def aggregate_round(
         if made is not None:
             return made
     with one_thread():
-        return method.aggregate(ordered, broadcast, stream(broadcast.seed, broadcast.round))
+        found = method.aggregate(ordered, broadcast, stream(broadcast.seed, broadcast.round))
+    return _made(found, method, "aggregate")
 
 
 def check_answer(method: FederatedMethod, summary: Summary, broadcast: Broadcast) -> None:

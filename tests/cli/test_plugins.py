@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedjigsaw import methods, partition
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from plugin_packages import WARD, install
@@ -71,7 +71,10 @@ class TestInstalledPackages:
         assert np.abs(model.centers - [[0, 0], [20, 5]]).max() < 1
         done = shell(sites, "aggregate bern.summary oslo.summary -k 2 -o other")
         assert done.returncode == 4
-        assert "bern.summary cannot be aggregated: Unknown method 'toy-ward'" in done.stderr
+        words = (
+            "bern.summary was made with method 'toy-ward', which is not known here: use --plugin"
+        )
+        assert words in done.stderr
 
     def test_experiments(self, sites, toy, broken):
         words = "simulate --dataset iris --split iid --clients 3 --runs 1 -k 3 --json"
@@ -133,6 +136,28 @@ class TestOwnFiles:
         )
         assert formats.load(summary, SummaryFile).method == "toy-ward"
         assert "ToyWard" in run("methods", *plugin).stdout
+        methods._registered.clear()  # each command is a process of its own
+        words = (
+            "bern.summary was made with method 'toy-ward', which is not known here: use --plugin"
+        )
+        with pytest.raises(MessageError, match=words):
+            run("aggregate", summary, "-k", 2, "-o", sites / "model")
+
+    def test_a_list_of_parameters_need_not_repeat_number_and_seed(self, run, sites):
+        lists = "    client_parameters = ('scale',)\n\n    def __init__"
+        (sites / "toy_file.py").write_text(WARD.replace("    def __init__", lists))
+        plugin = ("--plugin", sites / "toy_file.py")
+        words = ("-k", 2, "--method", "toy-ward", *plugin)
+        for name in ("bern", "oslo"):
+            run("summarize", sites / f"{name}.csv", "-o", sites / f"{name}.summary", *words)
+        found = [sites / "bern.summary", sites / "oslo.summary"]
+        run("aggregate", *found, "-k", 2, "-o", sites / "model", *plugin)
+        assert formats.load(sites / "model", ModelFile).model.method == "toy-ward"
+
+    def test_commands_that_do_not_know_a_method_say_how_it_becomes_known(self, run, sites):
+        words = "Unknown method 'toy-ward'. Choose one of .* --plugin FILE .* install its package"
+        with pytest.raises(ParameterError, match=words):
+            run("summarize", sites / "bern.csv", "-k", 2, "--method", "toy-ward", "-o", "s")
 
     def test_splits_of_a_file_have_a_name(self, run, tmp_path):
         (tmp_path / "toy_split.py").write_text(SPLIT)

@@ -191,7 +191,10 @@ def find(name: str) -> Entry:
     offers = plugins().get(name, ())
     if not offers:
         known = ", ".join([*METHODS, *other_names()])
-        raise ParameterError(f"Unknown method {name!r}. Choose one of {known}.")
+        raise ParameterError(
+            f"Unknown method {name!r}. Choose one of {known}. One of your own must be known here: "
+            "--plugin FILE (not in a federation), fedjigsaw.register, or install its package."
+        )
     if len(offers) > 1:
         both = " and ".join(f"{offer.package} ({offer.location})" for offer in offers)
         raise ExtraError(f"Method {name!r} is in two packages: {both}. Uninstall one of them.")

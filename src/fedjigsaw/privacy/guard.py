@@ -18,7 +18,7 @@ from fedjigsaw.choice.grain import GRAIN, MIN_ROWS, grain_of
 from fedjigsaw.errors import DataError, ParameterError, invalid
 from fedjigsaw.kernels.local_solutions import merged_sse
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.messages import COUNTS, Summary
+from fedjigsaw.messages import COUNTS, FIELDS, Summary
 from fedjigsaw.parameters import boolean, integer, one_of
 from fedjigsaw.privacy.rounding import SUPPORT, keep_bits, range_of, round_summary
 
@@ -89,7 +89,7 @@ class Guard:
         rows : array or None
             The client's rows, for guards that look at them, and to round to values within them.
         """
-        fields = {"radii", "counts", "sse", "tensors"} & set(needed)
+        fields = set(FIELDS) & set(needed)
         if self.counts is not None:
             fields = fields - {"counts"} if self.counts == "none" else fields | {"counts"}
         if not self.sums:

@@ -12,7 +12,7 @@ from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.kernels.indices import SKEWED
 from fedjigsaw.kernels.scaling import Scaler, Stats
-from fedjigsaw.messages import Model, Summary, Tensors
+from fedjigsaw.messages import FIELDS, Model, Summary, Tensors
 from fedjigsaw.methods._support import WITH_AUTO, knows_no_counts, support_of
 from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.shared_cells import has_cells
@@ -66,7 +66,7 @@ def _summary(file: SummaryFile, most: int) -> Lines:
         yield f"Only a random sample of {file.n_used:,} of them was clustered."
     yield from _origin(file.method, file.params, file.columns, file.scaler, most)
     yield f"Centers: {len(summary.centers)}, {_kind_of_centers(file)}. Seed: {file.seed}."
-    sent = [n for n in ("radii", "counts", "sse", "tensors") if _is_sent(getattr(summary, n))]
+    sent = [n for n in FIELDS if _is_sent(getattr(summary, n))]
     yield "Sent with the centers: " + (", ".join(sent) or "nothing else") + "."
     if summary.sse is not None:
         units = "" if file.scaler is None else ", in scaled units"

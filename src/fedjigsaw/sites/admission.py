@@ -22,7 +22,7 @@ from fedjigsaw.errors import (
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.messages import Broadcast
-from fedjigsaw.methods import find_for_rows, make
+from fedjigsaw.methods import find_for_rows, is_known, make
 from fedjigsaw.parameters import integer
 from fedjigsaw.sites.compatibility import (
     agreed_parameters,
@@ -196,6 +196,11 @@ class Admission:
 
 def _check_usable(name: str, file: SummaryFile) -> None:
     """Check that a summary names a method that works by file, with parameters that it may have."""
+    if not is_known(file.method):
+        raise MessageError(
+            f"{name} was made with method {file.method!r}, which is not known here: use --plugin "
+            "FILE, or install its package."
+        )
     try:
         check_one_round(make(file.method, 2, 0, **agreed_parameters(file)))
     except (ParameterError, ExtraError) as error:

@@ -152,7 +152,9 @@ def agreed_parameters(file: SummaryFile) -> dict[str, Any]:
     """Return the parameters on which all sites must agree: neither a client's nor the server's."""
     entry = find(file.method) if is_known(file.method) else None
     cls = entry.cls if entry is not None and entry.data_kind == "rows" else None
-    own = (*cls.client_parameters, *cls.server_parameters) if cls else ()
+    own = {"n_clusters", "random_state"}
+    if cls is not None:
+        own |= {*cls.client_parameters, *cls.server_parameters}
     return {name: value for name, value in file.params.items() if name not in own}
 
 
