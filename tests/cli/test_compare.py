@@ -116,6 +116,18 @@ class TestMethods:
         assert both[0]["inertia"] != both[1]["inertia"]
         assert both[1] | {"seconds": 0} == second | {"seconds": 0}
 
+    def test_table_and_latex_tell_the_split_and_the_same_notes(self, run, tmp_path):
+        table = tmp_path / "c.tex"
+        words = ("--dataset", "gaussian-grid", "--method", "kfed", "--method", "match")
+        words += ("-o", tmp_path / "c.png", "--latex", table, "--clients", "7")
+        shown = " ".join(run("compare", *words).stdout.split())
+        tex = " ".join(table.read_text().split())
+        for text in (shown, tex):
+            assert "7 sites (dirichlet split, alpha = 0.3, min" in text
+            assert "the best mean of the column. With one seed, a difference may be" in text
+            assert "summed squared distance of all rows" in text
+        assert re.search(r"│ \d\.\d{3}\* │", shown)
+
     def test_a_method_that_fails_is_told_and_the_others_are_compared(
         self, run, files, tmp_path, monkeypatch
     ):

@@ -221,7 +221,8 @@ class TestOtherForms:
 
     def test_the_text_is_in_columns(self, found):
         first, empty, *lines = repr(found).splitlines()
-        assert first == "900 rows, 5 clients (dirichlet split), k = 15, 3 seeds"
+        split = "dirichlet split, alpha = 0.3, min_size = 15"
+        assert first == f"900 rows, 5 clients ({split}), k = 15, 3 seeds"
         assert empty == ""
         assert lines[0].split()[:4] == ["method", "objective", "/", "pooled"]
         assert [line.split()[0] for line in lines[1:5]] == ["mine", HOSTILE, "M-Avg", "pooled"]

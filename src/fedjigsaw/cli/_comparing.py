@@ -61,7 +61,8 @@ class Task:
     @property
     def title(self) -> str:
         rows = describe_rows(len(self.problem.data.X), self.n_skipped)
-        return f"{self.problem.data.name}: {self.n_sites} sites, {rows}, k = {self.k}"
+        split = f" ({self.problem.split})" if self.problem.split else ""
+        return f"{self.problem.data.name}: {self.n_sites} sites{split}, {rows}, k = {self.k}"
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,10 @@ def report_methods(task: Task, methods: Sequence[str] | None) -> Report:
     chosen = named(own, task.k)
     follow = partial(track, label="Methods" if len(task.seeds) == 1 else "Runs")
     found = run(chosen, task.problem, task.seeds, track=follow, title=task.title)
-    marked, content, several = found.table(), _content(found), len(task.seeds) > 1
-    shown = marked.with_marks() if several else marked.table
+    marked, content = found.table(), _content(found)
+    shown = marked.with_marks()
     caption = f"{shown.caption} (k-means by {found.rows[0]['backend']})"
-    notes = marked.all_notes("*") if several else found.failures()
-    notes = [*notes, *_about_k(found, content["rows"])]
+    notes = [*marked.all_notes("*"), *_about_k(found, content["rows"])]
     if task.k == "auto" and not methods:
         notes.append("With -k auto, only methods that find the number of clusters take part.")
     return Report(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from fedjigsaw.report.provenance import provenance
 # follows the progress over a list: what tqdm.tqdm does
 Track = Callable[[Sequence[Any]], Iterable[Any]]
 
+WARM_UP_ROWS = 300
 MAX_REASON = 300  # characters of the reason why a run failed
 N_JOBS = Rule(
     "an integer >= 1, or -1 for all cores",
@@ -80,7 +82,8 @@ def compare(
     seeds : int or sequence of int
         Number of seeds, from 0 on, or the seeds themselves.
     n_clients, **options :
-        Number of clients of a split, 10 by default, and its options, such as ``alpha=0.1``.
+        Number of clients of a split, 10 by default, and its options, such as ``alpha=0.1`` (0.3 by
+        default).
     n_jobs : int
         Number of runs at the same time, in worker processes; -1 is one per core. Results are the
         same, but seconds are longer.
@@ -133,7 +136,8 @@ def run(
         for contender in chosen
     ]
     if n_jobs == 1:
-        _pooled_objective(problem.data.X[:100], 1, 0)  # loads libraries: no method has to wait
+        for contender in chosen:
+            _warm_up(contender, problem.data.X, seeds[0])
     rows = list(_each(_run_once, tasks, n_jobs, track))
     if all("failed" in row for row in rows):
         first = rows[0]
@@ -145,6 +149,14 @@ def run(
     rows = rows if problem.has_classes else without_classes(rows)
     words = title or _title(chosen, problem, ids[seeds[0]])
     return Comparison(tuple(rows), tuple(chosen), tuple(seeds), words)
+
+
+def _warm_up(contender: Contender, X: Floats, seed: int) -> None:
+    """Fit a method to few rows, not timed: the first fit loads libraries and compiles code."""
+    few = X[:: -(-len(X) // WARM_UP_ROWS)]
+    with warnings.catch_warnings(), suppress(Exception):  # the run itself will tell
+        warnings.simplefilter("ignore")
+        contender.copy(seed).fit(few, clients=np.arange(len(few)) % 2)
 
 
 def _run_once(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -92,31 +93,33 @@ def smallest_client(data: Dataset, n_clients: int, n_clusters: int | str = "auto
 
 def deal_dataset(
     dataset: str,
-    n_clients: int = 10,
+    n_clients: int = DEFAULT_CLIENTS,
     *,
-    alpha: float = 0.3,
+    split: str = "dirichlet",
     label: str | None = None,
     columns: Sequence[str] | None = None,
+    **options: Any,
 ) -> Problem:
-    """Load a data set, which every seed splits by Dirichlet(alpha).
+    """Load a data set, which every seed splits among clients.
 
     Parameters
     ----------
     dataset, label, columns : as in :func:`fedjigsaw.datasets.load`.
+    split : a key of :data:`fedjigsaw.partition.SPLITS`, but "column".
+    **options : of the split.
     """
+    if split == "column":
+        raise ParameterError("The split 'column' is none for --dataset: give a file for each site.")
     data = datasets.load(dataset, label=label, columns=columns)
-    if not data.has_classes:
+    if split not in partition.WITHOUT_CLASSES and not data.has_classes:
+        others = ", ".join(name for name in partition.WITHOUT_CLASSES if name != "column")
         raise DataError(
             f"The classes of {data.name} are not known, and rows are dealt by them. "
-            "Name their column (--label)."
+            f"Name their column (--label), or use another split: {others}."
         )
-    least = smallest_client(data, n_clients)
-
-    def deal(seed: int) -> Ints:
-        return partition.dirichlet(data.y, n_clients, alpha=alpha, rng=seed, min_size=least)
-
+    deal, words = _split(split, data.X, data.y if data.has_classes else None, n_clients, options)
     names = data.columns or [f"x{j}" for j in range(data.X.shape[1])]
-    return Problem(data, deal, True, f"dirichlet split, alpha = {alpha:g}", names)
+    return Problem(data, deal, data.has_classes, words, names)
 
 
 def seeds_of(seeds: Any) -> tuple[int, ...]:
@@ -246,8 +249,6 @@ def _split(
     n_clients = DEFAULT_CLIENTS if n_clients is None else n_clients
     integer(1).check("n_clients", OWNER, n_clients)
     name = how if isinstance(how, str) else getattr(how, "__name__", "own split")
-    short = {o: v for o, v in options.items() if isinstance(v, (str, int, float))}  # for titles
-    words = ", ".join([f"{name} split", *(f"{o} = {v}" for o, v in short.items())])
     known = () if callable(how) else partition.SPLITS[name]
     unknown = [option for option in options if option not in known or option == "X"]
     if unknown:
@@ -265,4 +266,17 @@ def _split(
     if "min_size" in known:
         least = smallest_client(Dataset(rows, labels, None, ""), n_clients)
         chosen.setdefault("min_size", least)
+    words = _split_words(name, known, chosen)
     return lambda seed: partition.split(how, labels, n_clients, rng=seed, **chosen), words
+
+
+def _split_words(name: str, known: Sequence[str], chosen: Mapping[str, Any]) -> str:
+    """Name a split and all its options, also those at their defaults; arrays are too long."""
+    defaults = {o: p.default for o, p in signature(partition.split).parameters.items()}
+    used = {option: chosen.get(option, defaults[option]) for option in known}
+    words = {
+        option: f"{value:g}" if isinstance(value, float) else str(value)
+        for option, value in used.items()
+        if isinstance(value, (str, int, float))
+    }
+    return ", ".join([f"{name} split", *(f"{o} = {text}" for o, text in words.items())])
