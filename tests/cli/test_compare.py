@@ -128,6 +128,57 @@ class TestMethods:
             assert "summed squared distance of all rows" in text
         assert re.search(r"│ \d\.\d{3}\* │", shown)
 
+    @pytest.mark.parametrize(
+        ("options", "told"),
+        [
+            (["iid"], "(iid split)"),
+            (["quantity", "--alpha", "2"], "(quantity split, alpha = 2, min_size = 15)"),
+            (["dirichlet", "--min-size", "3"], "(dirichlet split, alpha = 0.3, min_size = 3)"),
+            (["shards", "--shards", "3"], "(shards split, shards_per_client = 3)"),
+            (["features", "--mix", "0.2"], "(features split, direction = principal, mix = 0.2)"),
+        ],
+    )
+    def test_splits(self, run, tmp_path, options, told):
+        words = ("--dataset", "gaussian-grid", "--method", "match", "-o", tmp_path / "c.png")
+        shown = " ".join(run("compare", *words, "--split", *options).stdout.split())
+        assert f"10 sites {told}, 5,000 rows" in shown
+
+    def test_a_split_needs_no_classes_where_it_does_not_look_at_them(self, run, files, tmp_path):
+        words = ("compare", "--dataset", files[0], "--columns", "x,y", "--clients", "2")
+        words += ("-o", tmp_path / "c.png")
+        with pytest.raises(FedJigsawError, match="or use another split: iid, quantity, features"):
+            run(*words, "-k", "3")
+        with pytest.raises(FedJigsawError, match="Missing option -k"):
+            run(*words, "--split", "iid")
+        shown = run(*words, "-k", "3", "--split", "iid", "--method", "match").stdout
+        assert "purity" not in shown
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (["--split", "iid", "--alpha", "1"], "Split 'iid' has no option 'alpha'"),
+            (["--split", "shards", "--mix", "0.1"], "Split 'shards' has no option 'mix'"),
+            (["--split", "column"], "The split 'column' does not go with --dataset"),
+            (["--caption", "Mine"], "--caption is for --latex"),
+        ],
+    )
+    def test_options_of_other_splits(self, run, tmp_path, words, message):
+        with pytest.raises(FedJigsawError, match=message):
+            run("compare", "--dataset", "gaussian-grid", "-o", tmp_path / "c.png", *words)
+
+    def test_splits_are_for_named_sets(self, run, files, tmp_path):
+        with pytest.raises(FedJigsawError, match="--split is for --dataset"):
+            run("compare", *files, "-k", "3", "-o", tmp_path / "c.png", "--split", "iid")
+
+    @pytest.mark.parametrize("words", [[], ["--epsilon", "50", "--bounds", "0,1000000"]])
+    def test_a_caption_of_ones_own(self, run, files, tmp_path, words):
+        table = tmp_path / "c.tex"
+        words = (*files, "-k", "3", "--columns", "x,y", "--runs", "1", *words)
+        words += ("--method", "jigsaw", "-o", tmp_path / "c.png", "--latex", table)
+        shown = run("compare", *words, "--caption", r"Sites, $k = 3$").stdout
+        assert r"\caption{Sites, $k = 3$}" in table.read_text()
+        assert "3 sites" in shown
+
     def test_a_method_that_fails_is_told_and_the_others_are_compared(
         self, run, files, tmp_path, monkeypatch
     ):

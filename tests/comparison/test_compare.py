@@ -314,6 +314,22 @@ class TestFailures:
             found = compare([Choosy], toy.X, seeds=[0, 1], **options)
         assert ["failed" in row for row in found.rows] == [False, True]
 
+    def test_a_long_reason_is_one_short_line_in_tables(self, toy):
+        class Wordy(toy.ClientMeans):
+            method = "wordy"
+
+            def aggregate(self, summaries, broadcast, rng):
+                raise ValueError(f"Found {object()}\n" + "and much more " * 15)
+
+        with pytest.warns(FailedRunsWarning):
+            found = compare([toy.ClientMeans, Wordy], toy.X, clients=toy.clients, n_clusters=2)
+        reason = found.frame["failed"].dropna().iloc[0]
+        assert reason.startswith("ValueError: Found <object object>")
+        assert 90 < len(reason) <= 100
+        (line,) = found.failures()
+        assert line == f"Wordy failed with 5 of 5 seeds. Seed 0: {reason}"
+        assert 200 < len(found.rows[1]["failed"]) <= 300  # all of it
+
     def test_on_request_the_error_is_raised(self, toy):
         with pytest.raises(ValueError, match="no luck"):
             compare(toy.Unlucky, toy.X, clients=toy.clients, n_clusters=2, on_error="raise")

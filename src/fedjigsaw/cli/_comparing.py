@@ -45,6 +45,7 @@ class Task:
     params : parameters of methods; each goes to all methods that have it.
     scaler : the scaler of the columns, if they were scaled.
     n_skipped : rows of the files that were skipped for missing values.
+    caption : LaTeX code in place of the caption of the table.
     """
 
     problem: Problem
@@ -53,6 +54,7 @@ class Task:
     params: Mapping[str, Any]
     scaler: Scaler | None = None
     n_skipped: int = 0
+    caption: str | None = None
 
     @property
     def n_sites(self) -> int:
@@ -94,7 +96,7 @@ def report_methods(task: Task, methods: Sequence[str] | None) -> Report:
         notes,
         found.plot(),
         content,
-        marked.as_latex(escaped(caption)),
+        marked.as_latex(escaped(caption) if task.caption is None else task.caption),
         found.to_csv(),
     )
 
@@ -175,7 +177,7 @@ def report_costs(task: Task, promises: Sequence[Privacy], methods: Sequence[str]
     count = "1 run" if runs == 1 else f"{runs} runs"
     title = f"{task.title}, {count}, delta = {promise.delta:g}, {promise.cells} cells"
     table = _cost_table(groups, title)
-    figure, latex = pictures.privacy_cost(rows), latex_table(table)
+    figure, latex = pictures.privacy_cost(rows), latex_table(table, caption=task.caption)
     return Report(table, lines, figure, content, latex, _cost_csv(rows))
 
 

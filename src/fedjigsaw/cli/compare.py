@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fedjigsaw import partition
 from fedjigsaw.cli._comparing import Report, Task, parse_epsilons, report_costs, report_methods
 from fedjigsaw.cli._options import (
     PRIVACY,
@@ -25,6 +26,7 @@ from fedjigsaw.cli._shared import (
     JsonFlag,
     ParamFlag,
     check_outputs,
+    choice,
     escape,
     out,
     parse_params,
@@ -44,6 +46,8 @@ from fedjigsaw.sites.preparation import scale as scale_rows
 
 app = typer.Typer()
 RUNS = 5  # with --epsilon
+SPLIT = "dirichlet"  # of --dataset
+NO_NUMBER = "Missing option -k: the number of clusters, e.g. -k 4, or -k auto (jigsaw)."
 Epsilons = Annotated[
     str | None,
     typer.Option(
@@ -66,6 +70,14 @@ Runs = Annotated[
         f"Default: 1; with --epsilon: {RUNS}. Example: --runs 20",
     ),
 ]
+SplitFlag = Annotated[
+    str | None,
+    typer.Option(
+        **choice(partition.SPLITS),
+        help="--dataset: how to split rows among clients, as in `simulate`; in place of "
+        "column, give one file per site. Default: dirichlet.",
+    ),
+]
 
 
 @app.command("compare")
@@ -82,16 +94,43 @@ def compare_methods(
         str | None,
         typer.Option(
             help="Instead of files: a named data set, openml:NAME, or one file with --label, split "
-            "by Dirichlet. Example: --dataset s1"
+            "among clients. Example: --dataset s1"
         ),
     ] = None,
     clients: Annotated[
         int, typer.Option(min=1, help="--dataset: number of clients. Example: --clients 20")
     ] = 10,
+    split: SplitFlag = None,
     alpha: Annotated[
-        float,
-        typer.Option(help="--dataset: the smaller, the more skewed. Example: --alpha 0.1"),
-    ] = 0.3,
+        float | None,
+        typer.Option(
+            help="--split dirichlet, quantity: the smaller, the more skewed. Default: 0.3. "
+            "Example: --alpha 0.1"
+        ),
+    ] = None,
+    min_size: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="--split dirichlet, quantity: the fewest rows of a client. Default: the number of "
+            "classes, or a tenth of the average client if that is less. Example: --min-size 20",
+        ),
+    ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="--split shards: how many each client gets. Default: 2. Example: --shards 1"
+        ),
+    ] = None,
+    mix: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="--split features: share of the rows that are dealt at random. Default: 0. "
+            "Example: --mix 0.2",
+        ),
+    ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
@@ -146,6 +185,13 @@ def compare_methods(
             "Example: --latex compare.tex"
         ),
     ] = None,
+    caption: Annotated[
+        str | None,
+        typer.Option(
+            help="--latex: the caption, as LaTeX code. Default: what was compared. "
+            "Example: --caption 'Three sites, $k = 4$'"
+        ),
+    ] = None,
     csv: Annotated[
         Path | None,
         typer.Option(
@@ -169,10 +215,12 @@ def compare_methods(
         check_page(html)
     if bool(files) == bool(dataset):
         raise ParameterError("Give either files, one per site, or --dataset NAME.")
+    if files and split:
+        raise ParameterError("--split is for --dataset: here, each file is a site.")
+    if caption is not None and latex is None:
+        raise ParameterError("--caption is for --latex FILE.")
     if files and k is None:
-        raise ParameterError(
-            "Missing option -k: the number of clusters, e.g. -k 4, or -k auto (jigsaw)."
-        )
+        raise ParameterError(NO_NUMBER)
     epsilons = parse_epsilons(epsilon)
     first = epsilons[0] if epsilons else None
     take_bounds(first, bounds, delta=delta, unit=unit, cells=cells)
@@ -182,14 +230,18 @@ def compare_methods(
         skipped = tally.skipped
     else:
         chosen: dict[str, Any] = {"label": label, "columns": split_names(columns)}
-        problem, skipped = deal_dataset(str(dataset), clients, alpha=alpha, **chosen), 0
+        own = {"alpha": alpha, "min_size": min_size, "shards_per_client": shards, "mix": mix}
+        chosen |= {option: value for option, value in own.items() if value is not None}
+        problem, skipped = deal_dataset(str(dataset), clients, split=split or SPLIT, **chosen), 0
+        if k is None and not problem.has_classes:
+            raise ParameterError(NO_NUMBER)
     data, names = problem.data, problem.columns or []
     scaler = standard_scaler(data.X, names) if files and scale else None
     made = [make_privacy(names, each, delta, bounds, unit, cells) for each in epsilons]
     promises = [promise for promise in made if promise is not None]
     problem = replace(problem, data=replace(data, X=scale_rows(data.X, scaler)))
     seeds = range(seed, seed + (runs or (RUNS if promises else 1)))
-    task = Task(problem, k or data.n_clusters, seeds, parse_params(param), scaler, skipped)
+    task = Task(problem, k or data.n_clusters, seeds, parse_params(param), scaler, skipped, caption)
     report = report_costs(task, promises, method) if promises else report_methods(task, method)
     files_out = {
         "Picture": (picture, pictures.render(report.figure, picture.suffix)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -183,7 +184,8 @@ def _run_once(
 
 def _reason(error: Exception) -> str:
     kind = "" if isinstance(error, FedJigsawError) else f"{type(error).__name__}: "
-    return shorten(" ".join(f"{kind}{error}".split()), MAX_REASON)
+    words = re.sub(r" at 0x[0-9a-fA-F]+", "", f"{kind}{error}")  # addresses of objects
+    return shorten(" ".join(words.split()), MAX_REASON)
 
 
 def _with_ratios(

@@ -109,7 +109,9 @@ def deal_dataset(
     **options : of the split.
     """
     if split == "column":
-        raise ParameterError("The split 'column' is none for --dataset: give a file for each site.")
+        raise ParameterError(
+            "The split 'column' does not go with --dataset: give one file per site."
+        )
     data = datasets.load(dataset, label=label, columns=columns)
     if split not in partition.WITHOUT_CLASSES and not data.has_classes:
         others = ", ".join(name for name in partition.WITHOUT_CLASSES if name != "column")

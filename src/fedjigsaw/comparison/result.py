@@ -12,7 +12,7 @@ import numpy as np
 from fedjigsaw.comparison.contenders import Contender
 from fedjigsaw.comparison.significance import LEVEL, TEST, Verdict, judge
 from fedjigsaw.comparison.tables import NUMBERS, MarkedTable, cell_text, rows_as_csv
-from fedjigsaw.errors import ExtraError
+from fedjigsaw.errors import ExtraError, shorten
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.rows import Row
 from fedjigsaw.report.page.view import Table
@@ -26,6 +26,7 @@ COLUMNS = (
     "n_found", "confidence", "inertia",
 )  # fmt: skip
 COUNTS = ("n_found", "bytes_per_client", "rounds")  # a deviation of 0 is not shown
+MAX_REASON = 100  # characters, in tables, of the reason why a run failed
 # numbers of which one is the best -> whether that is the smallest
 GOALS = {
     "objective_ratio": True,
@@ -47,7 +48,7 @@ class Comparison:
         distance of all rows to their nearest centers, over that of k-means on all rows in one place
         with the same seed. `ari`, `nmi` and `purity` need true classes. `bytes_per_client` is what
         a client sends on average, `rounds` how often, `n_found` the number of clusters, `inertia`
-        the objective itself. `failed` is the reason why a run failed, or None.
+        the objective itself. `failed` is the reason why a run failed, in short, or None.
     methods : list of str
         Labels of the methods.
     seeds : tuple of int
@@ -73,6 +74,7 @@ class Comparison:
         """All numbers as a tidy pandas DataFrame: one row for every method and seed."""
         names = self._columns()
         rows = [{name: row.get(name) for name in names} for row in self.rows]
+        rows = [{**row, "failed": _short(row["failed"])} for row in rows]
         return _pandas().DataFrame(rows, columns=names)
 
     def summary(self) -> Any:
@@ -211,7 +213,7 @@ class Comparison:
             if failed:
                 n = len(self.seeds)
                 times = f"{len(failed)} of {n} seed{'s' * (n > 1)}"
-                first = f"Seed {failed[0]['seed']}: {failed[0]['failed']}"
+                first = f"Seed {failed[0]['seed']}: {_short(failed[0]['failed'])}"
                 yield f"{label} failed with {times}. {first}"
 
     def _competitors(self) -> list[Contender]:
@@ -308,6 +310,10 @@ def _mean_and_std(values: Mapping[int, float]) -> tuple[float | None, float | No
         return None, None
     mean = float(np.mean(numbers))
     return mean, float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None
+
+
+def _short(reason: str | None) -> str | None:
+    return None if reason is None else shorten(reason, MAX_REASON)
 
 
 def _written(text: str, path: str | Path | None) -> str:
