@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedjigsaw._typing import Floats
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.messages import Broadcast, Model, Summary
@@ -25,7 +24,7 @@ class KMeansOfCenters(FederatedClusterer):
         Seed of the run.
     """
 
-    def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
+    def summarize(self, X: np.ndarray, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
         """Run at a client: return local centers, with their counts for the client's guard."""
         local = kmeans(X, self.n_clusters, rng=rng, backend=self.backend)
         counts = local.counts.astype(np.int64)

@@ -3,13 +3,14 @@
 import re
 from typing import ClassVar
 
+import cloudpickle
 import numpy as np
 import pytest
 
 from fedjigsaw import FeCA, FederatedClusterer, Privacy, Summary
 from fedjigsaw.contract import default_name
 from fedjigsaw.engine import BatchEngine, SerialEngine
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.parameters import one_of
 
 ROWS = np.array([[0.0], [1.0], [9.0]])
@@ -166,9 +167,23 @@ def test_default_name(name, expected):
     assert default_name(type(name, (), {})) == expected
 
 
-def test_a_child_has_the_name_that_its_parent_was_given():
+def test_a_child_has_a_name_of_its_own_unless_it_sets_one(tmp_path):
     class Child(FeCA):
         pass
 
-    assert Child.method == "feca"
-    assert type("Grandchild", (Linked,), {}).method == "grandchild"
+    class Named(FeCA):
+        method = "given"
+
+    class Grandchild(Named):
+        pass
+
+    assert (Child.method, Child().method, FeCA.method) == ("child", "child", "feca")
+    assert (Named.method, Grandchild.method) == ("given", "grandchild")
+    assert type("Linked2", (Linked,), {}).method == "linked2"
+    copied = cloudpickle.loads(cloudpickle.dumps(Child))
+    assert copied.method == "child"
+    fitted = Child(1, random_state=0).fit(ROWS)
+    fitted.save(tmp_path / "model")
+    assert Child.load(tmp_path / "model").method == "child"
+    with pytest.raises(MessageError, match="model of method 'child', not of FeCA"):
+        FeCA.load(tmp_path / "model")

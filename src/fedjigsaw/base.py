@@ -33,7 +33,7 @@ from fedjigsaw._random import resolve_seed
 from fedjigsaw._rows import n_bytes, stack
 from fedjigsaw._typing import Floats, Ints, Rows
 from fedjigsaw._validation import check_data, rows_by_client
-from fedjigsaw.contract import DefaultName
+from fedjigsaw.contract import DefaultName, own_name
 from fedjigsaw.engine import NO_GUARD, BatchEngine, Client, run_rounds, warn_of_fewer_clusters
 from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.kernels.backends import Backend
@@ -158,8 +158,10 @@ class FederatedClusterer(
         self.random_state = random_state
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Give a rule to every parameter that has none."""
+        """Give a rule to every parameter that has none, and a class of others its own name."""
         super().__init_subclass__(**options)
+        if own_name(cls) is None and cls.__module__.partition(".")[0] != "fedjigsaw":
+            cls.method = DefaultName()  # type: ignore[assignment]
         if {"rules", "__init__"} & set(vars(cls)):
             inherited = super(cls, cls).rules
             cls.rules = complete_rules(cls.__init__, vars(cls).get("rules", {}), inherited)

@@ -119,6 +119,12 @@ def default_name(cls: type) -> str:
     return words.replace("_", "-").strip("-").lower()
 
 
+def own_name(cls: type) -> str | None:
+    """Return the name that a class itself sets in `method`; None if it has its default name."""
+    name = vars(cls).get("method")
+    return None if isinstance(name, DefaultName) else name
+
+
 class DefaultName:
     """Attribute `method` of a class that does not set it: :func:`default_name`."""
 

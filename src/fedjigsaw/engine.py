@@ -41,7 +41,7 @@ from fedjigsaw.messages import (
 )
 from fedjigsaw.parameters import integer, is_integer
 from fedjigsaw.privacy.guarantee import Privacy
-from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.privacy.guard import Guard, check_counts
 from fedjigsaw.sources import Unread
 
 logger = logging.getLogger(__name__)
@@ -119,6 +119,8 @@ class Client:
         """Return what may leave of a summary, with the client's name."""
         needed, (rows, _) = self.method.sends, unweighted(self.data)
         summary = _made(summary, self.method, "summarize")
+        if self.guard.min_cluster_size > 1:
+            check_counts(summary, self.id)
         return self.guard.apply(summary, client=self.id, needed=needed, rows=rows)
 
 

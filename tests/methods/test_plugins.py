@@ -176,6 +176,7 @@ class TestRegister:
         class Quick(FeCA):
             pass
 
+        assert Quick(3).method == "quick"
         assert find_for_rows(Quick).name == "quick"
         fedjigsaw.register(Quick)
         assert Quick(3).method == "quick"

@@ -76,6 +76,14 @@ def test_too_few_rows_for_anything_to_leave():
         merge_small(summary(), 9)
 
 
+def test_counts_of_more_rows_than_there_are_do_not_leave():
+    boasting = replace(summary(), counts=[4, 2, 3])
+    with pytest.raises(DataError, match="Client 'b' has 8 rows, but the counts .* sum to 9, so"):
+        Client("b", np.zeros((8, 1)), FeCA(3), Guard(2)).leaving(boasting)
+    fewer = replace(summary(), counts=[4, 1, 2])  # rows may be left out
+    assert Client("b", np.zeros((8, 1)), FeCA(3), Guard(2)).leaving(fewer).client == "b"
+
+
 def test_without_counts_a_guard_cannot_work():
     with pytest.raises(DataError, match="needs cluster sizes"):
         merge_small(replace(summary(), counts=None), 5)

@@ -24,6 +24,16 @@ def test_a_summary_without_a_guard_says_that_a_center_is_a_row(tmp_path):
     assert "123 bytes" in text
 
 
+def test_nobody_knows_what_centers_of_other_methods_are(grid_sites):
+    file = sites.summarize(grid_sites[0][0], 3)
+    known, unknown = ("\n".join(describe(replace(file, method=m), 1)) for m in ("feca", "medians"))
+    assert "each the mean of some rows. Seed" in known
+    assert "the mean of some rows" not in unknown
+    assert "whatever 'medians' sends, a method that is not of fedjigsaw. Seed" in unknown
+    assert "a center may be the values of one row: ask the authors" in unknown
+    assert "ask the authors" not in known
+
+
 def test_every_kind(grid_sites):
     path = grid_sites[0][0]
     file = sites.summarize(path, 30, scaler=scaling.merge([sites.measure(path)]))

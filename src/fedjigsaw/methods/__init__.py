@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fedjigsaw.contract import FederatedMethod, default_name
+from fedjigsaw.contract import FederatedMethod, default_name, own_name
 from fedjigsaw.errors import ExtraError, FedJigsawError, ParameterError, invalid
 from fedjigsaw.methods._entries import Entry as Entry
 from fedjigsaw.methods._entries import location_of, row_of
@@ -296,7 +296,7 @@ def register(
     """
     if problem := why_no_method(cls):
         raise ParameterError(f"Cannot register this: {problem}.")
-    name = name or vars(cls).get("method") or default_name(cls)
+    name = name or own_name(cls) or default_name(cls)
     _check_name(name, location_of(cls))
     for entry in _registered.values():
         if entry.found is cls and entry.name != name:
@@ -348,7 +348,7 @@ def _is_ours(location: str) -> bool:
 def _entry_of_plugin(plugin: Plugin) -> Entry:
     """Import a method of another package. Its entry point gives it its name."""
     cls = plugin.load()
-    own = vars(cls).get("method", plugin.name)
+    own = own_name(cls) or plugin.name
     ours = _is_ours(location_of(cls))
     if ours or own != plugin.name or not NAME.fullmatch(plugin.name):
         why = f"but its class {cls.__name__} has the name {own!r}"

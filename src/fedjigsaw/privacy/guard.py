@@ -239,6 +239,19 @@ def _scatter(parts: dict[str, Any]) -> Any:
     return np.maximum(scatter, max(typical, 1e-12))
 
 
+def check_counts(summary: Summary, client: str) -> None:
+    """Raise if counts of a method claim more rows than there are: a guard relies on them.
+
+    Those that a guard has rounded may sum to more.
+    """
+    total = 0 if summary.counts is None else int(summary.counts.sum())
+    if total > summary.n_samples:
+        raise DataError(
+            f"Client {client!r} has {summary.n_samples} rows, but the counts of its method "
+            f"sum to {total}, so its guard blocks the summary. Correct the method."
+        )
+
+
 def _check_size(summary: Summary, n_rows: int, size: int) -> None:
     if n_rows < size:
         raise DataError(

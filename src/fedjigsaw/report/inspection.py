@@ -13,6 +13,7 @@ from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryF
 from fedjigsaw.kernels.indices import SKEWED
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import FIELDS, Model, Summary, Tensors
+from fedjigsaw.methods import METHODS
 from fedjigsaw.methods._support import WITH_AUTO, knows_no_counts, support_of
 from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.shared_cells import has_cells
@@ -107,6 +108,8 @@ def _about_cells(summary: Summary) -> Lines:
 
 
 def _kind_of_centers(file: SummaryFile) -> str:
+    if file.method not in METHODS:
+        return f"whatever {file.method!r} sends, a method that is not of fedjigsaw"
     if file.privacy is None:
         return "each the mean of some rows"
     if has_cells(file.summary):
@@ -126,6 +129,8 @@ def _guard(file: SummaryFile) -> str:
 
 def _exposed(file: SummaryFile) -> Lines:
     summary, guarded = file.summary, file.guard["min_cluster_size"] > 1
+    if file.method not in METHODS:
+        yield "- a center may be the values of one row: ask the authors of the method."
     if not guarded:
         yield "- without a guard, any center may be a single row of the data, to the last digit."
     alone = 0 if summary.counts is None else int((summary.counts == 1).sum())
