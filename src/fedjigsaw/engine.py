@@ -107,9 +107,11 @@ class Client:
 
     @property
     def _n_converted(self) -> int:
-        if getattr(self.method, "data_kind", "rows") != "rows":
-            return 0
-        return n_converted(self.data, weighted=self._takes_weights)
+        return n_converted(self.data, weighted=self._takes_weights) if self._has_rows else 0
+
+    @property
+    def _has_rows(self) -> bool:
+        return getattr(self.method, "data_kind", "rows") == "rows"
 
     @property
     def _takes_weights(self) -> bool:
@@ -119,7 +121,7 @@ class Client:
         """Return what may leave of a summary, with the client's name."""
         needed, (rows, _) = self.method.sends, unweighted(self.data)
         summary = _made(summary, self.method, "summarize")
-        if self.guard.min_cluster_size > 1:
+        if self.guard.min_cluster_size > 1 and self._has_rows:  # heads of a network each count
             check_counts(summary, self.id)
         return self.guard.apply(summary, client=self.id, needed=needed, rows=rows)
 
