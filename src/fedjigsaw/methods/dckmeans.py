@@ -5,9 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedjigsaw._typing import Floats
 from fedjigsaw.base import ASSIGN
-from fedjigsaw.kernels.kmeans import Solution, kmeans
+from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._searching import LocalSearch
 from fedjigsaw.parameters import Rule, integer, real, seed_source
@@ -90,12 +89,6 @@ class DCKMeans(LocalSearch):
     def n_local(self, n_rows: int) -> int:
         """Return the number of clusters that a client looks for."""
         return int(self.n_local_clusters or self.n_clusters)
-
-    def summary_of(self, X: Floats, local: Solution, broadcast: Broadcast) -> Summary:
-        """Return the centers of k-means."""
-        counts = local.counts.astype(np.int64)
-        labels = {"labels": local.labels}  # for the guard; they never leave
-        return Summary(len(X), local.centers, counts=counts, sse=local.sse, tensors=labels)
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator

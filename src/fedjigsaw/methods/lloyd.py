@@ -118,12 +118,6 @@ class FederatedLloyd(LocalSearch):
             return super().search(problems, broadcasts)
         return [cells(problem.X, model.centers) for problem in problems]
 
-    def summary_of(self, X: Floats, local: Solution, broadcast: Broadcast) -> Summary:
-        """Return the means of the client's clusters and their numbers of rows."""
-        counts = local.counts.astype(np.int64)
-        labels = {"labels": local.labels}  # for the guard; they never leave
-        return Summary(len(X), local.centers, counts=counts, sse=local.sse, tensors=labels)
-
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
         """Check a summary from a client that is not trusted: at most k centers, with counts."""
         super().check_answer(summary, broadcast)

@@ -5,13 +5,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedjigsaw._typing import Floats
 from fedjigsaw.base import ASSIGN
 from fedjigsaw.errors import MessageError, invalid
-from fedjigsaw.kernels.kmeans import Solution
 from fedjigsaw.kernels.matching import match
 from fedjigsaw.messages import Broadcast, Model, Summary
-from fedjigsaw.methods._searching import LocalSearch, n_copies
+from fedjigsaw.methods._searching import LocalSearch
 from fedjigsaw.parameters import Rule, integer, real, seed_source
 
 
@@ -89,12 +87,6 @@ class MatchAveraging(LocalSearch):
     def n_local(self, n_rows: int) -> int:
         """Return the number of clusters that a client looks for."""
         return int(self.n_clusters)
-
-    def summary_of(self, X: Floats, local: Solution, broadcast: Broadcast) -> Summary:
-        """Return the centers of k-means."""
-        counts = local.counts.astype(np.int64)
-        labels = {"labels": local.labels}  # for the guard; they never leave
-        return Summary(n_copies(X), local.centers, counts=counts, sse=local.sse, tensors=labels)
 
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
         """Check a summary from a client that is not trusted: it has at most k centers."""
