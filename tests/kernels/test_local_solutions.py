@@ -3,10 +3,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedjigsaw.kernels import local_solutions
+from fedjigsaw.kernels.kmeans import partition_of
 from fedjigsaw.kernels.local_solutions import (
     drop_one_fit_many,
     empirical_radii,
     merged_sse,
+    refine_many,
     theoretical_radii,
 )
 from strategies import centers_and_radii, clusters
@@ -138,3 +141,50 @@ class TestRadii:
         for radii in (empirical_radii, theoretical_radii):
             moved = radii(centers[order], sent[1][order])
             assert moved == pytest.approx(radii(centers, sent[1])[order])
+
+
+class TestMany:
+    def solutions(self, rng, n_columns):
+        """Clients with 1 to 9 clusters of random rows; many of these clusters are too wide."""
+        made = []
+        for k in [1, 2, 3, *rng.integers(1, 10, size=40)]:
+            X = rng.normal(size=(30, n_columns)) * rng.integers(1, 9, size=(30, 1))
+            labels = np.linalg.norm(X[:, None] - X[:k], axis=2).argmin(axis=1)
+            made.append(partition_of(X, labels, rng.integers(1, 4, size=30).astype(float)))
+        return made
+
+    @pytest.mark.parametrize("n_columns", [1, 2, 17])
+    @pytest.mark.parametrize("at_a_time", [1, 200, 2**17])
+    def test_each_client_has_the_bits_that_it_has_alone(
+        self, rng, monkeypatch, n_columns, at_a_time
+    ):
+        monkeypatch.setattr(local_solutions, "AT_A_TIME", at_a_time)
+        found = self.solutions(rng, n_columns)
+        n_dropped = 0
+        for before, (after, radii) in zip(found, refine_many(found), strict=True):
+            keep = drop_one_fit_many(before.centers, before.counts, before.sse)
+            for name in ("centers", "counts", "sse", "extents"):
+                assert getattr(after, name).tobytes() == getattr(before, name)[keep].tobytes()
+            assert radii.tobytes() == empirical_radii(after.centers, after.extents).tobytes()
+            stays = np.isin(before.labels, keep)
+            assert (after.labels[~stays] == -1).all()
+            assert (keep[after.labels[stays]] == before.labels[stays]).all()
+            n_dropped += len(before.centers) - len(keep)
+        assert n_dropped > 0
+
+    def test_without_dropping_all_centers_stay(self, rng):
+        found = self.solutions(rng, 2)
+        for before, (after, radii) in zip(found, refine_many(found, drop=False), strict=True):
+            assert after is before
+            assert radii.tobytes() == empirical_radii(before.centers, before.extents).tobytes()
+
+    def test_a_row_without_weight_has_no_label(self):
+        """The cluster between 10 and 20 is dropped; the row of weight zero had no label before."""
+        X, labels = np.array([[-1.0], [0], [1], [10], [20]]), np.array([0, 0, 1, 2, 2])
+        found = partition_of(X, labels)
+        found = type(found)(**{**vars(found), "labels": np.append(found.labels, -1)})
+        ((after, _),) = refine_many([found])
+        assert after.labels.tolist() == [0, 0, 1, -1, -1, -1]
+
+    def test_nobody(self):
+        assert refine_many([]) == []

@@ -35,6 +35,12 @@ class LocalSearch(FederatedClusterer):
         labels = {"labels": local.labels}  # for the guard; they never leave
         return Summary(n_copies(X), local.centers, counts=counts, sse=local.sse, tensors=labels)
 
+    def summaries_of(
+        self, data: Sequence[Floats], found: Sequence[Solution], broadcasts: Sequence[Broadcast]
+    ) -> list[Summary]:
+        """Return what many clients make of their clusters."""
+        return [self.summary_of(*one) for one in zip(data, found, broadcasts, strict=True)]
+
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
         """Search for clusters, and return what follows from them."""
         return self.summarize_many([X], [broadcast], [rng])[0]
@@ -50,12 +56,7 @@ class LocalSearch(FederatedClusterer):
         for X, rng in zip(data, rngs, strict=True):
             rows, weights = unweighted(X)
             problems.append(Problem(rows, self.n_local(n_copies(X)), rng, weights))
-        return [
-            self.summary_of(X, local, broadcast)
-            for X, local, broadcast in zip(
-                data, self.search(problems, broadcasts), broadcasts, strict=True
-            )
-        ]
+        return self.summaries_of(data, self.search(problems, broadcasts), broadcasts)
 
     def search(
         self, problems: Sequence[Problem], broadcasts: Sequence[Broadcast]

@@ -9,7 +9,7 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.base import ASSIGN
 from fedjigsaw.errors import MessageError
 from fedjigsaw.kernels.kmeans import Solution, nearest_centers
-from fedjigsaw.kernels.local_solutions import drop_one_fit_many, empirical_radii, theoretical_radii
+from fedjigsaw.kernels.local_solutions import refine_many, theoretical_radii
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._fitted import SiteFindings
 from fedjigsaw.methods._searching import LocalSearch, n_copies
@@ -19,8 +19,6 @@ from fedjigsaw.trust.influence import influences
 from fedjigsaw.trust.plausibility import unexamined, variance_of
 from fedjigsaw.trust.received import Received, group_means
 from fedjigsaw.trust.site_reports import site_tensors
-
-RADII = {"empirical": empirical_radii, "theoretical": theoretical_radii}
 
 
 class FeCA(SiteFindings, LocalSearch):
@@ -90,7 +88,7 @@ class FeCA(SiteFindings, LocalSearch):
         "n_local_clusters": integer(1, or_none=True),
         "n_init": integer(1),
         "refine": boolean(),
-        "radius": one_of(*RADII),
+        "radius": one_of("empirical", "theoretical"),
         "robust": boolean(),
         "max_iter": integer(1),
         "tol": real(0),
@@ -127,18 +125,19 @@ class FeCA(SiteFindings, LocalSearch):
         """Return the number of clusters that a client looks for."""
         return self.n_local_clusters or self.n_clusters
 
-    def summary_of(self, X: Floats, local: Solution, broadcast: Broadcast) -> Summary:
+    def summaries_of(
+        self, data: Sequence[Floats], found: Sequence[Solution], broadcasts: Sequence[Broadcast]
+    ) -> list[Summary]:
         """Return refined centers and their radii (ClientUpdate and RadiusAssign)."""
-        keep = np.arange(len(local.centers))
-        if self.refine:
-            keep = drop_one_fit_many(local.centers, local.counts, local.sse)
-        centers = local.centers[keep]
-        radii = RADII[self.radius](centers, local.extents[keep])
-        counts, sse = local.counts[keep].astype(np.int64), local.sse[keep]
-        places = np.full(len(local.centers), -1)
-        places[keep] = np.arange(len(keep))
-        labels = {"labels": places[local.labels]}  # for the guard; they never leave
-        return Summary(n_copies(X), centers, radii=radii, counts=counts, sse=sse, tensors=labels)
+        made = []
+        for X, (local, radii) in zip(data, refine_many(found, drop=self.refine), strict=True):
+            if self.radius == "theoretical":
+                radii = theoretical_radii(local.centers, local.extents)
+            counts = local.counts.astype(np.int64)
+            labels = {"labels": local.labels}  # for the guard; they never leave
+            statistics = (local.centers, radii, counts, local.sse)
+            made.append(Summary(n_copies(X), *statistics, tensors=labels))
+        return made
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
