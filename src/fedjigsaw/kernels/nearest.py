@@ -109,7 +109,7 @@ def add_up(
         start, stop = parts[i]
         return float(kernel(X, *per_row, centers, half, start, stop, sums[i], totals[i]))
 
-    objective = sum(_side_by_side(work, range(len(parts)), X.size * len(centers)))
+    objective = sum(side_by_side(work, range(len(parts)), X.size * len(centers)))
     return sums.sum(axis=0), totals.sum(axis=0), objective
 
 
@@ -123,12 +123,18 @@ def _compiled(name: str, X: Floats, centers: Floats, *results: Any) -> None:
     def work(part: tuple[int, int]) -> None:
         kernel(X, centers, half, *part, *results)
 
-    _side_by_side(work, list(_parts(len(X))), X.size * len(centers))
+    side_by_side(work, list(_parts(len(X))), X.size * len(centers))
 
 
-def _side_by_side(work: Callable[[Any], Any], parts: Sequence[Any], n_products: int) -> list[Any]:
-    n_threads = min(available_threads(), len(parts)) if n_products >= LONG else 1
-    if n_threads == 1:
+def threads_for(n_products: int) -> int:
+    """Return the number of threads that pay for so many products of coordinates."""
+    return available_threads() if n_products >= LONG else 1
+
+
+def side_by_side(work: Callable[[Any], Any], parts: Sequence[Any], n_products: int) -> list[Any]:
+    """Return what the work finds for each part; threads share the parts if that pays."""
+    n_threads = min(threads_for(n_products), len(parts))
+    if n_threads <= 1:
         return [work(part) for part in parts]
     with ThreadPoolExecutor(n_threads) as pool:
         return list(pool.map(work, parts))

@@ -158,13 +158,15 @@ def patience(n_clusters: int) -> int:
 def distinct_rows(X: Floats, weights: Floats) -> tuple[Floats, Floats, Ints]:
     """Return distinct rows sorted by coordinates, their total weights, and the index of each row
     of `X` among them."""
-    order = np.argsort(X[:, 0], kind="stable")
-    if not (np.diff(X[order, 0]) > 0).all():  # ties
-        order = np.lexsort(X.T[3::-1])
-        if not (np.diff(X[order, :4], axis=0) != 0).any(axis=1).all():  # compare all columns
-            order = np.lexsort((weights, *X.T[::-1]))
-    new = np.append(True, (np.diff(X[order], axis=0) != 0).any(axis=1))
     inverse = np.empty(len(X), dtype=np.int64)
+    order = np.argsort(X[:, 0], kind="stable")
+    if (np.diff(X[order, 0]) > 0).all():  # no ties: the other columns do not matter
+        inverse[order] = np.arange(len(X))
+        return X[order], weights[order], inverse
+    order = np.lexsort(X.T[3::-1])
+    if not (np.diff(X[order, :4], axis=0) != 0).any(axis=1).all():  # compare all columns
+        order = np.lexsort((weights, *X.T[::-1]))
+    new = np.append(True, (np.diff(X[order], axis=0) != 0).any(axis=1))
     inverse[order] = np.cumsum(new) - 1
     return X[order[new]], np.add.reduceat(weights[order], np.flatnonzero(new)), inverse
 

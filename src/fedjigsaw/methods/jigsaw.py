@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,6 +38,7 @@ from fedjigsaw.kernels.kmeans import (
     partition_of,
     squared_distances,
 )
+from fedjigsaw.kernels.nearest import threads_for
 from fedjigsaw.kernels.solver import improve, solve
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._fitted import ClusterFindings
@@ -489,16 +491,21 @@ class Jigsaw(ClusterFindings, LocalSearch):
                 max_iter=self.max_iter,
                 backend=self.backend,
             )
+        nearest = partial(
+            nearest_centers,
+            received.centers,
+            n_threads=threads_for(received.centers.size * len(centers)),
+        )
         inside = np.clip(moved, low, high)
         order = coordinate_order(inside)
-        labels = nearest_centers(received.centers, inside[order])[0]
+        labels = nearest(inside[order])[0]
         used = _uses_all(labels, inside)
         if used and not np.array_equal(moved, inside):
-            used = _uses_all(nearest_centers(received.centers, moved)[0], moved)
+            used = _uses_all(nearest(moved)[0], moved)
         if not used:
             inside = np.clip(centers, low, high)
             order = coordinate_order(inside)
-            labels = nearest_centers(received.centers, inside[order])[0]
+            labels = nearest(inside[order])[0]
         return inside[order], labels, order
 
     def _influences(self, examined: Examined, centers: Floats, refind: Refind) -> Floats | None:

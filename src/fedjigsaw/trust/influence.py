@@ -6,6 +6,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.kernels.kmeans import nearest_centers
+from fedjigsaw.kernels.nearest import threads_for
 from fedjigsaw.trust.plausibility import Examined, Flags
 from fedjigsaw.trust.received import Received
 
@@ -24,7 +25,10 @@ MOST = 1e6  # largest ratio that is reported
 
 def objective(received: Received, centers: Floats) -> float:
     """Return the summed squared distance of all rows to the centers of their local clusters."""
-    distances = nearest_centers(received.centers, centers)[1]
+    return _objective(received, nearest_centers(received.centers, centers)[1])
+
+
+def _objective(received: Received, distances: Floats) -> float:
     return float(received.sse.sum() + received.counts @ distances**2)
 
 
@@ -119,22 +123,28 @@ def _estimated(examined: Examined, centers: Floats) -> Floats:
     """Return 1 + what moving each center to the others' mean gains them, over their objective."""
     original, kept = examined.original, examined.received
     k, n_sites = len(centers), original.n_sites
-    labels, distances = nearest_centers(original.centers, centers)
+    n_threads = threads_for(original.centers.size * k)
+    labels, distances = nearest_centers(original.centers, centers, n_threads=n_threads)
     cells = original.owners * k + labels
     rows = np.bincount(cells, original.counts, minlength=n_sites * k).reshape(n_sites, k)
     cost = original.per_site(original.sse + original.counts * distances**2)
     changed = examined.notes > 0
-    total = np.bincount(nearest_centers(kept.centers, centers)[0], kept.counts, minlength=k)
+    kept_labels, kept_distances = labels, distances
+    if kept is not original:
+        again = nearest_centers(kept.centers, centers, n_threads=n_threads)
+        kept_labels, kept_distances = again
+    total = np.bincount(kept_labels, kept.counts, minlength=k)
     theirs = total - np.where(changed[:, None], 0, rows)
     theirs[theirs < 0.5] = 0.0
+    mass = np.where(changed[:, None], theirs + rows, theirs)
+    mass[mass <= 0] = 1.0
     moved = np.zeros((n_sites, k))
     for column in range(centers.shape[1]):
         offset = original.counts * (original.centers[:, column] - centers[labels, column])
         sums = np.bincount(cells, offset, minlength=n_sites * k).reshape(n_sites, k)
-        mass = np.where(changed[:, None], theirs + rows, theirs)
-        moved += (sums / np.where(mass > 0, mass, 1)) ** 2
+        moved += (sums / mass) ** 2
     gain = (theirs * moved).sum(axis=1)
-    own = objective(kept, centers) - np.where(changed, 0, cost)
+    own = _objective(kept, kept_distances) - np.where(changed, 0, cost)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         found: Floats = np.clip(np.nan_to_num(1 + gain / own, nan=1.0), 1.0, MOST)
     return found
