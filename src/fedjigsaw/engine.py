@@ -16,7 +16,7 @@ from itertools import pairwise
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
-from fedjigsaw._random import stream
+from fedjigsaw._random import stream, streams
 from fedjigsaw._regions import is_region, own_model, unpacked
 from fedjigsaw._rows import n_converted, ready, unweighted
 from fedjigsaw._threads import one_thread
@@ -91,7 +91,7 @@ class Client:
     def _answer(self, broadcast: Broadcast) -> Summary:
         with one_thread():
             rng = stream(broadcast.seed, broadcast.round, self.id)
-            received = replace(broadcast, client=self.id)
+            received = broadcast.received_by(self.id)
             if self.privacy is not None:
                 noisy = self.method.summarize_privately(self.data, received, rng, self.privacy)
                 return replace(_made(noisy, self.method, "summarize_privately"), client=self.id)
@@ -385,8 +385,8 @@ def _answers(clients: Sequence[Client], broadcast: Broadcast) -> list[Reply]:
         with one_thread():
             summaries = method.summarize_many(  # type: ignore[attr-defined]
                 [client.data for client in asked],
-                [replace(broadcast, client=client.id) for client in clients],
-                [stream(broadcast.seed, broadcast.round, client.id) for client in clients],
+                [broadcast.received_by(client.id) for client in clients],
+                streams(broadcast.seed, broadcast.round, [client.id for client in clients]),
             )
         return [client.leaving(s) for client, s in zip(asked, summaries, strict=True)]
     except Exception:

@@ -207,6 +207,10 @@ class Broadcast(_Message):
         if not isinstance(self.model, Model | None):
             raise MessageError(invalid("model", "a broadcast", "a Model or None", self.model))
 
+    def received_by(self, client: str) -> Self:
+        """Return the broadcast as a named client receives it."""
+        return self._with(client=client)
+
 
 @dataclass(frozen=True)
 class Failure:
