@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw import BatchEngine, Client, FeCA, Jigsaw, ProcessEngine, SerialEngine
-from fedjigsaw._random import stream
+from fedjigsaw._random import streams
 from fedjigsaw._regions import pack_merged
 from fedjigsaw._threads import available_threads, one_thread
 from fedjigsaw._typing import Floats, Ints
@@ -181,7 +181,7 @@ def fit_many(method: str, n_clients: int, n_rows: int = 50, k: int = 15) -> Row:
     sets = np.split(X, n_clients)
 
     def kernel() -> None:
-        rngs = [stream(0, 0, str(i)) for i in range(n_clients)]
+        rngs = streams(0, 0, list(map(str, range(n_clients))))
         kmeans_many([Problem(rows, k, rng) for rows, rng in zip(sets, rngs, strict=True)])
 
     asked = [Client(str(i), rows, model) for i, rows in enumerate(sets)]

@@ -47,6 +47,58 @@ def test_a_malformed_summary_cannot_be_made(changes, words):
         summary(**changes)
 
 
+def test_many_summaries_are_those_made_one_by_one():
+    sizes, rng = (3, 1, 2), np.random.default_rng(0)
+    parts = {
+        "centers": [rng.normal(size=(k, 2)) for k in sizes],
+        "counts": [np.arange(1.0, k + 1) for k in sizes],
+        "sse": [rng.random(k) for k in sizes],
+    }
+    tensors = {"labels": [np.arange(n) for n in (7, 8, 9)], "grain": [np.ones((1, 2))] * 3}
+    made = Summary.many([7, np.int64(8), 9], tensors=tensors, **parts)
+    for i, one in enumerate(made):
+        own = {name: values[i] for name, values in parts.items()}
+        alone = Summary(7 + i, tensors={n: values[i] for n, values in tensors.items()}, **own)
+        assert one == alone
+        assert one.nbytes == alone.nbytes
+        assert one.radii is None
+        assert pickle.loads(pickle.dumps(one)) == alone
+        with pytest.raises(ValueError, match="read-only"):
+            one.centers[0] = 5.0
+    parts["centers"][0][:] = 9.0
+    assert made[0].centers[0, 0] != 9.0
+    assert made[0].leaving("a", ("counts",), ()).sse is None
+
+
+def test_a_malformed_summary_cannot_be_made_among_many():
+    good = {"n_samples": 9, "centers": CENTERS, "counts": [4, 5], "sse": [1.0, 0.0]}
+    tensors = {"w": [[1.0], [2.0]]}
+    assert len(Summary.many(**{name: [value] * 2 for name, value in good.items()})) == 2
+    for name, bad in [
+        ("n_samples", 0),
+        ("n_samples", 2**40 + 1),
+        ("n_samples", 8.5),
+        ("centers", [[np.nan, 1.0], [0.0, 0.0]]),
+        ("centers", [[0.0], [1.0]]),
+        ("counts", [1.5, 2]),
+        ("counts", [-1, 2]),
+        ("counts", [4]),
+        ("sse", [np.inf, 0.0]),
+        ("sse", ["a", "b"]),
+    ]:
+        values = {n: [value, bad if n == name else value] for n, value in good.items()}
+        with pytest.raises(MessageError, match=name):
+            Summary.many(**values, tensors=tensors)
+    two = {name: [value] * 2 for name, value in good.items()}
+    shifted = two | {"counts": [[4], [5, 4, 5]]}  # as many in all, and of other centers
+    with pytest.raises(MessageError, match="counts"):
+        Summary.many(**shifted)
+    with pytest.raises(MessageError, match="tensor 'w'"):  # it would become another dtype
+        Summary.many(**two, tensors={"w": [np.ones(1), np.ones(1, int)]})
+    with pytest.raises(MessageError, match="neither centers nor tensors"):
+        Summary.many([1, 1], [np.ones((1, 2)), np.ones((0, 2))])
+
+
 @pytest.mark.parametrize("name", ["a\nb", 5, None, "x" * 201])
 def test_a_summary_needs_a_proper_name(name):
     with pytest.raises(DataError, match="printable"):

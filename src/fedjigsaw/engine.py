@@ -366,10 +366,11 @@ def _parts(clients: Sequence[Client]) -> Iterator[Sequence[Client]]:
     """Divide clients so that those of a part do not have too many rows to be converted."""
     start, total = 0, 0
     for i, client in enumerate(clients):
-        total += client._n_converted
+        own = client._n_converted
+        total += own
         if total > CONVERTED and i > start:
             yield clients[start:i]
-            start, total = i, client._n_converted
+            start, total = i, own
     yield clients[start:]
 
 

@@ -138,7 +138,7 @@ def kmeans_many(
             )
             for i, (_, _, used), one in zip(together, parts, found, strict=True):
                 labels = _all_labels(one.labels, len(problems[i].X), used)
-                solutions[i] = Solution(**one._asdict() | {"labels": labels})
+                solutions[i] = Solution(one.centers, labels, one.counts, one.sse, one.extents)
     return [
         done or _one_by_one(problem, chosen, n_init, max_iter, tol)
         for done, problem in zip(solutions, problems, strict=True)

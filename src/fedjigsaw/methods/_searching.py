@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -52,10 +53,11 @@ class LocalSearch(FederatedClusterer):
         rngs: Sequence[np.random.Generator],
     ) -> list[Summary]:
         """Return the summaries of many clients."""
+        n_local = cache(self.n_local)  # many clients have equally many rows
         problems = []
         for X, rng in zip(data, rngs, strict=True):
             rows, weights = unweighted(X)
-            problems.append(Problem(rows, self.n_local(n_copies(X)), rng, weights))
+            problems.append(Problem(rows, n_local(n_copies(X)), rng, weights))
         return self.summaries_of(data, self.search(problems, broadcasts), broadcasts)
 
     def search(

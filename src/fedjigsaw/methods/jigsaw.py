@@ -287,14 +287,21 @@ class Jigsaw(ClusterFindings, LocalSearch):
             return find_cells(problems, backend=self.backend)
         return super().search(problems, broadcasts)
 
-    def summary_of(self, X: Floats, local: Solution, broadcast: Broadcast) -> Summary:
+    def summaries_of(
+        self, data: Sequence[Floats], found: Sequence[Solution], broadcasts: Sequence[Broadcast]
+    ) -> list[Summary]:
         """Return centers, counts and sums of local clusters; later, of the model's clusters."""
-        tensors: dict[str, np.ndarray] = {LABELS: local.labels}  # for the guard; they never leave
-        if self._in_cells and broadcast.model is None:
-            rows, weights = unweighted(X)
-            tensors |= {CELLS_ONLY: np.ones(1), GRAIN: grain_of(rows, weights=weights)}
-        counts = local.counts.astype(np.int64)
-        return Summary(n_copies(X), local.centers, counts=counts, sse=local.sse, tensors=tensors)
+        tensors: dict[str, list[Any]] = {LABELS: [local.labels for local in found]}  # for the guard
+        if self._in_cells and broadcasts[0].model is None:
+            grains = [grain_of(rows, weights=w) for rows, w in map(unweighted, data)]
+            tensors |= {CELLS_ONLY: [np.ones(1)] * len(data), GRAIN: grains}
+        return Summary.many(
+            [n_copies(X) for X in data],
+            [local.centers for local in found],
+            counts=[local.counts for local in found],
+            sse=[local.sse for local in found],
+            tensors=tensors,
+        )
 
     def check_privacy(self, privacy: Privacy) -> None:
         """Raise a ParameterError if Jigsaw cannot keep this promise with its parameters."""

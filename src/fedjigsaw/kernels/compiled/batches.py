@@ -48,10 +48,15 @@ class Batch:
     ) -> "Batch":
         """Put clients together."""
         sizes = np.fromiter(map(len, rows), np.int64, len(rows))
-        given = [np.ones(len(x)) if w is None else w for x, w in zip(rows, weights, strict=True)]
+        w = np.ones(int(sizes.sum()))
+        if any(given is not None for given in weights):
+            ones = np.split(w, np.cumsum(sizes)[:-1])
+            w = _plain(
+                [o if given is None else given for o, given in zip(ones, weights, strict=True)]
+            )
         return cls(
             _plain(rows),
-            _plain(given),
+            w,
             np.cumsum(sizes),
             np.minimum(np.array(n_clusters, np.int64), sizes),
             np.array(seeds, np.int64),
