@@ -33,7 +33,7 @@ test-long: $(VENV)/.dev $(VENV)/.docs
 	$(BIN)/python -m pytest -m long --durations=0 tests
 
 QUICK := -q -m "not slow and not long and not federation and not deep" \
-  $(foreach part,deep flower,--ignore=tests/$(part) --ignore=src/fedjigsaw/$(part))  # collecting them takes long
+  $(foreach part,deep flower kernels/device,--ignore=tests/$(part) --ignore=src/fedjigsaw/$(part))  # collecting them takes long
 
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 $(QUICK)

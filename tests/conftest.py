@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from builders import write_table
 from fedjigsaw import cli, datasets, partition
 
-FOLDERS = {"deep": "deep", "flower": "federation"}  # folder of tests or of the package -> marker
+# folder of tests or of the package -> marker
+FOLDERS = {"deep": "deep", "device": "deep", "flower": "federation"}
 
 
 def pytest_collection_modifyitems(items):

@@ -328,7 +328,7 @@ def test_bad_images(small, bad):
 
 def test_clustering_on_the_device_leads_to_the_same_kind_of_run(small, few, monkeypatch):
     """What a GPU does, here on the CPU: k-means by torch at clients and server."""
-    from fedjigsaw.deep.device_kmeans import DeviceBackend
+    from fedjigsaw.kernels.device.backend import DeviceBackend
 
     images, clients = few
     own = small([6, 4]).fit(images, clients=clients)

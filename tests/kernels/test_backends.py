@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from fedjigsaw import CentralKMeans, FeCA, FuzzyCMeans, Jigsaw, KFed, MatchAveraging
 from fedjigsaw.errors import ExtraError, ParameterError
 from fedjigsaw.kernels import backends
-from fedjigsaw.kernels.backends import CloudBackend, SklearnBackend, default_backend
+from fedjigsaw.kernels.backends import HoldingBackend, SklearnBackend, default_backend
 from fedjigsaw.kernels.clouds import settle_clouds
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.kernels.solver import solve
@@ -34,12 +34,15 @@ class OneCluster:
 
 
 class OneCloud(OneCluster):
-    """Fills all clusters, then moves every center to the mean of the clouds."""
+    """Fills all clusters, then moves every center to the mean of the clouds, which it holds."""
 
     def labels(self, X, n_clusters, **options):
         return super().labels(X, n_clusters, **options) + np.arange(len(X)) % n_clusters
 
-    def settle_clouds(self, centers, counts, sse, start, *, max_iter):
+    def hold(self, X, weights, n_centers):
+        return self
+
+    def settle_clouds(self, sse, start, *, max_iter):
         self.calls.append({"max_iter": max_iter})
         return np.zeros_like(start)
 
@@ -67,6 +70,9 @@ class TestDefault:
             default_backend()
         monkeypatch.setenv("FEDJIGSAW_BACKEND", "intelex")
         with pytest.raises(ExtraError, match=r"pip install 'fedjigsaw\[fast\]'"):
+            default_backend()
+        monkeypatch.setenv("FEDJIGSAW_BACKEND", "torch")
+        with pytest.raises(ExtraError, match=r"torch.*pip install 'fedjigsaw\[deep\]'"):
             default_backend()
         monkeypatch.delenv("FEDJIGSAW_BACKEND")
         monkeypatch.setattr(backends, "_intelex_kmeans", lambda: KMeans)
@@ -121,8 +127,8 @@ class TestExplicit:
         assert len(backend.calls) == n_calls
 
     def test_clouds_settle_with_a_backend_that_can(self):
-        assert isinstance(OneCloud(), CloudBackend)
-        assert not isinstance(SklearnBackend(), CloudBackend)
+        assert isinstance(OneCloud(), HoldingBackend)
+        assert not isinstance(SklearnBackend(), HoldingBackend)
         clouds = X, np.ones(5), np.ones(5), X[[0, 4]]
         moved = settle_clouds(*clouds, max_iter=3, backend=(backend := OneCloud()))
         assert moved.tolist() == [[8.4], [8.4]]

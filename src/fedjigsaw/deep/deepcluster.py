@@ -22,11 +22,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedjigsaw.deep.augment import Augment, Augmentation
-from fedjigsaw.deep.device_kmeans import nearest
 from fedjigsaw.deep.execution import Execution
 from fedjigsaw.deep.objective import Objective
 from fedjigsaw.deep.schedule import Schedule
 from fedjigsaw.deep.soft_targets import Balance, assign, mix, of_others, soft_loss
+from fedjigsaw.kernels.device.lloyd import nearest
 
 ABSENT = -1e4  # logit of a missing center
 

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import torch
 
-from fedjigsaw.deep.device_kmeans import DeviceBackend
 from fedjigsaw.errors import ParameterError
+from fedjigsaw.kernels.device.backend import DeviceBackend
 from fedjigsaw.parameters import Rule, boolean, integer, one_of
 
 MAX_LANES = 32  # torch has this many streams for a GPU
@@ -70,7 +70,7 @@ class Execution:
     def kmeans_backend(self) -> DeviceBackend | None:
         """The k-means backend of the clusterers: a GPU, or None for the default on a CPU."""
         device = self.torch_device
-        return DeviceBackend(device) if device.type == "cuda" else None
+        return DeviceBackend(device, quick_seeds=True) if device.type == "cuda" else None
 
 
 def check_device(name: str) -> None:

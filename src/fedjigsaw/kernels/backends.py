@@ -3,11 +3,15 @@
 With the extra ``fast``, compiled kernels (:mod:`fedjigsaw.kernels.compiled`) cluster the rows of
 many clients in one call. For sizes at which scikit-learn-intelex or scikit-learn was measured to be
 faster, these are used. The environment variable ``FEDJIGSAW_BACKEND`` chooses one: ``numba``,
-``intelex``, ``sklearn`` or ``auto``, the default. For one seed, each backend returns the same bits
-in every run; two backends differ from each other as two seeds do.
+``intelex``, ``sklearn``, ``torch`` or ``auto``, the default. For one seed, each backend returns the
+same bits in every run; two backends differ from each other as two seeds do.
 
-A backend of another kind, such as k-means on a GPU, is passed explicitly: see the parameter
-`backend` of :func:`fedjigsaw.kernels.kmeans.kmeans` and the attribute `backend` of
+``torch`` needs the extra ``deep``. It computes on a GPU what is large enough for one
+(:mod:`fedjigsaw.kernels.device`): the k-means of clients, the server's solver, and the labels of
+rows. Without a GPU it computes the same on the CPU, slower than ``auto`` does.
+
+A backend of another kind is passed explicitly: see the parameter `backend` of
+:func:`fedjigsaw.kernels.kmeans.kmeans` and the attribute `backend` of
 :class:`fedjigsaw.base.FederatedClusterer`.
 """
 
@@ -29,6 +33,7 @@ from fedjigsaw.kernels.compiled.sizes import speedup
 from fedjigsaw.parameters import one_of
 
 VARIABLE = "FEDJIGSAW_BACKEND"
+TORCH = "torch"  # the one that may compute on a GPU
 INTELEX = 3.0  # times as fast as scikit-learn, at most
 
 
@@ -99,14 +104,43 @@ class BatchBackend(Backend, Protocol):
         """Return the best of `n_init` restarts for each set of rows."""
 
 
-@runtime_checkable
-class CloudBackend(Backend, Protocol):
-    """A backend that also implements :func:`fedjigsaw.kernels.clouds.settle_clouds`."""
+class HeldRows(Protocol):
+    """Rows with weights that stay where a backend computes, a GPU say, and answer questions.
 
-    def settle_clouds(
-        self, centers: Floats, counts: Floats, sse: Floats, start: Floats, *, max_iter: int
-    ) -> Floats:
-        """Return the settled centers, shape (k, d), for k >= 2."""
+    Only centers, and what is asked for, are copied.
+    """
+
+    def nearest(self, centers: Floats, among: Ints | None = None) -> tuple[Ints, Floats]:
+        """Return the nearest center of each row, or of some, and the squared distance to it."""
+
+    def nearest_two(self, centers: Floats) -> tuple[Ints, Ints, Floats, Floats]:
+        """Return the two nearest centers of each row, and both squared distances."""
+
+    def lloyd(self, centers: Floats) -> tuple[Floats, Floats, float]:
+        """Return the sums and the weights of the rows nearest to each center, and the objective."""
+
+    def label(self, centers: Floats) -> tuple[Ints, Floats]:
+        """Do as :func:`fedjigsaw.kernels.kmeans.nearest_centers`, with the same labels."""
+
+    def settle_clouds(self, sse: Floats, start: Floats, *, max_iter: int) -> Floats:
+        """Do as :func:`fedjigsaw.kernels.clouds.settle_clouds`, for k >= 2; weights are counts."""
+
+
+@runtime_checkable
+class HoldingBackend(Backend, Protocol):
+    """A backend that also computes for the server, and labels rows, somewhere else than NumPy."""
+
+    def hold(self, X: Floats, weights: Floats | None, n_centers: int) -> HeldRows | None:
+        """Return rows held by the backend, or None if the host is faster for so few."""
+
+
+def hold(
+    X: Floats, weights: Floats | None, n_centers: int, backend: Backend | None = None
+) -> HeldRows | None:
+    """Return rows held by a backend, given or asked for by the environment; None is NumPy's."""
+    if backend is None and os.environ.get(VARIABLE) == TORCH:
+        backend = default_backend()
+    return backend.hold(X, weights, n_centers) if isinstance(backend, HoldingBackend) else None
 
 
 def default_backend() -> Backend:
@@ -120,11 +154,15 @@ def default_backend() -> Backend:
     wanted = os.environ.get(VARIABLE, "auto")
     one_of("auto", *_BACKENDS).check(VARIABLE, "the environment", wanted)
     if wanted != "auto":
-        library, make = _BACKENDS[wanted]
+        library, extra, make = _BACKENDS[wanted]
         if not _installed(library):
             name = {"sklearnex": "scikit-learn-intelex"}.get(library, library)
-            raise ExtraError(requires_extra(f"{VARIABLE}={wanted}", name, "fast"))
+            raise ExtraError(requires_extra(f"{VARIABLE}={wanted}", name, extra))
         return make()
+    return _fastest()
+
+
+def _fastest() -> Backend:
     plain = IntelexBackend() if _installed("sklearnex") else SklearnBackend()
     return SizedBackend(plain) if _installed("numba") else plain
 
@@ -250,6 +288,12 @@ class SizedBackend(NumbaBackend):
         return self.plain.labels(X, n_clusters, **options)
 
 
+def _device_backend() -> Backend:
+    from fedjigsaw.kernels.device.backend import DeviceBackend  # lazy: torch
+
+    return DeviceBackend(small=_fastest())
+
+
 def _installed(library: str) -> bool:
     if library != "sklearnex":
         return find_spec(library) is not None
@@ -309,9 +353,10 @@ class _Quiet:
 
 
 _QUIET = _Quiet()
-# name in the environment -> the library that it needs, and how it is made
-_BACKENDS: dict[str, tuple[str, Callable[[], Backend]]] = {
-    "numba": ("numba", NumbaBackend),
-    "intelex": ("sklearnex", IntelexBackend),
-    "sklearn": ("sklearn", SklearnBackend),
+# name in the environment -> the library that it needs, the extra with it, and how it is made
+_BACKENDS: dict[str, tuple[str, str, Callable[[], Backend]]] = {
+    "numba": ("numba", "fast", NumbaBackend),
+    "intelex": ("sklearnex", "fast", IntelexBackend),
+    "sklearn": ("sklearn", "fast", SklearnBackend),
+    TORCH: ("torch", "deep", _device_backend),
 }

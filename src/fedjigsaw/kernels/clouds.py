@@ -13,7 +13,7 @@ means of the two parts are shifted along the normal of the plane, by
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.kernels.backends import Backend, CloudBackend
+from fedjigsaw.kernels.backends import Backend, hold
 from fedjigsaw.kernels.kmeans import blocks, label_sums
 from fedjigsaw.kernels.nearest import add_up, compiles, nearest_two
 
@@ -35,8 +35,8 @@ def settle_clouds(
     ----------
     centers, counts, sse : shapes (n, d), (n,) and (n,), the clouds.
     start : shape (k, d), the centers to start from.
-    backend : runs the iterations if it is a :class:`~fedjigsaw.kernels.backends.CloudBackend`;
-        otherwise, and with None, NumPy does.
+    backend : runs the iterations if it is a :class:`~fedjigsaw.kernels.backends.HoldingBackend`;
+        otherwise, NumPy does. None is the one that the environment asks for.
 
     Returns
     -------
@@ -57,8 +57,9 @@ def settle_clouds(
     widths = np.sqrt(sse / (counts * X.shape[1]))
     if len(found) == 1:
         return np.zeros_like(found) + middle
-    if isinstance(backend, CloudBackend):
-        return backend.settle_clouds(X, counts, sse, found, max_iter=max_iter) + middle
+    held = hold(X, counts, len(found), backend)
+    if held is not None:
+        return held.settle_clouds(sse, found, max_iter=max_iter) + middle
     fast = compiles(len(X), len(found))
     for _ in range(max_iter):
         sums, mass, objective = _divided(X, counts, widths, found, fast)

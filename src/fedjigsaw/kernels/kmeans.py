@@ -18,7 +18,13 @@ import numpy as np
 from fedjigsaw._rows import dense, in_blocks, is_sparse
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import DataError, invalid
-from fedjigsaw.kernels.backends import Backend, BatchBackend, SklearnBackend, default_backend
+from fedjigsaw.kernels.backends import (
+    Backend,
+    BatchBackend,
+    SklearnBackend,
+    default_backend,
+    hold,
+)
 from fedjigsaw.kernels.labels import find_nearest
 
 
@@ -200,7 +206,8 @@ def nearest_centers(X: Floats, centers: Floats, *, n_threads: int = 1) -> tuple[
     ([1, 0], [1.0, 1.0])
     """
     if not is_sparse(X):
-        return find_nearest(X, centers, n_threads)
+        held = hold(X, None, len(centers))
+        return held.label(centers) if held else find_nearest(X, centers, n_threads)
     found = [find_nearest(rows, centers, n_threads) for _, rows in in_blocks(X)]
     labels, distances = zip(*found, strict=True)
     return np.concatenate(labels), np.concatenate(distances)

@@ -25,8 +25,30 @@ LONG = 2**25  # products of coordinates from where on threads pay, about 10 ms
 
 def compiles(n_rows: int, n_centers: int) -> bool:
     """Tell whether work of this size is done by compiled code."""
-    wanted = os.environ.get("FEDJIGSAW_BACKEND", "auto") in ("auto", "numba")
+    wanted = os.environ.get("FEDJIGSAW_BACKEND", "auto") in ("auto", "numba", "torch")
     return wanted and n_rows * n_centers >= PAIRS and installed()
+
+
+class HostRows:
+    """Rows with weights, and the functions below, as a search needs them.
+
+    See :class:`fedjigsaw.kernels.backends.HeldRows`, which may be on a GPU instead.
+    """
+
+    def __init__(self, X: Floats, w: Floats, n_centers: int) -> None:
+        self.X, self.w, self.fast = X, w, compiles(len(X), n_centers)
+
+    def nearest(self, centers: Floats, among: Ints | None = None) -> tuple[Ints, Floats]:
+        """Call :func:`nearest` for all rows, or some."""
+        return nearest(self.X if among is None else self.X[among], centers, fast=self.fast)
+
+    def nearest_two(self, centers: Floats) -> tuple[Ints, Ints, Floats, Floats]:
+        """Call :func:`nearest_two`."""
+        return nearest_two(self.X, centers, fast=self.fast)
+
+    def lloyd(self, centers: Floats) -> tuple[Floats, Floats, float]:
+        """Call :func:`lloyd`."""
+        return lloyd(self.X, self.w, centers, fast=self.fast)
 
 
 def nearest(X: Floats, centers: Floats, *, fast: bool) -> tuple[Ints, Floats]:

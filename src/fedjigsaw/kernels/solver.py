@@ -30,10 +30,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.kernels.backends import Backend
+from fedjigsaw.kernels.backends import Backend, hold
 from fedjigsaw.kernels.kmeans import Solution, label_sums, partition_of, squared_distances
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.kernels.nearest import compiles, lloyd, nearest, nearest_two
+from fedjigsaw.kernels.nearest import HostRows
 
 Flags = npt.NDArray[np.bool_]
 
@@ -70,8 +70,9 @@ def solve(
         when moving the centers to their means gains less than that.
     n_tries : number of unsuccessful moves after which the search ends. None chooses it by the
         number of clusters; 0 makes no moves.
-    backend : backend for Lloyd's iterations if `n_tries` is 0; None runs them in NumPy. Moves are
-        always made in NumPy.
+    backend : finds the clusters if `n_tries` is 0. Otherwise it finds the nearest centers of rows,
+        and sums of these, if it is a :class:`~fedjigsaw.kernels.backends.HoldingBackend`; moves are
+        made in NumPy. None is the one that the environment asks for.
 
     Examples
     --------
@@ -88,7 +89,7 @@ def solve(
         )
         return partition_of(X, labels[inverse], weights)
     n_tries = patience(n_clusters) if n_tries is None else n_tries
-    search = _Search(_scaled(rows), w, rng, max_iter, tol, k)
+    search = _Search(_scaled(rows), w, rng, max_iter, tol, k, backend)
     n_sampled = max(SAMPLE, PER_CENTER * k)
     if len(rows) > MANY * n_sampled:
         labels = search.by_samples(k, n_sampled, n_tries).labels
@@ -207,7 +208,14 @@ class _Search:
     """Local search over states of one set of rows. `work` counts distances, `limit` bounds it."""
 
     def __init__(
-        self, X: Floats, w: Floats, rng: np.random.Generator, max_iter: int, tol: float, k: int = 1
+        self,
+        X: Floats,
+        w: Floats,
+        rng: np.random.Generator,
+        max_iter: int,
+        tol: float,
+        k: int = 1,
+        backend: Backend | None = None,
     ) -> None:
         """Take rows, which are changed in place: rounding is smallest around the mean."""
         self.rng, self.max_iter, self.tol = rng, max_iter, tol
@@ -215,7 +223,8 @@ class _Search:
         self.middle = w @ X / w.sum()
         X -= self.middle
         self.X = X
-        self.fast = compiles(len(X), k)
+        self.backend = backend
+        self.rows = hold(X, w, k, backend) or HostRows(X, w, k)
         self.work, self.limit = 0.0, np.inf
 
     # ----------------------------------------------------------------------------- samples
@@ -230,7 +239,7 @@ class _Search:
         limit = part.work / 4
         while MANY * n < len(self.X):
             centers = state.centers + part.middle
-            part = self._part(self._nearest(self.X, centers)[1], n, k)
+            part = self._part(self._nearest(centers)[1], n, k)
             state = part.converge(centers - part.middle, n_plain=0)
             if limit:
                 part.limit = limit
@@ -241,7 +250,7 @@ class _Search:
     def _part(self, squared: Floats, n: int, k: int) -> "_Search":
         """Return a search in a sample; see :meth:`_sample`."""
         rows, w = self._sample(squared, n)
-        return _Search(self.X[rows], w, self.rng, self.max_iter, self.tol, k)
+        return _Search(self.X[rows], w, self.rng, self.max_iter, self.tol, k, self.backend)
 
     def _sample(self, squared: Floats, n: int) -> tuple[Ints, Floats]:
         """Choose about `n` rows, and the weight of each.
@@ -286,7 +295,7 @@ class _Search:
         means, last, n_slow, speed = centers, np.inf, 0, 1.0
         for _ in range(self.max_iter):
             before, at = means, centers
-            sums, counts, objective = lloyd(self.X, self.w, at, fast=self.fast)
+            sums, counts, objective = self.rows.lloyd(at)
             self.work += len(self.X) * len(at)
             filled = counts > 0
             means = np.where(filled[:, None], sums / np.where(filled, counts, 1)[:, None], at)
@@ -338,18 +347,18 @@ class _Search:
         if not len(candidates):  # rounding: a split of nearly equal rows changed nothing
             return
         if 2 * len(candidates) >= len(centers):
-            labels[:], squared[:] = self._nearest(self.X, centers)
+            labels[:], squared[:] = self._nearest(centers)
             return
         stale = np.flatnonzero(moved[labels])
-        found, distances = self._nearest(self.X, centers[candidates])
+        found, distances = self._nearest(centers[candidates])
         better = distances < squared
         better[stale] = False
         labels[better], squared[better] = candidates[found[better]], distances[better]
-        labels[stale], squared[stale] = self._nearest(self.X[stale], centers)
+        labels[stale], squared[stale] = self._nearest(centers, stale)
 
-    def _nearest(self, X: Floats, centers: Floats) -> tuple[Ints, Floats]:
-        self.work += len(X) * len(centers)
-        return nearest(X, centers, fast=self.fast)
+    def _nearest(self, centers: Floats, among: Ints | None = None) -> tuple[Ints, Floats]:
+        self.work += len(self.X if among is None else among) * len(centers)
+        return self.rows.nearest(centers, among)
 
     def _means(self, labels: Ints, k: int) -> tuple[Floats, Floats]:
         counts: Floats = np.bincount(labels, self.w, minlength=k).astype(np.float64)
@@ -423,7 +432,7 @@ class _Search:
     def _losses(self, state: _State) -> tuple[Floats, Ints]:
         k = len(state.centers)
         self.work += len(self.X) * k
-        own, _, first, second = nearest_two(self.X, state.centers, fast=self.fast)
+        own, _, first, second = self.rows.nearest_two(state.centers)
         # the nearest other center; labels may lag behind by what has not converged
         elsewhere = np.where(own == state.labels, second, first)
         extra = self.w * np.maximum(elsewhere - state.squared, 0)

@@ -1,0 +1,196 @@
+"""The backend that clusters on a device: that of ``FEDJIGSAW_BACKEND=torch``, and of DeepFeCA."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedjigsaw._threads import one_thread_inside
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.kernels.backends import Backend, BatchBackend, Found
+from fedjigsaw.kernels.device.lloyd import CAREFUL_SEEDS, label_sums, lloyd, seed
+from fedjigsaw.kernels.device.rows import DeviceRows, exact
+from fedjigsaw.kernels.kmeans import coordinate_order, count_distinct
+
+LEAST = 2**21  # products of coordinates (rows x columns x centers) from where on a GPU is faster
+_BLOCK = 2**24  # coordinates of a block of rows
+
+
+@cache
+def best_device() -> torch.device:
+    """Return the GPU, or the CPU if there is none."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class DeviceBackend:
+    """k-means on `device`: labels in single precision, statistics in double precision.
+
+    Parameters
+    ----------
+    device : where to compute; None is a GPU if there is one, else the CPU.
+    small : backend of small problems, for which a GPU is slower; None leaves all to the device.
+    quick_seeds : draw more than `CAREFUL_SEEDS` first centers of rows without weights uniformly. In
+        each round of DeepFeCA's training, k-means++ would take longer than all the rest.
+    """
+
+    def __init__(
+        self,
+        device: torch.device | None = None,
+        *,
+        small: Backend | None = None,
+        quick_seeds: bool = False,
+    ) -> None:
+        self.device = device or best_device()
+        self.small = small
+        self.quick_seeds = quick_seeds
+        self.name = f"torch+{small.name}" if small else "torch"
+
+    def suits(self, n_rows: int, n_columns: int, n_clusters: int) -> bool:
+        """Tell whether a problem belongs on the device: by its size alone."""
+        return self.small is None or n_rows * n_columns * n_clusters >= LEAST
+
+    def takes(self, n_rows: int, n_columns: int, n_clusters: int) -> bool:
+        """See :meth:`fedjigsaw.kernels.backends.BatchBackend.takes`."""
+        small = self.small
+        return self.suits(n_rows, n_columns, n_clusters) or (
+            isinstance(small, BatchBackend) and small.takes(n_rows, n_columns, n_clusters)
+        )
+
+    def find_many(
+        self,
+        rows: Sequence[Floats],
+        n_clusters: Sequence[int],
+        *,
+        weights: Sequence[Floats | None],
+        rngs: Sequence[np.random.Generator],
+        **options: Any,
+    ) -> Iterator[Found]:
+        """See :meth:`fedjigsaw.kernels.backends.BatchBackend.find_many`."""
+        own = [self.suits(len(X), X.shape[1], k) for X, k in zip(rows, n_clusters, strict=True)]
+        others: Iterator[Found] = iter(())
+        few = [i for i, is_own in enumerate(own) if not is_own]
+        if few:
+            assert isinstance(self.small, BatchBackend)  # see `takes`
+            others = iter(
+                self.small.find_many(
+                    [rows[i] for i in few],
+                    [n_clusters[i] for i in few],
+                    weights=[weights[i] for i in few],
+                    rngs=[rngs[i] for i in few],
+                    **options,
+                )
+            )
+        for i, is_own in enumerate(own):
+            if is_own:
+                with self._one_thread():
+                    found = self._find(rows[i], n_clusters[i], weights[i], rngs[i], **options)
+                yield found
+            else:
+                yield next(others)
+
+    def labels(
+        self,
+        X: Floats,
+        n_clusters: int,
+        *,
+        weights: Floats | None,
+        rng: np.random.Generator,
+        init: Floats | None = None,
+        **options: Any,
+    ) -> Ints:
+        """See :meth:`fedjigsaw.kernels.backends.Backend.labels`."""
+        if not self.suits(len(X), X.shape[1], n_clusters):
+            assert self.small is not None  # see `suits`
+            return self.small.labels(X, n_clusters, weights=weights, rng=rng, init=init, **options)
+        with self._one_thread():
+            rows, w = exact(X, self.device), self._weights(weights)
+            found = self._search(rows, n_clusters, w, rng, init=init, **options)
+            labels: Ints = found.cpu().numpy()
+        return labels
+
+    def hold(self, X: Floats, weights: Floats, n_centers: int) -> DeviceRows | None:
+        """See :meth:`fedjigsaw.kernels.backends.HoldingBackend.hold`."""
+        if X.size * n_centers < LEAST:
+            return None
+        return DeviceRows(X, weights, self.device)
+
+    def _one_thread(self) -> AbstractContextManager[object]:
+        """On a CPU, the number of threads would change bits."""
+        return one_thread_inside() if self.device.type == "cpu" else nullcontext()
+
+    def _weights(self, weights: Floats | None) -> Tensor | None:
+        return None if weights is None else exact(weights, self.device)
+
+    def _search(
+        self,
+        exact_rows: Tensor,
+        k: int,
+        weights: Tensor | None,
+        rng: np.random.Generator,
+        *,
+        n_init: int,
+        max_iter: int,
+        tol: float,
+        init: Floats | None = None,
+    ) -> Tensor:
+        """Return the labels of the best of `n_init` restarts."""
+        generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**63)))
+        middle = exact_rows.mean(dim=0)
+        rows = (exact_rows - middle).float()
+        w = rows.new_ones(len(rows)) if weights is None else weights.float()
+        # weighted rows are clients' centers: uniform draws would miss some clusters
+        careful = not self.quick_seeds or k <= CAREFUL_SEEDS or weights is not None
+        stop = tol * rows.var(dim=0, unbiased=False).mean()
+        best, least = torch.zeros(len(rows), dtype=torch.long, device=self.device), math.inf
+        n_starts = n_init if init is None else 1
+        for _ in range(n_starts):
+            if init is None:
+                centers = seed(rows, k, w, generator, careful=careful)
+            else:
+                centers = (exact(init, self.device) - middle).float()
+            _, labels, squared = lloyd(rows, centers, w, max_iter, stop)
+            if n_starts == 1:
+                return labels
+            inertia = float(squared @ w)
+            if inertia < least:
+                best, least = labels, inertia
+        return best
+
+    def _find(
+        self,
+        X: Floats,
+        k: int,
+        weights: Floats | None,
+        rng: np.random.Generator,
+        **options: Any,
+    ) -> Found:
+        """Return labels and statistics of a set of rows, which go to the device once.
+
+        As those of :mod:`fedjigsaw.kernels.kmeans`: clusters have rows, and the order of their
+        centers' coordinates.
+        """
+        rows, given, k = exact(X, self.device), self._weights(weights), count_distinct(X, at_most=k)
+        labels = self._search(rows, k, given, rng, **options)
+        w = rows.new_ones(len(rows)) if given is None else given
+        middle = rows.mean(dim=0)  # rounding errors are smallest around it
+        rows = rows - middle  # a new tensor: on a CPU, the old one is the caller's array
+        sums, counts = label_sums(rows, labels, w, k)
+        filled = counts > 0
+        centers = sums / torch.where(filled, counts, 1)[:, None]
+        size = max(1, _BLOCK // rows.shape[1])
+        blocks = zip(torch.split(rows, size), torch.split(labels, size), strict=True)
+        squared = torch.cat([(part - centers[at]).square().sum(dim=1) for part, at in blocks])
+        sse, _ = label_sums(squared[:, None], labels, w, k)
+        extents = rows.new_zeros(k).scatter_reduce_(0, labels, squared, "amax").sqrt()
+        means, used = (centers + middle).cpu().numpy(), filled.cpu().numpy()
+        order = np.flatnonzero(used)
+        order = order[coordinate_order(means[order])]
+        places = np.empty(k, dtype=np.int64)
+        places[order] = np.arange(len(order))
+        statistics = torch.stack([counts, sse[:, 0], extents]).cpu().numpy()[:, order]
+        return Found(means[order], places[labels.cpu().numpy()], *statistics)
