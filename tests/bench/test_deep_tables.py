@@ -67,6 +67,38 @@ def test_a_final_rate_is_named_unless_it_is_the_usual_one():
     assert "| ours, FeCA, k = 10, 5 epochs a round | 50.0" in first(0.0005)
 
 
+def test_weight_decay_is_named_unless_it_is_the_usual_one():
+    def last(decay):
+        row = deep_row(5, 0.5, config={"weight_decay": decay})
+        return deep_tables.quality_table({"deep-a": [row]}).splitlines()[-1]
+
+    assert "| ours, FeCA, k = 10, 5 epochs a round, weight decay 0.0005 | 50.0" in last(0.0005)
+    assert "| ours, FeCA, k = 10, 5 epochs a round | 50.0" in last(0.0001)
+
+
+def test_images_that_were_scaled_are_told_from_those_of_their_own_size():
+    def made(side):
+        row = deep_row(5, 0.5, dataset="tiny-imagenet", image_size=[side, side])
+        runs = {"deep-a": [row | {"evaluated_on": "tiny-imagenet"}]}
+        table = deep_tables.quality_table(runs, "tiny-imagenet").splitlines()
+        return table[-1], deep_tables.commands(runs).splitlines()[1:-1]
+
+    line, commands = made(32)
+    assert "| ours, FeCA, k = 10, 5 epochs a round, 32 x 32 pixels | 50.0" in line
+    assert all("--data tiny-imagenet-200 --size 32 --" in command for command in commands)
+    line, commands = made(64)
+    assert "| ours, FeCA, k = 10, 5 epochs a round | 50.0" in line
+    assert len(commands) == 2
+    assert all("--data tiny-imagenet-200 --" in command for command in commands)
+    assert not any("--size" in command for command in commands)
+
+
+def test_the_paper_is_shown_for_tiny_imagenet_too():
+    row = deep_row(5, 0.5, dataset="tiny-imagenet", image_size=[64, 64])
+    table = deep_tables.quality_table({"deep-a": [row]}, "tiny-imagenet")
+    assert "| the paper, DeepFeCA | 26.7 | 26.4 | 26.1 | 36.6 |" in table
+
+
 def test_deep_tables(tmp_path):
     files = {
         "deep-a.jsonl": [{"rounds": 1, "loss": 2.0}, deep_row(10, 0.5), deep_row(20, 0.575)],
@@ -211,6 +243,24 @@ def test_ways_to_average():
     lines = deep_tables.robust_table(rows).splitlines()
     assert lines[0] == "| robust_average | honest | far |"
     assert lines[2:] == ["| `off` | 85.0, 0.35 | failed |", "| `mean` | 90.0, 0.40 | - |"]
+
+
+def test_runs_with_soft_targets_can_be_told_apart_and_their_legend_leaves_the_panel_alone():
+    runs = {
+        f"deep-{i}": [deep_row(r, 0.5 + r / 100, config={"targets": "swapped", "weight_decay": d})]
+        for i, (r, d) in enumerate([(5, 1e-4), (10, 5e-4), (20, 1e-3), (30, 1e-3)])
+    }
+    figure = deep_tables.accuracy_over_rounds(runs)
+    (axes,) = figure.axes
+    _, *lines = axes.get_lines()
+    assert len({line.get_marker() for line in lines}) == 4
+    assert lines[-1].get_label() == "the same, 30 rounds"
+    assert lines[-1].get_linestyle() == "--"
+    figure.draw_without_rendering()
+    legend = axes.get_legend().get_window_extent()
+    assert legend.y1 < axes.xaxis.label.get_window_extent().y0
+    assert legend.y0 >= 0
+    assert axes.get_window_extent().height > 1.5 * figure.dpi
 
 
 def test_accuracy_over_rounds():

@@ -27,12 +27,20 @@ TITLES = {
     "dirichlet(0.1)": "Dirichlet(0.1)",
     "central": "centralized",
 }
-PAPER_DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}  # names of data sets in the paper
-FOLDERS = {"cifar10": "cifar"}  # of images in commands; others are named like the data set
-USUAL_FINAL_RATE = 0.0005  # the default of DeepFeCA
+PAPER_DATA = {  # names of data sets in the paper
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "tiny-imagenet": "Tiny-ImageNet",
+}
+# of images in commands; others are named like the data set
+FOLDERS = {"cifar10": "cifar", "tiny-imagenet": "tiny-imagenet-200"}
+OWN_SIZES = {"tiny-imagenet": 64}  # of images that can be scaled
+USUAL_FINAL_RATE = 0.0005  # the defaults of DeepFeCA
+USUAL_WEIGHT_DECAY = 0.0001
 FIXED_PENALTY = 1e-4  # of the linear probe, before it was chosen for each network
 TRIAL = "deep-try"  # prefix of files of short runs that compare options
 EQUAL = "deep-table"  # prefix of files of runs that compare methods
+AGAIN = "the same"  # in the legend: another run with the same configuration
 
 
 def deep_runs(results: Path) -> dict[str, Run]:
@@ -204,7 +212,9 @@ def commands(runs: Mapping[str, Run]) -> str:
         row = evaluated(run)[-1]
         config = _config(row)
         folder = FOLDERS.get(row["dataset"], row["dataset"])
-        words = [f"fedjigsaw deep train --data {folder} --split", row["split"]]
+        size = _scaled(row)
+        scaled = f" --size {size}" if size else ""
+        words = [f"fedjigsaw deep train --data {folder}{scaled} --split", row["split"]]
         words += ["--alpha", f"{row['alpha']:g}"] if "alpha" in row else []
         words += ["--method", row["method"]] if row["split"] != "central" else []
         words += ["-k", ",".join(map(str, _sizes(row))), "--rounds", str(config["n_rounds"])]
@@ -220,7 +230,8 @@ def commands(runs: Mapping[str, Run]) -> str:
         words += [f"-o {name}.st --rows {name}.jsonl"]
         lines.append(" ".join(words))
         if "evaluated_on" in row:
-            lines.append(f"fedjigsaw deep evaluate {name}.st --data {folder} --rows {name}.jsonl")
+            images = f"--data {folder}{scaled}"
+            lines.append(f"fedjigsaw deep evaluate {name}.st {images} --rows {name}.jsonl")
     return "```sh\n" + "\n".join(lines) + "\n```"
 
 
@@ -268,7 +279,19 @@ def _configuration(row: dict[str, Any]) -> str:
     targets = row["config"].get("targets", "stored")
     text += "" if targets == "stored" else f", {targets} targets"
     rate = row["config"].get("final_learning_rate", USUAL_FINAL_RATE)
-    return text + ("" if rate == USUAL_FINAL_RATE else f", final rate {rate:g}")
+    text += "" if rate == USUAL_FINAL_RATE else f", final rate {rate:g}"
+    decay = row["config"].get("weight_decay", USUAL_WEIGHT_DECAY)
+    text += "" if decay == USUAL_WEIGHT_DECAY else f", weight decay {decay:g}"
+    size = _scaled(row)
+    return text + (f", {size} x {size} pixels" if size else "")
+
+
+def _scaled(row: Mapping[str, Any]) -> int | None:
+    """Return the height that a run scaled its images to; None if they have their own size."""
+    if row["dataset"] not in OWN_SIZES:
+        return None
+    height: int = row["image_size"][0]
+    return None if height == OWN_SIZES[row["dataset"]] else height
 
 
 def accuracy_over_rounds(runs: Mapping[str, Run], dataset: str = "cifar10") -> Figure:
@@ -278,13 +301,17 @@ def accuracy_over_rounds(runs: Mapping[str, Run], dataset: str = "cifar10") -> F
     ----------
     runs : rows of each run by name.
     """
+    from matplotlib.transforms import ScaledTranslation
+
     by_split: dict[str, list[Run]] = {}
     for name, run in runs.items():
         rows = evaluated(run)
         if rows[-1]["dataset"] == dataset and not name.startswith((TRIAL, EQUAL)):
             by_split.setdefault(_split(rows[-1]), []).append(rows)
     published = _published(dataset)
-    figure = new_figure(3.4 * len(by_split), 3.8)
+    labels = {split: _legend(found) for split, found in by_split.items()}
+    longest = max(sum(text.count("\n") + 1 for text in texts) for texts in labels.values())
+    figure = new_figure(3.4 * len(by_split), 3.4 + 0.14 * longest)
     panels = figure.subplots(1, len(by_split), sharey=True, squeeze=False)[0]
     order = [*TITLES, *by_split]
     for axes, split in zip(panels, sorted(by_split, key=order.index), strict=True):
@@ -297,22 +324,34 @@ def accuracy_over_rounds(runs: Mapping[str, Run], dataset: str = "cifar10") -> F
                 linestyle=":",
                 label="the paper, 150 rounds",
             )
-        for rows in by_split[split]:
+        markers = iter("sD^vP*")  # runs with soft targets look alike but for these
+        for rows, label in zip(by_split[split], labels[split], strict=True):
             color = CLUSTERERS[rows[-1]["method"]].color
-            text = fill(_configuration(rows[-1]), 36)
-            again = any(text in label for label in axes.get_legend_handles_labels()[1])
-            label = f"the same, {rows[-1]['rounds']} rounds" if again else text
             soft = rows[-1]["config"].get("targets", "stored") != "stored"
-            line = ("s" if soft else "o") + ("--" if again else "-." if soft else "-")
+            marker = next(markers, "X") if soft else "o"
+            line = marker + ("--" if label.startswith(AGAIN) else "-." if soft else "-")
             percent = {row["rounds"]: 100 * row["linear_accuracy"] for row in rows}  # the latest
-            axes.plot(*zip(*percent.items(), strict=True), line, ms=3, color=color, label=label)
+            axes.plot(*zip(*percent.items(), strict=True), line, ms=4, color=color, label=label)
         axes.set_title(_title(by_split[split][0][-1]))
         axes.set_xlabel("rounds")
         axes.set_xlim(left=0)
         axes.grid(color=PALE, linewidth=0.5)
-        axes.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.18))
+        # a fixed way below the panel, however high that is
+        below = axes.transAxes + ScaledTranslation(0, -0.45, figure.dpi_scale_trans)
+        axes.legend(
+            fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=below
+        )
     panels[0].set_ylabel("linear probe, %")
     return figure
+
+
+def _legend(runs: Sequence[Run]) -> list[str]:
+    """Return the words for each run of a panel: its configuration, or that it is the same again."""
+    texts = [fill(_configuration(run[-1]), 36) for run in runs]
+    return [
+        f"{AGAIN}, {run[-1]['rounds']} rounds" if text in texts[:i] else text
+        for i, (run, text) in enumerate(zip(runs, texts, strict=True))
+    ]
 
 
 def _split(row: Mapping[str, Any]) -> str:

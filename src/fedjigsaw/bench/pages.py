@@ -219,7 +219,9 @@ def peers(text: str, rows: Rows) -> str:
 def deepfeca(text: str, runs: Mapping[str, deep_tables.Run], rows: Rows) -> str:
     """Fill in all numbers of the page on DeepFeCA."""
     text = fill_block(text, "quality", deep_tables.quality_table(runs))
-    text = fill_block(text, "quality-cifar100", deep_tables.quality_table(runs, "cifar100"))
+    for dataset in ("cifar100", "tiny-imagenet"):
+        table = deep_tables.quality_table(runs, dataset)
+        text = fill_block(text, f"quality-{dataset}", table)
     text = fill_block(text, "methods", deep_tables.methods_table(runs))
     text = fill_block(text, "runs", deep_tables.runs_table(runs))
     text = fill_block(text, "choice", deep_tables.choice_table(runs))
