@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from fedjigsaw.kernels import compiled
 from fedjigsaw.kernels.backends import NumbaBackend, SizedBackend, SklearnBackend
 from fedjigsaw.kernels.compiled import sizes
-from fedjigsaw.kernels.kmeans import Problem, kmeans, kmeans_many, nearest_centers
+from fedjigsaw.kernels.kmeans import Problem, kmeans, kmeans_many, nearest_centers, settle_many
 
 pytest.importorskip("numba")
 batches = pytest.importorskip("fedjigsaw.kernels.compiled.batches")
@@ -50,6 +50,32 @@ def test_same_bits_for_any_batch_and_number_of_threads(monkeypatch, weighted):
         assert bits(halves[0] + halves[1]) == expected
         reversed_ = kmeans_many(problems(weighted=weighted)[::-1], backend=NUMBA)
         assert bits(reversed_[::-1]) == expected
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_same_bits_from_given_centers(monkeypatch, weighted):
+    sets = problems(weighted=weighted)
+    starts = [p.X[:4] if p.weights is None else p.X[p.weights > 0][:4] for p in sets]
+    pairs = list(zip(sets, starts, strict=True))
+    expected = bits([settle_many([p], [start], backend=NUMBA)[0] for p, start in pairs])
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(batches, "available_threads", lambda n=threads: n)
+        assert bits(settle_many(sets, starts, backend=NUMBA)) == expected
+        reversed_ = settle_many(sets[::-1], starts[::-1], backend=NUMBA)
+        assert bits(reversed_[::-1]) == expected
+
+
+@pytest.mark.parametrize("n", [40, 3000])
+def test_from_given_centers_many_end_where_sklearn_does(n):
+    X = blobs(n, 3, 5)
+    weights = np.random.default_rng(1).uniform(0.5, 3, size=n)
+    problem = Problem(X, 5, np.random.default_rng(0), weights)
+    (found,) = settle_many([problem], [X[:5]], tol=0.0, backend=NUMBA)
+    expected = KMeans(5, init=X[:5], n_init=1, tol=0.0).fit(X, sample_weight=weights)
+    assert found.inertia == pytest.approx(expected.inertia_)
+    assert np.allclose(
+        np.sort(found.centers, axis=0), np.sort(expected.cluster_centers_, axis=0), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
@@ -149,9 +175,12 @@ def test_from_given_centers_it_ends_where_sklearn_does(n):
 def test_given_centers_without_rows_get_some():
     X = blobs(50, 2, 3)
     far = np.vstack([X[:2], [[1e4, 1e4]]])
-    found = kmeans(X, 3, rng=np.random.default_rng(0), init=far, backend=NUMBA)
-    assert (found.counts > 0).all()
-    assert len(found.centers) == 3
+    rng = np.random.default_rng(0)
+    alone = kmeans(X, 3, rng=rng, init=far, backend=NUMBA)
+    (in_matrix,) = settle_many([Problem(X, 3, rng)], [far], backend=NUMBA)
+    for found in (alone, in_matrix):
+        assert (found.counts > 0).all()
+        assert len(found.centers) == 3
 
 
 def test_rows_that_may_not_be_written_are_not_compiled_for():

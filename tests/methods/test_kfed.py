@@ -5,11 +5,19 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
-from fedjigsaw import Broadcast, FewerClustersWarning, KFed, Summary
+from fedjigsaw import (
+    BatchEngine,
+    Broadcast,
+    Client,
+    FewerClustersWarning,
+    KFed,
+    SerialEngine,
+    Summary,
+)
 from fedjigsaw.choice.shapes import local_labels
 from fedjigsaw.errors import ParameterError
-from fedjigsaw.kernels.kmeans import kmeans
-from fedjigsaw.methods.kfed import cluster_by_projection, farthest_first, project
+from fedjigsaw.kernels.kmeans import kmeans_many, partition_of, settle_many
+from fedjigsaw.methods.kfed import cluster_by_projection, core_means, farthest_first, project
 
 
 def aggregate(*sets, k=2, seed=0):
@@ -93,14 +101,19 @@ class TestClient:
 
     @pytest.fixture
     def calls(self, monkeypatch):
-        """What k-means is asked for: the shape of its rows, and where it starts."""
+        """The shape of the rows of each search, and where the second one starts."""
         seen = []
 
-        def recording(X, *args, **options):
-            seen.append((X.shape, options.get("init")))
-            return kmeans(X, *args, **options)
+        def first(problems, **options):
+            seen.append((problems[0].X.shape, None))
+            return kmeans_many(problems, **options)
 
-        monkeypatch.setattr("fedjigsaw.methods.kfed.kmeans", recording)
+        def second(problems, starts, **options):
+            seen.append((problems[0].X.shape, starts[0]))
+            return settle_many(problems, starts, **options)
+
+        monkeypatch.setattr("fedjigsaw.methods.kfed.kmeans_many", first)
+        monkeypatch.setattr("fedjigsaw.methods.kfed.settle_many", second)
         return seen
 
     def test_first_in_the_subspace_then_on_the_rows(self, calls):
@@ -113,6 +126,23 @@ class TestClient:
         X = np.array([[0.0], [1.0], [4.6], [10.0], [11.0]])
         cluster_by_projection(X, 2, rng=np.random.default_rng(0), n_init=5)
         assert sorted(calls[1][1].ravel()) == [0.5, 10.5]
+
+    def test_cores_are_those_of_a_literal_reading(self, rng):
+        """Clients of unequal sizes, one of them with clusters that have no core."""
+        rows = [rng.normal(size=(n, 3)) * spread for n, spread in ((40, 1), (1, 1), (25, 9))]
+        labels = [rng.integers(k, size=len(X)) for X, k in zip(rows, (4, 1, 2), strict=True)]
+        rows[2][:, 0] += 40 * labels[2]
+        found = [partition_of(X, own) for X, own in zip(rows, labels, strict=True)]
+        n_cores = 0
+        for X, local, means in zip(rows, found, core_means(rows, rows, found), strict=True):
+            for j, mean in enumerate(means):
+                members = X[local.labels == j]
+                distances = np.linalg.norm(members[:, None] - local.centers, axis=2)
+                others = np.delete(distances, j, axis=1).min(axis=1, initial=np.inf)
+                core = members[3 * distances[:, j] <= others]
+                n_cores += 0 < len(core) < len(members)
+                assert np.allclose(mean, (core if len(core) else members).mean(axis=0))
+        assert n_cores
 
     @pytest.mark.parametrize("k", [2, 5, 12])
     def test_ends_at_a_fixed_point_of_lloyd(self, k):
@@ -136,6 +166,18 @@ class TestLocalNumbers:
         assert [len(s.centers) for s in method.summaries_] == [2, 1]
         assert sorted(method.cluster_centers_.ravel()) == [0.5, 50.0, 100.5]
         assert method.model_.params["n_local_clusters"] == {"a": 2, "b": 1}
+
+    @pytest.mark.parametrize("backend", ["auto", "sklearn"])
+    def test_unequal_clients_have_the_bits_that_they_have_alone(self, rng, monkeypatch, backend):
+        """Some are projected, to unequal numbers of columns, and one has hardly any rows."""
+        monkeypatch.setenv("FEDJIGSAW_BACKEND", backend)
+        numbers = {"a": 2, "b": 3, "c": 3, "d": 7, "e": 9}
+        rows = {name: rng.normal(size=(3 if name == "c" else 40, 5)) for name in numbers}
+        rows["b"] = np.repeat(rows["b"][:2], 20, axis=0)  # two distinct rows
+        method = KFed(9, n_local_clusters=numbers)
+        people = [Client(name, X, method) for name, X in rows.items()]
+        together, apart = (engine(people) for engine in (BatchEngine, SerialEngine))
+        assert together.gather(Broadcast(0, 0)) == apart.gather(Broadcast(0, 0))
 
     def test_a_client_without_a_number(self):
         with pytest.raises(ParameterError, match="has no entry for client 'b'"):

@@ -104,6 +104,22 @@ class BatchBackend(Backend, Protocol):
         """Return the best of `n_init` restarts for each set of rows."""
 
 
+@runtime_checkable
+class StartBackend(BatchBackend, Protocol):
+    """A backend that also clusters many sets of rows from given centers in one call."""
+
+    def settle_many(
+        self,
+        rows: Sequence[Floats],
+        starts: Sequence[Floats],
+        *,
+        weights: Sequence[Floats | None],
+        max_iter: int,
+        tol: float,
+    ) -> Iterable[Found]:
+        """Return the end of Lloyd's iterations from `starts` for each set of rows."""
+
+
 class HeldRows(Protocol):
     """Rows with weights that stay where a backend computes, a GPU say, and answer questions.
 
@@ -244,6 +260,25 @@ class NumbaBackend:
         seeds = [int(rng.integers(2**31)) for rng in rngs]
         batch = Batch.of(rows, weights, n_clusters, seeds)
         found = cluster(batch, n_init=n_init, max_iter=max_iter, tol=tol)
+        return (Found(*parts) for parts in found)
+
+    def settle_many(
+        self,
+        rows: Sequence[Floats],
+        starts: Sequence[Floats],
+        *,
+        weights: Sequence[Floats | None],
+        max_iter: int,
+        tol: float,
+    ) -> Iterable[Found]:
+        """See :meth:`StartBackend.settle_many`."""
+        from fedjigsaw.kernels.compiled.batches import Batch, cluster
+
+        if not rows:
+            return ()
+        batch = Batch.of(rows, weights, list(map(len, starts)), [0] * len(rows))
+        given = np.concatenate(starts)
+        found = cluster(batch, n_init=1, max_iter=max_iter, tol=tol, given=given)
         return (Found(*parts) for parts in found)
 
     def labels(

@@ -21,7 +21,9 @@ from fedjigsaw.errors import DataError, invalid
 from fedjigsaw.kernels.backends import (
     Backend,
     BatchBackend,
+    Found,
     SklearnBackend,
+    StartBackend,
     default_backend,
     hold,
 )
@@ -143,11 +145,53 @@ def kmeans_many(
                 rngs=[problems[i].rng for i in together],
             )
             for i, (_, _, used), one in zip(together, parts, found, strict=True):
-                labels = _all_labels(one.labels, len(problems[i].X), used)
-                solutions[i] = Solution(one.centers, labels, one.counts, one.sse, one.extents)
+                solutions[i] = _with_all_labels(one, len(problems[i].X), used)
     return [
         done or _one_by_one(problem, chosen, n_init, max_iter, tol)
         for done, problem in zip(solutions, problems, strict=True)
+    ]
+
+
+def settle_many(
+    problems: Sequence[Problem],
+    starts: Sequence[Floats],
+    *,
+    max_iter: int = 300,
+    tol: float = 1e-4,
+    backend: Backend | None = None,
+) -> list[Solution]:
+    """Run Lloyd's iterations on many sets of dense rows, each from given centers.
+
+    There is one array of centers, of which none coincide, for each problem.
+
+    Examples
+    --------
+    >>> problem = Problem(np.array([[0.0], [1.0], [10.0]]), 2, np.random.default_rng(0))
+    >>> settle_many([problem], [np.array([[0.0], [4.0]])])[0].centers.ravel().tolist()
+    [0.5, 10.0]
+    """
+    chosen = backend or default_backend()
+    solutions: list[Solution | None] = [None] * len(problems)
+    if isinstance(chosen, StartBackend):
+        together = [
+            i
+            for i, (p, start) in enumerate(zip(problems, starts, strict=True))
+            if chosen.takes(len(p.X), p.X.shape[1], len(start))
+        ]
+        parts = [_used(problems[i]) for i in together]
+        found = chosen.settle_many(
+            [rows for rows, _, _ in parts],
+            [starts[i] for i in together],
+            weights=[w for _, w, _ in parts],
+            max_iter=max_iter,
+            tol=tol,
+        )
+        for i, (_, _, used), one in zip(together, parts, found, strict=True):
+            solutions[i] = _with_all_labels(one, len(problems[i].X), used)
+    return [
+        done
+        or _one_by_one(problem._replace(n_clusters=len(start)), chosen, 1, max_iter, tol, start)
+        for done, problem, start in zip(solutions, problems, starts, strict=True)
     ]
 
 
@@ -183,6 +227,11 @@ def _used(problem: Problem) -> tuple[Floats, Floats | None, slice | Ints]:
     _check_weights(weights, X.shape[0])
     used = np.flatnonzero(weights)
     return X[used], weights[used], used
+
+
+def _with_all_labels(found: Found, n_rows: int, used: slice | Ints) -> Solution:
+    labels = _all_labels(found.labels, n_rows, used)
+    return Solution(found.centers, labels, found.counts, found.sse, found.extents)
 
 
 def _all_labels(labels: Ints, n_rows: int, used: slice | Ints) -> Ints:

@@ -6,16 +6,29 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import eigh
 
-from fedjigsaw._typing import Floats
-from fedjigsaw.base import ASSIGN, FederatedClusterer
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.base import ASSIGN
 from fedjigsaw.errors import ParameterError
-from fedjigsaw.kernels.kmeans import Solution, count_distinct, kmeans, nearest_centers
+from fedjigsaw.kernels.backends import Backend
+from fedjigsaw.kernels.kmeans import (
+    Problem,
+    Solution,
+    blocks,
+    count_distinct,
+    kmeans_many,
+    label_sums,
+    nearest_centers,
+    settle_many,
+)
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.methods._searching import LocalSearch
 from fedjigsaw.parameters import Rule, integer, is_integer, real, seed_source
 
+AT_A_TIME = 2**17  # distances between rows and centers: they fit the cache
 
-class KFed(FederatedClusterer):
+
+class KFed(LocalSearch):
     r"""One round, for data of which each client holds only a few of the k clusters.
 
     Client z clusters its rows into k' clusters by the method of Awasthi and Sheffet (2012),
@@ -98,31 +111,30 @@ class KFed(FederatedClusterer):
         self.assign = assign
         self.random_state = random_state
 
-    def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
-        """Return the centers of k' local clusters."""
-        local = cluster_by_projection(
-            X,
-            self._local_k(broadcast.client),
-            rng=rng,
-            n_init=self.n_init,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            backend=self.backend,
-        )
-        counts = local.counts.astype(np.int64)
-        labels = {"labels": local.labels}  # for the guard; they never leave
-        return Summary(len(X), local.centers, counts=counts, sse=local.sse, tensors=labels)
+    def n_local(self, n_rows: int) -> int:
+        """Return the number k' of a client without one of its own."""
+        k = self.n_local_clusters
+        return self.n_clusters if k is None or isinstance(k, dict) else k
 
-    def _local_k(self, client: str) -> int:
-        """Return the number k' of local clusters of a client."""
-        if not isinstance(self.n_local_clusters, dict):
-            return self.n_local_clusters or self.n_clusters
-        if client not in self.n_local_clusters:
+    def search(
+        self, problems: Sequence[Problem], broadcasts: Sequence[Broadcast]
+    ) -> list[Solution]:
+        """Return the k' local clusters of each client."""
+        if isinstance(self.n_local_clusters, dict):
+            problems = [
+                problem._replace(n_clusters=self._own_k(self.n_local_clusters, broadcast.client))
+                for problem, broadcast in zip(problems, broadcasts, strict=True)
+            ]
+        options: dict[str, Any] = {name: getattr(self, name) for name in ("n_init", "max_iter")}
+        return cluster_many(problems, tol=self.tol, backend=self.backend, **options)
+
+    def _own_k(self, numbers: dict[str, int], client: str) -> int:
+        if client not in numbers:
             raise ParameterError(
                 f"n_local_clusters of KFed has no entry for client {client!r}. "
                 "Give one for every client."
             )
-        return self.n_local_clusters[client]
+        return numbers[client]
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
@@ -191,16 +203,84 @@ def cluster_by_projection(
     start from the means of the rows that are three times closer to their center than to any other;
     run Lloyd's iterations on the rows themselves.
     """
+    return cluster_many([Problem(X, n_clusters, rng)], **options)[0]
+
+
+def cluster_many(
+    problems: Sequence[Problem],
+    *,
+    n_init: int = 10,
+    max_iter: int = 300,
+    tol: float = 1e-4,
+    backend: Backend | None = None,
+) -> list[Solution]:
+    """Cluster the rows of many clients by :func:`cluster_by_projection`, with the same bits."""
+    options: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "backend": backend}
+    projected = list(map(_projected, problems))
+    starts: dict[int, Floats] = {}
+    for width in {problem.X.shape[1] for problem in projected}:
+        group = [i for i, problem in enumerate(projected) if problem.X.shape[1] == width]
+        shadows = [projected[i] for i in group]
+        found = kmeans_many(shadows, n_init=n_init, **options)
+        means = core_means([problems[i].X for i in group], [p.X for p in shadows], found)
+        starts |= zip(group, means, strict=True)
+    return settle_many(problems, [starts[i] for i in range(len(problems))], **options)
+
+
+def _projected(problem: Problem) -> Problem:
+    """Return a client's problem in the space of its first k singular vectors, if that is less."""
+    X, n_clusters = problem.X, problem.n_clusters
+    if n_clusters >= X.shape[1]:
+        return problem
     k = count_distinct(X, at_most=n_clusters)
-    projected = project(X, k) if k < X.shape[1] else X
-    first = kmeans(projected, k, rng=rng, **options)
-    distances = pairwise_distances(projected, first.centers)
-    rows = np.arange(len(X))
-    own = distances[rows, first.labels].copy()
-    distances[rows, first.labels] = np.inf
-    core = 3 * own <= distances.min(axis=1)
-    starts = []
-    for j in range(len(first.centers)):
-        members = first.labels == j
-        starts.append(X[members & core if (members & core).any() else members].mean(axis=0))
-    return kmeans(X, len(starts), rng=rng, **{**options, "init": np.stack(starts)})
+    return problem._replace(X=project(X, k), n_clusters=k)
+
+
+def core_means(
+    rows: Sequence[Floats], projected: Sequence[Floats], found: Sequence[Solution]
+) -> list[Floats]:
+    """Return the means of the core of each cluster, for many clients.
+
+    The core has the rows whose projection is three times closer to its center than to any other. A
+    cluster without any is its own core.
+
+    Examples
+    --------
+    >>> from fedjigsaw.kernels.kmeans import partition_of
+    >>> X = np.array([[0.0], [1.0], [4.6], [10.0], [11.0]])
+    >>> (means,) = core_means([X], [X], [partition_of(X, np.array([0, 0, 0, 1, 1]))])
+    >>> means.ravel().tolist()
+    [0.5, 10.5]
+    """
+    sizes = np.array([len(one.centers) for one in found])
+    owners = np.repeat(np.arange(len(found)), list(map(len, rows)))
+    labels = np.concatenate([one.labels for one in found])
+    core = _cores(np.concatenate(projected), owners, labels, [one.centers for one in found])
+    clusters = (np.cumsum(sizes) - sizes)[owners] + labels  # of all clients, one after the other
+    k = int(sizes.sum())
+    core |= np.bincount(clusters, core, minlength=k)[clusters] == 0
+    w = core.astype(np.float64)
+    means = label_sums(np.concatenate(rows), clusters, w, k)
+    means /= np.bincount(clusters, w, minlength=k)[:, None]
+    return np.split(means, np.cumsum(sizes)[:-1])
+
+
+def _cores(X: Floats, owners: Ints, labels: Ints, centers: Sequence[Floats]) -> Any:
+    """Tell which rows are three times closer to their client's own center than to its others."""
+    k = max(map(len, centers))
+    padded = np.full((X.shape[1], k, len(centers)), np.inf)  # of a column, center and client
+    for i, one in enumerate(centers):
+        padded[:, : len(one), i] = one.T
+    core = np.empty(len(X), dtype=bool)
+    for part in blocks(len(X), k, AT_A_TIME):
+        squared = np.zeros((k, len(labels[part])))
+        for values, places in zip(X[part].T, padded, strict=True):
+            difference = places.take(owners[part], axis=1)
+            difference -= values
+            difference *= difference
+            squared += difference
+        own = labels[part], np.arange(squared.shape[1])
+        nearest = np.sqrt(squared[own])
+        squared[own] = np.inf
+        core[part] = 3 * nearest <= np.sqrt(squared.min(axis=0))
+    return core

@@ -97,8 +97,13 @@ class Clusters:
             )
 
 
-def cluster(batch: Batch, *, n_init: int, max_iter: int, tol: float) -> Clusters:
-    """Cluster the rows of each client by the best of `n_init` starts of k-means."""
+def cluster(
+    batch: Batch, *, n_init: int, max_iter: int, tol: float, given: Floats | None = None
+) -> Clusters:
+    """Cluster the rows of each client by the best of `n_init` starts of k-means.
+
+    Centers that are `given`, those of one client after the other, are the only start.
+    """
     m, d = len(batch.ends), batch.X.shape[1]
     starts = np.concatenate([[0], batch.ends[:-1]])
     first = np.concatenate([[0], np.cumsum(batch.n_clusters)[:-1]])
@@ -113,21 +118,26 @@ def cluster(batch: Batch, *, n_init: int, max_iter: int, tol: float) -> Clusters
         first=first,
         found=np.empty(m, np.int64),
     )
+    if given is not None:
+        n_init = 1
     small = _fits_matrix(batch.ends - starts, d, batch.n_clusters, n_init)
     threads = available_threads()
     large = [(i, slice(int(starts[i]), int(batch.ends[i]))) for i in np.flatnonzero(~small)]
     # starts side by side hold one client at a time; many clients, or single starts, go in turn
     over_starts = len(large) < PARTS_PER_THREAD * threads and n_init >= threads
     search = partial(_in_tiles, batch, n_init, max_iter, tol, threads if over_starts else 1)
+    if given is not None:
+        search = partial(_settled, batch, first, given, max_iter, tol)
     found = _side_by_side(search, large, 1 if over_starts else threads)
-    for (_, rows), labels in zip(large, found, strict=True):
-        made.labels[rows] = labels
+    for (_, place), labels in zip(large, found, strict=True):
+        made.labels[place] = labels
     n_parts = min(m, PARTS_PER_THREAD * threads) if threads > 1 else 1
     cuts = np.searchsorted(batch.ends, np.linspace(0, len(batch.X), n_parts + 1)[1:-1])
-    given = (batch.X, batch.weights, starts, batch.ends, batch.n_clusters, batch.seeds, small)
+    rows = (batch.X, batch.weights, starts, batch.ends, batch.n_clusters, batch.seeds, small)
+    init = np.empty((0, d)) if given is None else given
     statistics = (made.centers, made.counts, made.sse, made.extents)
     tasks = [
-        (*given, n_init, max_iter, one, end, made.labels, made.first, made.found, *statistics)
+        (*rows, init, n_init, max_iter, one, end, made.labels, made.first, made.found, *statistics)
         for one, end in pairwise([0, *cuts.tolist(), m])
         if one < end
     ]
@@ -142,11 +152,23 @@ def settle(
     """Return the labels of rows after Lloyd's iterations from given centers."""
     w = _plain([np.ones(len(X)) if weights is None else weights])
     rows = _plain([X])
-    tiles, w, norms = tile_search.in_tiles(rows, w, tile_search.tile_rows(X.shape[1]))
+    return _from_centers(rows, w, centers, max_iter, tol)
+
+
+def _settled(
+    batch: Batch, first: Ints, given: Floats, max_iter: int, tol: float, i: int, rows: slice
+) -> Ints:
+    """Return the labels of a client's rows after Lloyd's iterations from its given centers."""
+    start = given[first[i] : first[i] + batch.n_clusters[i]]
+    return _from_centers(batch.X[rows], batch.weights[rows], start, max_iter, tol)
+
+
+def _from_centers(rows: Floats, w: Floats, centers: Floats, max_iter: int, tol: float) -> Ints:
+    tiles, w, norms = tile_search.in_tiles(rows, w, tile_search.tile_rows(rows.shape[1]))
     labels = np.zeros(w.shape, np.int64)
     start = np.ascontiguousarray(centers - rows.mean(axis=0))
     tile_search.from_centers(tiles, w, norms, start, max_iter, tol, labels)
-    return labels.reshape(-1)[: len(X)]
+    return labels.reshape(-1)[: len(rows)]
 
 
 def _fits_matrix(n: Ints, d: int, k: Ints, n_init: int) -> Any:
@@ -194,13 +216,15 @@ def _side_by_side(
 
 @compiled
 def _run(
-    X, w, starts, ends, n_clusters, seeds, small, n_init, max_iter, one, end,
+    X, w, starts, ends, n_clusters, seeds, small, init, n_init, max_iter, one, end,
     labels, first, found, centers, counts, sse, extents,
 ):  # fmt: skip
     """Cluster the rows of some small clients, and describe the clusters of all."""
     for i in range(one, end):
         a, b, k, at = starts[i], ends[i], n_clusters[i], first[i]
-        if small[i]:
+        if small[i] and len(init):
+            matrix_search.from_centers(X[a:b], w[a:b], init[at : at + k], max_iter, labels[a:b])
+        elif small[i]:
             matrix_search.best_of(X[a:b], w[a:b], k, n_init, max_iter, seeds[i], labels[a:b])
         found[i] = describe(
             X[a:b], w[a:b], k, labels[a:b],

@@ -40,6 +40,29 @@ def best_of(X, w, k, n_init, max_iter, seed, labels):
 
 
 @compiled
+def from_centers(X, w, centers, max_iter, labels):
+    """Write the labels of a search from given centers."""
+    (n, d), k = X.shape, len(centers)
+    D = _squared_distances(X)
+    T, totals, inside = np.empty((k, n)), np.empty(k), np.empty(k)
+    sizes = np.empty(k, np.int64)
+    nearest, squared = np.empty(n, np.int64), np.full(n, np.inf)
+    for j in range(k):
+        for i in range(n):
+            value = 0.0
+            for c in range(d):
+                value += (X[i, c] - centers[j, c]) ** 2
+            if value < squared[i]:
+                squared[i] = value
+                labels[i] = j
+    _sum_up(D, w, k, labels, T, totals, sizes)
+    for j in range(k):
+        if sizes[j] == 0:
+            _move(D, w, _loneliest(w, labels, squared, sizes), j, labels, T, totals, sizes)
+    _settle(D, w, k, max_iter, labels, T, totals, sizes, inside, nearest, squared)
+
+
+@compiled
 def _squared_distances(X):
     n, d = X.shape
     columns = np.ascontiguousarray(X.T)
