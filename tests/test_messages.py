@@ -68,6 +68,7 @@ def test_many_summaries_are_those_made_one_by_one():
     parts["centers"][0][:] = 9.0
     assert made[0].centers[0, 0] != 9.0
     assert made[0].leaving("a", ("counts",), ()).sse is None
+    assert Summary.many([], []) == []
 
 
 def test_a_malformed_summary_cannot_be_made_among_many():

@@ -142,6 +142,8 @@ class Summary(_Message):
         >>> b.n_samples, b.centers.tolist(), b.counts.tolist()
         (5, [[1.0], [2.0]], [2, 3])
         """
+        if not centers:
+            return []
         tensors, sizes = tensors or {}, list(map(len, centers))
         for name, parts in fields.items():
             if list(map(len, parts)) != sizes:

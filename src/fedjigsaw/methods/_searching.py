@@ -1,7 +1,7 @@
 """What methods have in common whose clients search for clusters of their rows."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -12,6 +12,7 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.kernels.kmeans import Problem, Solution, kmeans_many
 from fedjigsaw.messages import Broadcast, Summary
+from fedjigsaw.privacy.guard import LABELS
 
 
 class LocalSearch(FederatedClusterer):
@@ -30,17 +31,11 @@ class LocalSearch(FederatedClusterer):
     def n_local(self, n_rows: int) -> int:
         """Return the number of clusters that a client with `n_rows` rows looks for."""
 
-    def summary_of(self, X: Floats, local: Solution, broadcast: Broadcast) -> Summary:
-        """Return what a client makes of its clusters. `X` has its rows, and weights if any."""
-        counts = local.counts.astype(np.int64)
-        labels = {"labels": local.labels}  # for the guard; they never leave
-        return Summary(n_copies(X), local.centers, counts=counts, sse=local.sse, tensors=labels)
-
     def summaries_of(
         self, data: Sequence[Floats], found: Sequence[Solution], broadcasts: Sequence[Broadcast]
     ) -> list[Summary]:
-        """Return what many clients make of their clusters."""
-        return [self.summary_of(*one) for one in zip(data, found, broadcasts, strict=True)]
+        """Return what clients make of their clusters. `data` are rows, with weights if any."""
+        return make_summaries(data, found)
 
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
         """Search for clusters, and return what follows from them."""
@@ -72,3 +67,21 @@ def n_copies(X: Any) -> int:
     """Return the number of rows of a client; a row of weight w is w rows."""
     rows, weights = unweighted(X)
     return int(rows.shape[0] if weights is None else weights.sum())
+
+
+def make_summaries(
+    data: Sequence[Floats],
+    found: Sequence[Solution],
+    tensors: Mapping[str, Sequence[np.ndarray]] | None = None,
+    **fields: Sequence[np.ndarray],
+) -> list[Summary]:
+    """Return the centers, counts and sums of squares of each client's clusters, and more fields."""
+    labels = [local.labels for local in found]
+    return Summary.many(
+        [n_copies(X) for X in data],
+        [local.centers for local in found],
+        counts=[local.counts for local in found],
+        sse=[local.sse for local in found],
+        tensors={LABELS: labels, **(tensors or {})},  # labels for the guard; they never leave
+        **fields,
+    )

@@ -72,10 +72,14 @@ class CentralKMeans(LocalSearch):
         """Return the number of clusters of the pooled rows."""
         return int(self.n_clusters)
 
-    def summary_of(self, X: Floats, local: Solution, broadcast: Broadcast) -> Summary:
+    def summaries_of(
+        self, data: Sequence[Floats], found: Sequence[Solution], broadcasts: Sequence[Broadcast]
+    ) -> list[Summary]:
         """Return the centers of the pooled rows."""
-        counts = local.counts.astype(np.int64)
-        return Summary(n_samples=n_copies(X), centers=local.centers, counts=counts)
+        return [
+            Summary(n_copies(X), local.centers, counts=local.counts.astype(np.int64))
+            for X, local in zip(data, found, strict=True)
+        ]
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator

@@ -12,7 +12,7 @@ from fedjigsaw.kernels.kmeans import Solution, nearest_centers
 from fedjigsaw.kernels.local_solutions import refine_many, theoretical_radii
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._fitted import SiteFindings
-from fedjigsaw.methods._searching import LocalSearch, n_copies
+from fedjigsaw.methods._searching import LocalSearch, make_summaries
 from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_source
 from fedjigsaw.trust.examination import examine
 from fedjigsaw.trust.influence import influences
@@ -129,15 +129,11 @@ class FeCA(SiteFindings, LocalSearch):
         self, data: Sequence[Floats], found: Sequence[Solution], broadcasts: Sequence[Broadcast]
     ) -> list[Summary]:
         """Return refined centers and their radii (ClientUpdate and RadiusAssign)."""
-        made = []
-        for X, (local, radii) in zip(data, refine_many(found, drop=self.refine), strict=True):
-            if self.radius == "theoretical":
-                radii = theoretical_radii(local.centers, local.extents)
-            counts = local.counts.astype(np.int64)
-            labels = {"labels": local.labels}  # for the guard; they never leave
-            statistics = (local.centers, radii, counts, local.sse)
-            made.append(Summary(n_copies(X), *statistics, tensors=labels))
-        return made
+        refined = refine_many(found, drop=self.refine)
+        kept, radii = [local for local, _ in refined], [own for _, own in refined]
+        if self.radius == "theoretical":
+            radii = [theoretical_radii(local.centers, local.extents) for local in kept]
+        return make_summaries(data, kept, radii=radii)
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator

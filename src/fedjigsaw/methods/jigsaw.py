@@ -42,10 +42,10 @@ from fedjigsaw.kernels.nearest import threads_for
 from fedjigsaw.kernels.solver import improve, solve
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._fitted import ClusterFindings
-from fedjigsaw.methods._searching import LocalSearch, n_copies
+from fedjigsaw.methods._searching import LocalSearch, make_summaries
 from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_source
 from fedjigsaw.privacy.guarantee import SHARED, Privacy
-from fedjigsaw.privacy.guard import CELLS_ONLY, LABELS
+from fedjigsaw.privacy.guard import CELLS_ONLY
 from fedjigsaw.privacy.mechanism import CENTERS_PER_CLUSTER, MAX_CENTERS
 from fedjigsaw.privacy.shared_cells import (
     MAX_CELLS,
@@ -291,17 +291,11 @@ class Jigsaw(ClusterFindings, LocalSearch):
         self, data: Sequence[Floats], found: Sequence[Solution], broadcasts: Sequence[Broadcast]
     ) -> list[Summary]:
         """Return centers, counts and sums of local clusters; later, of the model's clusters."""
-        tensors: dict[str, list[Any]] = {LABELS: [local.labels for local in found]}  # for the guard
+        tensors: dict[str, list[np.ndarray]] = {}
         if self._in_cells and broadcasts[0].model is None:
             grains = [grain_of(rows, weights=w) for rows, w in map(unweighted, data)]
-            tensors |= {CELLS_ONLY: [np.ones(1)] * len(data), GRAIN: grains}
-        return Summary.many(
-            [n_copies(X) for X in data],
-            [local.centers for local in found],
-            counts=[local.counts for local in found],
-            sse=[local.sse for local in found],
-            tensors=tensors,
-        )
+            tensors = {CELLS_ONLY: [np.ones(1)] * len(data), GRAIN: grains}
+        return make_summaries(data, found, tensors)
 
     def check_privacy(self, privacy: Privacy) -> None:
         """Raise a ParameterError if Jigsaw cannot keep this promise with its parameters."""

@@ -1,6 +1,7 @@
 """MUFC: bins and their numbers of rows, clustered at the server (Pan et al., 2023)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,7 +10,7 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.kernels.kmeans import Solution, kmeans
 from fedjigsaw.messages import Broadcast, Model, Summary
-from fedjigsaw.methods._searching import LocalSearch
+from fedjigsaw.methods._searching import LocalSearch, make_summaries
 from fedjigsaw.parameters import Rule, integer, real, seed_source
 
 _POSITIVE = real(0, inclusive=False)
@@ -97,13 +98,15 @@ class Mufc(LocalSearch):
         """Return the number of clusters that a client seeds."""
         return int(self.n_local_clusters or self.n_clusters)
 
-    def summary_of(self, X: Floats, local: Solution, broadcast: Broadcast) -> Summary:
+    def summaries_of(
+        self, data: Sequence[Floats], found: Sequence[Solution], broadcasts: Sequence[Broadcast]
+    ) -> list[Summary]:
         """Return the bins of the centers and their numbers of rows."""
+        return make_summaries(data, list(map(self._in_bins, data, found)))
+
+    def _in_bins(self, X: Floats, local: Solution) -> Solution:
         width = own_bin_width(X) if self.bin_width is None else float(self.bin_width)
-        counts = local.counts.astype(np.int64)
-        labels = {"labels": local.labels}  # for the guard; they never leave
-        bins = to_bins(local.centers, width)
-        return Summary(len(X), bins, counts=counts, sse=local.sse, tensors=labels)
+        return replace(local, centers=to_bins(local.centers, width))
 
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
         """Check a summary from a client that is not trusted: every bin has a number of rows."""
