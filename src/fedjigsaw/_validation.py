@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
+from itertools import pairwise
 from math import isfinite, isinf, isnan
 from typing import Any
 
@@ -181,5 +182,6 @@ def rows_by_client(n_rows: int, clients: Any, *, owner: str) -> dict[str, Rows]:
     distinct, block = np.unique(ids, return_inverse=True)
     names = name_clients(distinct.tolist(), owner=owner)
     order = np.argsort(block, kind="stable")
-    cuts = np.cumsum(np.bincount(block))[:-1]
-    return dict(zip(names, np.split(order, cuts), strict=True))
+    ends = np.cumsum(np.bincount(block)).tolist()
+    parts = [order[start:end] for start, end in pairwise([0, *ends])]
+    return dict(zip(names, parts, strict=True))

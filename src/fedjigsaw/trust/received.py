@@ -16,7 +16,7 @@ from fedjigsaw.kernels.grouping import means_of_groups
 from fedjigsaw.kernels.nearest import side_by_side
 from fedjigsaw.messages import Summary
 from fedjigsaw.privacy.guard import LEFT_OUT
-from fedjigsaw.privacy.summaries import center_noise
+from fedjigsaw.privacy.summaries import NOISE, center_noise
 
 MIN_SITES = 4  # of fewer sites, no majority can outvote a liar
 
@@ -183,7 +183,7 @@ def receive(summaries: Sequence[Summary], *, allow_radii: bool = False) -> Recei
         has_counts=not without,
         has_sse=all(summary.sse is not None for summary in summaries),
         radii=np.concatenate([np.asarray(s.radii) for s in summaries]) if by_radius else None,
-        noise=np.concatenate([center_noise(summary) for summary in summaries]),
+        noise=_noise(summaries, len(owners)),
         n_sites=len(summaries),
         grain=_grain(summaries),
         left_out=_sum_of_typical(left_out),
@@ -250,20 +250,29 @@ def _of_all(summaries: Sequence[Summary], name: str, otherwise: float) -> Floats
     return joined
 
 
+def _noise(summaries: Sequence[Summary], n_centers: int) -> Floats:
+    """Return the noise on each center; without differential privacy, no client tells of any."""
+    if not any(NOISE in summary.tensors for summary in summaries):
+        return np.zeros(n_centers)
+    return np.concatenate([center_noise(summary) for summary in summaries])
+
+
 def _grain(summaries: Sequence[Summary]) -> Floats | None:
     """Return the median of what clients say about each column, if at least half can tell."""
-    told = [_tensor(summary, GRAIN, summary.centers.shape[1]) for summary in summaries]
-    known = [grain for grain in told if grain is not None]
-    if not known:
+    told = [s for s in summaries if GRAIN in s.tensors]
+    if not told:
         return None
+    known = [_tensor(summary, GRAIN, summary.centers.shape[1]) for summary in told]
     columns = (column[column >= 0] for column in np.array(known).T)
     return np.array([np.median(c) if 2 * len(c) >= len(summaries) else 0.0 for c in columns])
 
 
 def _left_out(summary: Summary) -> float:
     """Return how many rows a guard left out; those of a sample stand for more."""
+    if LEFT_OUT not in summary.tensors:
+        return 0.0
     told = _tensor(summary, LEFT_OUT, 1)
-    if told is None or summary.counts is None:
+    if summary.counts is None:
         return 0.0
     left = float(np.clip(told[0], 0, summary.n_samples))
     if left == summary.n_samples:
@@ -277,10 +286,8 @@ def _sum_of_typical(numbers: Sequence[float]) -> float:
     return float(np.minimum(numbers, most).sum())
 
 
-def _tensor(summary: Summary, name: str, size: int) -> Floats | None:
+def _tensor(summary: Summary, name: str, size: int) -> Floats:
     """Return a tensor of a client that is not trusted: finite numbers, as many as expected."""
-    if name not in summary.tensors:
-        return None
     tensor = summary.tensors[name].astype(np.float64)
     if tensor.shape != (size,) or not (np.abs(tensor) <= MAX_MAGNITUDE**2).all():
         allowed = f"{size} finite numbers"
