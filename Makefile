@@ -45,7 +45,7 @@ oldest:
 	$(PYTHON) .ci/oldest.py > $(OLDEST)/oldest.txt
 	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check -c $(OLDEST)/oldest.txt \
 	  -e ".[plots,report,excel,metrics,privacy]" hypothesis pandas polars pytest pytest-xdist pyyaml \
-	  scikit-fuzzy dp-accounting numba websockets
+	  scikit-fuzzy dp-accounting numba websockets "click<8.4"  # typer 0.16 loses help with later ones
 	$(OLDEST)/bin/python -m pytest -n 2 $(QUICK) \
 	  --ignore=tests/cli/test_run_tasks.py --ignore-glob='tests/flower_*.py'  # they need Flower
 

@@ -2,7 +2,7 @@
 
     python .ci/oldest.py > oldest.txt
 
-Those of the core and of the extras that `make oldest` installs.
+Those of the core, of the extras that `make oldest` installs, and of tables in memory.
 """
 
 import re
@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 EXTRAS = ("plots", "report", "excel", "metrics", "privacy")
+TABLES = ("pandas", "polars")  # of the extra `dev`: today's do not work with the oldest pyarrow
 BOUND = re.compile(r"([\w.-]+)>=([\w.]+)")
 
 
@@ -18,6 +19,7 @@ def lower_bounds(pyproject: str, extras: tuple[str, ...] = EXTRAS) -> list[str]:
     project = tomllib.loads(pyproject)["project"]
     optional = project["optional-dependencies"]
     needed = [*project["dependencies"], *(one for name in extras for one in optional[name])]
+    needed += [one for one in optional["dev"] if one.startswith(TABLES)]
     found = [BOUND.match(requirement) for requirement in needed]
     return [f"{bound[1]}=={bound[2]}" for bound in found if bound]
 

@@ -57,6 +57,7 @@ def in_this_process(monkeypatch):
 @pytest.fixture
 def clinic(tmp_path):
     """The folders of a federation of two sites, whose app is a few bytes."""
+    pytest.importorskip("flwr")
     from fedjigsaw.flower import folders
 
     folder = tmp_path / "clinic"

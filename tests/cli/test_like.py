@@ -134,6 +134,7 @@ def test_the_old_model_is_read_first(weeks, call):
 
 
 def test_a_deep_model_follows_no_other(weeks, call):
+    pytest.importorskip("torch")
     first = weeks / "first"
     call("aggregate", *summaries(weeks, 1), "-k", 3, "-o", first)
     code, words = call(

@@ -41,7 +41,6 @@ def test_the_config_files_have_keys_that_exist(number):
 
 
 def test_every_metric_is_listed_and_no_other(clinic):
-    pytest.importorskip("flwr")
     from fedjigsaw.flower import metrics
     from fedjigsaw.privacy.policy import Policy
 

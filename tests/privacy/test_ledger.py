@@ -417,8 +417,10 @@ FULL_DISK = """
 import resource, sys
 from pathlib import Path
 from fedjigsaw.errors import DataError
+from fedjigsaw.privacy.accounting import load_opendp
 from fedjigsaw.privacy.ledger import Ledger
 
+load_opendp()  # an older SciPy writes a file when it is loaded
 for word in sys.argv[1:]:
     path, _, room = word.rpartition(":")
     ledger = Ledger(Path(path))

@@ -169,14 +169,14 @@ def say(text: str) -> None:
 
 def track(items: Iterable[T], label: str) -> Iterator[T]:
     """Show progress over a list and the time left; only on a terminal."""
-    with _progress() as progress:
+    with progress_bar() as progress:
         yield from progress.track(list(items), description=label)
 
 
 @contextmanager
 def count_steps(label: str, total: int) -> Iterator[Callable[[], object]]:
     """Show progress over steps that end in any order."""
-    with _progress() as progress:
+    with progress_bar() as progress:
         task = progress.add_task(label, total=total)
         yield lambda: progress.advance(task)
 
@@ -184,7 +184,7 @@ def count_steps(label: str, total: int) -> Iterator[Callable[[], object]]:
 @contextmanager
 def count_rows(label: str, total: int | None) -> Iterator[Callable[[int], object]]:
     """Show progress over the rows of a file, with the time left if their number is known."""
-    with _progress() as progress:
+    with progress_bar() as progress:
         task = progress.add_task(label, total=total)
         yield lambda n_rows: progress.advance(task, n_rows)
 
@@ -197,7 +197,7 @@ def count_rows_then(
 
     Yields two functions: one to call for rows that were read, one to call when the work starts.
     """
-    with _progress() as progress:
+    with progress_bar() as progress:
         task = progress.add_task(label, total=total)
 
         def start(n_rows: int) -> None:
@@ -207,11 +207,15 @@ def count_rows_then(
         yield lambda n_rows: progress.advance(task, n_rows), start
 
 
-def _progress() -> "Progress":
+def progress_bar() -> "Progress":
+    """Make a progress bar that shows nothing where there is no terminal."""
+    from rich.console import Console
     from rich.progress import Progress, TimeElapsedColumn
 
     columns = (*Progress.get_default_columns(), TimeElapsedColumn())
-    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+    # rich before 14.3 ends even a disabled bar by an empty line
+    console = err if err.is_terminal else Console(quiet=True)
+    return Progress(*columns, console=console, transient=True, disable=not err.is_terminal)
 
 
 def split_names(names: str | None) -> list[str] | None:

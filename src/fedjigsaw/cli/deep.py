@@ -20,6 +20,7 @@ from fedjigsaw.cli._shared import (
     parameters,
     parse_params,
     print_json,
+    progress_bar,
 )
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.parameters import real
@@ -453,11 +454,9 @@ def _show_progress(
     run: Iterator[dict[str, Any]], done: int, rounds: int
 ) -> Iterator[dict[str, Any]]:
     """Show each row of a run as it comes: a progress bar on a terminal, lines elsewhere."""
-    from rich.progress import Progress
-
     from fedjigsaw.deep.progress import progress_line
 
-    with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
+    with progress_bar() as progress:
         task = progress.add_task("Rounds", total=rounds, completed=done)
         for row in run:
             line = progress_line(row, rounds)
