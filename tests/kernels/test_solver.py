@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -260,15 +262,62 @@ class TestSamples:
         assert other.centers == pytest.approx(one.centers)
         assert other.labels.tolist() == one.labels[order].tolist()
 
-    @pytest.mark.parametrize("kind", ["normal", "uniform", "heavy tails", "clusters"])
+    def test_a_sample_has_rows_of_every_cluster(self):
+        """A single row far from all others is at its center: no distance speaks for it."""
+        X = np.append(np.zeros(999), 1e6)[:, None] + np.linspace(0, 1, 1000)[:, None]
+        search = _Search(X, np.ones(1000), np.random.default_rng(0), 300, 1e-4)
+        state = search.settle(search.X[[0, -1]])
+        assert state.squared[-1] == 0
+        rows, w = search._sample(20, state.squared, state.labels)
+        assert 999 in rows
+        assert w[-1] == pytest.approx(1, rel=0.3)
+        assert w.sum() == pytest.approx(1000, rel=0.3)
+
+    def test_a_sample_that_misleads_is_not_used(self, monkeypatch):
+        """Where moves in the second sample ruin the centers, those of the first are used."""
+        X, w = weighted(np.random.default_rng(4), n=3000)
+        usual = objective(X, w, 12)
+        improve, calls = _Search.improve, []
+
+        def mislead(self, state, n_tries):
+            calls.append(len(self.X))
+            if len(calls) < 2:
+                return improve(self, state, n_tries)
+            return replace(state, centers=np.repeat(state.centers[:1], 12, axis=0))
+
+        monkeypatch.setattr(_Search, "improve", mislead)
+        assert objective(X, w, 12) <= 1.01 * usual
+        assert len(calls) == 2
+
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            "normal",
+            "uniform",
+            "heavy tails",
+            "clusters",
+            "far rows",
+            "clusters of unequal sizes",
+            "lattice",
+            "surface",
+        ],
+    )
     def test_never_above_one_start_of_k_means(self, kind):
         rng = np.random.default_rng(3)
+        sizes = 1 / np.arange(1, 21) ** 1.5
         X = {
             "normal": rng.normal(size=(5000, 8)),
             "uniform": rng.random((5000, 2)),
             "heavy tails": rng.standard_t(2, size=(5000, 3)),
             "clusters": rng.uniform(0, 20, (20, 4))[rng.integers(20, size=5000)]
             + rng.normal(size=(5000, 4)),
+            "far rows": rng.standard_t(2, size=(5000, 16)),
+            "clusters of unequal sizes": rng.uniform(0, 20, (20, 4))[
+                rng.choice(20, size=5000, p=sizes / sizes.sum())
+            ]
+            + rng.normal(size=(5000, 4)),
+            "lattice": rng.integers(0, 4, (5000, 6)) + rng.normal(0, 0.02, (5000, 6)),
+            "surface": np.sin(rng.random((5000, 2)) @ rng.normal(0, 3, (2, 16))),
         }[kind]
         w = rng.uniform(1, 5, len(X))
         ours = solve(X, w, 20, rng=np.random.default_rng(0)).inertia

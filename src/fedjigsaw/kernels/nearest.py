@@ -20,7 +20,7 @@ PAIRS = 2**19  # of rows and centers, from where on compiled code is loaded
 FEW = 4  # neighbors that compiled code keeps
 PARTS = 32  # into which rows are divided, at most
 SMALLEST = 4096  # rows of a part
-LONG = 2**25  # products of coordinates from where on threads pay, about 10 ms
+LONG = 2**23  # products of coordinates from where on threads pay, about 1 ms
 
 
 def compiles(n_rows: int, n_centers: int) -> bool:

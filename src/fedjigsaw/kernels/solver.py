@@ -18,9 +18,10 @@ by a multiple of the work for the first solution.
 
 Where there are no clusters, Lloyd's iterations take hundreds of steps. After a few, each step is
 lengthened by a part of the one before (Nesterov, 1983), which takes a tenth of the steps and ends
-lower. Of very many rows, a sample is clustered: first rows by their weight and their distance from
-the mean (Bachem, Lucic and Krause, 2018), then by their distance from the centers found, so that no
-cluster that matters is missed. All rows are used at last, for further steps from those centers.
+lower. Of more than 40,000 rows, and 400 for each center, a sample is clustered: first rows by their
+weight and their distance from the mean (Bachem, Lucic and Krause, 2018), then by their distance
+from the centers found, and some of each cluster, so that no cluster that matters is missed. All
+rows are used at last, for further steps from those centers.
 """
 
 from collections.abc import Iterator
@@ -42,6 +43,8 @@ HORIZON = 10  # abandon a trial that at its current rate needs more steps to bec
 WORK = 3.0  # limit of the search, relative to the work for the first solution
 PLAIN = 10  # steps of Lloyd's iterations before the others are lengthened
 SLOW = 0.5  # gain at which lengthened steps end, relative to `tol`
+LAST = 0.05  # the same for all rows of which samples were clustered before: where there are no
+# clusters, the last part in a thousand takes as many steps as all before
 SAMPLE, PER_CENTER = 20_000, 200  # rows of a sample, in all and for each center, at least
 MANY = 2  # times as many rows as in a sample are clustered by way of one
 GROWTH = 4  # of the samples
@@ -232,36 +235,45 @@ class _Search:
     def by_samples(self, k: int, n: int, n_tries: int) -> _State:
         """Cluster a sample, one that is chosen by what the first solution left, larger ones, all.
 
-        Moves are made in the first two. Each of the others needs a few steps only.
+        Moves are made in the first two. Each of the others needs a few steps only. What a sample
+        gives is used if it is better for all rows.
         """
-        part = self._part(np.einsum("ij,ij->i", self.X, self.X), n, k)
+        part = self._part(n, k, np.einsum("ij,ij->i", self.X, self.X))
         state = part.start(k, n_tries)
         limit = part.work / 4
+        centers = state.centers + part.middle
+        labels, squared = self._nearest(centers)
         while MANY * n < len(self.X):
-            centers = state.centers + part.middle
-            part = self._part(self._nearest(centers)[1], n, k)
+            part = self._part(n, k, squared, labels)
             state = part.converge(centers - part.middle, n_plain=0)
             if limit:
-                part.limit = limit
+                part.limit = part.work + limit
                 state = part.improve(state, n_tries)
+            found = state.centers + part.middle
+            after = self._nearest(found)
+            if self.w @ after[1] < self.w @ squared:
+                centers, (labels, squared) = found, after
             limit, n = 0.0, GROWTH * n
-        return self.settle(self._lengthened(state.centers + part.middle))
+        return self.settle(self._lengthened(centers, LAST))
 
-    def _part(self, squared: Floats, n: int, k: int) -> "_Search":
+    def _part(self, n: int, k: int, squared: Floats, labels: Ints | None = None) -> "_Search":
         """Return a search in a sample; see :meth:`_sample`."""
-        rows, w = self._sample(squared, n)
+        rows, w = self._sample(n, squared, labels)
         return _Search(self.X[rows], w, self.rng, self.max_iter, self.tol, k, self.backend)
 
-    def _sample(self, squared: Floats, n: int) -> tuple[Ints, Floats]:
+    def _sample(self, n: int, squared: Floats, labels: Ints | None) -> tuple[Ints, Floats]:
         """Choose about `n` rows, and the weight of each.
 
-        Half of them by their weights, half by their weights times the given squares. In the order
-        of the rows, every one is taken whose share passes the next of `n` equal steps.
+        Equally many by their weights, by their weights times the given squares and, with labels,
+        from each cluster: one that is a single row far from all others has no distance left, and
+        would be missed. In the order of the rows, every one is taken whose share passes the next
+        of `n` equal steps.
         """
-        mass = self.w * squared
-        shares = self.w / self.w.sum()
-        if mass.any():
-            shares = (shares + mass / mass.sum()) / 2
+        kinds = [self.w, self.w * squared]
+        if labels is not None:
+            kinds.append(self.w / np.bincount(labels, self.w)[labels])
+        kinds = [kind / kind.sum() for kind in kinds if kind.any()]
+        shares: Floats = np.mean(kinds, axis=0)
         steps = np.cumsum(shares)
         taken = np.searchsorted(steps, steps[-1] * (np.arange(n) + self.rng.random()) / n)
         rows, times = np.unique(np.minimum(taken, len(steps) - 1), return_counts=True)
@@ -290,8 +302,11 @@ class _Search:
             centers = state.centers
         return self.settle(self._lengthened(centers))
 
-    def _lengthened(self, centers: Floats) -> Floats:
-        """Run Lloyd's iterations with momentum, which ends where a step would go back."""
+    def _lengthened(self, centers: Floats, slow: float = SLOW) -> Floats:
+        """Run Lloyd's iterations with momentum, which ends where a step would go back.
+
+        They end at the third step in a row that gains less than `slow` times `tol`.
+        """
         means, last, n_slow, speed = centers, np.inf, 0, 1.0
         for _ in range(self.max_iter):
             before, at = means, centers
@@ -300,7 +315,7 @@ class _Search:
             filled = counts > 0
             means = np.where(filled[:, None], sums / np.where(filled, counts, 1)[:, None], at)
             gain = last - objective
-            n_slow = n_slow + 1 if gain < SLOW * self.tol * objective else 0
+            n_slow = n_slow + 1 if gain < slow * self.tol * objective else 0
             if n_slow > 2:
                 break
             if gain < 0 or (counts[:, None] * (at - means) * (means - before)).sum() > 0:

@@ -148,7 +148,8 @@ def _with_repetitions(received: Received) -> Ints:
     starts = np.unique(owners, return_index=True)[1]
     following = np.arange(1, len(X) + 1)
     following[np.append(starts[1:], len(X)) - 1] = starts
-    same = (X[following] == X).all(axis=1) & (following != np.arange(len(X)))
+    same = np.flatnonzero((X[following, 0] == X[:, 0]) & (following != np.arange(len(X))))
+    same = same[(X[following[same]] == X[same]).all(axis=1)]
     return np.unique(owners[same])
 
 
