@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjigsaw.choice import search as searching
-from fedjigsaw.choice.cells import Cells
+from fedjigsaw.choice.cells import MANY_CELLS, Cells
 from fedjigsaw.choice.confidence import confidence, telling_columns
 from fedjigsaw.choice.decision import choose
 from fedjigsaw.choice.findings import Doubt, KFindings
@@ -13,6 +13,7 @@ from fedjigsaw.choice.mixtures import from_labels
 from fedjigsaw.choice.search import agglomerate
 from fedjigsaw.choice.sizes import n_cells
 from fedjigsaw.choice.valleys import BELIEVED, valleys
+from fedjigsaw.kernels.compiled import installed
 from fedjigsaw.kernels.kmeans import Problem
 
 
@@ -184,6 +185,19 @@ class TestLaws:
         best = min(totals, key=totals.get)
         assert tuple(sorted(merges[0])) == best
         assert costs[1] == pytest.approx(totals[best])
+
+    @pytest.mark.skipif(not installed(), reason="needs numba")
+    @pytest.mark.parametrize("d", [2, 10])
+    def test_compiled_code_chooses_the_same(self, rng, monkeypatch, d):
+        X = np.concatenate([rng.normal(at, 1, (1500, d)) for at in (0, 5 / np.sqrt(d), 9)])
+        given = cells_of(X)[:3]
+        assert len(given[1]) > MANY_CELLS
+        found = choose(*given)
+        monkeypatch.setenv("FEDJIGSAW_BACKEND", "sklearn")
+        plain = choose(*given)
+        assert (found.k, found.way, found.criteria) == (plain.k, plain.way, plain.criteria)
+        assert found.means == pytest.approx(plain.means, abs=1e-6)
+        assert found.curve == pytest.approx(plain.curve, rel=1e-6, abs=1e-3)
 
 
 class TestValleys:

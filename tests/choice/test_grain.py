@@ -52,3 +52,12 @@ def test_a_rare_value_changes_nothing(rare, n):
 def test_the_order_of_rows_does_not_matter(rng):
     X = np.column_stack([rng.integers(0, 2, 300), rng.integers(0, 9, 300), rng.normal(size=300)])
     assert (grain_of(X) == grain_of(X[rng.permutation(300)])).all()
+
+
+@pytest.mark.parametrize("n", [4, 5, 6, 39, 40, 41, 64, 65, 99, 100])
+@pytest.mark.parametrize("min_rows", [2, 5])
+def test_columns_do_not_matter_to_each_other(rng, n, min_rows):
+    """A column in which no value is shared, alone and beside one in which all rows share theirs."""
+    for column in (rng.normal(size=n), np.arange(n) // (min_rows - 1)):
+        beside = np.column_stack([column, np.zeros(n)])
+        assert grain_of(beside, min_rows)[0] == grain(column, min_rows=min_rows)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from fedjigsaw.choice.cells import MAX_CELLS, Cells, condense
+from fedjigsaw.choice.cells import MANY_CELLS, MAX_CELLS, Cells, condense, sampled_labels
 from fedjigsaw.choice.mixtures import (
     Mixture,
     fit,
@@ -12,6 +12,8 @@ from fedjigsaw.choice.mixtures import (
     moments_of,
     shapes_of,
 )
+from fedjigsaw.kernels.compiled import installed
+from fedjigsaw.kernels.matching import pairwise_distances
 
 
 def cells_of(X, labels):
@@ -54,6 +56,13 @@ class TestCells:
         assert merged[1] @ merged[0] == pytest.approx(counts @ centers)
         total = counts @ (centers**2).sum(axis=1) + sse.sum()
         assert merged[1] @ (merged[0] ** 2).sum(axis=1) + merged[2].sum() == pytest.approx(total)
+
+    @pytest.mark.parametrize("d", [2, 12])
+    def test_each_cell_joins_the_nearest_of_a_sample(self, rng, d):
+        centers = rng.normal(50, 1, (900, d))
+        chosen = np.random.default_rng(0).choice(900, 40, replace=False)
+        expected = pairwise_distances(centers, centers[chosen]).argmin(axis=1)
+        assert sampled_labels(centers, 40).tolist() == expected.tolist()
 
     def test_few_cells_stay_as_they_are(self):
         given = np.ones((3, 1)), np.ones(3), np.zeros(3)
@@ -190,3 +199,49 @@ def test_icl_punishes_overlap(rng):
     mixture = fit(cells, from_labels(cells, np.repeat([0, 1], 300)))
     assert isinstance(mixture, Mixture)
     assert mixture.icl(cells) > mixture.bic + 50
+
+
+@pytest.mark.skipif(not installed(), reason="needs numba")
+class TestCompiled:
+    """Compiled code does what NumPy does."""
+
+    @pytest.fixture(params=[(1, False), (2, False), (2, True), (12, True), (25, True)])
+    def both(self, request, rng):
+        """The same cells for NumPy and for compiled code, and labels of two thirds of them."""
+        d, grained = request.param
+        centers = rng.normal(size=(6, d)) * 9 / np.sqrt(d)
+        labels = rng.integers(6, size=700)
+        points = centers[labels] + rng.normal(size=(700, d)) * np.append(3.0, np.ones(d - 1))
+        grain = rng.random(d) if grained else None
+        received = points, rng.integers(1, 9, 700) * 1.0, rng.random(700), grain
+        plain, fast = Cells.of(*received), Cells.of(*received)
+        vars(plain)["fast"] = False
+        assert fast.fast
+        return plain, fast, np.where(rng.random(700) < 1 / 3, -1, labels)
+
+    def test_moments_and_shapes(self, both):
+        plain, fast, labels = both
+        start, same = (from_labels(cells, labels) for cells in (plain, fast))
+        for part in ("moments", "shapes"):
+            expected, found = vars(getattr(start, part)), vars(getattr(same, part))
+            assert set(found) == set(expected)
+            for name, values in expected.items():
+                assert found[name] == pytest.approx(values, rel=1e-9, abs=1e-9), name
+        assert start.shapes.n_free.any() or plain.n_columns == 1
+
+    def test_em(self, both):
+        plain, fast, labels = both
+        start, same = (from_labels(cells, labels, 20.0) for cells in (plain, fast))
+        expected, found = fit(plain, start), fit(fast, same)
+        assert found.bic == pytest.approx(expected.bic, rel=1e-9)
+        assert found.background == pytest.approx(expected.background, rel=1e-6)
+        assert np.allclose(found.shares, expected.shares, rtol=0, atol=1e-6)
+        assert found.shares.sum(axis=1) == pytest.approx(np.ones(700), rel=1e-12)
+
+    def test_few_cells_do_not_load_it(self, monkeypatch):
+        given = np.arange(MANY_CELLS * 1.0)[:, None], np.ones(MANY_CELLS), np.ones(MANY_CELLS)
+        assert Cells.of(*given).fast
+        assert not Cells.of(*(part[1:] for part in given)).fast
+        assert Cells.of(*given).select(np.arange(3)).fast  # as the cells that it is part of
+        monkeypatch.setenv("FEDJIGSAW_BACKEND", "sklearn")
+        assert not Cells.of(*given).fast

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
 from fedjigsaw.kernels import solver
+from fedjigsaw.kernels.compiled import installed
 from fedjigsaw.kernels.solver import _Moves, _Search, distinct_rows, solve, solve_each
 
 TIGHT = np.array([-0.2, -0.1, 0.0, 0.1, 0.2])
@@ -334,3 +335,38 @@ def test_lengthened_steps_end_lower():
     quick = search.converge(start)
     assert quick.settled
     assert quick.objective < plain.objective
+
+
+@pytest.mark.skipif(not installed(), reason="needs numba")
+class TestCompiled:
+    """Compiled code does what NumPy does, for a few thousand rows."""
+
+    def test_settling(self, rng):
+        X, w = weighted(rng, n=1000)
+        start = X[rng.choice(1000, 12, replace=False)]
+        given = (np.random.default_rng(0), 300, 1e-4, 12)
+        plain, fast = (_Search(X.copy(), w, *given, fast=fast) for fast in (False, True))
+        before = [search.settle(start - search.middle) for search in (plain, fast)]
+        assert before[0].settled
+        steps = []
+        for search, state in zip((plain, fast), before, strict=True):
+            moved = state.centers.copy()
+            moved[:3] = start[:3] - search.middle
+            steps.append(search.settle(moved, state, 2))
+        for expected, found in (before, steps):
+            assert found.centers == pytest.approx(expected.centers)
+            assert found.labels.tolist() == expected.labels.tolist()
+            assert found.squared == pytest.approx(expected.squared, abs=1e-9)
+            assert found.objective == pytest.approx(expected.objective)
+            assert found.settled == expected.settled
+        assert fast.work == plain.work  # which limits the search
+
+    def test_every_number_of_clusters(self, rng):
+        X, w = weighted(rng, n=1000)
+        plain, fast = (
+            list(solve_each(X, w, 20, rng=np.random.default_rng(0), fast=fast))
+            for fast in (False, True)
+        )
+        assert [len(found.counts) for found in fast] == list(range(20, 0, -1))
+        expected = [found.inertia for found in plain]
+        assert [found.inertia for found in fast] == pytest.approx(expected, rel=1e-3)

@@ -7,10 +7,13 @@ from functools import cached_property
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.kernels.kmeans import nearest_centers, partition_of
+from fedjigsaw.kernels.kmeans import partition_of
+from fedjigsaw.kernels.nearest import compiles, nearest
 
 MAX_AXES = 20  # long axes of a cluster are looked for among so many principal axes of all cells
 MAX_CELLS = 3000  # more cells are merged to so many: 20 for each of 150 clusters
+MANY_CELLS = 500  # from where on compiled code is loaded
+FEW_COLUMNS = 8  # up to which a tree finds the nearest cells faster than all distances
 LEAST_VARIANCE = 1e-9  # of a column within cells, relative to that of all rows
 
 
@@ -51,12 +54,17 @@ class Cells:
         part = replace(
             self, points=self.points[cells], counts=self.counts[cells], sse=self.sse[cells]
         )
-        part.__dict__["basis"] = self.basis
+        part.__dict__.update(basis=self.basis, fast=self.fast)
         return part
 
     @cached_property
     def n_rows(self) -> float:
         return float(self.counts.sum())
+
+    @cached_property
+    def fast(self) -> bool:
+        """Whether mixtures are fitted by compiled code: for many cells, where it is installed."""
+        return compiles(len(self.counts), 1, least=MANY_CELLS)
 
     @property
     def n_columns(self) -> int:
@@ -70,6 +78,11 @@ class Cells:
     def norms(self) -> Floats:
         norms: Floats = (self.points**2).sum(axis=1)
         return norms
+
+    @cached_property
+    def columns(self) -> Floats:
+        """The points, one column after the other: compiled code takes them so."""
+        return np.ascontiguousarray(self.points.T)
 
     @cached_property
     def variances(self) -> Floats:
@@ -104,8 +117,21 @@ class Cells:
     @cached_property
     def reduced(self) -> Floats:
         """The points along the axes of the basis."""
+        if self.n_columns <= MAX_AXES:
+            return self.points
         reduced: Floats = self.points @ self.basis
         return reduced
+
+    @cached_property
+    def reduced_columns(self) -> Floats:
+        """The same, one axis after the other."""
+        if self.n_columns <= MAX_AXES:
+            return self.columns
+        return np.ascontiguousarray(self.reduced.T)
+
+    @cached_property
+    def has_grain(self) -> bool:
+        return bool(self.grain.any())
 
     @cached_property
     def reduced_grain(self) -> Floats:
@@ -142,4 +168,10 @@ def condense(
 def sampled_labels(centers: Floats, most: int) -> Ints:
     """Return the group of each cell: that of the nearest of `most` cells, drawn at random."""
     chosen = np.random.default_rng(0).choice(len(centers), most, replace=False)
-    return nearest_centers(centers, centers[chosen])[0]
+    if centers.shape[1] <= FEW_COLUMNS:
+        from scipy.spatial import KDTree  # lazy: `import fedjigsaw` stays fast
+
+        found: Ints = KDTree(centers[chosen]).query(centers)[1]
+        return found
+    shifted = centers - centers.mean(axis=0)
+    return nearest(shifted, shifted[chosen], fast=compiles(len(centers), most))[0]

@@ -242,7 +242,8 @@ def _partitions(cells: Cells, most: int) -> list[_Partition]:
     """Return k-means partitions of the cells into every number of clusters up to `most`."""
     found = []
     n, d = cells.n_rows, cells.n_columns
-    for solution in solve_each(cells.points, cells.counts, most, rng=np.random.default_rng(0)):
+    rng = np.random.default_rng(0)
+    for solution in solve_each(cells.points, cells.counts, most, rng=rng, fast=cells.fast):
         mixture = mixtures.from_labels(cells, solution.labels)
         moments = mixture.moments
         sizes = -float(moments.counts @ np.log(moments.counts / n)) + n * d / 2 * (1 + LOG_2PI)

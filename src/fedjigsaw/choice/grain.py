@@ -36,7 +36,17 @@ def grain_of(X: Any, min_rows: int = MIN_ROWS, weights: Floats | None = None) ->
     >>> grain_of(np.column_stack([n % 2, n % 5, n**0.5, 0 * n])).round(3).tolist()
     [0.167, 0.083, 0.0, -1.0]
     """
+    if weights is None and not is_sparse(X) and min_rows <= len(X) <= MAX_VALUES:
+        # small clients: in no column do enough rows share a value, usually
+        ordered = np.sort(X, axis=0)
+        if not (ordered[min_rows - 1 :] == ordered[: len(X) - min_rows + 1]).any():
+            return np.full(X.shape[1], _unshared(len(X), min_rows))
     return np.array([_grain(column, min_rows, weights) for column in _columns(X)])
+
+
+def _unshared(n_rows: int, min_rows: int) -> float:
+    """Return the grain of a column of which too few rows share a value."""
+    return 0.0 if n_rows >= MANY * min_rows else UNKNOWN
 
 
 def _columns(X: Any) -> Iterator[Floats]:
@@ -63,7 +73,7 @@ def _grain(column: Floats, min_rows: int, weights: Floats | None) -> float:
     if len(common) > MAX_VALUES:
         return 0.0
     if counts[shared].sum() < n_rows / 2:  # few rows cannot tell whether more would share
-        return 0.0 if n_rows >= MANY * min_rows else UNKNOWN
+        return _unshared(n_rows, min_rows)
     if len(common) < 2:
         return UNKNOWN
     if counts[shared].sum() < NEARLY_ALL * n_rows:

@@ -26,6 +26,7 @@ PRIOR_ROWS = 1.0  # rows of average scatter that each component has in advance: 
 MIN_ROWS = 10.0  # a component stands for at least two cells of five rows
 START_BACKGROUND = 0.01  # share of the rows that the background starts with; EM finds its own
 TOL = 1e-3  # an EM step must gain this share of a parameter's penalty
+FEW_COLUMNS = 8  # up to which compiled moments are faster than matrix products
 TINY = 1e-300
 LOG_2PI = float(np.log(2 * np.pi))
 
@@ -131,6 +132,8 @@ class Mixture:
 
 def moments_of(cells: Cells, shares: Floats) -> Moments:
     """Return the moments of components that have these shares of each cell."""
+    if cells.fast and cells.n_columns <= FEW_COLUMNS:
+        return _with_grain(cells, *_compiled_moments(cells, shares))
     rows = shares * cells.counts[:, None]
     counts = rows.sum(axis=0)
     means = rows.T @ cells.points / np.maximum(counts, 1e-12)[:, None]
@@ -145,9 +148,24 @@ def moments_of(cells: Cells, shares: Floats) -> Moments:
         scatters[j] = (offset * rows[used, j, None]).T @ offset
     axes = np.arange(n_axes)
     scatters[:, axes, axes] += (inside / cells.n_columns)[:, None]
-    if cells.grain.any():
+    return _with_grain(cells, counts, means, traces, scatters)
+
+
+def _compiled_moments(cells: Cells, shares: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    from fedjigsaw.kernels.compiled import mixtures as kernels  # lazy: numba
+
+    lines, k, d = np.ascontiguousarray(shares.T), shares.shape[1], cells.n_columns
+    counts, means, scatters = np.empty(k), np.empty((k, d)), np.empty((k, d, d))
+    kernels.moments(cells.columns, cells.counts, cells.sse, lines, counts, means, scatters)
+    return counts, means, scatters.trace(axis1=1, axis2=2), scatters
+
+
+def _with_grain(
+    cells: Cells, counts: Floats, means: Floats, traces: Floats, scatters: Floats
+) -> Moments:
+    if cells.has_grain:
         traces = traces + counts * cells.grain.sum()
-        scatters += counts[:, None, None] * cells.reduced_grain
+        scatters = scatters + counts[:, None, None] * cells.reduced_grain
     return Moments(counts, means, np.maximum(traces, 0), scatters)
 
 
@@ -158,6 +176,8 @@ def shapes_of(cells: Cells, moments: Moments) -> Shapes:
     rows = (np.maximum(moments.counts, 1e-9) + PRIOR_ROWS)[:, None]
     traces = (moments.traces[:, None] + d * prior) / rows
     values, vectors = np.linalg.eigh((moments.scatters + prior * np.eye(r)) / rows[:, :, None])
+    if cells.fast:
+        return _compiled_shapes(cells, values, vectors, traces[:, 0], moments.counts)
     values, vectors = np.maximum(values[:, ::-1], 1e-12), vectors[:, :, ::-1]
     n_free = np.arange(min(r, d - 1) + 1)
     none = np.zeros((k, 1))
@@ -182,6 +202,28 @@ def shapes_of(cells: Cells, moments: Moments) -> Shapes:
         longest=np.where(best > 0, values[:, 0], variances),
         penalties=cells.log_rows / 2 * (n_parameters[best] + d),
     )
+
+
+def _compiled_shapes(
+    cells: Cells, values: Floats, vectors: Floats, traces: Floats, counts: Floats
+) -> Shapes:
+    from fedjigsaw.kernels.compiled import mixtures as kernels  # lazy: numba
+
+    k = len(counts)
+    variances, log_dets, inverse_traces, longest, penalties = np.empty((5, k))
+    shapes = Shapes(
+        pulls=np.empty_like(vectors),
+        variances=variances,
+        log_dets=log_dets,
+        inverse_traces=inverse_traces,
+        n_free=np.empty(k, np.int64),
+        longest=longest,
+        penalties=penalties,
+    )
+    kernels.free_axes(
+        values, vectors, traces, counts, cells.n_columns, cells.log_rows, *vars(shapes).values()
+    )
+    return shapes
 
 
 def hard_costs(cells: Cells, moments: Moments) -> Floats:
@@ -223,7 +265,7 @@ def log_densities(cells: Cells, mixture: Mixture) -> Floats:
         squared[:, j] -= ((offset @ shapes.pulls[j]) * offset).sum(axis=1)
     squared = np.maximum(squared, 0) / shapes.variances
     squared += cells.variances[:, None] * shapes.inverse_traces
-    if cells.grain.any():
+    if cells.has_grain:
         pulled = np.einsum("kab,ba->k", shapes.pulls, cells.reduced_grain)
         squared += (cells.grain.sum() - pulled) / shapes.variances
     densities: Floats = -(squared + shapes.log_dets + cells.n_columns * LOG_2PI) / 2
@@ -258,6 +300,8 @@ def fit(cells: Cells, mixture: Mixture, max_iter: int = 20) -> Mixture:
 def _memberships(cells: Cells, mixture: Mixture) -> tuple[Floats, float]:
     """Return the shares of components and background in each cell, and the log-likelihood."""
     rows = np.append(np.maximum(mixture.moments.counts, TINY), max(mixture.background, 1e-9))
+    if cells.fast:
+        return _compiled_memberships(cells, mixture, np.log(rows / cells.n_rows))
     logs = np.full((len(cells.counts), len(rows)), cells.log_uniform)
     logs[:, :-1] = log_densities(cells, mixture)
     logs += np.log(rows / cells.n_rows)
@@ -265,3 +309,35 @@ def _memberships(cells: Cells, mixture: Mixture) -> tuple[Floats, float]:
     shares = np.exp(logs - top[:, None])
     sums = shares.sum(axis=1)
     return shares / sums[:, None], float(cells.counts @ (top + np.log(sums)))
+
+
+def _compiled_memberships(cells: Cells, mixture: Mixture, logs: Floats) -> tuple[Floats, float]:
+    from fedjigsaw.kernels.compiled import mixtures as kernels  # lazy: numba
+
+    shapes, means, k = mixture.shapes, mixture.moments.means, len(mixture)
+    d, r = cells.basis.shape
+    forms, across = -shapes.pulls, np.empty((k, 0))
+    if d == r:
+        forms.reshape(k, -1)[:, :: r + 1] += 1
+    else:
+        across = (means**2).sum(axis=1)[:, None] + cells.norms - 2 * means @ cells.points.T
+    constant = shapes.log_dets + d * LOG_2PI
+    if cells.has_grain:
+        pulled = np.einsum("kab,ba->k", shapes.pulls, cells.reduced_grain)
+        constant = constant + (cells.grain.sum() - pulled) / shapes.variances
+    logs[:-1] -= constant / 2
+    logs[-1] += cells.log_uniform
+    shares = np.empty((k + 1, len(cells.counts)))
+    likelihood = kernels.memberships(
+        cells.reduced_columns,
+        across,
+        cells.counts,
+        cells.variances,
+        means @ cells.basis,
+        forms,
+        0.5 / shapes.variances,
+        0.5 * shapes.inverse_traces,
+        logs,
+        shares,
+    )
+    return shares.T, likelihood

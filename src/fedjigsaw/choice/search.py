@@ -85,7 +85,7 @@ def _agglomerate_centers(
     rng, n_centers = np.random.default_rng(0), START_CENTERS
     while True:
         n = min(n_centers, len(cells.counts))
-        solution = solve(cells.points, cells.counts, n, rng=rng, n_tries=0)
+        solution = solve(cells.points, cells.counts, n, rng=rng, n_tries=0, fast=cells.fast)
         costs, merges = agglomerate(cells, from_labels(cells, solution.labels).moments)
         n_found = len(costs)
         best = n_found - int(costs.argmin())
@@ -124,14 +124,12 @@ class _Tree:
         self.costs = hard_costs(cells, moments)
         self.alive = np.ones(len(moments), dtype=bool)
         self.losses = np.full((len(moments), len(moments)), np.inf)
-        for a in range(len(moments)):
-            self._compare(a)
+        self._compare(np.arange(len(moments)))
 
     def best_pair(self) -> tuple[int, int, float]:
         a, b = divmod(int(self.losses.argmin()), len(self.costs))
         if not np.isfinite(self.losses[a, b]):
-            for c in np.flatnonzero(self.alive):  # no neighbor is left: look for new ones
-                self._compare(int(c))
+            self._compare(np.flatnonzero(self.alive))  # no neighbor is left: look for new ones
             a, b = divmod(int(self.losses.argmin()), len(self.costs))
         return a, b, float(self.losses[a, b])
 
@@ -142,20 +140,32 @@ class _Tree:
         self.alive[b] = False
         for gone in (a, b):
             self.losses[gone, :] = self.losses[:, gone] = np.inf
-        self.costs[a] = hard_costs(self.cells, union)[0]
-        self._compare(a)
+        near = self._near(a)
+        unions = self.moments.unions(self.cells, np.full(len(near), a), near)
+        costs = hard_costs(self.cells, _together(union, unions))
+        self.costs[a] = costs[0]
+        self.losses[a, near] = self.losses[near, a] = costs[1:] - costs[0] - self.costs[near]
 
-    def _compare(self, a: int) -> None:
-        """Compute what merging `a` with each of its neighbors would cost."""
+    def _compare(self, components: Ints) -> None:
+        """Compute what merging components with each of their neighbors would cost."""
+        near = [self._near(int(a)) for a in components]
+        one = np.repeat(components, [len(others) for others in near])
+        other = np.concatenate(near)
+        # each pair once
+        pairs = np.unique(np.minimum(one, other) * len(self.costs) + np.maximum(one, other))
+        a, b = np.divmod(pairs, len(self.costs))
+        unions = self.moments.unions(self.cells, a, b)
+        losses = hard_costs(self.cells, unions) - self.costs[a] - self.costs[b]
+        self.losses[a, b] = self.losses[b, a] = losses
+
+    def _near(self, a: int) -> Ints:
+        """Return the neighbors of a component: those to which it could be merged with least loss,
+        were all clusters round."""
         counts, means = self.moments.counts, self.moments.means
         ward = counts[a] * counts / (counts[a] + counts) * ((means - means[a]) ** 2).sum(axis=1)
         ward[~self.alive] = ward[a] = np.inf
         near = np.argsort(ward, kind="stable")[:NEIGHBORS]
-        near = near[np.isfinite(ward[near])]
-        if len(near):
-            unions = self.moments.unions(self.cells, np.full(len(near), a), near)
-            losses = hard_costs(self.cells, unions) - self.costs[a] - self.costs[near]
-            self.losses[a, near] = self.losses[near, a] = losses
+        return np.asarray(near[np.isfinite(ward[near])])
 
 
 def _labels_after(merges: list[tuple[int, int]], n: int, k: int) -> Ints:
@@ -185,13 +195,13 @@ def merge_best(cells: Cells, mixture: Mixture) -> Mixture:
     best = int((hard_costs(cells, unions) - costs[a] - costs[b]).argmin())
     kept = np.setdiff1d(np.arange(k), [a[best], b[best]])
     joined, rest = unions.select(np.array([best])), moments.select(kept)
-    merged = Moments(
-        *(
-            np.concatenate([getattr(joined, name), getattr(rest, name)])
-            for name in ("counts", "means", "traces", "scatters")
-        )
-    )
-    return mixture_of(cells, merged, mixture.background)
+    return mixture_of(cells, _together(joined, rest), mixture.background)
+
+
+def _together(a: Moments, b: Moments) -> Moments:
+    """Return the components of both."""
+    names = ("counts", "means", "traces", "scatters")
+    return Moments(*(np.concatenate([getattr(a, name), getattr(b, name)]) for name in names))
 
 
 def _with_splits(cells: Cells, found: Found, most: int | None) -> Found:

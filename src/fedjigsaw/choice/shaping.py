@@ -35,7 +35,9 @@ def exactly(cells: Cells, found: Found, k: int) -> Mixture:
         candidates.append(mixture)
     if not candidates or len(candidates[0]) != k:
         rng = np.random.default_rng(0)
-        partition = from_labels(cells, solve(cells.points, cells.counts, k, rng=rng).labels)
+        partition = from_labels(
+            cells, solve(cells.points, cells.counts, k, rng=rng, fast=cells.fast).labels
+        )
         candidates = [*candidates, refit(cells, partition), partition]
     return min(candidates, key=lambda mixture: (abs(len(mixture) - k), mixture.bic))
 

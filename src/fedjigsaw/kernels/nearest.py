@@ -23,10 +23,10 @@ SMALLEST = 4096  # rows of a part
 LONG = 2**23  # products of coordinates from where on threads pay, about 1 ms
 
 
-def compiles(n_rows: int, n_centers: int) -> bool:
-    """Tell whether work of this size is done by compiled code."""
+def compiles(n_rows: int, n_centers: int, least: int = PAIRS) -> bool:
+    """Tell whether work of this size is done by compiled code: at least so many pairs."""
     wanted = os.environ.get("FEDJIGSAW_BACKEND", "auto") in ("auto", "numba", "torch")
-    return wanted and n_rows * n_centers >= PAIRS and installed()
+    return wanted and n_rows * n_centers >= least and installed()
 
 
 class HostRows:
@@ -35,8 +35,9 @@ class HostRows:
     See :class:`fedjigsaw.kernels.backends.HeldRows`, which may be on a GPU instead.
     """
 
-    def __init__(self, X: Floats, w: Floats, n_centers: int) -> None:
-        self.X, self.w, self.fast = X, w, compiles(len(X), n_centers)
+    def __init__(self, X: Floats, w: Floats, n_centers: int, fast: bool | None = None) -> None:
+        self.X, self.w = X, w
+        self.fast = compiles(len(X), n_centers) if fast is None else fast
 
     def nearest(self, centers: Floats, among: Ints | None = None) -> tuple[Ints, Floats]:
         """Call :func:`nearest` for all rows, or some."""

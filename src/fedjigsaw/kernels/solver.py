@@ -34,7 +34,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.backends import Backend, hold
 from fedjigsaw.kernels.kmeans import Solution, label_sums, partition_of, squared_distances
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.kernels.nearest import HostRows
+from fedjigsaw.kernels.nearest import PAIRS, HostRows
 
 Flags = npt.NDArray[np.bool_]
 
@@ -60,6 +60,7 @@ def solve(
     tol: float = 1e-4,
     n_tries: int | None = None,
     backend: Backend | None = None,
+    fast: bool | None = None,
 ) -> Solution:
     """Cluster weighted rows around at most `n_clusters` centers, better than restarts do.
 
@@ -76,6 +77,7 @@ def solve(
     backend : finds the clusters if `n_tries` is 0. Otherwise it finds the nearest centers of rows,
         and sums of these, if it is a :class:`~fedjigsaw.kernels.backends.HoldingBackend`; moves are
         made in NumPy. None is the one that the environment asks for.
+    fast : whether compiled code runs Lloyd's iterations; None decides by the size.
 
     Examples
     --------
@@ -92,7 +94,7 @@ def solve(
         )
         return partition_of(X, labels[inverse], weights)
     n_tries = patience(n_clusters) if n_tries is None else n_tries
-    search = _Search(_scaled(rows), w, rng, max_iter, tol, k, backend)
+    search = _Search(_scaled(rows), w, rng, max_iter, tol, k, backend, fast)
     n_sampled = max(SAMPLE, PER_CENTER * k)
     if len(rows) > MANY * n_sampled:
         labels = search.by_samples(k, n_sampled, n_tries).labels
@@ -134,15 +136,17 @@ def solve_each(
     rng: np.random.Generator,
     max_iter: int = 300,
     tol: float = 1e-4,
+    fast: bool | None = None,
 ) -> Iterator[Solution]:
     """Yield solutions for every number of clusters, from `max_clusters` down to 1.
 
     Each starts from the previous one without the center that is needed least. With fewer distinct
-    rows than `max_clusters`, the first solution has one center per distinct row.
+    rows than `max_clusters`, the first solution has one center per distinct row. `fast` is as in
+    :func:`solve`.
     """
     rows, w, inverse = distinct_rows(X, weights)
     k = min(max_clusters, len(rows))
-    search = _Search(_scaled(rows), w, rng, max_iter, tol, k)
+    search = _Search(_scaled(rows), w, rng, max_iter, tol, k, fast=fast)
     state = search.start(k)
     first = search.work
     state = search.improve(state, patience(max_clusters))
@@ -219,6 +223,7 @@ class _Search:
         tol: float,
         k: int = 1,
         backend: Backend | None = None,
+        fast: bool | None = None,
     ) -> None:
         """Take rows, which are changed in place: rounding is smallest around the mean."""
         self.rng, self.max_iter, self.tol = rng, max_iter, tol
@@ -227,7 +232,10 @@ class _Search:
         X -= self.middle
         self.X = X
         self.backend = backend
-        self.rows = hold(X, w, k, backend) or HostRows(X, w, k)
+        self.rows = hold(X, w, k, backend) or HostRows(X, w, k, fast)
+        # a few thousand rows: to look at all of them again takes less time than to select some
+        fast = isinstance(self.rows, HostRows) and self.rows.fast
+        self.in_tiles = _InTiles(X, w) if fast and len(X) * k < PAIRS else None
         self.work, self.limit = 0.0, np.inf
 
     # ----------------------------------------------------------------------------- samples
@@ -339,7 +347,12 @@ class _Search:
             moved = (centers != before.centers).any(axis=1)
         goal, objective = before.objective if before else np.inf, np.inf
         settled = False
-        for _ in range(self.max_iter if n_steps is None else min(n_steps, self.max_iter)):
+        n_steps = self.max_iter if n_steps is None else min(n_steps, self.max_iter)
+        if self.in_tiles is not None:
+            state, work = self.in_tiles.settle(centers, moved, goal, n_steps, self.tol, labels)
+            self.work += work
+            return state
+        for _ in range(n_steps):
             self._reassign(centers, labels, squared, moved)
             means, counts = self._means(labels, k)
             means[counts == 0] = centers[counts == 0]
@@ -377,8 +390,13 @@ class _Search:
 
     def _means(self, labels: Ints, k: int) -> tuple[Floats, Floats]:
         counts: Floats = np.bincount(labels, self.w, minlength=k).astype(np.float64)
-        sums = label_sums(self.X, labels, self.w, k)
+        sums = self._sums(self.X, labels, self.w, k)
         return sums / np.where(counts > 0, counts, 1)[:, None], counts
+
+    def _sums(self, X: Floats, labels: Ints, w: Floats, k: int) -> Floats:
+        if self.in_tiles is None:
+            return label_sums(X, labels, w, k)
+        return self.in_tiles.sums(X, labels, w, k)
 
     # ------------------------------------------------------------------------------- moves
 
@@ -469,7 +487,7 @@ class _Search:
         for _ in range(3):
             axis /= np.maximum(np.linalg.norm(axis, axis=1, keepdims=True), 1e-300)
             along = np.einsum("ij,ij->i", offset, axis[labels])
-            axis = label_sums(offset, labels, self.w * along, k)
+            axis = self._sums(offset, labels, self.w * along, k)
         side = along > 0
         for _ in range(4):
             means, counts = self._halves(offset, labels, side, k)
@@ -486,9 +504,37 @@ class _Search:
     def _halves(self, offset: Floats, labels: Ints, side: Flags, k: int) -> tuple[Floats, Floats]:
         half = 2 * labels + side
         counts: Floats = np.bincount(half, self.w, minlength=2 * k).astype(np.float64)
-        sums = label_sums(offset, half, self.w, 2 * k)
+        sums = self._sums(offset, half, self.w, 2 * k)
         means = sums / np.where(counts > 0, counts, 1)[:, None]
         return means.reshape(k, 2, -1), counts.reshape(k, 2)
+
+
+class _InTiles:
+    """Rows as compiled code takes them."""
+
+    def __init__(self, X: Floats, w: Floats) -> None:
+        from fedjigsaw.kernels.compiled import settling  # lazy: numba
+
+        self.kernels = settling
+        self.X, self.w = np.ascontiguousarray(X), w
+        self.tiles, self.norms = settling.in_tiles(self.X)
+
+    def settle(
+        self, centers: Floats, moved: Flags, goal: float, n_steps: int, tol: float, labels: Ints
+    ) -> tuple[_State, float]:
+        """Run Lloyd's iterations. Return where they end, and the work that this was."""
+        means, squared = np.array(centers), np.empty(len(labels))
+        rows = (self.X, self.w, self.tiles, self.norms)
+        objective, settled, work = self.kernels.settle(
+            *rows, means, moved, goal, n_steps, tol, HORIZON, labels, squared
+        )
+        return _State(means, labels, squared, objective, settled), work
+
+    def sums(self, X: Floats, labels: Ints, w: Floats, k: int) -> Floats:
+        """Return the weighted sum of the rows of each label."""
+        sums = np.zeros((k, X.shape[1]))
+        self.kernels.sums_of(X, labels, w, sums)
+        return sums
 
 
 def _pairs(moves: _Moves) -> list[tuple[int, int]]:
