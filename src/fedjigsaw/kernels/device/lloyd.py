@@ -92,7 +92,7 @@ def lloyd(
     -------
     The centers, the nearest one of each row, and the squared distance to it.
     """
-    is_fused, quick = _is_fused(rows, centers), False
+    is_fused = quick = _is_fused(rows, centers)
     for i in range(max_iter):
         before = centers
         if is_fused:
