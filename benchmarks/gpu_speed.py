@@ -47,7 +47,7 @@ SIZES = (  # around the size from where on the GPU is used
     ]
 )
 N_SENDERS = 10 if TINY else 10_000  # clients that send 100 centers each
-PATIENCE = 70.0  # seconds after which the server is no longer measured on a CPU, too
+PATIENCE = 90.0  # seconds after which the server is no longer measured on a CPU, too
 STARTED = perf_counter()
 
 

@@ -19,8 +19,9 @@ DEVICE = "cuda" if ON_GPU else "cpu"
 def small_blocks(monkeypatch):
     """Small sizes reach every loop, and the interpreter is slow."""
     if not ON_GPU:
-        sizes = {"ROWS": 16, "CENTERS": 16, "COLUMNS": 16, "SPLITS": 3, "FEWEST": 4, "SUM_ROWS": 4}
-        for name, size in sizes.items():
+        blocks = {"QUICK": (16, 16, 4, 1), "EXACT": (16, 16, 4, 1)}
+        sizes = {"COLUMNS": 16, "NARROW": 16, "SPLITS": 3, "FEWEST": 4, "SUM_ROWS": 4}
+        for name, size in (blocks | sizes).items():
             monkeypatch.setattr(fused, name, size)
 
 

@@ -17,7 +17,7 @@ from fedjigsaw.kernels.device.lloyd import CAREFUL_SEEDS, label_sums, lloyd, see
 from fedjigsaw.kernels.device.rows import DeviceRows, exact
 from fedjigsaw.kernels.kmeans import coordinate_order, count_distinct
 
-LEAST = 2**21  # products of coordinates (rows x columns x centers) from where on a GPU is faster
+LEAST = 2**23  # products of coordinates (rows x columns x centers) from where on a GPU is faster
 _BLOCK = 2**24  # coordinates of a block of rows
 
 
