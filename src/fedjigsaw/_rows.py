@@ -115,8 +115,6 @@ def _copies(rows: Any, weights: Floats, owner: str) -> Any:
 
 def n_converted(data: Any, *, weighted: bool) -> int:
     """Return how many numbers :func:`ready` makes of the rows of a client."""
-    if is_plain(data):
-        return 0
     rows, weights = unweighted(data)
     if weights is not None and not weighted:
         return int(weights.sum()) * int(rows.shape[1])

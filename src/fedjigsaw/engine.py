@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from fedjigsaw._random import stream, streams
 from fedjigsaw._regions import is_region, own_model, unpacked
-from fedjigsaw._rows import n_converted, ready, unweighted
+from fedjigsaw._rows import is_plain, n_converted, ready, unweighted
 from fedjigsaw._threads import one_thread
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import (
@@ -107,7 +107,9 @@ class Client:
 
     @property
     def _n_converted(self) -> int:
-        return n_converted(self.data, weighted=self._takes_weights) if self._has_rows else 0
+        if is_plain(self.data) or not self._has_rows:
+            return 0
+        return n_converted(self.data, weighted=self._takes_weights)
 
     @property
     def _has_rows(self) -> bool:

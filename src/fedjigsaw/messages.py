@@ -166,7 +166,7 @@ class Summary(_Message):
             whole._with(**dict(zip(own, values, strict=True)))
             for values in zip(*own.values(), strict=True)
         ]
-        for summary in made:
+        for summary in made if 0 in sizes else ():
             _check_not_empty(summary, "a client")
         return made
 
