@@ -7,7 +7,7 @@ measured where it is installed; it is not needed for anything else.
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw import BatchEngine, Client, FeCA, Jigsaw, ProcessEngine, SerialEngine
+from fedjigsaw import BatchEngine, Client, FeCA, Jigsaw, KFed, ProcessEngine, SerialEngine
 from fedjigsaw._random import streams
 from fedjigsaw._regions import pack_merged
 from fedjigsaw._threads import available_threads, one_thread
@@ -50,6 +50,7 @@ SIZES = (
     (500, 512, 10, 20, 1.0, 1.7),
     (20_000, 2, 15, 20, 0.64, 0.88),
 )
+METHODS: dict[str, Any] = {"jigsaw": Jigsaw, "feca": FeCA, "kfed": KFed}
 KINDS = {"blurred": 20.0, "alone": 100.0}  # spread of clusters among centers in [0, 100]
 
 
@@ -161,8 +162,9 @@ def many_clients() -> Iterator[Row]:
     `clients_seconds` is the clients' part of `fit`: everything but the server, labels and input.
     Targets: 2 s for 10,000 clients; 20 s and 1.5 GB for 100,000; clients 1.5 times the kernel.
     """
-    for method, sizes in (("jigsaw", (100, 1_000, 10_000, 100_000)), ("feca", (10_000,))):
-        for n_clients in sizes:
+    sizes = {"jigsaw": (100, 1_000, 10_000, 100_000), "feca": (10_000,), "kfed": (10_000,)}
+    for method, numbers in sizes.items():
+        for n_clients in numbers:
             yield in_new_process("speed", "fit_many", method, n_clients)
 
 
@@ -170,7 +172,7 @@ def fit_many(method: str, n_clients: int, n_rows: int = 50, k: int = 15) -> Row:
     """Fit a method on many clients, in a process of its own."""
     X = gaussian_grid(n_clients * n_rows).X
     clients = np.repeat(np.arange(n_clients), n_rows)
-    model = {"jigsaw": Jigsaw, "feca": FeCA}[method](k, random_state=0)
+    model = METHODS[method](k, random_state=0)
     first = partial(model.fit, X[: 20 * n_rows], clients=clients[: 20 * n_rows])
     loading = seconds_of(first)  # libraries, and kernels that were compiled before
     before = peak_megabytes()
@@ -180,12 +182,8 @@ def fit_many(method: str, n_clients: int, n_rows: int = 50, k: int = 15) -> Row:
     sent = sum(model.transcript_.rounds[0].bytes_up.values())
     sets = np.split(X, n_clients)
 
-    def kernel() -> None:
-        rngs = streams(0, 0, list(map(str, range(n_clients))))
-        kmeans_many([Problem(rows, k, rng) for rows, rng in zip(sets, rngs, strict=True)])
-
-    asked = [Client(str(i), rows, model) for i, rows in enumerate(sets)]
-    clients_part = partial(BatchEngine(asked).gather, Broadcast(0, 0))
+    kernel = partial(_kernel, sets, k)
+    clients_part = _clients_part(sets, model)
     alone, theirs = [seconds_of(kernel)], [seconds_of(clients_part)]
     for _ in range(2 if n_clients < 10_000 else 1):
         times.append(seconds_of(whole))
@@ -210,6 +208,43 @@ def fit_many(method: str, n_clients: int, n_rows: int = 50, k: int = 15) -> Row:
         "threads": available_threads(),
         "target": "ratio <= 1.5; <= 2 s for 10,000; <= 20 s, <= 1500 MB for 100,000",
     }
+
+
+def _kernel(sets: Sequence[Floats], k: int) -> None:
+    """Run k-means alone on the rows of all clients."""
+    rngs = streams(0, 0, list(map(str, range(len(sets)))))
+    kmeans_many([Problem(rows, k, rng) for rows, rng in zip(sets, rngs, strict=True)])
+
+
+def _clients_part(sets: Sequence[Floats], model: Any) -> Callable[[], object]:
+    """Return the work of a method's clients: from the broadcast to all summaries."""
+    asked = [Client(str(i), rows, model) for i, rows in enumerate(sets)]
+    return partial(BatchEngine(asked).gather, Broadcast(0, 0))
+
+
+def clients_part(repeats: int = 4) -> Iterator[Row]:
+    """Measure what the clients of methods do, over k-means alone on their rows. Target: 1.5."""
+    for n, d, k, many, _, _ in SIZES:
+        rng = np.random.default_rng(0)
+        sets = [mixture(rng, n, d, k) for _ in range(many)]
+        works: dict[str, Callable[[], object]] = {"kernel": partial(_kernel, sets, k)}
+        for name, cls in METHODS.items():
+            works[name] = _clients_part(sets, cls(k, random_state=0))
+        for work in works.values():
+            work()  # load what was compiled
+        times = alternate(works, repeats)
+        kernel = times.pop("kernel")
+        yield {
+            "benchmark": "clients_part",
+            "n_rows": n,
+            "n_columns": d,
+            "n_clusters": k,
+            "n_clients": many,
+            "kernel_microseconds": 1e6 * kernel / many,
+            **{f"{name}_ratio": value / kernel for name, value in times.items()},
+            "threads": available_threads(),
+            "target": "<= 1.5",
+        }
 
 
 def engines(repeats: int = 2) -> Iterator[Row]:
@@ -414,6 +449,7 @@ def auto(repeats: int = 3) -> Iterator[Row]:
 BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "small_clients": small_clients,
     "many_clients": many_clients,
+    "clients_part": clients_part,
     "engines": engines,
     "pooled": pooled,
     "server": server,

@@ -10,8 +10,8 @@ def served(n_centers, seconds, kind="blurred", objective=0.95):
     return row | {"extra_megabytes": 500.0, "objective": objective, "points_objective": 0.9}
 
 
-def fitted(n_clients, seconds):
-    row = {"benchmark": "many_clients", "method": "jigsaw", "n_clients": n_clients}
+def fitted(n_clients, seconds, method="jigsaw"):
+    row = {"benchmark": "many_clients", "method": method, "n_clients": n_clients}
     return row | {"seconds": seconds, "ratio": 1.2, "peak_megabytes": 900.0}
 
 
@@ -39,6 +39,21 @@ def test_a_target_that_was_missed_is_a_no():
     assert reached["Jigsaw, 10,000 clients: clients' part, of the kernel"] == ("1.20", "yes")
     assert reached["server, 1,000,000 centers, blurred"] == ("12.00 s", "yes")
     assert reached["server, 100,000 centers, alone: objective"] == ("1.0100", "no")
+
+
+def test_methods_are_compared_with_the_kernel_and_targets_are_those_that_were_asked():
+    sizes = {"n_rows": 500, "n_columns": 2, "n_clusters": 15, "kernel_microseconds": 1300.0}
+    ratios = {"jigsaw_ratio": 1.1, "feca_ratio": 1.6, "kfed_ratio": 1.9}
+    rows = [{"benchmark": "clients_part", **sizes, **ratios}, fitted(10_000, 1.0, "kfed")]
+    assert TABLES["parts"](rows).splitlines()[2] == (
+        "| 500 x 2, k = 15 | 1,300 µs | 1.10 | 1.60 | 1.90 |"
+    )
+    assert [
+        line.strip("| ").split(" | ")[::3] for line in targets_table(rows).splitlines()[2:]
+    ] == [
+        ["Jigsaw, clients of 500 x 2, k = 15: of the kernel", "yes"],
+        ["FeCA, clients of 500 x 2, k = 15: of the kernel", "no"],
+    ]
 
 
 def test_growth_is_the_power_between_sizes():
