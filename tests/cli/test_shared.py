@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from fedjigsaw._steps import tell_step
 from fedjigsaw.cli import _shared
 from fedjigsaw.cli._shared import check_outputs, count_rows_then, parse_params, split_names
 from fedjigsaw.errors import DataError
@@ -36,6 +37,29 @@ def test_a_terminal_shows_rows_and_then_the_work_on_them(monkeypatch, total):
         start(1234)
     assert "Clustering" not in before
     assert "Clustering 1,234 rows" in shown.getvalue()
+
+
+def test_a_terminal_shows_the_time_left_once_steps_are_told(monkeypatch):
+    """After 6 s, 3 of 10 restarts are done: 14 s are left."""
+    shown, clock = StringIO(), iter([0.0, 10.0, 16.0, *[16.0] * 100])
+    monkeypatch.setattr(_shared, "err", Console(file=shown, force_terminal=True, width=100))
+    monkeypatch.setattr(_shared, "perf_counter", lambda: next(clock))
+    with count_rows_then("Rows", 70, "Clustering") as (_, start):
+        start(1234)
+        assert "left" not in shown.getvalue()
+        tell_step(3, 10)
+    assert "about 14 s left" in shown.getvalue()
+    tell_step(4, 10)  # nobody listens any more
+
+
+def test_no_terminal_shows_nothing(monkeypatch):
+    shown = StringIO()
+    monkeypatch.setattr(_shared, "err", Console(file=shown))
+    with count_rows_then("Rows", 70, "Clustering") as (advance, start):
+        advance(70)
+        start(70)
+        tell_step(3, 10)
+    assert shown.getvalue().strip() == ""
 
 
 class TestOutputs:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
+from fedjigsaw._steps import listening
 from fedjigsaw.kernels import compiled
 from fedjigsaw.kernels.backends import NumbaBackend, SizedBackend, SklearnBackend
 from fedjigsaw.kernels.compiled import sizes
@@ -76,6 +77,16 @@ def test_from_given_centers_many_end_where_sklearn_does(n):
     assert np.allclose(
         np.sort(found.centers, axis=0), np.sort(expected.cluster_centers_, axis=0), atol=1e-9
     )
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_large_search_tells_its_restarts(monkeypatch, threads):
+    monkeypatch.setattr(batches, "available_threads", lambda: threads)
+    told = []
+    with listening(lambda *steps: told.append(steps)):
+        for n in (40, 3000):  # a small one is over before anyone looks
+            kmeans(blobs(n, 2, 3), 3, rng=np.random.default_rng(0), n_init=3, backend=NUMBA)
+    assert told == [(1, 3), (2, 3), (3, 3)]
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)

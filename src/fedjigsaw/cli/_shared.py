@@ -8,12 +8,14 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich import markup
 from rich.console import Console
 
+from fedjigsaw._steps import listening
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.atomic import already_there
 from fedjigsaw.io.regular import check_regular
@@ -193,29 +195,61 @@ def count_rows(label: str, total: int | None) -> Iterator[Callable[[int], object
 def count_rows_then(
     label: str, total: int | None, then: str
 ) -> Iterator[tuple[Callable[[int], object], Callable[[int], object]]]:
-    """Show progress over the rows of a file, and then that they are worked on, and for how long.
+    """Show progress over the rows of a file, and then over the work on them.
 
-    Yields two functions: one to call for rows that were read, one to call when the work starts.
+    Yields two functions: one to call for rows that were read, one to call when the work starts. The
+    time that is left of the work is known once a kernel tells its steps, such as restarts.
     """
     with progress_bar() as progress:
         task = progress.add_task(label, total=total)
+        started = perf_counter()
 
         def start(n_rows: int) -> None:
+            nonlocal task, started
             progress.remove_task(task)
-            progress.add_task(f"{then} {n_rows:,} rows", total=None)
+            task, started = progress.add_task(f"{then} {n_rows:,} rows", total=None), perf_counter()
 
-        yield lambda n_rows: progress.advance(task, n_rows), start
+        def show(done: int, total: int) -> None:
+            now = perf_counter()
+            end = now + (now - started) / done * (total - done)
+            progress.update(task, completed=done, total=total, end=end)
+
+        with listening(show):
+            yield lambda n_rows: progress.advance(task, n_rows), start
 
 
 def progress_bar() -> "Progress":
     """Make a progress bar that shows nothing where there is no terminal."""
     from rich.console import Console
-    from rich.progress import Progress, TimeElapsedColumn
+    from rich.progress import Progress, Task, TimeElapsedColumn, TimeRemainingColumn
+    from rich.text import Text
 
-    columns = (*Progress.get_default_columns(), TimeElapsedColumn())
+    class TimeLeft(TimeRemainingColumn):
+        """The time to the expected end of a task that has one."""
+
+        def render(self, task: Task) -> Text:
+            if "end" not in task.fields:
+                return super().render(task)
+            left = max(0.0, task.fields["end"] - perf_counter())
+            return Text(about(left), style="progress.remaining")
+
+    columns = (*Progress.get_default_columns()[:-1], TimeLeft(), TimeElapsedColumn())
     # rich before 14.3 ends even a disabled bar by an empty line
     console = err if err.is_terminal else Console(quiet=True)
     return Progress(*columns, console=console, transient=True, disable=not err.is_terminal)
+
+
+def about(seconds: float) -> str:
+    """Write the time that is left, no more exactly than it is known.
+
+    Examples
+    --------
+    >>> about(0.2), about(43.7), about(400)
+    ('about 1 s left', 'about 44 s left', 'about 7 min left')
+    """
+    if seconds < 100:
+        return f"about {max(1, round(seconds))} s left"
+    return f"about {round(seconds / 60)} min left"
 
 
 def split_names(names: str | None) -> list[str] | None:

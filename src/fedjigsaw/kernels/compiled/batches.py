@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fedjigsaw._steps import tell_step
 from fedjigsaw._threads import available_threads
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.compiled import matrix_search, tile_search
@@ -197,7 +198,9 @@ def _in_tiles(
         return objective, labels
 
     best, found = np.inf, np.zeros(weights.shape, np.int64)
-    for objective, labels in _side_by_side(search, [(start,) for start in range(n_init)], threads):
+    ends = _side_by_side(search, [(start,) for start in range(n_init)], threads)
+    for n_done, (objective, labels) in enumerate(ends, start=1):
+        tell_step(n_done, n_init)
         if objective < best:
             best, found = objective, labels
     return found.reshape(-1)[: len(X)]
