@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
 
 from fedjigsaw.kernels import local_solutions
 from fedjigsaw.kernels.kmeans import partition_of
@@ -185,6 +186,13 @@ class TestMany:
         found = type(found)(**{**vars(found), "labels": np.append(found.labels, -1)})
         ((after, _),) = refine_many([found])
         assert after.labels.tolist() == [0, 0, 1, -1, -1, -1]
+
+    def test_distances_are_those_of_scipy(self, rng):
+        """To rounding: bits of scipy depend on how it was compiled."""
+        centers = rng.normal(size=(9, 17)) + 1e6
+        extents = np.full(9, np.inf)
+        nearest = np.sort(cdist(centers, centers), axis=1)[:, 1]
+        assert np.allclose(empirical_radii(centers, extents), nearest / 2, rtol=1e-12)
 
     def test_nobody(self):
         assert refine_many([]) == []

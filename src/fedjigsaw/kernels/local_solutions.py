@@ -58,10 +58,9 @@ def drop_one_fit_many(centers: Floats, counts: Floats, sse: Floats) -> Ints:
     >>> drop_one_fit_many(centers, np.array([9, 9, 18]), np.array([1, 1, 450]))
     array([0, 1])
     """
-    distances = pairwise_distances(centers, centers)
-    np.fill_diagonal(distances, np.inf)
     there = np.ones((1, len(centers)), dtype=bool)
-    return np.flatnonzero(_kept(there, distances[None], counts[None], sse[None])[0])
+    distances = _distances_within(there, centers)
+    return np.flatnonzero(_kept(there, distances, counts[None], sse[None])[0])
 
 
 def _kept(there: Any, distances: Floats, counts: Floats, sse: Floats) -> Any:
@@ -100,9 +99,8 @@ def empirical_radii(centers: Floats, extents: Floats) -> Floats:
     >>> empirical_radii(np.array([[0.0], [4.0], [20.0]]), np.array([3.0, 1.0, 5.0]))
     array([2., 1., 5.])
     """
-    distances = pairwise_distances(centers, centers)
-    np.fill_diagonal(distances, np.inf)
-    radii: Floats = np.minimum(extents, distances.min(axis=1) / 2)
+    distances = _distances_within(np.ones((1, len(centers)), dtype=bool), centers)
+    radii: Floats = np.minimum(extents, distances[0].min(axis=1) / 2)
     return radii
 
 
@@ -208,7 +206,8 @@ def _distances_within(there: Any, centers: Floats) -> Floats:
     """Return distances between the centers of each client: shape (m, k, k).
 
     That of a center to itself is infinite, as is any to a place without a center. Columns are added
-    one by one, as scipy does, so the bits are those of one client alone.
+    one by one, so the bits depend neither on the other clients nor on the processor: a compiler may
+    fuse the products and sums of scipy's distances.
     """
     (m, k), own = there.shape, np.arange(there.shape[1])
     columns = _padded(there, centers, np.nan).transpose(2, 1, 0).copy()  # clients last: fast
