@@ -1,8 +1,8 @@
 """Speed at every size, for docs/performance.md: `python benchmarks/speed.py [NAME ...]`.
 
 Each benchmark measures contenders in turn in one run and reports ratios. Its rows replace those of
-before in results/benchmarks.jsonl. All of them take about ten minutes on two cores. faiss is
-measured where it is installed; it is not needed for anything else.
+before in results/benchmarks.jsonl. All of them take about ten minutes on two cores. faiss and
+scikit-learn-intelex are measured where they are installed.
 """
 
 import os
@@ -23,7 +23,12 @@ from fedjigsaw._threads import available_threads, one_thread
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.datasets import gaussian_grid
 from fedjigsaw.engine import aggregate_round
-from fedjigsaw.kernels.backends import NumbaBackend, SklearnBackend, default_backend
+from fedjigsaw.kernels.backends import (
+    IntelexBackend,
+    NumbaBackend,
+    SklearnBackend,
+    default_backend,
+)
 from fedjigsaw.kernels.grouping import group_by_radius
 from fedjigsaw.kernels.kmeans import Problem, Solution, kmeans_many, nearest_centers
 from fedjigsaw.kernels.solver import solve
@@ -55,7 +60,7 @@ KINDS = {"blurred": 20.0, "alone": 100.0}  # spread of clusters among centers in
 
 
 def small_clients(repeats: int = 2) -> Iterator[Row]:
-    """Measure a client's k-means, ten starts: compiled on one thread and two, scikit-learn, faiss.
+    """Measure a client's k-means, ten starts: compiled on one thread and two, and other libraries.
 
     Objectives are means over all clients, each with rows and a seed of its own, over the mean of
     scikit-learn.
@@ -67,8 +72,10 @@ def small_clients(repeats: int = 2) -> Iterator[Row]:
         works: dict[str, Callable[[], object]] = {
             "compiled": partial(_ours, sets, k, 1, found),
             "compiled_two": partial(_ours, sets, k, 2, found),
-            "sklearn": partial(_sklearn, sets, k, found),
+            "sklearn": partial(_plain, sets, k, SklearnBackend(), found),
         }
+        if find_spec("sklearnex"):
+            works["intelex"] = partial(_plain, sets, k, IntelexBackend(), found)
         if find_spec("faiss"):
             works["faiss"] = partial(_faiss_sets, sets, k, found)
         _ours(sets[:2], k, 1, {})  # compile, or load what was compiled
@@ -76,6 +83,7 @@ def small_clients(repeats: int = 2) -> Iterator[Row]:
         row = {f"{name}_microseconds": 1e6 * value / many for name, value in times.items()}
         objectives = {name: sum(values) / sum(found["sklearn"]) for name, values in found.items()}
         takes = getattr(default_backend(), "takes", lambda *size: False)
+        chosen = "compiled" if takes(n, d, k) else ("intelex" if "intelex" in works else "sklearn")
         yield {
             "benchmark": "small_clients",
             "n_rows": n,
@@ -87,7 +95,8 @@ def small_clients(repeats: int = 2) -> Iterator[Row]:
             "ratio_two": times["sklearn"] / times["compiled_two"],
             "objective": objectives.pop("compiled"),
             **{f"{name}_objective": value for name, value in objectives.items()},
-            "auto": "compiled" if takes(n, d, k) else "sklearn",
+            "auto": chosen,
+            **({"intelex_ratio": times[chosen] / times["intelex"]} if "intelex" in works else {}),
             "target": f">= {target}, >= {target_two}, objective <= 1.002",
         }
 
@@ -113,10 +122,12 @@ def _ours(sets: list[Floats], k: int, threads: int, found: dict[str, list[float]
     found["compiled"] = _inertias(solutions)
 
 
-def _sklearn(sets: list[Floats], k: int, found: dict[str, list[float]]) -> None:
+def _plain(
+    sets: list[Floats], k: int, backend: SklearnBackend, found: dict[str, list[float]]
+) -> None:
     with one_thread():
-        solutions = kmeans_many(_problems(sets, k), backend=SklearnBackend())
-    found["sklearn"] = _inertias(solutions)
+        solutions = kmeans_many(_problems(sets, k), backend=backend)
+    found[backend.name] = _inertias(solutions)
 
 
 def _faiss_sets(sets: list[Floats], k: int, found: dict[str, list[float]]) -> None:
