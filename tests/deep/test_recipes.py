@@ -21,7 +21,7 @@ def test_the_paper_is_the_default():
 
 
 def test_the_best_is_what_its_rows_were_made_with():
-    path = Path(__file__).parents[2] / "results" / "deep-swapped-dirichlet0.3.jsonl"
+    path = Path(__file__).parents[2] / "results" / "deep-swapped-dirichlet0.1-weight-decay.jsonl"
     last = read_rows(path)[-1]
     config = DeepFeCA.from_settings(RECIPES["best"]).configuration()
     others = {*Execution.rules, "random_state", "clusterer_params"}
