@@ -86,3 +86,20 @@ def test_the_plan_multiplies_regions_and_reads_off_the_server():
 def test_seconds_are_read_off_in_line_with_what_was_measured(centers, seconds):
     rows = [served(10_000, 0.1), served(1_000_000, 10.0)]
     assert speed_tables._between(rows, centers) == pytest.approx(seconds)
+
+
+def test_the_gpu_is_compared_with_what_was_measured_beside_it():
+    sizes = {"n_rows": 9_000, "n_columns": 2, "n_clusters": 5}
+    times = {"ours_milliseconds": 1.8, "torch_milliseconds": 9.0}
+    objectives = {"ours_objective": 1.0, "torch_objective": 1.0}
+    alone = {"benchmark": "gpu_lloyd", **sizes, **times, **objectives}
+    assert TABLES["gpu-lloyd"]([alone]).splitlines()[2:] == [
+        "| fedjigsaw | 1.80 ms | 1.00000 |",
+        "| plain torch, float32 | 9.00 ms | 1.00000 |",
+    ]
+    assert targets_table([alone]) == MISSING
+    assert "| 1.60 | no |" in targets_table([alone | {"ratio": 1.6}])
+    client = {"benchmark": "gpu_clients", **sizes, "gpu_milliseconds": 4.0, "cpu_milliseconds": 2.0}
+    assert "| 10 | 4.0 ms | 2.0 ms | 0.50 |" in TABLES["gpu-clients"]([client])
+    server = {"benchmark": "gpu_server", "input": "alone", "n_centers": 1_000, "seconds": 2.0}
+    assert "| 1,000 | alone | 2.0 s | – | – | – |" in TABLES["gpu-server"]([server])

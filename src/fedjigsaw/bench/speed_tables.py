@@ -283,6 +283,9 @@ def _targets(rows: Rows) -> list[tuple[str, str, str, bool]]:
     for row in part(rows, "auto"):
         title = f'`"auto"`, {row["n_clients"]:,} clients of {row["n_rows"]:,} rows'
         compare(f"{title}: of k given", row, "ratio", 2)
+    for row in part(rows, "gpu_lloyd"):
+        if "ratio" in row:
+            compare(f"GPU, {size(row)}: of flash-kmeans, float32", row, "ratio", 1.5)
     return found
 
 
@@ -329,6 +332,57 @@ def plan_table(rows: Rows, sites: Sequence[int] = (10_000, 100_000, 1_000_000)) 
     return _table([*head, "centers at the server", *last], lines)
 
 
+def gpu_lloyd_table(rows: Rows) -> str:
+    """Lloyd's iterations of one large problem on a GPU."""
+    titles = {
+        "ours": "fedjigsaw",
+        "torch": "plain torch, float32",
+        "flash": "flash-kmeans, float32",
+        "flash_bf16": "flash-kmeans, bfloat16",
+    }
+    lines = [
+        [title, f"{row[f'{name}_milliseconds']:.2f} ms", f"{row[f'{name}_objective']:.5f}"]
+        for row in part(rows, "gpu_lloyd")
+        for name, title in titles.items()
+        if f"{name}_milliseconds" in row
+    ]
+    return _table(["", "an iteration", "objective"], lines)
+
+
+def gpu_clients_table(rows: Rows) -> str:
+    """One problem on a GPU and on a CPU: ten starts at a client, and one of a head of DeepFeCA."""
+    lines = [
+        [size(row), "10", *_both(row["gpu_milliseconds"], row["cpu_milliseconds"])]
+        for row in part(rows, "gpu_clients")
+    ] + [
+        [size(row), "1", *_both(row["torch_milliseconds"], row["cpu_milliseconds"])]
+        for row in part(rows, "gpu_heads")
+    ]
+    return _table(["rows", "starts", "GPU", "CPU", "gain"], lines)
+
+
+def _both(gpu: float, cpu: float) -> list[str]:
+    return [f"{gpu:,.1f} ms", f"{cpu:,.1f} ms", f"{cpu / gpu:.2f}"]
+
+
+def gpu_server_table(rows: Rows) -> str:
+    """Jigsaw's server on a GPU and on a CPU; objectives are over that of the CPU."""
+    lines = [
+        [
+            f"{row['n_centers']:,}",
+            str(row["input"]),
+            f"{row['seconds']:.1f} s",
+            *(
+                (f"{row['cpu_seconds']:.1f} s", f"{row['ratio']:.1f}", f"{row['objective']:.5f}")
+                if "cpu_seconds" in row
+                else ("–", "–", "–")
+            ),
+        ]
+        for row in part(rows, "gpu_server")
+    ]
+    return _table(["received centers", "kind", "GPU", "CPU", "gain", "objective"], lines)
+
+
 def _between(served: Rows, centers: int) -> float:
     """Read off the seconds of the server, between what was measured or in line with it."""
     x, y = (np.log([row[key] for row in served]) for key in ("n_centers", "seconds"))
@@ -353,6 +407,9 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "startup": startup_table,
     "files": files_table,
     "plan": plan_table,
+    "gpu-lloyd": gpu_lloyd_table,
+    "gpu-clients": gpu_clients_table,
+    "gpu-server": gpu_server_table,
 }
 _KINDS = {"blurred": "#0072B2", "alone": "#D55E00"}
 
