@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fedjigsaw.flower import forking
+from fedjigsaw.flower import forking, processes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux processes are forked")
 START = "import os, sys, json, time\nfrom fedjigsaw.flower.forking import *\nassert is_safe()\n"
@@ -23,7 +23,7 @@ def run(script, *words):
     """Run a script in a process of its own; return what it printed."""
     done = subprocess.run(
         [sys.executable, "-c", START + script, *map(str, words)],
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        env={**os.environ, **processes.QUIET_FLOWER},
         capture_output=True,
         text=True,
         timeout=120,

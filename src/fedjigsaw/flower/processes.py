@@ -37,7 +37,9 @@ QUIET_FLOWER = {
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
     "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.25",
     "PYTHONSAFEPATH": "1",  # no module from the folder in which the command was started
-    "OPENBLAS_NUM_THREADS": "1",  # it starts threads when it is loaded; with them, nobody may fork
+    # these libraries start threads when they are loaded; with them, nobody may fork
+    "OPENBLAS_NUM_THREADS": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow for x86-64
 }
 
 
