@@ -12,7 +12,7 @@ from fedjigsaw.errors import ExtraError, ParameterError
 from fedjigsaw.kernels import backends
 from fedjigsaw.kernels.backends import HoldingBackend, SklearnBackend, default_backend
 from fedjigsaw.kernels.clouds import settle_clouds
-from fedjigsaw.kernels.kmeans import kmeans
+from fedjigsaw.kernels.kmeans import kmeans, nearest_centers
 from fedjigsaw.kernels.solver import solve
 from fedjigsaw.messages import Broadcast
 
@@ -40,11 +40,16 @@ class OneCloud(OneCluster):
         return super().labels(X, n_clusters, **options) + np.arange(len(X)) % n_clusters
 
     def hold(self, X, weights, n_centers):
+        self.held = X
         return self
 
     def settle_clouds(self, sse, start, *, max_iter):
         self.calls.append({"max_iter": max_iter})
         return np.zeros_like(start)
+
+    def label(self, centers):
+        self.calls.append({"n_centers": len(centers)})
+        return nearest_centers(self.held, centers)
 
 
 class TestDefault:
@@ -156,14 +161,15 @@ class TestExplicit:
         assert method.backend.calls
         assert "backend" not in method.get_params()
 
-    def test_a_server_solves_and_settles_clouds_with_it(self):
+    def test_a_server_solves_settles_clouds_and_finds_nearest_centers_with_it(self):
         jigsaw = Jigsaw(2, patience=0, random_state=0)
         client = jigsaw.summarize(X, Broadcast(0, 0), np.random.default_rng(0))
         jigsaw.backend = OneCloud()
         jigsaw.aggregate([client], Broadcast(0, 0), np.random.default_rng(0))
-        solved, settled = jigsaw.backend.calls
+        solved, settled, *labeled = jigsaw.backend.calls
         assert solved["weights"] is not None
         assert settled == {"max_iter": jigsaw.max_iter}
+        assert labeled == [{"n_centers": 2}] * 2
 
 
 def test_warnings_are_suppressed_until_the_last_thread_has_left():

@@ -243,10 +243,13 @@ def _all_labels(labels: Ints, n_rows: int, used: slice | Ints) -> Ints:
     return all_labels
 
 
-def nearest_centers(X: Floats, centers: Floats, *, n_threads: int = 1) -> tuple[Ints, Floats]:
+def nearest_centers(
+    X: Floats, centers: Floats, *, n_threads: int = 1, backend: Backend | None = None
+) -> tuple[Ints, Floats]:
     """Return the nearest center of each row and the distance to it, in bounded memory.
 
-    Of several nearest centers it is the first one. The number of threads changes no bit.
+    Of several nearest centers it is the first one. The number of threads changes no bit. A backend
+    that holds rows, on a GPU say, computes it there.
 
     Examples
     --------
@@ -255,7 +258,7 @@ def nearest_centers(X: Floats, centers: Floats, *, n_threads: int = 1) -> tuple[
     ([1, 0], [1.0, 1.0])
     """
     if not is_sparse(X):
-        held = hold(X, None, len(centers))
+        held = hold(X, None, len(centers), backend)
         return held.label(centers) if held else find_nearest(X, centers, n_threads)
     found = [find_nearest(rows, centers, n_threads) for _, rows in in_blocks(X)]
     labels, distances = zip(*found, strict=True)

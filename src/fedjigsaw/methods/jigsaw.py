@@ -278,7 +278,10 @@ class Jigsaw(ClusterFindings, LocalSearch):
         """Return local clusters or cells; in later rounds, the rows in the model's clusters."""
         model = broadcasts[0].model
         if model is not None:
-            nearest = [nearest_centers(problem.X, model.centers)[0] for problem in problems]
+            nearest = [
+                nearest_centers(problem.X, model.centers, backend=self.backend)[0]
+                for problem in problems
+            ]
             return [
                 partition_of(problem.X, labels, problem.weights)
                 for problem, labels in zip(problems, nearest, strict=True)
@@ -403,7 +406,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
             choice = self._choose(received, ELONGATED if self.shape == ROUND else self.shape)
             centers, order, found = ClusterShapes.of_choice(choice, self.shape, noise=self.noise)
             shapes = found.tensors()
-            labels = found.label(received.centers, nearest_centers(received.centers, centers)[0])
+            labels = found.label(received.centers, self._nearest(received, centers))
         else:
             choice, shapes = self._choose(received), {}
             refine = not choice.elongated  # k-means would cut long clusters across
@@ -492,22 +495,24 @@ class Jigsaw(ClusterFindings, LocalSearch):
                 max_iter=self.max_iter,
                 backend=self.backend,
             )
-        nearest = partial(
-            nearest_centers,
-            received.centers,
-            n_threads=threads_for(received.centers.size * len(centers)),
-        )
+        nearest = partial(self._nearest, received)
         inside = np.clip(moved, low, high)
         order = coordinate_order(inside)
-        labels = nearest(inside[order])[0]
+        labels = nearest(inside[order])
         used = _uses_all(labels, inside)
         if used and not np.array_equal(moved, inside):
-            used = _uses_all(nearest(moved)[0], moved)
+            used = _uses_all(nearest(moved), moved)
         if not used:
             inside = np.clip(centers, low, high)
             order = coordinate_order(inside)
-            labels = nearest(inside[order])[0]
+            labels = nearest(inside[order])
         return inside[order], labels, order
+
+    def _nearest(self, received: Received, centers: Floats) -> Ints:
+        """Return which center is nearest to each received one."""
+        rows = received.centers
+        n_threads = threads_for(rows.size * len(centers))
+        return nearest_centers(rows, centers, n_threads=n_threads, backend=self.backend)[0]
 
     def _influences(self, examined: Examined, centers: Floats, refind: Refind) -> Floats | None:
         if not (self.robust and self.for_reports):
@@ -557,10 +562,10 @@ class Jigsaw(ClusterFindings, LocalSearch):
         received = examined.received
         if labels is None:
             centers = centers[coordinate_order(centers)]
-            labels = nearest_centers(received.centers, centers)[0]
+            labels = self._nearest(received, centers)
         k, inside = len(centers), labels != NOISE
         if not inside.all():  # rows of no cluster count for the objective only
-            labels = np.where(inside, labels, nearest_centers(received.centers, centers)[0])
+            labels = np.where(inside, labels, self._nearest(received, centers))
         table = np.zeros((received.n_sites, k))
         np.add.at(table, (received.owners[inside], labels[inside]), received.counts[inside])
         points = table.sum(axis=0)
