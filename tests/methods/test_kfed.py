@@ -71,7 +71,7 @@ class TestClient:
         assert found.labels.tolist() in ([0] * 30 + [1] * 30, [1] * 30 + [0] * 30)
         assert np.allclose(found.centers[:, 0], [-50, 50], atol=0.2)
 
-    @pytest.mark.parametrize("shape", [(40, 12), (12, 12), (12, 40), (3, 40)])
+    @pytest.mark.parametrize("shape", [(40, 12), (12, 12), (12, 40), (3, 40), (50, 40)])
     def test_projection_equals_the_singular_value_decomposition(self, rng, shape):
         X = rng.normal(size=shape)
         left, sizes, _ = np.linalg.svd(X, full_matrices=False)

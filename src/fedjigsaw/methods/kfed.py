@@ -25,6 +25,7 @@ from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._searching import LocalSearch
 from fedjigsaw.parameters import Rule, integer, is_integer, real, seed_source
 
+STACKED = 32  # columns of small matrices: there, a call costs as much as its work
 AT_A_TIME = 2**17  # distances between rows and centers: they fit the cache
 
 
@@ -186,12 +187,39 @@ def project(X: Floats, k: int) -> Floats:
     array([[5.],
            [0.]])
     """
-    n, d = X.shape
-    if n < d:  # X = U S V' gives X V = U S, and X X' = U S S U'
-        squares, left = eigh(X @ X.T, subset_by_index=[n - k, n - 1])
-        return np.asarray(left * np.sqrt(np.maximum(squares, 0)))
-    _, right = eigh(X.T @ X, subset_by_index=[d - k, d - 1])
-    return np.asarray(X @ right)
+    return project_many([X], [k])[0]
+
+
+def project_many(rows: Sequence[Floats], numbers: Sequence[int]) -> list[Floats]:
+    """Project the rows of many clients, each onto its own number of vectors, as :func:`project`."""
+    grams = [X @ X.T if len(X) < X.shape[1] else X.T @ X for X in rows]
+    return list(map(_onto, rows, _last_eigenvectors(grams, numbers)))
+
+
+def _onto(X: Floats, vectors: tuple[Floats, Floats]) -> Floats:
+    squares, basis = vectors
+    if len(X) < X.shape[1]:  # X = U S V' gives X V = U S, and X X' = U S S U'
+        return np.asarray(basis * np.sqrt(np.maximum(squares, 0)))
+    return np.asarray(X @ basis)
+
+
+def _last_eigenvectors(
+    matrices: Sequence[Floats], numbers: Sequence[int]
+) -> list[tuple[Floats, Floats]]:
+    """Return the largest eigenvalues of each symmetric matrix, and their vectors as columns."""
+    found: dict[int, tuple[Floats, Floats]] = {}
+    sizes = np.array(list(map(len, matrices)))
+    for size in np.unique(sizes).tolist():
+        those = np.flatnonzero(sizes == size).tolist()
+        if size > STACKED:
+            ends = ([size - numbers[i], size - 1] for i in those)
+            each = [eigh(matrices[i], subset_by_index=e) for i, e in zip(those, ends, strict=True)]
+            found |= zip(those, each, strict=True)
+            continue
+        values, vectors = np.linalg.eigh(np.stack([matrices[i] for i in those]))
+        for i, value, vector in zip(those, values, vectors, strict=True):
+            found[i] = value[-numbers[i] :], vector[:, -numbers[i] :]
+    return [found[i] for i in range(len(matrices))]
 
 
 def cluster_by_projection(
@@ -216,7 +244,7 @@ def cluster_many(
 ) -> list[Solution]:
     """Cluster the rows of many clients by :func:`cluster_by_projection`, with the same bits."""
     options: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "backend": backend}
-    projected = list(map(_projected, problems))
+    projected = _projected(problems)
     starts: dict[int, Floats] = {}
     for width in {problem.X.shape[1] for problem in projected}:
         group = [i for i, problem in enumerate(projected) if problem.X.shape[1] == width]
@@ -227,13 +255,15 @@ def cluster_many(
     return settle_many(problems, [starts[i] for i in range(len(problems))], **options)
 
 
-def _projected(problem: Problem) -> Problem:
-    """Return a client's problem in the space of its first k singular vectors, if that is less."""
-    X, n_clusters = problem.X, problem.n_clusters
-    if n_clusters >= X.shape[1]:
-        return problem
-    k = count_distinct(X, at_most=n_clusters)
-    return problem._replace(X=project(X, k), n_clusters=k)
+def _projected(problems: Sequence[Problem]) -> list[Problem]:
+    """Return each problem in the space of its first k singular vectors, if that is less."""
+    found = list(problems)
+    those = [i for i, problem in enumerate(found) if problem.n_clusters < problem.X.shape[1]]
+    numbers = [count_distinct(found[i].X, at_most=found[i].n_clusters) for i in those]
+    shadows = project_many([found[i].X for i in those], numbers)
+    for i, shadow, k in zip(those, shadows, numbers, strict=True):
+        found[i] = found[i]._replace(X=shadow, n_clusters=k)
+    return found
 
 
 def core_means(
