@@ -12,7 +12,12 @@ from sklearn.cluster import KMeans
 
 from fedjigsaw._steps import listening
 from fedjigsaw.kernels import compiled
-from fedjigsaw.kernels.backends import NumbaBackend, SizedBackend, SklearnBackend
+from fedjigsaw.kernels.backends import (
+    IntelexBackend,
+    NumbaBackend,
+    SizedBackend,
+    SklearnBackend,
+)
 from fedjigsaw.kernels.compiled import sizes
 from fedjigsaw.kernels.kmeans import Problem, kmeans, kmeans_many, nearest_centers, settle_many
 
@@ -215,12 +220,17 @@ def test_equal_values_have_no_spread_however_large(n):
 
 
 def test_a_backend_by_size_takes_the_faster_one(monkeypatch):
-    monkeypatch.setattr(sizes, "_table", lambda: (np.log([[50, 2, 3], [5000, 2, 3]]), [9.0, 0.5]))
+    measured = np.log([[50, 2, 3], [5000, 2, 3]])
+    ratios = {"sklearn": [9.0, 0.5], "intelex": [0.9, 0.96]}
+    monkeypatch.setattr(sizes, "_table", lambda over: (measured, ratios[over]))
     sizes.speedup.cache_clear()
     try:
         backend = SizedBackend(SklearnBackend())
         assert backend.takes(40, 2, 3)
         assert not backend.takes(4000, 2, 3)
+        beside_intelex = SizedBackend(IntelexBackend())
+        assert not beside_intelex.takes(40, 2, 3)
+        assert beside_intelex.takes(4000, 2, 3)  # as good as equal
         small, large = blobs(50, 2, 3), blobs(5000, 2, 3)
         pair = [Problem(X, 3, np.random.default_rng(0)) for X in (large, small)]
         mixed = bits(kmeans_many(pair, backend=backend))

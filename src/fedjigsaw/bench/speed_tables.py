@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjigsaw.bench.markdown import markdown_table
-from fedjigsaw.kernels.compiled.sizes import measured_speedups
+from fedjigsaw.kernels.compiled.sizes import OTHERS, measured_speedups
 from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.report.pictures import INK, new_figure
 
@@ -220,11 +220,21 @@ def files_table(rows: Rows) -> str:
 
 def backends_table() -> str:
     """The table by which the backend is chosen: how many times as fast compiled k-means is."""
-    table = measured_speedups()
-    sizes = sorted({n for n, _, _ in table})
+    tables = [measured_speedups(over) for over in OTHERS]
+    measured = list(tables[0])
+    sizes = sorted({n for n, _, _ in measured})
     lines = [
-        [f"{d}", f"{k}", *(f"{table[n, d, k]:.1f}" if (n, d, k) in table else "" for n in sizes)]
-        for d, k in sorted({(d, k) for _, d, k in table})
+        [
+            f"{d}",
+            f"{k}",
+            *(
+                " / ".join(f"{table[n, d, k]:.1f}" for table in tables)
+                if (n, d, k) in measured
+                else ""
+                for n in sizes
+            ),
+        ]
+        for d, k in sorted({(d, k) for _, d, k in measured})
     ]
     return _table(["columns", "k", *(f"{n:,} rows" for n in sizes)], lines)
 

@@ -34,7 +34,7 @@ from fedjigsaw.parameters import one_of
 
 VARIABLE = "FEDJIGSAW_BACKEND"
 TORCH = "torch"  # the one that may compute on a GPU
-INTELEX = 3.0  # times as fast as scikit-learn, at most
+SLOWER = 0.95  # as fast as another library, below which the compiled kernel is not used
 
 
 class Backend(Protocol):
@@ -309,12 +309,10 @@ class SizedBackend(NumbaBackend):
     def __init__(self, plain: Backend) -> None:
         self.plain = plain
         self.name = f"numba+{plain.name}"
-        # intelex is up to three times as fast as scikit-learn, with which the table was measured
-        self._least = INTELEX if isinstance(plain, IntelexBackend) else 1.0
 
     def takes(self, n_rows: int, n_columns: int, n_clusters: int) -> bool:
         """See :meth:`BatchBackend.takes`: decided by the size alone, never by other problems."""
-        return speedup(n_rows, n_columns, n_clusters) >= self._least
+        return speedup(n_rows, n_columns, n_clusters, self.plain.name) >= SLOWER
 
     def labels(self, X: Floats, n_clusters: int, **options: Any) -> Ints:
         """See :meth:`Backend.labels`."""
