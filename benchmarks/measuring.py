@@ -1,7 +1,6 @@
 """What the benchmarks share: clocks, received centers to work on, and where rows go."""
 
 import json
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,8 +40,11 @@ def alternate(works: Mapping[str, Callable[[], object]], repeats: int) -> dict[s
 
 
 def peak_megabytes() -> float:
-    """Return the most memory that this process has had."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    """Return the most memory that this process has had.
+
+    `ru_maxrss` would not do: a new process begins with that of the process that started it.
+    """
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1000
 
 
 def in_new_process(module: str, function: str, *words: object) -> Row:
@@ -57,10 +59,7 @@ def in_new_process(module: str, function: str, *words: object) -> Row:
 
 
 def peak_of_command(words: list[str], folder: Path) -> float:
-    """Run a command in a process of its own and return its peak memory in MB.
-
-    `ru_maxrss` would not do: a new process begins with that of the process that started it.
-    """
+    """Run a command in a process of its own and return its peak memory in MB."""
     script = (
         "from fedjigsaw.cli import app; "
         f"app({words!r}, standalone_mode=False); "

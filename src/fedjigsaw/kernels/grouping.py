@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from fedjigsaw._threads import available_threads
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.matching import pairwise_distances
 
@@ -105,9 +106,14 @@ def _by_tree(centers: Floats, radii: Floats, rows: Ints) -> list[Ints]:
     groups: list[Ints] = []
     for start in range(0, len(rows), QUERIES):
         ahead = start + np.flatnonzero(~taken[start : start + QUERIES])
-        found = tree.query_ball_point(ordered[ahead], reach[ahead], return_sorted=True)
+        found = tree.query_ball_point(
+            ordered[ahead], reach[ahead], return_sorted=True, workers=available_threads()
+        )
         for i, near in zip(ahead, found, strict=True):
             if taken[i]:
+                continue
+            if len(near) == 1:  # itself
+                groups.append(rows[i : i + 1])
                 continue
             group = np.array(near)
             group = group[~taken[group]]
