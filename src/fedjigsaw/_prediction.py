@@ -14,7 +14,7 @@ from fedjigsaw._inputs import check_weights
 from fedjigsaw._rows import in_blocks
 from fedjigsaw._typing import Floats, Ints, Rows
 from fedjigsaw._validation import check_data, rows_by_client
-from fedjigsaw.choice.shapes import label_rows, local_labels
+from fedjigsaw.choice.shapes import label_rows, labels_of_local_centers
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.kernels.contrasts import profile_frame
 from fedjigsaw.kernels.kmeans import nearest_centers
@@ -178,12 +178,16 @@ class Prediction:
 
     def _relabel(self, labels: Ints, rows: Any, members: Mapping[str, Rows]) -> None:
         """Relabel rows by the local centers of their client, where it sent any."""
-        for summary in self.summaries_:
-            if summary.client in members:
-                held = members[summary.client]
-                own = rows[held]
-                found = [
-                    local_labels(self.model_, summary.centers, block)[0]
-                    for _, block in self._blocks(own)
-                ]
-                labels[held] = np.concatenate(found)
+        known = [summary for summary in self.summaries_ if summary.client in members]
+        if not known:
+            return
+        centers = [summary.centers for summary in known]
+        groups = labels_of_local_centers(self.model_, np.concatenate(centers))
+        ends = np.cumsum(list(map(len, centers)))[:-1]
+        for summary, own in zip(known, np.split(groups, ends), strict=True):
+            held = members[summary.client]
+            found = [
+                own[nearest_centers(block, summary.centers)[0]]
+                for _, block in self._blocks(rows[held])
+            ]
+            labels[held] = np.concatenate(found)

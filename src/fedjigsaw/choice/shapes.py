@@ -102,12 +102,16 @@ def local_labels(model: Model, centers: Floats, rows: Floats) -> tuple[Ints, Int
     ([0, 1], [0, 1])
     """
     own, _ = nearest_centers(rows, centers)
+    return labels_of_local_centers(model, centers)[own], own
+
+
+def labels_of_local_centers(model: Model, centers: Floats) -> Ints:
+    """Label local centers, of one client or of many; see :func:`local_labels`."""
     chosen = model.tensors.get("chosen", model.centers).astype(np.float64)
     if chosen.shape != model.centers.shape or not (np.abs(chosen) <= MAX_MAGNITUDE).all():
         allowed = f"finite, of the shape of its centers, {model.centers.shape}"
         raise MessageError(invalid("chosen", "a model", allowed, f"shape {chosen.shape}"))
-    labels = label_rows(replace(model, centers=chosen), centers).labels
-    return labels[own], own
+    return label_rows(replace(model, centers=chosen), centers).labels
 
 
 @dataclass(frozen=True)

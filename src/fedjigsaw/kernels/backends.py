@@ -156,7 +156,9 @@ def hold(
     """Return rows held by a backend, given or asked for by the environment; None is NumPy's."""
     if backend is None and os.environ.get(VARIABLE) == TORCH:
         backend = default_backend()
-    return backend.hold(X, weights, n_centers) if isinstance(backend, HoldingBackend) else None
+    if backend is None or not isinstance(backend, HoldingBackend):  # asking a protocol takes long
+        return None
+    return backend.hold(X, weights, n_centers)
 
 
 def default_backend() -> Backend:
