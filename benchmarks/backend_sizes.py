@@ -29,7 +29,9 @@ COLUMNS = (2, 8, 32, 128, 512)
 CLUSTERS = (3, 15, 60, 240)
 MOST = 62_500 * 32 * 60  # rows x columns x clusters; larger problems behave as these do
 ENOUGH = 0.3  # seconds of scikit-learn for each size
-N_INIT = 10  # as methods ask for: some work for a client is done once for all starts
+N_INIT = 10  # as methods ask for: some work for a small client is done once for all starts
+N_INIT_LARGE = 3  # of more than `SMALL` rows, where each start is work of its own
+SMALL = 2_500
 TABLE = Path(__file__).parents[1] / "src/fedjigsaw/kernels/compiled/sizes.json"
 
 
@@ -61,9 +63,10 @@ def seconds(backend: Backend, n: int, d: int, k: int, many: int) -> float:
     centers = rng.normal(size=(k, d)) * 6 / np.sqrt(d)
     sets = [centers[rng.integers(k, size=n)] + rng.normal(size=(n, d)) for _ in range(many)]
     problems = [Problem(X, k, np.random.default_rng(i)) for i, X in enumerate(sets)]
+    n_init = N_INIT if n <= SMALL else N_INIT_LARGE
     started = process_time()
     with one_thread():
-        kmeans_many(problems, n_init=N_INIT if n <= 2_500 else 3, backend=backend)
+        kmeans_many(problems, n_init=n_init, backend=backend)
     return process_time() - started
 
 

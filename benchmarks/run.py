@@ -55,7 +55,10 @@ from startup import startup
 def overhead(
     n_clients: int = 1000, n_rows: int = 500, k: int = 15, repeats: int = 7
 ) -> Iterator[Row]:
-    """Measure `FeCA.fit` on many small clients against its k-means calls alone. Target: 1.3."""
+    """Measure `FeCA.fit` on many small clients against k-means alone. Target: 1.3.
+
+    That is called for one client after the other, on one thread; `fit` has all cores.
+    """
     X = gaussian_grid(n_clients * n_rows).X
     clients = np.repeat(np.arange(n_clients), n_rows)
     shards = {str(m): X[clients == m] for m in range(n_clients)}

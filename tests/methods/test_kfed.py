@@ -179,6 +179,15 @@ class TestLocalNumbers:
         together, apart = (engine(people) for engine in (BatchEngine, SerialEngine))
         assert together.gather(Broadcast(0, 0)) == apart.gather(Broadcast(0, 0))
 
+    def test_rows_follow_the_local_centers_of_their_own_client(self, rng):
+        """All local centers are labeled in one call, of clients with unequal numbers of them."""
+        numbers = {"a": 1, "b": 4, "c": 2}
+        rows = {name: rng.normal(size=(30, 2)) for name in numbers}
+        method = KFed(4, n_local_clusters=numbers, random_state=0).fit_clients(rows)
+        sent = {summary.client: summary.centers for summary in method.summaries_}
+        alone = [local_labels(method.model_, sent[name], X)[0] for name, X in rows.items()]
+        assert method.labels_.tolist() == np.concatenate(alone).tolist()
+
     def test_a_client_without_a_number(self):
         with pytest.raises(ParameterError, match="has no entry for client 'b'"):
             KFed(3, n_local_clusters={"a": 2}).fit_clients(self.SHARDS)

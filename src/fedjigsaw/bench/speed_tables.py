@@ -221,19 +221,14 @@ def files_table(rows: Rows) -> str:
 def backends_table() -> str:
     """The table by which the backend is chosen: how many times as fast compiled k-means is."""
     tables = [measured_speedups(over) for over in OTHERS]
-    measured = list(tables[0])
+    measured = tables[0].keys()
     sizes = sorted({n for n, _, _ in measured})
+
+    def cell(size: tuple[int, int, int]) -> str:
+        return " / ".join(f"{table[size]:.1f}" for table in tables) if size in measured else ""
+
     lines = [
-        [
-            f"{d}",
-            f"{k}",
-            *(
-                " / ".join(f"{table[n, d, k]:.1f}" for table in tables)
-                if (n, d, k) in measured
-                else ""
-                for n in sizes
-            ),
-        ]
+        [f"{d}", f"{k}", *(cell((n, d, k)) for n in sizes)]
         for d, k in sorted({(d, k) for _, d, k in measured})
     ]
     return _table(["columns", "k", *(f"{n:,} rows" for n in sizes)], lines)
