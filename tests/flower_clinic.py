@@ -39,9 +39,12 @@ least_cluster_size = 1
 BACKEND = ("FEDJIGSAW_BACKEND", "sklearn")  # the quickest to import, and one for all
 
 
+LIBC = ctypes.CDLL(None)  # loading it after a fork may wait forever for another thread's lock
+
+
 def end_with_the_tests():
     """Linux: this process gets SIGTERM when the tests' own process ends, however it ends."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+    LIBC.prctl(1, signal.SIGTERM)
 
 
 def members(folder):

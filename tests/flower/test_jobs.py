@@ -1,5 +1,7 @@
 """A job says what a run is to do; it survives in its folder and is checked before it is submitted."""
 
+import itertools
+
 import pytest
 
 from fedjigsaw.errors import DataError, FederationError, FedJigsawError, ParameterError, QuorumError
@@ -64,8 +66,8 @@ class FakeControl:
         folder = jobs.job_folder(self.home, config["job"])
         return self.work(folder)
 
-    def has_finished(self, run):
-        return True
+    def status(self, run):
+        return "finished"
 
     def stop_run(self, run):
         self.stopped.append(run)
@@ -129,6 +131,26 @@ def test_a_run_that_leaves_nothing_is_an_error(server, monkeypatch):
     monkeypatch.setattr(jobs, "monotonic", lambda: next(now))
     with pytest.raises(FederationError, match="ended without a result"):
         jobs.run_job(server(lambda folder: 7).home, jobs.Job("feca", 3))
+
+
+@pytest.mark.parametrize("status", ["pending", "starting"])
+def test_a_run_that_the_server_does_not_start_is_stopped(server, monkeypatch, status):
+    control = server(lambda folder: 7)
+    monkeypatch.setattr(control, "status", lambda run: status)
+    monkeypatch.setattr(jobs, "monotonic", itertools.count().__next__)
+    with pytest.raises(FederationError, match="did not start the run within 300 s"):
+        jobs.run_job(control.home, jobs.Job("feca", 3))
+    assert control.stopped == [7]
+
+
+def test_a_run_may_last_long(server, monkeypatch):
+    control = server(lambda folder: 7)
+    statuses = iter(["pending", *["running"] * 200])
+    monkeypatch.setattr(control, "status", lambda run: next(statuses, "finished"))
+    monkeypatch.setattr(jobs, "monotonic", itertools.count().__next__)
+    with pytest.raises(FederationError, match="ended without a result"):
+        jobs.run_job(control.home, jobs.Job("feca", 3))
+    assert not control.stopped
 
 
 def test_a_run_that_is_refused_is_an_error(server):

@@ -103,7 +103,7 @@ def test_the_control_client_has_the_requests(monkeypatch):
     assert control.start_run(b"an app", {"job": "a name"}) == 7
     assert asked[0].fab.hash_str == sha256(b"an app").hexdigest()
     assert asked[0].override_config["job"].string == "a name"
-    assert control.has_finished(7)
+    assert control.status(7) == "finished"
     control.stop_run(7)
     assert [request.run_id for request in asked[1:]] == [7, 7]
     assert control.online() == {"bern"}

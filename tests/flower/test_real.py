@@ -221,7 +221,7 @@ def test_too_few_sites_is_an_error_and_no_model(clinic):
 
 
 def test_an_interrupted_run_leaves_nothing_and_the_next_one_works(clinic):
-    """Even where one site's app ends without a word, and what starts apps ends at another."""
+    """Even where a site's app ends without a word, and what starts apps at a site and the server."""
     clinic.behave("oslo", "mute")
     run = clinic.start_run("stopped")
     clinic.wait_to_say("run stopped", "asked bern")
@@ -229,9 +229,10 @@ def test_an_interrupted_run_leaves_nothing_and_the_next_one_works(clinic):
     assert clinic.interrupt("run stopped") == 130
     assert run.poll() is not None
     assert not (clinic.folder / "stopped").exists()
-    for number in members(clinic.home / "lyon"):
-        if b"fedjigsaw.flower.warm" in Path(f"/proc/{number}/cmdline").read_bytes():
-            os.kill(number, signal.SIGKILL)
+    for name, starter in {"lyon": b"flower.warm", "server": b"flower.launcher"}.items():
+        for number in members(clinic.home / name):
+            if starter in Path(f"/proc/{number}/cmdline").read_bytes():
+                os.kill(number, signal.SIGKILL)
     clinic.wait_to_say("lyon", "The connection has ended; connecting again.")
     code, printed = clinic.run("again", "--method", "jigsaw", "-k", "auto")
     assert code == 0, clinic.story(printed)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.flower import site
 from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.site import LateError, Site, TimeLimitedSite, load_site
 from fedjigsaw.io import formats
@@ -77,3 +78,21 @@ def test_a_site_gives_up_when_the_server_no_longer_waits(monkeypatch):
     monkeypatch.setattr(Site, "answer", lambda self, question: time.sleep(60))
     with pytest.raises(LateError, match="within 0.1 s"):
         TimeLimitedSite(Site("a", Path("a.csv"))).answer(question(timeout=0.1))
+
+
+def test_the_last_resort_is_called_off_whenever_the_alarm_comes(monkeypatch):
+    """Otherwise the process would end half a minute later, whatever it does then."""
+    armed = []
+
+    class SlowToArm:
+        def dump_traceback_later(self, seconds, **options):
+            armed.append(seconds)
+            time.sleep(0.01)
+
+        cancel_dump_traceback_later = armed.clear
+
+    monkeypatch.setattr(site, "faulthandler", SlowToArm())
+    for seconds in (1e-6, 1e-5, 1e-4, 1e-3):
+        with pytest.raises(LateError), site.in_time(seconds):
+            time.sleep(1)
+        assert not armed

@@ -42,6 +42,11 @@ ALL, NEW, NONE = "all", "new", "none"  # whom a run asks
 Tell = Callable[[Mapping[str, Any]], object]
 JOB = "job.json"
 NO_RESULT = "The run ended without a result; see flower.log at the server."
+START_SECONDS = 300.0  # a busy machine needs one of these minutes
+NOT_STARTED = (
+    f"The server did not start the run within {START_SECONDS:.0f} s; see flower.log there. "
+    "Start the server again."
+)
 NAME = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 
 
@@ -267,6 +272,7 @@ def submit(client: Control, home: Path, folder: Path) -> int:
 def follow(client: Control, folder: Path, run: int) -> Iterator[dict[str, Any]]:
     """Yield the events of a run as they happen, until it has a result."""
     seen, asked = 0, monotonic()
+    patience = asked + START_SECONDS
     ended = False
     while True:
         done = (folder / RESULT).exists()
@@ -278,7 +284,11 @@ def follow(client: Control, folder: Path, run: int) -> Iterator[dict[str, Any]]:
         if ended:
             raise FederationError(NO_RESULT)
         if monotonic() - asked > 2:
-            asked, ended = monotonic(), client.has_finished(run)
+            asked, status = monotonic(), client.status(run)
+            ended = status == "finished"
+            if asked > patience and status in ("pending", "starting"):
+                client.stop_run(run)
+                raise FederationError(NOT_STARTED)
         sleep(0.2)
 
 

@@ -12,6 +12,7 @@ Flower's modules are imported inside the functions, since each process needs onl
 a site starts a process for every question.
 """
 
+import signal
 import sys
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,8 @@ from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 from flwr.common.constant import ErrorCode
@@ -107,13 +110,12 @@ class Control:
         response = self._client.StartRun(request)
         return int(response.run_id) if response.HasField("run_id") else None
 
-    def has_finished(self, run: int) -> bool:
-        """Return whether a run has ended, in success or not."""
-        from flwr.common.constant import Status
+    def status(self, run: int) -> str:
+        """Return how far a run is: "pending", "starting", "running" or "finished"."""
         from flwr.proto.control_pb2 import ListRunsRequest
 
         runs = self._client.ListRuns(ListRunsRequest(run_id=run)).run_dict
-        return bool(next(iter(runs.values())).status.status == Status.FINISHED)
+        return str(next(iter(runs.values())).status.status)
 
     def stop_run(self, run: int) -> None:
         from flwr.proto.control_pb2 import StopRunRequest
@@ -140,10 +142,13 @@ def nodes_by_name(grid: "Grid") -> dict[str, int]:
 # ---------------------------------------------------------------------------------- the SuperLink
 
 
-def make_superlink(arguments: Sequence[str], secret: Path) -> Any:
+def make_superlink(
+    arguments: Sequence[str], secret: Path, restarts: Callable[[], None] = lambda: None
+) -> Any:
     """Make the ASGI app of a SuperLink from the arguments of ``flower-superlink``.
 
-    It gives tasks only to processes that know what is in the file `secret`.
+    It gives tasks only to processes that know what is in the file `secret`. The process that starts
+    the apps is started again when it ends, after a call of `restarts`.
     """
     # Upstream: a public factory of the app that takes a configuration object. The command itself
     # serves everything on one port, and ignores the secret in the default isolation mode.
@@ -158,7 +163,25 @@ def make_superlink(arguments: Sequence[str], secret: Path) -> Any:
         "_get_superexec_command",
         lambda original, **more: starter_command(original(**more), secret),
     )
-    return create_app(config, command.SuperLinkLifespan)
+    return create_app(config, _watching(command.SuperLinkLifespan, restarts))
+
+
+def _watching(lifespan: Any, restarts: Callable[[], None]) -> Any:
+    """Return a SuperLink's life whose starter of apps never stays away: runs would wait for it."""
+    # Upstream: a SuperLink that looks after the process that it has started.
+    original = lifespan._start_superexec_if_needed
+
+    def start(self: Any) -> None:
+        original(self)
+        Thread(target=watch, args=(self,), daemon=True).start()
+
+    def watch(self: Any) -> None:
+        while self.superexec_process.wait() != -signal.SIGTERM:  # with which Flower ends it
+            restarts()
+            sleep(1)
+            original(self)
+
+    return type("WatchingLifespan", (lifespan,), {original.__name__: start})
 
 
 def starter_command(command: Sequence[str], secret: Path) -> list[str]:

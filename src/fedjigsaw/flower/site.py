@@ -261,15 +261,17 @@ def in_time(seconds: float) -> Iterator[None]:
     def give_up(number: int, frame: object) -> None:
         raise LateError(f"no answer within {seconds:g} s; the server has moved on")
 
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
     # for code that no signal interrupts
     faulthandler.dump_traceback_later(seconds + LAST_RESORT_SECONDS, exit=True)
     try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        before = signal.signal(signal.SIGALRM, give_up)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+    finally:  # wherever the alarm came, even above: otherwise this process would end later
         faulthandler.cancel_dump_traceback_later()
 
 

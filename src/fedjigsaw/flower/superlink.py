@@ -46,7 +46,7 @@ def main(folder: Path, private_port: int, listen: str, secret: str) -> None:
     settings = ServerSettings.load(folder)
     new_task_secret(folder)
     patches.keep_in_process_group()
-    app = patches.make_superlink(arguments(folder, private_port), folder / TASK_SECRET)
+    app = patches.make_superlink(arguments(folder, private_port), folder / TASK_SECRET, log_restart)
     state = patches.link_state(app)
     patches.allow_slow_starts(state)
     patches.accept_reconnection(state)
@@ -79,6 +79,10 @@ def main(folder: Path, private_port: int, listen: str, secret: str) -> None:
     )
     config.callback_notify = CertificateWatch(config, folder)
     uvicorn.Server(config).run(sockets=[private, public])
+
+
+def log_restart() -> None:
+    logger.error("the process that starts the apps has ended; it is started again")
 
 
 def watch_keys(keys: Keys, state: Any) -> None:
