@@ -2,7 +2,7 @@
 #   make demo   install the core, cluster a generated data set over ten clients, write demo.png
 #   make test   run ruff, mypy, import-linter, and pytest with doctests
 #   make quick  run the tests without the slow ones, the federation and DeepFeCA: under two minutes
-#   make test-long  run the few long tests that `make test` leaves out
+#   make test-long  run the long tests that `make test` leaves out
 #   make coverage   run the tests of `make test`, and say which lines they miss: twice as long
 #   make release-check  build the package, try it in an empty environment, and leave it in dist/
 #   make oldest     run tests with the oldest dependencies that pyproject.toml allows

@@ -18,7 +18,7 @@ pytest.importorskip("prometheus_client")
 from fedjigsaw.flower.processes import free_port  # noqa: E402
 from flower_clinic import BACKEND, end_with_the_tests, members, wait_for  # noqa: E402
 
-pytestmark = [pytest.mark.federation, pytest.mark.slow]
+pytestmark = [pytest.mark.federation, pytest.mark.slow, pytest.mark.long]
 SERVICES = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())["services"]
 PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 

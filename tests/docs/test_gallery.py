@@ -54,7 +54,11 @@ def test_the_words_are_in_the_format_of_the_gallery(path):
     assert path.read_text().endswith("plt.show()\n")
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.long] * (i > 0)) for i, path in enumerate(SCRIPTS)],
+    ids=lambda path: path.stem,
+)  # `make site` runs all of them, too
 @pytest.mark.usefixtures("warm")
 def test_it_leaves_one_picture(path, pyplot, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -52,6 +52,7 @@ def test_what_is_committed_is_complete_and_small(path):
     assert "widgets" not in notebook.metadata
 
 
+@pytest.mark.long  # `make site` runs them, too
 @each
 def test_it_runs_and_prints_the_same(path, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDJIGSAW_BACKEND", "sklearn")  # everywhere; the last digits depend on it

@@ -15,7 +15,7 @@ from fedjigsaw.flower import bundle, folders
 from fedjigsaw.flower.processes import free_port
 from flower_clinic import BACKEND, COMMAND, end_with_the_tests, members, wait_for
 
-pytestmark = [pytest.mark.federation, pytest.mark.slow]
+pytestmark = [pytest.mark.federation, pytest.mark.slow, pytest.mark.long]
 SECRET = "Meier-4711"
 
 

@@ -41,6 +41,7 @@ def restored(clinic, monkeypatch):
     clinic.restore()
 
 
+@pytest.mark.long
 def test_a_run_scales_scores_labels_and_asks_a_lost_site_again(clinic, tmp_path):
     clinic.behave("oslo", "die")  # once, while it works on its summary
     options = ["--scale", "--score", tmp_path / "scores", "--assign", "--retries", 2, "--json"]

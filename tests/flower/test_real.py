@@ -348,6 +348,7 @@ formats.save(ModelFile(fitted.model_.with_feature_names(names), None, (), 0), fo
 
 
 @needs("oslo")
+@pytest.mark.long
 def test_a_network_learns_from_images_at_the_sites(clinic):
     """Two sites hold images now; the third still holds rows, and is of no use for this."""
     pytest.importorskip("torch")

@@ -8,7 +8,7 @@ from fedjigsaw.flower.processes import free_port
 from fedjigsaw.io import formats
 from flower_clinic import Clinic, make_shards
 
-pytestmark = [pytest.mark.federation, pytest.mark.slow]
+pytestmark = [pytest.mark.federation, pytest.mark.slow, pytest.mark.long]
 
 
 def test_one_region_of_two_sites_and_one_plain_site(tmp_path):

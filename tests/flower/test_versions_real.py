@@ -14,7 +14,7 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from flower_clinic import BACKEND, PATIENCE, Clinic, make_shards, wait_for
 
-pytestmark = [pytest.mark.federation, pytest.mark.slow]
+pytestmark = [pytest.mark.federation, pytest.mark.slow, pytest.mark.long]
 
 OLD = "869a458"
 SITES = ["bern", "lyon"]

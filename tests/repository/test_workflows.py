@@ -31,7 +31,7 @@ def commands(job):
 
 def test_there_are_workflows_for_tests_and_release():
     assert set(WORKFLOWS) == {"tests.yml", "release.yml"}
-    wanted = {"lint", "quick", "full", "oldest", "newest", "package", "site"}
+    wanted = {"lint", "quick", "full", "long", "oldest", "newest", "package", "site"}
     assert {job for file, job, _ in JOBS if file == "tests.yml"} == wanted
 
 
