@@ -127,7 +127,7 @@ def test_no_token_in_a_process_list_and_a_dead_app_is_missed_at_once(clinic):
         if event["event"] == "failed" and event["site"] == "bern"
     )
     assert failed - float(clinic.mode("bern").removeprefix("died ")) < 30  # it was 60
-    assert {name_of(n) for n in members(clinic.folder)} >= APPS
+    wait_for(lambda: {name_of(n) for n in members(clinic.folder)} >= APPS, "both apps to run")
     for number in members(clinic.folder):
         assert not TOKEN.search(b"\0".join(command_of(number))), command_of(number)
     clinic.behave("lyon", "well")

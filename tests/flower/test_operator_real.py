@@ -22,7 +22,7 @@ from fedjigsaw.io.tables import from_array
 from fedjigsaw.privacy.journal import Journal
 from flower_clinic import BACKEND, COMMAND, NAMES, PATIENCE, Clinic, make_shards, members, wait_for
 
-pytestmark = [pytest.mark.federation, pytest.mark.slow]
+pytestmark = [pytest.mark.federation, pytest.mark.slow, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,6 @@ def restored(clinic, monkeypatch):
     clinic.restore()
 
 
-@pytest.mark.long
 def test_a_run_scales_scores_labels_and_asks_a_lost_site_again(clinic, tmp_path):
     clinic.behave("oslo", "die")  # once, while it works on its summary
     options = ["--scale", "--score", tmp_path / "scores", "--assign", "--retries", 2, "--json"]

@@ -256,6 +256,7 @@ def test_a_site_runs_no_app_but_its_own(clinic):
     clinic.wait_to_say("oslo", "refused an app")  # a log is shown a moment after it is written
 
 
+@pytest.mark.long
 def test_sites_find_a_server_that_was_started_again(clinic):
     """The server ends in the middle of a run; the sites outlive it."""
     run = clinic.start_run("orphan")
