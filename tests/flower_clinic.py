@@ -37,8 +37,6 @@ questions_in_all = 1000
 least_cluster_size = 1
 """
 BACKEND = ("FEDJIGSAW_BACKEND", "sklearn")  # the quickest to import, and one for all
-
-
 LIBC = ctypes.CDLL(None)  # loading it after a fork may wait forever for another thread's lock
 
 
@@ -55,6 +53,13 @@ def members(folder):
             if str(folder).encode() in (entry / "environ").read_bytes():
                 found.append(int(entry.name))
     return found
+
+
+def command_of(number):
+    """The words with which a process was started; none if it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+    return []
 
 
 def wait_for(condition, what):

@@ -30,7 +30,16 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.rows import read_rows
 from fedjigsaw.io.tables import from_array
-from flower_clinic import BACKEND, NAMES, PATIENCE, Clinic, make_shards, members, wait_for
+from flower_clinic import (
+    BACKEND,
+    NAMES,
+    PATIENCE,
+    Clinic,
+    command_of,
+    make_shards,
+    members,
+    wait_for,
+)
 from flower_doubles import unchecked
 from flower_rogues import die, in_background, reply, rogue, wait_for_question
 
@@ -51,12 +60,6 @@ def clinic(tmp_path_factory):
 def restored(clinic, monkeypatch):
     monkeypatch.setenv(*BACKEND)
     clinic.restore()
-
-
-def command_of(number):
-    with suppress(OSError):
-        return Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
-    return []
 
 
 def name_of(number):

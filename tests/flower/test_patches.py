@@ -5,10 +5,14 @@ Each patch is applied to Flower's own modules, classes or memory wherever that i
 
 import inspect
 import io
+import subprocess
+import sys
+import time
 import zipfile
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from importlib import import_module
+from threading import Event
 from types import SimpleNamespace
 
 import pytest
@@ -104,9 +108,42 @@ def test_the_control_client_has_the_requests(monkeypatch):
     assert asked[0].fab.hash_str == sha256(b"an app").hexdigest()
     assert asked[0].override_config["job"].string == "a name"
     assert control.status(7) == "finished"
+    assert (Status.PENDING, Status.STARTING) == ("pending", "starting")  # which jobs.py knows
     control.stop_run(7)
     assert [request.run_id for request in asked[1:]] == [7, 7]
     assert control.online() == {"bern"}
+
+
+def test_a_starter_that_ends_is_started_again_until_the_end(monkeypatch):
+    """Flower asks it to end, and it then ends with 0, as it may by itself."""
+    program = (
+        "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); "
+        "print(1, flush=True); time.sleep(60)"
+    )
+    restarts = []
+
+    def start(self):
+        words = [sys.executable, "-c", program]
+        self.superexec_process = subprocess.Popen(words, stdout=subprocess.PIPE)
+        assert self.superexec_process.stdout.read(1) == b"1"
+        started.append(self.superexec_process)
+        came.set()
+
+    monkeypatch.setattr(patches, "RESTART_SECONDS", 0.1)
+    monkeypatch.setattr(flower_superlink.SuperLinkLifespan, "_start_superexec_if_needed", start)
+    started, came = [], Event()
+    kind = patches._watching(flower_superlink.SuperLinkLifespan, lambda: restarts.append(1))
+    lifespan = kind(SimpleNamespace(), SimpleNamespace(objectstore_factory=None))
+    lifespan._start_superexec_if_needed()
+    for end in (subprocess.Popen.kill, subprocess.Popen.terminate):
+        came.clear()
+        end(started[-1])
+        assert came.wait(30)
+    assert (len(started), len(restarts)) == (3, 2)
+    lifespan.shutdown()
+    assert started[-1].wait(30) == 0
+    time.sleep(0.5)
+    assert (len(started), len(restarts)) == (3, 2)
 
 
 def test_the_control_client_trusts_the_authority_alone(clinic):

@@ -26,7 +26,7 @@ from fedjigsaw.flower import job_tasks
 from fedjigsaw.flower.doors import SECRET_HEADER
 from fedjigsaw.flower.folders import APP, CA, RUNNING, ServerSettings, read_revoked
 from fedjigsaw.flower.logs import told
-from fedjigsaw.flower.patches import Control
+from fedjigsaw.flower.patches import START_TIME, Control
 from fedjigsaw.io.atomic import write_json
 from fedjigsaw.io.rows import append_row, read_rows
 from fedjigsaw.messages import MAX_COUNT
@@ -42,10 +42,9 @@ ALL, NEW, NONE = "all", "new", "none"  # whom a run asks
 Tell = Callable[[Mapping[str, Any]], object]
 JOB = "job.json"
 NO_RESULT = "The run ended without a result; see flower.log at the server."
-START_SECONDS = 300.0  # a busy machine needs one of these minutes
 NOT_STARTED = (
-    f"The server did not start the run within {START_SECONDS:.0f} s; see flower.log there. "
-    "Start the server again."
+    f"The server did not start the run within {START_TIME.total_seconds():.0f} s; see flower.log "
+    "there, and start the server again."
 )
 NAME = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 
@@ -272,7 +271,7 @@ def submit(client: Control, home: Path, folder: Path) -> int:
 def follow(client: Control, folder: Path, run: int) -> Iterator[dict[str, Any]]:
     """Yield the events of a run as they happen, until it has a result."""
     seen, asked = 0, monotonic()
-    patience = asked + START_SECONDS
+    start_by = asked + START_TIME.total_seconds()
     ended = False
     while True:
         done = (folder / RESULT).exists()
@@ -286,7 +285,7 @@ def follow(client: Control, folder: Path, run: int) -> Iterator[dict[str, Any]]:
         if monotonic() - asked > 2:
             asked, status = monotonic(), client.status(run)
             ended = status == "finished"
-            if asked > patience and status in ("pending", "starting"):
+            if asked > start_by and status in ("pending", "starting"):
                 client.stop_run(run)
                 raise FederationError(NOT_STARTED)
         sleep(0.2)

@@ -12,7 +12,6 @@ Flower's modules are imported inside the functions, since each process needs onl
 a site starts a process for every question.
 """
 
-import signal
 import sys
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +38,8 @@ PUSH_OBJECT_PATH = FLEET_PATH + "push-object"
 ACQUIRE_PATH = RUNTIME_PATH + "acquire-task"
 TOKEN_HEADER = b"flwr-task-token"
 
-START_TIME = timedelta(minutes=10)
+START_TIME = timedelta(minutes=10)  # that an app has to load its libraries
+RESTART_SECONDS = 1.0
 
 # Upstream: public constants for the codes of a message's error.
 ERRORS = {
@@ -143,12 +143,12 @@ def nodes_by_name(grid: "Grid") -> dict[str, int]:
 
 
 def make_superlink(
-    arguments: Sequence[str], secret: Path, restarts: Callable[[], None] = lambda: None
+    arguments: Sequence[str], secret: Path, on_restart: Callable[[], None] = lambda: None
 ) -> Any:
     """Make the ASGI app of a SuperLink from the arguments of ``flower-superlink``.
 
     It gives tasks only to processes that know what is in the file `secret`. The process that starts
-    the apps is started again when it ends, after a call of `restarts`.
+    the apps is started again whenever it ends, after a call of `on_restart`.
     """
     # Upstream: a public factory of the app that takes a configuration object. The command itself
     # serves everything on one port, and ignores the secret in the default isolation mode.
@@ -163,25 +163,37 @@ def make_superlink(
         "_get_superexec_command",
         lambda original, **more: starter_command(original(**more), secret),
     )
-    return create_app(config, _watching(command.SuperLinkLifespan, restarts))
+    return create_app(config, _watching(command.SuperLinkLifespan, on_restart))
 
 
-def _watching(lifespan: Any, restarts: Callable[[], None]) -> Any:
-    """Return a SuperLink's life whose starter of apps never stays away: runs would wait for it."""
+def _watching(lifespan: Any, on_restart: Callable[[], None]) -> Any:
+    """Return a SuperLink's lifespan that starts the starter of apps again whenever it ends.
+
+    Without a starter, runs would wait for their start, and nobody would know why.
+    """
     # Upstream: a SuperLink that looks after the process that it has started.
-    original = lifespan._start_superexec_if_needed
 
-    def start(self: Any) -> None:
-        original(self)
-        Thread(target=watch, args=(self,), daemon=True).start()
+    class WatchingLifespan(lifespan):  # type: ignore[misc]
+        ending = False
 
-    def watch(self: Any) -> None:
-        while self.superexec_process.wait() != -signal.SIGTERM:  # with which Flower ends it
-            restarts()
-            sleep(1)
-            original(self)
+        def _start_superexec_if_needed(self) -> None:
+            super()._start_superexec_if_needed()
+            Thread(target=self._watch_starter, daemon=True).start()
 
-    return type("WatchingLifespan", (lifespan,), {original.__name__: start})
+        def _watch_starter(self) -> None:
+            while True:
+                self.superexec_process.wait()
+                sleep(RESTART_SECONDS)
+                if self.ending:
+                    return
+                on_restart()
+                super()._start_superexec_if_needed()
+
+        def shutdown(self) -> None:
+            self.ending = True
+            super().shutdown()
+
+    return WatchingLifespan
 
 
 def starter_command(command: Sequence[str], secret: Path) -> list[str]:
