@@ -30,6 +30,41 @@ def test_a_later_evaluation_counts_if_it_is_about_the_same_images():
         assert (words in deep_tables.commands({"deep-a": run})) is (again in run)
 
 
+def summary_lines(runs):
+    runs = {
+        deep_tables.BEST: [deep_row(60, 0.8, split="dirichlet", alpha=0.1, config=LIKE)],
+        **runs,
+    }
+    lines = deep_tables.summary_table(runs).splitlines()[2:]
+    return dict(line.removeprefix("| ").split(" | ", 1) for line in lines)
+
+
+LIKE = {"targets": "swapped", "weight_decay": 0.0005, "n_rounds": 60}
+
+
+def test_the_summary_shows_the_run_most_like_the_best_settings_not_the_best_result():
+    near = deep_row(60, 0.7, config=LIKE | {"weight_decay": 0.0001})
+    far = deep_row(150, 0.9, config=LIKE | {"weight_decay": 0.0001, "targets": "stored"})
+    found = summary_lines({"deep-near": [near], "deep-far": [far]})
+    assert found["CIFAR-10, IID"] == "44.6 to 53.6 | 55.3 | 70.0 | 60 | `weight_decay=0.0001` |"
+    assert found["CIFAR-10, Dirichlet(0.1)"].startswith("45.1 to 49.1 | 59.9 | 80.0 | 60 |")
+    assert found["CIFAR-10, Dirichlet(0.3)"].startswith("48.2 to 50.1 | 63.7 | - | - |")
+    assert found["Tiny-ImageNet, centralized"].startswith("- | 36.6 | - | - |")
+
+
+def test_of_runs_with_the_same_settings_the_summary_shows_the_longest():
+    short, long = deep_row(40, 0.9, config=LIKE), deep_row(60, 0.7, config=LIKE)
+    found = summary_lines({"deep-a": [long], "deep-b": [short], "deep-try9": [short]})
+    assert "| 70.0 | 60 |" in found["CIFAR-10, IID"]
+
+
+def test_many_settings_unlike_the_best_are_counted_only():
+    other = dict.fromkeys(("a", "b", "c", "d", "e"), 1)
+    best = [deep_row(60, 0.8, split="dirichlet", alpha=0.1, config=dict.fromkeys(other, 0))]
+    runs = {deep_tables.BEST: best, "deep-a": [deep_row(9, 0.5, config=other | {"n_rounds": 9})]}
+    assert "| 50.0 | 9 | 5, see *all runs* |" in deep_tables.summary_table(runs)
+
+
 def test_what_chooses_a_round_is_shown_beside_the_evaluation():
     found = {"loss": 2.0, "validation_loss": 2.5, "information": 3.125, "nmi": 0.3}
     run = [

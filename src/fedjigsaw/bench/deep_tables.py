@@ -40,6 +40,8 @@ USUAL_WEIGHT_DECAY = 0.0001
 FIXED_PENALTY = 1e-4  # of the linear probe, before it was chosen for each network
 TRIAL = "deep-try"  # prefix of files of short runs that compare options
 EQUAL = "deep-table"  # prefix of files of runs that compare methods
+BEST = "deep-swapped-dirichlet0.1-weight-decay"  # has the settings of the recipe `best`
+MANY = 4  # settings; more than that are only counted where runs are compared with that recipe
 AGAIN = "the same"  # in the legend: another run with the same configuration
 
 
@@ -67,6 +69,56 @@ def evaluated(run: Run) -> Run:
 def trained(run: Run) -> Run:
     """Return the rows of a run that a round of training wrote."""
     return [row for row in run if "evaluated_on" not in row]
+
+
+def summary_table(runs: Mapping[str, Run]) -> str:
+    """Linear probe in percent on each data set and split: the paper's, and one run of ours.
+
+    Of several runs, it is the one whose settings are most like those of the recipe `best`, and of
+    these the longest, whatever their results are.
+    """
+    head = ["data, split", "the paper's other methods", "the paper, DeepFeCA", "ours", "rounds"]
+    lines = []
+    for dataset, title in PAPER_DATA.items():
+        published = _published(dataset)
+        for split, name in TITLES.items():
+            chosen = _most_like_best(runs, dataset, split)
+            if split == "central":
+                paper = ["-", f"{published['Centralized']['any']:.1f}"]
+            else:
+                others = [cells[split] for n, cells in published.items() if n in PAPER_METHODS]
+                paper = [f"{min(others):.1f} to {max(others):.1f}"]
+                paper += [f"{published['DeepFeCA'][split]:.1f}"]
+            row = evaluated(chosen)[-1] if chosen else {}
+            ours = [f"{100 * row['linear_accuracy']:.1f}", _length(row)] if row else ["-", "-"]
+            other = _unlike_best(runs, row) if row else {}
+            words = [f"`{n}={v}`" for n, v in other.items()]
+            ours += [", ".join(words) if len(words) <= MANY else f"{len(words)}, see *all runs*"]
+            lines.append([f"{title}, {name}", *paper, *ours])
+    return markdown_table([*head, "settings unlike `best`"], lines)
+
+
+def _most_like_best(runs: Mapping[str, Run], dataset: str, split: str) -> Run | None:
+    """Return the run of a data set and split to be shown beside the paper's, if there is one."""
+    found = []
+    for name, run in runs.items():
+        row = evaluated(run)[-1]
+        here = (row["dataset"], _split(row)) == (dataset, split)
+        if here and not name.startswith((TRIAL, EQUAL)):
+            found.append((-len(_unlike_best(runs, row)), row["rounds"], name))
+    return runs[max(found)[-1]] if found else None
+
+
+def _unlike_best(runs: Mapping[str, Run], row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run that are not those of the recipe `best`.
+
+    The number of clusters goes with the data, and the number of rounds has a column of its own.
+    """
+    best = _config(evaluated(runs[BEST])[-1]) if BEST in runs else {}
+    shown = {"n_clusters", "n_rounds", "clusterer", "clusterer_params", "random_state", "device"}
+    shown |= {"compile", "capture", "lanes", "wire"}  # how it is computed, and not what
+    config = _config(row)
+    return {n: v for n, v in config.items() if n in best and n not in shown and v != best[n]}
 
 
 def quality_table(runs: Mapping[str, Run], dataset: str = "cifar10") -> str:

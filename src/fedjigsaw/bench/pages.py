@@ -218,6 +218,7 @@ def peers(text: str, rows: Rows) -> str:
 
 def deepfeca(text: str, runs: Mapping[str, deep_tables.Run], rows: Rows) -> str:
     """Fill in all numbers of the page on DeepFeCA."""
+    text = fill_block(text, "summary", deep_tables.summary_table(runs))
     text = fill_block(text, "quality", deep_tables.quality_table(runs))
     for dataset in ("cifar100", "tiny-imagenet"):
         table = deep_tables.quality_table(runs, dataset)
