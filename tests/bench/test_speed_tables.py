@@ -88,6 +88,23 @@ def test_seconds_are_read_off_in_line_with_what_was_measured(centers, seconds):
     assert speed_tables._between(rows, centers) == pytest.approx(seconds)
 
 
+def test_simulators_are_compared_with_fit_and_one_that_did_not_end_has_no_times():
+    row = {"benchmark": "simulators", "n_clients": 100}
+    times = {"seconds": 12.34, "process_seconds": 20.0, "ratio": 6.17, "process_ratio": 4.0}
+    flower = {"contender": "flower", "versions": {"flwr": "1.2", "ray": "3.4"}, **times}
+    flare = {"contender": "flare", "versions": {"nvflare": "5.6"}}
+    rows = [
+        row | flower | {"same_result": True},
+        row | flare | times | {"same_result": False},
+        row | flare | {"limit_seconds": 300},
+    ]
+    assert TABLES["simulators"](rows).splitlines()[2:] == [
+        "| 100 | Flower 1.2, Ray 3.4 | 12.3 s | 6.2 | 20.0 s | 4.0 | yes |",
+        "| 100 | NVIDIA FLARE 5.6 | 12.3 s | 6.2 | 20.0 s | 4.0 | no |",
+        "| 100 | NVIDIA FLARE 5.6 | – | – | more than 300 s | – | – |",
+    ]
+
+
 def test_the_gpu_is_compared_with_what_was_measured_beside_it():
     sizes = {"n_rows": 9_000, "n_columns": 2, "n_clusters": 5}
     times = {"ours_milliseconds": 1.8, "torch_milliseconds": 9.0}

@@ -125,6 +125,37 @@ def engines_table(rows: Rows) -> str:
     return _table(head, lines)
 
 
+def simulators_table(rows: Rows) -> str:
+    """The same round by `fit` and in simulators of federations."""
+    head = ["clients", "", "the round", "ratio", "whole process", "ratio", "same centers"]
+    titles = {
+        "ours": "`Jigsaw.fit`",
+        "flower": "Flower {flwr}, Ray {ray}",
+        "flare": "NVIDIA FLARE {nvflare}",
+    }
+    lines = [
+        [
+            f"{row['n_clients']:,}",
+            titles[row["contender"]].format(**row["versions"]),
+            *_simulated(row),
+        ]
+        for row in part(rows, "simulators")
+    ]
+    return _table(head, lines)
+
+
+def _simulated(row: Row) -> list[str]:
+    if "limit_seconds" in row:
+        return ["–", "–", f"more than {row['limit_seconds']:,} s", "–", "–"]
+    return [
+        f"{row['seconds']:.1f} s",
+        f"{row['ratio']:.1f}",
+        f"{row['process_seconds']:.1f} s",
+        f"{row['process_ratio']:.1f}",
+        "yes" if row["same_result"] else "no",
+    ]
+
+
 def pooled_table(rows: Rows) -> str:
     """One large problem: federated against pooled."""
     head = ["", "seconds", "objective"]
@@ -406,6 +437,7 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "fits": fits_table,
     "parts": parts_table,
     "engines": engines_table,
+    "simulators": simulators_table,
     "pooled": pooled_table,
     "server": server_table,
     "auto": auto_table,
