@@ -58,19 +58,19 @@ def simulators(pythons: Mapping[str, str], repeats: int) -> Iterator[Row]:
 
     `seconds` is the call that runs the round, in a process that has imported the libraries.
     `process_seconds` is that process from its start to its end. A contender that takes longer than
-    the limit is ended, and not run again.
+    the limit is ended; one that takes more than half of it is not run again.
     """
     versions = {name: _versions(name, python) for name, python in pythons.items()}
     for n_clients in SIZES:
         rows = gaussian_grid(n_clients * ROWS).X
         found: dict[str, list[Row]] = {name: [] for name in pythons}
-        late: set[str] = set()
+        slow: set[str] = set()
         for _ in range(repeats):
             for name, python in pythons.items():
-                run = None if name in late else _in_process(name, python, rows)
-                if run is None:
-                    late.add(name)
-                else:
+                run = None if name in slow else _in_process(name, python, rows)
+                if run is None or run["process_seconds"] > LIMIT / 2:
+                    slow.add(name)
+                if run is not None:
                     found[name].append(run)
         for name in pythons:
             yield {
