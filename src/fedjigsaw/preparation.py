@@ -9,11 +9,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from fedjigsaw import sites
+from fedjigsaw._arrow import pc
 from fedjigsaw._frames import take_clients
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import rows_by_client

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import MAX_MAGNITUDE
 from fedjigsaw.columns.schema import BOOLEAN, DATE, NUMBER, TEXT_KINDS, Column

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from fedjigsaw._arrow import pc
 from fedjigsaw.columns.schema import (
     ABSENT,
     BOOLEAN,

@@ -7,8 +7,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats
 from fedjigsaw.errors import ParameterError, invalid
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.columns.schema import BOOLEAN, CATEGORY, DATE, NUMBER, ORDERED, Column
 from fedjigsaw.columns.text import TextFormat, is_text, plain, to_numbers, without_missing

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from fedjigsaw._arrow import pc
 from fedjigsaw.columns.text import TextFormat, plain
 from fedjigsaw.errors import DataError, broken, quote_names
 from fedjigsaw.io.readers import BATCH_ROWS, open_reader

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 
+from fedjigsaw._arrow import pc
 from fedjigsaw.columns.text import MISSING, SIGNS, TextFormat
 from fedjigsaw.errors import MAX_VALUE, DataError, shorten
 

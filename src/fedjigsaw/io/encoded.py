@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import Encoder, Encoding
 from fedjigsaw.columns.schema import DATE, TEXT_KINDS, Column

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Rows
 from fedjigsaw.columns.text import TextFormat
 from fedjigsaw.errors import DataError, DataTypeError

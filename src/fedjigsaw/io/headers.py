@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from fedjigsaw._arrow import pc
 from fedjigsaw.columns.text import TextFormat, to_numbers
 from fedjigsaw.columns.words import PAIRS, SCALES, UNNAMED
 from fedjigsaw.errors import DataError

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.text import TextFormat, is_text, plain, to_numbers
 from fedjigsaw.columns.words import named_like_an_identifier

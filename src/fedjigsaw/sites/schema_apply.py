@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.lenient import best_format, is_ambiguous, nulls, read_leniently
 from fedjigsaw.columns.schema import (

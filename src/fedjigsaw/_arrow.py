@@ -1,0 +1,20 @@
+"""The functions of pyarrow.compute, which are loaded when the first of them is called.
+
+Loading them takes a fifth of the time that a command needs to start, and many commands end without
+calling any: because a file is not there, or because they read no table.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+
+    class _Later:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(import_module("pyarrow.compute"), name)
+
+    pc = _Later()
+
+__all__ = ["pc"]
