@@ -22,7 +22,7 @@ from fedjigsaw import Jigsaw
 from fedjigsaw._threads import available_threads
 from fedjigsaw._typing import Floats
 from fedjigsaw.engine import aggregate_round
-from fedjigsaw.kernels.backends import TORCH, VARIABLE, Backend, default_backend
+from fedjigsaw.kernels.backends import TORCH, VARIABLE, Backend, default_backend, name_of
 from fedjigsaw.kernels.device import lloyd
 from fedjigsaw.kernels.device.backend import DeviceBackend, best_device
 from fedjigsaw.kernels.kmeans import Problem, kmeans_many
@@ -165,7 +165,7 @@ def gpu_heads(repeats: int = 2) -> Iterator[Row]:
             "torch_milliseconds": 1e3 * times["torch"] / N_HEADS,
             "fused_milliseconds": 1e3 * times["fused"] / N_HEADS,
             "cpu_milliseconds": 1e3 * times["cpu"] / few,
-            "cpu_backend": _on_cpu().name,
+            "cpu_backend": name_of(_on_cpu()),
             **_machine(),
         }
 
@@ -192,7 +192,7 @@ def gpu_clients(repeats: int = 2) -> Iterator[Row]:
             "n_clusters": k,
             **{f"{name}_milliseconds": 1e3 * t for name, t in times.items()},
             "ratio": times["cpu"] / times["gpu"],
-            "cpu_backend": _on_cpu().name,
+            "cpu_backend": name_of(_on_cpu()),
             **_machine(),
         }
 
@@ -226,7 +226,7 @@ def gpu_server(k: int = 100) -> Iterator[Row]:
                 lambda s=summaries, m=models: m.append(_solve(s, k, "auto"))  # type: ignore[misc]
             )
             values = [float(model.tensors["objective"][0]) for model in models]
-            row |= {"objective": values[0] / values[-1], "cpu_backend": _on_cpu().name}
+            row |= {"objective": values[0] / values[-1], "cpu_backend": name_of(_on_cpu())}
             row["ratio"] = row["cpu_seconds"] / row["seconds"]
         yield row
 

@@ -136,10 +136,10 @@ def test_files_are_read_described_and_labeled_without_what_clusters(round_of_fil
 @pytest.mark.parametrize(
     "words", ["summarize a.csv -k 2 -o b.summary", "aggregate a.summary -k 2 -o other"]
 )
-def test_clustering_needs_no_data_frames(round_of_files, words):
-    """scikit-learn imports pandas where it is installed."""
+def test_clustering_needs_neither_data_frames_nor_intelex(round_of_files, words):
+    """scikit-learn imports pandas where it is installed, and a small file needs no intelex."""
     found = loaded(round_of_files, *words.split())
-    assert not found & OTHER - {"asyncio"}
+    assert not found & (OTHER | {"sklearnex"}) - {"asyncio"}
 
 
 def test_what_is_imported_later_is_there_when_it_is_used():

@@ -10,7 +10,13 @@ from sklearn.exceptions import ConvergenceWarning
 from fedjigsaw import CentralKMeans, FeCA, FuzzyCMeans, Jigsaw, KFed, MatchAveraging
 from fedjigsaw.errors import ExtraError, ParameterError
 from fedjigsaw.kernels import backends
-from fedjigsaw.kernels.backends import HoldingBackend, SklearnBackend, default_backend
+from fedjigsaw.kernels.backends import (
+    BatchBackend,
+    HoldingBackend,
+    SklearnBackend,
+    default_backend,
+    name_of,
+)
 from fedjigsaw.kernels.clouds import settle_clouds
 from fedjigsaw.kernels.kmeans import kmeans, nearest_centers
 from fedjigsaw.kernels.solver import solve
@@ -56,20 +62,17 @@ class TestDefault:
     def test_follows_the_environment(self, monkeypatch):
         monkeypatch.setattr(backends, "_intelex_kmeans", lambda: KMeans)
         monkeypatch.setenv("FEDJIGSAW_BACKEND", "sklearn")
-        assert default_backend().name == "sklearn"
+        assert name_of(default_backend()) == "sklearn"
         monkeypatch.setenv("FEDJIGSAW_BACKEND", "fastest")
         with pytest.raises(ParameterError, match="FEDJIGSAW_BACKEND of the environment"):
             default_backend()
 
     def test_auto_takes_what_is_installed(self, monkeypatch):
-        def missing():
-            raise ImportError
-
         monkeypatch.delenv("FEDJIGSAW_BACKEND", raising=False)
         monkeypatch.setattr(backends, "_intelex_kmeans", missing)
-        assert default_backend().name == "numba+sklearn"
+        assert name_of(default_backend()) == "numba+sklearn"
         monkeypatch.setattr(backends, "find_spec", lambda name: None)
-        assert default_backend().name == "sklearn"
+        assert name_of(default_backend()) == "sklearn"
         monkeypatch.setenv("FEDJIGSAW_BACKEND", "numba")
         with pytest.raises(ExtraError, match=r"numba.*pip install 'fedjigsaw\[fast\]'"):
             default_backend()
@@ -81,7 +84,32 @@ class TestDefault:
             default_backend()
         monkeypatch.delenv("FEDJIGSAW_BACKEND")
         monkeypatch.setattr(backends, "_intelex_kmeans", lambda: KMeans)
-        assert default_backend().name == "intelex"
+        assert name_of(default_backend()) == "intelex"
+
+    def test_intelex_is_not_loaded_where_the_compiled_one_is_faster_anyway(self, monkeypatch):
+        def unexpected():
+            raise AssertionError
+
+        monkeypatch.delenv("FEDJIGSAW_BACKEND", raising=False)
+        monkeypatch.setattr(backends, "_intelex_kmeans", unexpected)
+        assert isinstance(default_backend(), BatchBackend)
+        assert default_backend().takes(400, 2, 2)
+        found = kmeans(X, 3, rng=np.random.default_rng(0))
+        assert sorted(found.centers.ravel()) == [0.5, 10.5, 20.0]
+
+    def test_which_plain_one_is_there_is_asked_where_it_matters(self, monkeypatch):
+        monkeypatch.delenv("FEDJIGSAW_BACKEND", raising=False)
+        monkeypatch.setattr(backends, "find_spec", lambda name: True)
+        ratios = {"intelex": 0.5, "sklearn": 2.0}
+        monkeypatch.setattr(backends, "speedup", lambda n, d, k, over: ratios[over])
+        monkeypatch.setattr(backends, "_intelex_kmeans", lambda: KMeans)
+        assert not default_backend().takes(400, 2, 2)
+        monkeypatch.setattr(backends, "_intelex_kmeans", missing)
+        assert default_backend().takes(400, 2, 2)
+
+
+def missing():
+    raise ImportError
 
 
 @pytest.mark.usefixtures("backend")

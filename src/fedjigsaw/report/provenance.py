@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import fedjigsaw
-from fedjigsaw.kernels.backends import default_backend
+from fedjigsaw.kernels.backends import default_backend, name_of
 
 COMMIT_VARIABLE = "FEDJIGSAW_COMMIT"
 
@@ -25,7 +25,7 @@ def provenance(backend: str | None = None) -> dict[str, Any]:
     return {
         "version": fedjigsaw.__version__,
         "commit": os.environ.get(COMMIT_VARIABLE) or current_commit(),
-        "backend": backend or default_backend().name,
+        "backend": backend or name_of(default_backend()),
     }
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fedjigsaw._threads import one_thread_inside
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.kernels.backends import Backend, BatchBackend, Found
+from fedjigsaw.kernels.backends import Backend, BatchBackend, Found, name_of
 from fedjigsaw.kernels.device.lloyd import CAREFUL_SEEDS, label_sums, lloyd, seed
 from fedjigsaw.kernels.device.rows import DeviceRows, exact
 from fedjigsaw.kernels.kmeans import coordinate_order, count_distinct
@@ -48,7 +48,7 @@ class DeviceBackend:
         self.device = device or best_device()
         self.small = small
         self.quick_seeds = quick_seeds
-        self.name = f"torch+{small.name}" if small else "torch"
+        self.name = f"torch+{name_of(small)}" if small else "torch"
 
     def suits(self, n_rows: int, n_columns: int, n_clusters: int) -> bool:
         """Tell whether a problem belongs on the device: by its size alone."""
