@@ -21,7 +21,8 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/.core
 	$(BIN)/fedjigsaw demo --out demo.png --force
 
-TESTS := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
+# three at a time on two cores: tests of federations mostly wait
+TESTS := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not long"
 
 test: lint
 	$(TESTS) --durations=20
