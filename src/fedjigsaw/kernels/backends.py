@@ -337,12 +337,18 @@ class SizedBackend(NumbaBackend):
 
     def takes(self, n_rows: int, n_columns: int, n_clusters: int) -> bool:
         """See :meth:`BatchBackend.takes`: decided by the size alone, never by other problems."""
-        known = self._given is not None or "plain" in vars(self) or find_spec("sklearnex") is None
-        names = (self.plain.name,) if known else (IntelexBackend.name, SklearnBackend.name)
-        faster = {speedup(n_rows, n_columns, n_clusters, name) >= SLOWER for name in names}
-        if len(faster) > 1:  # it matters which of them it is
-            return speedup(n_rows, n_columns, n_clusters, self.plain.name) >= SLOWER
-        return faster.pop()
+        gains = [speedup(n_rows, n_columns, n_clusters, name) for name in self._possible]
+        if min(gains) >= SLOWER or max(gains) < SLOWER:
+            return gains[0] >= SLOWER
+        return speedup(n_rows, n_columns, n_clusters, self.plain.name) >= SLOWER  # it matters which
+
+    @cached_property
+    def _possible(self) -> list[str]:
+        """Names of backends of which one is the plain one."""
+        if self._given is not None:
+            return [self._given.name]
+        there = find_spec("sklearnex") is not None  # which does not say that it fits this machine
+        return [*([IntelexBackend.name] if there else []), SklearnBackend.name]
 
     def labels(self, X: Floats, n_clusters: int, **options: Any) -> Ints:
         """See :meth:`Backend.labels`."""

@@ -10,6 +10,7 @@ restarts.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -128,10 +129,11 @@ def kmeans_many(
     chosen = backend or default_backend()
     solutions: list[Solution | None] = [None] * len(problems)
     if isinstance(chosen, BatchBackend):
+        takes = cache(chosen.takes)  # many problems have the same size
         together = [
             i
             for i, p in enumerate(problems)
-            if not is_sparse(p.X) and chosen.takes(len(p.X), p.X.shape[1], p.n_clusters)
+            if not is_sparse(p.X) and takes(len(p.X), p.X.shape[1], p.n_clusters)
         ]
         if together:
             parts = [_used(problems[i]) for i in together]
@@ -173,10 +175,11 @@ def settle_many(
     chosen = backend or default_backend()
     solutions: list[Solution | None] = [None] * len(problems)
     if isinstance(chosen, StartBackend):
+        takes = cache(chosen.takes)
         together = [
             i
             for i, (p, start) in enumerate(zip(problems, starts, strict=True))
-            if chosen.takes(len(p.X), p.X.shape[1], len(start))
+            if takes(len(p.X), p.X.shape[1], len(start))
         ]
         parts = [_used(problems[i]) for i in together]
         found = chosen.settle_many(
