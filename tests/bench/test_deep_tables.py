@@ -39,13 +39,14 @@ def summary_lines(runs):
     return dict(line.removeprefix("| ").split(" | ", 1) for line in lines)
 
 
-LIKE = {"targets": "swapped", "weight_decay": 0.0005, "n_rounds": 60}
+LIKE = {"clusterer": "jigsaw", "targets": "swapped", "weight_decay": 0.0005, "n_rounds": 60}
 
 
 def test_the_summary_shows_the_run_most_like_the_best_settings_not_the_best_result():
     near = deep_row(60, 0.7, config=LIKE | {"weight_decay": 0.0001})
     far = deep_row(150, 0.9, config=LIKE | {"weight_decay": 0.0001, "targets": "stored"})
-    found = summary_lines({"deep-near": [near], "deep-far": [far]})
+    other = deep_row(60, 0.9, config=LIKE | {"weight_decay": 0.0001, "clusterer": "feca"})
+    found = summary_lines({"deep-near": [near], "deep-far": [far], "deep-other": [other]})
     assert found["CIFAR-10, IID"] == "44.6 to 53.6 | 55.3 | 70.0 | 60 | `weight_decay=0.0001` |"
     assert found["CIFAR-10, Dirichlet(0.1)"].startswith("45.1 to 49.1 | 59.9 | 80.0 | 60 |")
     assert found["CIFAR-10, Dirichlet(0.3)"].startswith("48.2 to 50.1 | 63.7 | - | - |")

@@ -115,10 +115,10 @@ def _unlike_best(runs: Mapping[str, Run], row: Mapping[str, Any]) -> dict[str, A
     The number of clusters goes with the data, and the number of rounds has a column of its own.
     """
     best = _config(evaluated(runs[BEST])[-1]) if BEST in runs else {}
-    shown = {"n_clusters", "n_rounds", "clusterer", "clusterer_params", "random_state", "device"}
-    shown |= {"compile", "capture", "lanes", "wire"}  # how it is computed, and not what
+    compared = {"clusterer", "local_epochs", "batch_size"}  # elsewhere, they have columns
+    others = _SHOWN_ELSEWHERE - compared | {"compile", "capture", "lanes"}  # these: how, not what
     config = _config(row)
-    return {n: v for n, v in config.items() if n in best and n not in shown and v != best[n]}
+    return {n: v for n, v in config.items() if n in best and n not in others and v != best[n]}
 
 
 def quality_table(runs: Mapping[str, Run], dataset: str = "cifar10") -> str:

@@ -47,8 +47,7 @@ def clients_table(rows: Rows) -> str:
             *(_micro(row.get(f"{name}_microseconds")) for name in _CONTENDERS),
             f"{row['ratio']:.1f}",
             f"{row['ratio_two']:.1f}",
-            f"{row['objective']:.4f}"
-            + (f" ± {row['objective_error']:.4f}" if "objective_error" in row else ""),
+            f"{row['objective']:.4f} ± {row['objective_error']:.4f}",
             f"{row['faiss_objective']:.4f}" if "faiss_objective" in row else "–",
         ]
         for row in part(rows, "small_clients")

@@ -337,10 +337,11 @@ class SizedBackend(NumbaBackend):
 
     def takes(self, n_rows: int, n_columns: int, n_clusters: int) -> bool:
         """See :meth:`BatchBackend.takes`: decided by the size alone, never by other problems."""
-        gains = [speedup(n_rows, n_columns, n_clusters, name) for name in self._possible]
-        if min(gains) >= SLOWER or max(gains) < SLOWER:
-            return gains[0] >= SLOWER
-        return speedup(n_rows, n_columns, n_clusters, self.plain.name) >= SLOWER  # it matters which
+        size = (n_rows, n_columns, n_clusters)
+        faster = {speedup(*size, name) >= SLOWER for name in self._possible}
+        if len(faster) == 1:
+            return faster.pop()
+        return speedup(*size, self.plain.name) >= SLOWER  # it matters which one it is
 
     @cached_property
     def _possible(self) -> list[str]:
