@@ -73,6 +73,11 @@ def test_what_noisy_centers_of_projections_are_worth():
             found = [row["purity"] for row in rows if cell.items() <= row.items()]
             assert len(found) == 3
             assert f"{sum(found) / 3:.2f}" == number
+    best = recipes()["best"]
+    heads = best["n_clusters"]
+    assert (heads[0], best["n_rounds"] * len(heads)) in {
+        (row["k"], row["releases"]) for row in rows
+    }
 
 
 def test_the_noise_that_weights_would_need():
