@@ -47,8 +47,8 @@ def test_the_summary_shows_the_run_most_like_the_best_settings_not_the_best_resu
     far = deep_row(150, 0.9, config=LIKE | {"weight_decay": 0.0001, "targets": "stored"})
     other = deep_row(60, 0.9, config=LIKE | {"weight_decay": 0.0001, "clusterer": "feca"})
     found = summary_lines({"deep-near": [near], "deep-far": [far], "deep-other": [other]})
-    assert found["CIFAR-10, IID"] == "44.6 to 53.6 | 55.3 | 70.0 | 60 | `weight_decay=0.0001` |"
-    assert found["CIFAR-10, Dirichlet(0.1)"].startswith("45.1 to 49.1 | 59.9 | 80.0 | 60 |")
+    assert found["CIFAR-10, IID"] == "44.6 to 53.6 | 55.3 | 70.0 | 300 | `weight_decay=0.0001` |"
+    assert found["CIFAR-10, Dirichlet(0.1)"].startswith("45.1 to 49.1 | 59.9 | 80.0 | 300 |")
     assert found["CIFAR-10, Dirichlet(0.3)"].startswith("48.2 to 50.1 | 63.7 | - | - |")
     assert found["Tiny-ImageNet, centralized"].startswith("- | 36.6 | - | - |")
 
@@ -56,14 +56,21 @@ def test_the_summary_shows_the_run_most_like_the_best_settings_not_the_best_resu
 def test_of_runs_with_the_same_settings_the_summary_shows_the_longest():
     short, long = deep_row(40, 0.9, config=LIKE), deep_row(60, 0.7, config=LIKE)
     found = summary_lines({"deep-a": [long], "deep-b": [short], "deep-try9": [short]})
-    assert "| 70.0 | 60 |" in found["CIFAR-10, IID"]
+    assert "| 70.0 | 300 |" in found["CIFAR-10, IID"]
+
+
+def test_pooled_training_has_no_clustering_step_to_choose():
+    pooled = deep_row(60, 0.7, split="central", config=LIKE | {"clusterer": "central"})
+    assert summary_lines({"deep-a": [pooled]})["CIFAR-10, centralized"].endswith(
+        "| 70.0 | 300 |  |"
+    )
 
 
 def test_many_settings_unlike_the_best_are_counted_only():
-    other = dict.fromkeys(("a", "b", "c", "d", "e"), 1)
+    other = dict.fromkeys(("a", "b", "c", "d", "e", "f"), 1)
     best = [deep_row(60, 0.8, split="dirichlet", alpha=0.1, config=dict.fromkeys(other, 0))]
     runs = {deep_tables.BEST: best, "deep-a": [deep_row(9, 0.5, config=other | {"n_rounds": 9})]}
-    assert "| 50.0 | 9 | 5, see *all runs* |" in deep_tables.summary_table(runs)
+    assert "| 50.0 | 45 | 6, see *all runs* |" in deep_tables.summary_table(runs)
 
 
 def test_what_chooses_a_round_is_shown_beside_the_evaluation():
@@ -203,7 +210,7 @@ def test_each_data_set_has_a_table_of_its_own():
     assert lines[-1] == f"{ours} 25.0 (72 of 150 rounds) | - | - | - |"
     words = deep_tables.commands(runs).splitlines()
     assert [line.split()[4] for line in words[1:3]] == ["cifar100", "cifar"]
-    assert [axes.get_title() for axes in deep_tables.accuracy_over_rounds(runs).axes] == ["IID"]
+    assert [axes.get_title() for axes in deep_tables.accuracy_over_epochs(runs).axes] == ["IID"]
 
 
 def test_settings_that_older_rows_lack_have_their_defaults():
@@ -239,7 +246,7 @@ def test_methods_side_by_side():
     assert "75.0 (90 of 150 rounds) | -" in deep_tables.quality_table(runs)
     assert "deep-table" not in deep_tables.progress_table(runs)
     assert (
-        len(deep_tables.accuracy_over_rounds(runs).axes[0].get_lines()) == 2
+        len(deep_tables.accuracy_over_epochs(runs).axes[0].get_lines()) == 2
     )  # one, and the paper's
 
 
@@ -269,6 +276,17 @@ def test_progress_and_speed():
     assert "1x1" not in table
 
 
+def test_weights_in_fewer_bytes():
+    rows = [
+        {"config": {"wire": kind}, "bytes_up": n, "linear_accuracy": a, "knn_accuracy": 0.25}
+        for kind, n, a in (("float32", 2000, 0.5), ("bf16", 1000, 0.625), ("float32", 2000, 0.75))
+    ]
+    assert deep_tables.wire_table(rows).splitlines()[2:] == [
+        "| `float32` | 2,000 | 50.0, 75.0 | 25.0, 25.0 |",
+        "| `bf16` | 1,000 | 62.5 | 25.0 |",
+    ]
+
+
 def test_ways_to_average():
     rows = [
         {"rule": "off", "lie": "honest", "knn_accuracy": 0.9, "nmi": 0.4},
@@ -286,11 +304,11 @@ def test_runs_with_soft_targets_can_be_told_apart_and_their_legend_leaves_the_pa
         f"deep-{i}": [deep_row(r, 0.5 + r / 100, config={"targets": "swapped", "weight_decay": d})]
         for i, (r, d) in enumerate([(5, 1e-4), (10, 5e-4), (20, 1e-3), (30, 1e-3)])
     }
-    figure = deep_tables.accuracy_over_rounds(runs)
+    figure = deep_tables.accuracy_over_epochs(runs)
     (axes,) = figure.axes
     _, *lines = axes.get_lines()
     assert len({line.get_marker() for line in lines}) == 4
-    assert lines[-1].get_label() == "the same, 30 rounds"
+    assert lines[-1].get_label() == "the same, 150 of 750 epochs"
     assert lines[-1].get_linestyle() == "--"
     figure.draw_without_rendering()
     legend = axes.get_legend().get_window_extent()
@@ -299,7 +317,7 @@ def test_runs_with_soft_targets_can_be_told_apart_and_their_legend_leaves_the_pa
     assert axes.get_window_extent().height > 1.5 * figure.dpi
 
 
-def test_accuracy_over_rounds():
+def test_accuracy_over_epochs():
     def rows(split, method, **more):
         return [
             {
@@ -320,12 +338,12 @@ def test_accuracy_over_rounds():
         "c": rows("dirichlet", "kfed", alpha=0.3),
         "d": rows("iid", "feca", dataset="cifar100"),
     }
-    drawn = deep_tables.accuracy_over_rounds(runs)
+    drawn = deep_tables.accuracy_over_epochs(runs)
     assert [axes.get_title() for axes in drawn.axes] == ["Dirichlet(0.3)", "centralized"]
     lines = drawn.axes[0].get_lines()
     assert len(lines) == 3
     assert list(lines[0].get_ydata()) == [63.7, 63.7]  # the paper's
-    assert lines[1].get_xydata().tolist() == [[5, 50.0], [10, 62.5]]
+    assert lines[1].get_xydata().tolist() == [[25, 50.0], [50, 62.5]]
     assert lines[1].get_color() == CLUSTERERS["feca"].color
-    again = deep_tables.accuracy_over_rounds(runs)
+    again = deep_tables.accuracy_over_epochs(runs)
     assert render(drawn, ".svg") == render(again, ".svg")

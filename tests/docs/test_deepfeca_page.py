@@ -12,6 +12,7 @@ from pages_as_code import GENERATED, blocks, commands, hand_written, inline_comm
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnx")
+Image = pytest.importorskip("PIL.Image")
 
 pytestmark = pytest.mark.deep
 
@@ -24,11 +25,12 @@ SMALLER = {
     "cifar": "--rounds 1 --local-epochs 1 --clients 2 --batch-size 8 --network small -k 4,4 "
     "--device cpu --force",
 }
+SMALLER["photos"] = SMALLER["cifar"]
 
 
 @pytest.fixture(autouse=True)
 def _in_a_folder_with_images(tmp_path, monkeypatch):
-    """Work beside 60 images of noise in CIFAR-10's official binary layout."""
+    """Work beside images of noise: 60 in CIFAR-10's official binary layout, 30 files of our own."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "cifar"
     folder.mkdir()
@@ -37,6 +39,10 @@ def _in_a_folder_with_images(tmp_path, monkeypatch):
         records = rng.integers(256, size=(10, 1 + 3 * 32 * 32), dtype=np.uint8)
         records[:, 0] = np.arange(10)  # labels
         (folder / name).write_bytes(records.tobytes())
+    (tmp_path / "photos").mkdir()
+    for i in range(30):
+        pixels = rng.integers(256, size=(40, 40, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "photos" / f"{i}.png")
     torch.set_num_threads(1)
 
 
@@ -58,7 +64,7 @@ def test_the_commands_run_in_the_order_of_the_page(run, tmp_path):
         result = run(*words)
         assert result.exit_code == 0, (words, result.output)
         done.append(words[1])
-    assert done == ["train", "evaluate", "train", "train", "evaluate", "embed", "export"]
+    assert done == ["train", "evaluate", *["train"] * 4, "evaluate", "embed", "export"]
     assert {"features.parquet", "net.onnx"} <= {path.name for path in tmp_path.iterdir()}
 
 

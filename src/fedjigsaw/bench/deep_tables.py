@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Run = list[dict[str, Any]]
 PAPER_BATCH = 128
+PAPER_EPOCHS = 750
 EPOCHS = (10, 20, 50, 100, 170, 250, 400)
 TITLES = {
     "iid": "IID",
@@ -41,7 +42,7 @@ FIXED_PENALTY = 1e-4  # of the linear probe, before it was chosen for each netwo
 TRIAL = "deep-try"  # prefix of files of short runs that compare options
 EQUAL = "deep-table"  # prefix of files of runs that compare methods
 BEST = "deep-swapped-dirichlet0.1-weight-decay"  # has the settings of the recipe `best`
-MANY = 4  # settings; more than that are only counted where runs are compared with that recipe
+MANY = 5  # settings; more than that are only counted where runs are compared with that recipe
 AGAIN = "the same"  # in the legend: another run with the same configuration
 
 
@@ -77,7 +78,7 @@ def summary_table(runs: Mapping[str, Run]) -> str:
     Of several runs, it is the one whose settings are most like those of the recipe `best`, and of
     these the longest, whatever their results are.
     """
-    head = ["data, split", "the paper's other methods", "the paper, DeepFeCA", "ours", "rounds"]
+    head = ["data, split", "the paper's other methods", "the paper, DeepFeCA", "ours", "epochs"]
     lines = []
     for dataset, title in PAPER_DATA.items():
         published = _published(dataset)
@@ -90,7 +91,9 @@ def summary_table(runs: Mapping[str, Run]) -> str:
                 paper = [f"{min(others):.1f} to {max(others):.1f}"]
                 paper += [f"{published['DeepFeCA'][split]:.1f}"]
             row = evaluated(chosen)[-1] if chosen else {}
-            ours = [f"{100 * row['linear_accuracy']:.1f}", _length(row)] if row else ["-", "-"]
+            ours = ["-", "-"]
+            if row:
+                ours = [f"{100 * row['linear_accuracy']:.1f}", _length(row, "epochs")]
             other = _unlike_best(runs, row) if row else {}
             words = [f"`{n}={v}`" for n, v in other.items()]
             ours += [", ".join(words) if len(words) <= MANY else f"{len(words)}, see *all runs*"]
@@ -112,10 +115,12 @@ def _most_like_best(runs: Mapping[str, Run], dataset: str, split: str) -> Run | 
 def _unlike_best(runs: Mapping[str, Run], row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a run that are not those of the recipe `best`.
 
-    The number of clusters goes with the data, and the number of rounds has a column of its own.
+    The number of clusters goes with the data, and the number of epochs has a column of its own.
+    Pooled training has no choice of a clustering step.
     """
     best = _config(evaluated(runs[BEST])[-1]) if BEST in runs else {}
     compared = {"clusterer", "local_epochs", "batch_size"}  # elsewhere, they have columns
+    compared -= {"clusterer"} if _split(row) == "central" else set()
     others = _SHOWN_ELSEWHERE - compared | {"compile", "capture", "lanes"}  # these: how, not what
     config = _config(row)
     return {n: v for n, v in config.items() if n in best and n not in others and v != best[n]}
@@ -134,7 +139,7 @@ def quality_table(runs: Mapping[str, Run], dataset: str = "cifar10") -> str:
     for file, run in runs.items():
         row = evaluated(run)[-1]
         if row["dataset"] == dataset and not file.startswith((TRIAL, EQUAL)):
-            value = f"{100 * row['linear_accuracy']:.1f} ({_length(row)} rounds)"
+            value = f"{100 * row['linear_accuracy']:.1f} ({_length(row, 'rounds')} rounds)"
             ours.setdefault(_configuration(row), {}).setdefault(_split(row), []).append(value)
     for name, found in ours.items():
         values = [", ".join(found.get(split, ["-"])) for split in TITLES]
@@ -234,6 +239,21 @@ def profile_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Where the server's thread was when a sampler looked, in percent of its looks."""
     lines = [[row["part"], f"{row['share']:.1%}"] for row in rows]
     return markdown_table(["the server waits for, or does", "of the time"], lines)
+
+
+def wire_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What weights in fewer bytes cost: one line per kind, with the results of all seeds."""
+    kinds: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        kinds.setdefault(row["config"]["wire"], []).append(row)
+    lines = []
+    for kind, found in kinds.items():
+        linear, near = (
+            ", ".join(f"{100 * row[name]:.1f}" for row in found)
+            for name in ("linear_accuracy", "knn_accuracy")
+        )
+        lines.append([f"`{kind}`", f"{found[0]['bytes_up']:,}", linear, near])
+    return markdown_table(["`wire`", "bytes to the server a round", "linear", "neighbors"], lines)
 
 
 def robust_table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -346,8 +366,8 @@ def _scaled(row: Mapping[str, Any]) -> int | None:
     return None if height == OWN_SIZES[row["dataset"]] else height
 
 
-def accuracy_over_rounds(runs: Mapping[str, Run], dataset: str = "cifar10") -> Figure:
-    """Draw the linear probe over rounds of DeepFeCA, one panel per split, one line per run.
+def accuracy_over_epochs(runs: Mapping[str, Run], dataset: str = "cifar10") -> Figure:
+    """Draw the linear probe over epochs of DeepFeCA, one panel per split, one line per run.
 
     Parameters
     ----------
@@ -374,7 +394,7 @@ def accuracy_over_rounds(runs: Mapping[str, Run], dataset: str = "cifar10") -> F
                 color=INK,
                 linewidth=0.8,
                 linestyle=":",
-                label="the paper, 150 rounds",
+                label=f"the paper, {PAPER_EPOCHS} epochs",
             )
         markers = iter("sD^vP*")  # runs with soft targets look alike but for these
         for rows, label in zip(by_split[split], labels[split], strict=True):
@@ -382,10 +402,12 @@ def accuracy_over_rounds(runs: Mapping[str, Run], dataset: str = "cifar10") -> F
             soft = rows[-1]["config"].get("targets", "stored") != "stored"
             marker = next(markers, "X") if soft else "o"
             line = marker + ("--" if label.startswith(AGAIN) else "-." if soft else "-")
-            percent = {row["rounds"]: 100 * row["linear_accuracy"] for row in rows}  # the latest
+            n_epochs = rows[-1]["config"]["local_epochs"]  # of a round
+            # of several evaluations of a round, the latest
+            percent = {row["rounds"] * n_epochs: 100 * row["linear_accuracy"] for row in rows}
             axes.plot(*zip(*percent.items(), strict=True), line, ms=4, color=color, label=label)
         axes.set_title(_title(by_split[split][0][-1]))
-        axes.set_xlabel("rounds")
+        axes.set_xlabel("epochs")
         axes.set_xlim(left=0)
         axes.grid(color=PALE, linewidth=0.5)
         # a fixed way below the panel, however high that is
@@ -401,7 +423,7 @@ def _legend(runs: Sequence[Run]) -> list[str]:
     """Return the words for each run of a panel: its configuration, or that it is the same again."""
     texts = [fill(_configuration(run[-1]), 36) for run in runs]
     return [
-        f"{AGAIN}, {run[-1]['rounds']} rounds" if text in texts[:i] else text
+        f"{AGAIN}, {_length(run[-1], 'epochs')} epochs" if text in texts[:i] else text
         for i, (run, text) in enumerate(zip(runs, texts, strict=True))
     ]
 
@@ -415,10 +437,11 @@ def _title(row: Mapping[str, Any]) -> str:
     return TITLES.get(_split(row), _split(row))
 
 
-def _length(row: Mapping[str, Any]) -> str:
-    """Return the number of rounds, and of how many if a run ended before its schedule did."""
-    planned = row["config"]["n_rounds"]
-    return str(planned) if row["rounds"] == planned else f"{row['rounds']} of {planned}"
+def _length(row: Mapping[str, Any], unit: str) -> str:
+    """Return the number of rounds or epochs, of how many if a run ended before its schedule did."""
+    each = row["config"]["local_epochs"] if unit == "epochs" else 1
+    done, planned = each * row["rounds"], each * row["config"]["n_rounds"]
+    return str(planned) if done == planned else f"{done} of {planned}"
 
 
 def _published(dataset: str) -> dict[str, Any]:

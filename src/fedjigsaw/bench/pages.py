@@ -61,7 +61,7 @@ def build(root: Path) -> dict[Path, bytes]:
     figures[docs / "splits-regions.svg"] = region_figure()
     figures[docs / "performance.svg"] = speed_tables.seconds_over_sizes(rows["benchmarks"])
     if runs:
-        figures[docs / "deepfeca.svg"] = deep_tables.accuracy_over_rounds(runs)
+        figures[docs / "deepfeca.svg"] = deep_tables.accuracy_over_epochs(runs)
     return made | {path: render(figure, ".svg") for path, figure in figures.items()}
 
 
@@ -229,6 +229,7 @@ def deepfeca(text: str, runs: Mapping[str, deep_tables.Run], rows: Rows) -> str:
     text = fill_block(text, "progress", deep_tables.progress_table(runs))
     text = fill_block(text, "speed", deep_tables.speed_table(rows["deep-speed"]))
     text = fill_block(text, "profile", deep_tables.profile_table(rows["deep-profile"]))
+    text = fill_block(text, "wire", deep_tables.wire_table(rows["wire"]))
     text = fill_block(text, "robust", deep_tables.robust_table(rows["robust-average"]))
     return fill_block(text, "commands", deep_tables.commands(runs))
 

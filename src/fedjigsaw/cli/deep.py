@@ -55,7 +55,8 @@ Data = Annotated[
     str,
     typer.Option(
         help="Images to read: a folder in the layout of CIFAR-10, CIFAR-100 (binary) or "
-        "Tiny-ImageNet, a folder with one folder per class, an NPZ file, or `digits`.",
+        "Tiny-ImageNet, a folder of images (in one folder per class, if there are classes), "
+        "an NPZ file, or `digits`.",
         rich_help_panel=IMAGES,
     ),
 ]
