@@ -57,6 +57,10 @@ def test_of_runs_with_the_same_settings_the_summary_shows_the_longest():
     short, long = deep_row(40, 0.9, config=LIKE), deep_row(60, 0.7, config=LIKE)
     found = summary_lines({"deep-a": [long], "deep-b": [short], "deep-try9": [short]})
     assert "| 70.0 | 300 |" in found["CIFAR-10, IID"]
+    often = deep_row(100, 0.9, config=LIKE | {"local_epochs": 2, "n_rounds": 100})
+    other = deep_row(60, 0.7, config=LIKE | {"weight_decay": 0.0001})
+    found = summary_lines({"deep-a": [other], "deep-b": [often]})  # each has one other setting
+    assert "| 70.0 | 300 |" in found["CIFAR-10, IID"]
 
 
 def test_pooled_training_has_no_clustering_step_to_choose():
@@ -85,6 +89,15 @@ def test_what_chooses_a_round_is_shown_beside_the_evaluation():
         "| deep-a | 5 of 150 | 2.00 | 2.50 | 3.12 | - | 0.300 | 50.0 | 25.0 |",
         "| deep-a | 9 of 150 | 2.00 | 2.50 | 3.12 | 0.80 | 0.300 | 75.0 | 25.0 |",
     ]
+
+
+def test_the_round_that_was_kept_is_shown_beside_the_best_that_was_evaluated():
+    run = [
+        deep_row(20, 0.75),
+        deep_row(40, 0.5, best_round=33, best_linear_accuracy=0.625),
+    ]
+    lines = deep_tables.kept_table({"deep-a": run, "deep-b": [deep_row(1, 0.5)]}).splitlines()
+    assert lines[2:] == ["| deep-a | 33 | 62.5 | 20 | 75.0 |"]
 
 
 def test_a_profile_is_shown_in_percent():

@@ -108,7 +108,7 @@ def _most_like_best(runs: Mapping[str, Run], dataset: str, split: str) -> Run | 
         row = evaluated(run)[-1]
         here = (row["dataset"], _split(row)) == (dataset, split)
         if here and not name.startswith((TRIAL, EQUAL)):
-            found.append((-len(_unlike_best(runs, row)), row["rounds"], name))
+            found.append((-len(_unlike_best(runs, row)), _epochs(row), name))
     return runs[max(found)[-1]] if found else None
 
 
@@ -216,6 +216,19 @@ def choice_table(runs: Mapping[str, Run]) -> str:
             cells += [f"{100 * row[f'{kind}_accuracy']:.1f}" for kind in ("linear", "knn")]
             lines.append(cells)
     return markdown_table(head, lines)
+
+
+def kept_table(runs: Mapping[str, Run]) -> str:
+    """Linear probe in percent of the round that `--keep best` kept, and of the best evaluated."""
+    lines = []
+    for name, run in runs.items():
+        for row in evaluated(run):
+            if "best_linear_accuracy" not in row:
+                continue
+            best = max(evaluated(run), key=lambda row: row["linear_accuracy"])
+            cells = [name, str(row["best_round"]), f"{100 * row['best_linear_accuracy']:.1f}"]
+            lines.append([*cells, str(best["rounds"]), f"{100 * best['linear_accuracy']:.1f}"])
+    return markdown_table(["run", "round kept", "linear", "best evaluated", "linear"], lines)
 
 
 def speed_table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -402,9 +415,7 @@ def accuracy_over_epochs(runs: Mapping[str, Run], dataset: str = "cifar10") -> F
             soft = rows[-1]["config"].get("targets", "stored") != "stored"
             marker = next(markers, "X") if soft else "o"
             line = marker + ("--" if label.startswith(AGAIN) else "-." if soft else "-")
-            n_epochs = rows[-1]["config"]["local_epochs"]  # of a round
-            # of several evaluations of a round, the latest
-            percent = {row["rounds"] * n_epochs: 100 * row["linear_accuracy"] for row in rows}
+            percent = {_epochs(row): 100 * row["linear_accuracy"] for row in rows}  # the latest
             axes.plot(*zip(*percent.items(), strict=True), line, ms=4, color=color, label=label)
         axes.set_title(_title(by_split[split][0][-1]))
         axes.set_xlabel("epochs")
@@ -435,6 +446,11 @@ def _split(row: Mapping[str, Any]) -> str:
 
 def _title(row: Mapping[str, Any]) -> str:
     return TITLES.get(_split(row), _split(row))
+
+
+def _epochs(row: Mapping[str, Any]) -> int:
+    """Return the number of epochs that a run has trained when it is evaluated."""
+    return int(row["rounds"] * row["config"]["local_epochs"])
 
 
 def _length(row: Mapping[str, Any], unit: str) -> str:

@@ -225,6 +225,7 @@ def deepfeca(text: str, runs: Mapping[str, deep_tables.Run], rows: Rows) -> str:
         text = fill_block(text, f"quality-{dataset}", table)
     text = fill_block(text, "methods", deep_tables.methods_table(runs))
     text = fill_block(text, "runs", deep_tables.runs_table(runs))
+    text = fill_block(text, "kept", deep_tables.kept_table(runs))
     text = fill_block(text, "choice", deep_tables.choice_table(runs))
     text = fill_block(text, "progress", deep_tables.progress_table(runs))
     text = fill_block(text, "speed", deep_tables.speed_table(rows["deep-speed"]))
