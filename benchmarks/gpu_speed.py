@@ -105,7 +105,7 @@ def _plain(rows: Tensor, start: Tensor, found: dict[str, Tensor]) -> None:
 
 def _lloyd(rows: Tensor, start: Tensor) -> Tensor:
     never = torch.tensor(-1.0, device=rows.device)
-    return lloyd.lloyd(rows, start, rows.new_ones(len(rows)), ITERATIONS, never)[0]
+    return lloyd.lloyd(rows, start[None], rows.new_ones(len(rows)), ITERATIONS, never)[0][0]
 
 
 @contextmanager

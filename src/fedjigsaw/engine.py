@@ -381,7 +381,7 @@ def _answers(clients: Sequence[Client], broadcast: Broadcast) -> list[Reply]:
     together = all(
         c.method is method and c.privacy is None and not isinstance(c.data, Unread) for c in clients
     )
-    if not together or not _summarizes_many(method):
+    if not together or not summarizes_many(method):
         return [ask(client, broadcast) for client in clients]
     try:
         asked = [client._ready() for client in clients]
@@ -396,7 +396,7 @@ def _answers(clients: Sequence[Client], broadcast: Broadcast) -> list[Reply]:
         return [ask(client, broadcast) for client in clients]
 
 
-def _summarizes_many(method: FederatedMethod) -> bool:
+def summarizes_many(method: FederatedMethod) -> bool:
     """Say whether `summarize_many` is there, and no subclass has changed `summarize` since."""
     owners = [vars(method), *map(vars, type(method).__mro__)]
     first = {

@@ -340,6 +340,28 @@ def test_clustering_on_the_device_leads_to_the_same_kind_of_run(small, few, monk
     assert not same(own, on_device)
 
 
+@pytest.mark.parametrize("clusterer", ["jigsaw", "feca", "fuzzy"])
+def test_heads_of_one_size_are_clustered_together_on_the_device(small, few, monkeypatch, clusterer):
+    from fedjigsaw.kernels.device.backend import DeviceBackend
+
+    together = []
+
+    class Noting(DeviceBackend):
+        def find_many(self, rows, *given, **options):
+            together.append((len(rows), len(set(map(id, rows)))))
+            return super().find_many(rows, *given, **options)
+
+    images, clients = few
+    monkeypatch.setattr(Execution, "kmeans_backend", property(lambda s: Noting(s.torch_device)))
+    found = small([6, 6, 4], clusterer=clusterer).fit(images, clients=clients)
+    n_clusters = np.bincount(found.model_.tensors["head"]).tolist()
+    assert n_clusters == [6, 6, 4]
+    if clusterer != "fuzzy":  # which has no `summarize_many`
+        assert set(together) == {(2, 1), (1, 1)}
+        centers = np.split(found.model_.centers, np.cumsum(n_clusters)[:-1])
+        assert not np.allclose(centers[0], centers[1])  # each with its own random numbers
+
+
 def test_it_makes_no_promise_that_it_cannot_keep(digits):
     """Weights leave without noise, so a client with privacy answers nothing."""
     client = Client("a", digits.train[:8], DeepFeCA(2), privacy=Privacy(1.0, bounds=(-1, 1)))

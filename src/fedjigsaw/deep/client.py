@@ -1,8 +1,9 @@
 """Client side of DeepFeCA: one function per communication step."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from fedjigsaw.deep.parameters import DeepParameters
 from fedjigsaw.deep.schedule import Step
 from fedjigsaw.deep.trainer import Trainer
 from fedjigsaw.deep.validation import split_rows
+from fedjigsaw.engine import summarizes_many
 from fedjigsaw.errors import DivergedError
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.privacy.guard import LABELS, merge_small
@@ -58,18 +60,35 @@ def cluster(
     rng: np.random.Generator,
 ) -> Summary:
     """Summarize the projections by the clusterer, for every head."""
-    rows = z.double().cpu().numpy()
+    rows, n_heads = z.double().cpu().numpy(), len(method.sizes)
     min_size = method.objective.min_cluster_size
 
-    def summarize(head: int, own: np.random.Generator) -> Summary:
-        inner = heads.inner_broadcast(broadcast, step.inner_round, head)
-        part = method.make_clusterer(head).summarize(rows, inner, own)
-        part = merge_small(part, min_size) if min_size > 1 else part
+    def summarize(some: Sequence[int], streams: Sequence[np.random.Generator]) -> list[Summary]:
+        """Summarize for heads with equally many clusters."""
+        clusterer = method.make_clusterer(some[0])
+        inner = [heads.inner_broadcast(broadcast, step.inner_round, head) for head in some]
+        if summarizes_many(clusterer):
+            found = clusterer.summarize_many([rows] * len(some), inner, streams)
+        else:
+            found = list(map(clusterer.summarize, [rows] * len(some), inner, streams))
+        if min_size > 1:
+            found = [merge_small(part, min_size) for part in found]
         # the guard of a client removes labels of rows; it does not look into those of heads
-        return replace(part, tensors={n: t for n, t in part.tensors.items() if n != LABELS})
+        return [
+            replace(part, tensors={n: t for n, t in part.tensors.items() if n != LABELS})
+            for part in found
+        ]
 
-    sequential = method.execution.kmeans_backend is not None
-    return heads.pack(heads.for_each(summarize, len(method.sizes), rng, sequential=sequential))
+    if method.execution.kmeans_backend is None:
+        parts = heads.for_each(
+            lambda head, own: summarize([head], [own])[0], n_heads, rng, sequential=False
+        )
+    else:
+        streams = rng.spawn(n_heads)
+        alike = [list(some) for _, some in groupby(range(n_heads), method.sizes.__getitem__)]
+        with heads.in_order():
+            parts = [s for some in alike for s in summarize(some, [streams[h] for h in some])]
+    return heads.pack(parts)
 
 
 def train(

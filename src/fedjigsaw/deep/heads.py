@@ -4,8 +4,9 @@ Centers of all heads follow one another. The tensor ``head`` has the head of eac
 tensors named ``inner.0.*`` belong to the clusterer of head 0.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from threading import Lock
 from typing import Any, TypeVar
@@ -41,11 +42,18 @@ def for_each(
 
     streams = list(enumerate(rng.spawn(n_heads)))
     if sequential:
-        with _ORDERING, one_thread():
+        with in_order():
             return [work(head, own) for head, own in streams]
     with one_thread(), ThreadPoolExecutor(n_heads) as pool:
         running = [pool.submit(alone, head, own) for head, own in streams]
         return [result.result() for result in running]
+
+
+@contextmanager
+def in_order() -> Iterator[None]:
+    """Let no other thread cluster heads on a GPU meanwhile."""
+    with _ORDERING, one_thread():
+        yield
 
 
 def named(tensors: Tensors, prefix: str) -> dict[str, np.ndarray]:

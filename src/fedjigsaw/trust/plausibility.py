@@ -11,7 +11,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.kmeans import blocks
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.kernels.nearest import side_by_side
-from fedjigsaw.trust.received import Received
+from fedjigsaw.trust.received import IN_CACHE, Received
 
 Flags = npt.NDArray[np.bool_]
 
@@ -103,7 +103,7 @@ def far_centers(received: Received) -> Flags:
 
 def _of_blocks(X: Floats, measure: Callable[[Floats], Floats]) -> Floats:
     """Return a number for each row, by blocks that stay in the cache and that threads share."""
-    parts = list(blocks(len(X), X.shape[1], 2**16))
+    parts = list(blocks(len(X), X.shape[1], IN_CACHE))
     found = side_by_side(lambda part: measure(X[part]), parts, PRODUCTS * X.size)
     return np.concatenate(found)
 

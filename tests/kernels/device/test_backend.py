@@ -11,7 +11,7 @@ from fedjigsaw.kernels.device import backend as device_backend
 from fedjigsaw.kernels.device import lloyd as device_lloyd
 from fedjigsaw.kernels.device import rows as device_rows
 from fedjigsaw.kernels.device.backend import DeviceBackend
-from fedjigsaw.kernels.device.lloyd import nearest, seed
+from fedjigsaw.kernels.device.lloyd import lloyd, nearest, seed
 from fedjigsaw.kernels.kmeans import (
     Problem,
     kmeans,
@@ -158,6 +158,91 @@ def test_lloyd_in_blocks_is_the_same(rng, monkeypatch):
     whole = find_labels(X, 3)
     monkeypatch.setattr(device_lloyd, "_BLOCK", 21)
     np.testing.assert_array_equal(find_labels(X, 3), whole)
+
+
+def test_sets_of_centers_side_by_side_end_where_each_would_alone(monkeypatch):
+    """One has settled at once, one moves for long, and one has a center without rows."""
+    rows = torch.arange(0.0, 128)[:, None]
+    starts = torch.tensor([[31.5, 95.5], [0.0, 1.0], [50.0, 9e9]])[:, :, None]
+    assert seen_steps(monkeypatch, rows, starts[:1]) < seen_steps(monkeypatch, rows, starts[1:2])
+    weights, stop = torch.ones(len(rows)), torch.tensor(0.0)
+    together = lloyd(rows, starts, weights, 50, stop)
+    ends = together[0].sort(dim=1).values.flatten(1)
+    torch.testing.assert_close(ends, torch.tensor([[31.5, 95.5]] * 3), rtol=0, atol=1)
+    for one in range(3):
+        alone = lloyd(rows, starts[one : one + 1], weights, 50, stop)
+        for mine, theirs in zip(together, alone, strict=True):
+            assert mine[one].tolist() == theirs[0].tolist()
+
+
+def seen_steps(monkeypatch, rows, starts):
+    """Count the iterations until all sets have settled."""
+    step, seen = device_lloyd._step, []
+    with monkeypatch.context() as patched:
+        patched.setattr(device_lloyd, "_step", lambda *given: seen.append(1) or step(*given))
+        lloyd(rows, starts, torch.ones(len(rows)), 50, torch.tensor(0.0))
+    return len(seen)
+
+
+def test_a_set_that_has_settled_stays_while_others_move():
+    """With a wide tolerance it is not yet where more iterations would bring it."""
+    rows = torch.arange(0.0, 400)[:, None] ** 2
+    starts = torch.stack([rows[:4], rows[[50, 150, 250, 350]]])
+    stop = torch.tensor(2e7)
+    settled = lloyd(rows, starts[1:], torch.ones(400), 90, stop)[0]
+    further = lloyd(rows, settled, torch.ones(400), 90, torch.tensor(0.0))[0]
+    assert not torch.equal(further, settled)
+    both = lloyd(rows, starts, torch.ones(400), 90, stop)[0]
+    assert both[1].tolist() == settled[0].tolist()
+
+
+@pytest.mark.parametrize("n_init", [1, 4])
+def test_several_searches_of_the_same_rows(rng, monkeypatch, n_init):
+    """Each as if it were alone; rows with other weights, or other numbers of clusters, between."""
+    X, w = rng.integers(-9, 9, size=(90, 2)).astype(float), rng.uniform(1, 2, 90)
+    kinds = [(4, None), (4, None), (6, None), (4, w), (4, w), (4, None)]
+
+    def problems(places):
+        return [Problem(X, kinds[i][0], np.random.default_rng(i), kinds[i][1]) for i in places]
+
+    searches = []
+    search = DeviceBackend._search
+    monkeypatch.setattr(
+        DeviceBackend,
+        "_search",
+        lambda self, *given, **more: searches.append(len(given[3])) or search(self, *given, **more),
+    )
+    together = kmeans_many(problems(range(6)), n_init=n_init, backend=BACKEND)
+    assert searches[:2] == [2, 1]
+    assert sum(searches) == 6
+    for i, found in enumerate(together):
+        (alone,) = kmeans_many(problems([i]), n_init=n_init, backend=BACKEND)
+        assert found.labels.tolist() == alone.labels.tolist()
+        np.testing.assert_allclose(found.centers, alone.centers)
+        assert found.inertia == pytest.approx(alone.inertia)
+    assert together[0].labels.tolist() != together[1].labels.tolist()
+
+
+def test_the_best_restart_is_kept(rng, monkeypatch):
+    """Whether restarts run side by side or one after the other."""
+    X = rng.normal(size=(200, 3))
+    w = torch.ones(200)
+    ends = []
+    run = device_backend.lloyd
+
+    def noted(*given):
+        found = run(*given)
+        ends.extend((found[2] @ w).tolist())
+        return found
+
+    monkeypatch.setattr(device_backend, "lloyd", noted)
+    for limit in (2**25, 1):
+        monkeypatch.setattr(device_backend, "FUSED", limit)
+        ends.clear()
+        found = kmeans(X, 9, rng=np.random.default_rng(3), n_init=6, backend=BACKEND)
+        assert len(ends) == 6
+        assert ends[0] > min(ends)
+        assert found.inertia == pytest.approx(min(ends), rel=1e-4)
 
 
 def test_a_server_without_patience_solves_with_its_backend(rng):

@@ -95,7 +95,7 @@ def test_lloyd_ends_where_plain_torch_does(monkeypatch):
     found = []
     for is_fused in (False, True, True):
         monkeypatch.setattr(lloyd, "_is_fused", lambda *_, is_fused=is_fused: is_fused)
-        found.append(lloyd.lloyd(rows, rows[:k].clone(), weights, 20, stop))
+        found.append([part[0] for part in lloyd.lloyd(rows, rows[None, :k], weights, 20, stop)])
     plain, first, second = (
         float((rows - centers[labels]).double().square().sum(1) @ weights.double())
         for centers, labels, _ in found

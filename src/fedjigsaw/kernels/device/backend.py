@@ -1,9 +1,9 @@
 """The backend that clusters on a device: that of ``FEDJIGSAW_BACKEND=torch``, and of DeepFeCA."""
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor
 from fedjigsaw._threads import one_thread_inside
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.backends import Backend, BatchBackend, Found, name_of
-from fedjigsaw.kernels.device.lloyd import CAREFUL_SEEDS, label_sums, lloyd, seed
+from fedjigsaw.kernels.device.lloyd import CAREFUL_SEEDS, FUSED, label_sums, lloyd, seed
 from fedjigsaw.kernels.device.rows import DeviceRows, exact
 from fedjigsaw.kernels.kmeans import coordinate_order, count_distinct
 
@@ -85,13 +85,22 @@ class DeviceBackend:
                     **options,
                 )
             )
-        for i, is_own in enumerate(own):
-            if is_own:
-                with self._one_thread():
-                    found = self._find(rows[i], n_clusters[i], weights[i], rngs[i], **options)
-                yield found
-            else:
-                yield next(others)
+
+        def problem(i: int) -> tuple[object, ...]:
+            return own[i], id(rows[i]), n_clusters[i], id(weights[i])
+
+        # the heads of a network cluster the same rows, each with its own random numbers
+        for (is_own, *_), members in groupby(range(len(rows)), problem):
+            first, *more = members
+            if not is_own:
+                yield from islice(others, 1 + len(more))
+                continue
+            streams = [rngs[i] for i in (first, *more)]
+            with self._one_thread():
+                found = self._find(
+                    rows[first], n_clusters[first], weights[first], streams, **options
+                )
+            yield from found
 
     def labels(
         self,
@@ -109,7 +118,7 @@ class DeviceBackend:
             return self.small.labels(X, n_clusters, weights=weights, rng=rng, init=init, **options)
         with self._one_thread():
             rows, w = exact(X, self.device), self._weights(weights)
-            found = self._search(rows, n_clusters, w, rng, init=init, **options)
+            (found,) = self._search(rows, n_clusters, w, [rng], init=init, **options)
             labels: Ints = found.cpu().numpy()
         return labels
 
@@ -131,66 +140,74 @@ class DeviceBackend:
         exact_rows: Tensor,
         k: int,
         weights: Tensor | None,
-        rng: np.random.Generator,
+        rngs: Sequence[np.random.Generator],
         *,
         n_init: int,
         max_iter: int,
         tol: float,
         init: Floats | None = None,
-    ) -> Tensor:
-        """Return the labels of the best of `n_init` restarts."""
-        generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**63)))
+    ) -> list[Tensor]:
+        """Return the labels of the best of `n_init` restarts, for each source of random numbers."""
         middle = exact_rows.mean(dim=0)
         rows = (exact_rows - middle).float()
         w = rows.new_ones(len(rows)) if weights is None else weights.float()
         # weighted rows are clients' centers: uniform draws would miss some clusters
         careful = not self.quick_seeds or k <= CAREFUL_SEEDS or weights is not None
         stop = tol * rows.var(dim=0, unbiased=False).mean()
-        best, least = torch.zeros(len(rows), dtype=torch.long, device=self.device), math.inf
-        n_starts = n_init if init is None else 1
-        for _ in range(n_starts):
+        starts: list[tuple[int, Tensor]] = []
+        for search, rng in enumerate(rngs):
+            generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**63)))
             if init is None:
-                centers = seed(rows, k, w, generator, careful=careful)
+                drawn = [seed(rows, k, w, generator, careful=careful) for _ in range(n_init)]
             else:
-                centers = (exact(init, self.device) - middle).float()
+                drawn = [(exact(init, self.device) - middle).float()]
+            starts.extend((search, centers) for centers in drawn)
+        best: dict[int, tuple[float, Tensor]] = {}
+        at_once = max(1, FUSED // (len(rows) * k))
+        for part in (starts[i : i + at_once] for i in range(0, len(starts), at_once)):
+            centers = torch.stack([start for _, start in part])
             _, labels, squared = lloyd(rows, centers, w, max_iter, stop)
-            if n_starts == 1:
-                return labels
-            inertia = float(squared @ w)
-            if inertia < least:
-                best, least = labels, inertia
-        return best
+            inertias = [0.0] * len(part) if len(starts) == len(rngs) else (squared @ w).tolist()
+            for (search, _), found, inertia in zip(part, labels, inertias, strict=True):
+                if search not in best or inertia < best[search][0]:
+                    best[search] = inertia, found
+        return [best[search][1] for search in range(len(rngs))]
 
     def _find(
         self,
         X: Floats,
         k: int,
         weights: Floats | None,
-        rng: np.random.Generator,
+        rngs: Sequence[np.random.Generator],
         **options: Any,
-    ) -> Found:
-        """Return labels and statistics of a set of rows, which go to the device once.
+    ) -> list[Found]:
+        """Return labels and statistics of rows, which go to the device once, for each source.
 
         As those of :mod:`fedjigsaw.kernels.kmeans`: clusters have rows, and the order of their
         centers' coordinates.
         """
         rows, given, k = exact(X, self.device), self._weights(weights), count_distinct(X, at_most=k)
-        labels = self._search(rows, k, given, rng, **options)
+        searches = self._search(rows, k, given, rngs, **options)
         w = rows.new_ones(len(rows)) if given is None else given
         middle = rows.mean(dim=0)  # rounding errors are smallest around it
         rows = rows - middle  # a new tensor: on a CPU, the old one is the caller's array
-        sums, counts = label_sums(rows, labels, w, k)
-        filled = counts > 0
-        centers = sums / torch.where(filled, counts, 1)[:, None]
-        size = max(1, _BLOCK // rows.shape[1])
-        blocks = zip(torch.split(rows, size), torch.split(labels, size), strict=True)
-        squared = torch.cat([(part - centers[at]).square().sum(dim=1) for part, at in blocks])
-        sse, _ = label_sums(squared[:, None], labels, w, k)
-        extents = rows.new_zeros(k).scatter_reduce_(0, labels, squared, "amax").sqrt()
-        means, used = (centers + middle).cpu().numpy(), filled.cpu().numpy()
-        order = np.flatnonzero(used)
-        order = order[coordinate_order(means[order])]
-        places = np.empty(k, dtype=np.int64)
-        places[order] = np.arange(len(order))
-        statistics = torch.stack([counts, sse[:, 0], extents]).cpu().numpy()[:, order]
-        return Found(means[order], places[labels.cpu().numpy()], *statistics)
+        return [_described(rows, labels, w, k, middle) for labels in searches]
+
+
+def _described(rows: Tensor, labels: Tensor, weights: Tensor, k: int, middle: Tensor) -> Found:
+    """Return labels and statistics of clusters; `middle` was subtracted from the rows."""
+    sums, counts = label_sums(rows, labels, weights, k)
+    filled = counts > 0
+    centers = sums / torch.where(filled, counts, 1)[:, None]
+    size = max(1, _BLOCK // rows.shape[1])
+    blocks = zip(torch.split(rows, size), torch.split(labels, size), strict=True)
+    squared = torch.cat([(part - centers[at]).square().sum(dim=1) for part, at in blocks])
+    sse, _ = label_sums(squared[:, None], labels, weights, k)
+    extents = rows.new_zeros(k).scatter_reduce_(0, labels, squared, "amax").sqrt()
+    means, used = (centers + middle).cpu().numpy(), filled.cpu().numpy()
+    order = np.flatnonzero(used)
+    order = order[coordinate_order(means[order])]
+    places = np.empty(k, dtype=np.int64)
+    places[order] = np.arange(len(order))
+    statistics = torch.stack([counts, sse[:, 0], extents]).cpu().numpy()[:, order]
+    return Found(means[order], places[labels.cpu().numpy()], *statistics)

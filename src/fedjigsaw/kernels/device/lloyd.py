@@ -71,15 +71,13 @@ def _draw(weights: Tensor, n: int, generator: torch.Generator) -> Tensor:
 
 def nearest(rows: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
     """Return the nearest center of each row and the squared distance to it, in bounded memory."""
-    norms = rows.square().sum(1)
-    if _is_fused(rows, centers):
-        from fedjigsaw.kernels.device import fused
+    if not _is_fused(rows, centers):
+        labels, squared = _nearest_of_sets(rows, centers[None])
+        return labels[0], squared[0]
+    from fedjigsaw.kernels.device import fused
 
-        labels, scores = fused.nearest(rows, centers)
-        return labels.long(), (norms - 2 * scores).clamp_(min=0)
-    parts = [scores_of(part, centers).min(dim=1) for (part,) in _blocks(len(centers), rows)]
-    squared = torch.cat([p.values for p in parts]) + norms
-    return torch.cat([p.indices for p in parts]), squared.clamp_(min=0)
+    labels, scores = fused.nearest(rows, centers)
+    return labels.long(), (rows.square().sum(1) - 2 * scores).clamp_(min=0)
 
 
 def lloyd(
@@ -87,68 +85,123 @@ def lloyd(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run Lloyd's iterations until the centers' summed squared shift is at most `stop`.
 
+    They start from one or several sets of centers, of shape (sets, k, d). With few rows, a GPU
+    waits for the host, and needs hardly longer for several sets than for one. A set that has
+    settled stays as it is: up to rounding, others do not matter to it.
+
     A center without rows moves to one of the rows that are farthest from their centers, whenever
     convergence is tested.
 
     Returns
     -------
-    The centers, the nearest one of each row, and the squared distance to it.
+    The centers; the nearest one of each row and the squared distance to it, of shape (sets, n).
     """
-    is_fused = quick = _is_fused(rows, centers)
+    if len(centers) == 1 and _is_fused(rows, centers[0]):
+        return _lloyd_fused(rows, centers[0], weights, max_iter, stop)
+    found = torch.empty_like(centers)
+    places = list(range(len(centers)))  # of the sets that still move
     for i in range(max_iter):
         before = centers
-        if is_fused:
-            from fedjigsaw.kernels.device import fused
-
-            exact = not quick or i >= max_iter - LAST
-            centers, counts, scores = fused.step(rows, before, weights, exact=exact)
-        else:
-            exact = True
-            centers, counts = _step(rows, before, weights)
-        if (i + 1) % LOOK_EVERY and i + 1 < max_iter and (i or not is_fused):
+        centers, counts = _step(rows, before, weights)
+        if not _looks(i, max_iter):
             continue
-        empty, shift = counts <= 0, (centers - before).square().sum()
-        seen = [shift <= stop, shift <= FAR * stop, empty.sum()]
-        if is_fused:
-            norms = rows.square().sum()
-            seen.append(norms - 2 * scores.sum() >= CLEAR * norms)
-        is_settled, is_close, n_empty, *is_clear = torch.stack([s.long() for s in seen]).tolist()
+        shifts = (centers - before).square().sum(dim=(1, 2))
+        seen = torch.stack([(shifts <= stop).long(), (counts <= 0).sum(dim=1)]).T.tolist()
+        for one, (_, n_empty) in enumerate(seen):
+            if n_empty:
+                squared = _nearest_of_sets(rows, centers[one : one + 1])[1][0]
+                _refill(centers[one], counts[one], squared * weights, rows)
+        moving = [one for one, (settled, n_empty) in enumerate(seen) if n_empty or not settled]
+        if len(moving) < len(places):
+            found[places] = centers
+            centers, places = centers[moving], [places[one] for one in moving]
+        if not places:
+            break
+    else:
+        found[places] = centers
+    return found, *_nearest_of_sets(rows, found)
+
+
+def _lloyd_fused(
+    rows: Tensor, centers: Tensor, weights: Tensor, max_iter: int, stop: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Do as :func:`lloyd`, for one large set of centers."""
+    from fedjigsaw.kernels.device import fused
+
+    quick = True
+    for i in range(max_iter):
+        before, exact = centers, not quick or i >= max_iter - LAST
+        centers, counts, scores = fused.step(rows, before, weights, exact=exact)
+        if i and not _looks(i, max_iter):
+            continue
+        shift, norms = (centers - before).square().sum(), rows.square().sum()
+        clear = norms - 2 * scores.sum() >= CLEAR * norms
+        seen = [shift <= stop, shift <= FAR * stop, clear, (counts <= 0).sum()]
+        is_settled, is_close, is_clear, n_empty = torch.stack([s.long() for s in seen]).tolist()
         if n_empty:
-            n_empty = min(n_empty, len(rows))
-            worst = (nearest(rows, centers)[1] * weights).topk(n_empty).indices
-            centers[empty.nonzero()[:n_empty, 0]] = rows[worst]
+            _refill(centers, counts, nearest(rows, centers)[1] * weights, rows)
         elif is_settled and exact:
             break
-        quick = any(is_clear) and not is_close
-    return centers, *nearest(rows, centers)
+        quick = bool(is_clear) and not is_close
+    labels, squared = nearest(rows, centers)
+    return centers[None], labels[None], squared[None]
+
+
+def _looks(i: int, max_iter: int) -> bool:
+    """Tell whether convergence is tested after the iteration `i`, counted from 0."""
+    return (i + 1) % LOOK_EVERY == 0 or i + 1 == max_iter
+
+
+def _refill(centers: Tensor, counts: Tensor, squared: Tensor, rows: Tensor) -> None:
+    """Move centers without rows, in place, to the rows that are farthest from their centers."""
+    places = (counts <= 0).nonzero()[: len(rows), 0]
+    centers[places] = rows[squared.topk(len(places)).indices]
 
 
 def _step(rows: Tensor, centers: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Move each center to the mean of its rows; return the weight of these rows, too."""
-    sums, counts = torch.zeros_like(centers), centers.new_zeros(len(centers))
-    for part, w in _blocks(len(centers), rows, weights):
-        table = scores_of(part, centers)
-        labels = table.argmin(dim=1, keepdim=True)
+    """Move each center of each set to the mean of its rows; return the weight of these, too."""
+    n_sets, k, _ = centers.shape
+    flat = centers.flatten(0, 1)
+    sums, counts = torch.zeros_like(flat), flat.new_zeros(len(flat))
+    for part, w in _blocks(len(flat), rows, weights):
+        table = scores_of(part, flat).view(-1, n_sets, k)
+        labels = table.argmin(dim=2, keepdim=True)
         _add(sums, counts, table.zero_(), labels, part, w)
     means = sums / counts.clamp(min=1e-30)[:, None]
-    return torch.where((counts > 0)[:, None], means, centers), counts
+    moved = torch.where((counts > 0)[:, None], means, flat)
+    return moved.view_as(centers), counts.view(n_sets, k)
+
+
+def _nearest_of_sets(rows: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
+    """Do as :func:`nearest` for several sets of centers; both results are of shape (sets, n)."""
+    n_sets, k, _ = centers.shape
+    flat = centers.flatten(0, 1)
+    tables = (scores_of(part, flat).view(-1, n_sets, k) for (part,) in _blocks(len(flat), rows))
+    parts = [table.min(dim=2) for table in tables]
+    squared = torch.cat([p.values for p in parts]).T + rows.square().sum(1)
+    return torch.cat([p.indices for p in parts]).T, squared.clamp_(min=0)
 
 
 def label_sums(rows: Tensor, labels: Tensor, weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Return the weighted sum of the rows of each cluster, and its weight."""
     sums, counts = rows.new_zeros(k, rows.shape[1]), rows.new_zeros(k)
-    for part, at, w in _blocks(k, rows, labels[:, None], weights):
-        _add(sums, counts, rows.new_zeros(len(part), k), at, part, w)
+    for part, at, w in _blocks(k, rows, labels[:, None, None], weights):
+        _add(sums, counts, rows.new_zeros(len(part), 1, k), at, part, w)
     return sums, counts
 
 
 def _add(
     sums: Tensor, counts: Tensor, table: Tensor, labels: Tensor, rows: Tensor, weights: Tensor
 ) -> None:
-    """Add rows up at their labels, by a product with a table of zeros: without atomics."""
-    table.scatter_(1, labels, weights[:, None])
-    sums.addmm_(table.T, rows)
-    counts += table.sum(dim=0)
+    """Add rows up at their labels, by a product with a table of zeros: without atomics.
+
+    The table is of shape (n, sets, k), labels are of shape (n, sets, 1), and sums and counts have
+    all clusters of the first set, then those of the second one.
+    """
+    table.scatter_(2, labels, weights[:, None, None].expand_as(labels))
+    flat = table.flatten(1)
+    sums.addmm_(flat.T, rows)
+    counts += flat.sum(dim=0)
 
 
 def scores_of(rows: Tensor, centers: Tensor) -> Tensor:
