@@ -32,25 +32,45 @@ def test_a_later_evaluation_counts_if_it_is_about_the_same_images():
 
 def summary_lines(runs):
     runs = {
-        deep_tables.BEST: [deep_row(60, 0.8, split="dirichlet", alpha=0.1, config=LIKE)],
+        deep_tables.BEST: [jigsaw_row(60, 0.8, split="dirichlet", alpha=0.1, config=LIKE)],
         **runs,
     }
     lines = deep_tables.summary_table(runs).splitlines()[2:]
     return dict(line.removeprefix("| ").split(" | ", 1) for line in lines)
 
 
+def jigsaw_row(*given, **more):
+    return deep_row(*given, method="jigsaw", **more)
+
+
 LIKE = {"clusterer": "jigsaw", "targets": "swapped", "weight_decay": 0.0005, "n_rounds": 60}
 
 
 def test_the_summary_shows_the_run_most_like_the_best_settings_not_the_best_result():
-    near = deep_row(60, 0.7, config=LIKE | {"weight_decay": 0.0001})
-    far = deep_row(150, 0.9, config=LIKE | {"weight_decay": 0.0001, "targets": "stored"})
+    near = jigsaw_row(60, 0.7, config=LIKE | {"weight_decay": 0.0001})
+    far = jigsaw_row(150, 0.9, config=LIKE | {"weight_decay": 0.0001, "targets": "stored"})
     other = deep_row(60, 0.9, config=LIKE | {"weight_decay": 0.0001, "clusterer": "feca"})
     found = summary_lines({"deep-near": [near], "deep-far": [far], "deep-other": [other]})
-    assert found["CIFAR-10, IID"] == "44.6 to 53.6 | 55.3 | 70.0 | 300 | `weight_decay=0.0001` |"
-    assert found["CIFAR-10, Dirichlet(0.1)"].startswith("45.1 to 49.1 | 59.9 | 80.0 | 300 |")
-    assert found["CIFAR-10, Dirichlet(0.3)"].startswith("48.2 to 50.1 | 63.7 | - | - |")
-    assert found["Tiny-ImageNet, centralized"].startswith("- | 36.6 | - | - |")
+    assert found["CIFAR-10, IID"] == (
+        "44.6 to 53.6 | 55.3 | 90.0 (300) | 70.0 | 300 | `weight_decay=0.0001` |"
+    )
+    assert found["CIFAR-10, Dirichlet(0.1)"].startswith("45.1 to 49.1 | 59.9 | - | 80.0 | 300 |")
+    assert found["CIFAR-10, Dirichlet(0.3)"].startswith("48.2 to 50.1 | 63.7 | - | - | - |")
+    assert found["Tiny-ImageNet, centralized"].startswith("- | 36.6 | - | - | - |")
+
+
+def test_the_summary_shows_the_longest_run_with_the_papers_method_and_clusters():
+    once = {"local_epochs": 1}
+    short = deep_row(60, 0.9, config=LIKE | once)
+    long = deep_row(70, 0.6, config=LIKE | once | {"n_rounds": 80})
+    heads = deep_row(90, 0.9, config=LIKE | once | {"n_clusters": [10, 10], "n_rounds": 90})
+    fine = deep_row(90, 0.9, config=LIKE | once | {"n_clusters": 100, "n_rounds": 90})
+    runs = {"deep-a": [long], "deep-b": [short], "deep-c": [heads], "deep-d": [fine]}
+    assert summary_lines(runs)["CIFAR-10, IID"].startswith(
+        "44.6 to 53.6 | 55.3 | 60.0 (70 of 80) |"
+    )
+    other = fine | {"dataset": "cifar100"}
+    assert "35.3 | 90.0 (90) |" in summary_lines({"deep-a": [other]})["CIFAR-100, IID"]
 
 
 def test_of_runs_with_the_same_settings_the_summary_shows_the_longest():
