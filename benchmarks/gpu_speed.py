@@ -33,7 +33,7 @@ TINY = "--tiny" in sys.argv
 ITERATIONS = 20
 LARGE = (1_000, 8, 10) if TINY else (1_000_000, 128, 1000)  # rows, columns, clusters
 HEADS = [(200, 8, 10)] if TINY else [(5_000, 128, 300), (5_000, 128, 1000)]  # of DeepFeCA
-N_HEADS = 2 if TINY else 30  # three heads of each of ten clients
+N_CLIENTS, N_HEADS = (1, 2) if TINY else (10, 30)  # three heads of each client
 SIZES = (  # around the size from where on the GPU is used
     [(50, 2, 5)]
     if TINY
@@ -146,7 +146,7 @@ def _machine() -> Row:
 def gpu_heads(repeats: int = 2) -> Iterator[Row]:
     """Measure the problems of a round of DeepFeCA: ten clients with three heads each, one start."""
     for n, d, k in HEADS:
-        sets = _sets(n, d, N_HEADS)
+        sets = [X for X in _sets(n, d, N_CLIENTS) for _ in range(N_HEADS // N_CLIENTS)]
         backend = DeviceBackend(quick_seeds=True)
         works = {
             name: partial(_heads, sets, k, backend, least)

@@ -18,12 +18,14 @@ from fedjigsaw.privacy.guarantee import Privacy
 class FederatedMethod(Protocol):
     """A federated method: what a client computes, and what the server makes of it.
 
-    It may have one more member, which engines use for many clients on one machine::
+    It may have one more member, which engines use for many clients on one machine, and DeepFeCA
+    for the heads of a client::
 
         def summarize_many(self, data, broadcasts, rngs): ...
 
     It gets what `summarize` gets, as a list of each, and returns a list of summaries with the same
-    bits as those of `summarize`.
+    bits as those of `summarize`. All broadcasts have the same model. On a GPU, data that are given
+    several times may be summarized together: the summaries are then the same up to rounding.
     """
 
     random_state: Any

@@ -6,6 +6,7 @@ from threading import get_ident
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 
 from fedjigsaw import FeCA, Privacy, ProcessEngine
@@ -16,12 +17,14 @@ from fedjigsaw.deep import (
     Execution,
     Objective,
     Schedule,
+    client,
+    heads,
 )
 from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.session import evaluate
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import DataError, ParameterError
-from fedjigsaw.messages import Broadcast
+from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.privacy.guard import Guard
 
@@ -340,8 +343,21 @@ def test_clustering_on_the_device_leads_to_the_same_kind_of_run(small, few, monk
     assert not same(own, on_device)
 
 
-@pytest.mark.parametrize("clusterer", ["jigsaw", "feca", "fuzzy"])
-def test_heads_of_one_size_are_clustered_together_on_the_device(small, few, monkeypatch, clusterer):
+@pytest.mark.parametrize(
+    ("clusterer", "params"),
+    [
+        ("jigsaw", {}),
+        ("jigsaw", {"n_rounds": 2}),
+        ("feca", {}),
+        ("kfed", {}),
+        ("fuzzy", {"n_rounds": 2}),
+        ("lloyd", {"n_rounds": 2}),
+    ],
+)
+def test_heads_on_the_device_are_summarized_as_each_would_be_alone(
+    small, monkeypatch, clusterer, params
+):
+    """Together in the first round of a clustering; later, each has a model of its own."""
     from fedjigsaw.kernels.device.backend import DeviceBackend
 
     together = []
@@ -351,15 +367,27 @@ def test_heads_of_one_size_are_clustered_together_on_the_device(small, few, monk
             together.append((len(rows), len(set(map(id, rows)))))
             return super().find_many(rows, *given, **options)
 
-    images, clients = few
-    monkeypatch.setattr(Execution, "kmeans_backend", property(lambda s: Noting(s.torch_device)))
-    found = small([6, 6, 4], clusterer=clusterer).fit(images, clients=clients)
-    n_clusters = np.bincount(found.model_.tensors["head"]).tolist()
-    assert n_clusters == [6, 6, 4]
-    if clusterer != "fuzzy":  # which has no `summarize_many`
-        assert set(together) == {(2, 1), (1, 1)}
-        centers = np.split(found.model_.centers, np.cumsum(n_clusters)[:-1])
-        assert not np.allclose(centers[0], centers[1])  # each with its own random numbers
+    backend = Noting(torch.device("cpu"))
+    monkeypatch.setattr(Execution, "kmeans_backend", property(lambda _: backend))
+    deep = small([6, 6, 4], clusterer=clusterer, clusterer_params=params)
+    z = torch.from_numpy(np.random.default_rng(0).normal(size=(90, 3))).float()
+    rows = z.double().numpy()
+    models = [Model(np.random.default_rng(h).normal(size=(k, 3))) for h, k in enumerate((6, 6, 4))]
+    centers, tensors = heads.pack_models(models)
+    broadcast = Broadcast(1, 7, Model(centers, tensors=tensors))
+    for step in (s for s in deep.plan()[:4] if s.kind == "cluster"):
+        together.clear()
+        found = client.cluster(deep, z, broadcast, step, np.random.default_rng(3))
+        searches = list(together)
+        parts = heads.unpack(found, 3)
+        for head, own in enumerate(np.random.default_rng(3).spawn(3)):
+            inner = heads.inner_broadcast(broadcast, step.inner_round, head)
+            alone = deep.make_clusterer(head).summarize(rows, inner, own)
+            np.testing.assert_allclose(parts[head].centers, alone.centers)
+        if step.inner_round == 0 and clusterer in ("jigsaw", "feca", "kfed"):
+            assert searches == [(2, 1), (1, 1)]
+        if step.inner_round or searches:
+            assert not np.allclose(parts[0].centers, parts[1].centers)
 
 
 def test_it_makes_no_promise_that_it_cannot_keep(digits):

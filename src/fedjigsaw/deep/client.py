@@ -64,13 +64,13 @@ def cluster(
     min_size = method.objective.min_cluster_size
 
     def summarize(some: Sequence[int], streams: Sequence[np.random.Generator]) -> list[Summary]:
-        """Summarize for heads with equally many clusters."""
-        clusterer = method.make_clusterer(some[0])
-        inner = [heads.inner_broadcast(broadcast, step.inner_round, head) for head in some]
+        """Summarize for one head, or in the first inner round for several of equal size."""
+        clusterer, n = method.make_clusterer(some[0]), len(some)
+        inner = heads.inner_broadcast(broadcast, step.inner_round, some[0])
         if summarizes_many(clusterer):
-            found = clusterer.summarize_many([rows] * len(some), inner, streams)
+            found = clusterer.summarize_many([rows] * n, [inner] * n, streams)
         else:
-            found = list(map(clusterer.summarize, [rows] * len(some), inner, streams))
+            found = [clusterer.summarize(rows, inner, own) for own in streams]
         if min_size > 1:
             found = [merge_small(part, min_size) for part in found]
         # the guard of a client removes labels of rows; it does not look into those of heads
@@ -85,7 +85,9 @@ def cluster(
         )
     else:
         streams = rng.spawn(n_heads)
-        alike = [list(some) for _, some in groupby(range(n_heads), method.sizes.__getitem__)]
+        alike = [[head] for head in range(n_heads)]
+        if step.inner_round == 0:  # later, each head has a model of its own
+            alike = [list(some) for _, some in groupby(range(n_heads), method.sizes.__getitem__)]
         with heads.in_order():
             parts = [s for some in alike for s in summarize(some, [streams[h] for h in some])]
     return heads.pack(parts)

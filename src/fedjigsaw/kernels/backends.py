@@ -80,7 +80,8 @@ class Found(NamedTuple):
 class BatchBackend(Backend, Protocol):
     """A backend that also clusters many sets of rows in one call, and describes the clusters.
 
-    What it finds in one set depends neither on the other sets nor on the number of threads.
+    What it finds in one set depends neither on the other sets nor on the number of threads, but for
+    rounding where the same array is given several times.
     """
 
     def takes(self, n_rows: int, n_columns: int, n_clusters: int) -> bool:

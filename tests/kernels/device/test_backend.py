@@ -223,26 +223,30 @@ def test_several_searches_of_the_same_rows(rng, monkeypatch, n_init):
     assert together[0].labels.tolist() != together[1].labels.tolist()
 
 
-def test_the_best_restart_is_kept(rng, monkeypatch):
-    """Whether restarts run side by side or one after the other."""
-    X = rng.normal(size=(200, 3))
-    w = torch.ones(200)
-    ends = []
+@pytest.mark.parametrize(
+    ("limit", "sizes"),
+    [(2**25, [12]), (5 * 9 * 200, [5, 5, 2]), (9 * 200, [1] * 12), (1, [1] * 12)],
+)
+def test_the_best_restart_is_kept(rng, monkeypatch, limit, sizes):
+    """Side by side as long as the table of rows and centers is small, else in parts."""
+    X, w = rng.normal(size=(200, 3)), torch.ones(200)
+    ends, at_once = [], []
     run = device_backend.lloyd
 
-    def noted(*given):
-        found = run(*given)
+    def noted(rows, centers, *given):
+        found = run(rows, centers, *given)
+        at_once.append(len(centers))
         ends.extend((found[2] @ w).tolist())
         return found
 
     monkeypatch.setattr(device_backend, "lloyd", noted)
-    for limit in (2**25, 1):
-        monkeypatch.setattr(device_backend, "FUSED", limit)
-        ends.clear()
-        found = kmeans(X, 9, rng=np.random.default_rng(3), n_init=6, backend=BACKEND)
-        assert len(ends) == 6
-        assert ends[0] > min(ends)
-        assert found.inertia == pytest.approx(min(ends), rel=1e-4)
+    monkeypatch.setattr(device_lloyd, "FUSED", limit)
+    problems = [Problem(X, 9, np.random.default_rng(seed)) for seed in (3, 4)]
+    first, second = kmeans_many(problems, n_init=6, backend=BACKEND)
+    assert at_once == sizes
+    for found, own in ((first, ends[:6]), (second, ends[6:])):
+        assert own[0] > min(own)
+        assert found.inertia == pytest.approx(min(own), rel=1e-4)
 
 
 def test_a_server_without_patience_solves_with_its_backend(rng):

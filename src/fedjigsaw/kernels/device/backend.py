@@ -13,7 +13,7 @@ from torch import Tensor
 from fedjigsaw._threads import one_thread_inside
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.backends import Backend, BatchBackend, Found, name_of
-from fedjigsaw.kernels.device.lloyd import CAREFUL_SEEDS, FUSED, label_sums, lloyd, seed
+from fedjigsaw.kernels.device.lloyd import CAREFUL_SEEDS, label_sums, lloyd, seed, sets_at_once
 from fedjigsaw.kernels.device.rows import DeviceRows, exact
 from fedjigsaw.kernels.kmeans import coordinate_order, count_distinct
 
@@ -71,6 +71,7 @@ class DeviceBackend:
         **options: Any,
     ) -> Iterator[Found]:
         """See :meth:`fedjigsaw.kernels.backends.BatchBackend.find_many`."""
+        rows = list(rows)  # keeps them alive: they are told apart by their ids
         own = [self.suits(len(X), X.shape[1], k) for X, k in zip(rows, n_clusters, strict=True)]
         others: Iterator[Found] = iter(())
         few = [i for i, is_own in enumerate(own) if not is_own]
@@ -163,7 +164,7 @@ class DeviceBackend:
                 drawn = [(exact(init, self.device) - middle).float()]
             starts.extend((search, centers) for centers in drawn)
         best: dict[int, tuple[float, Tensor]] = {}
-        at_once = max(1, FUSED // (len(rows) * k))
+        at_once = sets_at_once(len(rows), k)
         for part in (starts[i : i + at_once] for i in range(0, len(starts), at_once)):
             centers = torch.stack([start for _, start in part])
             _, labels, squared = lloyd(rows, centers, w, max_iter, stop)

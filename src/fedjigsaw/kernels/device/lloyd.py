@@ -147,6 +147,11 @@ def _lloyd_fused(
     return centers[None], labels[None], squared[None]
 
 
+def sets_at_once(n_rows: int, k: int) -> int:
+    """Return the number of sets of k centers that are best moved together."""
+    return max(1, FUSED // (n_rows * k))
+
+
 def _looks(i: int, max_iter: int) -> bool:
     """Tell whether convergence is tested after the iteration `i`, counted from 0."""
     return (i + 1) % LOOK_EVERY == 0 or i + 1 == max_iter
