@@ -12,6 +12,7 @@ from fedjigsaw import FeCA, Jigsaw, Summary
 from fedjigsaw.bench.lies import LIES, LyingEngine, fit_among_liars
 from fedjigsaw.datasets import Dataset, gaussian_grid
 from fedjigsaw.engine import Client, aggregate_round
+from fedjigsaw.errors import MessageError
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.partition import dirichlet
 from fedjigsaw.privacy.guard import Guard
@@ -34,6 +35,15 @@ def blobs(k, n, *, width=0.02, seed=0):
     y = np.arange(n) % k
     X = np.column_stack([np.cos(angles), np.sin(angles)])[y]
     return X + width * rng.standard_normal((n, 2)), y
+
+
+def test_if_no_site_is_plausible_an_error_says_so():
+    centers = 1e-3 * np.arange(8.0).reshape(4, 2)
+    sites = [Summary(100, centers + i, radii=np.full(4, 10.0), client=f"c{i}") for i in range(5)]
+    with pytest.raises(MessageError, match="No center of 5 clients is plausible.*robust=False"):
+        FeCA(2).aggregate(sites, Broadcast(0, 0), np.random.default_rng(0))
+    found = FeCA(2, robust=False).aggregate(sites, Broadcast(0, 0), np.random.default_rng(0))
+    assert len(found.centers) > 0
 
 
 class TestLies:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.errors import MessageError
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.kernels.nearest import compiles, to_other_owners
 from fedjigsaw.trust.influence import HARM, SAMPLE, Choose, Find, harm, objective, ratio
@@ -77,6 +78,11 @@ def examine(
         used = limit_spread(used, notes, strict=strict)
         if separate:
             used = without_overlaps(used, notes)
+        if not len(used.centers):
+            raise MessageError(
+                f"No center of {received.n_sites} clients is plausible: those of each client "
+                f"repeat one another. Make the summaries again from the rows, or set robust=False."
+            )
         used = _Jury(used, choose, find, notes).verdict()
     return Examined(received, used, notes)
 
