@@ -21,8 +21,8 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/.core
 	$(BIN)/fedjigsaw demo --out demo.png --force
 
-# three at a time on two cores: tests of federations mostly wait
-TESTS := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not long"
+# four at a time on two cores: tests of federations mostly wait
+TESTS := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "not long"
 
 test: lint
 	$(TESTS) --durations=20
