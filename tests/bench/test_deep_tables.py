@@ -65,7 +65,9 @@ def test_the_summary_shows_the_longest_run_with_the_papers_method_and_clusters()
     long = deep_row(70, 0.6, config=LIKE | once | {"n_rounds": 80})
     heads = deep_row(90, 0.9, config=LIKE | once | {"n_clusters": [10, 10], "n_rounds": 90})
     fine = deep_row(90, 0.9, config=LIKE | once | {"n_clusters": 100, "n_rounds": 90})
+    trial = deep_row(99, 0.9, config=LIKE | once | {"n_rounds": 99})
     runs = {"deep-a": [long], "deep-b": [short], "deep-c": [heads], "deep-d": [fine]}
+    runs |= {"deep-try7": [trial], "deep-table-feca-iid": [trial]}
     assert summary_lines(runs)["CIFAR-10, IID"].startswith(
         "44.6 to 53.6 | 55.3 | 60.0 (70 of 80) |"
     )

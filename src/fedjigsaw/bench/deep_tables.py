@@ -125,12 +125,13 @@ def _most_like_best(runs: Mapping[str, Run], dataset: str, split: str) -> Run | 
 
 def _long_runs(runs: Mapping[str, Run], dataset: str, split: str) -> dict[str, Run]:
     """Return the runs of a data set and split that do not only compare options or methods."""
-    return {
-        name: run
-        for name, run in runs.items()
-        if (evaluated(run)[-1]["dataset"], _split(run[-1])) == (dataset, split)
-        and not name.startswith((TRIAL, EQUAL))
-    }
+    found = {}
+    for name, run in runs.items():
+        row = evaluated(run)[-1]
+        here = (row["dataset"], _split(row)) == (dataset, split)
+        if here and not name.startswith((TRIAL, EQUAL)):
+            found[name] = run
+    return found
 
 
 def _unlike_best(runs: Mapping[str, Run], row: Mapping[str, Any]) -> dict[str, Any]:
