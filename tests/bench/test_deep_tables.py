@@ -35,8 +35,9 @@ def summary_lines(runs):
         deep_tables.BEST: [jigsaw_row(60, 0.8, split="dirichlet", alpha=0.1, config=LIKE)],
         **runs,
     }
-    lines = deep_tables.summary_table(runs).splitlines()[2:]
-    return dict(line.removeprefix("| ").split(" | ", 1) for line in lines)
+    table, _, notes = deep_tables.summary_table(runs).partition("\n\n")
+    found = dict(line.removeprefix("| ").split(" | ", 1) for line in table.splitlines()[2:])
+    return found | dict(note.removeprefix("- ").split(": ", 1) for note in notes.splitlines())
 
 
 def jigsaw_row(*given, **more):
@@ -51,12 +52,11 @@ def test_the_summary_shows_the_run_most_like_the_best_settings_not_the_best_resu
     far = jigsaw_row(150, 0.9, config=LIKE | {"weight_decay": 0.0001, "targets": "stored"})
     other = deep_row(60, 0.9, config=LIKE | {"weight_decay": 0.0001, "clusterer": "feca"})
     found = summary_lines({"deep-near": [near], "deep-far": [far], "deep-other": [other]})
-    assert found["CIFAR-10, IID"] == (
-        "44.6 to 53.6 | 55.3 | 90.0 (300) | 70.0 | 300 | `weight_decay=0.0001` |"
-    )
-    assert found["CIFAR-10, Dirichlet(0.1)"].startswith("45.1 to 49.1 | 59.9 | - | 80.0 | 300 |")
-    assert found["CIFAR-10, Dirichlet(0.3)"].startswith("48.2 to 50.1 | 63.7 | - | - | - |")
-    assert found["Tiny-ImageNet, centralized"].startswith("- | 36.6 | - | - | - |")
+    assert found["CIFAR-10, IID"] == "44.6 to 53.6 | 55.3 | 90.0 (300) | 70.0 (300) a |"
+    assert found["a"] == "`weight_decay=0.0001`"
+    assert found["CIFAR-10, Dirichlet(0.1)"] == "45.1 to 49.1 | 59.9 | - | 80.0 (300) |"
+    assert found["CIFAR-10, Dirichlet(0.3)"] == "48.2 to 50.1 | 63.7 | - | - |"
+    assert found["Tiny-ImageNet, centralized"] == "- | 36.6 | - | - |"
 
 
 def test_the_summary_shows_the_longest_run_with_the_papers_method_and_clusters():
@@ -78,25 +78,31 @@ def test_the_summary_shows_the_longest_run_with_the_papers_method_and_clusters()
 def test_of_runs_with_the_same_settings_the_summary_shows_the_longest():
     short, long = deep_row(40, 0.9, config=LIKE), deep_row(60, 0.7, config=LIKE)
     found = summary_lines({"deep-a": [long], "deep-b": [short], "deep-try9": [short]})
-    assert "| 70.0 | 300 |" in found["CIFAR-10, IID"]
+    assert found["CIFAR-10, IID"].endswith("| 70.0 (300) |")
     often = deep_row(100, 0.9, config=LIKE | {"local_epochs": 2, "n_rounds": 100})
     other = deep_row(60, 0.7, config=LIKE | {"weight_decay": 0.0001})
     found = summary_lines({"deep-a": [other], "deep-b": [often]})  # each has one other setting
-    assert "| 70.0 | 300 |" in found["CIFAR-10, IID"]
+    assert found["CIFAR-10, IID"].endswith("| 70.0 (300) a |")
 
 
 def test_pooled_training_has_no_clustering_step_to_choose():
     pooled = deep_row(60, 0.7, split="central", config=LIKE | {"clusterer": "central"})
-    assert summary_lines({"deep-a": [pooled]})["CIFAR-10, centralized"].endswith(
-        "| 70.0 | 300 |  |"
-    )
+    found = summary_lines({"deep-a": [pooled]})
+    assert found["CIFAR-10, centralized"].endswith("| 70.0 (300) |")
 
 
-def test_many_settings_unlike_the_best_are_counted_only():
-    other = dict.fromkeys(("a", "b", "c", "d", "e", "f"), 1)
-    best = [deep_row(60, 0.8, split="dirichlet", alpha=0.1, config=dict.fromkeys(other, 0))]
-    runs = {deep_tables.BEST: best, "deep-a": [deep_row(9, 0.5, config=other | {"n_rounds": 9})]}
-    assert "| 50.0 | 45 | 6, see *all runs* |" in deep_tables.summary_table(runs)
+def test_settings_unlike_the_best_have_a_letter_for_each_combination():
+    less, more = ({"weight_decay": decay} for decay in (0.0001, 0.01))
+    runs = {
+        "deep-a": [jigsaw_row(60, 0.7, config=LIKE | less)],
+        "deep-b": [jigsaw_row(60, 0.6, dataset="cifar100", config=LIKE | more | {"ema": 0.5})],
+        "deep-c": [jigsaw_row(60, 0.5, dataset="tiny-imagenet", image_size=[64, 64], config=LIKE | less)],
+    }  # fmt: skip
+    found = summary_lines(runs)
+    ends = [found[f"{name}, IID"][-14:] for name in ("CIFAR-10", "CIFAR-100", "Tiny-ImageNet")]
+    assert ends == ["70.0 (300) a |", "60.0 (300) b |", "50.0 (300) a |"]
+    assert (found["a"], found["b"]) == ("`weight_decay=0.0001`", "`ema=0.5`, `weight_decay=0.01`")
+    assert "c" not in found
 
 
 def test_what_chooses_a_round_is_shown_beside_the_evaluation():

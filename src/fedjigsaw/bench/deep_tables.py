@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from string import ascii_lowercase
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,6 @@ FIXED_PENALTY = 1e-4  # of the linear probe, before it was chosen for each netwo
 TRIAL = "deep-try"  # prefix of files of short runs that compare options
 EQUAL = "deep-table"  # prefix of files of runs that compare methods
 BEST = "deep-swapped-dirichlet0.1-weight-decay"  # has the settings of the recipe `best`
-MANY = 5  # settings; more than that are only counted where runs are compared with that recipe
 AGAIN = "the same"  # in the legend: another run with the same configuration
 
 
@@ -77,11 +77,13 @@ def summary_table(runs: Mapping[str, Run]) -> str:
     """Linear probe in percent on each data set and split: the paper's, and two runs of ours.
 
     The first has the paper's method and number of clusters. The settings of the other are most
-    like those of the recipe `best`. Of several runs it is the longest, whatever the results are.
+    like those of the recipe `best`; letters stand for other settings, listed below the table. Of
+    several runs it is the longest, whatever the results are.
     """
     head = ["data, split", "the paper's other methods", "the paper, DeepFeCA"]
-    head += ["ours, FeCA (epochs)", "ours", "epochs"]
+    head += ["ours, FeCA (epochs)", "ours, `best` (epochs)"]
     lines = []
+    letters: dict[str, str] = {}
     for dataset, title in PAPER_DATA.items():
         published = _published(dataset)
         for split, name in TITLES.items():
@@ -93,15 +95,16 @@ def summary_table(runs: Mapping[str, Run]) -> str:
                 paper = [f"{min(others):.1f} to {max(others):.1f}"]
                 paper += [f"{published['DeepFeCA'][split]:.1f}"]
             paper.append(_with_the_papers_method(runs, dataset, split))
-            row = evaluated(chosen)[-1] if chosen else {}
-            ours = ["-", "-"]
-            if row:
-                ours = [f"{100 * row['linear_accuracy']:.1f}", _length(row, "epochs")]
-            other = _unlike_best(runs, row) if row else {}
-            words = [f"`{n}={v}`" for n, v in other.items()]
-            ours += [", ".join(words) if len(words) <= MANY else f"{len(words)}, see *all runs*"]
-            lines.append([f"{title}, {name}", *paper, *ours])
-    return markdown_table([*head, "settings unlike `best`"], lines)
+            ours = "-"
+            if chosen:
+                row = evaluated(chosen)[-1]
+                other = ", ".join(f"`{n}={v}`" for n, v in _unlike_best(runs, row).items())
+                if other:
+                    letters.setdefault(other, ascii_lowercase[len(letters)])
+                ours = _percent(row) + (f" {letters[other]}" if other else "")
+            lines.append([f"{title}, {name}", *paper, ours])
+    notes = [f"- {letter}: {other}" for other, letter in letters.items()]
+    return "\n".join([markdown_table(head, lines), *([""] if notes else []), *notes])
 
 
 def _with_the_papers_method(runs: Mapping[str, Run], dataset: str, split: str) -> str:
@@ -110,7 +113,10 @@ def _with_the_papers_method(runs: Mapping[str, Run], dataset: str, split: str) -
     same = [r for r in rows if r["method"] == "feca" and _sizes(r) == [N_CLASSES[dataset]]]
     if not same:
         return "-"
-    row = max(same, key=_epochs)
+    return _percent(max(same, key=_epochs))
+
+
+def _percent(row: Mapping[str, Any]) -> str:
     return f"{100 * row['linear_accuracy']:.1f} ({_length(row, 'epochs')})"
 
 
