@@ -13,7 +13,7 @@ from fedjigsaw.choice import mixtures, shapes, shaping
 from fedjigsaw.choice.cells import Cells
 from fedjigsaw.choice.shapes import NOISE, ClusterShapes, label_rows
 from fedjigsaw.choice.valleys import Valleys
-from fedjigsaw.errors import MessageError, ParameterError
+from fedjigsaw.errors import FewerClustersWarning, MessageError, ParameterError
 
 CLIENTS = 4
 
@@ -213,6 +213,44 @@ class TestLabels:
         assert found.labels_.tolist() == [0, 0, 1, 1]
         same = Jigsaw(1, shape="any", noise=True, random_state=0).fit(np.ones((6, 2)))
         assert same.labels_.tolist() == [0] * 6
+
+
+class TestNumberGiven:
+    @pytest.mark.parametrize("shape", ["elongated", "any"])
+    @pytest.mark.parametrize("seed", [1, 2, 3, 4])
+    def test_clusters_that_overlap_are_as_good_as_those_of_k_means(self, shape, seed):
+        rng = np.random.default_rng(seed)
+        places = np.repeat([[0, 0], [2.5, 0], [0, 2.5]], 300, axis=0)
+        X, y, clients = (
+            rng.normal(size=(900, 2)) + places,
+            np.arange(900) // 300,
+            np.arange(900) % 4,
+        )
+        found, own = (
+            metrics.ari(y, Jigsaw(3, shape=s, random_state=0).fit(X, clients=clients).labels_)
+            for s in (shape, "round")
+        )
+        assert found > own - 0.05
+
+    def test_components_without_rows_are_told(self):
+        X = np.random.default_rng(0).normal(size=(1000, 10))
+        with pytest.warns(FewerClustersWarning, match="2 of 3 clusters have hardly any rows"):
+            found = Jigsaw(3, shape="elongated", random_state=0).fit(X, clients=np.arange(1000) % 4)
+        assert sorted(np.bincount(found.labels_, minlength=3)) == [0, 0, 1000]
+        assert found.support_["margin"][found.support_["points"] == 0].tolist() == [0, 0]
+
+    @pytest.mark.parametrize("shape", ["round", "elongated", "any"])
+    @pytest.mark.filterwarnings("ignore::fedjigsaw.errors.UncertainNumberWarning")
+    def test_a_limit_that_joins_clusters_is_told(self, shape):
+        rng, places = np.random.default_rng(0), 12 * np.indices((3, 3)).reshape(2, -1).T
+        X = rng.normal(size=(900, 2)) + places[np.arange(900) % 9]
+        for most, words in ((4, "the search ended at its limit"), (9, "")):
+            found = Jigsaw("auto", max_clusters=most, shape=shape, random_state=0)
+            found.fit(X, clients=np.arange(900) % 5)
+            assert found.n_clusters_ == most
+            assert words in found.k_sentence_
+            assert (found.k_confidence_ < 0.5) is (most == 4)
+            assert any("raise max_clusters" in a for a in found.k_advice_) is (most == 4)
 
 
 class TestAdvice:

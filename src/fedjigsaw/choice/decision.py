@@ -137,8 +137,11 @@ def choose(
     else:
         mixture, hills, way = judge.finest(k, shape)
     components, groups = mixture, np.arange(len(mixture))
+    at_limit = limit is not None and judge.found.n_agglomerated > limit
     if way == JOINED:
         groups = groups_of(components, hills, k, most)
+        if k is None and most is not None:
+            at_limit = len(np.unique(groups_of(components, hills))) > most
         mixture, hills = joined(cells, components, hills, groups)
     elif shape != ROUND and way == PARTITION:
         mixture = components = refit(cells, mixture)
@@ -151,7 +154,7 @@ def choose(
         per_client=per_client,
         dropped=max(0.0, 1 - cells.n_rows / float(counts.sum())),
         curve=judge.curve(mixture),
-        complete=judge.found.complete and (limit is None or judge.found.n_agglomerated <= limit),
+        complete=judge.found.complete and not at_limit,
         components=components,
         groups=groups,
     )

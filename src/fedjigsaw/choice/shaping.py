@@ -23,8 +23,9 @@ JOIN = 5.0  # standard errors below which a valley does not part two pieces of a
 def exactly(cells: Cells, found: Found, k: int) -> Mixture:
     """Return the best mixture of `k` components, of fewer only if there are fewer cells.
 
-    One that was not found is made by merging components of a larger one, and from a k-means
-    partition of the cells.
+    One is fitted from a k-means partition of the cells: the search for the best number may have
+    left that for `k` with tiny components. If none was found, components of a larger one are
+    merged, too.
     """
     candidates = [found.mixtures[k]] if k in found.mixtures else []
     larger = [n for n in found.mixtures if n > k]
@@ -33,12 +34,13 @@ def exactly(cells: Cells, found: Found, k: int) -> Mixture:
         while len(mixture) > k:
             mixture = fit(cells, merge_best(cells, mixture))
         candidates.append(mixture)
-    if not candidates or len(candidates[0]) != k:
-        rng = np.random.default_rng(0)
-        partition = from_labels(
-            cells, solve(cells.points, cells.counts, k, rng=rng, fast=cells.fast).labels
-        )
-        candidates = [*candidates, refit(cells, partition), partition]
+    rng = np.random.default_rng(0)
+    partition = from_labels(
+        cells, solve(cells.points, cells.counts, k, rng=rng, fast=cells.fast).labels
+    )
+    candidates.append(refit(cells, partition))
+    if all(len(mixture) != k for mixture in candidates):
+        candidates.append(partition)
     return min(candidates, key=lambda mixture: (abs(len(mixture) - k), mixture.bic))
 
 

@@ -22,6 +22,7 @@ from fedjigsaw.choice.shaping import ELONGATED, ROUND, SHAPES
 from fedjigsaw.choice.sizes import n_cells, sends_cells
 from fedjigsaw.errors import (
     CountsWarning,
+    FewerClustersWarning,
     MessageError,
     ParameterError,
     UncertainNumberWarning,
@@ -412,6 +413,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
             refine = not choice.elongated  # k-means would cut long clusters across
             centers, labels, order = self._refine(received, choice.means, settle=refine)
         if self.n_clusters != "auto":
+            _warn_of_empty(labels, len(centers))
             return centers, labels, shapes
         findings = KFindings.of(choice, order, received.left_out)
         if findings.confidence < DOUBTFUL:
@@ -578,7 +580,11 @@ class Jigsaw(ClusterFindings, LocalSearch):
             support_clients=(table > 0).sum(axis=0),
             support_points=np.rint(points).astype(np.int64),
             support_spread=spread,
-            **({"support_margin": margins(centers, spread)} if self.for_reports else {}),
+            **(
+                {"support_margin": margins(centers, spread) * (points > 0)}
+                if self.for_reports
+                else {}
+            ),
             objective=np.array([sse.sum() + costs[~inside].sum()]),
             skew=np.array([mutual_information(table)]),
             **site_tensors(
@@ -613,6 +619,18 @@ class Jigsaw(ClusterFindings, LocalSearch):
         relation = "at least" if self.skew_ >= SKEWED else "less than"
         information = f"mutual information of client and cluster is {self.skew_:.2f} bits"
         return f"{information}, {relation} {SKEWED:g}"
+
+
+def _warn_of_empty(labels: Ints, k: int) -> None:
+    """Warn if components of a mixture are nowhere the likeliest ones."""
+    n_empty = k - len(np.unique(labels[labels != NOISE]))
+    if n_empty:
+        warnings.warn(
+            f"{n_empty} of {k} clusters {'has' if n_empty == 1 else 'have'} hardly any rows: "
+            "others are likelier everywhere. Ask for fewer clusters, or for shape='round'.",
+            FewerClustersWarning,
+            stacklevel=5,
+        )
 
 
 def _uses_all(labels: Ints, centers: Floats) -> bool:
