@@ -51,6 +51,14 @@ def test_numbers(save):
     assert open_table(path).reader.told == ""
 
 
+def test_formulas_without_saved_values_are_an_error(save):
+    """As other programs than Excel write them: the column would be read as empty."""
+    formulas = [[i, f"=A{i + 2}*10"] for i in range(20)]
+    with pytest.raises(DataError, match=r"t.xlsx, column 'b', has formulas without saved values\."):
+        open_table(save(["a", "b"], *formulas))
+    assert texts(save(["a", "b"], [1, None], [2, None]), "b") == [["", ""]]
+
+
 def test_cells_of_other_kinds_are_texts(save):
     path = save(
         ["d", "t", "w", "s", "e"],

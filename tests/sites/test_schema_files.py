@@ -18,7 +18,7 @@ from fedjigsaw.columns.values import BadValueError, read_values
 from fedjigsaw.errors import DataError, MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.schemas import load_schema, schema_to_toml
-from fedjigsaw.io.tables import from_array
+from fedjigsaw.io.tables import from_array, open_table
 
 
 def make(n=300, seed=0):
@@ -370,6 +370,29 @@ class TestProposal:
         schema = sites.propose_schema(tmp_path / "x.parquet").schema
         assert [column.kind for column in schema.columns] == ["date", "category", "boolean"]
 
+    def test_durations_are_ignored_and_no_dates(self, tmp_path):
+        """As pandas saves the length of a stay."""
+        stay = pa.array(range(60), pa.duration("s"))
+        pq.write_table(
+            pa.table({"x": np.arange(60) % 7 + 0.5, "stay": stay}), tmp_path / "x.parquet"
+        )
+        proposal = sites.propose_schema(tmp_path / "x.parquet")
+        kinds = {column.name: column.kind for column in proposal.schema.columns}
+        assert kinds == {"x": "number", "stay": "ignore"}
+        schema = Schema((Column("stay", "date"), Column("x")))
+        with pytest.raises(DataError, match=r"column 'stay': values of type duration\[s\] are no"):
+            sites.measure(tmp_path / "x.parquet", schema=schema)
+        assert not sites.check_file(tmp_path / "x.parquet", schema).fits
+
+    def test_huge_numbers_get_a_range_that_a_schema_allows(self, tmp_path):
+        """Codes such as 1E07 are numbers to a computer."""
+        codes = [f"1E{i:02}" for i in range(100)]
+        pd.DataFrame({"e": codes, "x": np.arange(100) % 9 + 0.5}).to_csv(
+            tmp_path / "x.csv", index=False
+        )
+        low, high = sites.propose_schema(tmp_path / "x.csv").schema.columns[0].range
+        assert 0 <= low < high <= 1e100
+
     def test_too_few_rows_or_columns_are_an_error(self, tmp_path):
         pd.DataFrame({"x": [1.5, 2.5]}).to_csv(tmp_path / "x.csv", index=False)
         with pytest.raises(
@@ -379,10 +402,25 @@ class TestProposal:
         pd.DataFrame({"x": [f"text {i}" for i in range(30)]}).to_csv(
             tmp_path / "y.csv", index=False
         )
-        with pytest.raises(DataError, match="y.csv has no column that could be clustered"):
+        with pytest.raises(
+            DataError,
+            match=r"y.csv has no column that could be clustered \('x': texts that all differ.*\)\. "
+            "Are the names",
+        ):
             sites.propose_schema(tmp_path / "y.csv")
         with pytest.raises(DataError, match="No file"):
             sites.propose_schema([])
+
+
+def test_a_column_that_is_not_there_is_compared_with_those_of_the_file(tmp_path):
+    """Not with the features that a schema makes of them."""
+    path = tmp_path / "x.csv"
+    path.write_text("pid,dose,sex\n" + "1,2.5,f\n2,,m\n" * 9)
+    schema = Schema((Column("dose"), Column("sex", "category", categories=("f", "m"))))
+    table = open_table(path, columns=["dose"]).encoded(sites.provisional(schema))
+    assert "sex: f" in table.reader.names
+    with pytest.raises(DataError, match=r"no column 'PID'\. It has 'pid', 'dose', 'sex'\."):
+        table._check_columns(["PID"])
 
 
 def test_a_schema_survives_toml(tmp_path):

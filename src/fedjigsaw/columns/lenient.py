@@ -15,6 +15,7 @@ from fedjigsaw.columns.text import (
     Flags,
     TextFormat,
     are_numbers,
+    has_days,
     is_text,
     plain,
     to_numbers,
@@ -167,7 +168,7 @@ def _dates(
         if not pattern:
             return np.full(len(values), np.nan), missing
         times = parse(texts, pattern)
-    elif pa.types.is_temporal(values.type) and not pa.types.is_time(values.type):
+    elif has_days(values.type):
         times = pc.cast(values, pa.timestamp("s"), safe=False)
     else:
         return np.full(len(values), np.nan), missing

@@ -8,6 +8,7 @@ from datetime import date
 import numpy as np
 
 from fedjigsaw._typing import Floats
+from fedjigsaw._validation import MAX_MAGNITUDE
 from fedjigsaw.columns.schema import from_days, to_days
 from fedjigsaw.columns.sketches import Sketch, Sketcher
 
@@ -120,7 +121,8 @@ def number_range(low: float, high: float) -> tuple[float, float] | None:
     step = _step(span)
     least = math.floor((low - MARGIN * span) / step) * step
     greatest = math.ceil((high + MARGIN * span) / step) * step
-    return _tidy(max(0.0, least) if low >= 0 else least), _tidy(greatest)
+    least = max(0.0 if low >= 0 else -MAX_MAGNITUDE, least)
+    return _tidy(least), _tidy(min(greatest, MAX_MAGNITUDE))
 
 
 def log_range(low: float, high: float) -> tuple[float, float]:
@@ -133,7 +135,8 @@ def log_range(low: float, high: float) -> tuple[float, float]:
     """
     wide = high + MARGIN * (high - low)
     low, high = math.log1p(low), math.log1p(high)
-    return 0.0, _tidy(_step(max(wide, math.expm1(high + LOG_MARGIN * (high - low)))))
+    wide = max(wide, math.expm1(high + LOG_MARGIN * (high - low)))
+    return 0.0, _tidy(_step(min(wide, MAX_MAGNITUDE)))
 
 
 def _step(least: float) -> float:

@@ -20,7 +20,14 @@ from fedjigsaw.columns.schema import (
     OTHER,
     is_name,
 )
-from fedjigsaw.columns.text import TextFormat, are_numbers, is_text, plain, to_numbers
+from fedjigsaw.columns.text import (
+    TextFormat,
+    are_numbers,
+    has_days,
+    is_text,
+    plain,
+    to_numbers,
+)
 from fedjigsaw.columns.values import (
     DATE_FORMATS,
     DAY_FIRST,
@@ -95,9 +102,13 @@ class Sighting:
         values = plain(values)
         self.n_rows += len(values)
         kind = values.type
-        if pa.types.is_temporal(kind) and not pa.types.is_time(kind):
+        if has_days(kind):
             self.n_present += len(values) - values.null_count
             self.n_typed[DATE] += len(values) - values.null_count
+            return
+        if pa.types.is_duration(kind):
+            self.n_present += len(values) - values.null_count
+            self.n_typed[IGNORE] += len(values) - values.null_count
             return
         if pa.types.is_boolean(kind):
             self.n_typed[BOOLEAN] += len(values) - values.null_count

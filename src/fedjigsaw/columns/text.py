@@ -53,6 +53,11 @@ class TextFormat:
         return replace(self, missing=tuple(dict.fromkeys((*self.missing, *marks))))
 
 
+def has_days(kind: pa.DataType) -> bool:
+    """Tell whether values of a type are days: neither times of day nor durations are."""
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
 def to_numbers(values: pa.Array, text: TextFormat) -> Floats | None:
     """Cast to numbers, with NaN for missing values; None if a value is not a number.
 

@@ -15,7 +15,14 @@ import pyarrow as pa
 from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.columns.schema import BOOLEAN, CATEGORY, DATE, NUMBER, ORDERED, Column
-from fedjigsaw.columns.text import TextFormat, is_text, plain, to_numbers, without_missing
+from fedjigsaw.columns.text import (
+    TextFormat,
+    has_days,
+    is_text,
+    plain,
+    to_numbers,
+    without_missing,
+)
 from fedjigsaw.columns.words import PAIRS
 from fedjigsaw.errors import MAX_VALUE, DataError, shorten
 
@@ -221,7 +228,7 @@ def _dates(
             place = int(bad[0])
             reason = f"{show_value(values, place)} is not a date as in {pattern!r}"
             raise BadValueError(place, reason, DATE_ADVICE)
-    elif pa.types.is_temporal(values.type) and not pa.types.is_time(values.type):
+    elif has_days(values.type):
         times = pc.cast(values, pa.timestamp("s"), safe=False)
     elif pa.types.is_null(values.type):
         times = values.cast(pa.timestamp("s"))

@@ -45,6 +45,7 @@ class ExcelReader:
         texts = [tuple(cell if isinstance(cell, str) else None for cell in row) for row in cut]
         columns = _columns(texts, self.width, ".")
         check_header(path, self.all_names, sample)
+        self._check_formulas([j for j in range(self.width) if all(row[j] is None for row in cut)])
         found = find_text_format(path, self.all_names, columns, ",")
         self.text = found.text
         self.names = [name for name in self.all_names if name]
@@ -61,6 +62,19 @@ class ExcelReader:
                 yield _columns(picked, len(where), self.text.decimal)
                 n_rows += len(batch)
 
+    def _check_formulas(self, empty: Sequence[int]) -> None:
+        """Raise if a column is empty because the program that wrote it computed no values."""
+        if not empty:
+            return
+        with self._sheet(data_only=False) as (sheet, _):
+            for row in islice(_filled(sheet), 1, SAMPLE):
+                found = [j for j in empty if j < len(row) and _is_formula(row[j])]
+                if found:
+                    raise DataError(
+                        f"{self.path}, column {self.all_names[found[0]]!r}, has formulas without "
+                        "saved values. Open the file in Excel or LibreOffice, and save it."
+                    )
+
     def _cut(self, row: Row, n: int) -> Row:
         """Return as many cells as there are names; a value beyond them is an error."""
         if any(cell is not None for cell in row[self.width :]):
@@ -71,11 +85,11 @@ class ExcelReader:
         return (*row, *(None,) * (self.width - len(row)))[: self.width]
 
     @contextmanager
-    def _sheet(self) -> Iterator[tuple[Any, str]]:
+    def _sheet(self, *, data_only: bool = True) -> Iterator[tuple[Any, str]]:
         openpyxl = _openpyxl()
         with _broken_files(self.path), ExitStack() as stack:
             with warnings.catch_warnings(action="ignore"):  # about styles and the like
-                book = openpyxl.load_workbook(self.path, read_only=True, data_only=True)
+                book = openpyxl.load_workbook(self.path, read_only=True, data_only=data_only)
             stack.callback(book.close)
             shown = [s for s in book.worksheets if s.sheet_state == "visible"]
             if not shown:
@@ -135,6 +149,10 @@ def _filled(sheet: Any) -> Iterator[Row]:
             yield ()
         n_empty, began = 0, True
         yield cells
+
+
+def _is_formula(cell: Any) -> bool:
+    return str(cell).startswith("=") or type(cell).__name__.endswith("Formula")
 
 
 def _trimmed(row: Row) -> Row:

@@ -140,6 +140,8 @@ class Table:
         known = set(names)
         unknown = [name for name in columns if name not in known]
         if unknown:
+            if isinstance(self.reader, EncodedReader):
+                names = self.reader.reader.names  # features are not in the file
             raise DataError(
                 f"{self.path} has no column {quote_names(unknown)}. It has {quote_names(names)}."
             )
@@ -213,6 +215,12 @@ class Table:
             raise DataError(self._refused(name, start + row, value))
         if not _are_small(numbers) and (large := np.abs(numbers) > MAX_MAGNITUDE).any():
             row = int(large.argmax())
+            if np.isfinite(numbers[row]):
+                raise DataError(
+                    f"{self.path}, row {start + row + 1}, column {name!r}: {numbers[row]:g} is too "
+                    f"large; at most {MAX_MAGNITUDE:g} can be clustered. Correct the value, or "
+                    "leave this column out (--columns)."
+                )
             raise DataError(self._refused(name, start + row, f"{numbers[row]:g}"))
         return numbers
 
@@ -306,7 +314,10 @@ def check_names(path: Path, names: Sequence[str]) -> None:
         raise DataError(invalid("columns", str(path), allowed, unprintable[:5]))
     twice = sorted(repeated(names))[:5]
     if twice:
-        raise DataError(f"{path} has several columns named {quote_names(twice)}.")
+        raise DataError(
+            f"{path} has several columns named {quote_names(twice)}. Rename all but one of each in "
+            "the file."
+        )
 
 
 def _cast_together(columns: Sequence[pa.Array], text: TextFormat) -> Floats | None:

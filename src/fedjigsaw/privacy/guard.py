@@ -256,7 +256,8 @@ def _check_size(summary: Summary, n_rows: int, size: int) -> None:
     if n_rows < size:
         raise DataError(
             f"Client {summary.client!r} has {n_rows} rows, fewer than min_cluster_size = {size}, "
-            "so its guard blocks the summary. Lower min_cluster_size, or leave this client out."
+            "so its guard blocks the summary. Lower it (--min-cluster-size), or leave this client "
+            "out."
         )
 
 

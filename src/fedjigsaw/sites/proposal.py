@@ -35,6 +35,7 @@ from fedjigsaw.errors import DataError, quote_names
 from fedjigsaw.io.tables import Table
 from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_columns
 
+SHOWN = 10  # columns that an error names
 TREATED = "missing"  # what happens to values outside of a range, if enough rows have them
 
 
@@ -108,7 +109,13 @@ def propose_schema(
         for name in found
     ]
     if all(entry.column.kind == IGNORE for entry in entries):
-        raise DataError(f"{tables[0].path} has no column that could be clustered.")
+        reasons = [f"{name!r}: {known.why}" for name, known in found.items()]
+        more = f"; and {len(reasons) - SHOWN} more" if len(reasons) > SHOWN else ""
+        raise DataError(
+            f"{tables[0].path} has no column that could be clustered ("
+            + "; ".join(reasons[:SHOWN])
+            + f"{more}). Are the names of the columns in its first line?"
+        )
     told = (*_told(sightings, found, marks), *_refused(entries, spreads))
     return Proposal(tuple(entries), marks, min_rows, told)
 
