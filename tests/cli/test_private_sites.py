@@ -201,6 +201,11 @@ class TestInspect:
             run(f"summarize {data} -k 3 -o {name}.summary {PRIVATE}")
         done = run("aggregate a.summary b.summary -k 3 -o model")
         assert "Differential privacy at every site: With or without any one row" in done.stdout
+        told = " ".join(done.stdout.split())
+        assert "2 sites, about " in told
+        assert "nobody can tell whether a site is conspicuous" in told
+        for judgement in ("influence", "leave it out"):
+            assert judgement not in told + run("inspect model").stdout
         for file in ("a.summary", "model"):
             text = run(f"inspect {file}").stdout
             for part in (

@@ -61,11 +61,23 @@ def test_a_cluster_that_the_guard_hid_says_so():
     rows = np.array([[0.0]] * 20 + [[100.0]] * 2 + [[50.0]] * 9 + [[49.0]] * 30)
     table = from_array(rows, ["age"])
     found = describe_clusters(model, sites.score(table, model, client="a", profile=True))
-    assert found[2].sentence == "Cluster 2, 2 rows: the guard of every site hides its profile."
+    assert found[2].sentence == "Cluster 2, 2 rows: the guard hides its profile."
+    both = {n: sites.score(table, model, client=n, profile=True) for n in ("a", "b")}
+    found = describe_clusters(model, sites.merge_scores(both), list(both.values()))
+    assert found[2].sentence.endswith(
+        "4 rows at 2 sites: the guard of every site hides its profile."
+    )
     found = describe_clusters(
         model, sites.score(table, model, client="a", profile=True, guard=Guard(1))
     )
     assert found[2].sentence == "Cluster 2, 2 rows: higher age (mean 100, all rows: 35)."
+
+
+def test_a_cluster_without_rows_says_so():
+    model = model_of([[0.0], [50.0], [100.0]])
+    table = from_array(np.array([[0.0]] * 20 + [[51.0]] * 20), ["age"])
+    found = describe_clusters(model, sites.score(table, model, client="a", profile=True))
+    assert found[2].sentence == "Cluster 2, 0 rows: no rows."
 
 
 def test_what_may_be_noise_sets_nothing_apart():

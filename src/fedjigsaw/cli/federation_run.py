@@ -211,7 +211,8 @@ def report(
             f"[yellow]{_sites(file.partly)} missed some rounds.[/] The model lists the sites."
         )
     kind = find(file.model.method).data_kind
-    what = f"{len(file.clients)} sites, {file.n_samples:,} {kind}"
+    about = "" if file.privacy is None else "about "
+    what = f"{len(file.clients)} sites, {about}{file.n_samples:,} {kind}"
     out.print(f"{what} -> {n_centers(k)} -> {escape(str(path))}")
     for line in describe_number(file.model, file.ids):
         out.print(escape(line))

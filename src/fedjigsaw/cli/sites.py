@@ -300,7 +300,9 @@ def aggregate(
     if as_json:
         print_json(_aggregated(model, output) | step.values())
         return
-    text = f"{n_sites(len(model.clients))}, {describe_rows(model.n_samples, model.n_skipped)}"
+    about = "" if model.privacy is None else "about "
+    rows = describe_rows(model.n_samples, model.n_skipped)
+    text = f"{n_sites(len(model.clients))}, {about}{rows}"
     out.print(f"{text} -> {n_centers(len(model.model.centers))} -> {escape(str(output))}")
     step.print()
     for line in (*describe_number(model.model, model.ids), *describe_sites(model, MAX_SHOWN)):

@@ -90,7 +90,7 @@ def describe_clusters(
         size = int(score.counts[c])
         near, distance = neighbors[c]
         start = _start(ids[c], size, len(by_site), noisy=score.privacy is not None)
-        end = "; ".join(phrases) or _without(own, noisy=score.privacy is not None)
+        end = "; ".join(phrases) or _without(own, size, len(sites), noisy=score.privacy is not None)
         described.append(
             ClusterProfile(
                 ids[c],
@@ -144,12 +144,16 @@ def _start(cluster: int, rows: int, n_sites: int, *, noisy: bool) -> str:
     return f"{text} at {n_sites} site{'s' * (n_sites != 1)}" if n_sites else text
 
 
-def _without(found: Sequence[Contrast], *, noisy: bool) -> str:
+def _without(found: Sequence[Contrast], n_rows: int, n_sites: int, *, noisy: bool) -> str:
     if not found:
         return "no site sent a profile"
+    if noisy:
+        return TOO_NOISY
+    if not n_rows:
+        return "no rows"
     if all(math.isnan(one.difference) for one in found):
-        return "the guard of every site hides its profile"
-    return TOO_NOISY if noisy else "much like all rows"
+        return f"the guard {'of every site ' * (n_sites > 1)}hides its profile"
+    return "much like all rows"
 
 
 def describe_profile(

@@ -18,10 +18,13 @@ def describe_sites(file: ModelFile, most: int) -> Iterator[str]:
     reports = reports_of(file)
     if not reports:
         return
-    yield "Sites (influence: objective of the other sites' rows with this site, over without it):"
+    noisy = file.privacy is not None
+    meaning = "influence: objective of the other sites' rows with this site, over without it"
+    doubt = "all numbers are noisy, so nobody can tell whether a site is conspicuous"
+    yield f"Sites ({doubt if noisy else meaning}):"
     shown = sorted(reports, key=_importance) if len(reports) > most else reports
     for report in shown[:most]:
-        yield f"  {describe_site(report)}"
+        yield f"  {describe_site(report, noisy=noisy)}"
     if len(reports) > most:
         yield f"  and {len(reports) - most:,} others, about which there is less to say"
 
@@ -39,25 +42,26 @@ def reports_of(file: ModelFile) -> list[SiteReport]:
     return []
 
 
-def describe_site(report: SiteReport) -> str:
-    """Describe one site in one line.
+def describe_site(report: SiteReport, *, noisy: bool = False) -> str:
+    """Describe one site in one line; of noisy numbers, leave out what would judge the site.
 
     Examples
     --------
     >>> describe_site(SiteReport("oslo", 1200, 4, 1, 1.0, False, ""))
     'oslo: 1,200 rows; in 4 clusters, of which 1 is held by this site only; influence 1.00'
     """
-    parts = [f"{report.rows:,} rows"]
+    parts = [f"{'about ' * noisy}{report.rows:,} rows"]
     if report.set_aside:
         parts.append(f"set aside, since {report.reason}")
     else:
         parts.append(_clusters(report))
         if report.reason:
             parts.append(report.reason)
-    if report.influence is not None:
+    if report.influence is not None and not noisy:
         parts.append(f"influence {_number(report.influence)}")
     text = f"{report.client}: " + "; ".join(parts)
-    return f"{text}; leave it out with --without {report.client}" if is_odd(report) else text
+    is_told = is_odd(report) and not (noisy and not report.set_aside)
+    return f"{text}; leave it out with --without {report.client}" if is_told else text
 
 
 def _clusters(report: SiteReport) -> str:
