@@ -70,3 +70,11 @@ def test_bad_input():
             metrics.purity(*call)
     with pytest.raises(DataError, match="reference centers have inertia 0"):
         metrics.inertia_ratio([[1.0]], [[0.0]], [[1.0]])
+
+
+@pytest.mark.parametrize(
+    ("X", "centers"), [([[1.0], [2.0]], [[1.0, 2.0]]), ([1.0, 2.0, 3.0], [[1.0]]), ([[1.0]], [])]
+)
+def test_inertia_refuses_centers_of_other_columns(X, centers):
+    with pytest.raises(DataError, match="X and centers must have equally many columns"):
+        metrics.inertia(X, centers)

@@ -94,3 +94,12 @@ def test_without_pandas_the_error_names_the_remedy(monkeypatch, people):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ExtraError, match="pip install pandas"):
         _ = fitted.profile_
+
+
+def test_an_attribute_that_is_not_there_is_an_attribute_error():
+    """As `hasattr` and `getattr` with a default expect."""
+    fitted = Jigsaw(2, random_state=0).fit_clients({"a": lambda: np.arange(40.0).reshape(20, 2)})
+    assert not hasattr(fitted, "profile_")
+    assert getattr(fitted, "profile_", None) is None
+    with pytest.raises(ParameterError, match="There is no profile_"):
+        _ = fitted.profile_

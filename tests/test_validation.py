@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
+from fedjigsaw import Jigsaw
 from fedjigsaw._validation import check_data, name_clients, rows_by_client
 from fedjigsaw.errors import DataError, DataTypeError
 
@@ -49,3 +50,19 @@ def test_bad_client_ids(clients, error, words):
 def test_two_ids_with_the_same_name():
     with pytest.raises(DataError, match=r"unique as strings; got \['1'\] twice"):
         name_clients([1, "1"], owner="X.fit_clients")
+
+
+@pytest.mark.parametrize(
+    "bad", [np.full((3, 2), 7.25 + 0j), np.array(7.25), np.full((2, 2, 2), 7.25)]
+)
+def test_an_error_shows_no_rows(bad):
+    with pytest.raises(DataError) as error:
+        Jigsaw(2).fit(bad)
+    assert "7.25" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", ["datetime64[ns]", "datetime64[us]", "timedelta64[ns]"])
+def test_dates_are_no_clients(kind):
+    ids = np.arange(20).astype(kind)
+    with pytest.raises(DataTypeError, match="must be integers or strings"):
+        Jigsaw(2).fit(np.zeros((20, 2)), clients=ids)

@@ -15,7 +15,7 @@ from fedjigsaw._rows import in_blocks
 from fedjigsaw._typing import Floats, Ints, Rows
 from fedjigsaw._validation import check_data, rows_by_client
 from fedjigsaw.choice.shapes import label_rows, labels_of_local_centers
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.errors import ParameterError, UnavailableError
 from fedjigsaw.kernels.contrasts import profile_frame
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.profiles import Profile
@@ -55,12 +55,12 @@ class Prediction:
         """
         check_is_fitted(self, "model_")
         if self._profile is None and not hasattr(self, "labels_"):
-            raise ParameterError(
+            raise UnavailableError(
                 "There is no profile_ after a fit of data that were not in memory, nor in a loaded "
                 "model. sites.score(..., profile=True) makes one of a file."
             )
         if self._profile is None:
-            raise ParameterError(
+            raise UnavailableError(
                 "There is no profile_ after a private fit, which spent nothing on it. "
                 "sites.score(..., profile=True, privacy=...) makes one with a budget of its own."
             )

@@ -1,5 +1,6 @@
 """Validation of input: data, client names and client ids."""
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from itertools import pairwise
@@ -121,6 +122,7 @@ def _unusable(X: Any, owner: str, reason: str) -> str:
     if len(shape) == 1:
         advice = "Reshape your data: X.reshape(-1, 1) is one column, X.reshape(1, -1) one row."
         return f"The data of {owner} must be a 2-D array; got shape {shape}. {advice}"
+    reason = re.split(r":? array=| \[", reason, maxsplit=1)[0]
     if " features, but " in reason or "feature names" in reason:
         return f"Cannot use the data of {owner}: {reason}."
     return f"Cannot use the data of {owner} as a table of numbers: {reason}."
@@ -179,6 +181,8 @@ def rows_by_client(n_rows: int, clients: Any, *, owner: str) -> dict[str, Rows]:
             allowed = "all integers or all strings"
             raise DataTypeError(invalid("client ids", owner, allowed, "both kinds"))
         ids = ids.astype(str)
+    if ids.dtype.kind in "mM":  # NumPy would turn some units into integers
+        raise DataTypeError(invalid("client ids", owner, "integers or strings", ids.dtype))
     distinct, block = np.unique(ids, return_inverse=True)
     names = name_clients(distinct.tolist(), owner=owner)
     order = np.argsort(block, kind="stable")

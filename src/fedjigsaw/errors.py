@@ -4,6 +4,7 @@
 
     FedJigsawError           exit code
     ├── ParameterError       2   a parameter has a value that is not allowed
+    │   └── UnavailableError 2   ... with which an attribute is not there
     ├── DataError            3   data or client ids cannot be used
     │   ├── DataTypeError    3   ... because of their type
     │   └── BudgetError      3   ... because their privacy budget is spent
@@ -48,6 +49,7 @@ __all__ = [
     "ParameterError",
     "QuorumError",
     "RefusedFileWarning",
+    "UnavailableError",
     "UncertainNumberWarning",
     "UnitsWarning",
     "WeakPromiseWarning",
@@ -77,6 +79,10 @@ class ParameterError(FedJigsawError, ValueError):
     """A parameter has a value that is not allowed."""
 
     exit_code = 2
+
+
+class UnavailableError(ParameterError, AttributeError):
+    """An attribute of a fitted estimator is not there after this kind of fit."""
 
 
 class DataError(FedJigsawError, ValueError):

@@ -108,7 +108,11 @@ def inertia(X: Any, centers: Any) -> float:
     >>> inertia([[0.0], [3.0]], [[1.0]])
     5.0
     """
-    _, distances = nearest_centers(_rows(X), _rows(centers))
+    rows, found = _rows(X), _rows(centers)
+    if not found.size or rows.shape[1] != found.shape[1]:
+        shapes = f"{rows.shape} and {found.shape}"
+        raise DataError(f"X and centers must have equally many columns; got shapes {shapes}.")
+    _, distances = nearest_centers(rows, found)
     return float(distances @ distances)
 
 
