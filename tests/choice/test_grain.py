@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from fedjigsaw import Jigsaw
 from fedjigsaw.choice.grain import UNKNOWN, grain_of
 
 
@@ -22,7 +23,8 @@ def test_steps():
 def test_no_steps(rng):
     assert grain(rng.normal(size=500)) == 0
     assert grain(rng.normal(size=12)) == UNKNOWN  # too few rows to tell
-    assert grain(np.arange(500) % 100) == 0  # so many steps hide themselves
+    assert grain(rng.normal(size=65)) == 0
+    assert grain(np.arange(12_000) % 2000) == 0  # steps too small to matter
     spikes = np.concatenate([np.repeat([0, 1], 200), rng.uniform(size=200)])
     assert grain(rng.permutation(spikes)[:64]) in (0, UNKNOWN)  # many rows lie between
 
@@ -61,3 +63,30 @@ def test_columns_do_not_matter_to_each_other(rng, n, min_rows):
     for column in (rng.normal(size=n), np.arange(n) // (min_rows - 1)):
         beside = np.column_stack([column, np.zeros(n)])
         assert grain_of(beside, min_rows)[0] == grain(column, min_rows=min_rows)
+
+
+def test_ages_have_steps_though_some_are_rare(rng):
+    """Of 400 rows, many years have fewer than five."""
+    ages = rng.integers(0, 82, size=400)
+    assert (np.bincount(ages) < 5).sum() > 20
+    assert grain(ages) == pytest.approx(1 / 12)
+    assert grain(rng.integers(0, 900, size=40_000)) == pytest.approx(1 / 12)
+    heaps = np.append(np.repeat(np.arange(0, 100, 5), 10), rng.uniform(0, 100, 150))
+    assert grain(heaps) == pytest.approx(25 / 12)  # noise of that size hides heaps, too
+    far = np.append(np.repeat([0.0, 1.0, 50.0], 50), rng.uniform(0, 50, 100))
+    assert grain(far) == 0
+
+
+@pytest.mark.parametrize(("n_rows", "n_years"), [(2000, 64), (5000, 82), (20_000, 120)])
+@pytest.mark.filterwarnings("ignore::fedjigsaw.errors.UncertainNumberWarning")
+def test_years_are_no_clusters(rng, n_rows, n_years):
+    ages = rng.integers(0, n_years, size=(n_rows, 1)).astype(float)
+    found = Jigsaw("auto", random_state=0).fit(ages, clients=np.arange(n_rows) % 5)
+    assert found.n_clusters_ == 1
+
+
+@pytest.mark.filterwarnings("ignore::fedjigsaw.errors.UncertainNumberWarning")
+def test_two_groups_of_ages_are_two_clusters(rng):
+    ages = np.append(rng.uniform(0, 50, 2500), rng.uniform(70, 120, 2500))
+    found = Jigsaw("auto", random_state=0).fit(np.rint(ages)[:, None], clients=np.arange(5000) % 5)
+    assert found.n_clusters_ == 2

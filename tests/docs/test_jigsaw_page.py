@@ -34,6 +34,10 @@ SMALL = [confidence.separation(np.array([z]))[0] for z in (3.0, 5.0)]
         ("cells of two rows", f"up to {sizes.PAIRS}"),
         ("rows to find cells from", f"{local_cells.SAMPLE} per cell"),
         ("values of a column with steps", f"at most {grain.MAX_VALUES}"),
+        (
+            "steps that are common values",
+            f"more than {100 * grain.DENSE:.0f} %, and {grain.MANY_STEPS} or more",
+        ),
         ("rows that share a value", f"{grain.MIN_ROWS}, or the guard's size"),
         ("variance of a column of two values h apart", f"h² / {grain.TWO_VALUES}"),
         ("variance of other steps h", f"h² / {grain.STEPS}"),

@@ -10,9 +10,13 @@ from fedjigsaw._typing import Floats
 
 GRAIN = "grain"  # tensor of a summary
 UNKNOWN = -1.0  # grain of a column in which too few rows have the same value to tell
-MAX_VALUES = 64  # more different values than this hide their steps by themselves
+MAX_VALUES = 1000  # of more different values, the steps are too small to matter
+FIRST = 256  # rows of a column without steps, of which none share a value
+SMALL = 64  # rows of a client that rarely shares values
 MIN_ROWS = 5  # rows that share a value before it may tell anything
 NEARLY_ALL = 0.9  # share of the rows that have common values, in a column of steps
+DENSE = 0.5  # share of the steps that are common values: others are just rarer
+MANY_STEPS = 10  # common values of which that can be said
 MISSING = 0.25  # share of the rows that one value beside the steps may have
 MANY = 20  # times as many rows are enough to tell that a column has no common values
 TWO_VALUES, STEPS = 6, 12  # see `grain_of`
@@ -36,7 +40,7 @@ def grain_of(X: Any, min_rows: int = MIN_ROWS, weights: Floats | None = None) ->
     >>> grain_of(np.column_stack([n % 2, n % 5, n**0.5, 0 * n])).round(3).tolist()
     [0.167, 0.083, 0.0, -1.0]
     """
-    if weights is None and not is_sparse(X) and min_rows <= len(X) <= MAX_VALUES:
+    if weights is None and not is_sparse(X) and min_rows <= len(X) <= SMALL:
         # small clients: in no column do enough rows share a value, usually
         ordered = np.sort(X, axis=0)
         if not (ordered[min_rows - 1 :] == ordered[: len(X) - min_rows + 1]).any():
@@ -60,7 +64,8 @@ def _columns(X: Any) -> Iterator[Floats]:
 
 def _grain(column: Floats, min_rows: int, weights: Floats | None) -> float:
     """Return the grain of a column; only what at least `min_rows` rows share decides."""
-    if len(np.unique(column[: 4 * MAX_VALUES])) > MAX_VALUES:  # cheap, and usually enough
+    first = column[:FIRST]
+    if SMALL < len(first) == len(np.unique(first)):  # cheap, and usually enough
         return 0.0
     if weights is None:
         values, counts = np.unique(column, return_counts=True)
@@ -76,7 +81,7 @@ def _grain(column: Floats, min_rows: int, weights: Floats | None) -> float:
         return _unshared(n_rows, min_rows)
     if len(common) < 2:
         return UNKNOWN
-    if counts[shared].sum() < NEARLY_ALL * n_rows:
+    if counts[shared].sum() < NEARLY_ALL * n_rows and not _is_dense(common):
         return 0.0  # some values are common, and many rows lie between them
     rows = counts[shared]
     rarest = int(rows.argmin())
@@ -85,6 +90,12 @@ def _grain(column: Floats, min_rows: int, weights: Floats | None) -> float:
         common = np.delete(common, rarest)
         step = _step(common)
     return step**2 / (TWO_VALUES if len(common) == 2 else STEPS)
+
+
+def _is_dense(values: Floats) -> bool:
+    """Tell whether many values are equally spaced, and most of the places between them occur."""
+    step = _step(values) if len(values) >= MANY_STEPS else 0.0
+    return step > 0 and len(values) > DENSE * (values[-1] - values[0]) / step
 
 
 def _step(values: Floats) -> float:
