@@ -205,6 +205,7 @@ def test_a_question_that_a_policy_does_not_allow_is_refused_and_in_the_journal(c
 def run_of_none(clinic, seconds):
     """A run that no site helps: one hangs, one is killed while it works, one answers garbage."""
     clinic.behave("bern", "hang")
+    clinic.behave("lyon", "hang")  # until it is killed: it must not be faster than that
     clinic.behave("oslo", "garbage")
     label = f"quorum{seconds}"
     run = clinic.start_run(label, "--timeout", seconds, "--min-sites", 1)
