@@ -165,8 +165,10 @@ class TestLaws:
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=15, deadline=None)
     def test_all_clients_twice(self, seed):
+        """Without the checks: a site that is there twice confirms itself."""
         shards, _ = separated(np.random.default_rng(seed))
-        assert centers_of(shards * 2) == pytest.approx(centers_of(shards))
+        twice, once = (centers_of(found, robust=False) for found in (shards * 2, shards))
+        assert twice == pytest.approx(once)
 
     def test_same_seed_same_bits(self, grid):
         data, ids = grid
