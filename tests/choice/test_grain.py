@@ -24,6 +24,9 @@ def test_no_steps(rng):
     assert grain(rng.normal(size=500)) == 0
     assert grain(rng.normal(size=12)) == UNKNOWN  # too few rows to tell
     assert grain(rng.normal(size=65)) == 0
+    tied = np.append(rng.normal(size=149), 0.25)
+    for column in (tied, np.append(tied, 0.25)):  # two equal values tell nothing under a guard
+        assert grain(column, min_rows=20) == 0
     assert grain(np.arange(12_000) % 2000) == 0  # steps too small to matter
     spikes = np.concatenate([np.repeat([0, 1], 200), rng.uniform(size=200)])
     assert grain(rng.permutation(spikes)[:64]) in (0, UNKNOWN)  # many rows lie between

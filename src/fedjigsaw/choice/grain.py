@@ -11,7 +11,7 @@ from fedjigsaw._typing import Floats
 GRAIN = "grain"  # tensor of a summary
 UNKNOWN = -1.0  # grain of a column in which too few rows have the same value to tell
 MAX_VALUES = 1000  # of more different values, the steps are too small to matter
-FIRST = 256  # rows of a column without steps, of which none share a value
+FIRST, DISTINCT = 256, 0.95  # rows of a column without steps, and their share of distinct values
 SMALL = 64  # rows of a client that rarely shares values
 MIN_ROWS = 5  # rows that share a value before it may tell anything
 NEARLY_ALL = 0.9  # share of the rows that have common values, in a column of steps
@@ -65,7 +65,7 @@ def _columns(X: Any) -> Iterator[Floats]:
 def _grain(column: Floats, min_rows: int, weights: Floats | None) -> float:
     """Return the grain of a column; only what at least `min_rows` rows share decides."""
     first = column[:FIRST]
-    if SMALL < len(first) == len(np.unique(first)):  # cheap, and usually enough
+    if len(first) > SMALL and len(np.unique(first)) > DISTINCT * len(first):  # usually enough
         return 0.0
     if weights is None:
         values, counts = np.unique(column, return_counts=True)
