@@ -122,7 +122,7 @@ def _unusable(X: Any, owner: str, reason: str) -> str:
     if len(shape) == 1:
         advice = "Reshape your data: X.reshape(-1, 1) is one column, X.reshape(1, -1) one row."
         return f"The data of {owner} must be a 2-D array; got shape {shape}. {advice}"
-    reason = re.split(r":? array=| \[", reason, maxsplit=1)[0]
+    reason = re.split(r":? array=| \[", reason, maxsplit=1)[0]  # the values come last
     if " features, but " in reason or "feature names" in reason:
         return f"Cannot use the data of {owner}: {reason}."
     return f"Cannot use the data of {owner} as a table of numbers: {reason}."

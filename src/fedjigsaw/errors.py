@@ -4,7 +4,7 @@
 
     FedJigsawError           exit code
     ├── ParameterError       2   a parameter has a value that is not allowed
-    │   └── UnavailableError 2   ... with which an attribute is not there
+    │   └── UnavailableError 2   an attribute is not there after this kind of fit
     ├── DataError            3   data or client ids cannot be used
     │   ├── DataTypeError    3   ... because of their type
     │   └── BudgetError      3   ... because their privacy budget is spent

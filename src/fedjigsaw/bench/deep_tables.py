@@ -111,9 +111,7 @@ def _with_the_papers_method(runs: Mapping[str, Run], dataset: str, split: str) -
     """Return the result of the longest run with FeCA and a cluster for each class."""
     rows = [evaluated(run)[-1] for run in _long_runs(runs, dataset, split).values()]
     same = [r for r in rows if r["method"] == "feca" and _sizes(r) == [N_CLASSES[dataset]]]
-    if not same:
-        return "-"
-    return _percent(max(same, key=_epochs))
+    return _percent(max(same, key=_epochs)) if same else "-"
 
 
 def _percent(row: Mapping[str, Any]) -> str:
@@ -129,12 +127,12 @@ def _most_like_best(runs: Mapping[str, Run], dataset: str, split: str) -> Run | 
     return runs[max(found)[-1]] if found else None
 
 
-def _long_runs(runs: Mapping[str, Run], dataset: str, split: str) -> dict[str, Run]:
-    """Return the runs of a data set and split that do not only compare options or methods."""
+def _long_runs(runs: Mapping[str, Run], dataset: str, split: str | None = None) -> dict[str, Run]:
+    """Return the runs of a data set that do not only compare options or methods."""
     found = {}
     for name, run in runs.items():
         row = evaluated(run)[-1]
-        here = (row["dataset"], _split(row)) == (dataset, split)
+        here = row["dataset"] == dataset and split in (None, _split(row))
         if here and not name.startswith((TRIAL, EQUAL)):
             found[name] = run
     return found
@@ -164,11 +162,10 @@ def quality_table(runs: Mapping[str, Run], dataset: str = "cifar10") -> str:
             last = f"{published['Centralized']['any']:.1f}" if name == "DeepFeCA" else ""
             lines.append([f"the paper, {name}", *values, last])
     ours: dict[str, dict[str, list[str]]] = {}
-    for file, run in runs.items():
+    for run in _long_runs(runs, dataset).values():
         row = evaluated(run)[-1]
-        if row["dataset"] == dataset and not file.startswith((TRIAL, EQUAL)):
-            value = f"{100 * row['linear_accuracy']:.1f} ({_length(row, 'rounds')} rounds)"
-            ours.setdefault(_configuration(row), {}).setdefault(_split(row), []).append(value)
+        value = f"{100 * row['linear_accuracy']:.1f} ({_length(row, 'rounds')} rounds)"
+        ours.setdefault(_configuration(row), {}).setdefault(_split(row), []).append(value)
     for name, found in ours.items():
         values = [", ".join(found.get(split, ["-"])) for split in TITLES]
         lines.append([f"ours, {name}", *values])
@@ -417,10 +414,9 @@ def accuracy_over_epochs(runs: Mapping[str, Run], dataset: str = "cifar10") -> F
     from matplotlib.transforms import ScaledTranslation
 
     by_split: dict[str, list[Run]] = {}
-    for name, run in runs.items():
+    for run in _long_runs(runs, dataset).values():
         rows = evaluated(run)
-        if rows[-1]["dataset"] == dataset and not name.startswith((TRIAL, EQUAL)):
-            by_split.setdefault(_split(rows[-1]), []).append(rows)
+        by_split.setdefault(_split(rows[-1]), []).append(rows)
     published = _published(dataset)
     labels = {split: _legend(found) for split, found in by_split.items()}
     longest = max(sum(text.count("\n") + 1 for text in texts) for texts in labels.values())

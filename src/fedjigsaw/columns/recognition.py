@@ -102,13 +102,9 @@ class Sighting:
         values = plain(values)
         self.n_rows += len(values)
         kind = values.type
-        if has_days(kind):
+        if has_days(kind) or pa.types.is_duration(kind):
             self.n_present += len(values) - values.null_count
-            self.n_typed[DATE] += len(values) - values.null_count
-            return
-        if pa.types.is_duration(kind):
-            self.n_present += len(values) - values.null_count
-            self.n_typed[IGNORE] += len(values) - values.null_count
+            self.n_typed[DATE if has_days(kind) else IGNORE] += len(values) - values.null_count
             return
         if pa.types.is_boolean(kind):
             self.n_typed[BOOLEAN] += len(values) - values.null_count

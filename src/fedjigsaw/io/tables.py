@@ -27,6 +27,7 @@ from fedjigsaw.io.readers import ArrayReader, Reader, open_reader
 
 Names = str | Sequence[str] | None  # one name, several, or none
 MANY = 100  # columns from which on they are cast together
+NOT_FINITE = "is not a finite number"
 
 
 @dataclass(frozen=True)
@@ -215,18 +216,14 @@ class Table:
             raise DataError(self._refused(name, start + row, value))
         if not _are_small(numbers) and (large := np.abs(numbers) > MAX_MAGNITUDE).any():
             row = int(large.argmax())
-            if np.isfinite(numbers[row]):
-                raise DataError(
-                    f"{self.path}, row {start + row + 1}, column {name!r}: {numbers[row]:g} is too "
-                    f"large; at most {MAX_MAGNITUDE:g} can be clustered. Correct the value, or "
-                    "leave this column out (--columns)."
-                )
-            raise DataError(self._refused(name, start + row, f"{numbers[row]:g}"))
+            limit = f"is too large; at most {MAX_MAGNITUDE:g} can be clustered"
+            reason = limit if np.isfinite(numbers[row]) else NOT_FINITE
+            raise DataError(self._refused(name, start + row, f"{numbers[row]:g}", reason))
         return numbers
 
-    def _refused(self, name: str, row: int, value: str) -> str:
+    def _refused(self, name: str, row: int, value: str, reason: str = NOT_FINITE) -> str:
         return (
-            f"{self.path}, row {row + 1}, column {name!r}: {value} is not a finite number. "
+            f"{self.path}, row {row + 1}, column {name!r}: {value} {reason}. "
             "Correct the value, or leave this column out (--columns)."
         )
 

@@ -49,6 +49,8 @@ def describe_site(report: SiteReport, *, noisy: bool = False) -> str:
     --------
     >>> describe_site(SiteReport("oslo", 1200, 4, 1, 1.0, False, ""))
     'oslo: 1,200 rows; in 4 clusters, of which 1 is held by this site only; influence 1.00'
+    >>> describe_site(SiteReport("oslo", 1200, 4, 0, 9.0, False, ""), noisy=True)
+    'oslo: about 1,200 rows; in 4 clusters'
     """
     parts = [f"{'about ' * noisy}{report.rows:,} rows"]
     if report.set_aside:
@@ -60,8 +62,9 @@ def describe_site(report: SiteReport, *, noisy: bool = False) -> str:
     if report.influence is not None and not noisy:
         parts.append(f"influence {_number(report.influence)}")
     text = f"{report.client}: " + "; ".join(parts)
-    is_told = is_odd(report) and not (noisy and not report.set_aside)
-    return f"{text}; leave it out with --without {report.client}" if is_told else text
+    if is_odd(report) and (report.set_aside or not noisy):
+        text += f"; leave it out with --without {report.client}"
+    return text
 
 
 def _clusters(report: SiteReport) -> str:
