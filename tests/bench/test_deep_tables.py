@@ -75,18 +75,25 @@ def test_the_summary_shows_the_longest_run_with_the_papers_method_and_clusters()
     assert "35.3 | 90.0 (90) |" in summary_lines({"deep-a": [other]})["CIFAR-100, IID"]
 
 
+def test_a_run_with_the_papers_method_is_never_shown_as_ours():
+    found = summary_lines({"deep-a": [deep_row(60, 0.7, config=LIKE | {"clusterer": "feca"})]})
+    assert found["CIFAR-10, IID"].endswith("| 70.0 (300) | - |")
+    assert "a" not in found
+
+
 def test_of_runs_with_the_same_settings_the_summary_shows_the_longest():
-    short, long = deep_row(40, 0.9, config=LIKE), deep_row(60, 0.7, config=LIKE)
+    short, long = jigsaw_row(40, 0.9, config=LIKE), jigsaw_row(60, 0.7, config=LIKE)
     found = summary_lines({"deep-a": [long], "deep-b": [short], "deep-try9": [short]})
     assert found["CIFAR-10, IID"].endswith("| 70.0 (300) |")
-    often = deep_row(100, 0.9, config=LIKE | {"local_epochs": 2, "n_rounds": 100})
-    other = deep_row(60, 0.7, config=LIKE | {"weight_decay": 0.0001})
+    often = jigsaw_row(100, 0.9, config=LIKE | {"local_epochs": 2, "n_rounds": 100})
+    other = jigsaw_row(60, 0.7, config=LIKE | {"weight_decay": 0.0001})
     found = summary_lines({"deep-a": [other], "deep-b": [often]})  # each has one other setting
     assert found["CIFAR-10, IID"].endswith("| 70.0 (300) a |")
 
 
 def test_pooled_training_has_no_clustering_step_to_choose():
-    pooled = deep_row(60, 0.7, split="central", config=LIKE | {"clusterer": "central"})
+    config = LIKE | {"clusterer": "central"}
+    pooled = deep_row(60, 0.7, split="central", method="central", config=config)
     found = summary_lines({"deep-a": [pooled]})
     assert found["CIFAR-10, centralized"].endswith("| 70.0 (300) |")
 
