@@ -51,7 +51,7 @@ def test_a_model_without_findings():
         ("k_elongation", np.ones(2)),
         ("k_columns", np.array([2])),
         ("k_columns", np.array([[0]])),
-        ("k_doubts", np.array([256])),
+        ("k_doubts", np.array([2 * max(Doubt)])),
         ("support_separation", np.array([0.5, 0.5, 2.0])),
     ],
 )

@@ -9,7 +9,7 @@ is right on other data.
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.choice.cells import Cells
+from fedjigsaw.choice.cells import LEAST_VARIANCE, Cells
 from fedjigsaw.choice.decision import AGREE, FEW_CELLS, JOINED, SEPARATE, Choice
 from fedjigsaw.choice.mixtures import MIN_ROWS
 
@@ -34,7 +34,7 @@ def confidence(choice: Choice, left_out: float) -> float:
     value = AGREEMENT.get(choice.way, 0.0)
     if not value:
         value = VOTES[sum(k == choice.k for k in choice.criteria.values())]
-    value *= BLURRED if choice.valleys.arguable else 1.0
+    value *= BLURRED if choice.valleys.arguable or are_copies(choice) else 1.0
     if choice.k == 1:
         value *= min(1.0, choice.cells.resolved / RESOLVED) ** 2
         value *= HIDDEN if len(telling_columns(choice.cells)) else 1.0
@@ -53,6 +53,17 @@ def confidence(choice: Choice, left_out: float) -> float:
 def a_cluster(choice: Choice) -> float:
     """Return how many rows left out may well have been a cluster."""
     return max(3 * MIN_ROWS, SMALL_CLUSTER * choice.cells.n_rows / choice.k)
+
+
+def are_copies(choice: Choice) -> bool:
+    """Tell whether most clusters are a single row that repeats, by copies or by its weight.
+
+    Rows that repeat are taken for as many rows that happen to be the same, so each place is a
+    cluster. Whoever repeated them did not measure them again, usually.
+    """
+    moments = choice.mixture.moments
+    variances = moments.traces / (np.maximum(moments.counts, 1) * choice.cells.n_columns)
+    return choice.k > 1 and float(np.mean(variances <= LEAST_VARIANCE)) > 0.5
 
 
 def separation(depths: Floats) -> Floats:

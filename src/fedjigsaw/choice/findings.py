@@ -14,6 +14,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.choice.confidence import (
     RESOLVED,
     a_cluster,
+    are_copies,
     coarse_columns,
     confidence,
     separation,
@@ -49,6 +50,7 @@ class Doubt(IntFlag):
     LEFT_OUT = 32  # guards left rows out, among which a cluster may be
     FEW_CELLS = 64  # clients sent too few cells
     LIMIT = 128  # the search ended at its limit
+    COPIES = 256  # most clusters are a single row that repeats
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class KFindings:
             background=float(take_tensor(model, OUTSIDE, (1,), 0, 1)[0]),
             elongation=take_tensor(model, ELONGATION, (k,), 0, np.inf),
             columns=columns.astype(np.int64),
-            doubts=Doubt(int(take_tensor(model, DOUBTS, (1,), 0, 2 * Doubt.LIMIT - 1)[0])),
+            doubts=Doubt(int(take_tensor(model, DOUBTS, (1,), 0, 2 * max(Doubt) - 1)[0])),
             separation=take_tensor(model, SEPARATION, (k,), 0, 1),
             shaped=CLUSTERS in tensors,
             noisy=knows_noise(model),
@@ -165,6 +167,7 @@ class KFindings:
     def _reasons(self) -> dict[Doubt, str]:
         a, b = (self.name(i) for i in self.closest or (0, 0))
         return {
+            Doubt.COPIES: "most clusters are a single row that repeats",
             Doubt.COLUMNS: "a few columns seem to have clusters that the others hide",
             Doubt.LIMIT: "the search ended at its limit, and there may be more",
             Doubt.FEW_CELLS: "each site has few rows",
@@ -205,6 +208,11 @@ class KFindings:
                 f"About {self.background:.0%} of the rows lie outside of all clusters. "
                 "noise=True (aggregate -p noise=true) labels them -1."
             )
+        if Doubt.COPIES in self.doubts:
+            found.append(
+                "If rows are copies of others, or weights stand for copies, find the number of "
+                "clusters with each row once."
+            )
         if Doubt.STEPS in self.doubts:
             found.append("Columns that mean nothing can have weight 0 in the schema.")
         if Doubt.LIMIT in self.doubts:
@@ -237,5 +245,6 @@ def _doubts(choice: Choice, left_out: float) -> Doubt:
         Doubt.LEFT_OUT: left_out >= a_cluster(choice) / 10,
         Doubt.FEW_CELLS: choice.per_client < FEW_CELLS and few,
         Doubt.LIMIT: not choice.complete,
+        Doubt.COPIES: are_copies(choice),
     }
     return Doubt(sum(doubt for doubt, is_so in reasons.items() if is_so))

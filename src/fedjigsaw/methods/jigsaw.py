@@ -13,6 +13,7 @@ from fedjigsaw._regions import sites_of
 from fedjigsaw._rows import unweighted
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.choice.cells import sampled_labels
+from fedjigsaw.choice.copies import without_copies
 from fedjigsaw.choice.decision import Choice, choose
 from fedjigsaw.choice.findings import DOUBTFUL, K_TENSORS, KFindings
 from fedjigsaw.choice.grain import GRAIN, grain_of
@@ -288,6 +289,8 @@ class Jigsaw(ClusterFindings, LocalSearch):
                 for problem, labels in zip(problems, nearest, strict=True)
             ]
         if self._in_cells:
+            if self.n_local_clusters is None:
+                problems = [without_copies(problem) for problem in problems]
             return find_cells(problems, backend=self.backend)
         return super().search(problems, broadcasts)
 
