@@ -1,10 +1,12 @@
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 
 from fedjigsaw import partition
-from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.errors import DataError, DataTypeError, ParameterError
 
 LABELS = np.repeat(np.arange(10), 50)
 ROWS = np.random.default_rng(3).normal(size=(500, 3)) * [1.0, 5.0, 2.0]
@@ -118,6 +120,9 @@ class TestOwnSplits:
             lambda X, y, n, rng: np.where(y > 4, "Bern", "Oslo"), LABELS, 2, rng=0
         )
         assert set(found.tolist()) == {"Bern", "Oslo"}
+        frame = pd.DataFrame({"town": np.where(LABELS > 4, "Bern", "Oslo")})
+        again = partition.split(lambda X, y, n, rng: X["town"], LABELS, 2, rng=0, X=frame)
+        assert again.tolist() == found.tolist()
 
     def test_the_package_is_not_replaced(self):
         with pytest.raises(ParameterError, match="'iid' is a split of the package"):
@@ -129,6 +134,9 @@ class TestOwnSplits:
             (np.zeros(3, int), r"one for each of the 500 rows; got shape \(3,\)"),
             (np.zeros(500), "integers or strings; got float64"),
             (np.zeros((500, 2), int), "shape"),
+            ([[0]] * 499 + [[0, 1]], "rows of different lengths"),
+            ([0] * 499 + ["a"], "integers or strings; got object"),
+            (None, "got NoneType"),
         ],
     )
     def test_bad(self, result, words):
@@ -311,12 +319,48 @@ def test_shards_are_even():
         ),
         (lambda: partition.features(ROWS, 3, rng=0, direction="x"), ParameterError, "got 'x'"),
         (lambda: partition.features(ROWS, 3, rng=0, direction=[0, 0, 0]), ParameterError, "direct"),
-        (lambda: partition.features(ROWS[0], 3, rng=0), DataError, "X of features"),
-        (lambda: partition.features([[np.nan]], 1, rng=0), DataError, "X of features"),
+        (lambda: partition.features(ROWS[0], 3, rng=0), DataError, "partition.features .*Reshape"),
+        (
+            lambda: partition.features([[1.0, np.nan]], 1, rng=0),
+            DataError,
+            "data of partition.features must be finite.*NaN in row 0, column 1",
+        ),
+        (
+            lambda: partition.features([["a", "b"]], 1, rng=0),
+            DataError,
+            "Cannot use the data of partition.features as a table of numbers: .*'a'",
+        ),
+        (
+            lambda: partition.features(csr_matrix(ROWS), 2, rng=0),
+            DataTypeError,
+            "data of partition.features are sparse. Convert them with .toarray",
+        ),
+        (lambda: partition.features(ROWS * 1j, 2, rng=0), DataError, "Complex data not supported"),
+        (lambda: partition.features([[1], [2, 3]], 2, rng=0), DataError, "partition.features"),
         (lambda: partition.split("features", [0], 1, rng=0), ParameterError, "needs the rows, X"),
         (lambda: partition.split("column", [0], 1, rng=0), ParameterError, "values of a column"),
         (lambda: partition.column(["a", None]), DataError, "values of the column are missing"),
         (lambda: partition.column([1.0, np.nan]), DataError, "values of the column are missing"),
+        (
+            lambda: partition.column(pd.array([True, None], dtype="boolean")),
+            DataError,
+            "values of the column are missing, the first one in row 1. Leave out these rows",
+        ),
+        (lambda: partition.column(pd.Series(["a", pd.NA])), DataError, "the first one in row 1"),
+        (lambda: partition.column(pd.Series([1, None], dtype="Int64")), DataError, "in row 1"),
+        (lambda: partition.column(pd.to_datetime(["2020-01-01", None])), DataError, "in row 1"),
+        (lambda: partition.column([1, "a"]), DataError, "Use only numbers or only strings"),
+        (lambda: partition.column([[1], [2, 3]]), DataError, "1-D .*rows of different lengths"),
+        (lambda: partition.column(3), DataError, "values of the column must be 1-D .*got int"),
+        (lambda: partition.column("town"), DataError, r"not its name: X\['town'\]"),
+        (lambda: partition.dirichlet([0, 1, None], 1, alpha=1, rng=0), DataError, "in row 2"),
+        (lambda: partition.shards([0.0, np.nan], 1, rng=0), DataError, "labels of shards are miss"),
+        (lambda: partition.split("iid", None, 1, rng=0), DataError, "labels of split .*NoneType"),
+        (lambda: partition.split("quantity", 7, 1, rng=0), DataError, "labels of split .*int"),
+        (lambda: partition.split(["iid"], [0], 1, rng=0), ParameterError, "name of split"),
+        (lambda: partition.split(len, [0], "a", rng=0), ParameterError, "n_clients of len"),
+        (lambda: partition.register("iid"), ParameterError, "function of register .*got 'iid'"),
+        (lambda: partition.register(len, name=3), ParameterError, "name of register"),
         (
             lambda: partition.dirichlet([], 1, alpha=1, rng=0),
             DataError,

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable
+from functools import partial
 from itertools import pairwise
 from math import isfinite, isinf, isnan
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._rows import BLOCK, is_sparse
-from fedjigsaw._typing import Rows
+from fedjigsaw._typing import Ints, Rows
 from fedjigsaw.errors import DataError, DataTypeError, invalid
 from fedjigsaw.parameters import is_integer
 
@@ -19,7 +20,7 @@ MAX_MAGNITUDE = 1e100  # sums of squares over rows stay finite
 MAX_SAMPLES = 2**40  # rows of one client; the sum over thousands of clients is still exact
 
 
-def check_data(estimator: Any, X: Any, *, owner: str, reset: bool) -> Any:
+def check_data(estimator: Any, X: Any, *, owner: str, reset: bool = True) -> Any:
     """Return the rows as finite float64 or float32, or raise a DataError.
 
     Rows of float32 stay so. Sparse rows become a CSR matrix, if the estimator takes them.
@@ -27,30 +28,37 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool) -> Any:
     Parameters
     ----------
     estimator : scikit-learn estimator that knows the number and the names of the columns, or
-        learns them if `reset` is True.
+        learns them if `reset` is True. None if the data are those of a function.
     owner : name of the owner of the data in errors, for instance ``"client 'a'"``.
     """
     if not reset and _is_plain(X, estimator):  # of many small clients: checks cost more than work
         return _check_sizes(X, owner)
     # here, since scikit-learn takes seconds to load and a federation's server and agents need none
-    from sklearn.utils.validation import validate_data
+    from sklearn.utils.validation import check_array, validate_data
 
     takes_sparse = getattr(estimator, "takes_sparse", False)
     if is_sparse(X) and not takes_sparse:
-        raise DataTypeError(
-            f"{type(estimator).__name__} does not take sparse data, and those of {owner} are "
-            "sparse. Convert them with .toarray(), or use Jigsaw or another method that does."
-        )
+        raise DataTypeError(_sparse(estimator, owner))
     options: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
     if takes_sparse:
         options["accept_sparse"] = "csr"
+    check = partial(validate_data, estimator, reset=reset) if estimator is not None else check_array
     try:
-        rows = validate_data(estimator, X, reset=reset, ensure_all_finite=False, **options)
+        rows = check(X, ensure_all_finite=False, **options)
     except (TypeError, ValueError, OverflowError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         kind = DataTypeError if isinstance(error, TypeError) else DataError
         raise kind(_unusable(X, owner, reason)) from error
     return _check_sizes(_canonical(rows) if is_sparse(rows) else rows, owner)
+
+
+def _sparse(estimator: Any, owner: str) -> str:
+    if estimator is None:
+        return f"The data of {owner} are sparse. Convert them with .toarray()."
+    return (
+        f"{type(estimator).__name__} does not take sparse data, and those of {owner} are "
+        "sparse. Convert them with .toarray(), or use Jigsaw or another method that does."
+    )
 
 
 def _canonical(rows: Any) -> Any:
@@ -126,6 +134,63 @@ def _unusable(X: Any, owner: str, reason: str) -> str:
     if " features, but " in reason or "feature names" in reason:
         return f"Cannot use the data of {owner}: {reason}."
     return f"Cannot use the data of {owner} as a table of numbers: {reason}."
+
+
+def distinct(values: Any, what: str, owner: str) -> tuple[Any, Ints, Ints]:
+    """Return the distinct values of one per row, the number of each row's, and how often each is.
+
+    A DataError says that values are missing, not in one column, or cannot be sorted.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in distinct(["b", "a", "b"], "labels", "a split")]
+    [['a', 'b'], [1, 0, 1], [1, 2]]
+    """
+    column = as_column(values, what, owner)
+    row = first_missing(column)
+    if row is not None:
+        raise DataError(
+            f"Some {what} of {owner} are missing, the first one in row {row}. Leave out these rows."
+        )
+    try:
+        return np.unique(column, return_inverse=True, return_counts=True)
+    except TypeError as error:
+        raise DataError(
+            f"Cannot sort the {what} of {owner}: {error}. Use only numbers or only strings."
+        ) from error
+
+
+def as_column(values: Any, what: str, owner: str) -> np.ndarray:
+    """Return one value per row as an array; NumPy would turn numbers beside texts into texts."""
+    listed = isinstance(values, (list, tuple))
+    mixed = listed and len({isinstance(value, str) for value in values}) > 1
+    try:
+        column = np.asarray(values, dtype=object if mixed else None)
+    except (TypeError, ValueError):
+        got = "rows of different lengths"
+    else:
+        if column.ndim == 1 and len(column):
+            return column
+        got = f"shape {column.shape}" if column.ndim else type(values).__name__
+    raise DataError(invalid(what, owner, f"1-D with at least one {what.removesuffix('s')}", got))
+
+
+def first_missing(column: np.ndarray) -> int | None:
+    """Return the first row of a column without a value: None, NaN, NaT, or pandas' NA."""
+    if column.dtype.kind == "O":
+        missing = (row for row, value in enumerate(column) if _is_missing(value))
+        return next(missing, None)
+    rows = np.flatnonzero(column != column)
+    return int(rows[0]) if len(rows) else None
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas' NA is neither equal to itself nor different
+        return True
+    except ValueError:  # an array
+        return False
 
 
 def check_name(name: str) -> str:

@@ -12,7 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedjigsaw._random import generator
+from fedjigsaw._rows import dense
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw._validation import as_column, check_data, distinct
 from fedjigsaw.errors import DataError, ParameterError, invalid
 from fedjigsaw.parameters import fraction, integer, one_of, real
 
@@ -75,7 +77,7 @@ def split(
     >>> split(halves, [0, 0, 1, 1], 2, rng=0).tolist()
     [0, 0, 1, 1]
     """
-    own = name if callable(name) else _own.get(name)
+    own = name if callable(name) else _own.get(name) if isinstance(name, str) else None
     if own is not None:
         return _checked(own, X, labels, n_clients, generator(rng, "split"))
     one_of(*SPLITS).check("name", "split", name)
@@ -84,12 +86,12 @@ def split(
     if name == "shards":
         return shards(labels, n_clients, rng=rng, shards_per_client=shards_per_client)
     if name == "quantity":
-        return quantity(len(labels), n_clients, alpha=alpha, rng=rng, min_size=min_size)
+        return quantity(_n_rows(labels), n_clients, alpha=alpha, rng=rng, min_size=min_size)
     if name == "features":
         return features(X, n_clients, rng=rng, direction=direction, mix=mix)
     if name == "column":
         return column(values)
-    return iid(len(labels), n_clients, rng=rng)
+    return iid(_n_rows(labels), n_clients, rng=rng)
 
 
 def register(function: F, *, name: str | None = None) -> F:
@@ -107,6 +109,11 @@ def register(function: F, *, name: str | None = None) -> F:
     -------
     function : so that this can be a decorator.
     """
+    if not callable(function):
+        allowed = "a function of (X, labels, n_clients, rng)"
+        raise ParameterError(invalid("function", "register", allowed, repr(function)))
+    if name is not None and not (isinstance(name, str) and name):
+        raise ParameterError(invalid("name", "register", "a text or None", repr(name)))
     name = name or str(getattr(function, "__name__", "own"))
     if name in SPLITS and name not in _own:
         raise ParameterError(f"{name!r} is a split of the package, which cannot be replaced.")
@@ -163,7 +170,7 @@ def dirichlet(
     >>> ids.shape, bool(np.bincount(ids).min() >= 5)
     ((100,), True)
     """
-    classes, sizes = _check_labels("dirichlet", labels)
+    _, classes, sizes = distinct(labels, "labels", "dirichlet")
     return _in_proportions("dirichlet", classes, sizes, n_clients, alpha, rng, min_size)
 
 
@@ -239,7 +246,7 @@ def shards(
     [[0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1]]
     """
     rng = generator(rng, "shards")
-    classes, _ = _check_labels("shards", labels)
+    _, classes, _ = distinct(labels, "labels", "shards")
     integer(1).check("shards_per_client", "shards", shards_per_client)
     _check_clients("shards", len(classes), n_clients)
     n_shards = n_clients * shards_per_client
@@ -279,7 +286,9 @@ def features(
     [1, 0, 1, 0]
     """
     rng = generator(rng, "features")
-    rows = _check_rows(X)
+    if X is None:
+        raise ParameterError("The split 'features' needs the rows, X.")
+    rows = dense(check_data(None, X, owner="partition.features"))
     _check_clients("features", len(rows), n_clients)
     fraction().check("mix", "features", mix)
     # equal places in random order
@@ -301,19 +310,23 @@ def column(values: Any) -> Ints:
     """
     if values is None:
         raise ParameterError("The split 'column' needs the values of a column: who holds each row.")
-    values = np.asarray(values)
-    if any(value is None or value != value for value in values.tolist()):
-        raise DataError("Some values of the column are missing, so that these rows have no client.")
-    return _check_labels("column", values)[0]
+    if isinstance(values, str):
+        raise DataError(
+            f"The split 'column' needs the values of a column, not its name: X[{values!r}]."
+        )
+    return distinct(values, "values", "the column")[1]
 
 
 def _checked(own: Own, X: Any, labels: Any, n_clients: int, rng: np.random.Generator) -> Ints:
     """Return what a split of the user's own gives, after a look at it."""
-    name = getattr(own, "__name__", "the split")
-    ids = np.asarray(own(X, labels, n_clients, rng))
-    if ids.shape != (len(labels),):
-        allowed = f"one for each of the {len(labels)} rows"
+    name, n_rows = getattr(own, "__name__", "the split"), _n_rows(labels)
+    integer(1).check("n_clients", name, n_clients)
+    ids = as_column(own(X, labels, n_clients, rng), "clients", name)
+    if len(ids) != n_rows:
+        allowed = f"one for each of the {n_rows} rows"
         raise DataError(invalid("clients", name, allowed, f"shape {ids.shape}"))
+    if ids.dtype.kind == "O" and all(isinstance(client, str) for client in ids):
+        return ids.astype(str)
     if not (np.issubdtype(ids.dtype, np.integer) or ids.dtype.kind in "US"):
         raise DataError(invalid("clients", name, "integers or strings", ids.dtype))
     return ids
@@ -340,16 +353,6 @@ def _direction(rows: Floats, direction: Any) -> Floats:
     return vector
 
 
-def _check_rows(X: Any) -> Floats:
-    if X is None:
-        raise ParameterError("The split 'features' needs the rows, X.")
-    rows = np.asarray(X, dtype=np.float64)
-    if rows.ndim != 2 or not np.isfinite(rows).all():
-        allowed = "rows of finite numbers"
-        raise DataError(invalid("X", "features", allowed, f"shape {rows.shape}"))
-    return rows
-
-
 def _assign(classes: Ints, counts: Ints, rng: np.random.Generator) -> Ints:
     """Return client ids that give client m ``counts[c, m]`` random rows of each class c."""
     ids = np.empty(len(classes), dtype=np.int64)
@@ -359,18 +362,13 @@ def _assign(classes: Ints, counts: Ints, rng: np.random.Generator) -> Ints:
     return ids
 
 
-def _check_labels(owner: str, labels: Any) -> tuple[Ints, Ints]:
-    labels = np.asarray(labels)
-    if labels.ndim != 1 or not len(labels):
-        allowed = "1-D with at least one label"
-        raise DataError(invalid("labels", owner, allowed, f"shape {labels.shape}"))
+def _n_rows(labels: Any) -> int:
+    """Return the number of labels, which need not be classes."""
     try:
-        _, classes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+        return len(labels)
     except TypeError as error:
-        raise DataError(
-            f"Cannot sort the labels for {owner}: {error}. Use only numbers or only strings."
-        ) from error
-    return classes, sizes
+        got = type(labels).__name__
+        raise DataError(invalid("labels", "split", "an array, one per row", got)) from error
 
 
 def _check_clients(owner: str, n_samples: int, n_clients: int) -> None:

@@ -43,6 +43,8 @@ def test_many_clients_are_named_in_part_and_the_picture_stays_small():
     [
         ([], None, "clients of plot must be 1-D"),
         ([[1]], None, "clients of plot must be 1-D"),
+        (["a", None], None, "clients of plot are missing, the first one in row 1"),
+        ([1, 2], [1, "a"], "Cannot sort the y of plot"),
         ([1, 2], [1], "y of plot must be as long as clients"),
     ],
 )

@@ -12,7 +12,7 @@ import numpy as np
 from fedjigsaw import datasets, partition
 from fedjigsaw._rows import dense
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw._validation import check_data, name_clients, rows_by_client
+from fedjigsaw._validation import check_data, first_missing, name_clients, rows_by_client
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import DataError, ParameterError, quote_names
 from fedjigsaw.parameters import integer, is_integer
@@ -232,10 +232,9 @@ def _classes(y: Any, n_rows: int) -> Ints:
             f"y of compare must have one class per row, shape ({n_rows},); got shape "
             f"{values.shape}."
         )
-    if values.dtype.kind in "fO":
-        for row, value in enumerate(values.tolist()):
-            if value is None or value != value:
-                raise DataError(f"y of compare has no class in row {row}. Leave such rows out.")
+    row = first_missing(values)
+    if row is not None:
+        raise DataError(f"y of compare has no class in row {row}. Leave such rows out.")
     try:
         return np.unique(values, return_inverse=True)[1].astype(np.int64)
     except TypeError as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjigsaw._typing import Ints
+from fedjigsaw._validation import distinct
 from fedjigsaw.errors import DataError, invalid
 from fedjigsaw.report.pictures import INK, new_figure
 
@@ -31,8 +32,8 @@ class Holdings:
     @classmethod
     def of(cls, clients: Any, y: Any = None) -> Holdings:
         """Count rows; without classes, all are of one."""
-        names, owners = _distinct(clients, "clients")
-        classes, kinds = _distinct(np.zeros(len(owners)) if y is None else y, "y")
+        names, owners, _ = distinct(clients, "clients", "plot")
+        classes, kinds, _ = distinct(np.zeros(len(owners)) if y is None else y, "y", "plot")
         if len(kinds) != len(owners):
             allowed = f"as long as clients ({len(owners)})"
             raise DataError(invalid("y", "plot", allowed, len(kinds)))
@@ -114,12 +115,3 @@ def _name(axis: Any, names: Any) -> None:
     step = -(-len(names) // MAX_NAMES)
     places = np.arange(0, len(names), step)
     axis.set_ticks(places + 0.5, [str(names[place]) for place in places])
-
-
-def _distinct(values: Any, what: str) -> tuple[Any, Ints]:
-    values = np.asarray(values)
-    if values.ndim != 1 or not len(values):
-        allowed = "1-D with at least one value"
-        raise DataError(invalid(what, "plot", allowed, f"shape {values.shape}"))
-    names, places = np.unique(values, return_inverse=True)
-    return names, places
