@@ -1,9 +1,10 @@
 """scikit-learn's API on top of the two halves of a federated method."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import wraps
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -39,7 +40,7 @@ from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import count_distinct
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.messages import FIELDS, Broadcast, Model, Summary, Transcript
+from fedjigsaw.messages import FIELDS, Broadcast, Model, Summary, Transcript, check_received
 from fedjigsaw.parameters import (
     Rule,
     check_parameters,
@@ -158,8 +159,13 @@ class FederatedClusterer(
         self.random_state = random_state
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Give a rule to every parameter that has none, and a class of others its own name."""
+        """Give a rule to every parameter that has none, and a class of others its own name.
+
+        The halves of the server check what they get, also where they are called by hand.
+        """
         super().__init_subclass__(**options)
+        for half in {"aggregate", "merge"} & set(vars(cls)):
+            setattr(cls, half, _of_received(vars(cls)[half]))
         if own_name(cls) is None and cls.__module__.partition(".")[0] != "fedjigsaw":
             cls.method = DefaultName()  # type: ignore[assignment]
         if {"rules", "__init__"} & set(vars(cls)):
@@ -209,7 +215,8 @@ class FederatedClusterer(
 
         The centers of most methods mean something only one by one: they raise a ParameterError.
         """
-        total = sum(len(summary.centers) for summary in summaries)
+        received = check_received(summaries, f"{type(self).__name__}.merge")
+        total = sum(len(summary.centers) for summary in received)
         raise ParameterError(
             f"Centers of {type(self).__name__} cannot be merged, and these are {total:,}. Allow "
             f"a region {total} centers (--centers {total}), so that they pass as they are, or use "
@@ -490,6 +497,17 @@ class FederatedClusterer(
         tags.input_tags.sparse = self.takes_sparse
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _of_received(half: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a half of a method at the server with a check of the summaries that it gets."""
+
+    @wraps(half)
+    def checked(self: Any, summaries: Any, *args: Any, **named: Any) -> Any:
+        received = check_received(summaries, f"{type(self).__name__}.{half.__name__}")
+        return half(self, received, *args, **named)
+
+    return checked
 
 
 def _of_pooling(transcript: Transcript, rows: Any, holders: Mapping[str, Rows]) -> Transcript:

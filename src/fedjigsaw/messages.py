@@ -365,6 +365,20 @@ def check_same_width(summaries: Sequence[Summary]) -> None:
             )
 
 
+def check_received(summaries: Any, owner: str) -> list[Summary]:
+    """Return what a server received as a list: summaries, at least one, of equally many columns."""
+    several = isinstance(summaries, Iterable) and not isinstance(summaries, Mapping)
+    received = list(summaries) if several else [summaries]
+    wrong = [type(one).__name__ for one in received if not isinstance(one, Summary)]
+    if wrong or not several:
+        got = wrong[0] if wrong else "a single one"
+        raise MessageError(invalid("summaries", owner, "a list of Summary", got))
+    if not received:
+        raise MessageError(f"{owner} needs the summary of at least one client; got none.")
+    check_same_width(received)
+    return received
+
+
 # ---------------------------------------------------------------------------------------- checks
 
 

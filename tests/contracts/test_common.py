@@ -9,7 +9,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fedjigsaw import BatchEngine, Broadcast, Client, Guard, ProcessEngine, SerialEngine
+from fedjigsaw import BatchEngine, Broadcast, Client, Guard, ProcessEngine, SerialEngine, Summary
+from fedjigsaw.errors import MessageError
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.methods import CLUSTERERS
 
@@ -40,6 +41,22 @@ class TestEveryMethod:
         documented = (cls.__doc__ or "").partition("Parameters")[2]
         for name in cls.rules:
             assert name in documented, f"{name} needs a line under Parameters"
+
+    @pytest.mark.parametrize(
+        ("summaries", "words"),
+        [
+            ([], "needs the summary of at least one client; got none"),
+            (None, "must be a list of Summary; got NoneType"),
+            (["a"], "must be a list of Summary; got str"),
+            (Summary(1, [[0.0]]), "must be a list of Summary; got a single one"),
+            ([Summary(1, [[0.0]]), Summary(1, [[0.0, 1.0]], client="b")], "features of client 'b'"),
+        ],
+    )
+    def test_the_server_refuses_what_are_no_summaries_of_one_kind(self, cls, summaries, words):
+        with pytest.raises(MessageError, match=words):
+            cls(2).aggregate(summaries, Broadcast(0, 0), np.random.default_rng(0))
+        with pytest.raises(MessageError, match=words):
+            cls(2).merge(summaries, 2)
 
     def test_seed_decides_everything(self, cls, grid):
         data, ids = grid

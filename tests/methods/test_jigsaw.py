@@ -514,3 +514,19 @@ class TestBadInput:
     def test_a_curve_that_is_too_long(self):
         with pytest.raises(MessageError, match="with n from 1 to 10000"):
             k_curve_of(Model([[0.0]], tensors={"k_curve": np.ones((10_001, 3))}))
+
+
+class TestMerge:
+    SENT = (Summary(9, [[0.0], [1.0], [7.0], [9.0]], counts=[2, 2, 2, 3], sse=[0.0] * 4),)
+
+    def test_few_centers_stay_as_they_are(self):
+        assert Jigsaw(8).merge(self.SENT, 4).centers.ravel().tolist() == [0.0, 1.0, 7.0, 9.0]
+        assert len(Jigsaw(2).merge(iter(self.SENT), 3).centers) == 3
+
+    @pytest.mark.parametrize(
+        ("n_centers", "words"),
+        [(3, "at least the number of clusters, 4; got 3"), (0, ">= 1; got 0"), (None, "got None")],
+    )
+    def test_bad_number_of_centers(self, n_centers, words):
+        with pytest.raises(ParameterError, match=f"n_centers of Jigsaw.merge must be .*{words}"):
+            Jigsaw(4).merge(self.SENT, n_centers)

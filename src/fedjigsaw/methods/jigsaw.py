@@ -379,6 +379,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
         What the checks of `robust` set aside is left out. Tables of cells that all clients share
         are added up, and stay as many cells as they are.
         """
+        integer(1).check("n_centers", "Jigsaw.merge", n_centers)
         if any(map(has_cells, summaries)):
             return merge_tables(summaries, limited=self.robust)
         received = receive(summaries)
@@ -394,6 +395,9 @@ class Jigsaw(ClusterFindings, LocalSearch):
             labels = np.arange(len(used.centers))
         elif self._in_cells:
             labels = sampled_labels(used.centers, n_centers)
+        elif n_centers < int(self.n_clusters):
+            allowed = f"at least the number of clusters, {self.n_clusters}"
+            raise ParameterError(invalid("n_centers", "Jigsaw.merge", allowed, n_centers))
         else:
             rng = np.random.default_rng(0)
             clusters = self._found(used, rng)[1]
