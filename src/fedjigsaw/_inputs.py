@@ -1,7 +1,5 @@
 """Arguments of `fit` as users give them: shards, weights, options, and `y` by mistake."""
 
-import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,11 +11,14 @@ from fedjigsaw._typing import Floats, Rows
 from fedjigsaw._validation import MAX_SAMPLES, check_data, name_clients
 from fedjigsaw.engine import Client, Engine
 from fedjigsaw.errors import (
+    SCIKIT_LEARN,
     DataError,
     DataTypeError,
     IgnoredClientsWarning,
     ParameterError,
+    calling_package,
     invalid,
+    warn,
 )
 from fedjigsaw.parameters import is_integer
 from fedjigsaw.privacy.guarantee import Privacy
@@ -197,21 +198,12 @@ def warn_of_slip(y: Any, clients: Any, n_rows: int, owner: str) -> None:
     """
     if y is None or clients is not None or not _looks_like_ids(y, n_rows):
         return
-    frame, level = sys._getframe(), 1
-    while frame.f_back is not None and _package(frame) == "fedjigsaw":
-        frame, level = frame.f_back, level + 1
-    if _package(frame) not in ("sklearn", "sklearnex", "imblearn"):
-        warnings.warn(
+    if calling_package("fedjigsaw")[0] not in SCIKIT_LEARN:
+        warn(
             f"{owner} ignores y, its second argument, and takes all rows as those of one client. "
             "If it is the client of each row, pass it by name: fit(X, clients=...).",
             IgnoredClientsWarning,
-            stacklevel=level,
         )
-
-
-def _package(frame: Any) -> str:
-    name: str = frame.f_globals.get("__name__", "")
-    return name.partition(".")[0]
 
 
 def _looks_like_ids(y: Any, n_rows: int) -> bool:

@@ -484,9 +484,7 @@ class FederatedClusterer(
         if distinct < self.n_clusters:
             why = f"the data have only {distinct} distinct row{'s' * (distinct > 1)}"
         owner = type(self).__name__
-        warn_of_fewer_clusters(
-            self.n_clusters, self.n_clusters_, owner=owner, why=why, stacklevel=3
-        )
+        warn_of_fewer_clusters(self.n_clusters, self.n_clusters_, owner=owner, why=why)
 
     @property
     def _n_features_out(self) -> int:

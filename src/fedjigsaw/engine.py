@@ -8,7 +8,6 @@ the same over a network (:mod:`fedjigsaw.flower`). All engines give the same bit
 
 import gc
 import logging
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,6 +28,7 @@ from fedjigsaw.errors import (
     QuorumError,
     invalid,
     quote_names,
+    warn,
 )
 from fedjigsaw.messages import (
     Broadcast,
@@ -299,14 +299,13 @@ def warn_of_fewer_clusters(
     *,
     owner: str | None = None,
     why: str = "the summaries have too few distinct centers",
-    stacklevel: int = 2,
 ) -> None:
     """Warn if a model has fewer clusters than were asked for; "auto" asks for no number."""
     if is_integer(asked) and found < int(asked):  # type: ignore[call-overload]
         message = f"Only {found} of {asked} clusters were found"
         if owner is not None:
             message = f"{owner} found {found} of {asked} clusters"
-        warnings.warn(f"{message}: {why}.", FewerClustersWarning, stacklevel=stacklevel + 1)
+        warn(f"{message}: {why}.", FewerClustersWarning)
 
 
 def _quorum(replies: Sequence[Reply], min_clients: int | None) -> list[Summary]:

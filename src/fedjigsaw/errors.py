@@ -22,7 +22,10 @@ parameter, and so on). Values of parameters have one template: *what* of *whom* 
 got *value*. All other errors are plain sentences: what happened, where, and what to do.
 """
 
+import sys
+import warnings
 from collections.abc import Sequence
+from types import FrameType
 
 __all__ = [
     "BudgetError",
@@ -63,6 +66,7 @@ __all__ = [
 ]
 
 
+SCIKIT_LEARN = ("sklearn", "sklearnex", "imblearn")  # packages whose tools call estimators
 MAX_VALUE, MAX_TEXT = 300, 3000  # characters of a value in an error, and of an error
 
 
@@ -197,6 +201,34 @@ class ForeignSummaryWarning(UserWarning):
 
 class IdentifierWarning(UserWarning):
     """Columns that look like identifiers were left out, since no columns were named."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn, and point at the line that called the package, be it through scikit-learn's tools.
+
+    How many calls of functions lie between depends on the method, the engine and the entry point,
+    so no fixed `stacklevel` is right.
+    """
+    _, level = calling_package("fedjigsaw", *SCIKIT_LEARN)
+    warnings.warn(message, category, stacklevel=level)
+
+
+def calling_package(*through: str) -> tuple[str, int]:
+    """Return the package that called, looking through others, and its `stacklevel` for the asker.
+
+    Examples
+    --------
+    >>> calling_package()
+    ('fedjigsaw', 1)
+    """
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and _package(frame) in through:
+        frame, level = frame.f_back, level + 1
+    return _package(frame), level
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def invalid(what: str, whom: str, allowed: str, got: object, advice: str = "") -> str:

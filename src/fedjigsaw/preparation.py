@@ -1,7 +1,6 @@
 """Mixed columns as columns of numbers, prepared in common by all clients: scikit-learn's API."""
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -40,6 +39,7 @@ from fedjigsaw.errors import (
     ParameterError,
     invalid,
     quote_names,
+    warn,
 )
 from fedjigsaw.io.frames import from_frame, has_names, to_arrow
 from fedjigsaw.io.schemas import load_schema
@@ -261,10 +261,9 @@ def _category(name: str, values: pa.ChunkedArray, min_rows: int) -> Column:
     found = tuple(sorted(filter(is_name, often)))
     if found:
         return Column(name, CATEGORY, categories=found)
-    warnings.warn(
+    warn(
         f"Column {name!r} is ignored: no text in it occurs in 1 % of the rows. To use it, give a "
         "schema with its categories.",
         IgnoredColumnWarning,
-        stacklevel=4,
     )
     return Column(name, IGNORE)

@@ -25,6 +25,7 @@ from fedjigsaw.errors import (
     FewerClustersWarning,
     ParameterError,
     shorten,
+    warn,
 )
 from fedjigsaw.io.rows import Row
 from fedjigsaw.kernels.backends import VARIABLE
@@ -115,7 +116,7 @@ def compare(
     found = run(chosen, problem, numbers, n_jobs=n_jobs, track=track, on_error=on_error)
     failed = found.failures()
     if failed:
-        warnings.warn(" ".join(failed), FailedRunsWarning, stacklevel=2)
+        warn(" ".join(failed), FailedRunsWarning)
     return found
 
 

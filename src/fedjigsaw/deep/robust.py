@@ -15,7 +15,6 @@ are rules that ignore extremes, at some cost if clients differ: the mean of each
 without the 30 % smallest and largest values, or the median (Yin et al. 2018).
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -26,7 +25,7 @@ from torch import Tensor
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.deep.copies import Copies
 from fedjigsaw.deep.heads import named
-from fedjigsaw.errors import ConspicuousSiteWarning, MessageError
+from fedjigsaw.errors import ConspicuousSiteWarning, MessageError, warn
 from fedjigsaw.messages import Model, Summary
 from fedjigsaw.trust.plausibility import LIARS, Note
 from fedjigsaw.trust.received import MIN_SITES
@@ -129,7 +128,7 @@ def _warn(summaries: Sequence[Summary], notes: Ints) -> None:
         if note:
             reasons = "; ".join(text for flag, text in REASONS.items() if note & flag)
             text = f"Client {summary.client!r} is conspicuous: {reasons}."
-            warnings.warn(text, ConspicuousSiteWarning, stacklevel=5)
+            warn(text, ConspicuousSiteWarning)
 
 
 def reports(summaries: Sequence[Summary], notes: Ints) -> dict[str, np.ndarray]:

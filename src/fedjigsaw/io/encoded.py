@@ -1,6 +1,5 @@
 """A file whose columns are the features of an encoding."""
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from fedjigsaw.columns.encoding import Encoder, Encoding
 from fedjigsaw.columns.schema import DATE, TEXT_KINDS, Column
 from fedjigsaw.columns.text import is_text, plain
 from fedjigsaw.columns.values import BadValueError, Outside, date_format
-from fedjigsaw.errors import DataError, OutsideRangeWarning, quote_names
+from fedjigsaw.errors import DataError, OutsideRangeWarning, quote_names, warn
 from fedjigsaw.io.quotes import swallows_rows
 from fedjigsaw.io.readers import Reader, as_arrow
 
@@ -80,7 +79,7 @@ class EncodedReader:
                 )
             effect = "were clipped" if column.outside == "clip" else "count as missing"
             advice = "If they are right, widen the range in the schema of all sites."
-            warnings.warn(f"{text} and {effect}. {advice}", OutsideRangeWarning, stacklevel=2)
+            warn(f"{text} and {effect}. {advice}", OutsideRangeWarning)
 
     def _encode(
         self,

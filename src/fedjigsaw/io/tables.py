@@ -5,7 +5,6 @@ file. A value that is not a finite number is an error that names its column, row
 counted from 1, without the header.
 """
 
-import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,15 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE, repeated
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.columns.text import TextFormat, plain, to_numbers
-from fedjigsaw.errors import MAX_VALUE, DataError, IdentifierWarning, invalid, quote_names, shorten
+from fedjigsaw.errors import (
+    MAX_VALUE,
+    DataError,
+    IdentifierWarning,
+    invalid,
+    quote_names,
+    shorten,
+    warn,
+)
 from fedjigsaw.io.encoded import EncodedReader
 from fedjigsaw.io.identifiers import find_identifiers
 from fedjigsaw.io.readers import ArrayReader, Reader, open_reader
@@ -113,11 +120,10 @@ class Table:
         if not found:
             return self
         are = "look like identifiers and are" if found[1:] else "looks like an identifier and is"
-        warnings.warn(
+        warn(
             f"{self.path}: {quote_names(found)} {are} left out. To choose for yourself, "
             "name the columns to use (--columns).",
             IdentifierWarning,
-            stacklevel=3,
         )
         kept = tuple(name for name in self.columns if name not in found)
         return replace(self, columns=kept, left_out=tuple(found))

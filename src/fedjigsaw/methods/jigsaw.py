@@ -28,6 +28,7 @@ from fedjigsaw.errors import (
     ParameterError,
     UncertainNumberWarning,
     invalid,
+    warn,
 )
 from fedjigsaw.kernels.clouds import settle_clouds
 from fedjigsaw.kernels.indices import SKEWED, margins, mutual_information
@@ -424,10 +425,9 @@ class Jigsaw(ClusterFindings, LocalSearch):
             return centers, labels, shapes
         findings = KFindings.of(choice, order, received.left_out)
         if findings.confidence < DOUBTFUL:
-            warnings.warn(
+            warn(
                 f"The number of clusters is in doubt: {findings.sentence()}",
                 UncertainNumberWarning,
-                stacklevel=4,
             )
         return centers, labels, {"k_curve": choice.curve, **findings.tensors(), **shapes}
 
@@ -632,11 +632,10 @@ def _warn_of_empty(labels: Ints, k: int) -> None:
     """Warn if components of a mixture are nowhere the likeliest ones."""
     n_empty = k - len(np.unique(labels[labels != NOISE]))
     if n_empty:
-        warnings.warn(
+        warn(
             f"{n_empty} of {k} clusters {'has' if n_empty == 1 else 'have'} hardly any rows: "
             "others are likelier everywhere. Ask for fewer clusters, or for shape='round'.",
             FewerClustersWarning,
-            stacklevel=5,
         )
 
 

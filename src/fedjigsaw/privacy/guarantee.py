@@ -9,7 +9,6 @@ the promise for a whole run is that of one site.
 """
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -18,7 +17,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import MAX_MAGNITUDE
-from fedjigsaw.errors import ParameterError, WeakPromiseWarning, invalid
+from fedjigsaw.errors import ParameterError, WeakPromiseWarning, invalid, warn
 from fedjigsaw.parameters import fraction, integer, one_of, real
 
 ROW, SITE = "row", "site"
@@ -141,11 +140,10 @@ class Privacy:
 def warn_of_large_delta(privacy: Privacy, n_rows: int) -> None:
     """Warn a site whose delta is near 1 / rows; the number of rows must be a noisy one."""
     if n_rows * privacy.delta > MAX_ROWS_LOST:
-        warnings.warn(
+        warn(
             f"delta = {privacy.delta:g} is not far below 1 / rows: a promise with such a delta may "
             "be kept by giving away single rows. Use a smaller one.",
             WeakPromiseWarning,
-            stacklevel=5,
         )
 
 

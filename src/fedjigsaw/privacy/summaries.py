@@ -1,7 +1,6 @@
 """The private summary of a site, and what a server makes of it."""
 
 import math
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +12,7 @@ from fedjigsaw.errors import (
     NoisySummaryWarning,
     ParameterError,
     invalid,
+    warn,
 )
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.privacy.accounting import multiplier_for
@@ -114,11 +114,10 @@ def round_multiplier(privacy: Privacy, n_rounds: int) -> float:
 def _place(rows: Floats, box: Box, client: str) -> Floats:
     inside, n_outside = box.inside(rows)
     if n_outside:
-        warnings.warn(
+        warn(
             f"Client {client!r}: {n_outside} of {len(rows)} rows are outside the bounds of Privacy "
             "and were clipped. If there are many, the bounds are too narrow.",
             ClippedRowsWarning,
-            stacklevel=5,
         )
     return inside
 
@@ -139,11 +138,10 @@ def _own(cells: Cells, box: Box, client: str) -> Summary:
     clear = cells.counts > FLOOR * cells.count_noise
     if not clear.any():  # something must leave: one center, where most rows seem to be
         clear[cells.counts.argmax()] = True
-        warnings.warn(
+        warn(
             f"Client {client!r} has too few rows for this epsilon: its summary is hardly more than "
             "noise. Use a larger epsilon, or cells='shared' at all sites.",
             NoisySummaryWarning,
-            stacklevel=4,
         )
     kept = cells.select(clear)
     counts = np.maximum(np.rint(kept.counts), 1).astype(np.int64)

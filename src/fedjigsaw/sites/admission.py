@@ -18,6 +18,7 @@ from fedjigsaw.errors import (
     ParameterError,
     QuorumError,
     RefusedFileWarning,
+    warn,
 )
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
@@ -191,7 +192,7 @@ class Admission:
         for found in self.refused:
             who = f" (client {found.client!r})" if found.client else ""
             text = f"{found.file}{who} takes no part: {found.reason}"
-            warnings.warn(text, RefusedFileWarning, stacklevel=3)
+            warn(text, RefusedFileWarning)
 
 
 def _check_usable(name: str, file: SummaryFile) -> None:

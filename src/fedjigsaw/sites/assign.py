@@ -1,6 +1,5 @@
 """At a site: label the rows by a model."""
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ import pyarrow as pa
 from fedjigsaw._threads import available_threads
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.choice.shapes import NOISE, label_rows, local_labels
-from fedjigsaw.errors import ForeignSummaryWarning, MessageError
+from fedjigsaw.errors import ForeignSummaryWarning, MessageError, warn
 from fedjigsaw.io.cluster_ids import to_ids
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.io.regular import stem
@@ -112,7 +111,7 @@ def _check_rows(local: SummaryFile, counts: Ints, path: Path, clients: Sequence[
     advice = (
         f"If these are not rows of {client!r}, the labels are wrong: use the site's own summary."
     )
-    warnings.warn(f"{text} {advice}", ForeignSummaryWarning, stacklevel=3)
+    warn(f"{text} {advice}", ForeignSummaryWarning)
 
 
 def _misfit(local: SummaryFile, counts: Ints) -> str:

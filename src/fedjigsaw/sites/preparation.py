@@ -1,6 +1,5 @@
 """Open a site's data for a round: which columns, in which order, and how they are scaled."""
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from fedjigsaw._names import mixes_alphabets
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import check_name
 from fedjigsaw.columns.encoding import Encoding
-from fedjigsaw.errors import ClippedRowsWarning, DataError, ParameterError, invalid
+from fedjigsaw.errors import ClippedRowsWarning, DataError, ParameterError, invalid, warn
 from fedjigsaw.io.readers import as_arrow
 from fedjigsaw.io.regular import stem
 from fedjigsaw.io.tables import Names, Table, open_file, open_table
@@ -140,9 +139,8 @@ def check_clipped(table: Table, n_rows: int, n_outside: int) -> None:
     if not n_rows:
         raise DataError(f"{table.path} has no row without missing values.")
     if n_outside:
-        warnings.warn(
+        warn(
             f"{n_outside} of {n_rows} rows of {table.path} are outside the bounds and were "
             "clipped. If there are many, the bounds are too narrow.",
             ClippedRowsWarning,
-            stacklevel=4,
         )

@@ -1,6 +1,5 @@
 """Statistics of a site's columns, and the scaler that all sites have in common."""
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from fedjigsaw.errors import (
     DataError,
     ParameterError,
     UnitsWarning,
+    warn,
 )
 from fedjigsaw.io.formats import NoisyStats
 from fedjigsaw.io.tables import Table
@@ -159,12 +159,12 @@ def common_scaler(
     scaler, verdicts = merge_statistics(stats, schema=schema, without=without, robust=robust)
     units = unlike_units(stats, verdicts, without=without)
     for column in units:
-        warnings.warn(str(column), UnitsWarning, stacklevel=2)
+        warn(str(column), UnitsWarning)
     for verdict in untold(verdicts, units):
         if verdict.reason:
             aside = "set aside, since " if verdict.used is None else ""
             text = f"Statistics of client {verdict.stats.client!r}: {aside}{verdict.reason}."
-            warnings.warn(text, ConspicuousSiteWarning, stacklevel=2)
+            warn(text, ConspicuousSiteWarning)
     return scaler
 
 

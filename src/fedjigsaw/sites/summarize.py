@@ -1,7 +1,6 @@
 """At a site: cluster the rows and make the one summary that leaves."""
 
 import logging
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 from fedjigsaw._random import stream
 from fedjigsaw._validation import MAX_SAMPLES
 from fedjigsaw.engine import NO_GUARD, Client
-from fedjigsaw.errors import FewerRowsWarning
+from fedjigsaw.errors import FewerRowsWarning, warn
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.tables import Table
@@ -133,9 +132,8 @@ def _scaled(privacy: Privacy | None, scaler: Scaler | None) -> Privacy | None:
 
 
 def _warn_of_fewer_rows(path: Path, n_rows: int, n_clusters: int | str) -> None:
-    warnings.warn(
+    warn(
         f"{path} has {n_rows} rows to cluster, fewer than the {n_clusters} clusters requested: "
         f"it sends at most {n_rows} centers. This is fine for a small site.",
         FewerRowsWarning,
-        stacklevel=3,
     )

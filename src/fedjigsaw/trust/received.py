@@ -1,6 +1,5 @@
 """Put the summaries that a server received together, and refuse contradictions."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +10,7 @@ import numpy.typing as npt
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE
 from fedjigsaw.choice.grain import GRAIN
-from fedjigsaw.errors import CountsWarning, MessageError, invalid, quote_names
+from fedjigsaw.errors import CountsWarning, MessageError, invalid, quote_names, warn
 from fedjigsaw.kernels.grouping import means_of_groups
 from fedjigsaw.kernels.kmeans import blocks
 from fedjigsaw.kernels.nearest import side_by_side
@@ -308,4 +307,4 @@ def _warn_of_missing(without: Sequence[str], n_clients: int, by_radius: bool) ->
         if len(without) == 1
         else "each of their centers gets an equal share of the client's rows"
     )
-    warnings.warn(f"{who}; {what}.", CountsWarning, stacklevel=4)
+    warn(f"{who}; {what}.", CountsWarning)
