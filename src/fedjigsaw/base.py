@@ -180,8 +180,12 @@ class FederatedClusterer(
     @property
     def assign_(self) -> str:
         """The rule that gave `labels_`, "nearest" or "local"."""
+        return str(self._fitted_with("assign"))
+
+    def _fitted_with(self, name: str) -> Any:
+        """Return a parameter as it was at the fit; `set_params` may have changed it since."""
         check_is_fitted(self, "model_")
-        return self.assign
+        return self.model_.params.get(name, getattr(self, name))
 
     @abstractmethod
     def summarize(self, X: Floats, broadcast: Broadcast, rng: np.random.Generator) -> Summary:

@@ -360,6 +360,15 @@ class TestLabels:
         with pytest.raises(ParameterError, match="assign='local' requires n_rounds=1"):
             Jigsaw(4, assign="local", n_rounds=2).fit_clients(shards)
 
+    @pytest.mark.parametrize("asked", ["auto", "local", "nearest"])
+    def test_parameters_that_are_set_after_the_fit_change_nothing(self, asked):
+        rows = np.array([[0.0], [1.0], [8.0], [9.0]])
+        fitted = Jigsaw(2, assign=asked, random_state=0).fit(rows, clients=[0, 0, 1, 1])
+        before = fitted.assign_, fitted.assign_reason_
+        for assign in ("auto", "local", "nearest"):
+            fitted.set_params(assign=assign, n_rounds=2)
+            assert (fitted.assign_, fitted.assign_reason_) == before
+
 
 class TestMissingCounts:
     def summaries(self, *with_counts, radii=None):

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from fedjigsaw._regions import sites_of
 from fedjigsaw._rows import unweighted
@@ -612,16 +611,15 @@ class Jigsaw(ClusterFindings, LocalSearch):
         rule = super().assign_
         if rule != "auto":
             return rule
-        skewed = self.n_rounds == 1 and self.model_.tensors["skew"][0] >= SKEWED
+        skewed = self._fitted_with("n_rounds") == 1 and self.model_.tensors["skew"][0] >= SKEWED
         return "local" if skewed else "nearest"
 
     @property
     def assign_reason_(self) -> str:
         """Why `assign_` is what it is, in words."""
-        check_is_fitted(self)
-        if self.assign != "auto":
+        if self._fitted_with("assign") != "auto":
             return "asked for"
-        if self.n_rounds > 1:
+        if self._fitted_with("n_rounds") > 1:
             return "the last round sent no local clusters"
         relation = "at least" if self.skew_ >= SKEWED else "less than"
         information = f"mutual information of client and cluster is {self.skew_:.2f} bits"
