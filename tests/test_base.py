@@ -7,8 +7,23 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from doubles import FailsOnNegative
-from fedjigsaw import CentralKMeans, FeCA, FewerClustersWarning
-from fedjigsaw.errors import DataError, DataTypeError, ParameterError
+from fedjigsaw import (
+    BatchEngine,
+    CentralKMeans,
+    FeCA,
+    FederatedClusterer,
+    FewerClustersWarning,
+    Guard,
+    SerialEngine,
+    Summary,
+)
+from fedjigsaw.errors import (
+    DataError,
+    DataTypeError,
+    MessageError,
+    ParameterError,
+    QuorumError,
+)
 
 ROWS = np.array([[0.0, 0.0], [0.0, 1.0], [9.0, 9.0], [9.0, 8.0]])
 
@@ -238,3 +253,70 @@ class TestLocalLabels:
         assert [s.centers.tolist() for s in method.summaries_] == [[[1.0]], [[100.0]]]
         assert sum(s.nbytes for s in method.summaries_) == method.transcript_.bytes_up
         assert method.summaries_[0].counts is None  # FeCA's server does not need them
+
+
+def own_method(*, summarize=None, aggregate=None):
+    class Own(FederatedClusterer):
+        sends = ("counts",)
+
+        def summarize(self, X, broadcast, rng):
+            if summarize is not None:
+                return summarize(X)
+            return Summary(len(X), X[:1], counts=[len(X)])
+
+        def aggregate(self, summaries, broadcast, rng):
+            if aggregate is not None:
+                return aggregate(self)
+            return self.make_model(summaries[0].centers)
+
+    return Own(1)
+
+
+class TestOwnMethods:
+    @pytest.mark.parametrize(
+        ("centers", "error", "words"),
+        [
+            (np.ones((2, 5)), ParameterError, r"each of the 2 columns of the rows; got .*\(2, 5\)"),
+            (np.ones((2, 1)), ParameterError, r"Own.aggregate must return centers .*\(2, 1\)"),
+            (np.zeros((0, 2)), ParameterError, r"Own.aggregate must return centers .*\(0, 2\)"),
+            (np.full((2, 2), np.nan), MessageError, "centers of a model must be finite .*got NaN"),
+            (np.full((2, 2), 1j), MessageError, "centers of a model .*got complex numbers"),
+        ],
+    )
+    def test_a_model_must_fit_the_rows(self, centers, error, words):
+        method = own_method(aggregate=lambda self: self.make_model(centers, more=np.ones(1)))
+        with pytest.raises(error, match=words):
+            method.fit(ROWS)
+        assert not hasattr(method, "model_")
+
+    def test_a_summary_must_fit_the_rows(self):
+        method = own_method(summarize=lambda X: Summary(len(X), np.ones((2, 5)), counts=[2, 2]))
+        with pytest.raises(ParameterError, match=r"Own.summarize must .* 2 columns .*\(2, 5\)"):
+            method.fit(ROWS, clients=[0, 0, 1, 1])
+
+    @pytest.mark.parametrize("labels", [[2, 0, 0, 0], [-2, 0, 0, 0], [0.5, 0, 0, 0], [[0, 0]]])
+    def test_a_guard_gets_only_labels_of_clusters(self, labels):
+        tensors = {"labels": np.array(labels)}
+        method = own_method(
+            summarize=lambda X: Summary(len(X), X[:2], counts=[3, 1], tensors=tensors)
+        )
+        with pytest.raises(QuorumError, match="labels that are not whole numbers from -1 to 1"):
+            method.fit(ROWS, guard=Guard(min_cluster_size=2))
+        tensors["labels"] = np.array([0, -1, 1, 0])
+        method.fit(ROWS, guard=Guard(min_cluster_size=2))
+
+    @pytest.mark.parametrize("weights", [None, [1, 1, 2, 1]])
+    @pytest.mark.parametrize("engine", [BatchEngine, SerialEngine])
+    def test_rows_cannot_be_changed_in_place(self, engine, weights):
+        def double(X):
+            X *= 2
+            return Summary(len(X), X[:1], counts=[len(X)])
+
+        rows = ROWS.copy()
+        rows_before = rows.copy()
+        with pytest.raises(QuorumError, match="read-only"):
+            own_method(summarize=double).fit(rows, engine=engine, sample_weight=weights)
+        assert (rows == rows_before).all()
+        assert rows.flags.writeable
+        copied = own_method(summarize=lambda X: double(X.copy())).fit(rows, engine=engine)
+        assert (copied.cluster_centers_ == 2 * ROWS[:1]).all()

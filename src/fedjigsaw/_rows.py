@@ -102,6 +102,26 @@ def ready(data: Any, *, weighted: bool, owner: str) -> Any:
     return dense(data) if getattr(data, "dtype", None) == np.float32 else data
 
 
+def read_only(data: Any) -> Any:
+    """Return the same rows, for a method that must not change them in place.
+
+    They may be the caller's own, and they are labeled when all clients have answered.
+
+    Examples
+    --------
+    >>> rows = np.zeros((1, 2))
+    >>> read_only(rows).flags.writeable, rows.flags.writeable
+    (False, True)
+    """
+    if isinstance(data, Weighted):
+        return Weighted(read_only(data.rows), read_only(data.weights))
+    if not isinstance(data, np.ndarray):
+        return data
+    view = data.view()
+    view.flags.writeable = False
+    return view
+
+
 def _copies(rows: Any, weights: Floats, owner: str) -> Any:
     n_rows = int(weights.sum())
     if n_rows * rows.shape[1] > MOST_COPIED:

@@ -35,7 +35,14 @@ from fedjigsaw._rows import n_bytes, stack
 from fedjigsaw._typing import Floats, Ints, Rows
 from fedjigsaw._validation import check_data, rows_by_client
 from fedjigsaw.contract import DefaultName, own_name
-from fedjigsaw.engine import NO_GUARD, BatchEngine, Client, run_rounds, warn_of_fewer_clusters
+from fedjigsaw.engine import (
+    NO_GUARD,
+    BatchEngine,
+    Client,
+    check_columns,
+    run_rounds,
+    warn_of_fewer_clusters,
+)
 from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import count_distinct
@@ -470,6 +477,7 @@ class FederatedClusterer(
                 n_rounds=self.total_rounds,
                 min_clients=options.min_clients,
             )
+        check_columns(self.model_, self.n_features_in_, f"{type(self).__name__}.aggregate")
         privacy = options.privacy
         if privacy is not None:
             self.model_ = replace(self.model_, centers=privacy.within(self.model_.centers))

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from fedjigsaw._random import stream, streams
 from fedjigsaw._regions import is_region, own_model, unpacked
-from fedjigsaw._rows import is_plain, n_converted, ready, unweighted
+from fedjigsaw._rows import is_plain, n_converted, read_only, ready, unweighted
 from fedjigsaw._threads import one_thread
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import (
@@ -100,10 +100,13 @@ class Client:
 
     def _ready(self) -> "Client":
         """Return the same client with rows as its method computes with them."""
-        if not self._n_converted:
-            return self
-        weighted, owner = self._takes_weights, type(self.method).__name__
-        return replace(self, data=ready(self.data, weighted=weighted, owner=owner))
+        data = self.data
+        if self._n_converted:
+            weighted, owner = self._takes_weights, type(self.method).__name__
+            data = ready(data, weighted=weighted, owner=owner)
+        if not type(self.method).__module__.startswith("fedjigsaw."):
+            data = read_only(data)  # methods of the package do not change rows
+        return self if data is self.data else replace(self, data=data)
 
     @property
     def _n_converted(self) -> int:
@@ -123,6 +126,8 @@ class Client:
         """Return what may leave of a summary, with the client's name."""
         needed, (rows, _) = self.method.sends, unweighted(self.data)
         summary = _made(summary, self.method, "summarize")
+        if getattr(rows, "ndim", 0) == 2 and self._has_rows and len(summary.centers):
+            check_columns(summary, rows.shape[1], f"{type(self.method).__name__}.summarize")
         if self.guard.min_cluster_size > 1 and self._has_rows:  # heads of a network each count
             check_counts(summary, self.id)
         return self.guard.apply(summary, client=self.id, needed=needed, rows=rows)
@@ -141,6 +146,15 @@ def _made(found: T, method: FederatedMethod, half: str) -> T:
         f"{type(method).__name__}.{half} must return a {kind.__name__}, such as {example}; "
         f"got {got}."
     )
+
+
+def check_columns(made: Summary | Model, n_columns: int, half: str) -> None:
+    """Raise a ParameterError if centers of a method have other columns than the rows."""
+    if not len(made.centers) or made.centers.shape[1] != n_columns:
+        raise ParameterError(
+            f"{half} must return centers with a number for each of the {n_columns} columns of the "
+            f"rows; got shape {made.centers.shape}."
+        )
 
 
 class Engine(Protocol):

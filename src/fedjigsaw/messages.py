@@ -422,10 +422,11 @@ def _parted(array: np.ndarray, sizes: Iterable[int]) -> list[np.ndarray]:
 
 def _centers(values: Any, owner: str) -> Floats:
     try:
-        array: Floats = _frozen(values, np.float64)
+        complex_numbers = np.iscomplexobj(values)  # NumPy would drop a part of each number
+        array: Floats = _frozen(np.real(values) if complex_numbers else values, np.float64)
     except (TypeError, ValueError) as error:
         raise MessageError(_not_numbers("centers", owner, error)) from error
-    got = ""
+    got = "complex numbers" if complex_numbers else ""
     if array.ndim != 2 or array.shape[1] == 0:
         got = f"shape {array.shape}"
     elif not _all_within(array, -MAX_MAGNITUDE, MAX_MAGNITUDE):
@@ -473,6 +474,9 @@ def _per_center(name: str, values: Any, n_centers: int, owner: str, dtype: type[
 
 
 def _tensors(values: Tensors, owner: str) -> Tensors:
+    if not isinstance(values, Mapping):
+        allowed = "a mapping of names to arrays"
+        raise MessageError(invalid("tensors", owner, allowed, type(values).__name__))
     tensors = {}
     for name, value in values.items():
         allowed = "an array of numbers"

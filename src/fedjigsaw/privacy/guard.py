@@ -240,15 +240,22 @@ def _scatter(parts: dict[str, Any]) -> Any:
 
 
 def check_counts(summary: Summary, client: str) -> None:
-    """Raise if counts of a method claim more rows than there are: a guard relies on them.
+    """Raise if counts or labels of a method cannot be right: a guard relies on them.
 
-    Those that a guard has rounded may sum to more.
+    Counts claim no more rows than there are. Those that a guard has rounded may sum to more.
     """
     total = 0 if summary.counts is None else int(summary.counts.sum())
     if total > summary.n_samples:
         raise DataError(
             f"Client {client!r} has {summary.n_samples} rows, but the counts of its method "
             f"sum to {total}, so its guard blocks the summary. Correct the method."
+        )
+    labels, k = summary.tensors.get(LABELS, np.zeros(0, dtype=np.int64)), len(summary.centers)
+    whole = labels.ndim == 1 and labels.dtype.kind in "iu"
+    if not whole or (labels.size and not -1 <= labels.min() <= labels.max() < k):
+        raise DataError(
+            f"The method of client {client!r} gave labels that are not whole numbers from -1 to "
+            f"{k - 1}, so its guard blocks the summary. Correct the method."
         )
 
 
