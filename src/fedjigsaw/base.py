@@ -271,7 +271,7 @@ class FederatedClusterer(
             Where the clients run: `BatchEngine`, `SerialEngine`, `ProcessEngine`, or, for two
             workers, ``functools.partial(ProcessEngine, n_jobs=2)``.
         min_clients : int or None
-            Number of clients that must answer. None is all of them.
+            Number of clients that must answer. None is all of them. Ignored where rows are pooled.
         """
         self.check()
         owner = f"{type(self).__name__}.fit"
@@ -433,7 +433,9 @@ class FederatedClusterer(
     ) -> None:
         options.check(self, rows, weights)
         holders = members
-        if self.pools_data:
+        if self.pools_data:  # the number means nothing here, but a wrong one is a mistake
+            rule = integer(1, len(holders), or_none=True)
+            rule.check("min_clients", "a run", options.min_clients)
             members, options = {"pooled": slice(None)}, options._replace(min_clients=None)
         used = with_weight(members, weights)
         guard, privacy = options.guard, options.privacy

@@ -4,6 +4,7 @@ from sklearn.cluster import KMeans
 
 from fedjigsaw import CentralKMeans
 from fedjigsaw.comparison.measures import standard_measures
+from fedjigsaw.errors import ParameterError
 from fedjigsaw.kernels.kmeans import kmeans
 
 
@@ -44,6 +45,14 @@ def test_parameters_reach_the_search(search_with):
 def test_min_clients_means_nothing_here(grid):
     data, ids = grid
     assert CentralKMeans(3).fit(data.X, clients=ids, min_clients=4).n_clusters_ == 3
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, "all", True, 7])
+def test_a_wrong_min_clients_is_an_error_all_the_same(grid, wrong):
+    data, ids = grid
+    assert len(np.unique(ids)) < 7
+    with pytest.raises(ParameterError, match="min_clients of a run must be"):
+        CentralKMeans(3).fit(data.X, clients=ids, min_clients=wrong)
 
 
 def test_is_as_good_as_scikit_learn(grid):
