@@ -49,6 +49,8 @@ def test_digits_ship_with_scikit_learn():
 
 
 def test_unknown_name():
+    with pytest.raises(ParameterError, match="name of load must be .*; got NoneType"):
+        datasets.load(None)
     with pytest.raises(ParameterError, match="Unknown data set 's5'. Choose one of "):
         datasets.load("s5")
 

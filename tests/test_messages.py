@@ -39,12 +39,25 @@ CENTERS = [[0.0, 1.0], [2.0, 3.0]]
         ({"counts": [1.5, 2]}, "counts of client 'a' must be whole numbers"),
         ({"counts": [-1, 2]}, "counts"),
         ({"sse": [np.nan, 0]}, "sse"),
+        ({"centers": [[1.0, 1j]]}, "centers of client 'a' .*got complex numbers"),
+        ({"tensors": [1.0]}, "tensors of client 'a' must be a mapping .*got list"),
         ({"tensors": {"w": ["text"]}}, "tensor 'w' of client 'a' must be an array of numbers"),
     ],
 )
 def test_a_malformed_summary_cannot_be_made(changes, words):
     with pytest.raises(MessageError, match=words):
         summary(**changes)
+
+
+@pytest.mark.parametrize("client", [None, 7, np.zeros((0, 2)), ["a"]], ids=str)
+def test_the_name_of_a_client_is_a_text(client):
+    with pytest.raises(DataError, match="name of a client"):
+        summary(client=client)
+
+
+def test_the_method_of_a_model_is_a_text():
+    with pytest.raises(MessageError, match="method of a model must be a text; got NoneType"):
+        Model(CENTERS, method=None)
 
 
 def test_many_summaries_are_those_made_one_by_one():

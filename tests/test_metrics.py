@@ -1,5 +1,7 @@
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 
 from fedjigsaw import metrics
 from fedjigsaw.errors import DataError, ParameterError
@@ -78,3 +80,46 @@ def test_bad_input():
 def test_inertia_refuses_centers_of_other_columns(X, centers):
     with pytest.raises(DataError, match="X and centers must have equally many columns"):
         metrics.inertia(X, centers)
+
+
+@pytest.mark.parametrize("metric", [metrics.center_mse, metrics.center_l2, metrics.inertia])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        None,
+        "abc",
+        [["a", "b"]],
+        [[1.0, np.nan]],
+        [[1.0, np.inf]],
+        [[1.0, 1j]],
+        [[1.0], [1.0, 2.0]],
+        np.zeros((2, 2, 2)),
+        np.zeros((0, 2)),
+        csr_matrix(np.ones((2, 2))),
+    ],
+    ids=str,
+)
+def test_centers_that_are_no_table_of_numbers(metric, bad):
+    good = [[0.0, 1.0], [2.0, 3.0]]
+    for call in ((bad, good), (good, bad)):
+        with pytest.raises(DataError):
+            metric(*call)
+
+
+@pytest.mark.parametrize("metric", ["purity", "nmi", "ari"])
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (3, "1-D .*got int"),
+        ([[0], [1]], r"1-D .*got shape \(2, 1\)"),
+        ([[0], [1, 2]], "rows of different lengths"),
+        (pd.Series(["a", None]), "are missing, the first one in row 1"),
+        ([0.0, np.nan], "are missing, the first one in row 1"),
+        ([0, "a"], "Use only numbers or only strings"),
+        ([], "at least one"),
+    ],
+)
+def test_labels_that_are_no_column(metric, bad, words):
+    for name, other in (("labels_true", "labels_pred"), ("labels_pred", "labels_true")):
+        with pytest.raises(DataError, match=f"{name} of {metric}.*{words}"):
+            getattr(metrics, metric)(**{name: bad, other: [0, 1]})

@@ -260,3 +260,9 @@ def test_a_bad_value_is_named_with_its_client():
         few.fit({"age": [1, 2, 3, 4]}, clients=list("aabb"))
     with pytest.raises(ParameterError, match="min_cluster_size of FederatedPreparation must be"):
         FederatedPreparation(min_cluster_size=0).fit([[1.0]])
+
+
+@pytest.mark.parametrize("half", ["fit", "fit_transform"])
+def test_a_single_column_is_no_table(half):
+    with pytest.raises(DataError, match=r"A table or a 2-D array is needed; .*shape \(2,\)"):
+        getattr(FederatedPreparation(), half)(pd.Series(["a", None]))

@@ -125,6 +125,7 @@ def test_score_and_fit_predict(weighted):
             r"sample_weight of Jigsaw.fit must be one number per row, shape \(4,\)",
         ),
         ([[1], [1], [1], [1]], DataError, r"got shape \(4, 1\)"),
+        ([[1], [1, 2], [1], [1]], DataError, "got rows of different lengths"),
         ([1, -1, 1, 1], DataError, "whole numbers >= 0; got -1 in row 1"),
         ([1, 1, 0.5, 1], DataError, "got 0.5 in row 2. A summary counts rows: multiply all"),
         ([1, 1, np.nan, 1], DataError, "got nan in row 2"),

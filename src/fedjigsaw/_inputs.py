@@ -116,7 +116,11 @@ def check_weights(weights: Any, n_rows: int, *, owner: str, whole: bool = True) 
     """
     if weights is None:
         return None
-    array = np.asarray(weights)
+    try:
+        array = np.asarray(weights)
+    except ValueError as error:
+        allowed, got = f"one number per row, shape ({n_rows},)", "rows of different lengths"
+        raise DataError(invalid("sample_weight", owner, allowed, got)) from error
     if array.dtype.kind not in "biuf":
         raise DataTypeError(invalid("sample_weight", owner, "numbers", array.dtype))
     if array.ndim == 0:

@@ -99,9 +99,9 @@ class Summary(_Message):
     merged: int = 0
 
     def __post_init__(self) -> None:
-        owner = f"client {self.client!r}" if self.client else "a client"
-        if self.client != "":
-            check_name(self.client)
+        owner = "a client"
+        if not isinstance(self.client, str) or self.client:
+            owner = f"client {check_name(self.client)!r}"
         _check_n_samples(self.n_samples, owner)
         if not is_integer(self.merged) or self.merged < 0:
             raise MessageError(invalid("merged", owner, "an integer >= 0", self.merged))
@@ -213,6 +213,8 @@ class Model(_Message):
 
     def __post_init__(self) -> None:
         _set(self, "centers", _centers(self.centers, "a model"))
+        if not isinstance(self.method, str):
+            raise MessageError(invalid("method", "a model", "a text", type(self.method).__name__))
         if self.feature_names is not None:
             names = tuple(self.feature_names)
             if len(names) != self.centers.shape[1]:

@@ -4,11 +4,14 @@ Centers are compared with true centers :math:`c^*` after an optimal one-to-one m
 true classes. scikit-learn's metrics are imported lazily, so that ``import fedjigsaw`` stays fast.
 """
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
+from fedjigsaw._rows import dense
 from fedjigsaw._typing import Floats
+from fedjigsaw._validation import as_column, check_data, distinct
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.matching import match
@@ -24,9 +27,7 @@ def center_mse(found: Any, true: Any) -> float:
     >>> center_mse([[0.0, 3.0], [5.0, 5.0]], [[5.0, 5.0], [0.0, 0.0]])
     4.5
     """
-    found, true = np.asarray(found, dtype=np.float64), np.asarray(true, dtype=np.float64)
-    rows, partners = match(found, true)
-    return float(((found[rows] - true[partners]) ** 2).sum(axis=1).mean())
+    return float(_squared_distances(found, true).mean())
 
 
 def center_l2(found: Any, true: Any) -> float:
@@ -39,7 +40,8 @@ def center_l2(found: Any, true: Any) -> float:
     >>> center_l2([[0.0, 3.0], [5.0, 5.0]], [[5.0, 5.0], [0.0, 0.0]])
     3.0
     """
-    return float(np.sqrt(min(len(found), len(true)) * center_mse(found, true)))
+    squared = _squared_distances(found, true)
+    return float(np.sqrt(len(squared) * squared.mean()))
 
 
 def purity(*positional: Any, labels_true: Any = None, labels_pred: Any = None) -> float:
@@ -64,7 +66,7 @@ def purity(*positional: Any, labels_true: Any = None, labels_pred: Any = None) -
             "purity needs keywords, since clusters and classes are easily swapped: "
             "purity(labels_true=classes, labels_pred=clusters)."
         )
-    _check_same_length(labels_true, labels_pred)
+    labels_true, labels_pred = _columns(labels_true, labels_pred, "purity")
     table = contingency_matrix(labels_true, labels_pred)
     return float(table.max(axis=0).sum() / table.sum())
 
@@ -79,7 +81,7 @@ def nmi(labels_true: Any, labels_pred: Any) -> float:
     """
     from sklearn.metrics import normalized_mutual_info_score
 
-    _check_same_length(labels_true, labels_pred)
+    labels_true, labels_pred = _columns(labels_true, labels_pred, "nmi")
     score = normalized_mutual_info_score(labels_true, labels_pred, average_method="arithmetic")
     return float(score)
 
@@ -96,7 +98,7 @@ def ari(labels_true: Any, labels_pred: Any) -> float:
     """
     from sklearn.metrics import adjusted_rand_score
 
-    _check_same_length(labels_true, labels_pred)
+    labels_true, labels_pred = _columns(labels_true, labels_pred, "ari")
     return float(adjusted_rand_score(labels_true, labels_pred))
 
 
@@ -108,7 +110,7 @@ def inertia(X: Any, centers: Any) -> float:
     >>> inertia([[0.0], [3.0]], [[1.0]])
     5.0
     """
-    rows, found = _rows(X), _rows(centers)
+    rows, found = _rows(X, "X"), _rows(centers, "the centers")
     if not found.size or rows.shape[1] != found.shape[1]:
         shapes = f"{rows.shape} and {found.shape}"
         raise DataError(f"X and centers must have equally many columns; got shapes {shapes}.")
@@ -130,11 +132,34 @@ def inertia_ratio(X: Any, centers: Any, reference: Any) -> float:
     return inertia(X, centers) / best
 
 
-def _rows(values: Any) -> Floats:
-    return np.atleast_2d(np.asarray(values, dtype=np.float64))
+def _squared_distances(found: Any, true: Any) -> Floats:
+    """Return the squared distance of each pair of matched centers."""
+    ours, others = (
+        dense(check_data(None, centers, owner=f"the {name} centers"))
+        for name, centers in (("found", found), ("true", true))
+    )
+    rows, partners = match(ours, others)
+    squared: Floats = ((ours[rows] - others[partners]) ** 2).sum(axis=1)
+    return squared
 
 
-def _check_same_length(labels_true: Any, labels_pred: Any) -> None:
-    lengths = f"{len(labels_true)} and {len(labels_pred)}"
-    if len(labels_true) != len(labels_pred):
+def _rows(values: Any, owner: str) -> Floats:
+    """Return rows, of which a single one may be 1-D; nothing at all has no columns."""
+    with suppress(ValueError):  # of different lengths, which the check tells
+        if np.ndim(values) == 1:
+            values = np.atleast_2d(values)
+        if np.ndim(values) == 2 and 0 in np.shape(values):
+            return np.zeros((0, 0))
+    return dense(check_data(None, values, owner=owner))
+
+
+def _columns(labels_true: Any, labels_pred: Any, owner: str) -> tuple[Any, Any]:
+    """Return labels as columns of equally many values, none of which is missing."""
+    named = {"labels_true": labels_true, "labels_pred": labels_pred}
+    for name, labels in named.items():
+        distinct(labels, name, owner)
+    true, pred = (as_column(labels, name, owner) for name, labels in named.items())
+    if len(true) != len(pred):
+        lengths = f"{len(true)} and {len(pred)}"
         raise DataError(f"labels_true and labels_pred differ in length: {lengths}.")
+    return true, pred

@@ -12,7 +12,7 @@ import numpy as np
 from fedjigsaw import datasets, partition
 from fedjigsaw._rows import dense
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw._validation import check_data, first_missing, name_clients, rows_by_client
+from fedjigsaw._validation import as_column, check_data, first_missing, name_clients, rows_by_client
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import DataError, ParameterError, quote_names
 from fedjigsaw.parameters import integer, is_integer
@@ -226,7 +226,7 @@ def _checked(X: Any) -> Floats:
 
 def _classes(y: Any, n_rows: int) -> Ints:
     """Return the class of each row as a number."""
-    values = np.asarray(y)
+    values = as_column(y, "y", OWNER)
     if values.shape != (n_rows,):
         raise DataError(
             f"y of compare must have one class per row, shape ({n_rows},); got shape "

@@ -95,6 +95,9 @@ def load(
     >>> digits.X.shape, digits.n_clusters
     ((1797, 64), 10)
     """
+    if not isinstance(name, (str, Path)):
+        allowed = "the name of a data set, or the path of a file"
+        raise ParameterError(invalid("name", "load", allowed, type(name).__name__))
     if isinstance(name, Path) or is_path(name):
         return load_file(Path(name), label, clients, columns)
     if label is not None or clients is not None or columns is not None:

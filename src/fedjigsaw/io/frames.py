@@ -71,10 +71,10 @@ def to_arrow(X: Any, columns: Sequence[str] | None = None) -> pa.Table:
         found = X
     elif isinstance(X, Mapping):
         found = _from_columns({str(name): values for name, values in X.items()})
-    elif hasattr(X, "iloc") and hasattr(X, "items"):  # pandas, whose own stream adds the index
+    elif hasattr(X, "iloc") and hasattr(X, "columns"):  # pandas, whose own stream adds the index
         names = [str(name) for name in X.columns]
         found = _joined(names, [_from_values(n, X.iloc[:, j]) for j, n in enumerate(names)])
-    elif hasattr(X, "__arrow_c_stream__"):
+    elif hasattr(X, "__arrow_c_stream__") and np.ndim(X) == 2:  # not a single column
         found = _without_order(pa.table(X))
     else:
         found = _from_array(np.asarray(X), columns)
