@@ -232,6 +232,15 @@ class TestNumberGiven:
         )
         assert found > own - 0.05
 
+    @pytest.mark.parametrize("seed", [1, 2, 3, 4])
+    def test_in_many_columns_clusters_are_no_tiny_ones(self, seed):
+        rng = np.random.default_rng(seed)
+        places = np.zeros((4, 10))
+        places[np.arange(4), np.arange(4)] = 1.6
+        X = rng.normal(size=(2000, 10)) + places.repeat(500, axis=0)
+        sizes = np.bincount(fitted(X, 4, shape="elongated").labels_, minlength=4)
+        assert sizes.min() > 200
+
     def test_components_without_rows_are_told(self):
         X = np.random.default_rng(0).normal(size=(1000, 10))
         with pytest.warns(FewerClustersWarning, match="2 of 3 clusters have hardly any rows"):

@@ -5,6 +5,7 @@ import numpy as np
 from fedjigsaw._typing import Ints
 from fedjigsaw.choice.cells import Cells
 from fedjigsaw.choice.mixtures import (
+    MIN_ROWS,
     START_BACKGROUND,
     Mixture,
     fit,
@@ -41,7 +42,16 @@ def exactly(cells: Cells, found: Found, k: int) -> Mixture:
     candidates.append(refit(cells, partition))
     if all(len(mixture) != k for mixture in candidates):
         candidates.append(partition)
-    return min(candidates, key=lambda mixture: (abs(len(mixture) - k), mixture.bic))
+    return min(candidates, key=lambda mixture: (_n_missing(mixture, k), mixture.bic))
+
+
+def _n_missing(mixture: Mixture, k: int) -> tuple[int, int]:
+    """Return how many components are lacking, or too many: those with enough rows, and all.
+
+    Whoever asks for k clusters does not mean fewer and some odd rows, which often fit best.
+    """
+    n_large = int((mixture.moments.counts >= MIN_ROWS).sum())
+    return abs(n_large - k), abs(len(mixture) - k)
 
 
 def refit(cells: Cells, mixture: Mixture) -> Mixture:
