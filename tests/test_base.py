@@ -3,6 +3,7 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.exceptions import NotFittedError
 
@@ -320,3 +321,21 @@ class TestOwnMethods:
         assert rows.flags.writeable
         copied = own_method(summarize=lambda X: double(X.copy())).fit(rows, engine=engine)
         assert (copied.cluster_centers_ == 2 * ROWS[:1]).all()
+
+
+DATES = pd.date_range("2024-01-01", periods=4)
+
+
+@pytest.mark.parametrize(
+    ("X", "where"),
+    [
+        (pd.DataFrame({"age": [1.0, 2, 3, 4], "born": DATES}), "column 'born'"),
+        (pd.DataFrame({"born": DATES.tz_localize("UTC")}), "column 'born'"),
+        (pd.DataFrame({"stay": DATES - DATES[0]}), "column 'stay'"),
+        (DATES.to_numpy()[:, None], "all columns"),
+        (pa.table({"born": pa.array(DATES)}), "all columns"),
+    ],
+)
+def test_dates_have_no_number_without_a_unit(X, where):
+    with pytest.raises(DataTypeError, match=f"dates or durations \\({where}\\). Convert them"):
+        CentralKMeans(2).fit(X)

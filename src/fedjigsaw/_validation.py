@@ -17,6 +17,7 @@ from fedjigsaw.parameters import is_integer
 
 MAX_NAME_LENGTH = 200
 MAX_MAGNITUDE = 1e100  # sums of squares over rows stay finite
+DATES = ("m", "M")  # NumPy's kinds of durations and dates
 MAX_SAMPLES = 2**40  # rows of one client; the sum over thousands of clients is still exact
 
 
@@ -39,6 +40,7 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool = True) -> Any
     takes_sparse = getattr(estimator, "takes_sparse", False)
     if is_sparse(X) and not takes_sparse:
         raise DataTypeError(_sparse(estimator, owner))
+    _refuse_dates(X, owner)
     options: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
     if takes_sparse:
         options["accept_sparse"] = "csr"
@@ -50,6 +52,23 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool = True) -> Any
         kind = DataTypeError if isinstance(error, TypeError) else DataError
         raise kind(_unusable(X, owner, reason)) from error
     return _check_sizes(_canonical(rows) if is_sparse(rows) else rows, owner)
+
+
+def _refuse_dates(X: Any, owner: str) -> None:
+    """Raise a DataTypeError for dates and durations: their numbers depend on the unit of storage.
+
+    It may be seconds in the table of one client, and nanoseconds in that of another.
+    """
+    kinds = getattr(X, "dtypes", ())  # of pandas
+    named = zip(getattr(X, "columns", ()), kinds, strict=False)
+    found = [f"column {name!r}" for name, kind in named if getattr(kind, "kind", "") in DATES]
+    if not found and hasattr(X, "__array__") and not len(kinds):
+        found = ["all columns"] if np.asarray(X).dtype.kind in DATES else []
+    if found:
+        raise DataTypeError(
+            f"The data of {owner} have dates or durations ({found[0]}). Convert them to numbers in "
+            "one unit, for instance days since a date, or use FederatedPreparation."
+        )
 
 
 def _sparse(estimator: Any, owner: str) -> str:
