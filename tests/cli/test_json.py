@@ -76,7 +76,7 @@ def test_a_round_by_file(site, run):
         "quantiles": [],
         "columns": COLUMNS,
         "inferences": [TEXT],
-        **dict.fromkeys(("schema", "privacy", "budget"), "NoneType"),
+        **dict.fromkeys(("schema", "made_by", "privacy", "budget"), "NoneType"),
     }
     run("stats", "oslo.csv", "-o", "oslo.stats")
     scaler = values("scaler", "bern.stats", "oslo.stats", "-o", "scaler.json")

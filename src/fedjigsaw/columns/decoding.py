@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.columns.encoding import Encoder, Encoding
+from fedjigsaw.columns.encoding import Encoder, Encoding, to_units
 from fedjigsaw.columns.schema import ABSENT, BOOLEAN, CATEGORY, DATE, ORDERED
 
 
@@ -27,13 +27,8 @@ def _decode(encoder: Encoder, block: Floats) -> pa.Array:
         levels = np.array([None if p == ABSENT else p for p in encoder.parts], dtype=object)
         return pa.array(levels[block.argmax(axis=1)], pa.string())
     missing = block[:, 1] > 0.5 if encoder.parts else np.zeros(len(block), dtype=bool)
-    values = to_units(encoder, block[:, 0])
+    values = to_units(column, block[:, 0])
     return DECODERS.get(column.kind, _numbers)(encoder, values, missing)
-
-
-def to_units(encoder: Encoder, values: Floats) -> Floats:
-    """Return values of the feature of a number column in the column's own units."""
-    return np.expm1(values) if encoder.column.scale == "log" else values
 
 
 def rank(encoder: Encoder, values: Floats) -> np.ndarray:

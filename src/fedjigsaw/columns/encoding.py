@@ -35,6 +35,20 @@ if TYPE_CHECKING:  # pyarrow takes long to load, and a federation's server and a
     from fedjigsaw.columns.values import Outside
 
 
+MAX_LOG = 500.0  # noise may have made a logarithm larger than any number has
+
+
+def to_units(column: Column, values: Floats) -> Floats:
+    """Return values of the feature of a number column in the column's own units.
+
+    Examples
+    --------
+    >>> to_units(Column("dose", scale="log"), np.log1p([0.0, 9.0])).round(9).tolist()
+    [0.0, 9.0]
+    """
+    return np.expm1(np.minimum(values, MAX_LOG)) if column.scale == "log" else values
+
+
 def feature(column: str, part: str) -> str:
     """Return the name of a feature that is a part of a column.
 

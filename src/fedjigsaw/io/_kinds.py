@@ -8,6 +8,7 @@ import numpy as np
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import check_name
 from fedjigsaw.columns.encoding import Encoding
+from fedjigsaw.columns.schema import Schema
 from fedjigsaw.columns.sketches import Sketch
 from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.io._codec import Arrays, Header, take, take_array, take_floats, take_names
@@ -112,6 +113,7 @@ def _stats_parts(stats: Stats) -> Parts:
         header |= _privacy_header(stats.privacy)
     if stats.schema:
         header |= {"schema": stats.schema, "sketches": list(stats.sketches)}
+        header |= _schema_header(stats.made_by)
     arrays: Arrays = {"mean": stats.mean, "sum_of_squares": stats.sum_of_squares}
     for i, sketch in enumerate(stats.sketches.values()):
         arrays |= {f"sketch.{i}.means": sketch.means, f"sketch.{i}.sizes": sketch.sizes}
@@ -133,6 +135,7 @@ def _stats_from(header: Header, arrays: Arrays) -> Stats:
         names = take_names(header, "sketches")
         sketches = {name: _sketch_from(arrays, i) for i, name in enumerate(names)}
         of_schema = {"schema": take(header, "schema", str), "sketches": sketches}
+        of_schema["made_by"] = _schema_from(header)
     if privacy is None:
         return Stats(*fields, **of_schema)
     return NoisyStats(*fields, privacy, **of_schema)
@@ -155,7 +158,7 @@ def _score_parts(score: Score) -> Parts:
     if score.profile is None:
         return header, arrays
     described, more = _profile_parts(score.profile)
-    return header | {"profile": described}, arrays | more
+    return header | {"profile": described, **_schema_header(score.made_by)}, arrays | more
 
 
 def _score_from(header: Header, arrays: Arrays) -> Score:
@@ -165,8 +168,8 @@ def _score_from(header: Header, arrays: Arrays) -> Score:
     n_numbers = 0 if profile is None else len(profile.numbers)
     privacy = _privacy_from(header, n_numbers)
     n_noise = take(header, "n_noise", int) if "n_noise" in header else 0
-    skipped, ids = _skipped_from(header), ids_from(header)
-    return Score(client, model, counts, sse, profile, privacy, skipped, n_noise, ids)
+    skipped, ids, schema = _skipped_from(header), ids_from(header), _schema_from(header)
+    return Score(client, model, counts, sse, profile, privacy, skipped, n_noise, ids, schema)
 
 
 def _profile_parts(profile: Profile) -> Parts:
@@ -265,6 +268,19 @@ def _privacy_from(header: Header, n_columns: int) -> Privacy | None:
         privacy = Privacy.from_dict(take(header, "privacy", dict))
         privacy.limits(n_columns)
         return privacy
+    except ParameterError as error:
+        raise MessageError(str(error)) from error
+
+
+def _schema_header(schema: Schema | None) -> Header:
+    return {} if schema is None else {"made_by": schema.to_dict()}
+
+
+def _schema_from(header: Header) -> Schema | None:
+    if "made_by" not in header:
+        return None
+    try:
+        return Schema.from_dict(take(header, "made_by", dict))
     except ParameterError as error:
         raise MessageError(str(error)) from error
 

@@ -9,6 +9,7 @@ import numpy as np
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES, repeated
 from fedjigsaw.columns.encoding import Encoding
+from fedjigsaw.columns.schema import Schema
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.io.cluster_ids import check_ids
 from fedjigsaw.kernels.profiles import Profile
@@ -58,6 +59,11 @@ class SummaryFile:
     def encoding(self) -> Encoding | None:
         """How the columns of a file became those of the summary; None if they are the same."""
         return None if self.scaler is None else self.scaler.encoding
+
+    @property
+    def made_by(self) -> Schema | None:
+        """The schema that the columns of the summary were made by, or None."""
+        return None if self.encoding is None else self.encoding.schema
 
 
 def describe_rows(n_used: int, n_skipped: int) -> str:
@@ -136,6 +142,11 @@ class ModelFile:
         """How the columns of a file become those of the model; None if they are the same."""
         return None if self.scaler is None else self.scaler.encoding
 
+    @property
+    def made_by(self) -> Schema | None:
+        """The schema that the columns of the model are made by, or None."""
+        return None if self.encoding is None else self.encoding.schema
+
 
 @dataclass(frozen=True, eq=False)
 class NoisyStats(Stats):
@@ -156,6 +167,7 @@ class Score:
     n_skipped : further rows, which were skipped for missing values; not told under privacy.
     n_noise : further rows, which belong to no cluster; not told under privacy.
     ids : the id of each cluster; empty for 0, 1, 2, ...
+    made_by : the schema of the columns of the profile, so that people can read it, or None.
     """
 
     client: str
@@ -167,6 +179,7 @@ class Score:
     n_skipped: int = 0
     n_noise: int = 0
     ids: tuple[int, ...] = ()
+    made_by: Schema | None = None
 
     def __post_init__(self) -> None:
         # the checks of a summary are just those that are needed here

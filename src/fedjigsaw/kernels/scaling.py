@@ -18,6 +18,7 @@ import numpy as np
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES, check_name, repeated
 from fedjigsaw.columns.encoding import Encoding
+from fedjigsaw.columns.schema import Schema
 from fedjigsaw.columns.sketches import Sketch
 from fedjigsaw.errors import MessageError, invalid
 
@@ -29,6 +30,7 @@ class Stats:
     Attributes
     ----------
     schema : fingerprint of the schema that the columns were made by; empty without one.
+    made_by : that schema, so that people can read the numbers; None in files of earlier versions.
     sketches : quantiles of the columns that need them.
     """
 
@@ -38,6 +40,7 @@ class Stats:
     mean: Floats
     sum_of_squares: Floats
     schema: str = field(default="", kw_only=True)
+    made_by: Schema | None = field(default=None, kw_only=True)
     sketches: Mapping[str, Sketch] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -52,6 +55,9 @@ class Stats:
         check_vector("sum_of_squares", self.sum_of_squares, len(self.columns), owner, most)
         if (self.sum_of_squares < 0).any():
             raise MessageError(invalid("sum_of_squares", owner, ">= 0", self.sum_of_squares.min()))
+        if self.made_by is not None and self.made_by.fingerprint != self.schema:
+            allowed = f"{self.schema!r}, which made the columns"
+            raise MessageError(invalid("schema", owner, allowed, self.made_by.fingerprint))
 
 
 @dataclass(frozen=True, eq=False)

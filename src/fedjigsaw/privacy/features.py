@@ -88,6 +88,7 @@ def release(table: Ints, privacy: Privacy, client: str, encoding: Encoding) -> S
         mean,
         n * spread,
         schema=encoding.schema.fingerprint,
+        made_by=encoding.schema,
         sketches=sketches,
     )
 

@@ -17,7 +17,7 @@ from fedjigsaw.columns.encoding import Encoder
 from fedjigsaw.columns.schema import ABSENT, BOOLEAN, CATEGORY, DATE, ORDERED
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler
-from fedjigsaw.report.profiles import day, level, number, percent
+from fedjigsaw.report.units import day, level, number, percent, value_of, within
 
 ALL_MISSING = 0.95  # from this share of missing values on, the others are too few to be read
 SHOWN = 0.005  # categories of smaller shares are not put into words
@@ -110,28 +110,11 @@ def _read(encoder: Encoder, features: Floats, width: float) -> Reading:
         value = math.nan
     elif missing > 0:
         value = (value - missing * encoder.fill) / (1 - missing)
-    value = _in_units(encoder, value)
+    value = within(column, value_of(column, value))
     text = _value_in_words(encoder, value, width * column.weight)
     if missing > SHOWN:
         text = "missing" if math.isnan(value) else f"{text} ({percent(missing)} missing)"
     return Reading(column.name, column.kind, column.unit, value, {}, missing, text)
-
-
-def _in_units(encoder: Encoder, value: float) -> float:
-    """Return a value of a feature in the units of the column, within the values that it can have.
-
-    Noise, and steps of the solver, may have moved it out.
-    """
-    column = encoder.column
-    if column.scale == "log":
-        value = math.expm1(min(value, 500.0)) if value == value else value
-    if column.kind == BOOLEAN:
-        low, high = 0.0, 1.0
-    elif column.kind == ORDERED:
-        low, high = 0.0, len(column.categories) - 1.0
-    else:
-        low, high = column.range or (-math.inf, math.inf)
-    return value if math.isnan(value) else min(high, max(low, value))
 
 
 def _value_in_words(encoder: Encoder, value: float, width: float) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from fedjigsaw._typing import Floats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.report.centers import Reading, centers_table
-from fedjigsaw.report.profiles import percent
+from fedjigsaw.report.units import percent
 from fedjigsaw.sites.drift import ClusterChange, Difference
 from fedjigsaw.sites.succession import places_of
 

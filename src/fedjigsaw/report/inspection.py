@@ -274,7 +274,7 @@ def _score(score: Score, most: int) -> Lines:
     if len(score.counts) > most:
         yield f"  ... and {len(score.counts) - most} more"
     if score.profile is not None:
-        yield from describe_profile(score.profile, most, score.ids)
+        yield from describe_profile(score.profile, most, score.ids, score.made_by)
     if score.privacy is not None:
         yield from describe_privacy(score, most)
         return

@@ -19,7 +19,15 @@ from fedjigsaw.columns.schema import (
 )
 from fedjigsaw.io.formats import NoisyStats
 from fedjigsaw.kernels.scaling import Scaler, Stats
-from fedjigsaw.report.profiles import day, level, percent
+from fedjigsaw.report.units import (
+    all_digits,
+    day,
+    features_of,
+    level,
+    moments,
+    percent,
+    value_of,
+)
 
 Lines = Iterator[str]
 
@@ -95,7 +103,7 @@ def _fill(encoder: Encoder) -> str:
         return day(fill)
     if column.kind == ORDERED:
         return f"{fill:.3g}, around {level(fill, column.categories)},"
-    return f"{math.expm1(fill) if column.scale == 'log' else fill:.6g}"
+    return f"{value_of(column, fill):.6g}"
 
 
 # ------------------------------------------------------------------------------------ statistics
@@ -103,14 +111,24 @@ def _fill(encoder: Encoder) -> str:
 
 def describe_features(stats: Stats) -> Lines:
     """Show statistics that were made by a schema: rows of categories, means of numbers."""
-    yield f"Made by schema {stats.schema}."
-    n, shares = stats.n_samples, _shares(stats)
+    n, shares, columns = stats.n_samples, _shares(stats), features_of(stats.made_by)
+    known = stats.made_by is not None
+    yield f"Made by schema {stats.schema}{', which is part of this file' * known}."
     for name, mean, squares in zip(stats.columns, stats.mean, stats.sum_of_squares, strict=True):
-        if name in shares:
+        yes = name in columns and columns[name].kind == BOOLEAN
+        if yes or name in shares:
             rows = round(min(1.0, max(0.0, mean)) * n)
-            yield f"  {name}: {rows:,} rows ({percent(mean)})"
+            yield f"  {name}: {rows:,} rows{' yes' * yes} ({percent(mean)})"
         else:
-            yield f"  {name}: mean {mean:.6g}, standard deviation {math.sqrt(squares / n):.6g}"
+            yield f"  {name}: {moments(name, mean, math.sqrt(squares / n), columns)}"
+    logs = [name for name, column in columns.items() if column.scale == "log"]
+    if logs:
+        yield f"  (the file has logarithms, of 1 + value, and their deviations: {', '.join(logs)})"
+    if not known:
+        yield (
+            "  (the file is of an earlier version, without its schema: dates are days since "
+            "1970-01-01 here, and where the schema says so, numbers are logarithms of 1 + value)"
+        )
     if any(name.endswith(feature("", ABSENT)) for name in shares):
         yield (
             "  (a missing value counts as a fixed one here: 0, or the middle of the range of the "
@@ -121,7 +139,8 @@ def describe_features(stats: Stats) -> Lines:
         how = f"the means of {n_groups} groups of at least {least:,} neighboring values"
         if isinstance(stats, NoisyStats):
             how = "noisy counts of bins of equal width"
-        yield f"  {name}: quantiles, as {how}, from {sketch.means[0]:.6g} to {sketch.means[-1]:.6g}"
+        low, high = (all_digits(name, sketch.means[i], columns) for i in (0, -1))
+        yield f"  {name}: quantiles, as {how}, from {low} to {high}"
 
 
 def _shares(stats: Stats) -> set[str]:

@@ -1,12 +1,13 @@
 """State a promise of differential privacy in words that a privacy officer can check."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from fedjigsaw._typing import Floats
+from fedjigsaw.columns.schema import Column
 from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Summary
@@ -14,6 +15,7 @@ from fedjigsaw.privacy.guarantee import ROW, Privacy
 from fedjigsaw.privacy.mechanism import FLOOR
 from fedjigsaw.privacy.shared_cells import CELL_NOISE
 from fedjigsaw.privacy.summaries import NOISE
+from fedjigsaw.report.units import deviations, features_of, limits, shown_of, value_of
 
 Private = SummaryFile | ModelFile | NoisyStats | Score
 
@@ -36,10 +38,11 @@ def describe_privacy(content: Private, most: int) -> Iterator[str]:
     who = "the weakest of all clients" if isinstance(content, ModelFile) else "stated by the sender"
     yield f"Differential privacy, {who}: epsilon {values['epsilon']:g}, delta {values['delta']:g}."
     yield values["sentence"]
-    yield from _noise(values["noise"], most)
+    yield from _noise(values["noise"], most, _columns(content))
     yield f"- Counted for: {values['counted_for']}"
     yield f"- Included: {values['included']}"
-    bounds = [f"{name} {low:g} to {high:g}" for name, (low, high) in values["bounds"].items()]
+    columns, pairs = _columns(content), _bounds(content)
+    bounds = [f"{name} {limits(name, *pair, columns)}" for name, pair in pairs.items()]
     more = ", ..." * (len(bounds) > most)
     yield f"- Bounds, to which rows were clipped: {', '.join(bounds[:most])}{more}."
     yield f"- Public by assumption: {', '.join(values['public'])}."
@@ -52,8 +55,7 @@ def privacy_values(content: Content | Scaler) -> dict[str, Any] | None:
     privacy = promise_of(content)
     if privacy is None or not isinstance(content, Private):
         return None
-    low, high = privacy.limits(len(content.columns))
-    pairs = zip(low.tolist(), high.tolist(), strict=True)
+    columns = _columns(content)
     scaler = content.scaler if isinstance(content, SummaryFile | ModelFile) else None
     return {
         "epsilon": privacy.epsilon,
@@ -65,7 +67,10 @@ def privacy_values(content: Content | Scaler) -> dict[str, Any] | None:
         "sentence": privacy.sentence(),
         "counted_for": _counted_for(privacy),
         "included": _included(scaler),
-        "bounds": dict(zip(content.columns, map(list, pairs), strict=True)),
+        "bounds": {
+            name: [value_of(columns[name], x) for x in pair] if name in columns else list(pair)
+            for name, pair in _bounds(content).items()
+        },
         "public": [
             *_public(scaler),
             *[MODEL] * isinstance(content, Score),
@@ -74,6 +79,20 @@ def privacy_values(content: Content | Scaler) -> dict[str, Any] | None:
         "not_covered": [*_whole_persons(privacy), *NOT_COVERED],
         "noise": _noise_values(content),
     }
+
+
+def _bounds(content: Private) -> dict[str, tuple[float, float]]:
+    """Return the bounds of each feature, as the noise was made for them."""
+    if content.privacy is None:
+        return {}
+    low, high = content.privacy.limits(len(content.columns))
+    return dict(zip(content.columns, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+
+
+def _columns(content: Private) -> dict[str, Column]:
+    """Return the column of each feature that the bounds are about."""
+    known = shown_of if isinstance(content, Score) else features_of
+    return known(content.made_by)
 
 
 MODEL = "the model, however it was made"
@@ -134,7 +153,7 @@ def _public(scaler: Scaler | None) -> list[str]:
 
 
 def _noise_values(content: Private) -> dict[str, Any] | None:
-    """Return standard deviations of the noise, in the units of the data."""
+    """Return standard deviations of the noise, in the units of the features."""
     if not isinstance(content, SummaryFile):
         return None
     d = len(content.columns)
@@ -146,6 +165,7 @@ def _noise_values(content: Private) -> dict[str, Any] | None:
     return {
         "counts": counts,
         "of": kind,
+        "logarithms": [name for name, c in _columns(content).items() if c.scale == "log"],
         "columns": {
             name: [float(places.min() * unit), float(places.max() * unit)]
             for name, unit in zip(content.columns, scale, strict=True)
@@ -163,11 +183,13 @@ def _deviations(summary: Summary) -> tuple[float, Floats, str] | None:
     return None
 
 
-def _noise(values: dict[str, Any] | None, most: int) -> Iterator[str]:
+def _noise(
+    values: dict[str, Any] | None, most: int, columns: Mapping[str, Column]
+) -> Iterator[str]:
     if values is None:
         return
     ranges = [
-        f"{name} {low:.3g}" + (f" to {high:.3g}" if high > low else "")
+        f"{name} {deviations(name, low, high, columns)}"
         for name, (low, high) in values["columns"].items()
     ]
     what = "centers" if values["of"] == "centers" else "the sum of a cell"

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.columns.schema import BOOLEAN, DATE, ORDERED, Column, from_days
+from fedjigsaw.columns.schema import BOOLEAN, DATE, ORDERED, Column, Schema
 from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.kernels.contrasts import MOSTLY, Contrast, contrasts, profile_frame, sets_apart
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.methods._support import support_of
+from fedjigsaw.report.units import all_digits, day, level, number, percent, shown_of, unit_of
 
 TOO_NOISY = "too noisy to tell how it differs from all rows"
 
@@ -157,15 +158,20 @@ def _without(found: Sequence[Contrast], n_rows: int, n_sites: int, *, noisy: boo
 
 
 def describe_profile(
-    profile: Profile, most: int, ids: Sequence[int] | None = None
+    profile: Profile,
+    most: int,
+    ids: Sequence[int] | None = None,
+    schema: Schema | None = None,
 ) -> Iterator[str]:
     """List the numbers of a profile, cluster by cluster, for someone who decides to send it."""
+    columns = shown_of(schema)
     rule = f"nothing about fewer than {profile.min_cluster_size} rows"
     rule = rule if profile.min_cluster_size > 1 else "none"
     yield f"Profile, in the units of the file (guard, as stated by the sender: {rule}):"
     for c in range(min(profile.n_clusters, most)):
         found = [
-            f"{name} {profile.mean[c, j]:.6g} (n {n}, sum of squares {squares:.6g})"
+            f"{name} {all_digits(name, profile.mean[c, j], columns)} "
+            f"(n {n}, sum of squares {squares:.6g})"
             for j, (name, n, squares) in enumerate(
                 zip(profile.numbers, profile.count[c], profile.sum_of_squares[c], strict=True)
             )
@@ -220,79 +226,3 @@ def phrase(one: Contrast, column: Column | None = None) -> str:
     own, everyone = (number(x, one.all_std) for x in (one.mean, one.all_mean))
     unit = f" {unit_of(column)}" if unit_of(column) else ""
     return f"{way} {one.column} (mean {own}{unit}, all rows: {everyone})"
-
-
-def unit_of(column: Column) -> str:
-    """Return the unit of a column, or nothing if its name ends with it.
-
-    Examples
-    --------
-    >>> unit_of(Column("age", unit="years")), unit_of(Column("lactate [mmol/l]", unit="mmol/l"))
-    ('years', '')
-    """
-    ends = tuple(form.format(column.unit) for form in ("[{}]", "({})", " {}", "_{}"))
-    return "" if column.name.endswith(ends) else column.unit
-
-
-def number(value: float, spread: float) -> str:
-    """Format a number with the digits that matter beside a standard deviation.
-
-    Examples
-    --------
-    >>> number(71.23, 11.0), number(5.4321, 0.8), number(123456.7, 9000.0), number(1e-7, 1e-8)
-    ('71', '5.43', '123,460', '1e-07')
-    >>> number(-0.001, 0.5), number(2.5e9, 1e8), number(15_090.0, 14_000.0)
-    ('0.00', '2.5e+09', '15,100')
-    """
-    if not math.isfinite(value):
-        return "unknown"
-    digits = math.ceil(1 - math.log10(spread)) if spread > 0 else 2
-    digits = min(0, digits + 1) if digits < 0 else digits
-    if abs(value) >= 1e7 or digits > 6:
-        return f"{value:.3g}"
-    return f"{round(value, digits) + 0.0:,.{max(0, digits)}f}"  # + 0.0: no minus before zero
-
-
-def percent(share: float) -> str:
-    """Format a share.
-
-    Examples
-    --------
-    >>> percent(0.824), percent(0.0042), percent(0.0), percent(1.0), percent(0.9999)
-    ('82 %', '0.4 %', '0 %', '100 %', '99.99 %')
-    """
-    if not math.isfinite(share):
-        return "unknown"
-    share = min(1.0, max(0.0, share))
-    for digits in range(4):
-        text = f"{100 * share:.{digits}f}"
-        if share in (0.0, 1.0) or 0 < float(text) < 100:
-            return f"{text} %"
-    return "under 0.001 %" if share < MOSTLY else "over 99.999 %"
-
-
-def day(days: float) -> str:
-    """Format days since 1970-01-01 as a date.
-
-    Examples
-    --------
-    >>> day(18_000.4), day(1e9)
-    ('2019-04-14', 'unknown')
-    """
-    try:
-        return from_days(days).isoformat()
-    except (OverflowError, ValueError):
-        return "unknown"
-
-
-def level(rank: float, categories: Sequence[str]) -> str:
-    """Return the category of an ordered column that is nearest to a mean rank.
-
-    Examples
-    --------
-    >>> level(1.2, ("I", "II", "III")), level(9.0, ("I", "II"))
-    ('II', 'II')
-    """
-    if not math.isfinite(rank) or not categories:
-        return "unknown"
-    return categories[min(len(categories) - 1, max(0, round(rank)))]

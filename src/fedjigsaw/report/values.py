@@ -160,6 +160,7 @@ def _score(score: Score) -> Values:
             )
         ],
         "profile": None if score.profile is None else _profile(score.profile),
+        "made_by": score.made_by and score.made_by.to_dict(),
     }
 
 
@@ -197,6 +198,7 @@ def _stats(stats: Stats) -> Values:
         "rows": stats.n_samples,
         "noisy": isinstance(stats, NoisyStats),
         "schema": stats.schema or None,
+        "made_by": stats.made_by and stats.made_by.to_dict(),
         "quantiles": list(stats.sketches),
         "columns": {
             name: {"mean": mean, "deviation": deviation}

@@ -1,6 +1,7 @@
 """How well a model fits the rows of one site, and of all sites together."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from fedjigsaw._threads import available_threads
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_SAMPLES
 from fedjigsaw.choice.shapes import NOISE, label_rows
+from fedjigsaw.columns.schema import Schema
 from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.io.formats import ModelFile, Score, SummaryFile, encode, fingerprint
 from fedjigsaw.io.tables import Table
@@ -55,7 +57,7 @@ def score(
             raise ParameterError("Differential privacy of a score needs a profile: profile=True.")
         noisy = profiles.measure_privately(table, file, privacy, name, spend, progress)
         measured = noisy.counts, noisy.sse, noisy.profile
-        return Score(name, print_of_model, *measured, privacy, ids=file.ids)
+        return Score(name, print_of_model, *measured, privacy, ids=file.ids, made_by=_shown(file))
     found = profiles.measure(table, file, guard.min_cluster_size, progress) if profile else None
     counts, sse, n_noise = (
         _per_cluster(table, file.model, file.scaler, progress)
@@ -71,7 +73,14 @@ def score(
         n_skipped=table.tally.skipped,
         n_noise=n_noise,
         ids=file.ids,
+        made_by=_shown(file) if profile else None,
     )
+
+
+def _shown(file: ModelFile) -> Schema | None:
+    """Return the schema of the columns that profiles show: no others are named in a score."""
+    schema = file.made_by
+    return None if schema is None else replace(schema, columns=schema.described)
 
 
 def merge_scores(scores: Mapping[str, Score]) -> Score:
@@ -106,7 +115,8 @@ def merge_scores(scores: Mapping[str, Score]) -> Score:
     privacy = None if profile is None else weakest(promises, len(profile.numbers))
     skipped, noise = (sum(getattr(s, n) for s in ordered) for n in ("n_skipped", "n_noise"))
     total, distances = np.asarray(counts), np.asarray(sse)
-    return Score(name, first.model, total, distances, profile, privacy, skipped, noise, first.ids)
+    rest = profile, privacy, skipped, noise, first.ids, first.made_by
+    return Score(name, first.model, total, distances, *rest)
 
 
 def mean_squared_distance(

@@ -39,7 +39,8 @@ from fedjigsaw.report.page.view import (
     Trait,
 )
 from fedjigsaw.report.page.words import count, day_in_words, listed, plain, share, short, signed
-from fedjigsaw.report.profiles import nearest_clusters, number, percent
+from fedjigsaw.report.profiles import nearest_clusters
+from fedjigsaw.report.units import number, percent
 
 MAX_CLUSTERS = 100  # that are described, of a model with more
 MAX_COLUMNS = 150  # of the heat map: those in which clusters differ most

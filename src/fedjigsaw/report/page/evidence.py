@@ -19,8 +19,9 @@ from fedjigsaw.report.page.missing import MANY, missing_shares
 from fedjigsaw.report.page.run import Run
 from fedjigsaw.report.page.view import Absent, HowMany, Table
 from fedjigsaw.report.page.words import count, listed, short
-from fedjigsaw.report.profiles import nearest_clusters, number, percent
+from fedjigsaw.report.profiles import nearest_clusters
 from fedjigsaw.report.trust import CONSPICUOUS, is_odd, reports_of
+from fedjigsaw.report.units import number, percent
 from fedjigsaw.trust.site_reports import SiteReport
 
 CLOSE = 0.05  # a runner-up this near to the best index is nearly as good

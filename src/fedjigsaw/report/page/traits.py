@@ -13,16 +13,8 @@ from fedjigsaw.kernels.scaling import merge
 from fedjigsaw.report.page.readings import center_contrasts
 from fedjigsaw.report.page.run import Run
 from fedjigsaw.report.page.words import plain, sentence, short
-from fedjigsaw.report.profiles import (
-    TOO_NOISY,
-    day,
-    describe_clusters,
-    level,
-    number,
-    percent,
-    phrase,
-    unit_of,
-)
+from fedjigsaw.report.profiles import TOO_NOISY, describe_clusters, phrase
+from fedjigsaw.report.units import day, level, number, percent, unit_of
 
 TOP = 5  # columns that describe a cluster
 NOTICEABLE = 0.25  # standard deviations from which on a center is called higher or lower

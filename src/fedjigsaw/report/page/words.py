@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import date
 from math import isfinite
 
-from fedjigsaw.report.profiles import percent
+from fedjigsaw.report.units import percent
 
 MONTHS = (  # those of the standard library follow the language of the machine
     *("January", "February", "March", "April", "May", "June"),

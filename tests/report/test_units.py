@@ -1,0 +1,160 @@
+"""Whatever inspect shows of a column is in the units of the table, or says which unit it is."""
+
+import math
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedjigsaw import sites
+from fedjigsaw.columns.schema import Schema, to_days
+from fedjigsaw.errors import MessageError
+from fedjigsaw.io._codec import pack, unpack
+from fedjigsaw.io.formats import decode, encode
+from fedjigsaw.privacy import Privacy
+from fedjigsaw.report.inspection import describe
+from fedjigsaw.report.values import file_values
+from fedjigsaw.sites.stats import common_scaler
+
+SCHEMA = Schema.from_dict(
+    {
+        "format": 1,
+        "columns": {
+            "age": {"unit": "years", "range": [0, 120]},
+            "dose": {"unit": "mg", "scale": "log", "range": [0, 500], "missing": "median"},
+            "seen": {
+                "kind": "date",
+                "scale": "robust",
+                "range": [
+                    to_days(pd.Timestamp(day).date()) for day in ("2019-01-01", "2023-12-31")
+                ],
+            },
+            "stage": {"kind": "ordered", "categories": ["low", "mid", "high"]},
+            "smoker": {"kind": "boolean"},
+        },
+    }
+)
+BOUNDS = (
+    "age 0 to 120 years, .*dose 0 to 500 mg, .*seen 2019-01-01 to 2023-12-31, .*stage low to high"
+)
+DAYS = re.compile(r"\b1[789]\d{3}(\.\d+)?\b")  # since 1970-01-01, in these years
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    group = np.arange(60) % 3
+    frame = pd.DataFrame(
+        {
+            "age": (30 + 20 * group + rng.normal(0, 3, 60)).round(1),
+            "dose": np.expm1(1 + group + rng.normal(0, 0.2, 60)).round(3),
+            "seen": pd.Timestamp("2020-01-01") + pd.to_timedelta(200 * group, "D"),
+            "stage": np.array(["low", "mid", "high"])[group],
+            "smoker": np.where(group == 1, "yes", "no"),
+        }
+    )
+    path = tmp_path_factory.mktemp("units") / "bern.csv"
+    frame.to_csv(path, index=False)
+    return path, frame
+
+
+def private():
+    return Privacy(5.0, bounds=(0, 1), insecure_seed=0)
+
+
+@pytest.fixture(scope="module")
+def files(table):
+    """Every kind of file that a site sends, exact and noisy, as it is read."""
+    path, _ = table
+    exact = sites.measure(path, schema=SCHEMA, min_rows=5)
+    scaler = common_scaler({"bern": exact}, schema=SCHEMA)
+    features = replace(private(), bounds=scaler.encoding.bounds())
+    shown = replace(private(), bounds=([0, 0, 17897, 0, 0], [120, 500, 19722, 2, 1]))
+    summary = sites.summarize(path, 3, scaler=scaler)
+    model = sites.aggregate({"bern": summary}, 3)
+    found = {
+        "stats": exact,
+        "noisy stats": sites.measure(path, schema=SCHEMA, privacy=private()),
+        "summary": summary,
+        "noisy summary": sites.summarize(path, 3, scaler=scaler, privacy=features),
+        "model": model,
+        "score": sites.score(path, model, profile=True),
+        "noisy score": sites.score(path, model, profile=True, privacy=shown),
+    }
+    return {name: decode(encode(file)) for name, file in found.items()}
+
+
+def test_no_file_shows_dates_as_numbers(files):
+    for name, file in files.items():
+        lines = [line for line in describe(file, 1) if "seen" in line]
+        assert lines, name
+        without = [re.sub("sum of squares [^)]*", "", line) for line in lines]
+        assert not list(filter(DAYS.search, without)), name
+
+
+def test_bounds_are_in_the_units_of_the_table(files):
+    for name, file in files.items():
+        (*_, bounds) = ["", *(line for line in describe(file, 1) if line.startswith("- Bounds"))]
+        assert bool(re.search(BOUNDS, bounds)) is name.startswith("noisy"), name
+        if name.startswith("noisy"):
+            values = file_values(file, [])["privacy"]["bounds"]
+            assert values["dose"] == pytest.approx([0, 500])
+            assert values["seen"] == [17897, 19722]
+
+
+def test_statistics_are_those_that_people_would_compute(files, table):
+    lines, rows = describe(files["stats"], 1), table[1]
+    logs = np.log1p(rows["dose"])
+    factor = math.exp(logs.std(ddof=0))
+    assert (
+        f"  dose: geometric mean {math.expm1(logs.mean()):.6g} mg, "
+        f"standard deviation a factor of {factor:.6g} (both of 1 + value)"
+    ) in lines
+    assert "  (the file has logarithms, of 1 + value, and their deviations: dose)" in lines
+    spread = rows["seen"].astype("datetime64[s]").astype("int64").std(ddof=0) / 86400
+    mean = rows["seen"].mean().date()
+    assert f"  seen: mean {mean}, standard deviation {spread:.6g} days" in lines
+    assert f"  age: mean {rows['age'].mean():.6g} years, standard deviation " in "\n".join(lines)
+    assert "  smoker: 20 rows yes (33 %)" in lines
+    assert "  stage: mean rank 1, around mid, standard deviation 0.816497" in lines
+    (quantiles,) = (line for line in lines if line.startswith("  dose: quantiles"))
+    groups = rows["dose"].sort_values().to_numpy().reshape(-1, 5)
+    low, high = (np.expm1(np.log1p(groups[i]).mean()) for i in (0, -1))
+    assert quantiles.endswith(f"from {low:.6g} mg to {high:.6g} mg")
+    assert "  seen: quantiles" in "\n".join(lines)
+
+
+def test_a_profile_takes_no_logarithm(files, table):
+    (line,) = (x for x in describe(files["score"], 1) if x.startswith("  0: age"))
+    means = table[1].groupby("stage")["dose"].mean()
+    shown = float(re.search(r"dose ([\d.]+) mg \(n 20", line)[1])
+    assert np.abs(means / shown - 1).min() < 0.2
+    assert re.search(r"seen 20\d\d-\d\d-\d\d \(n 20", line)
+
+
+def test_noise_on_a_logarithm_is_a_factor(files):
+    (line,) = (x for x in describe(files["noisy summary"], 1) if x.startswith("Noise (standard"))
+    assert re.search(r"age [\d.]+( to [\d.]+)? years, dose a factor of 1\.\d+", line)
+    assert re.search(r"seen [\d.]+( to [\d.]+)? days, stage [\d.]+( to [\d.]+)? ranks", line)
+    assert file_values(files["noisy summary"], [])["privacy"]["noise"]["logarithms"] == ["dose"]
+
+
+def test_statistics_of_earlier_versions_say_what_they_are(files):
+    """They have no schema but its fingerprint."""
+    old = decode(encode(replace(files["stats"], made_by=None)))
+    assert old.made_by is None
+    assert old.schema == SCHEMA.fingerprint
+    assert "dates are days since 1970-01-01 here" in "\n".join(describe(old, 1))
+    assert "days since" not in "\n".join(describe(files["stats"], 1))
+
+
+def test_a_schema_that_did_not_make_the_statistics_is_refused(files):
+    header, arrays = unpack(encode(files["stats"]))
+    other = SCHEMA.without(["age"]).to_dict()
+    with pytest.raises(MessageError, match="schema of client 'bern' must be"):
+        decode(pack({**header, "made_by": other}, arrays))
+    for wrong in ({}, [], {"format": 1, "columns": {"a": {"kind": "x"}}}):
+        with pytest.raises(MessageError):
+            decode(pack({**header, "made_by": wrong}, arrays))
