@@ -82,7 +82,8 @@ def test_files_and_memory_give_the_same_bits(data, tmp_path, ending):
 
     preparation = FederatedPreparation(schema, min_cluster_size=5).set_output(transform="pandas")
     rows = preparation.fit_transform(frame, clients=clients)
-    jigsaw = Jigsaw(3, random_state=0).fit(rows, clients=clients, guard=Guard())
+    guard = Guard(scaled_by=preparation.scaler_)
+    jigsaw = Jigsaw(3, random_state=0).fit(rows, clients=clients, guard=guard)
     assert preparation.scaler_.fingerprint == scaler.fingerprint
     model = ModelFile(
         jigsaw.model_, preparation.scaler_, tuple(paths), len(frame), n_skipped=by_file.n_skipped

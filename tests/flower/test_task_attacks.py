@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from builders import write_table
-from fedjigsaw import Guard, Model, Privacy, sites
+from fedjigsaw import Client, Guard, Model, Privacy, sites
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.flower import records, site_tasks
 from fedjigsaw.flower.records import Question, Shown
@@ -181,8 +181,8 @@ def test_scalers_choose_no_digit(start):
         summary = site.answer(ask(k=1, scaler=scaler)).summary
         found.append(scaler.unscale(summary.centers[0]))
         squares.append(float(summary.sse[0] * (scaler.deviation**2)[0]))
-        plain = sites.summarize(from_array(rows, COLUMNS), 1, scaler=scaler, client="bern")
-        naive.append(scaler.unscale(plain.summary.centers[0]))
+        plain = Client("bern", scaler.scale(rows), build("jigsaw", {"n_clusters": 1}), Guard())
+        naive.append(scaler.unscale(plain.answer(Broadcast(0, 0)).centers[0]))  # in scaled units
     assert np.allclose(found, found[0], rtol=1e-9)
     assert np.allclose(squares, squares[0], rtol=1e-9)
     assert len({tuple(center.round(6)) for center in naive}) > 20

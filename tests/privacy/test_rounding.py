@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedjigsaw import Broadcast, Client, FeCA, Jigsaw, Summary
+from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import MAX_COUNT
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.rounding import grid_steps, round_summary, to_bits, to_grid
@@ -184,6 +185,81 @@ class TestShares:
         X = np.full((20, 1), 0.3) + np.linspace(0, 0.01, 20)[:, None]
         limits = (X.min(axis=0), X.max(axis=0))
         assert to_grid(X[:1], np.array([[0.25]]), limits).tolist() == [[0.25]]
+
+
+class TestScaledRows:
+    """Scaled rows are rounded in their units before: there, 0 and 1 are on every grid."""
+
+    def answer(self, X, scaler, clusters):
+        """The centers that leave of clusters (lists of rows), in the units before."""
+        rows, guard = scaler.scale(X), Guard(scaled_by=scaler)
+        exact = of(*(rows[i] for i in clusters))
+        found = guard.apply(exact, client="a", needed=("counts", "sse"), rows=rows)
+        return scaler.unscale(found.centers)
+
+    def draw(self, seed, n=90):
+        """A number, and the share of something that some sites have and this one may have."""
+        rng = np.random.default_rng(seed)
+        mean = np.array([rng.normal() * 10.0 ** rng.integers(-3, 4), rng.uniform(0, 0.3)])
+        scaler = Scaler(("x", "x: (missing)"), mean, np.array([10.0 ** rng.integers(-3, 4), 1.0]))
+        rows = scaler.unscale(rng.normal(size=(n, 2)) + 3 * (np.arange(n) % 3)[:, None])
+        rows[:, 1] = 0.0
+        return rows, scaler, [np.arange(n)[i::3] for i in range(3)]
+
+    @pytest.mark.parametrize("seed", range(50))
+    def test_what_no_row_has_is_told_of_none(self, seed):
+        rows, scaler, clusters = self.draw(seed)
+        centers = self.answer(rows, scaler, clusters)
+        assert centers[:, 1] == pytest.approx(0, abs=1e-15)
+        # nor is what every row has told of fewer
+        rows[:, 1] = 1.0
+        assert self.answer(rows, scaler, clusters)[:, 1] == pytest.approx(1, abs=1e-15)
+
+    @pytest.mark.parametrize("seed", range(50))
+    def test_clusters_of_none_and_of_all_are_told_as_such(self, seed):
+        """The ends of the range are on the grid: digits lost by scaling do not put them outside."""
+        rows, scaler, clusters = self.draw(seed)
+        scaler = replace(scaler, deviation=np.array([1.0, 0.2]))
+        rows[:, 1] = np.arange(len(rows)) % 3 == 0
+        centers = self.answer(rows, scaler, clusters)
+        assert centers[:, 1] == pytest.approx([1, 0, 0], abs=1e-15)
+
+    @given(st.integers(0, 10**6), st.floats(0, 1), st.sampled_from([0.2, 1.0, 5.0]))
+    @settings(max_examples=100, deadline=None)
+    def test_shares_stay_between_0_and_1(self, seed, share, weight):
+        rows, scaler, clusters = self.draw(seed)
+        scaler = replace(scaler, deviation=np.array([scaler.deviation[0], 1 / weight]))
+        rows[:, 1] = np.random.default_rng(seed).random(len(rows)) < share
+        centers = self.answer(rows, scaler, clusters)
+        if np.ptp(rows[:, 1]):  # else a step may be too wide for any to be inside
+            assert (centers[:, 1] >= -1e-12).all()
+            assert (centers[:, 1] <= 1 + 1e-12).all()
+
+    @given(st.integers(0, 10**6), st.floats(-20, 40))
+    @settings(max_examples=200, deadline=None)
+    def test_the_error_is_at_most_the_sampling_error(self, seed, offset):
+        """Also where the mean is so far away that its digits are wider than the steps."""
+        _, scaler, _ = self.draw(seed)
+        scaler = replace(scaler, mean=scaler.mean * 10.0**offset)
+        exact = of(np.random.default_rng(seed).normal(size=(90, 2)))
+        found = round_summary(exact, exact.counts, None, scaler)
+        spread = np.sqrt(exact.sse[0] / 90 / 2)
+        assert (np.abs(found.centers - exact.centers) <= 0.55 * spread / np.sqrt(90)).all()
+        assert (found.centers != exact.centers).all()
+        assert round_summary(found, found.counts, None, scaler) == found
+
+    def test_an_added_row_is_not_found(self):
+        scaler = Scaler(("x", "y"), np.array([5.3, 0.017]), np.array([3.7, 0.11]))
+        for n in (5, 20, 100):
+            hits = 0
+            for seed in range(150):
+                X = np.random.default_rng(seed).normal(size=(n + 1, 2))
+                before, after = (
+                    round_summary(of(rows), of(rows).counts, None, scaler) for rows in (X[:-1], X)
+                )
+                row = (n + 1) * after.centers[0] - n * before.centers[0]
+                hits += np.linalg.norm(row - X[-1]) < 0.1 * np.sqrt(2)
+            assert hits / 150 <= 0.05
 
 
 class TestRadii:

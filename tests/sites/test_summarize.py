@@ -1,12 +1,15 @@
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedjigsaw import sites
+from fedjigsaw.columns.schema import Schema
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.formats import encode
 from fedjigsaw.io.tables import open_table
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.report.centers import centers_table
 from fedjigsaw.report.inspection import describe
 
 OFF = Guard(min_cluster_size=1)
@@ -86,3 +89,39 @@ def test_progress_counts_all_rows_and_then_tells_how_many_are_clustered(grid_sit
     assert told[-1] == ("cluster", 50)
     assert {what for what, _ in told[:-1]} == {"read"}
     assert sum(n for _, n in told[:-1]) == n_rows
+
+
+@pytest.mark.parametrize("share", [0.02, 0.05, 0.1, 0.2, 0.3])
+def test_a_site_without_missing_values_shows_none(tmp_path, share):
+    """Though there is an indicator of missing values, since another site has some."""
+    schema = Schema.from_dict(
+        {
+            "format": 1,
+            "columns": {
+                "age": {},
+                "dose": {"weight": 0.5},
+                "ward": {"kind": "category", "categories": ["east", "west"]},
+            },
+        }
+    )
+    rng = np.random.default_rng(0)
+    for name in ("full", "gaps"):
+        group = rng.integers(0, 3, 150)
+        frame = pd.DataFrame(
+            {"age": 30 + 20 * group + rng.normal(0, 4, 150), "dose": rng.normal(5, 1, 150)}
+        )
+        frame["ward"] = "east"
+        if name == "gaps":
+            frame[rng.random((150, 3)) < 3 * share] = None
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    paths = {name: tmp_path / f"{name}.csv" for name in ("full", "gaps")}
+    stats = {name: sites.measure(path, schema=schema) for name, path in paths.items()}
+    scaler = sites.common_scaler(stats, schema=schema)
+    assert {"age: (missing)", "dose: (missing)", "ward: (missing)"} < set(scaler.columns)
+    for n_clusters in (1, 3, 8):
+        file = sites.summarize(paths["full"], n_clusters, scaler=scaler)
+        for center in centers_table(file):
+            assert [one.missing for one in center.values()] == pytest.approx([0, 0, 0], abs=1e-12)
+            assert not [one.text for one in center.values() if "missing" in one.text]
+    (center,) = centers_table(sites.summarize(paths["gaps"], 1, scaler=scaler))
+    assert [one.missing for one in center.values()] == pytest.approx([3 * share] * 3, abs=0.12)

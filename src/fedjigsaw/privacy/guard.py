@@ -8,7 +8,7 @@ cluster but one still learns roughly where the last one is.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from fedjigsaw.choice.grain import GRAIN, MIN_ROWS, grain_of
 from fedjigsaw.errors import DataError, ParameterError, invalid
 from fedjigsaw.kernels.local_solutions import merged_sse
 from fedjigsaw.kernels.matching import pairwise_distances
+from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import COUNTS, FIELDS, Summary
 from fedjigsaw.parameters import boolean, integer, one_of
 from fedjigsaw.privacy.rounding import SUPPORT, keep_bits, range_of, round_summary
@@ -46,6 +47,9 @@ class Guard:
         all. None sends them exactly if the method's server needs them, and otherwise not at all.
     sums : bool, default True
         Whether sums of squares leave, if the method's server needs them.
+    scaled_by : Scaler or None
+        How the rows were scaled: centers are then rounded in the units that they had before, in
+        which 0 is a step. It is `scaler_` of a `FederatedPreparation`.
 
     Examples
     --------
@@ -58,6 +62,7 @@ class Guard:
     min_cluster_size: int = 5
     counts: str | None = None
     sums: bool = True
+    scaled_by: Scaler | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         integer(1).check("min_cluster_size", "a guard", self.min_cluster_size)
@@ -119,7 +124,7 @@ class Guard:
 
     def round(self, summary: Summary, sizes: Ints, rows: Any) -> Summary:
         """Round what leaves; `sizes` are the rows of each cluster as they are told."""
-        return round_summary(summary, sizes, range_of(rows))
+        return round_summary(summary, sizes, range_of(rows), self.scaled_by)
 
     def watch(self, rows: Floats) -> None:
         """Look at the rows before they are scaled; a plain guard does not."""

@@ -7,9 +7,15 @@ nothing about clusters, and much about rows. So centers leave as multiples of a 
 that size. This adds between :math:`1 / (48 n)` and :math:`1 / (12 n)` of a cluster's sum of squares
 to the objective, and subtraction is off by about :math:`\sqrt n s / 4`.
 
-Where the nearest multiple is outside the range of the client's rows, the next one inside is taken,
-so that a share stays between 0 and 1. Otherwise rounding depends on the summary alone: the same
-summary gives the same digits, and a rounded summary stays as it is.
+If the rows were scaled, the multiples are those of the units before: 0 and 1 are among them, so a
+column of zeros, such as the indicator of missing values that nobody has, stays one. In scaled
+units 0 is wherever the scaler has put it, between two multiples.
+
+Where the nearest multiple is outside the range of the client's rows, the next one is taken if it is
+inside, so that a share stays between 0 and 1. A range that is narrower than a step may have no
+multiple inside; the nearest one is then taken, for the range itself is values of rows. Otherwise
+rounding depends on the summary alone: the same summary gives the same digits, and a rounded summary
+stays as it is.
 """
 
 from dataclasses import replace
@@ -20,6 +26,7 @@ import numpy as np
 from fedjigsaw._rows import dense, is_sparse
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE
+from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Summary
 
 Limits = tuple[Floats, Floats]  # least and greatest value of each column
@@ -27,16 +34,20 @@ SUPPORT = "support"  # tensor with one number per center that adds up as counts 
 SQUARES = "sum_of_squares"  # tensor with one sum of squares per column
 EQUAL_ROWS = 2.0**-40  # spread, relative to the range of centers, that equal rows may have
 LAST_DIGITS = 2.0**-50  # and relative to the centers themselves: rounding of their digits
+MAX_STEPS = 2.0**40  # from the zero of a column to its mean: more are too far to count exactly
 RADIUS_BITS = 4  # steps of 6 to 12 %
 MAX_RADIUS = 4.0  # largest radius, in root mean squared distances of the rows
 
 
-def round_summary(summary: Summary, sizes: Ints, limits: Limits | None = None) -> Summary:
+def round_summary(
+    summary: Summary, sizes: Ints, limits: Limits | None = None, scaler: Scaler | None = None
+) -> Summary:
     """Round centers, radii and sums of a summary whose clusters have these numbers of rows.
 
     Parameters
     ----------
     limits : least and greatest value of each column, or None.
+    scaler : how the rows were scaled, or None.
 
     Examples
     --------
@@ -51,7 +62,7 @@ def round_summary(summary: Summary, sizes: Ints, limits: Limits | None = None) -
         return summary
     sse = None if summary.sse is None else to_bits(summary.sse, sizes)
     changes: dict[str, Any] = {"sse": sse}
-    changes["centers"] = round_centers(summary.centers, sizes, sse, limits)
+    changes["centers"] = round_centers(summary.centers, sizes, sse, limits, scaler)
     if summary.radii is not None:
         changes["radii"] = round_radii(summary.radii, sizes, sse)
     tensors = dict(summary.tensors)
@@ -109,7 +120,11 @@ def round_radii(radii: Floats, sizes: Ints, sse: Floats | None) -> Floats:
 
 
 def round_centers(
-    centers: Floats, sizes: Ints, sse: Floats | None, limits: Limits | None = None
+    centers: Floats,
+    sizes: Ints,
+    sse: Floats | None,
+    limits: Limits | None = None,
+    scaler: Scaler | None = None,
 ) -> Floats:
     """Round centers to their grids, until rounding again changes nothing.
 
@@ -118,15 +133,57 @@ def round_centers(
     a largest step, so this ends, nearly always at once.
     """
     for _ in range(64):
-        rounded = to_grid(centers, grid_steps(centers, sizes, sse), limits)
+        errors = grid_errors(centers, sizes, sse)
+        if scaler is None:
+            rounded = to_grid(centers, power_of_two(errors), limits)
+        else:
+            rounded = _to_grid_before_scaling(centers, errors, limits, scaler)
         if (rounded == centers).all():
             break
         centers = rounded
     return centers
 
 
+def _to_grid_before_scaling(
+    centers: Floats, errors: Floats, limits: Limits | None, scaler: Scaler
+) -> Floats:
+    """Round to multiples of powers of two in the units that rows had before they were scaled.
+
+    A column whose mean is very many steps away from 0 keeps the 0 of the scaler: there is no digit
+    left in which the two could differ.
+    """
+    steps = power_of_two(errors * scaler.deviation)
+    mean = np.where(np.abs(scaler.mean) < MAX_STEPS * steps, scaler.mean, 0.0)
+    before = None
+    if limits is not None and limits[0].shape == centers.shape[1:]:
+        low, high = (x * scaler.deviation + mean for x in limits)
+        # scaling back and forth moves a limit by a few units of the last digit
+        size = np.abs(mean) + np.maximum(np.abs(low), np.abs(high))
+        slack = 4 * np.finfo(np.float64).eps * size
+        before = (low - slack, high + slack)
+    values = centers * scaler.deviation + mean
+    rounded = to_grid(values, steps, before)
+    return np.where(rounded == values, centers, (rounded - mean) / scaler.deviation)
+
+
+def power_of_two(errors: Floats) -> Floats:
+    """Return the largest power of two that is at most each number; 0 for 0.
+
+    Examples
+    --------
+    >>> power_of_two(np.array([0.3, 1.0, 0.0])).tolist()
+    [0.25, 1.0, 0.0]
+    """
+    return np.where(errors > 0, np.ldexp(0.5, np.frexp(errors)[1]), 0.0)
+
+
 def grid_steps(centers: Floats, sizes: Ints, sse: Floats | None) -> Floats:
-    r"""Return the step of each center's grid in each column: powers of two, shape (k, d).
+    """Return the step of each center's grid in each column: powers of two, shape (k, d)."""
+    return power_of_two(grid_errors(centers, sizes, sse))
+
+
+def grid_errors(centers: Floats, sizes: Ints, sse: Floats | None) -> Floats:
+    r"""Return what the steps of each center's grid are at most in each column, shape (k, d).
 
     A step is at most :math:`s / \sqrt n`, and at most half the deviation of the site's centers
     in that column, so that a column of small numbers beside large ones keeps its digits. By chance
@@ -151,8 +208,7 @@ def grid_steps(centers: Floats, sizes: Ints, sse: Floats | None) -> Floats:
     equal = spread <= np.maximum(EQUAL_ROWS * far, LAST_DIGITS * large)
     typical = np.median(spread[~equal]) if not equal.all() else 0.0
     errors = (np.where(equal, typical, spread) / np.sqrt(sizes))[:, None]
-    errors = np.minimum(errors, np.where(constant, np.inf, between / 2))
-    return np.where(errors > 0, np.ldexp(0.5, np.frexp(errors)[1]), 0.0)
+    return np.minimum(errors, np.where(constant, np.inf, between / 2))
 
 
 def to_grid(values: Floats, steps: Floats, limits: Limits | None = None) -> Floats:
@@ -172,7 +228,7 @@ def to_grid(values: Floats, steps: Floats, limits: Limits | None = None) -> Floa
     fine = steps <= np.abs(values) * np.finfo(np.float64).eps
     used = np.where(fine, 1.0, steps)
     rounded = np.where(fine, values, np.rint(values / used) * used)
-    if limits is not None and limits[0].shape == values.shape[1:]:
+    if limits is not None and limits[0].shape[-1:] == values.shape[1:]:
         low, high = limits
         inward = rounded + np.where(rounded < low, used, np.where(rounded > high, -used, 0.0))
         rounded = np.where(~fine & (low <= inward) & (inward <= high), inward, rounded)

@@ -93,7 +93,7 @@ def summarize(
         logger.info("%s: %s", table.path, describe_rows(n_samples, skipped))
     if privacy is None and n_clusters != "auto" and len(rows) < int(n_clusters):
         _warn_of_fewer_rows(table.path, len(rows), n_clusters)
-    rule = (guard or Guard()) if privacy is None else NO_GUARD
+    rule = replace(guard or Guard(), scaled_by=scaler) if privacy is None else NO_GUARD
     rule.watch(rows)
     if scaler is not None:
         scaler.scale_in_place(rows)
