@@ -33,7 +33,16 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 def print_error(error: Exception) -> None:
     """Print an error of fedjigsaw as one line."""
-    err.print(f"[bold red]Error:[/] {escape(str(error))}")
+    err.print(f"[bold red]Error:[/] {escape(_in_options(str(error)))}")
+
+
+def _in_options(text: str) -> str:
+    """Return a message in the words of the command that is running."""
+    if "=" not in text:
+        return text
+    from fedjigsaw.cli._spelling import as_options, running
+
+    return as_options(text, running(sys.argv[1:]))
 
 
 def cluster_count(text: str | int) -> int | str:
@@ -289,7 +298,8 @@ def warnings_shown(*kinds: type[Warning]) -> Iterator[None]:
         finally:
             shown = [w for w in caught if issubclass(w.category, kinds)]
             for warning in shown:
-                err.print(f"[yellow]Warning:[/] {escape(str(warning.message))}")
+                text = _in_options(str(warning.message))
+                err.print(f"[yellow]Warning:[/] {escape(text)}")
     for other in caught:
         if other not in shown:
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)

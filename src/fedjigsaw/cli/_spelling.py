@@ -1,0 +1,103 @@
+"""Messages of the package in the words of the command line: --cells shared, not cells='shared'.
+
+The package speaks to those who call it from Python. A command prints its messages with the options
+that do the same, as far as there are some.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import click
+
+PYTHON = {"True": True, "False": False}
+VALUE = r"'[^']*'(?: or '[^']*')*|True|False|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+# a word that is set to a value; not the first one in quotes, nor a part of the name of a file
+SET = re.compile(rf"(?:(?<=[\s(])|^)([a-z]+(?:_[a-z]+)*)( ?= ?)({VALUE})(?![\w/]|\.\w)")
+GIVEN = re.compile(r"(^|\s)--?[a-z-]+ $")  # an option that the message has spelled itself
+SITE = "summarize"  # a server tells of what sites must do
+
+
+def as_options(text: str, command: click.Command | None) -> str:
+    """Spell what a message says about parameters as options of a command, or of those of a site.
+
+    A value of a parameter that only methods have becomes ``-p name=value``. What is no parameter
+    stays as it is.
+
+    Examples
+    --------
+    >>> cells = click.Option(["--cells"])
+    >>> as_options("Use cells='shared' at all sites.", click.Command("x", params=[cells]))
+    'Use --cells shared at all sites.'
+    """
+    options = dict(_options(command))
+
+    def spell(found: re.Match[str]) -> str:
+        name, equals, value = found.groups()
+        formula = equals != "=" and "_" not in name  # delta = 0.1: people write so, too
+        if formula or GIVEN.search(text[: found.start()]):
+            return found[0]
+        option = options.get(name) or _of_site().get(name)
+        if option is not None:
+            return _spelled(option, value) or found[0]
+        if "param" in options and name in _of_methods():
+            return f"-p {name}={json.dumps(PYTHON[value]) if value in PYTHON else _bare(value)}"
+        return found[0]
+
+    return SET.sub(spell, text)
+
+
+def _spelled(option: click.Option, value: str) -> str:
+    """Return an option with its value; nothing if it cannot have this one."""
+    if value not in PYTHON:
+        return "" if option.is_flag else f"{option.opts[0]} {_bare(value)}"
+    if not option.is_flag:
+        return ""
+    return next(iter(option.opts if PYTHON[value] else option.secondary_opts), "")
+
+
+def _bare(value: str) -> str:
+    return value.replace("'", "")
+
+
+def _options(command: click.Command | None) -> Iterator[tuple[str, click.Option]]:
+    for option in () if command is None else command.params:
+        if isinstance(option, click.Option):
+            for name in (option.name or "", *option.opts):
+                yield name.lstrip("-").replace("-", "_"), option
+
+
+@cache
+def _of_site() -> dict[str, click.Option]:
+    return dict(_options(command_of([SITE])))
+
+
+@cache
+def _of_methods() -> set[str]:
+    from fedjigsaw.methods import METHODS
+
+    entries = [entry for entry in METHODS.values() if entry.data_kind == "rows"]
+    return {name for entry in entries for name in entry.cls.rules}
+
+
+def command_of(words: list[str]) -> click.Command:
+    """Return the command that the words of a command line begin with."""
+    from typer.main import get_command
+
+    from fedjigsaw.cli._app import app
+
+    found: Any = get_command(app)
+    for word in words:
+        if isinstance(found, click.Group):
+            found = found.commands.get(word, found)
+            found = getattr(found, "command", found)  # one that is imported when it is called
+    command: click.Command = found
+    return command
+
+
+def running(words: list[str]) -> click.Command:
+    """Return the command that is running, or was until an error ended it."""
+    context = click.get_current_context(silent=True)
+    return command_of(words) if context is None else context.command

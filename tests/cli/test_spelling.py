@@ -1,0 +1,73 @@
+"""Commands speak of options where the package speaks of parameters."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from builders import write_table
+from fedjigsaw.cli import _app
+from fedjigsaw.cli._spelling import as_options, command_of
+from fedjigsaw.errors import DataError
+
+
+@pytest.mark.parametrize(
+    ("command", "message", "printed"),
+    [
+        ("summarize", "Use cells='shared' at all sites.", "Use --cells shared at all sites."),
+        (
+            "summarize",
+            "cells='shared' requires n_rounds=1.",
+            "--cells shared requires -p n_rounds=1.",
+        ),
+        ("summarize", "fewer than min_cluster_size = 5, so", "fewer than --min-cluster-size 5, so"),
+        ("summarize", "Use delta=1e-05.", "Use --delta 1e-05."),
+        ("aggregate", "n_clusters='auto' needs sums", "-k auto needs sums"),
+        ("aggregate", "set robust=False.", "set -p robust=false."),
+        ("scaler", "set robust=False.", "set --no-robust."),
+        ("aggregate", "counts='exact' or 'rounded'.", "--counts exact or rounded."),  # at sites
+        ("score", "needs a profile: profile=True.", "needs a profile: --profile."),
+        ("federation site", "Use unit='row', or no profile.", "Use --unit row, or no profile."),
+    ],
+)
+def test_parameters_are_spelled_as_options(command, message, printed):
+    assert as_options(message, command_of(command.split())) == printed
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "noise (aggregate -p noise=true) labels them.",
+        "Add -p n_rounds=1.",
+        "Cannot read seed=0.csv: no such file.",
+        "Cannot read 'seed=0'.",
+        "Column 'my dose = 3' is not there.",
+        "weight=3 is no parameter",
+        "delta = 1e-05 is not far below 1 / rows",
+        "force=3, profile='x'",  # no values of a flag
+    ],
+)
+def test_all_else_stays_as_it_is(message):
+    for command in ("summarize", "score"):
+        assert as_options(message, command_of([command])) == message
+    assert as_options("Use cells='shared'.", None) == "Use --cells shared."  # that of a site
+
+
+def write(folder, n):
+    rng = np.random.default_rng(0)
+    write_table(folder / "bern.csv", x=rng.random(n), y=rng.random(n))
+    return f"summarize {folder}/bern.csv -k 2 -o {folder}/out"
+
+
+def test_a_warning_of_privacy_names_the_option(run, tmp_path):
+    done = run(f"{write(tmp_path, 6)} --epsilon 0.01 --bounds 0,1 --ledger {tmp_path}/ledger.jsonl")
+    text = " ".join(done.stderr.split())
+    assert "Use a larger epsilon, or --cells shared at all sites." in text
+
+
+def test_an_error_names_the_option(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["fedjigsaw", *write(tmp_path, 3).split()])
+    with pytest.raises(SystemExit) as ended:
+        _app.run()
+    assert ended.value.code == DataError.exit_code
+    assert "3 rows, fewer than --min-cluster-size 5" in " ".join(capsys.readouterr().err.split())
