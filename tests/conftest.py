@@ -56,12 +56,12 @@ def in_this_process(monkeypatch):
 
 @pytest.fixture
 def clinic(tmp_path):
-    """The folders of a federation of two sites, whose app is a few bytes."""
+    """The folders of a federation of two sites."""
     pytest.importorskip("flwr")
-    from fedjigsaw.flower import folders
+    from fedjigsaw.flower import bundle, folders
 
     folder = tmp_path / "clinic"
-    folders.init(folder, ["bern", "lyon"], "127.0.0.1", 9092, b"an app")
+    folders.init(folder, ["bern", "lyon"], "127.0.0.1", 9092, bundle.build())
     return folder
 
 

@@ -33,7 +33,7 @@ def test_secrets_are_for_their_owner_alone_and_each_is_in_one_folder(clinic):
 
 def test_sites_pin_the_app(clinic):
     settings = folders.SiteSettings.load(clinic / "bern")
-    assert settings.app == sha256(b"an app").hexdigest()
+    assert settings.app == sha256((clinic / "server" / "app.fab").read_bytes()).hexdigest()
     assert (settings.name, settings.host, settings.port) == ("bern", "127.0.0.1", 9092)
 
 

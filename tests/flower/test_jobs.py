@@ -62,7 +62,7 @@ class FakeControl:
         self.home, self.work, self.stopped = home, work, []
 
     def start_run(self, app, config):
-        assert app == b"an app"
+        assert app == (self.home / "app.fab").read_bytes()
         folder = jobs.job_folder(self.home, config["job"])
         return self.work(folder)
 

@@ -4,12 +4,14 @@ import json
 import subprocess
 import sys
 from contextlib import contextmanager
+from hashlib import sha256
 from types import SimpleNamespace
 
 import pytest
 
 from fedjigsaw.errors import DataError, FederationError, ParameterError
-from fedjigsaw.flower import processes, serving, versions
+from fedjigsaw.flower import checks, processes, serving, versions
+from fedjigsaw.flower.folders import OWN_APP
 
 
 @pytest.mark.parametrize(
@@ -172,6 +174,35 @@ def test_a_private_key_is_private(clinic, started, rows, mode):
     (clinic / "bern" / "site.key").chmod(0o400)
     with pytest.raises(KeyboardInterrupt):
         serving.serve_site(clinic / "bern", rows)
+
+
+def test_a_folder_cannot_make_a_site_run_another_app(clinic, started, rows):
+    """The folder comes from the coordinator, and an app may do anything at the site."""
+    place = clinic / "bern" / "settings.json"
+    settings = json.loads(place.read_text())
+    place.write_text(json.dumps({**settings, "app": sha256(b"another app").hexdigest()}))
+    started.codes = [processes.WAS_REVOKED]  # so that a site that is started ends
+    with pytest.raises(FederationError, match=r"settings.json names an app that .* does not know"):
+        serving.serve_site(clinic / "bern", rows)
+    assert not started.started
+    with pytest.raises(FederationError, match="does not know"):
+        list(checks.check_site(clinic / "bern", rows))
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_nor_can_it_bring_an_app_that_is_installed_already(clinic, started, rows, linked, tmp_path):
+    """Flower runs what it finds there, whatever it contains."""
+    place = (tmp_path if linked else clinic / "bern") / "flower"
+    planted = place / "apps" / f"fedjigsaw.fedjigsaw-app.1.0.0.{OWN_APP[:8]}" / "client.py"
+    planted.parent.mkdir(parents=True)
+    planted.write_text("1 / 0")
+    if linked:
+        (clinic / "bern" / "flower").symlink_to(place)
+    with pytest.raises(KeyboardInterrupt):
+        serving.serve_site(clinic / "bern", rows)
+    assert len(started.started) == 1
+    assert not (clinic / "bern" / "flower").exists()
+    assert planted.exists() == linked  # what a link leads to is not the site's
 
 
 def test_bad_data_are_found_before_anything_is_started(clinic, started, rows):

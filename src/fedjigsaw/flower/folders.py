@@ -61,6 +61,10 @@ REGIONS = "regions.json"  # in the server's folder: since when a site may answer
 TASK_SECRET = "tasks.secret"  # what a process must know to be given the tasks of apps
 CONTACT = "contact"  # in a site's folder: changed when the server answers the site
 SERVER_LOG, SITE_LOG, FLOWER_LOG = "server.log", "site.log", "flower.log"
+FLOWER = "flower"  # in the folder of a server or site: what Flower keeps, such as installed apps
+# SHA-256 of `bundle.build()`, the app of every federation so far. A site runs no other one: its
+# settings come from the coordinator, and an app may do anything at the site.
+OWN_APP = "aa513de12ce4c567c7412ed1b716b8a505a85382d02c61cdc821399108bfc97b"
 ADVICE = "Give a folder that `fedjigsaw federation init` made."
 
 
@@ -91,7 +95,7 @@ class SiteSettings:
     ----------
     name : name of the site.
     host, port : where it reaches the server.
-    app : SHA-256 of the only app that it runs.
+    app : SHA-256 of the app that the server will send.
     """
 
     name: str
@@ -110,6 +114,15 @@ class SiteSettings:
             )
         check_private(folder / SITE_KEY)
         return settings
+
+    def check_app(self, folder: Path) -> None:
+        """Raise a FederationError if the server will send another app than that of fedjigsaw."""
+        if self.app != OWN_APP:
+            raise FederationError(
+                f"{folder / SETTINGS} names an app that this version of fedjigsaw does not know, "
+                "and which could do anything here. If the coordinator has a later version, install "
+                f"that one; otherwise do not use this folder. {ADVICE}"
+            )
 
 
 def beside(home: Path, name: str) -> Path:

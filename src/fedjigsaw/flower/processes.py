@@ -18,7 +18,7 @@ from typing import Any
 
 from fedjigsaw._locks import locked
 from fedjigsaw.errors import FederationError, unreadable
-from fedjigsaw.flower.folders import FLOWER_LOG, PART_LOCK
+from fedjigsaw.flower.folders import FLOWER, FLOWER_LOG, PART_LOCK
 from fedjigsaw.flower.logs import log_to as log_to
 
 GRACE_SECONDS = 6.0
@@ -55,7 +55,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     return {
         **inherited,
         **QUIET_FLOWER,
-        "FLWR_HOME": str(folder / "flower"),
+        "FLWR_HOME": str(folder / FLOWER),
         "PATH": commands + os.pathsep + inherited.get("PATH", os.defpath),
         "NO_PROXY": local,
         "PYTHONUNBUFFERED": "1",

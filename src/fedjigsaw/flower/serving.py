@@ -1,6 +1,7 @@
 """Run a server or a site of a federation, until it is interrupted."""
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
@@ -15,6 +16,7 @@ from fedjigsaw.flower.certificates import is_address
 from fedjigsaw.flower.folders import (
     CA,
     CONTACT,
+    FLOWER,
     FLOWER_LOG,
     KEY,
     NEW_SERVER_KEY,
@@ -120,7 +122,9 @@ def check_site(folder: Path, options: Mapping[str, Any], show: Show = print) -> 
     # what computes is not loaded in a process that runs for long
     from fedjigsaw.flower.site import load_policy, load_site
 
-    name = SiteSettings.load(folder).name
+    settings = SiteSettings.load(folder)
+    settings.check_app(folder)
+    name = settings.name
     if notice := load_site({**options, "name": name, "folder": str(folder.resolve())}).check():
         show(notice)
     policy = load_policy(folder)
@@ -162,6 +166,7 @@ def serve_site(
         processes.following(home / SITE_LOG, log),
         serving_metrics(metrics_port, SiteNumbers(home, settings.name, policy), lambda: True),
     ):
+        remove_apps(home)
         told = ""
         while True:
             (home / CONTACT).unlink(missing_ok=True)
@@ -173,6 +178,22 @@ def serve_site(
                     show(f"{error} Waiting for it.")
                 told = str(error)
                 sleep(EXPIRED_SECONDS)
+
+
+def remove_apps(home: Path) -> None:
+    """Remove what Flower keeps at a site, so that it installs the app anew.
+
+    Flower runs an app that it finds there without looking at its content, and the folder comes from
+    the coordinator.
+    """
+    place = home / FLOWER
+    try:
+        if place.is_symlink() or place.is_file():
+            place.unlink()
+        elif place.exists():
+            shutil.rmtree(place)
+    except OSError as error:
+        raise FederationError(f"Cannot remove {place}: {error.strerror}. Remove it.") from error
 
 
 def warn_of_end(home: Path, settings: SiteSettings, show: Show) -> None:

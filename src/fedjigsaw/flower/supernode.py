@@ -1,8 +1,8 @@
 """A site's process: ``python -m fedjigsaw.flower.supernode FOLDER PORT``.
 
 A plain SuperNode of Flower runs any app that the server sends, and sends back the text of any
-error. This one runs only the app whose fingerprint is in the site's settings, and sends errors
-without their text.
+error. This one runs only fedjigsaw's own app, by its fingerprint, and sends errors without their
+text.
 
 A plain SuperNode also waits forever for an answer that can no longer come. This one reports an app
 that ended without an answer, and ends itself when any part of it has failed, so that the site
@@ -31,6 +31,7 @@ from fedjigsaw.flower.counts import noting_contact
 from fedjigsaw.flower.doors import NOTICE_HEADER, PROCESS_HEADER, REVOKED, TWIN, PrivateDoor
 from fedjigsaw.flower.folders import (
     CA,
+    OWN_APP,
     SITE_KEY,
     SITE_LOG,
     SiteSettings,
@@ -60,7 +61,7 @@ def main(folder: Path, port: int) -> None:
     log_to(folder / SITE_LOG)
     settings = SiteSettings.load(folder)
     command, loop = patches.supernode_command(), patches.supernode_loop()
-    patches.run_one_app_only(command, loop, settings.app, refused=log_refusal)
+    patches.run_one_app_only(command, loop, OWN_APP, refused=log_refusal)
     patches.send_errors_without_text(loop)
     patches.change_connection(loop, note_connection)
     patches.poll_every(loop, POLL_SECONDS)
