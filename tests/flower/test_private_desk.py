@@ -219,12 +219,18 @@ class TestLimits:
         site = load(home)
         notice = site.check()
         assert "Limit set: all answers together have at most epsilon 2 at delta 1e-06" in notice
-        assert site.check() is None
+        assert "Limit, set before: all answers together have at most epsilon 2" in site.check()
         site.answer(ask())
         with pytest.raises(BudgetError, match="the limit is epsilon 2 at delta 1e-06"):
             site.answer(ask(k=4))
         Ledger(home / LEDGER).set_limit(4)  # as set-limit does by default
         site.answer(ask(k=4))
+
+    def test_a_limit_that_came_with_the_folder_is_told(self, home):
+        """The folder is from the coordinator, and so is a ledger that lies in it."""
+        Ledger(home / LEDGER).set_limit(100)
+        notice = load(home).check()
+        assert f"at most epsilon 100 at delta 1e-06 ({home / LEDGER})" in notice
 
     def test_a_question_before_the_check_sets_the_limit_too(self, home):
         site = load(home)
@@ -239,7 +245,7 @@ class TestLimits:
         charge = Charge.for_file(data, "summary")
         charge.spend(PROMISE, multiplier_for(2.0, 1e-6))
         site = load(home)
-        assert site.check() is None  # there is a limit
+        assert "Limit, set before: all answers together have at most epsilon 2.5" in site.check()
         with pytest.raises(BudgetError, match="earlier releases have 2"):
             site.answer(ask())
         assert not releases(home)

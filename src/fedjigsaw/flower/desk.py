@@ -97,7 +97,7 @@ class Desk:
     view: str = ""
 
     def open(self, data_set: Callable[[], str]) -> str | None:
-        """Make sure, before the first question, that there is a limit; tell if it is a new one."""
+        """Make sure, before the first question, that there is a limit; return it in words."""
         if self.folder is None or self.privacy is None:
             return None
         with locked(self.folder / LOCK, wait=True):

@@ -97,10 +97,15 @@ class Charges:
 
     each: tuple[Charge, ...]
 
-    def limit(self, privacy: Privacy) -> str | None:
-        """Set the epsilon of one run as the limit if there is no limit; return that in words."""
-        if any(charge.account().limits for charge in self.each):
-            return None
+    def limit(self, privacy: Privacy) -> str:
+        """Set the epsilon of one run as the limit if there is none; return the limit in words."""
+        found = [
+            f"epsilon {limit.epsilon:g} at delta {limit.delta:g} ({charge.ledger.path})"
+            for charge in self.each
+            for limit in charge.account().limits
+        ]
+        if found:  # told as well: the ledger may have come with the folder, from the coordinator
+            return f"Limit, set before: all answers together have at most {' and '.join(found)}."
         ledger = self.each[0].ledger
         ledger.set_limit(privacy.epsilon, privacy.delta)
         return (
