@@ -44,6 +44,21 @@ def test_text_has_time_level_and_message(log):
     assert line.startswith("20")
 
 
+@pytest.mark.parametrize("sign", ["\n", "\r", "\u2028", "\x1b[2J", "\x07", "\u202e"])
+def test_what_a_server_sent_adds_no_line_and_no_control_character_to_a_text(log, sign):
+    logger, lines = log()
+    method = f"a{sign}2026-01-01 00:00:00,000 INFO all is well" + "." * 100_000
+    logger.info("received a question: round %d of %s", 0, method)
+    try:
+        raise ValueError(method)
+    except ValueError:
+        logger.exception("failed")
+    first, second, *traceback = lines()
+    assert [" INFO received a question" in first, second.endswith(" ERROR failed")] == [True, True]
+    assert all(line.startswith("  ") for line in traceback)
+    assert all(line.isprintable() and len(line) < 11_000 for line in (first, second, *traceback))
+
+
 def test_json_has_time_level_site_run_and_event(log):
     logger, lines = log("json", "info", "bern")
     logs.bind(run="20260131-235959-0123abcd")

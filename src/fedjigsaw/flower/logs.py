@@ -19,7 +19,8 @@ from typing import Any, Self
 LOG = "FEDJIGSAW_LOG"  # the variable that tells the processes of a part how to write their logs
 TEXT, JSON = FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
-MAX_VALUE = 500  # characters of a text in a line
+MAX_VALUE = 500  # characters of a text in a line of JSON
+MAX_LINE, MAX_LINES = 10_000, 1_000  # characters of a line of text, and lines of a traceback
 bound: dict[str, str] = {}  # what every line of this process has, such as the run
 
 
@@ -61,7 +62,7 @@ class Style:
         """Return what makes lines of log records."""
         if self.format == JSON:
             return _JsonFormatter(self._who())
-        return logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+        return _TextFormatter("%(asctime)s %(levelname)s %(message)s")
 
     def _who(self) -> dict[str, str]:
         return {"site": self.site} if self.site else {"part": "server"}
@@ -93,6 +94,32 @@ def told(event: str, **values: Any) -> dict[str, Any]:
 def bind(**values: object) -> None:
     """Add names, such as that of the run, to every further line of this process."""
     bound.update({key: re.sub(r"[^\w.-]", "", str(value))[:64] for key, value in values.items()})
+
+
+class _TextFormatter(logging.Formatter):
+    """Makes lines for people. What a server sent can add no line to them and no control character.
+
+    The lines of a traceback are indented, since the text of its error may have several.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        record.message = _visible(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        lines = super().formatException(ei).splitlines()
+        return "\n".join(f"  {_visible(line)}" for line in lines[:MAX_LINES])
+
+
+def _visible(text: str) -> str:
+    """Return a text without control characters, and not too long.
+
+    Examples
+    --------
+    >>> _visible("a\\nb")
+    'a\\\\nb'
+    """
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:MAX_LINE])
 
 
 class _JsonFormatter(logging.Formatter):
