@@ -143,7 +143,8 @@ class TestJournal:
         assert "to 0: 2 rounds are more than 1" in words
         assert "4 centers, 900 bytes, as before" in words
         assert "2 questions, 1 answers, 1 refusals, 0 failures" in words
-        assert "The chain of hashes holds. The last record is number 3" in words
+        last = json.loads(journal.read_text().splitlines()[-1])["hash"]
+        assert f"holds. The last record is number 3, with the hash {last}. Note both" in words
 
     def test_what_was_changed_is_named(self, shell, journal):
         lines = journal.read_bytes().splitlines(keepends=True)
@@ -156,5 +157,6 @@ class TestJournal:
         done = json.loads(run("inspect", journal, "--json").output)
         assert [record["kind"] for record in done["records"]][:2] == ["question", "refusal"]
         assert not done["problems"]
+        assert done["last_hash"] == json.loads(journal.read_text().splitlines()[-1])["hash"]
         with pytest.raises(ParameterError, match="is a journal"):
             run("inspect", journal, "--picture", tmp_path / "k.png")

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from fedjigsaw.cli._shared import escape, out, print_json
 from fedjigsaw.errors import MessageError, ParameterError
-from fedjigsaw.privacy.journal import read
+from fedjigsaw.privacy.journal import last_hash, read
 from fedjigsaw.privacy.ledger import LIMIT, RELEASED, SPENT
 
 MAX_TEXT = 300
@@ -33,16 +33,17 @@ def show_journal(path: Path, picture: Path | None, as_json: bool) -> None:
                 "kind": "journal",
                 "records": records,
                 "problems": problems,
+                "last_hash": None if problems else last_hash(path),
             }
         )
     else:
         out.print(_table(records))
-        out.print(_verdict(records, problems))
+        out.print(_verdict(records, problems, path))
     if problems:
         raise typer.Exit(MessageError.exit_code)
 
 
-def _verdict(records: list[dict[str, Any]], problems: list[str]) -> str:
+def _verdict(records: list[dict[str, Any]], problems: list[str], path: Path) -> str:
     if problems:
         return "\n".join(f"[red]{escape(problem)}[/]" for problem in problems)
     kinds = [record.get("kind") for record in records]
@@ -51,8 +52,8 @@ def _verdict(records: list[dict[str, Any]], problems: list[str]) -> str:
     )
     if {SPENT, LIMIT} & set(kinds):
         counts = f"A privacy ledger: {kinds.count(SPENT)} releases; `privacy status` adds them up"
-    last = f"The last record is number {len(records) - 1}; note it, and the number of lines."
-    return f"{counts}. The chain of hashes holds. {last}"
+    last = f"The last record is number {len(records) - 1}, with the hash {last_hash(path)}."
+    return f"{counts}. The chain of hashes holds. {last} Note both elsewhere."
 
 
 def _table(records: list[dict[str, Any]]) -> Table:

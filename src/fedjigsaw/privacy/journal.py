@@ -101,6 +101,15 @@ def read(path: Path) -> Iterator[tuple[Record | None, str | None]]:
         raise MessageError(unreadable(path, error)) from error
 
 
+def last_hash(path: Path) -> str:
+    """Return the hash of the last record of a journal that :func:`read` finds in order."""
+    try:
+        with path.open("rb") as file:
+            return _last(file, path)[1]
+    except OSError as error:
+        raise MessageError(unreadable(path, error)) from error
+
+
 def is_journal(path: Path) -> bool:
     """Return whether a file begins as a journal does."""
     if not path.is_file():
