@@ -1,6 +1,7 @@
 """What a site answers, whatever a coordinator asks; and the two attacks on its rows."""
 
 import json
+import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise, product
@@ -458,6 +459,28 @@ def test_a_site_whose_journal_is_gone_answers_nothing(start, lose):
         with pytest.raises(RefusedError, match="is missing or empty, but .*groups shows that"):
             site.answer(ask(k=3))
     (start.home / "groups").rename(start.home / "old groups")
+    site.answer(ask(k=3))
+
+
+@pytest.mark.parametrize("lose", [Path.unlink, lambda place: os.truncate(place, 200)])
+def test_a_site_whose_groups_are_gone_gives_no_new_answer(start, lose):
+    """A backup without them, for instance: two answers could differ by a single row."""
+    site = start()
+    first = site.answer(ask(k=2))
+    (place,) = (start.home / "groups").glob("*.npy")
+    kept = place.read_bytes()
+    lose(place)
+    with pytest.raises(RefusedError, match=r"npy is (missing|damaged), but the journal has ans"):
+        site.answer(ask(k=3))
+    assert site.answer(ask(k=2)) == first
+    place.write_bytes(kept)
+    site.answer(ask(k=3))
+
+
+def test_a_site_without_a_guard_has_no_groups_to_lose(start):
+    site = start("least_cluster_size = 1")
+    site.answer(ask(k=2))
+    assert not list((start.home / "groups").glob("*.npy"))
     site.answer(ask(k=3))
 
 

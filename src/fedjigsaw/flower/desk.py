@@ -25,6 +25,7 @@ from fedjigsaw.errors import ParameterError
 from fedjigsaw.flower.derived import derived, describe_model
 from fedjigsaw.flower.earlier import (
     GROUPS,
+    HAS_GROUPS,
     LOCK,
     Earlier,
     journaled,
@@ -145,6 +146,7 @@ class Desk:
                 return work(guard, broadcast, charges.spend)
 
             file, extra = self._answer(question, names, entry.earlier, guard, compute)
+            extra |= self.mark(names["data_set"])
             entry.journal.add("answer", to=entry.number, **asked, **names, **extra)
             charges.confirm()
         for line in charges.describe():
@@ -248,7 +250,7 @@ class Desk:
         Also tell whether it is tied to its scaler: it has a radius, which may be the distance of a
         single row, or no clusters of rows. Each further scaler would tell more digits of it.
         """
-        memory = self.recall(names["data_set"])
+        memory = self.recall(names["data_set"], earlier)
         size = guard.min_cluster_size
         file = work(_with_memory(guard, memory, scaler))
         tied = scaler is not None and (file.summary.radii is not None or memory.labels is None)
@@ -260,19 +262,38 @@ class Desk:
         self.remember(names["data_set"], memory)
         return file, tied
 
-    def recall(self, data_set: str) -> Memory:
-        """Return the groups of a data set."""
-        assert self.folder is not None
-        place = self.folder / GROUPS / f"{data_set[:32]}.npy"
-        if not place.exists():
-            return Memory()
-        return Memory(np.load(place, allow_pickle=False).astype(np.int64))
+    def recall(self, data_set: str, earlier: Earlier | None) -> Memory:
+        """Return the groups of a data set.
+
+        Raise a RefusedError if they are lost: an answer without them may differ from an earlier one
+        by a single row.
+        """
+        place = self._place(data_set)
+        try:
+            return Memory(np.load(place, allow_pickle=False).astype(np.int64))
+        except FileNotFoundError:
+            if earlier is None or not earlier.has_groups(data_set):
+                return Memory()
+            what = "is missing"
+        except (ValueError, EOFError):
+            what = "is damaged"
+        raise RefusedError(
+            f"{place} {what}, but the journal has answers by it. Restore it from a backup. To "
+            "start anew, move journal and groups away."
+        )
 
     def remember(self, data_set: str, memory: Memory) -> None:
         """Keep the groups of a data set, if an answer has split them."""
-        assert self.folder is not None
         if memory.groups is not None:
-            _save_groups(self.folder / GROUPS / f"{data_set[:32]}.npy", memory.groups)
+            _save_groups(self._place(data_set), memory.groups)
+
+    def mark(self, data_set: str) -> dict[str, bool]:
+        """Return what an answer in the journal says about the groups of its data set."""
+        return {HAS_GROUPS: True} if self._place(data_set).exists() else {}
+
+    def _place(self, data_set: str) -> Path:
+        assert self.folder is not None
+        return self.folder / GROUPS / f"{data_set[:32]}.npy"
 
     def _allowed(
         self,

@@ -25,6 +25,7 @@ from fedjigsaw.sites.compatibility import reorder
 
 LOCK = "journal.lock"  # in the folder of a site, held while a question is answered
 GROUPS = "groups"  # folder with the groups of rows of each data set
+HAS_GROUPS = "has_groups"  # in an answer of the journal: there are groups of its data set
 
 
 class Earlier:
@@ -74,6 +75,10 @@ class Earlier:
         """Return the scalers of the server to which answers about a data set are tied."""
         tied = [record for record in self._all if record.get("tied")]
         return {record["scaler"] for record in tied if record["data_set"] == data_set}
+
+    def has_groups(self, data_set: str) -> bool:
+        """Return whether there were groups of a data set after an answer."""
+        return any(r.get(HAS_GROUPS) and r["data_set"] == data_set for r in self._all)
 
     def about(self, data_set: str, but: str = "") -> int:
         """Count the different questions about a data set, except for one: it is asked again."""

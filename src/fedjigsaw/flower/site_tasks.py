@@ -131,7 +131,7 @@ def score(site: "Site", task: Scoring) -> Score:
         columns, rows, _ = read_rows(_scaled_by(site, scaler), order, spend)
         if columns != about.feature_names:
             raise DataError("The columns of the model are not those of this site.")
-        memory = Memory() if desk.folder is None else desk.recall(data_set())
+        memory = Memory() if desk.folder is None else desk.recall(data_set(), earlier)
         labels = label(about, rows, scaler)
         if guard.min_cluster_size > 1:
             labels = _settled(labels, memory, rows, about, scaler, guard.min_cluster_size)

@@ -69,6 +69,7 @@ def answer_task(
             bytes=len(content),
             content=base64.b64encode(content).decode(),
             **extra,
+            **desk.mark(name),
         )
         charges.confirm()
     return answer
