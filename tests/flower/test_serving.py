@@ -8,9 +8,16 @@ from hashlib import sha256
 from types import SimpleNamespace
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
 
 from fedjigsaw.errors import DataError, FederationError, ParameterError
 from fedjigsaw.flower import checks, processes, serving, versions
+from fedjigsaw.flower.certificates import make_server_key
 from fedjigsaw.flower.folders import OWN_APP
 
 
@@ -174,6 +181,34 @@ def test_a_private_key_is_private(clinic, started, rows, mode):
     (clinic / "bern" / "site.key").chmod(0o400)
     with pytest.raises(KeyboardInterrupt):
         serving.serve_site(clinic / "bern", rows)
+
+
+def ssh_key(curve=ec.SECP384R1):
+    key = ec.generate_private_key(curve())
+    return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (ssh_key()[:300], "not a private key"),
+        (b"", "not a private key"),
+        (make_server_key(), "not a private key"),
+        (ssh_key(ec.SECP256R1), "another kind of key"),
+    ],
+    ids=["cut", "empty", "pem", "curve"],
+)
+def test_a_key_that_is_none_is_found_before_anything_is_started(
+    clinic, started, rows, content, message
+):
+    """The server would only say that it does not know the key, or that the clocks differ."""
+    (clinic / "bern" / "site.key").write_bytes(content)
+    started.codes = [processes.WAS_REVOKED]  # so that a site that is started ends
+    with pytest.raises(FederationError, match=rf"site\.key is .*{message}"):
+        serving.serve_site(clinic / "bern", rows)
+    with pytest.raises(FederationError, match=message):
+        list(checks.check_site(clinic / "bern", rows))
+    assert not started.started
 
 
 def test_a_folder_cannot_make_a_site_run_another_app(clinic, started, rows):

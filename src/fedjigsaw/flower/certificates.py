@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
     load_pem_private_key,
     load_pem_public_key,
+    load_ssh_private_key,
     load_ssh_public_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -111,6 +112,23 @@ def read_public_key(content: bytes) -> str:
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP384R1):
         raise ValueError("not a key on the curve P-384")
     return _public(key)
+
+
+def check_site_key(path: Path) -> None:
+    """Raise a FederationError if a file is not a site's private key, as Flower reads it."""
+    try:
+        key = load_ssh_private_key(path.read_bytes(), None)
+    except OSError as error:
+        raise FederationError(unreadable(path, error)) from error
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise FederationError(
+            f"{path} is not a private key of OpenSSH without a passphrase, or it is damaged. "
+            "Restore it, or ask the coordinator for a new one (`federation rekey`)."
+        ) from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP384R1):
+        raise FederationError(
+            f"{path} is another kind of key. Make one with `ssh-keygen -t ecdsa -b 384`."
+        )
 
 
 def _public(key: ec.EllipticCurvePublicKey) -> str:

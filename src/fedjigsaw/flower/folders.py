@@ -36,6 +36,7 @@ from fedjigsaw.errors import (
 )
 from fedjigsaw.flower.certificates import (
     SERVER_DAYS,
+    check_site_key,
     is_address,
     make_authority,
     make_server_key,
@@ -113,6 +114,7 @@ class SiteSettings:
                 f"{folder} has no {SITE_KEY}, the private key of site {settings.name}. {ADVICE}"
             )
         check_private(folder / SITE_KEY)
+        check_site_key(folder / SITE_KEY)
         return settings
 
     def check_app(self, folder: Path) -> None:
