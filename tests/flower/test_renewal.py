@@ -11,7 +11,7 @@ import pytest
 
 from fedjigsaw._locks import locked
 from fedjigsaw.errors import FederationError
-from fedjigsaw.flower import folders, processes, renewal, serving
+from fedjigsaw.flower import folders, jobs, processes, renewal, serving
 from fedjigsaw.flower.certificates import load_certificate, make_authority, make_server_key
 
 
@@ -30,6 +30,15 @@ def test_a_server_is_certified_for_three_years_and_its_authority_for_twenty(home
         wanted = datetime.now(UTC) + timedelta(days=365 * years)
         assert abs(renewal.ends(home / name) - wanted) < timedelta(hours=1)
     assert list(renewal.ending(home)) == []
+
+
+@pytest.mark.parametrize(("days", "text"), [(1, r"\(ConnectError\)"), (-0.1, "federation renew")])
+def test_a_server_whose_certificate_has_ended_is_not_just_silent(tmp_path, days, text):
+    """What asks it on its own machine, `run` and `status`, looks at the certificate, too."""
+    home = make(tmp_path, days) / "server"
+    (home / "running.json").write_text('{"control_port": 9, "secret": "s"}')
+    with pytest.raises(FederationError, match=f"does not answer .*{text}"), jobs.control(home) as c:
+        c.online()
 
 
 @pytest.mark.parametrize(("days", "text"), [(59, "ends in 59 days, on 20"), (-0.1, "has ended")])

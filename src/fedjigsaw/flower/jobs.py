@@ -22,9 +22,9 @@ import httpx
 
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError, invalid
-from fedjigsaw.flower import job_tasks
+from fedjigsaw.flower import job_tasks, renewal
 from fedjigsaw.flower.doors import SECRET_HEADER
-from fedjigsaw.flower.folders import APP, CA, RUNNING, ServerSettings, read_revoked
+from fedjigsaw.flower.folders import APP, CA, CERTIFICATE, RUNNING, ServerSettings, read_revoked
 from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.patches import START_TIME, Control
 from fedjigsaw.io.atomic import write_json
@@ -173,6 +173,8 @@ def control(home: Path) -> Iterator[Control]:
         yield client
     except httpx.HTTPError as error:
         reason = type(error).__name__
+        if renewal.has_ended(home / CERTIFICATE):
+            reason = f"its certificate has ended: renew it with {renewal.RENEW}"
         raise FederationError(f"The server of {home} does not answer ({reason}).") from error
     finally:
         client.close()

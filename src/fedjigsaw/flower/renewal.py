@@ -58,6 +58,11 @@ def ends(path: Path) -> datetime:
     return load_certificate(path).not_valid_after_utc
 
 
+def has_ended(path: Path) -> bool:
+    """Return whether a certificate has ended."""
+    return days_until(ends(path)) <= 0
+
+
 def ending(home: Path) -> Iterator[str]:
     """Yield a warning for each certificate of a server's folder that ends soon, or has ended."""
     yield from _warn("the server's certificate", ends(home / CERTIFICATE), RENEW)
