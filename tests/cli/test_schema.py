@@ -175,6 +175,17 @@ def test_a_column_that_a_site_lacks_can_be_empty(folder, run):
             run(f"{words} {wrong} --force")
 
 
+@pytest.mark.parametrize("other", ["Krea", None])
+def test_a_column_that_is_not_there_may_have_another_name(folder, run, other):
+    """No name is close enough to guess, so the file's own are looked at before one is emptied."""
+    (folder / "s.toml").write_text("format = 1\n[columns.age]\n[columns.creatinine]\n")
+    columns = {"age": [30, 40]} | ({other: [1.0, 2.0]} if other else {})
+    pd.DataFrame(columns).to_csv("x.csv", index=False)
+    told = flat(run("schema check x.csv --schema s.toml").output)
+    assert "--empty creatinine" in told
+    assert ("give that: `--rename ...=creatinine`" in told) == (other is not None)
+
+
 def test_a_copy_without_most_values_is_not_written(folder, run):
     """Marks for one column alone are taken as they are."""
     pd.DataFrame({"x": [1, 2, 3, 150, 170, 190], "y": [0, 0, 0, 0, 1, 2]}).to_csv(

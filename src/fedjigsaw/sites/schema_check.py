@@ -147,6 +147,9 @@ def _absent(column: Column, others: Sequence[str], n_rows: int) -> ColumnCheck:
             "The file has no such column: add an empty one with `fedjigsaw schema apply FILE "
             f"--empty {empty} ...`, or ignore it in the schema of all sites."
         )
+        if others:  # an empty column would lose the values of one that has another name
+            rename = shlex.quote(f"...={column.name}")
+            problem += f" If it has another name in the file, give that: `--rename {rename}`."
     options = ((("--rename", f"{close[0]}={column.name}"),)) if close else ()
     return ColumnCheck(column.name, column.kind, n_rows, problems=(problem,), options=options)
 
