@@ -23,6 +23,7 @@ from fedjigsaw.columns.schema import (
 from fedjigsaw.columns.text import (
     TextFormat,
     are_numbers,
+    count_told,
     has_days,
     is_text,
     plain,
@@ -40,6 +41,7 @@ from fedjigsaw.columns.words import (
     PAIRS,
     SCALES,
     TITLES,
+    may_be_missing,
     named_like_a_person,
     named_like_an_identifier,
 )
@@ -88,6 +90,7 @@ class Sighting:
     n_whole: int = 0
     n_padded: int = 0  # such as 0042
     odd: Counter[str] = field(default_factory=Counter)  # texts that are not numbers
+    absent: Counter[str] = field(default_factory=Counter)  # words that count as missing
     n_characters: int = 0
     least: float = np.inf
     greatest: float = -np.inf
@@ -114,6 +117,7 @@ class Sighting:
             self.n_present += len(values) - values.null_count
             self.n_typed[IGNORE] += len(values) - values.null_count
             return
+        self.absent += count_told(values, text)
         self.n_present += len(levels)
         self.n_characters += int(pc.sum(pc.utf8_length(levels)).as_py() or 0)
         self._count(levels)
@@ -217,7 +221,11 @@ def is_constant(seen: Sighting, min_rows: int) -> bool:
 
 
 def _are_booleans(seen: Sighting) -> bool:
-    words = {level.lower() for level in seen.levels}
+    return _are_answers({level.lower() for level in seen.levels})
+
+
+def _are_answers(words: set[str]) -> bool:
+    """Tell whether words are yes and no, in one language."""
     for pair in PAIRS:
         if words and words <= set(pair):
             # one letter alone may mean anything: all patients may be "f"
@@ -283,12 +291,32 @@ def _text(seen: Sighting, min_rows: int) -> Recognized:
         )
         return Recognized(IGNORE, f"many different texts, most of them in few rows: {kind}?")
     ordered = find_order(levels) if covered >= NEARLY_ALL * n else ()
+    notes = (*notes, *_doubts(levels))
     if ordered:
         return Recognized(ORDERED, "words that have an order", ordered, notes=notes)
     why = "codes" if seen.n_padded > MOST * n else "texts that repeat"
     if len(levels) == 1:
         return Recognized(IGNORE, "a single category that enough rows have")
     return Recognized(CATEGORY, why, levels, notes=notes)
+
+
+def _doubts(levels: Sequence[str]) -> list[str]:
+    """Say which categories may stand for a missing value, and what to write if they do."""
+    doubtful = [level for level in levels if may_be_missing(level)]
+    if not doubtful:
+        return []
+    shown = ", ".join(f'"{level}"' for level in doubtful)
+    one = len(doubtful) == 1
+    note = f"CHECK: {shown} may stand for {'a missing value' if one else 'missing values'}. If so, "
+    note += f"take {'it' if one else 'them'} out of categories, and add to missing at the top"
+    others = {level.lower() for level in levels if level not in doubtful}
+    then = "."
+    if _are_answers(others):
+        then = '; then it can be kind = "boolean", without categories.'
+    elif ordered := find_order([level for level in levels if level not in doubtful]):
+        order = ", ".join(f'"{level}"' for level in ordered)
+        then = f'; then it can be kind = "ordered", categories = [{order}].'
+    return [f"{note} (missing = [{shown}]){then}"]
 
 
 def _n_titled(seen: Sighting) -> int:

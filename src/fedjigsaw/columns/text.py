@@ -1,5 +1,6 @@
 """Numbers as they are written in a file: decimal sign, thousands, marks for missing values."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Self
@@ -10,16 +11,20 @@ import pyarrow as pa
 
 from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats
+from fedjigsaw.columns.words import UNKNOWN, spellings
 from fedjigsaw.errors import ParameterError, invalid
 
 Flags = npt.NDArray[np.bool_]
-# Texts that stand for a missing number. None of them can be a number, so that a column of numbers
-# loses nothing. A column of categories has its own rule: "unknown" may be a category.
+# Texts that stand for a missing value, at all sites alike. None of them can be a number, so that a
+# column of numbers loses nothing; where one is a category of the schema, it is that.
 MISSING = (
     *("", "-", "--", "?", ".", "NA", "N/A", "n/a", "n.a.", "NaN", "nan", "NaT", "<NA>"),
-    *("null", "NULL", "None", "missing", "unknown", "k.A.", "k. A.", "o.A."),
+    *("null", "NULL", "None", "k.A.", "k. A.", "o.A."),
     *("#N/A", "#NV", "#DIV/0!", "#NUM!", "#VALUE!"),
+    *spellings(UNKNOWN),
 )
+# Those of them that could be an answer, so that a person is told of them.
+TOLD = ("None", *spellings(UNKNOWN))
 NUMBER = r"^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$"
 # decimal sign or separator of thousands -> the signs that are read as such
 SIGNS = {"": "", ".": ".", ",": ",", "'": "'’", " ": " \u00a0\u2009\u202f"}
@@ -34,12 +39,14 @@ class TextFormat:
     decimal : "." or ","
     thousands : what separates thousands: nothing, ".", ",", "'" or a space
         An apostrophe or space stands for its typographic variants, too.
-    missing : texts that stand for a missing value.
+    missing : usual texts that stand for a missing value.
+    marks : further ones, which a person named.
     """
 
     decimal: str = "."
     thousands: str = ""
     missing: tuple[str, ...] = MISSING
+    marks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.decimal not in (".", ","):
@@ -50,7 +57,12 @@ class TextFormat:
 
     def with_missing(self, marks: Iterable[str]) -> Self:
         """Return the same format with further texts that stand for a missing value."""
-        return replace(self, missing=tuple(dict.fromkeys((*self.missing, *marks))))
+        return replace(self, marks=tuple(dict.fromkeys((*self.marks, *marks))))
+
+    def keeping(self, categories: Iterable[str]) -> Self:
+        """Return the same format without the usual texts that are categories of a column."""
+        kept = set(categories)
+        return replace(self, missing=tuple(text for text in self.missing if text not in kept))
 
 
 def has_days(kind: pa.DataType) -> bool:
@@ -116,8 +128,27 @@ def _is_numeric(kind: pa.DataType) -> bool:
 def without_missing(values: pa.Array, text: TextFormat) -> pa.Array:
     """Trim spaces, and make marks for missing values null."""
     values = pc.utf8_trim_whitespace(values)
-    missing = pc.is_in(values, value_set=pa.array(text.missing, values.type))
+    missing = pc.is_in(values, value_set=pa.array((*text.missing, *text.marks), values.type))
     return pc.if_else(missing, pa.scalar(None, values.type), values)
+
+
+def count_told(values: pa.Array, text: TextFormat) -> Counter[str]:
+    """Count words that stand for a missing value, but could be an answer.
+
+    Examples
+    --------
+    >>> count_told(pa.array(["yes", " Unbekannt", "-", "None"]), TextFormat())
+    Counter({'Unbekannt': 1, 'None': 1})
+    """
+    values = plain(values)
+    if not is_text(values.type):
+        return Counter()
+    words = [word for word in TOLD if word in text.missing and word not in text.marks]
+    values = pc.utf8_trim_whitespace(values)
+    found = values.filter(pc.is_in(values, value_set=pa.array(words, values.type)))
+    return Counter(
+        {entry["values"]: entry["counts"] for entry in pc.value_counts(found).to_pylist()}
+    )
 
 
 def _cast_texts(values: pa.Array, text: TextFormat) -> pa.Array:

@@ -124,7 +124,7 @@ MISSING_CODE, OTHER_CODE = -2, -1
 
 def read_codes(column: Column, values: pa.Array, text: TextFormat) -> Ints:
     """Return the index of each value among the categories; MISSING_CODE or OTHER_CODE if none."""
-    levels = read_levels(values, text)
+    levels = read_levels(values, text.keeping(column.categories))
     found = pc.index_in(levels, value_set=pa.array(column.categories, pa.string()))
     codes: Ints = found.fill_null(OTHER_CODE).to_numpy(zero_copy_only=False).astype(np.int64)
     codes[_flags(levels.is_null())] = MISSING_CODE

@@ -51,6 +51,31 @@ SCALES = (
     ),
     *((*(f"{word} {n}" for n in range(6)),) for word in ("stage", "grade", "grad", "stadium")),
 )
+# words that say that a value is not known or was not given: they count as missing everywhere
+UNKNOWN = (
+    *("unknown", "not known", "missing", "not available", "not specified", "not stated"),
+    *("not recorded", "not reported", "not documented", "no data", "no information"),
+    *("unbekannt", "nicht bekannt", "keine Angabe", "keine Angaben", "ohne Angabe", "fehlend"),
+    *("nicht angegeben", "nicht erfasst", "nicht erhoben", "nicht dokumentiert", "keine Daten"),
+    *("inconnu", "inconnue", "non connu", "non connue", "manquant", "manquante"),
+    *("non renseigné", "non renseignée", "non précisé", "non précisée", "non documenté"),
+    *("desconocido", "desconocida", "no consta", "sin datos", "no especificado", "no disponible"),
+    *("sconosciuto", "sconosciuta", "non noto", "non nota", "mancante", "non disponibile"),
+    *("non specificato", "onbekend", "niet bekend", "ontbrekend", "geen opgave", "geen gegevens"),
+)
+# words that may be an answer, or stand for a missing value: only a person can tell
+DOUBTFUL = (
+    *("not applicable", "does not apply", "not done", "not performed", "not tested"),
+    *("not measured", "not assessed", "pending", "refused", "declined", "prefer not to say"),
+    *("undetermined", "indeterminate", "unclear", "don't know", "do not know", "unk", "nk", "nd"),
+    *("nicht zutreffend", "entfällt", "nicht durchgeführt", "nicht gemessen", "nicht getestet"),
+    *("nicht beurteilbar", "verweigert", "abgelehnt", "unklar", "unbestimmt", "weiß nicht"),
+    *("weiss nicht", "ausstehend", "n.b.", "n. b.", "n.d.", "sans objet", "non applicable"),
+    *("non fait", "non réalisé", "refus", "refusé", "indéterminé", "ne sait pas", "no aplica"),
+    *("no procede", "no realizado", "rechazado", "indeterminado", "no sabe", "ns/nc"),
+    *("non applicabile", "non eseguito", "rifiutato", "indeterminato", "non so"),
+    *("niet van toepassing", "n.v.t.", "nvt", "niet gedaan", "geweigerd", "weet niet"),
+)
 # names of columns that tell rows or people apart
 LAST_WORDS = "id|ids|uid|uuid|guid|pid|mrn|nr|no|num|nummer|number|key|index|idx"
 JOINED = "(patienten|patient|pat|fall|case|subject|person|record|study|row)(id|nr|no|nummer|key)"
@@ -95,6 +120,33 @@ SYNONYMS = (
     ("date", "datum", "fecha", "data"),
     ("stage", "stadium", "stade"),
 )
+
+
+def spellings(words: Sequence[str]) -> tuple[str, ...]:
+    """Return words as they are written in files, with capital letters here and there.
+
+    Examples
+    --------
+    >>> spellings(["not known"])
+    ('not known', 'Not known', 'Not Known', 'NOT KNOWN')
+    """
+    ways = (str, str.lower, str.capitalize, _begun, str.title, str.upper)
+    return tuple(dict.fromkeys(way(word) for word in words for way in ways))
+
+
+def _begun(word: str) -> str:
+    return word[0].upper() + word[1:]
+
+
+def may_be_missing(level: str) -> bool:
+    """Tell whether a category may stand for a missing value.
+
+    Examples
+    --------
+    >>> may_be_missing("Verweigert"), may_be_missing("negative")
+    (True, False)
+    """
+    return " ".join(level.lower().split()) in DOUBTFUL
 
 
 def named_like_an_identifier(name: str) -> bool:

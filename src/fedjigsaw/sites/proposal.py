@@ -18,6 +18,7 @@ from fedjigsaw.columns.ranges import (
 )
 from fedjigsaw.columns.recognition import Recognized, Sighting, fold, recognize
 from fedjigsaw.columns.schema import (
+    BOOLEAN,
     CATEGORY,
     DATE,
     IGNORE,
@@ -197,9 +198,21 @@ def _entry(
         if column.range and spread.n_outside(column.range) + sum(codes.values()) >= min_rows:
             column = replace(column, outside=TREATED)
             notes.append(OUTSIDE_NOTE)
+    notes += _absent_notes(column, seen, min_rows)
     if column.kind == CATEGORY:
         notes.append("Other values are put together as (other).")
     return ProposedColumn(column, words, tuple(notes), known.why)
+
+
+def _absent_notes(column: Column, seen: Sighting, min_rows: int) -> list[str]:
+    """Name words that count as missing, though they could be an answer."""
+    words = sorted(word for word, n in seen.absent.items() if n >= min_rows)
+    if not words or column.kind not in (*TEXT_KINDS, BOOLEAN):
+        return []
+    shown = ", ".join(f'"{word}"' for word in words)
+    if column.kind == BOOLEAN:
+        return [f"Missing values: {shown}."]
+    return [f"Missing values: {shown}. If that is an answer, add it to the categories."]
 
 
 def _share(n_missing: int, n_rows: int, min_rows: int) -> str:

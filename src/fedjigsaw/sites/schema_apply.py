@@ -334,7 +334,8 @@ def _plan(table: Table, schema: Schema, changes: Changes) -> _Plan:
         levels = changes.levels.get(column.name, {})
         text = table.reader.text.with_missing([*schema.missing, *absent])
         # a mark for missing values that is mapped has a meaning here
-        text = with_changes(text, missing=tuple(m for m in text.missing if m not in levels))
+        marks = tuple(mark for mark in text.marks if mark not in levels)
+        text = with_changes(text, marks=marks).keeping([*levels, *column.categories])
         if column.name in changes.date_formats:
             column = with_changes(column, format=changes.date_formats[column.name])
         way = _way(column, changes)
@@ -344,7 +345,7 @@ def _plan(table: Table, schema: Schema, changes: Changes) -> _Plan:
             text,
             way,
             levels,
-            table.reader.text.with_missing(schema.missing),
+            table.reader.text.with_missing(schema.missing).keeping(column.categories),
             absent,
             changes.missing_in.get(column.name, ()),
         )

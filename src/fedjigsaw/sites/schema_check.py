@@ -1,5 +1,6 @@
 """Check a site's file against the common schema. What it finds is for the site alone."""
 
+import json
 import shlex
 from collections import Counter
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from fedjigsaw.columns.lenient import (
 )
 from fedjigsaw.columns.ranges import CODES, Spread
 from fedjigsaw.columns.schema import (
+    BOOLEAN,
     DATE,
     IGNORE,
     NUMBER,
@@ -30,10 +32,10 @@ from fedjigsaw.columns.schema import (
     Schema,
     from_days,
 )
-from fedjigsaw.columns.text import TextFormat
+from fedjigsaw.columns.text import TextFormat, count_told
 from fedjigsaw.columns.units import fitting_units
 from fedjigsaw.columns.values import DAY_FIRST, MONTH_FIRST, MUST_BE, read_levels, show_value
-from fedjigsaw.columns.words import close_names
+from fedjigsaw.columns.words import close_names, may_be_missing
 from fedjigsaw.errors import DataError, shorten
 from fedjigsaw.io.tables import Table
 from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_columns
@@ -173,6 +175,7 @@ class _Count:
     n_exchanged: int = 0  # dates that fit with day and month exchanged
     first_outside: tuple[int, str] | None = None
     unknown: Counter[str] = field(default_factory=Counter)
+    absent: Counter[str] = field(default_factory=Counter)  # words that count as missing
     spread: Spread = field(default_factory=lambda: Spread(1, CODES))
 
     def add(self, values: pa.Array, text: TextFormat) -> None:
@@ -190,6 +193,8 @@ class _Count:
         self.n_outside += int(reading.outside.sum())
         if self.column.kind == NUMBER:
             self.spread.add(reading.numbers)
+        if self.column.kind in (*TEXT_KINDS, BOOLEAN):
+            self.absent += count_told(values, text.keeping(self.column.categories))
         if self.column.kind in TEXT_KINDS and reading.outside.any():
             self._count_unknown(read_levels(values, text).filter(pa.array(reading.outside)))
 
@@ -260,6 +265,7 @@ class _Verdict:
             )
         elif count.n_missing == count.n_rows:
             self.remarks.append("There are no values at all.")
+        self._absent()
         if column.kind in TEXT_KINDS:
             self._categories(min_rows)
         elif count.first_outside is not None:
@@ -286,6 +292,13 @@ class _Verdict:
                 "sure that day and month are in its order. If not, give --date-format of "
                 "`fedjigsaw schema apply`."
             )
+
+    def _absent(self) -> None:
+        for word, n in self.count.absent.most_common(SHOWN):
+            text = f"{word!r} ({_rows(n)}) counts as missing."
+            if self.count.column.kind in TEXT_KINDS:
+                text += " If it is an answer, ask for it among the categories of the schema."
+            self.remarks.append(text)
 
     def _codes(self, min_rows: int) -> None:
         for code, n in self.count.spread.find_codes(min_rows).items():
@@ -364,10 +377,17 @@ class _Verdict:
 
     def _unknown(self, level: str, n: int, min_rows: int) -> str:
         column = self.count.column
-        start = f"{shorten(level, LONGEST)!r} ({n:,} row{'s' if n > 1 else ''})"
+        start = f"{shorten(level, LONGEST)!r} ({_rows(n)})"
         close = close_names(level, column.categories, 0.75)
         if close:
             return f"{start}: is it {close[0]!r}?"
+        if may_be_missing(level):
+            mark = shlex.quote(f"{column.name}:{level}")
+            return (
+                f"{start}: does it stand for a missing value? If so, make a copy with `schema "
+                f"apply --missing {mark}`, or ask for missing = [{json.dumps(level)}] in the "
+                "schema of all sites."
+            )
         if n >= min_rows:
             return f"{start}: add it to the categories, or say which one it is (--map)."
         return f"{start}: too rare for a category of its own."
@@ -375,12 +395,19 @@ class _Verdict:
     def _map(self, level: str) -> None:
         """Propose the category of another spelling or of a word that means the same, if it is one.
 
-        Words that are only similar, such as two wards, are left to a person.
+        Words that are only similar, such as two wards, are left to a person. Words that may stand
+        for missing values, such as "not done", are proposed as such.
         """
         column = self.count.column
         close = close_names(level, column.categories, 1.0)
         if len(close) == 1 and len(level) < LONGEST:
             self.options.append(("--map", f"{column.name}:{level}={close[0]}"))
+        elif may_be_missing(level):
+            self.options.append(("--missing", f"{column.name}:{level}"))
+
+
+def _rows(n: int) -> str:
+    return "1 row" if n == 1 else f"{n:,} rows"
 
 
 def _values(n: int) -> str:

@@ -1,0 +1,97 @@
+"""Words of several languages mean the same at all sites, or a person is told."""
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from fedjigsaw import sites
+from fedjigsaw.columns.schema import Column, Schema
+
+
+def save(path, **columns):
+    """Write columns of texts, and a number that makes every file one that can be clustered."""
+    n = len(next(iter(columns.values())))
+    rng = np.random.default_rng(0)
+    pd.DataFrame({"bmi": rng.normal(25, 3, n).round(2), **columns}).to_csv(path, index=False)
+    return path
+
+
+def propose(path):
+    proposal = sites.propose_schema(path)
+    return {entry.column.name: entry for entry in proposal.columns}, proposal.schema
+
+
+def shares(path, schema):
+    """Means of all features, by name."""
+    stats = sites.measure(path, schema=schema)
+    return dict(zip(stats.columns, stats.mean.tolist(), strict=True))
+
+
+KINDS = ["a", "b", "c"]
+UNKNOWN = ["unknown", "Unknown", "unbekannt", "UNBEKANNT", "keine Angabe", "inconnu", "no consta"]
+
+
+class TestMissing:
+    @pytest.mark.parametrize("word", UNKNOWN)
+    def test_words_for_unknown_are_missing_in_every_language(self, tmp_path, word):
+        blank = save(tmp_path / "blank.csv", x=[*KINDS * 20, *[""] * 10])
+        other = save(tmp_path / "other.csv", x=[*KINDS * 20, *[word] * 10])
+        entries, schema = propose(other)
+        assert schema["x"].categories == tuple(KINDS)
+        assert f'"{word}"' in " ".join(entries["x"].notes)
+        assert shares(other, schema) == shares(blank, schema)
+        (_, check) = sites.check_file(other, schema).columns
+        assert check.n_missing == 10
+        assert f"{word!r} (10 rows) counts as missing." in " ".join(check.remarks)
+
+    @pytest.mark.parametrize("word", ["unknown", "unbekannt", "None", "NA"])
+    def test_a_category_of_the_schema_is_never_missing(self, tmp_path, word):
+        path = save(tmp_path / "x.csv", x=["a", word] * 20)
+        schema = Schema((Column("bmi"), Column("x", "category", categories=("a", word))))
+        assert shares(path, schema)[f"x: {word}"] == 0.5
+        check = sites.check_file(path, schema).columns[1]
+        assert (check.n_missing, check.remarks) == (0, ())
+        copy = tmp_path / "copy.parquet"
+        assert sites.apply_schema(path, schema, copy).n_missing["x"] == 0
+        assert pq.read_table(copy)["x"].to_pylist() == ["a", word] * 20
+        assert shares(copy, schema)[f"x: {word}"] == 0.5
+
+    def test_a_word_that_is_mapped_to_such_a_category_stays(self, tmp_path):
+        path = save(tmp_path / "x.csv", x=["mild", "keine"] * 20)
+        levels = ("None", "mild")
+        schema = Schema((Column("bmi"), Column("x", "ordered", categories=levels)))
+        changes = sites.Changes(levels={"x": {"keine": "None"}})
+        copy = tmp_path / "copy.parquet"
+        assert sites.apply_schema(path, schema, copy, changes).n_missing["x"] == 0
+        assert pq.read_table(copy)["x"].to_pylist() == ["mild", "None"] * 20
+
+    def test_a_person_may_still_call_it_missing(self, tmp_path):
+        path = save(tmp_path / "x.csv", x=["a", "unknown"] * 20)
+        schema = Schema((Column("bmi"), Column("x", "category", categories=("a", "unknown"))))
+        changes = sites.Changes(missing_in={"x": ["unknown"]})
+        done = sites.apply_schema(path, schema, tmp_path / "copy.parquet", changes)
+        assert done.n_missing["x"] == 20
+
+    def test_words_that_may_be_answers_are_only_proposed(self, tmp_path):
+        path = save(tmp_path / "x.csv", x=["yes", "no", "Verweigert"] * 20)
+        entries, schema = propose(path)
+        assert schema["x"].categories == ("Verweigert", "no", "yes")
+        (note,) = [note for note in entries["x"].notes if note.startswith("CHECK")]
+        assert note == (
+            'CHECK: "Verweigert" may stand for a missing value. If so, take it out of categories, '
+            'and add to missing at the top (missing = ["Verweigert"]); then it can be kind = '
+            '"boolean", without categories.'
+        )
+
+    def test_the_check_gives_the_edit_and_the_option(self, tmp_path):
+        path = save(tmp_path / "x.csv", x=["a", "b", "not done"] * 20)
+        schema = Schema((Column("bmi"), Column("x", "ordered", categories=("a", "b"))))
+        found = sites.check_file(path, schema)
+        said = " ".join(found.columns[1].remarks)
+        assert "schema apply --missing 'x:not done'" in said
+        assert 'missing = ["not done"]' in said
+        assert found.options == (("--missing", "x:not done"),)
+        changes = sites.Changes(missing_in={"x": ["not done"]})
+        done = sites.apply_schema(path, schema, tmp_path / "copy.parquet", changes)
+        assert done.n_missing["x"] == 20
