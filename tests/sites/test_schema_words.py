@@ -95,3 +95,48 @@ class TestMissing:
         changes = sites.Changes(missing_in={"x": ["not done"]})
         done = sites.apply_schema(path, schema, tmp_path / "copy.parquet", changes)
         assert done.n_missing["x"] == 20
+
+
+class TestAnswers:
+    @pytest.mark.parametrize(
+        ("yes", "no"), [("ja", "nein"), ("1", "0"), ("TRUE", "FALSE"), ("Y", "N"), ("Oui", "non")]
+    )
+    def test_yes_and_no_in_other_words_are_mapped(self, tmp_path, yes, no):
+        levels = ("no", "not done", "yes")
+        schema = Schema((Column("bmi"), Column("x", "category", categories=levels)))
+        path = save(tmp_path / "x.csv", x=[yes, no] * 20)
+        found = sites.check_file(path, schema)
+        assert not found.fits
+        assert set(found.options) == {("--map", f"x:{yes}=yes"), ("--map", f"x:{no}=no")}
+        changes = sites.Changes(levels={"x": {yes: "yes", no: "no"}})
+        sites.apply_schema(path, schema, tmp_path / "copy.parquet", changes)
+        again = sites.check_file(tmp_path / "copy.parquet", schema)
+        assert (again.fits, again.columns[1].n_outside) == (True, 0)
+
+    @pytest.mark.parametrize(
+        ("categories", "values"),
+        [
+            (("f", "m"), ["0", "1"]),  # sex: "f" is no answer without a "t"
+            (("no", "yes"), ["n", "z"]),  # one letter alone
+            (("no", "yes"), ["1", "2"]),
+            (("n", "o", "s"), ["1", "0"]),
+        ],
+    )
+    def test_what_may_mean_anything_is_left_to_a_person(self, tmp_path, categories, values):
+        schema = Schema((Column("bmi"), Column("x", "category", categories=categories)))
+        path = save(tmp_path / "x.csv", x=values * 20)
+        assert not [o for o in sites.check_file(path, schema).options if o[0] == "--map"]
+
+    def test_words_in_a_column_of_numbers(self, tmp_path):
+        schema = Schema((Column("bmi"), Column("x")))
+        path = save(tmp_path / "x.csv", x=["ja", "nein"] * 2 + ["1", "0"] * 30)
+        found = sites.check_file(path, schema)
+        assert 'kind = "boolean"' in " ".join(found.columns[1].remarks)
+        assert not found.options  # they are not missing
+        assert propose(path)[1]["x"].kind == "boolean"
+
+    def test_other_codes_of_a_yes_or_no_question(self, tmp_path):
+        schema = Schema((Column("bmi"), Column("x", "boolean")))
+        path = save(tmp_path / "x.csv", x=["1", "2"] * 20)
+        said = " ".join(sites.check_file(path, schema).columns[1].remarks)
+        assert "schema apply --map x:2=true`, or =false" in said

@@ -23,11 +23,9 @@ from fedjigsaw.columns.text import (
 )
 from fedjigsaw.columns.values import (
     DATE_FORMATS,
-    FALSE,
     MISSING_CODE,
     OTHER_CODE,
     SECONDS_PER_DAY,
-    TRUE,
     AmbiguousDatesError,
     BadValueError,
     date_format,
@@ -36,6 +34,7 @@ from fedjigsaw.columns.values import (
     read_codes,
     read_levels,
 )
+from fedjigsaw.columns.words import FALSE, TRUE
 
 SAMPLE = 1000  # dates by which a format is chosen
 

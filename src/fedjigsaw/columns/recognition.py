@@ -38,9 +38,9 @@ from fedjigsaw.columns.values import (
     read_levels,
 )
 from fedjigsaw.columns.words import (
-    PAIRS,
     SCALES,
     TITLES,
+    are_answers,
     may_be_missing,
     named_like_a_person,
     named_like_an_identifier,
@@ -203,7 +203,7 @@ def recognize(seen: Sighting, min_rows: int) -> Recognized:
     if named_like_a_person(seen.name) and not _are_booleans(seen):
         return Recognized(IGNORE, "named like data by which people are known")
     if seen.n_typed[BOOLEAN] == n or _are_booleans(seen):
-        return Recognized(BOOLEAN, "two values, true and false")
+        return Recognized(BOOLEAN, "yes and no, in words or as 1 and 0")
     if seen.n_typed[DATE] + seen.n_dates >= NEARLY_ALL * n:
         return _date(seen)
     marks = _marks(seen, min_rows)
@@ -221,16 +221,7 @@ def is_constant(seen: Sighting, min_rows: int) -> bool:
 
 
 def _are_booleans(seen: Sighting) -> bool:
-    return _are_answers({level.lower() for level in seen.levels})
-
-
-def _are_answers(words: set[str]) -> bool:
-    """Tell whether words are yes and no, in one language."""
-    for pair in PAIRS:
-        if words and words <= set(pair):
-            # one letter alone may mean anything: all patients may be "f"
-            return len(words) == 2 or "".join(words).isdigit() or len("".join(words)) > 1
-    return False
+    return are_answers({level.lower() for level in seen.levels})
 
 
 def _date(seen: Sighting) -> Recognized:
@@ -311,7 +302,7 @@ def _doubts(levels: Sequence[str]) -> list[str]:
     note += f"take {'it' if one else 'them'} out of categories, and add to missing at the top"
     others = {level.lower() for level in levels if level not in doubtful}
     then = "."
-    if _are_answers(others):
+    if are_answers(others):
         then = '; then it can be kind = "boolean", without categories.'
     elif ordered := find_order([level for level in levels if level not in doubtful]):
         order = ", ".join(f'"{level}"' for level in ordered)

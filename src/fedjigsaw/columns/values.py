@@ -23,10 +23,9 @@ from fedjigsaw.columns.text import (
     to_numbers,
     without_missing,
 )
-from fedjigsaw.columns.words import PAIRS
+from fedjigsaw.columns.words import FALSE, TRUE
 from fedjigsaw.errors import MAX_VALUE, DataError, shorten
 
-TRUE, FALSE = (tuple(dict.fromkeys(words)) for words in zip(*PAIRS, strict=True))
 # what a value of each kind must be
 MUST_BE = {
     NUMBER: "a number",

@@ -13,6 +13,7 @@ PAIRS = (
     *(("oui", "non"), ("o", "n"), ("vrai", "faux"), ("si", "no"), ("sí", "no"), ("sì", "no")),
     ("s", "n"),
 )
+TRUE, FALSE = (tuple(dict.fromkeys(words)) for words in zip(*PAIRS, strict=True))
 # words that have an order, each list from least to greatest
 SCALES = (
     ("very low", "low", "medium", "high", "very high"),
@@ -147,6 +148,47 @@ def may_be_missing(level: str) -> bool:
     (True, False)
     """
     return " ".join(level.lower().split()) in DOUBTFUL
+
+
+def are_answers(words: set[str]) -> bool:
+    """Tell whether small words are yes and no: in one language, or in several beside one pair.
+
+    One letter alone may mean anything: all patients may be "f". So may letters of several pairs,
+    such as those of north, south and west.
+
+    Examples
+    --------
+    >>> [are_answers(set(words.split())) for words in ("ja nein", "yes no y n", "f", "s n o")]
+    [True, True, False, False]
+    """
+    for pair in PAIRS:
+        if words and words <= set(pair):
+            return len(words) == 2 or "".join(words).isdigit() or len("".join(words)) > 1
+    whole = any(words >= set(pair) for pair in PAIRS if min(map(len, pair)) > 1)
+    return whole and words <= {*TRUE, *FALSE}
+
+
+def same_answers(levels: Sequence[str], categories: Sequence[str]) -> dict[str, str]:
+    """Return which category a level is, where both are words for yes or no.
+
+    The categories must have one word for each. A level of one letter or digit counts only beside
+    its counterpart.
+
+    Examples
+    --------
+    >>> same_answers(["ja", "Nein", "unklar"], ["No", "Yes", "not done"])
+    {'ja': 'Yes', 'Nein': 'No'}
+    >>> same_answers(["0", "1"], ["f", "m"]), same_answers(["n"], ["no", "yes"])
+    ({}, {})
+    """
+    yes, no = ([c for c in categories if c.lower() in words] for words in (TRUE, FALSE))
+    if len(yes) != 1 or len(no) != 1 or (yes[0].lower(), no[0].lower()) not in PAIRS:
+        return {}
+    there = {level.lower() for level in levels}
+    sure = {word for pair in PAIRS if there >= set(pair) for word in pair}
+    found = [level for level in levels if len(level) > 1 or level.lower() in sure]
+    answers = {**dict.fromkeys(TRUE, yes[0]), **dict.fromkeys(FALSE, no[0])}
+    return {level: answers[level.lower()] for level in found if level.lower() in answers}
 
 
 def named_like_an_identifier(name: str) -> bool:

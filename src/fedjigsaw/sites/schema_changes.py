@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from fedjigsaw.columns.schema import BOOLEAN, CATEGORY, DATE, NUMBER, ORDERED, REFUSE, Column
-from fedjigsaw.columns.values import FALSE, TRUE
-from fedjigsaw.columns.words import close_names
+from fedjigsaw.columns.words import FALSE, TRUE, close_names
 from fedjigsaw.errors import ParameterError, invalid
 
 MAPPED = (CATEGORY, ORDERED, BOOLEAN)

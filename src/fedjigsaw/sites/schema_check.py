@@ -35,7 +35,7 @@ from fedjigsaw.columns.schema import (
 from fedjigsaw.columns.text import TextFormat, count_told
 from fedjigsaw.columns.units import fitting_units
 from fedjigsaw.columns.values import DAY_FIRST, MONTH_FIRST, MUST_BE, read_levels, show_value
-from fedjigsaw.columns.words import close_names, may_be_missing
+from fedjigsaw.columns.words import are_answers, close_names, may_be_missing, same_answers
 from fedjigsaw.errors import DataError, shorten
 from fedjigsaw.io.tables import Table
 from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_columns
@@ -247,6 +247,7 @@ class _Verdict:
     problems: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     options: list[tuple[str, str]] = field(default_factory=list)
+    answers: dict[str, str] = field(default_factory=dict)  # yes and no in other words -> category
 
     def judge(self, min_rows: int) -> None:
         column, count = self.count.column, self.count
@@ -317,6 +318,17 @@ class _Verdict:
         shown = [f"{shorten(repr(v), LONGEST)} in row {row}" for v, row in found[:SHOWN]]
         are = "the first is" if len(shown) == 1 else "the first ones are"
         self.problems.append(f"{_values(count.n_unreadable)} not {what}: {are} {', '.join(shown)}.")
+        if column.kind == BOOLEAN:
+            mapped = shlex.quote(f"{column.name}:{found[0][0]}=true")
+            self.remarks.append(
+                f"If a value means yes or no, say which: `schema apply --map {mapped}`, or =false."
+            )
+        if column.kind == NUMBER and are_answers({v.lower() for v, _ in found}):
+            self.remarks.append(
+                "These are words for yes and no. If all values are such answers, ask for kind = "
+                '"boolean" in the schema of all sites.'
+            )
+            return
         if len(found) <= SHOWN and count.n_unreadable < FEW * count.n_rows:
             # only words: a text with digits is a value, which must not get lost
             words = [v for v, _ in found if len(v) < LONGEST and not any(map(str.isdigit, v))]
@@ -367,6 +379,7 @@ class _Verdict:
         else:
             treated = "missing" if column.kind == ORDERED else "(other)"
             self.remarks.append(f"{words} Such values count as {treated}.")
+        self.answers = same_answers(list(count.unknown), column.categories)
         for level, n in count.unknown.most_common(SHOWN):
             self.remarks.append(self._unknown(level, n, min_rows))
         for level in list(count.unknown)[:MAX_OPTIONS]:
@@ -378,7 +391,7 @@ class _Verdict:
     def _unknown(self, level: str, n: int, min_rows: int) -> str:
         column = self.count.column
         start = f"{shorten(level, LONGEST)!r} ({_rows(n)})"
-        close = close_names(level, column.categories, 0.75)
+        close = self._same(level) or close_names(level, column.categories, 0.75)
         if close:
             return f"{start}: is it {close[0]!r}?"
         if may_be_missing(level):
@@ -392,6 +405,9 @@ class _Verdict:
             return f"{start}: add it to the categories, or say which one it is (--map)."
         return f"{start}: too rare for a category of its own."
 
+    def _same(self, level: str) -> list[str]:
+        return [self.answers[level]] if level in self.answers else []
+
     def _map(self, level: str) -> None:
         """Propose the category of another spelling or of a word that means the same, if it is one.
 
@@ -399,7 +415,7 @@ class _Verdict:
         for missing values, such as "not done", are proposed as such.
         """
         column = self.count.column
-        close = close_names(level, column.categories, 1.0)
+        close = self._same(level) or close_names(level, column.categories, 1.0)
         if len(close) == 1 and len(level) < LONGEST:
             self.options.append(("--map", f"{column.name}:{level}={close[0]}"))
         elif may_be_missing(level):
