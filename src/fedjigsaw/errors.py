@@ -46,6 +46,7 @@ __all__ = [
     "IdentifierWarning",
     "IgnoredClientsWarning",
     "IgnoredColumnWarning",
+    "MarksWarning",
     "MessageError",
     "NoisySummaryWarning",
     "OutsideRangeWarning",
@@ -169,6 +170,10 @@ class IgnoredClientsWarning(UserWarning):
 
 class IgnoredColumnWarning(UserWarning):
     """A column takes no part, because nothing in it can be clustered."""
+
+
+class MarksWarning(UserWarning):
+    """A number such as 999 seems to stand for missing values, and counts as a value."""
 
 
 class NoisySummaryWarning(UserWarning):

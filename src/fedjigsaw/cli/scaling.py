@@ -40,6 +40,7 @@ from fedjigsaw.cli._shared import (
 )
 from fedjigsaw.errors import (
     ClippedRowsWarning,
+    MarksWarning,
     OutsideRangeWarning,
     ParameterError,
     WeakPromiseWarning,
@@ -104,7 +105,9 @@ def stats(
     if privacy is not None:
         refuse_with_epsilon(context, "min_cluster_size")
     charge = sites.Charge.for_file(data, "statistics", ledger=ledger, data_set=data_set)
-    shown = warnings_shown(ClippedRowsWarning, OutsideRangeWarning, WeakPromiseWarning)
+    shown = warnings_shown(
+        ClippedRowsWarning, MarksWarning, OutsideRangeWarning, WeakPromiseWarning
+    )
     with shown, count_rows("Rows", table.n_rows) as progress:
         found = sites.measure(
             table,

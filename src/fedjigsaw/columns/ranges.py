@@ -9,10 +9,22 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import MAX_MAGNITUDE
-from fedjigsaw.columns.schema import from_days, to_days
+from fedjigsaw.columns.schema import DATE, from_days, to_days
 from fedjigsaw.columns.sketches import Sketch, Sketcher
 
-CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0)
+# numbers and days that often stand for missing values
+CODES = (
+    *(-1.0, -9.0, -99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0),
+    *(-88.0, -888.0, 888.0, 8888.0),
+)
+DATE_CODES = tuple(
+    to_days(date(*day))
+    for day in (
+        *((1111, 11, 11), (1753, 1, 1), (1800, 1, 1), (1899, 12, 30), (1899, 12, 31)),
+        *((1900, 1, 1), (1901, 1, 1), (1970, 1, 1), (2099, 12, 31), (2999, 12, 31)),
+        *((9999, 1, 1), (9999, 9, 9), (9999, 12, 31)),
+    )
+)
 MARGIN, LOG_MARGIN = 1.0, 0.25  # share of its width by which a range is widened on both sides
 SKEWED, CLEARLY = 2.5, 4.0  # how much longer the upper tail is than the lower one
 
@@ -26,10 +38,12 @@ class Spread:
     least_rows : how many values each end is averaged over, after one less was left out
         So an end tells nothing that fewer rows have, however far out a single value is.
     codes : numbers that may stand for missing values; they are held back until it is known.
+    are_days : whether the values are days since 1970-01-01, without a time of day.
     """
 
     least_rows: int
     codes: tuple[float, ...] = ()
+    are_days: bool = False
     held: Counter[float] = field(default_factory=Counter)
     low: Floats = field(default_factory=lambda: np.empty(0))
     high: Floats = field(default_factory=lambda: np.empty(0))
@@ -38,6 +52,7 @@ class Spread:
     def add(self, numbers: Floats) -> None:
         """Add values; missing ones (NaN) are left out."""
         known = numbers[~np.isnan(numbers)]
+        known = np.floor(known) if self.are_days else known
         for code in self.codes:
             self.held[code] += int((known == code).sum())
         self._add(known[~np.isin(known, self.codes)] if self.codes else known)
@@ -60,23 +75,33 @@ class Spread:
         """Return codes that enough rows have, far away from all other values, with their rows.
 
         The other codes are taken back.
-
-        Far is three times as far from the quartiles as these are from one another, or below zero if
-        nothing else is.
         """
-        sketch = self.sketcher.sketch()
-        low, high = (math.nan if sketch is None else sketch.quantile(q) for q in (0.25, 0.75))
-        reach = 3 * (high - low)
-        found = {}
-        for code, n in self.held.items():
-            far = reach > 0 and not low - reach <= code <= high + reach
-            far = far or (self.ends is not None and code < 0 <= self.ends[0])
-            if far and n >= min_rows:
-                found[code] = n
-            else:
-                self._add(np.full(n, code))
+        found = {c: n for c, n in self.held.items() if n >= min_rows and self._is_far(c, n)}
+        for code in self.held.keys() - found.keys():
+            self._add(np.full(self.held[code], code))
         self.held.clear()
         return found
+
+    def _is_far(self, code: float, n: int) -> bool:
+        """Tell whether a code that n rows have is far away from all other values.
+
+        Days are if they are before or after all others. Numbers are if they are below zero and
+        nothing else is, or three times as far from the quartiles as these are from one another,
+        where fewer rows have other values: a long tail has many.
+        """
+        sketch, ends = self.sketcher.sketch(), self.ends
+        if sketch is None:
+            return False
+        if self.are_days:
+            return ends is not None and not ends[0] <= code <= ends[1]
+        if ends is not None and code < 0 <= ends[0]:
+            return code < -1 or ends[1] > 2  # -1, 0, 1 are less, the same, more
+        low, high = sketch.quantile(0.25), sketch.quantile(0.75)
+        reach = 3 * (high - low)
+        if reach <= 0 or low - reach <= code <= high + reach:
+            return False
+        beyond = sketch.means < low - reach if code < low else sketch.means > high + reach
+        return n > int(sketch.sizes[beyond].sum())
 
     def n_outside(self, limits: tuple[float, float]) -> int:
         """Return how many values are outside of a range; of many, a part is enough."""
@@ -97,6 +122,16 @@ class Spread:
             return 0.0, 0.0
         values = np.clip(sketch.means, *self.ends)  # a few far out must not decide
         return _tails(Sketch(values, sketch.sizes)), _tails(Sketch(np.log1p(values), sketch.sizes))
+
+
+def spread_of(kind: str, least_rows: int) -> Spread:
+    """Return what collects the values of a column of numbers or dates."""
+    return Spread(least_rows, DATE_CODES if kind == DATE else CODES, kind == DATE)
+
+
+def show_code(kind: str, code: float) -> str:
+    """Write a code as `schema apply --missing` takes it."""
+    return from_days(code).isoformat() if kind == DATE else f"{code:.10g}"
 
 
 def _tails(sketch: Sketch) -> float:

@@ -21,6 +21,7 @@ MISSING = (
     *("", "-", "--", "?", ".", "NA", "N/A", "n/a", "n.a.", "NaN", "nan", "NaT", "<NA>"),
     *("null", "NULL", "None", "k.A.", "k. A.", "o.A."),
     *("#N/A", "#NV", "#DIV/0!", "#NUM!", "#VALUE!"),
+    *("0000-00-00", "0000-00-00 00:00:00", "00.00.0000", "00/00/0000"),
     *spellings(UNKNOWN),
 )
 # Those of them that could be an answer, so that a person is told of them.

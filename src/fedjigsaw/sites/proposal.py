@@ -9,12 +9,13 @@ from pathlib import Path
 from fedjigsaw.columns.lenient import best_format, read_leniently
 from fedjigsaw.columns.ranges import (
     CLEARLY,
-    CODES,
     SKEWED,
     Spread,
     date_range,
     log_range,
     number_range,
+    show_code,
+    spread_of,
 )
 from fedjigsaw.columns.recognition import Recognized, Sighting, fold, recognize
 from fedjigsaw.columns.schema import (
@@ -143,10 +144,7 @@ def _measure(
     tables: Sequence[Table], columns: dict[str, Column], marks: Sequence[str], min_rows: int
 ) -> dict[str, Spread]:
     wanted = {name: c for name, c in columns.items() if c.kind in (NUMBER, DATE)}
-    spreads = {
-        name: Spread(min_rows, CODES if column.kind == NUMBER else ())
-        for name, column in wanted.items()
-    }
+    spreads = {name: spread_of(column.kind, min_rows) for name, column in wanted.items()}
     for table in tables:
         names = [name for name in table.reader.names if name in wanted]
         text, formats = table.reader.text.with_missing(marks), dict[str, str]()
@@ -190,7 +188,7 @@ def _entry(
     n_missing = n_rows - seen.n_present + sum(seen.odd[mark] for mark in marks)
     words = f"{known.why}; {_share(n_missing, n_rows, min_rows)}"
     codes = {} if spread is None else spread.find_codes(min_rows)
-    notes = [*known.notes, *(_code_note(column.name, *item, n_rows) for item in codes.items())]
+    notes = [*known.notes, *(_code_note(column, *item, n_rows) for item in codes.items())]
     if spread is not None and spread.ends is not None:
         propose = _with_dates if column.kind == DATE else _with_numbers
         column, more = propose(column, spread, *spread.ends)
@@ -223,12 +221,13 @@ def _share(n_missing: int, n_rows: int, min_rows: int) -> str:
     return f"about {percent} % missing" if percent else "under 5 % missing"
 
 
-def _code_note(name: str, code: float, n: int, n_rows: int) -> str:
+def _code_note(column: Column, code: float, n: int, n_rows: int) -> str:
     percent = round(100 * n / n_rows)
     share = f"about {percent} %" if percent else "under 1 %"
-    mark = shlex.quote(f"{name}:{code:g}")
+    shown = show_code(column.kind, code)
+    mark = shlex.quote(f"{column.name}:{shown}")
     return (
-        f"CHECK: {code:g} occurs in {share} of the rows, far from the rest: a mark for a missing "
+        f"CHECK: {shown} occurs in {share} of the rows, far from the rest: a mark for a missing "
         f"value? If so, make a copy with `schema apply --missing {mark}`."
     )
 

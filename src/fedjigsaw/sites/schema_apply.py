@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as with_changes
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from fedjigsaw.columns.schema import (
     TEXT_KINDS,
     Column,
     Schema,
+    to_days,
 )
 from fedjigsaw.columns.text import (
     Flags,
@@ -148,7 +150,7 @@ class _Column:
         if reading.unreadable.any():
             raise DataError(self._unreadable(values, int(np.argmax(reading.unreadable))))
         numbers = reading.numbers
-        if self.column.kind == NUMBER:
+        if self.column.kind in (NUMBER, DATE):
             numbers = self._numbers(numbers)
         outside = reading.outside if self.column.kind in TEXT_KINDS else self._outside(numbers)
         self.n_outside += int(outside.sum())
@@ -157,7 +159,8 @@ class _Column:
         present = ~(reading.missing if present is None else present)
         treated = self.column.outside == "missing" and self.column.kind != CATEGORY
         gone = present & (nulls(found) | outside) if treated else present & nulls(found)
-        self._note_gone(raw, gone, gone & ~_are_any(raw, reading.numbers, self.asked))
+        asked = self._are(reading.numbers, self.asked) | _are_texts(raw, self.asked)
+        self._note_gone(raw, gone, gone & ~asked)
         self.n_present += int(present.sum())
         self.n_rows += len(found)
         self.n_missing += found.null_count
@@ -204,11 +207,18 @@ class _Column:
         return _array(numbers, pa.date32())
 
     def _numbers(self, numbers: Floats) -> Floats:
-        marked = np.isin(numbers, [float(m) for m in self.absent if _is_number(m)])
-        numbers = np.where(marked, np.nan, numbers)
+        numbers = np.where(self._are(numbers, self.absent), np.nan, numbers)
         if self.way is not None:
             numbers = self.way.factor * numbers + self.way.offset
         return numbers
+
+    def _are(self, numbers: Floats, marks: Sequence[str]) -> Flags:
+        """Say of each value whether it is a mark, however both are written: 9 and 9.0 are one."""
+        if self.column.kind == DATE:
+            found: Flags = np.isin(np.floor(numbers), [d for m in marks for d in _days(m)])
+        else:
+            found = np.isin(numbers, [float(m) for m in marks if _is_number(m)])
+        return found
 
     def _outside(self, numbers: Floats) -> Flags:
         low, high = self.column.range or (-np.inf, np.inf)
@@ -269,13 +279,20 @@ def _array(numbers: Floats, kind: pa.DataType) -> pa.Array:
     return pa.array(whole, mask=missing).cast(kind)
 
 
-def _are_any(raw: pa.Array, numbers: Floats, marks: Sequence[str]) -> Flags:
-    """Say of each value whether it is one of some marks, as a text or as a number."""
-    found: Flags = np.isin(numbers, [float(m) for m in marks if _is_number(m)])
-    if marks and is_text(raw.type):
-        texts = without_missing(raw, TextFormat(missing=()))
-        found |= nulls(without_missing(raw, TextFormat(missing=tuple(marks)))) & ~nulls(texts)
-    return found
+def _are_texts(raw: pa.Array, marks: Sequence[str]) -> Flags:
+    """Say of each value whether it is the text of a mark."""
+    if not marks or not is_text(raw.type):
+        return np.zeros(len(raw), dtype=np.bool_)
+    texts = without_missing(raw, TextFormat(missing=()))
+    return nulls(without_missing(raw, TextFormat(missing=tuple(marks)))) & ~nulls(texts)
+
+
+def _days(text: str) -> list[float]:
+    """Return the day that a text such as 9999-12-31 means, if it means one."""
+    try:
+        return [to_days(date.fromisoformat(text))]
+    except ValueError:
+        return []
 
 
 def _is_number(text: str) -> bool:

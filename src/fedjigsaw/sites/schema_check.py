@@ -19,7 +19,7 @@ from fedjigsaw.columns.lenient import (
     is_ambiguous,
     read_leniently,
 )
-from fedjigsaw.columns.ranges import CODES, Spread
+from fedjigsaw.columns.ranges import Spread, show_code, spread_of
 from fedjigsaw.columns.schema import (
     BOOLEAN,
     DATE,
@@ -176,7 +176,10 @@ class _Count:
     first_outside: tuple[int, str] | None = None
     unknown: Counter[str] = field(default_factory=Counter)
     absent: Counter[str] = field(default_factory=Counter)  # words that count as missing
-    spread: Spread = field(default_factory=lambda: Spread(1, CODES))
+    spread: Spread = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.spread = spread_of(self.column.kind, 1)
 
     def add(self, values: pa.Array, text: TextFormat) -> None:
         if self.column.kind == DATE and not self.pattern:
@@ -191,7 +194,7 @@ class _Count:
         self.n_missing += int(reading.missing.sum())
         self.n_unreadable += int(reading.unreadable.sum())
         self.n_outside += int(reading.outside.sum())
-        if self.column.kind == NUMBER:
+        if self.column.kind in (NUMBER, DATE):
             self.spread.add(reading.numbers)
         if self.column.kind in (*TEXT_KINDS, BOOLEAN):
             self.absent += count_told(values, text.keeping(self.column.categories))
@@ -271,8 +274,9 @@ class _Verdict:
             self._categories(min_rows)
         elif count.first_outside is not None:
             self._outside(*count.first_outside)
-        if column.kind == NUMBER:
+        if column.kind in (NUMBER, DATE):
             self._codes(min_rows)
+        if column.kind == NUMBER:
             self._units()
             if column.scale == "log" and (count.spread.low <= -1).any():
                 self.remarks.append("Values of -1 or less have no logarithm and count as missing.")
@@ -302,12 +306,17 @@ class _Verdict:
             self.remarks.append(text)
 
     def _codes(self, min_rows: int) -> None:
+        column = self.count.column
+        low, high = column.range or (-np.inf, np.inf)
         for code, n in self.count.spread.find_codes(min_rows).items():
-            mark = shlex.quote(f"{self.count.column.name}:{code:g}")
+            shown = show_code(column.kind, code)
+            mark = f"{column.name}:{shown}"
             self.remarks.append(
-                f"{code:g} occurs in {n:,} rows, far from the rest: a mark for a missing value? "
-                f"If so, make a copy with `schema apply --missing {mark}`."
+                f"{shown} occurs in {n:,} rows, far from the rest: a mark for a missing value? "
+                f"If so, make a copy with `schema apply --missing {shlex.quote(mark)}`."
             )
+            if column.outside == REFUSE and not low <= code <= high:
+                self.options.append(("--missing", mark))
 
     def _unreadable(self) -> None:
         column, count = self.count.column, self.count

@@ -12,6 +12,7 @@ from fedjigsaw.columns.schema import Schema
 from fedjigsaw.errors import (
     ConspicuousSiteWarning,
     DataError,
+    MarksWarning,
     ParameterError,
     UnitsWarning,
     warn,
@@ -25,6 +26,7 @@ from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.sites.charge import Spend, free
 from fedjigsaw.sites.compatibility import check_different
+from fedjigsaw.sites.marks import Marks
 from fedjigsaw.sites.preparation import (
     Progress,
     check_clipped,
@@ -75,15 +77,17 @@ def measure(
             privacy = replace(privacy, bounds=encoding.bounds())
         return _measure_privately(name, table, privacy, spend, progress, encoding)
     spend(None, None)
-    quantiles = Quantiles(schema)
+    quantiles, marks = Quantiles(schema), Marks(schema)
     even = scaling.even_blocks(scaled_rows(table, None, progress))
-    blocks = quantiles.watch(even, table.columns)
+    blocks = quantiles.watch(marks.watch(even, table.columns), table.columns)
     stats = scaling.measure(name, table.columns, blocks)
     if stats.n_samples < min_rows:  # the mean of one row is that row, of two nearly both
         raise DataError(
             f"{table.path} has {stats.n_samples} rows; statistics of fewer than {min_rows} rows "
             "may not leave (--min-cluster-size)."
         )
+    for sentence in marks.found(table.path):
+        warn(sentence, MarksWarning)
     if schema is None:
         return stats
     guarded = guard_features(stats, schema, min_rows)
