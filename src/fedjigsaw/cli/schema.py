@@ -22,7 +22,7 @@ from fedjigsaw.cli._shared import (
     print_json,
 )
 from fedjigsaw.columns.json_schema import json_schema
-from fedjigsaw.columns.schema import IGNORE
+from fedjigsaw.columns.schema import FORMAT_CODES, IGNORE
 from fedjigsaw.errors import DataError, ParameterError, quote_names
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.schemas import load_schema
@@ -158,8 +158,8 @@ def apply_(
     date_format: Annotated[
         list[str] | None,
         typer.Option(
-            help="How dates are written, if that is not recognized; repeat. "
-            "Example: --date-format seen=%d.%m.%Y"
+            help=f"How dates are written, if that is not recognized; repeat. {FORMAT_CODES}. "
+            "Examples: --date-format seen=%d.%m.%Y and --date-format 'seen=%d. %b %Y'"
         ),
     ] = None,
     missing: Annotated[

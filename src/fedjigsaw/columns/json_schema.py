@@ -4,6 +4,7 @@ from typing import Any
 
 from fedjigsaw.columns.schema import (
     DATE,
+    FORMAT_CODES,
     KINDS,
     MAX_CATEGORIES,
     MISSING_BY_KIND,
@@ -74,7 +75,10 @@ def _column() -> dict[str, Any]:
                 "maxItems": MAX_CATEGORIES,
                 "uniqueItems": True,
             },
-            "format": {"type": "string", "description": "Of dates, such as %d.%m.%Y."},
+            "format": {
+                "type": "string",
+                "description": f"Of dates, such as %d.%m.%Y: {FORMAT_CODES}.",
+            },
         },
         "allOf": [
             {

@@ -10,6 +10,7 @@ import pyarrow as pa
 from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import MAX_MAGNITUDE
+from fedjigsaw.columns.dates import as_seconds, likely_formats, parse_dates, parse_either
 from fedjigsaw.columns.schema import BOOLEAN, DATE, NUMBER, TEXT_KINDS, Column
 from fedjigsaw.columns.text import (
     Flags,
@@ -22,15 +23,12 @@ from fedjigsaw.columns.text import (
     without_missing,
 )
 from fedjigsaw.columns.values import (
-    DATE_FORMATS,
     MISSING_CODE,
     OTHER_CODE,
     SECONDS_PER_DAY,
     AmbiguousDatesError,
     BadValueError,
     date_format,
-    parse_dates,
-    parse_either,
     read_codes,
     read_levels,
 )
@@ -89,7 +87,7 @@ def best_format(column: Column, values: pa.Array, text: TextFormat) -> str:
     if column.format or not is_text(values.type):
         return column.format
     texts = without_missing(values, text).drop_null()[:SAMPLE]
-    found = {f: len(texts) - parse_dates(texts, f).null_count for f in DATE_FORMATS}
+    found = {f: len(texts) - parse_dates(texts, f).null_count for f in likely_formats(texts)}
     best = max(found, key=lambda f: found[f])
     return best if found[best] else ""
 
@@ -168,7 +166,7 @@ def _dates(
             return np.full(len(values), np.nan), missing
         times = parse(texts, pattern)
     elif has_days(values.type):
-        times = pc.cast(values, pa.timestamp("s"), safe=False)
+        times = as_seconds(values)
     else:
         return np.full(len(values), np.nan), missing
     seconds = pc.cast(times.cast(pa.int64()), pa.float64(), safe=False)

@@ -9,6 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from fedjigsaw._arrow import pc
+from fedjigsaw.columns.dates import (
+    ALL_MONTHS,
+    DAY_FIRST,
+    ENGLISH,
+    MONTH_FIRST,
+    likely_formats,
+    parse_dates,
+)
 from fedjigsaw.columns.schema import (
     ABSENT,
     BOOLEAN,
@@ -30,11 +38,7 @@ from fedjigsaw.columns.text import (
     to_numbers,
 )
 from fedjigsaw.columns.values import (
-    DATE_FORMATS,
-    DAY_FIRST,
-    MONTH_FIRST,
     BadValueError,
-    parse_dates,
     read_levels,
 )
 from fedjigsaw.columns.words import (
@@ -97,8 +101,10 @@ class Sighting:
     n_dates: int = 0
     n_slashed: int = 0
     n_ambiguous: int = 0
-    slashed: str = ""  # the format of dates with slashes
+    n_foreign: int = 0  # dates with the names of months in other languages than English
+    best: str = ""  # the format of dates
     formats: Counter[str] | None = None  # of the file that is being read
+    foreign: Counter[str] = field(default_factory=Counter)  # of it, names in other languages
 
     def add(self, values: pa.Array, text: TextFormat) -> None:
         """Count some values of a file."""
@@ -135,8 +141,10 @@ class Sighting:
                 self.n_slashed += self.formats[best]
                 same = self.formats[DAY_FIRST] == self.formats[MONTH_FIRST]
                 self.n_ambiguous += self.formats[best] if same else 0
-            self.slashed = best
+            self.best = best
+            self.n_foreign += self.foreign[best]
         self.formats = None
+        self.foreign.clear()
 
     def _count(self, levels: pa.Array) -> None:
         if self.too_many:
@@ -176,16 +184,19 @@ class Sighting:
         if self.formats is None:
             sample = levels[:SAMPLE]
             least = NEARLY_ALL * len(sample)
-            fits = [f for f in DATE_FORMATS if _n_dates(sample, f) >= least]
+            fits = [f for f in likely_formats(sample) if _n_dates(sample, f) >= least]
             self.formats = Counter(dict.fromkeys(fits, 0))
         for pattern in list(self.formats):
-            self.formats[pattern] += _n_dates(levels, pattern)
+            n_dates = _n_dates(levels, pattern)
+            self.formats[pattern] += n_dates
+            if "%b" in pattern:
+                self.foreign[pattern] += n_dates - _n_dates(levels, pattern, ENGLISH)
 
 
-def _n_dates(levels: pa.Array, pattern: str) -> int:
+def _n_dates(levels: pa.Array, pattern: str, months: tuple[str, ...] = ALL_MONTHS) -> int:
     if pattern == "%Y%m%d":  # numbers of eight digits, unless they are days of our times
         levels = levels.filter(pc.match_substring_regex(levels, "^(19|20)[0-9]{6}$"))
-    return len(levels) - int(parse_dates(levels, pattern).null_count)
+    return len(levels) - int(parse_dates(levels, pattern, months).null_count)
 
 
 # -------------------------------------------------------------------------------------- verdict
@@ -225,12 +236,14 @@ def _are_booleans(seen: Sighting) -> bool:
 
 
 def _date(seen: Sighting) -> Recognized:
+    if seen.n_foreign:
+        return Recognized(DATE, "dates with names of months", format=seen.best)
     if not seen.n_slashed:
         return Recognized(DATE, "dates")
     notes: tuple[str, ...] = ()
     if seen.n_ambiguous:
         notes = ("CHECK: is the day first, or the month? Both fit all dates.",)
-    return Recognized(DATE, "dates", format=seen.slashed, notes=notes)
+    return Recognized(DATE, "dates", format=seen.best, notes=notes)
 
 
 def _marks(seen: Sighting, min_rows: int) -> tuple[str, ...]:

@@ -42,7 +42,11 @@ SCALES_BY_KIND = {
     ORDERED: ("standard", "robust", "range"),
 }
 EPOCH = date(1970, 1, 1)
-DATE_FORMAT = re.compile(r"(?=.*%d)(?=.*%m)(?=.*%[Yy])([-./ T:Z]|%[dmYyHMS])+")
+DATE_FORMAT = re.compile(r"(?=.*%d)(?=.*%[mbB])(?=.*%[Yy])([-./ T:Z,]|%[dmbBYyHMSIp])+")
+FORMAT_CODES = (
+    "%d day, %m month, %b name of the month, %Y year, %y its last two digits, %H hour, %M minute, "
+    "%S second, %I hour and %p AM or PM"
+)
 MAX_COLUMNS, MAX_CATEGORIES, MAX_MISSING = 10_000, 1_000, 1_000
 OTHER, ABSENT = "(other)", "(missing)"  # features besides the categories
 
@@ -107,7 +111,8 @@ class Column:
         self._check_range()
         self._check_categories()
         if self.format and (self.kind != DATE or not DATE_FORMAT.fullmatch(self.format)):
-            self._refuse("format", "such as '%d.%m.%Y', for a column of dates")
+            allowed = f"such as '%d.%m.%Y', for a column of dates ({FORMAT_CODES})"
+            self._refuse("format", allowed)
 
     def _check(self, name: str, allowed: Sequence[str]) -> None:
         if getattr(self, name) not in allowed:

@@ -4,7 +4,6 @@ Each function returns one number for each value, and NaN for a missing one; a va
 understand raises a :class:`BadValueError` that names its place.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,6 +13,14 @@ import pyarrow as pa
 
 from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.columns.dates import (
+    DAY_FIRST,
+    MONTH_FIRST,
+    as_seconds,
+    likely_formats,
+    parse_dates,
+    parse_either,
+)
 from fedjigsaw.columns.schema import BOOLEAN, CATEGORY, DATE, NUMBER, ORDERED, Column
 from fedjigsaw.columns.text import (
     TextFormat,
@@ -34,14 +41,6 @@ MUST_BE = {
     CATEGORY: "a category",
     ORDERED: "a category",
 }
-DAY_FIRST, MONTH_FIRST = "%d/%m/%Y", "%m/%d/%Y"
-# the first one that fits all values; the two with slashes must not both fit
-DATE_FORMATS = (
-    *("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", DAY_FIRST, MONTH_FIRST, "%Y%m%d"),
-    *("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M"),
-    *("%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%y"),
-)
-ISO_FORMATS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S")
 SECONDS_PER_DAY = 86_400
 
 
@@ -169,7 +168,8 @@ def date_format(column: Column, values: pa.Array, text: TextFormat) -> str:
     texts = without_missing(values, text).drop_null()
     if not len(texts):
         return ""
-    fits = [f for f in DATE_FORMATS if not parse_dates(texts[:100], f).null_count]
+    likely = likely_formats(texts[:100])
+    fits = [f for f in likely if not parse_dates(texts[:100], f).null_count]
     fits = [f for f in fits if not parse_dates(texts, f).null_count]
     if not fits:
         place = _first_bad_date(without_missing(values, text))
@@ -185,7 +185,10 @@ def date_format(column: Column, values: pa.Array, text: TextFormat) -> str:
 
 
 NUMBER_ADVICE = "Correct it, or count it as missing (`fedjigsaw schema apply --missing`)."
-DATE_ADVICE = "Correct it, or set the format of the column in the schema, such as '%d.%m.%Y'."
+DATE_ADVICE = (
+    "Correct it, or set the format of the column in the schema, such as '%d.%m.%Y' or, with the "
+    "name of the month in any language, '%d. %b %Y'."
+)
 
 TYPE_ADVICE = "Convert the column, or ignore it in the schema of all sites."
 
@@ -228,7 +231,7 @@ def _dates(
             reason = f"{show_value(values, place)} is not a date as in {pattern!r}"
             raise BadValueError(place, reason, DATE_ADVICE)
     elif has_days(values.type):
-        times = pc.cast(values, pa.timestamp("s"), safe=False)
+        times = as_seconds(values)
     elif pa.types.is_null(values.type):
         times = values.cast(pa.timestamp("s"))
     else:
@@ -236,41 +239,9 @@ def _dates(
     return _as_floats(times.cast(pa.int64())) / SECONDS_PER_DAY
 
 
-def parse_dates(texts: pa.Array, pattern: str) -> pa.Array:
-    """Parse dates; null for a text that is none in this format.
-
-    Arrow reads 31.02.2020 as the second of March, and 05.01.20 as a day in the year 20.
-    """
-    times = pc.strptime(texts, format=pattern, unit="s", error_is_null=True)
-    days = pc.struct_field(pc.extract_regex(texts, _day_pattern(pattern)), "day")
-    same_day = pc.equal(pc.cast(days, pa.int64()), pc.day(times))
-    exists = pc.and_(same_day, pc.greater_equal(pc.year(times), 1000))
-    return pc.if_else(exists, times, pa.scalar(None, times.type))
-
-
-def parse_either(texts: pa.Array, pattern: str) -> pa.Array:
-    """Parse dates that are written as in the schema, or as 2024-12-31: that is never ambiguous.
-
-    So dates of Excel can be read, too, whatever the format of the schema.
-    """
-    times = parse_dates(texts, pattern)
-    for other in ISO_FORMATS:
-        if times.null_count > texts.null_count:
-            times = pc.coalesce(times, parse_dates(texts, other))
-    return times
-
-
-def _day_pattern(pattern: str) -> str:
-    """Return a regular expression that finds the day in a date of this format."""
-    parts = {"d": r"(?P<day>\d{1,2})", "Y": r"\d{4}"}
-    start = pattern[: pattern.index("%d") + 2]
-    found = re.sub("%(.)", lambda m: parts.get(m[1], r"\d{1,2}"), start.replace(".", "[.]"))
-    return rf"^\s*{found}"
-
-
 def _first_bad_date(texts: pa.Array) -> int:
     """Return the first value that does not fit the format which fits most values."""
-    parsed = [parse_dates(texts, pattern) for pattern in DATE_FORMATS]
+    parsed = [parse_dates(texts, pattern) for pattern in likely_formats(texts)]
     best = min(parsed, key=lambda times: times.null_count)
     return int(np.flatnonzero(_flags(best.is_null()) & ~_flags(texts.is_null()))[0])
 

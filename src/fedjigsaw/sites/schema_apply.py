@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats
+from fedjigsaw.columns.dates import DAY_FIRST, MONTH_FIRST
 from fedjigsaw.columns.lenient import best_format, is_ambiguous, nulls, read_leniently
 from fedjigsaw.columns.schema import (
     BOOLEAN,
@@ -39,8 +40,6 @@ from fedjigsaw.columns.text import (
 )
 from fedjigsaw.columns.units import Conversion, conversion
 from fedjigsaw.columns.values import (
-    DAY_FIRST,
-    MONTH_FIRST,
     MUST_BE,
     SECONDS_PER_DAY,
     read_levels,

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedjigsaw._arrow import pc
+from fedjigsaw.columns.dates import DAY_FIRST, MONTH_FIRST
 from fedjigsaw.columns.lenient import (
     Reading,
     best_format,
@@ -34,7 +35,7 @@ from fedjigsaw.columns.schema import (
 )
 from fedjigsaw.columns.text import TextFormat, count_told
 from fedjigsaw.columns.units import fitting_units
-from fedjigsaw.columns.values import DAY_FIRST, MONTH_FIRST, MUST_BE, read_levels, show_value
+from fedjigsaw.columns.values import MUST_BE, read_levels, show_value
 from fedjigsaw.columns.words import are_answers, close_names, may_be_missing, same_answers
 from fedjigsaw.errors import DataError, shorten
 from fedjigsaw.io.tables import Table
