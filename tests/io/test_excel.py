@@ -9,6 +9,7 @@ import numpy as np
 import openpyxl
 import pytest
 
+from fedjigsaw import sites
 from fedjigsaw.columns.text import TextFormat
 from fedjigsaw.errors import DataError
 from fedjigsaw.io import excel
@@ -86,7 +87,23 @@ def test_numbers_in_texts_and_in_cells_go_together(save):
 
 
 def test_the_first_visible_sheet_is_read_and_told(save):
-    assert open_table(save(["a"], [1], notes="visible")).reader.told == "sheet 'first', one of 2"
+    path = save(["a"], [1], notes="visible", old="hidden")
+    assert open_table(path).reader.told == "sheet 'first', not 'notes', 'old'"
+
+
+@pytest.mark.parametrize("rows", [[], [["Ward 3"], ["of", "Bern"]], [["field", "age"]]])
+def test_errors_name_the_other_sheets_and_what_to_do(save, rows):
+    path = save(*rows, data="visible")
+    with pytest.raises(DataError) as error:
+        sites.propose_schema(path)
+    assert "sheet 'first', not 'data'" in str(error.value)
+    assert "move that to the front" in str(error.value)
+
+
+def test_a_title_above_the_names_is_told_with_its_row(save):
+    rows = [[], ["Ward 3"], [], ["age", "bmi"], *[[60 + i, 25.5] for i in range(9)]]
+    with pytest.raises(DataError, match=r"names of the columns seem to be in row 4: delete the"):
+        open_table(save(*rows))
 
 
 def test_empty_rows_and_columns(save):

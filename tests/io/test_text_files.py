@@ -13,7 +13,7 @@ from fedjigsaw.columns.text import TextFormat
 from fedjigsaw.errors import DataError
 from fedjigsaw.io import text_files
 from fedjigsaw.io.tables import open_table
-from fedjigsaw.sites import provisional
+from fedjigsaw.sites import measure, provisional
 
 NONE = ""
 
@@ -330,3 +330,41 @@ class TestQuotationMarks:
             DataError, match="t.csv has a single quotation mark in its first|line 1"
         ):
             open_table(write(tmp_path / "t.csv", f"{header}\n1,2\n"))
+
+
+ROWS = "".join(f"{40 + i}{{0}}2{i % 10}.5{{0}}{'fm'[i % 2]}\n" for i in range(30))
+
+
+@pytest.mark.parametrize(
+    ("title", "line"),
+    [
+        ("Export of ward 3\n", 2),
+        ("Export of ward 3{0}{0}\n\n", 3),
+        ("Export{0}ward 3{0}\n", 2),
+        ("\nExport of ward 3{0} 2024-10-24\nPatients: 60\n\n", 5),
+        ("Vital signs{0}{0}Person\n", 2),  # merged cells
+    ],
+)
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_a_title_above_the_names_is_told_with_its_line(tmp_path, title, line, delimiter):
+    content = f"{title}age{{0}}bmi{{0}}sex\n{ROWS}".replace("{0}", delimiter)
+    path = write(tmp_path / "x.csv", content)
+    schema = Schema((Column("age"), Column("bmi")))
+    told = f"names of the columns seem to be in line {line}: delete the lines above it"
+    with pytest.raises(DataError, match=told):
+        measure(path)
+    with pytest.raises(DataError, match=told):
+        measure(path, schema=schema)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "age,bmi\n61,27.5\n70,22.1\n35,24.0\n",
+        "bmi\n27,5\n22,1\n24,0\n",
+        "note\nfall, left\nfall, right\n1, 2\n",
+        "a,b\nx,\n,y\nname,other\n1,2\n3,4\n",
+    ],
+)
+def test_other_files_have_no_title(tmp_path, content):
+    assert open_table(write(tmp_path / "x.csv", content)).reader.hint == ""

@@ -17,7 +17,7 @@ class ClientReader:
     """The rows of one client, from the row groups that hold some."""
 
     text = TextFormat()
-    told = ""
+    told = hint = ""
     n_rows: int | None = None
 
     def __init__(self, path: Path, groups: Sequence[int], column: str, value: Any) -> None:

@@ -29,14 +29,14 @@ class EncodedReader:
         self.path, self.reader, self.encoding = path, reader, encoding
         features = set(encoding.features)
         self.names = [*encoding.features, *(n for n in reader.names if n not in features)]
-        self.n_rows, self.told = reader.n_rows, reader.told
+        self.n_rows, self.told, self.hint = reader.n_rows, reader.told, reader.hint
         self.text = reader.text.with_missing(encoding.schema.missing)
         lacking = sorted(set(encoding.sources) - set(reader.names))
         if lacking:
             raise DataError(
                 f"{path} has no column {quote_names(lacking)}, which the schema names. Rename a "
                 "column of the file (fedjigsaw schema apply --rename), or ignore it in the schema "
-                "of all sites."
+                f"of all sites. {reader.hint}".rstrip()
             )
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:

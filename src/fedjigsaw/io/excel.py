@@ -11,11 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from fedjigsaw.errors import DataError, ExtraError, broken, requires_extra
+from fedjigsaw.errors import DataError, ExtraError, broken, quote_names, requires_extra
 from fedjigsaw.io.detection import find_text_format, in_words
-from fedjigsaw.io.headers import check_header, name_columns
+from fedjigsaw.io.headers import check_header, name_columns, title_hint
 
-BATCH, SAMPLE = 4096, 2048  # rows
+BATCH, SAMPLE, MAX_TITLE = 4096, 2048, 30  # rows
 PROLOG = 2**16  # bytes
 MAX_PART, MAX_TEXTS = 2**32, 2**28  # bytes of a sheet, which is streamed, and of what is not
 MAX_ROWS, MAX_COLUMNS, MAX_CELL = 2**20, 2**14, 2**15 - 1  # as in Excel
@@ -34,8 +34,22 @@ class ExcelReader:
         _check_parts(path)
         with self._sheet() as (sheet, told):
             rows = list(islice(_filled(sheet), SAMPLE + 1))
+        try:
+            self._open_rows(rows, told)
+        except DataError as error:
+            raise DataError(" ".join(filter(None, (str(error), self.hint)))) from None
+
+    def _open_rows(self, rows: list[Row], told: str) -> None:
+        path = self.path
+        self.hint = told and (
+            f"It was read from {told}. If the data are on another sheet, move that to the front, "
+            "or save it as a file of its own."
+        )
         if not rows:
-            raise DataError(f"{path} is empty{told and f': {told}'}.")
+            raise DataError(f"{path} is empty.")
+        cells = [[_text(cell, ".").strip() for cell in row] for row in rows[:MAX_TITLE]]
+        if title_hint(cells, 1, "row"):
+            self.hint = title_hint(cells, self._first_row(), "row")
         self.header = _trimmed(rows[0])
         self.width = len(self.header)
         cut = [self._cut(row, n) for n, row in enumerate(rows[1:])]
@@ -61,6 +75,12 @@ class ExcelReader:
                 picked = [tuple(row[j] for j in where) for row in cut]
                 yield _columns(picked, len(where), self.text.decimal)
                 n_rows += len(batch)
+
+    def _first_row(self) -> int:
+        """Return the number of the first row that is not empty."""
+        with self._sheet() as (sheet, _):
+            rows = enumerate(sheet.iter_rows(values_only=True), start=1)
+            return next(n for n, row in rows if any(cell is not None for cell in row))
 
     def _check_formulas(self, empty: Sequence[int]) -> None:
         """Raise if a column is empty because the program that wrote it computed no values."""
@@ -94,9 +114,9 @@ class ExcelReader:
             shown = [s for s in book.worksheets if s.sheet_state == "visible"]
             if not shown:
                 raise DataError(f"{self.path} has no visible sheet.")
-            sheet, n = shown[0], len(book.worksheets)
+            sheet, others = shown[0], [s.title for s in book.worksheets if s is not shown[0]]
             sheet.reset_dimensions()  # programs write wrong ones
-            yield sheet, f"sheet {sheet.title!r}, one of {n}" if n > 1 else ""
+            yield sheet, f"sheet {sheet.title!r}, not {quote_names(others)}" if others else ""
 
 
 @contextmanager

@@ -19,7 +19,7 @@ class FrameReader:
     """An Arrow table in memory."""
 
     text = TextFormat()
-    told = ""
+    told = hint = ""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table

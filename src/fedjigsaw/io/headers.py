@@ -17,6 +17,7 @@ DAY = "[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.]([0-
 DATE = f"^({DAY})([ T][0-9:.Z+-]*)?$"
 NUMBERS = "[0-9]+"
 TRUTHS = ("true", "false")
+BELOW = 5  # lines below the names by which these are known
 
 
 def name_columns(path: Path, header: Sequence[str], columns: Sequence[pa.Array]) -> list[str]:
@@ -47,6 +48,49 @@ def check_header(path: Path, names: Sequence[str], columns: Sequence[pa.Array]) 
             f"{path} has no header line: its first line looks like data. Add a line with the names "
             "of the columns. A name must not be a number, a date, or a value of its own column."
         )
+
+
+def title_hint(rows: Sequence[Sequence[str]], first: int, what: str) -> str:
+    """Say in which line the names of the columns seem to be, if there is a title above them.
+
+    Parameters
+    ----------
+    rows : cells of the first lines.
+    first : the number of the first of them.
+    what : what a line is called.
+
+    Examples
+    --------
+    >>> title_hint([["Ward 3"], [], ["age", "bmi"], ["61", "27.5"], ["70", "22.1"]], 1, "line")
+    'The names of the columns seem to be in line 3: delete the lines above it.'
+    """
+    filled = [sum(map(bool, row)) for row in rows]
+    for place in range(1, len(rows) - 2):
+        names, below = rows[place], rows[place + 1 : place + 1 + BELOW]
+        wider = 1 < filled[place] == len(set(names)) and filled[place] > max(filled[:place])
+        below = [row for row in below if any(row)]
+        same = all(len(row) == len(names) for row in below)
+        texts = not any(_is_number(name) for name in names)
+        if wider and same and texts and _have_numbers(below):
+            return (
+                f"The names of the columns seem to be in {what} {first + place}: delete the "
+                f"{what}s above it."
+            )
+    return ""
+
+
+def _have_numbers(rows: Sequence[Sequence[str]]) -> bool:
+    """Tell whether a column has numbers or dates only."""
+    columns = ([cell for cell in cells if cell] for cells in zip(*rows, strict=True))
+    return any(cells and all(map(_is_number, cells)) for cells in columns)
+
+
+def _is_number(cell: str) -> bool:
+    values = pa.array([cell.strip()])
+    return any(
+        pc.match_substring_regex(values, pattern)[0].as_py()
+        for pattern in (DATE, *(pattern for _, pattern in KINDS.values()))
+    )
 
 
 def _look_like_data(names: Sequence[str]) -> bool:

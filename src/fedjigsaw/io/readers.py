@@ -26,6 +26,7 @@ class Reader(Protocol):
     n_rows: int | None
     text: TextFormat  # how numbers are written, where they are texts
     told: str  # what was detected, in words, if anything
+    hint: str  # what seems to be wrong with the file, in case that it cannot be used
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]: ...
 
@@ -61,7 +62,7 @@ class ParquetReader:
     """Parquet, streamed by row group; only the selected columns are read."""
 
     text = TextFormat()
-    told = ""
+    told = hint = ""
 
     def __init__(self, path: Path) -> None:
         from pyarrow.parquet import ParquetFile
@@ -87,7 +88,7 @@ class ArrayReader:
     """A 2-D array. Columns are x0, x1, ... by default."""
 
     text = TextFormat()
-    told = ""
+    told = hint = ""
 
     def __init__(self, array: np.ndarray, names: Sequence[str] | None) -> None:
         if array.ndim != 2 or array.dtype.kind not in "biuf":

@@ -228,10 +228,11 @@ class Table:
         return numbers
 
     def _refused(self, name: str, row: int, value: str, reason: str = NOT_FINITE) -> str:
+        hint = self.reader.hint if row == 0 else ""  # below that, the file is what it should be
         return (
             f"{self.path}, row {row + 1}, column {name!r}: {value} {reason}. "
-            "Correct the value, or leave this column out (--columns)."
-        )
+            f"Correct the value, or leave this column out (--columns). {hint}"
+        ).rstrip()
 
     def _missing(self) -> str:
         """Count the missing values of each column for an error; this reads the file again."""

@@ -2,6 +2,7 @@
 
 import codecs
 import contextlib
+import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -22,11 +23,12 @@ from fedjigsaw.io.detection import (
     in_words,
     whole_rows,
 )
-from fedjigsaw.io.headers import check_header, name_columns
+from fedjigsaw.io.headers import check_header, name_columns, title_hint
 from fedjigsaw.io.quotes import MAX_MARKS, first_wrong_mark
 from fedjigsaw.io.regular import ending
 
 CHUNK, SAMPLE, BLOCK = 2**20, 2**21, 1_000_000  # bytes
+TOP, MAX_TITLE = 2**16, 30  # characters and lines in which a title is looked for
 TOO_LONG = f"is longer than {BLOCK:,} bytes. Is a quotation mark or line break missing?"
 SEPARATOR = re.compile(r'"?sep=([,;|\t])"?\n')
 
@@ -51,6 +53,14 @@ class TextReader:
         self.encoding = find_encoding(path, self._counted())
         self.skipped, self.delimiter, sample = self._sample()
         self._check_marks()
+        self.hint = self._find_title(sample)
+        try:
+            self._open_columns(sample)
+        except DataError as error:
+            raise DataError(f"{error} {self.hint}".rstrip()) from None
+
+    def _open_columns(self, sample: str) -> None:
+        path = self.path
         header = self._header(sample)
         columns = self._sampled(sample, len(header))
         self.is_empty = not len(columns[0])
@@ -82,6 +92,18 @@ class TextReader:
                     n_rows += batch.num_rows
         except (OSError, ValueError, pa.ArrowException) as error:
             raise DataError(self._why(error, n_rows)) from error
+
+    def _find_title(self, sample: str) -> str:
+        """Look for the names of the columns below a title; it hides what separates columns."""
+        lines = sample[:TOP].split("\n")[:MAX_TITLE]
+        for delimiter in DELIMITERS:
+            rows = [
+                [cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter)
+            ]
+            hint = title_hint(rows, self.skipped + 1, "line")
+            if hint:
+                return hint
+        return ""
 
     # ------------------------------------------------------------------------------------- opening
 

@@ -96,9 +96,10 @@ def propose_schema(
     sightings = _look(tables, progress)
     n_rows = max((seen.n_rows for seen in sightings.values()), default=0)
     if n_rows < min_rows:
+        hint = tables[0].reader.hint
         raise DataError(
             f"{tables[0].path} has {n_rows} rows; a schema of fewer than {min_rows} rows may not "
-            "leave (--min-cluster-size)."
+            f"leave (--min-cluster-size). {hint}".rstrip()
         )
     found = {name: recognize(seen, min_rows) for name, seen in sightings.items()}
     marks = _common_marks(found)
@@ -112,11 +113,12 @@ def propose_schema(
     ]
     if all(entry.column.kind == IGNORE for entry in entries):
         reasons = [f"{name!r}: {known.why}" for name, known in found.items()]
+        hint = tables[0].reader.hint or "Are the names of the columns in its first line?"
         more = f"; and {len(reasons) - SHOWN} more" if len(reasons) > SHOWN else ""
         raise DataError(
             f"{tables[0].path} has no column that could be clustered ("
             + "; ".join(reasons[:SHOWN])
-            + f"{more}). Are the names of the columns in its first line?"
+            + f"{more}). {hint}"
         )
     told = (*_told(sightings, found, marks), *_refused(entries, spreads))
     return Proposal(tuple(entries), marks, min_rows, told)

@@ -136,15 +136,17 @@ def check_file(
         elif column.kind == IGNORE:
             checks.append(ColumnCheck(column.name, IGNORE, n_rows))
         else:
-            checks.append(_absent(column, others, n_rows))
+            checks.append(_absent(column, others, n_rows, table.reader.hint))
     return FileCheck(table.path, n_rows, tuple(checks), tuple(others))
 
 
-def _absent(column: Column, others: Sequence[str], n_rows: int) -> ColumnCheck:
+def _absent(column: Column, others: Sequence[str], n_rows: int, hint: str) -> ColumnCheck:
     close = close_names(column.name, others)
     guess = f" Is it {close[0]!r}?" if close else ""
     problem = f"The file has no such column.{guess}"
-    if not close:
+    if not close and hint:
+        problem = f"The file has no such column. {hint}"
+    elif not close:
         empty = shlex.quote(column.name)
         problem = (
             "The file has no such column: add an empty one with `fedjigsaw schema apply FILE "
