@@ -208,3 +208,10 @@ def test_without_the_extra_the_error_says_so(save):
     )
     done = subprocess.run([sys.executable, "-c", code, save(["a"], [1])], capture_output=True, text=True)  # fmt: skip
     assert done.stdout.strip() == "Reading Excel files requires openpyxl: pip install 'fedjigsaw[excel]'."  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [20, 5000])
+def test_a_total_below_the_rows_is_refused(save, n):
+    rows = [["id", "x", "y"], *[[f"A{i}", i, 1.5] for i in range(n)], ["Summe", 190, None]]
+    with pytest.raises(DataError, match=r"its last row has 'Summe' in column 'id'"):
+        read(save(*rows), columns=["x"])

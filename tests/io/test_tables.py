@@ -70,7 +70,7 @@ def test_several_ids_are_kept_in_their_order(files, name):
 
 
 def test_the_tally_counts_rows_of_the_latest_reading(tmp_path):
-    (tmp_path / "t.csv").write_text("a,b\n1,\n2,3\n,\n")
+    (tmp_path / "t.csv").write_text("a,b\n1,\n,\n2,3\n")
     table = open_table(tmp_path / "t.csv")
     for columns, skipped in ((["a"], 1), (["b", "a"], 2)):
         for _ in range(2):

@@ -368,3 +368,41 @@ def test_a_title_above_the_names_is_told_with_its_line(tmp_path, title, line, de
 )
 def test_other_files_have_no_title(tmp_path, content):
     assert open_table(write(tmp_path / "x.csv", content)).reader.hint == ""
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+@pytest.mark.parametrize("n_blank", [1, 3, 700])
+def test_empty_rows_at_the_end_are_no_rows(tmp_path, monkeypatch, encoding, n_blank):
+    monkeypatch.setattr(text_files, "BLOCK", 2**11)  # they are more than the last block
+    rows = "".join(f"{i};größer;{i}\r\n" for i in range(300))
+    content = f"x;ä;y\r\n{rows}" + ';"";\r\n' * n_blank + "\r\n"
+    path = write(tmp_path / "x.csv", content.encode(encoding))
+    table = open_table(path, columns=["x", "y"])
+    assert sum(len(batch.rows) for batch in table.batches()) == 300
+    assert f"{n_blank} empty rows at the end" in table.reader.told
+    more = ";;\r\n" * 30_000
+    with pytest.raises(DataError, match=r"x\.csv ends with very many empty rows\. Delete them\."):
+        open_table(write(path, (content + more).encode(encoding)))
+
+
+def test_empty_rows_elsewhere_are_rows(tmp_path):
+    path = write(tmp_path / "x.csv", "x,y\n1,2\n,\n3,4\n")
+    assert sum(len(b.kept) for b in open_table(path, drop_missing=True).batches()) == 3
+
+
+@pytest.mark.parametrize("row", ["Summe;;77,5;", "TOTAL:;;1.234;", ";Mittelwert;3;", "Moyenne;;3;"])
+@pytest.mark.parametrize("end", ["", "\n", "\n;;;\n;;;\n"])
+def test_a_total_below_the_rows_is_refused(tmp_path, row, end):
+    rows = "".join(f"A{i};w;{i},5;x\n" for i in range(30))
+    path = write(tmp_path / "x.csv", f"id;sex;bmi;kind\n{rows}{row}{end}")
+    word = row.strip(";").split(";")[0]
+    with pytest.raises(DataError, match=f"its last row has '{word}' in column '(id|sex)'.*Delete"):
+        open_table(path)
+
+
+@pytest.mark.parametrize("row", ["A9;w;3;total", "total;w;3;x", "A9;;3;x", "total;;;"])
+def test_other_last_rows_are_rows(tmp_path, row):
+    rows = "".join(f"A{i};w;{i},5;x\n" for i in range(30))
+    path = write(tmp_path / "x.csv", f"id;sex;bmi;kind\n{rows}{row}\n")
+    table = open_table(path, columns=["bmi"], drop_missing=True)
+    assert sum(len(batch.kept) for batch in table.batches()) == 31

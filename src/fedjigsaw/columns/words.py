@@ -77,6 +77,13 @@ DOUBTFUL = (
     *("non applicabile", "non eseguito", "rifiutato", "indeterminato", "non so"),
     *("niet van toepassing", "n.v.t.", "nvt", "niet gedaan", "geweigerd", "weet niet"),
 )
+# words at the start of a row below all others that sums them up
+TOTALS = (
+    *("total", "totals", "grand total", "sum", "mean", "average", "median", "count", "subtotal"),
+    *("summe", "gesamt", "gesamtsumme", "mittelwert", "durchschnitt", "anzahl", "insgesamt"),
+    *("somme", "moyenne", "totaux", "total général", "suma", "media", "promedio", "totale"),
+    *("somma", "totaal", "som", "gemiddelde"),
+)
 # names of columns that tell rows or people apart
 LAST_WORDS = "id|ids|uid|uuid|guid|pid|mrn|nr|no|num|nummer|number|key|index|idx"
 JOINED = "(patienten|patient|pat|fall|case|subject|person|record|study|row)(id|nr|no|nummer|key)"

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from fedjigsaw.errors import DataError, ExtraError, broken, quote_names, requires_extra
 from fedjigsaw.io.detection import find_text_format, in_words
-from fedjigsaw.io.headers import check_header, name_columns, title_hint
+from fedjigsaw.io.headers import check_header, check_total, name_columns, title_hint
 
 BATCH, SAMPLE, MAX_TITLE = 4096, 2048, 30  # rows
 PROLOG = 2**16  # bytes
@@ -59,6 +59,8 @@ class ExcelReader:
         texts = [tuple(cell if isinstance(cell, str) else None for cell in row) for row in cut]
         columns = _columns(texts, self.width, ".")
         check_header(path, self.all_names, sample)
+        if cut and len(rows) <= SAMPLE:
+            check_total(path, self.all_names, [_text(cell, ".") for cell in cut[-1]])
         self._check_formulas([j for j in range(self.width) if all(row[j] is None for row in cut)])
         found = find_text_format(path, self.all_names, columns, ",")
         self.text = found.text
@@ -75,6 +77,9 @@ class ExcelReader:
                 picked = [tuple(row[j] for j in where) for row in cut]
                 yield _columns(picked, len(where), self.text.decimal)
                 n_rows += len(batch)
+                last = [_text(cell, ".") for cell in cut[-1]]
+            if n_rows:
+                check_total(self.path, self.all_names, last)
 
     def _first_row(self) -> int:
         """Return the number of the first row that is not empty."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from fedjigsaw._arrow import pc
 from fedjigsaw.columns.text import TextFormat, to_numbers
-from fedjigsaw.columns.words import PAIRS, SCALES, UNNAMED
+from fedjigsaw.columns.words import PAIRS, SCALES, TOTALS, UNNAMED
 from fedjigsaw.errors import DataError
 from fedjigsaw.io.detection import KINDS
 
@@ -66,17 +66,33 @@ def title_hint(rows: Sequence[Sequence[str]], first: int, what: str) -> str:
     """
     filled = [sum(map(bool, row)) for row in rows]
     for place in range(1, len(rows) - 2):
-        names, below = rows[place], rows[place + 1 : place + 1 + BELOW]
-        wider = 1 < filled[place] == len(set(names)) and filled[place] > max(filled[:place])
-        below = [row for row in below if any(row)]
+        names = rows[place]
+        if not max(1, *filled[:place]) < filled[place] == len(set(names)):
+            continue
+        below = [row for row in rows[place + 1 : place + 1 + BELOW] if any(row)]
         same = all(len(row) == len(names) for row in below)
-        texts = not any(_is_number(name) for name in names)
-        if wider and same and texts and _have_numbers(below):
+        if same and _have_numbers(below) and not any(map(_is_number, names)):
             return (
                 f"The names of the columns seem to be in {what} {first + place}: delete the "
                 f"{what}s above it."
             )
     return ""
+
+
+def check_total(path: Path, names: Sequence[str], cells: Sequence[str]) -> None:
+    """Raise if the last row of a file sums up the others: it would count as a row.
+
+    It begins with a word such as "total", and has values for some columns only.
+    """
+    filled = [j for j, cell in enumerate(cells) if cell.strip()]
+    if not filled or not 1 < len(filled) < len(names):
+        return
+    word = cells[filled[0]].strip()
+    if word.rstrip(": ").lower() in TOTALS and filled[0] < len(names):
+        raise DataError(
+            f"{path}: its last row has {word!r} in column {names[filled[0]]!r}, and seems to sum "
+            "up the others. Delete it: it would count as a row."
+        )
 
 
 def _have_numbers(rows: Sequence[Sequence[str]]) -> bool:

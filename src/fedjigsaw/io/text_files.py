@@ -4,7 +4,7 @@ import codecs
 import contextlib
 import csv
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,13 @@ from fedjigsaw.io.detection import (
     in_words,
     whole_rows,
 )
-from fedjigsaw.io.headers import check_header, name_columns, title_hint
+from fedjigsaw.io.headers import check_header, check_total, name_columns, title_hint
 from fedjigsaw.io.quotes import MAX_MARKS, first_wrong_mark
 from fedjigsaw.io.regular import ending
 
 CHUNK, SAMPLE, BLOCK = 2**20, 2**21, 1_000_000  # bytes
 TOP, MAX_TITLE = 2**16, 30  # characters and lines in which a title is looked for
+TAIL, MAX_BLANK = 2**16, 100  # bytes at the end of the file; rows without any value there
 TOO_LONG = f"is longer than {BLOCK:,} bytes. Is a quotation mark or line break missing?"
 SEPARATOR = re.compile(r'"?sep=([,;|\t])"?\n')
 
@@ -49,7 +50,7 @@ class TextReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.n_marks = 0
+        self.n_marks, self.n_blank, self.tail = 0, 0, b""
         self.encoding = find_encoding(path, self._counted())
         self.skipped, self.delimiter, sample = self._sample()
         self._check_marks()
@@ -69,13 +70,17 @@ class TextReader:
         names = name_columns(path, header, columns)
         check_header(path, names, columns)
         self.names = [name for name in names if name]
+        if len(names) > 1:
+            self._check_end(names)
         # columns without a name are never asked for
         self.all_names = [name or f"\0{j}" for j, name in enumerate(names)]
         found = find_text_format(path, names, columns, self.delimiter)
         found = self._beyond(found) if self.is_long else found
         self.text = found.text
         delimiter = self.delimiter if len(names) > 1 else ","  # nothing to tell
-        self.told = in_words(self.encoding, delimiter, found.text, found.guess)
+        told = in_words(self.encoding, delimiter, found.text, found.guess)
+        blank = f"{self.n_blank} empty rows at the end" if self.n_blank else ""
+        self.told = ", ".join(filter(None, (told, blank)))
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
         # as text, so that a bad value can be shown as it stands in the file
@@ -87,7 +92,7 @@ class TextReader:
             return
         try:
             with self._file() as file, self._open(file, convert) as stream:
-                for batch in stream:
+                for batch in _without_last(stream, self.n_blank):
                     yield batch.columns
                     n_rows += batch.num_rows
         except (OSError, ValueError, pa.ArrowException) as error:
@@ -104,6 +109,31 @@ class TextReader:
             if hint:
                 return hint
         return ""
+
+    def _check_end(self, names: Sequence[str]) -> None:
+        """Count rows without any value at the end, which are skipped; raise if a total is there.
+
+        Excel writes such rows where cells below the table were used once.
+        """
+        lines = self._last_lines()
+        while lines and self._is_blank(lines[-1]):
+            self.n_blank += bool(lines.pop())
+        if not lines and self.n_blank > MAX_BLANK:  # there are more of them before the tail
+            raise DataError(f"{self.path} ends with very many empty rows. Delete them.")
+        for cells in csv.reader(lines[-1:], delimiter=self.delimiter):
+            check_total(self.path, names, cells)
+
+    def _last_lines(self) -> list[str]:
+        """Return the last lines of the file that are whole, without the header."""
+        encoding = self.encoding
+        if encoding == "utf-16":  # the mark that tells the order of bytes is at the start
+            with self._file() as file:
+                encoding = "utf-16-le" if file.read(2) == codecs.BOM_UTF16_LE else "utf-16-be"
+        text = self.tail.decode(encoding, "ignore")
+        return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")[1:]
+
+    def _is_blank(self, line: str) -> bool:
+        return not line.strip(f'{self.delimiter}" ') and line.count('"') % 2 == 0
 
     # ------------------------------------------------------------------------------------- opening
 
@@ -142,6 +172,7 @@ class TextReader:
         """Yield the file in chunks, and count its quotation marks."""
         for chunk in self._chunks():
             self.n_marks += chunk.count(b'"')
+            self.tail = (self.tail + chunk)[-TAIL:]
             yield chunk
 
     def _check_marks(self) -> None:
@@ -257,6 +288,20 @@ class TextReader:
             f"header has {row.expected_columns} names (separated by {sign}). Correct the row; "
             f"a value that contains {sign} needs quotation marks."
         )
+
+
+def _without_last(batches: Iterable[Any], n: int) -> Iterator[Any]:
+    """Yield batches without the last n rows."""
+    held: list[Any] = []
+    for batch in batches:
+        held.append(batch)
+        while held and sum(len(later) for later in held[1:]) >= n:
+            yield held.pop(0)
+    n_left = sum(map(len, held)) - n
+    for batch in held:
+        if n_left > 0:
+            yield batch.slice(0, n_left)
+        n_left -= len(batch)
 
 
 def _keep(rows: list[Any]) -> Callable[[Any], str]:
