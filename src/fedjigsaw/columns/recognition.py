@@ -3,12 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from fedjigsaw._arrow import pc
+from fedjigsaw.columns.affixes import ADVICE, is_day_of_excel, is_limit, unit_beside
 from fedjigsaw.columns.dates import (
     ALL_MONTHS,
     DAY_FIRST,
@@ -218,11 +219,28 @@ def recognize(seen: Sighting, min_rows: int) -> Recognized:
     if seen.n_typed[DATE] + seen.n_dates >= NEARLY_ALL * n:
         return _date(seen)
     marks = _marks(seen, min_rows)
-    n_marked = sum(seen.odd[mark] for mark in marks)
+    n_limits = sum(n for text, n in seen.odd.items() if is_limit(text))
+    n_marked = n_limits + sum(seen.odd[mark] for mark in marks)
     numbers = seen.n_numbers - (seen.n_padded if seen.n_padded > MOST * n else 0)
     if numbers >= NEARLY_ALL * n or (numbers >= MOST * n and numbers + n_marked >= NEARLY_ALL * n):
         return _number(seen, min_rows, marks)
-    return _text(seen, min_rows)
+    return _with_units(_text(seen, min_rows), seen, min_rows)
+
+
+def _with_units(found: Recognized, seen: Sighting, min_rows: int) -> Recognized:
+    """Say of texts that they are numbers with units, if they are."""
+    units = Counter[str]()
+    for text, n in seen.odd.items():
+        units[unit_beside(text)] += n
+    del units[""]
+    if seen.n_numbers + sum(units.values()) < NEARLY_ALL * seen.n_present:
+        return found
+    shown = ", ".join(f'"{unit}"' for unit in sorted(units) if units[unit] >= min_rows)
+    if not shown:
+        return found
+    note = f'CHECK: {shown} beside numbers. {ADVICE["unit"]} Then it is kind = "number".'
+    why = f"numbers beside {shown}" if found.kind == IGNORE else found.why
+    return replace(found, why=why, notes=(*found.notes, note))
 
 
 def is_constant(seen: Sighting, min_rows: int) -> bool:
@@ -244,6 +262,12 @@ def _date(seen: Sighting) -> Recognized:
     if seen.n_ambiguous:
         notes = ("CHECK: is the day first, or the month? Both fit all dates.",)
     return Recognized(DATE, "dates", format=seen.best, notes=notes)
+
+
+EXCEL_NOTE = (
+    "CHECK: if these are days as Excel counts them (45000 is 2023-03-15), format the column as "
+    "dates there, and export it again."
+)
 
 
 def _marks(seen: Sighting, min_rows: int) -> tuple[str, ...]:
@@ -273,6 +297,10 @@ def _number(seen: Sighting, min_rows: int, marks: tuple[str, ...]) -> Recognized
         if codes:
             shown = ", ".join(f'"{code}"' for code in codes)
             notes = (f'If these few numbers are codes: kind = "category", categories = [{shown}]',)
+    if whole and is_day_of_excel(seen.least) and is_day_of_excel(seen.greatest):
+        notes = (*notes, EXCEL_NOTE)
+    if sum(n for text, n in seen.odd.items() if is_limit(text)) >= min_rows:
+        notes = (*notes, f"CHECK: limits such as <5 are refused. {ADVICE['limit']}")
     return Recognized(NUMBER, "whole numbers" if whole else "numbers", marks=marks, notes=notes)
 
 

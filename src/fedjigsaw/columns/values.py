@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.columns.affixes import advice_for
 from fedjigsaw.columns.dates import (
     DAY_FIRST,
     MONTH_FIRST,
@@ -173,7 +174,8 @@ def date_format(column: Column, values: pa.Array, text: TextFormat) -> str:
     fits = [f for f in fits if not parse_dates(texts, f).null_count]
     if not fits:
         place = _first_bad_date(without_missing(values, text))
-        raise BadValueError(place, f"{show_value(values, place)} is not a date", DATE_ADVICE)
+        advice = advice_for(DATE, str(values[place].as_py())) or DATE_ADVICE
+        raise BadValueError(place, f"{show_value(values, place)} is not a date", advice)
     if fits[:2] == [DAY_FIRST, MONTH_FIRST] and not parse_dates(texts, fits[0]).equals(
         parse_dates(texts, fits[1])
     ):
@@ -197,7 +199,8 @@ def _numbers(values: pa.Array, text: TextFormat) -> Floats:
     numbers = to_numbers(values, text)
     if numbers is None:
         place = _first_place(values, lambda value: to_numbers(value, text) is None)
-        raise BadValueError(place, f"{show_value(values, place)} is not a number", NUMBER_ADVICE)
+        advice = advice_for(NUMBER, str(plain(values)[place].as_py())) or NUMBER_ADVICE
+        raise BadValueError(place, f"{show_value(values, place)} is not a number", advice)
     infinite = np.flatnonzero(np.isinf(numbers))
     if len(infinite):
         raise BadValueError(int(infinite[0]), "infinity is not a finite number", NUMBER_ADVICE)

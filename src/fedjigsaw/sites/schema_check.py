@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedjigsaw._arrow import pc
+from fedjigsaw.columns.affixes import advice_for
 from fedjigsaw.columns.dates import DAY_FIRST, MONTH_FIRST
 from fedjigsaw.columns.lenient import (
     Reading,
@@ -330,6 +331,8 @@ class _Verdict:
         shown = [f"{shorten(repr(v), LONGEST)} in row {row}" for v, row in found[:SHOWN]]
         are = "the first is" if len(shown) == 1 else "the first ones are"
         self.problems.append(f"{_values(count.n_unreadable)} not {what}: {are} {', '.join(shown)}.")
+        for advice in sorted({advice_for(column.kind, value) for value, _ in found} - {""}):
+            self.remarks.append(advice)
         if column.kind == BOOLEAN:
             mapped = shlex.quote(f"{column.name}:{found[0][0]}=true")
             self.remarks.append(
