@@ -140,3 +140,19 @@ class TestAnswers:
         path = save(tmp_path / "x.csv", x=["1", "2"] * 20)
         said = " ".join(sites.check_file(path, schema).columns[1].remarks)
         assert "schema apply --map x:2=true`, or =false" in said
+
+
+def test_a_header_that_is_repeated_is_no_mark(tmp_path):
+    path = tmp_path / "x.csv"
+    rows = "".join(f"{20 + i},{i % 5}\n" for i in range(60))
+    path.write_text(f"age,visits\n{rows}age,visits\n{rows}")
+    schema = Schema((Column("age"), Column("visits")))
+    found = sites.check_file(path, schema)
+    assert "repeated in row 61: delete that line" in " ".join(found.columns[0].remarks)
+    assert found.options == ()
+
+
+@pytest.mark.parametrize("dash", ["-", "–", "—"])
+def test_dashes_are_missing(tmp_path, dash):
+    path = save(tmp_path / "x.csv", x=[*["1.5"] * 15, dash])
+    assert sites.check_file(path, Schema((Column("bmi"), Column("x")))).columns[1].n_missing == 1

@@ -18,7 +18,7 @@ Flags = npt.NDArray[np.bool_]
 # Texts that stand for a missing value, at all sites alike. None of them can be a number, so that a
 # column of numbers loses nothing; where one is a category of the schema, it is that.
 MISSING = (
-    *("", "-", "--", "?", ".", "NA", "N/A", "n/a", "n.a.", "NaN", "nan", "NaT", "<NA>"),
+    *("", "-", "--", "–", "—", "?", ".", "NA", "N/A", "n/a", "n.a.", "NaN", "nan", "NaT", "<NA>"),
     *("null", "NULL", "None", "k.A.", "k. A.", "o.A."),
     *("#N/A", "#NV", "#DIV/0!", "#NUM!", "#VALUE!"),
     *("0000-00-00", "0000-00-00 00:00:00", "00.00.0000", "00/00/0000"),

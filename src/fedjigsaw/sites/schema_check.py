@@ -344,6 +344,12 @@ class _Verdict:
                 '"boolean" in the schema of all sites.'
             )
             return
+        if column.name in count.unreadable:
+            self.remarks.append(
+                f"The names of the columns are repeated in row {count.unreadable[column.name]}: "
+                "delete that line, since it is no row."
+            )
+            return
         if len(found) <= SHOWN and count.n_unreadable < FEW * count.n_rows:
             # only words: a text with digits is a value, which must not get lost
             words = [v for v, _ in found if len(v) < LONGEST and not any(map(str.isdigit, v))]
