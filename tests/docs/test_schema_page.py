@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from fedjigsaw.columns.recognition import MAX_CATEGORIES
 from fedjigsaw.columns.schema import KINDS, MISSING_BY_KIND, OUTSIDE, SCALES, TYPES, Schema
 from fedjigsaw.columns.units import SUBSTANCES
-from fedjigsaw.sites.schema_check import MOST
+from fedjigsaw.sites.schema_verdict import MOST
 from pages_as_code import blocks, page, printed_by, section
 
 PAGE = page("docs/schema.md")

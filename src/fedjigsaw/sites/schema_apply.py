@@ -51,7 +51,7 @@ from fedjigsaw.io.atomic import open_whole
 from fedjigsaw.io.tables import Table
 from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_columns
 from fedjigsaw.sites.schema_changes import Changes, check_changes
-from fedjigsaw.sites.schema_check import LONGEST
+from fedjigsaw.sites.schema_count import LONGEST
 
 MOST = 0.5  # of the values of a column: if more would become missing, nothing is written
 
