@@ -224,6 +224,23 @@ def test_a_folder_cannot_make_a_site_run_another_app(clinic, started, rows):
         list(checks.check_site(clinic / "bern", rows))
 
 
+@pytest.mark.parametrize("name", ["site.log", "flower.log"])
+def test_a_folder_cannot_make_a_site_add_lines_to_another_file(
+    clinic, started, rows, name, tmp_path
+):
+    """A coordinator chooses some words of a log, and a shell may read them from its profile."""
+    profile = tmp_path / "profile"
+    profile.write_text("")
+    (clinic / "bern" / name).symlink_to(profile)
+    started.codes = [processes.WAS_REVOKED]  # so that a site that is started ends
+    with pytest.raises(FederationError, match=f"{name} is a link, and .* added to {profile}"):
+        serving.serve_site(clinic / "bern", rows)
+    with pytest.raises(FederationError, match="is a link"):
+        list(checks.check_site(clinic / "bern", rows))
+    assert not started.started
+    assert profile.read_text() == ""
+
+
 @pytest.mark.parametrize("linked", [False, True])
 def test_nor_can_it_bring_an_app_that_is_installed_already(clinic, started, rows, linked, tmp_path):
     """Flower runs what it finds there, whatever it contains."""

@@ -57,7 +57,7 @@ def check_site(folder: Path, options: Mapping[str, Any]) -> Iterator[str]:
     options : data and guard of the site, as for :func:`fedjigsaw.flower.site.load_site`.
     """
     settings = SiteSettings.load(folder)
-    settings.check_app(folder)
+    settings.check_folder(folder)
     yield f"Site {settings.name} of the server at {settings.host}:{settings.port}."
     made = load_site({**options, "name": settings.name, "folder": str(folder.resolve())})
     looser = load_policy(folder).looser()

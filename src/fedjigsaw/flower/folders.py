@@ -117,14 +117,23 @@ class SiteSettings:
         check_site_key(folder / SITE_KEY)
         return settings
 
-    def check_app(self, folder: Path) -> None:
-        """Raise a FederationError if the server will send another app than that of fedjigsaw."""
+    def check_folder(self, folder: Path) -> None:
+        """Raise a FederationError if the folder would make the site run or write something else.
+
+        It comes from the coordinator, who also has a say in what is written to the logs.
+        """
         if self.app != OWN_APP:
             raise FederationError(
                 f"{folder / SETTINGS} names an app that this version of fedjigsaw does not know, "
                 "and which could do anything here. If the coordinator has a later version, install "
                 f"that one; otherwise do not use this folder. {ADVICE}"
             )
+        for log in (folder / SITE_LOG, folder / FLOWER_LOG):
+            if log.is_symlink():
+                raise FederationError(
+                    f"{log} is a link, and lines of the log would be added to {log.readlink()}. "
+                    "Remove it: a site writes its logs in its own folder."
+                )
 
 
 def beside(home: Path, name: str) -> Path:

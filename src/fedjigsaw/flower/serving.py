@@ -123,7 +123,7 @@ def check_site(folder: Path, options: Mapping[str, Any], show: Show = print) -> 
     from fedjigsaw.flower.site import load_policy, load_site
 
     settings = SiteSettings.load(folder)
-    settings.check_app(folder)
+    settings.check_folder(folder)
     name = settings.name
     if notice := load_site({**options, "name": name, "folder": str(folder.resolve())}).check():
         show(notice)
