@@ -3,6 +3,7 @@
 import datetime
 import time
 import tomllib
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -632,6 +633,18 @@ class TestCheck:
                 continue
             with pytest.raises(DataError, match="'x': 7 of 12 values are outside.*another unit"):
                 sites.measure(tmp_path / "x.csv", schema=schema)
+
+    @pytest.mark.parametrize("outside", ["refuse", "missing", "clip"])
+    def test_nor_is_it_copied(self, outside, tmp_path):
+        schema = Schema((Column("x", range=(50, 500), outside=outside), Column("n")))
+        for n_outside, words in ((6, ""), (7, "7 of 12 values would .*Is the unit right")):
+            values = [5.5] * n_outside + [100] * (12 - n_outside) + [None] * 20
+            pd.DataFrame({"x": values, "n": 1}).to_csv(tmp_path / "x.csv", index=False)
+            raises = pytest.raises(DataError, match=words) if words else nullcontext()
+            with raises:
+                sites.apply_schema(tmp_path / "x.csv", schema, tmp_path / "clean.parquet")
+            assert (tmp_path / "clean.parquet").exists() is not bool(words)
+            (tmp_path / "clean.parquet").unlink(missing_ok=True)
 
     def test_an_empty_file_is_an_error(self, tmp_path, schema):
         (tmp_path / "x.csv").write_text("age,sex\n")

@@ -109,7 +109,7 @@ def apply_schema(
         if not plan.n_rows:
             raise DataError(f"{table.path} has no rows.")
         for column in plan.columns.values():
-            column.check_gone()
+            column.check()
     return plan.result()
 
 
@@ -181,10 +181,17 @@ class _Column:
         self.n_gone += int(gone.sum())
         self.n_unasked += int(unasked.sum())
 
-    def check_gone(self) -> None:
-        """Refuse a copy in which most values of this column would have become missing."""
+    def check(self) -> None:
+        """Refuse a copy of which most values of this column would be outside, or missing."""
+        name, measured = self.column.name, self.column.kind in (NUMBER, DATE)
+        if measured and self.column.outside != "missing" and self.n_outside > MOST * self.n_present:
+            raise DataError(
+                f"{self.path}, column {name!r}: {self.n_outside:,} of {self.n_present:,} values "
+                "would be outside of the range of the schema, and no command would take the copy. "
+                f"Nothing was written. Is the unit right (--unit {shlex.quote(name + '=...')}), "
+                "and the range of the schema?"
+            )
         if self.n_unasked > MOST * self.n_present:
-            name = self.column.name
             raise DataError(
                 f"{self.path}, column {name!r}: {self.n_unasked:,} of {self.n_present:,} values "
                 f"would become missing; {self.first_gone}. Nothing was written. Is the unit right, "
