@@ -170,6 +170,24 @@ def test_npz(tmp_path, pictures):
     assert found.test_labels is None
 
 
+@pytest.mark.parametrize("kind", [str, int])
+def test_test_images_of_an_npz_have_the_classes_of_the_others(tmp_path, pictures, kind):
+    known, shown = (np.array(labels).astype(kind) for labels in ([3, 5, 7, 9], [9, 5, 8]))
+    path = tmp_path / "some.npz"
+    np.savez(path, x_train=pictures[:4], y_train=known, x_test=pictures[:3], y_test=shown)
+    found = load(path)
+    assert found.train_labels.tolist() == [0, 1, 2, 4]
+    assert found.test_labels.tolist() == [4, 1, 3]  # one class is in no training image
+
+
+def test_labels_of_an_npz_are_of_one_kind(tmp_path, pictures):
+    path = tmp_path / "some.npz"
+    arrays = {"x_train": pictures[:2], "x_test": pictures[:2], "y_train": np.array([0, 1])}
+    np.savez(path, **arrays, y_test=np.array(["0", "1"]))
+    with pytest.raises(DataError, match=r"y_test of .*some.npz must be .*as y_train; got <U1"):
+        load(path)
+
+
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [

@@ -169,24 +169,30 @@ def _npz(path: Path) -> ImageSet:
     test = np.zeros((0, *train.shape[1:]), dtype=np.uint8)
     if len(arrays.get("x_test", ())):
         test = with_channels(arrays["x_test"], str(path))
-    labels = arrays.get("y_train", arrays.get("labels"))
-    return ImageSet(
-        path.stem,
-        train,
-        _labels(labels, len(train), path),
-        test,
-        _labels(arrays.get("y_test"), len(test), path) if len(test) else None,
-    )
+    labels = _labels(arrays.get("y_train", arrays.get("labels")), len(train), path)
+    shown = _labels(arrays.get("y_test"), len(test), path) if len(test) else None
+    if labels is not None and shown is not None:
+        # together: test images need not have all classes
+        if len({table.dtype.kind.replace("u", "i") for table in (labels, shown)}) > 1:
+            got = f"{shown.dtype}, not {labels.dtype}"
+            raise DataError(invalid("y_test", str(path), "labels of the same kind as y_train", got))
+        both = _numbered(np.concatenate([labels, shown]))
+        return ImageSet(path.stem, train, both[: len(train)], test, both[len(train) :])
+    return ImageSet(path.stem, train, None if labels is None else _numbered(labels), test, None)
 
 
-def _labels(labels: Any, n_images: int, path: Path) -> Ints | None:
+def _numbered(labels: np.ndarray) -> Ints:
+    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+
+
+def _labels(labels: Any, n_images: int, path: Path) -> np.ndarray | None:
     if labels is None:
         return None
-    labels = np.asarray(labels).reshape(-1)
-    if len(labels) != n_images or labels.dtype.kind not in "iuUS":
+    found: np.ndarray = np.asarray(labels).reshape(-1)
+    if len(found) != n_images or found.dtype.kind not in "iuUS":
         allowed = f"whole numbers or words, one per image, {n_images}"
-        raise DataError(invalid("labels", str(path), allowed, f"{labels.dtype} {labels.shape}"))
-    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+        raise DataError(invalid("labels", str(path), allowed, f"{found.dtype} {found.shape}"))
+    return found
 
 
 def _tiny_imagenet(path: Path, size: int) -> ImageSet:
