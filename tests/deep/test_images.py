@@ -148,6 +148,15 @@ def test_tiny_imagenet(tmp_path):
         load(tmp_path)
 
 
+@pytest.mark.parametrize("ending", ["png", "ppm"])
+def test_images_of_16_bits_keep_their_high_byte(tmp_path, ending):
+    ramp = (np.arange(256, dtype=np.uint16) * 257).reshape(16, 16)  # from black to white
+    Image.fromarray(ramp).save(tmp_path / f"deep.{ending}")
+    Image.fromarray((ramp >> 8).astype(np.uint8)).save(tmp_path / "flat.png")
+    deep, flat = load(tmp_path).train
+    np.testing.assert_array_equal(deep, flat)
+
+
 def test_a_broken_image_is_named(tmp_path):
     paint(tmp_path / "cat" / "1.png", (1, 2, 3), size=(64, 64))
     content = (tmp_path / "cat" / "1.png").read_bytes()

@@ -26,7 +26,10 @@ def decode(file: str | Path, size: int | None) -> npt.NDArray[np.uint8]:
 
     try:
         with Image.open(file) as opened:
-            picture = opened.convert("RGB")
+            picture: Image.Image = opened
+            if picture.mode.startswith("I"):  # 16 bits of gray: Pillow would cut them off at 255
+                picture = Image.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
+            picture = picture.convert("RGB")
             if size is not None and picture.size != (size, size):
                 picture = picture.resize((size, size), Image.Resampling.BILINEAR)
             return np.asarray(picture, dtype=np.uint8).transpose(2, 0, 1)

@@ -27,6 +27,7 @@ from fedjigsaw.errors import DataError, ExtraError, requires_extra
 Bytes = npt.NDArray[np.uint8]
 CACHED_FROM = 5000  # files; fewer are read in a second or two
 MAX_PROCESSES = 16
+DECODER = 2  # another number whenever files are decoded differently: arrays in the cache are stale
 
 
 def read_pictures(files: Sequence[Path], size: int | None) -> Bytes:
@@ -77,7 +78,7 @@ def _broken(file: object) -> str:
 
 def _key(files: Sequence[Path], size: int) -> str:
     """Return a name for these files as they are now: another one if any of them changes."""
-    digest = sha256(f"1 {size}".encode())
+    digest = sha256(f"{DECODER} {size}".encode())
     for file in files:
         try:
             found = os.stat(file)
