@@ -321,6 +321,37 @@ def test_embed_is_ready_for_summarize(run, checkpoint, data, tmp_path):
     np.testing.assert_array_equal(table, np.load(tmp_path / "f.npy"))
 
 
+def test_images_have_the_size_of_training_by_default(run, data, tmp_path, rng):
+    from PIL import Image
+
+    photos, model = tmp_path / "photos", tmp_path / "run.st"
+    for i in range(20):
+        path = photos / "ab"[i % 2] / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(256, size=(48, 48, 3), dtype=np.uint8)).save(path)
+    words = ["--data", photos, "--size", 16, "--split", "iid", "-k", 2, "--rounds", 1, "-o", model]
+    assert not run(*TRAIN, *words).exit_code
+
+    def embed(*words):
+        file = tmp_path / "features.npy"
+        result = run("deep", "embed", *words, "--model", model, "-o", file, "--force")
+        return np.load(file), result.stderr
+
+    usual, said = embed(photos)
+    assert "Warning" not in said
+    np.testing.assert_array_equal(usual, embed(photos, "--size", 16)[0])
+    assert not np.allclose(usual, embed(photos, "--size", 48)[0])
+    rows = [
+        json.loads(run("deep", "evaluate", model, "--data", photos, *more, "--json").stdout)
+        for more in ([], ["--size", 16])
+    ]
+    assert rows[0] == rows[1]
+    warning = f"trained on images of 16 x 16 pixels; those of {data} have 8 x 8."
+    assert warning in " ".join(embed(data)[1].split())  # it may be wrapped
+    with pytest.raises(ParameterError, match="only image files are scaled"):
+        embed(data, "--size", 16)
+
+
 def test_embed_refuses(run, checkpoint, data, tmp_path):
     embed = ["deep", "embed", data, "--model"]
     with pytest.raises(

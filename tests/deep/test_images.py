@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from fedjigsaw.deep.images import check_images, load, with_channels
-from fedjigsaw.errors import DataError
+from fedjigsaw.errors import DataError, ParameterError
 
 
 def record(labels, image):
@@ -227,6 +227,18 @@ def test_no_npz_at_all(tmp_path):
         load(tmp_path / "nowhere")
     with pytest.raises(DataError, match="has no images"):
         load(tmp_path)
+
+
+def test_only_image_files_are_scaled(tmp_path, cifar10, pictures):
+    np.savez(tmp_path / "some.npz", images=pictures)
+    for source, pixels in (("digits", 8), (cifar10, 32), (tmp_path / "some.npz", 32)):
+        assert load(source, size=pixels).train.shape[2:] == (pixels, pixels)
+        assert load(source, usual_size=16).train.shape[2:] == (pixels, pixels)
+        with pytest.raises(ParameterError, match=f"to 16 x 16 .* its images are bytes of {pixels}"):
+            load(source, size=16)
+    paint(tmp_path / "photos" / "1.png", "red")
+    assert load(tmp_path / "photos", usual_size=16).train.shape == (1, 3, 16, 16)
+    assert load(tmp_path / "photos", size=8, usual_size=16).train.shape == (1, 3, 8, 8)
 
 
 def test_gray_images_get_three_channels():

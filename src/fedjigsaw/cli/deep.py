@@ -28,6 +28,7 @@ from fedjigsaw.partition import SPLITS
 
 if TYPE_CHECKING:
     from fedjigsaw.deep.checkpoint import Checkpoint
+    from fedjigsaw.deep.images import ImageSet
     from fedjigsaw.deep.session import Session
 
 
@@ -64,7 +65,17 @@ Size = Annotated[
     int | None,
     typer.Option(
         min=8,
-        help="Scale the images of a folder to this height and width. Example: --size 32",
+        help="Scale image files to this height and width. Default: the size of the first one. "
+        "Example: --size 32",
+        rich_help_panel=IMAGES,
+    ),
+]
+SizeAsTrained = Annotated[
+    int | None,
+    typer.Option(
+        min=8,
+        help="Scale image files to this height and width. Default: as in training. "
+        "Example: --size 32",
         rich_help_panel=IMAGES,
     ),
 ]
@@ -275,7 +286,7 @@ def train(
 def evaluate(
     file: CheckpointFile,
     data: Data,
-    size: Size = None,
+    size: SizeAsTrained = None,
     device: Device = "auto",
     rows_file: Annotated[
         Path | None,
@@ -289,14 +300,13 @@ def evaluate(
 
     Example: fedjigsaw deep evaluate run.st --data cifar
     """
-    from fedjigsaw.deep import images
     from fedjigsaw.deep.execution import check_device
     from fedjigsaw.deep.progress import accuracies
     from fedjigsaw.deep.session import evaluate_checkpoint
 
     check_outputs(rows_file, force=True, inputs=[file])
     check_device(device)
-    found = images.load(data, size=size)
+    found = _load_for(file, data, size)
     with count_rows("Embedding images", len(found.train) + len(found.test)) as progress:
         row = evaluate_checkpoint(file, found, device=device, rows=rows_file, progress=progress)
     if as_json:
@@ -324,7 +334,7 @@ def embed(
     part: Annotated[
         str, typer.Option(**choice(["train", "test"]), help="Images to embed.")
     ] = "train",
-    size: Size = None,
+    size: SizeAsTrained = None,
     device: Device = "auto",
     force: ForceFlag = False,
     as_json: JsonFlag = False,
@@ -333,13 +343,13 @@ def embed(
 
     Example: fedjigsaw deep embed photos --model run.st -o features.parquet
     """
-    from fedjigsaw.deep import backbones, images
+    from fedjigsaw.deep import backbones
     from fedjigsaw.deep.execution import check_device
 
     check_outputs(output, force=force, inputs=[weights, Path(model), Path(data)])
     check_device(device)
     backbones.check_ending(output)
-    found = images.load(data, size=size)
+    found = _load_for(Path(model) if backbones.is_checkpoint(model) else None, data, size)
     shown = found.train if part == "train" else found.test
     if not len(shown):
         raise DataError(f"{data} has no {part} images.")
@@ -420,6 +430,23 @@ def _check_options(device: str, split: str, method: str | None, max_minutes: flo
         )
     if max_minutes is not None:
         real(0).check("--max-minutes", "deep train", max_minutes)
+
+
+def _load_for(checkpoint: Path | None, data: str, size: int | None) -> "ImageSet":
+    """Read images for a network: image files as in training, unless a size is given."""
+    from fedjigsaw.deep import checkpoint as checkpoints
+    from fedjigsaw.deep import images
+
+    trained = None if checkpoint is None else checkpoints.load(checkpoint).image_size
+    side = trained[0] if trained is not None and trained[0] == trained[1] else None
+    found = images.load(data, size=size, usual_size=side)
+    height, width = found.train.shape[2:]
+    if size is None and trained is not None and (height, width) != trained:
+        err.print(
+            f"[yellow]Warning:[/] the network was trained on images of {trained[0]} x "
+            f"{trained[1]} pixels; those of {escape(data)} have {height} x {width}."
+        )
+    return found
 
 
 def _is_given(context: typer.Context, setting: str) -> bool:

@@ -163,7 +163,7 @@ def site(
         int | None,
         typer.Option(
             min=8,
-            help="Height and width to scale the images of a folder to. "
+            help="Height and width to scale image files to. "
             "Default: the size of the first one. Example: --size 32",
             rich_help_panel=IMAGES,
         ),

@@ -52,8 +52,8 @@ def embed(
     progress : callable
         Called with the number of images that were embedded since the last call.
     """
-    library, colon, name = model.partition(":")
-    if colon and library in LIBRARIES:
+    library, _, name = model.partition(":")
+    if not is_checkpoint(model):
         extract = extractor(build(library, name, weights), device)
         return in_parts(extract, images, BATCH, progress)
     if weights is not None:
@@ -62,6 +62,12 @@ def embed(
         )
     method = checkpoint.load(Path(model)).method.set_params(device=device)
     return in_parts(method.transform, images, GPU_FEATURE_BATCH, progress)
+
+
+def is_checkpoint(model: str) -> bool:
+    """Return whether `model` names a file, and no network of another library."""
+    library, colon, _ = model.partition(":")
+    return not (colon and library in LIBRARIES)
 
 
 def in_parts(

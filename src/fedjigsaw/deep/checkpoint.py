@@ -48,6 +48,12 @@ class Checkpoint:
     state: State
     about: Mapping[str, Any]
 
+    @property
+    def image_size(self) -> tuple[int, int] | None:
+        """Height and width of the images in training; None if the file does not tell."""
+        found = self.about.get("image_size")
+        return None if found is None else (int(found[0]), int(found[1]))
+
     def check_same(self, method: DeepFeCA, about: Mapping[str, Any], path: Path) -> None:
         """Raise a ParameterError if a run would be resumed with other parameters or data."""
         mine = {"method": self.method.method, **self.method.configuration(), **self.about}

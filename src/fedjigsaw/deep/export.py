@@ -46,7 +46,7 @@ def export(checkpoint: Checkpoint, path: Path, *, size: int | None = None) -> No
         about = {"network": objective.network, "norm": objective.norm}
         write_whole(path, safetensors.numpy.save(weights, metadata=about))
         return
-    height, width = (size, size) if size else checkpoint.about.get("image_size", (32, 32))
+    height, width = (size, size) if size else checkpoint.image_size or (32, 32)
     network = build(objective.network, height, norm=objective.norm)
     state = {name: torch.from_numpy(array.copy()) for name, array in weights.items()}
     network.load_state_dict(state, strict=False)  # checkpoints have no batch counters

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedjigsaw._typing import Ints
 from fedjigsaw.deep.pictures import Bytes, read_pictures
-from fedjigsaw.errors import DataError, invalid, unreadable
+from fedjigsaw.errors import DataError, ParameterError, invalid, unreadable
 from fedjigsaw.io.regular import check_regular
 
 ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm"}
@@ -46,19 +46,38 @@ class ImageSet:
     test_labels: Ints | None
 
 
-def load(source: str | Path, *, size: int | None = None) -> ImageSet:
+def load(source: str | Path, *, size: int | None = None, usual_size: int | None = None) -> ImageSet:
     """Read images from a folder or an NPZ file; ``digits`` are those of scikit-learn.
 
     Parameters
     ----------
     size : int or None
-        Height and width to scale the images of a folder to. None is the size of the first one.
+        Height and width to scale image files to. None is `usual_size`.
+    usual_size : int or None
+        Height and width that image files get unless `size` is given; other images keep theirs. None
+        is the size of the first one.
+
+    Raises
+    ------
+    ParameterError
+        If the images are not files of their own and have another size than `size`.
 
     Examples
     --------
     >>> load("digits").train.shape
     (1438, 3, 8, 8)
     """
+    found = _load(source, size or usual_size)
+    height, width = found.train.shape[2:]
+    if size is not None and (height, width) != (size, size):
+        raise ParameterError(
+            f"Cannot scale {source} to {size} x {size} pixels: only image files are scaled, and "
+            f"its images are bytes of {height} x {width}. Leave the size out."
+        )
+    return found
+
+
+def _load(source: str | Path, size: int | None) -> ImageSet:
     if str(source) == "digits":
         return _digits()
     path = Path(source)
