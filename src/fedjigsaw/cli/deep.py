@@ -374,7 +374,9 @@ def export(
     size: Annotated[
         int | None,
         typer.Option(
-            min=8, help="onnx: height and width of the input images. Default: as in training."
+            min=8,
+            help="onnx: height and width of the input images. Default: as in training; the model "
+            "of a federation does not tell them.",
         ),
     ] = None,
     force: ForceFlag = False,

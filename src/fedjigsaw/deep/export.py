@@ -37,7 +37,12 @@ def export(checkpoint: Checkpoint, path: Path, *, size: int | None = None) -> No
     ----------
     size : int or None
         Height and width of the images that the ONNX network takes. None is the size of the training
-        images, or 32 if the checkpoint does not have it.
+        images.
+
+    Raises
+    ------
+    ParameterError
+        If no size is given for ONNX, and the model of a federation does not tell it.
     """
     check_ending(path)
     objective = checkpoint.method.objective
@@ -46,7 +51,13 @@ def export(checkpoint: Checkpoint, path: Path, *, size: int | None = None) -> No
         about = {"network": objective.network, "norm": objective.norm}
         write_whole(path, safetensors.numpy.save(weights, metadata=about))
         return
-    height, width = (size, size) if size else checkpoint.image_size or (32, 32)
+    shape = (size, size) if size else checkpoint.image_size
+    if shape is None:  # large images have another first layer than small ones
+        raise ParameterError(
+            "The model of a federation does not tell how large the images were: give the height "
+            "and width of those that the network will take, such as --size 32."
+        )
+    height, width = shape
     network = build(objective.network, height, norm=objective.norm)
     state = {name: torch.from_numpy(array.copy()) for name, array in weights.items()}
     network.load_state_dict(state, strict=False)  # checkpoints have no batch counters
