@@ -248,7 +248,7 @@ def test_images_without_labels(run, data, tmp_path):
         (["--data", "/nowhere"], "There are no images at /nowhere"),
         (["-s", "n_rounds=1"], "Use --rounds instead of --set n_rounds"),
         (["-s", "clusterer=kfed"], "Use --method instead of --set clusterer"),
-        (["-s", "ema"], "--set takes name=value"),
+        (["-s", "ema"], "--set takes name=value, such as server_momentum=0.5; got"),
         (["--device", "cuda:77"], "This machine has no torch device 'cuda:77'"),
         (["--method", "central"], "or --split central"),
         (

@@ -249,6 +249,12 @@ def test_gray_images_get_three_channels():
         np.testing.assert_array_equal(found[:, 2], gray)
 
 
+def test_images_of_several_shapes():
+    ragged = [np.zeros((3, 8, 8), np.uint8), np.zeros((3, 9, 9), np.uint8)]
+    with pytest.raises(DataError, match="images of a test must be .*; got images of several shap"):
+        check_images(ragged, owner="a test")
+
+
 def test_digits(digits):
     assert digits.train.shape[1:] == (3, 8, 8)
     assert digits.train.max() == 255

@@ -135,15 +135,17 @@ Without = Annotated[
 ParamFlag = Annotated[list[str] | None, parameters()]
 
 
-def parse_params(texts: Sequence[str] | None, flag: str = "--param") -> dict[str, Any]:
+def parse_params(
+    texts: Sequence[str] | None, flag: str = "--param", example: str = "n_init=20"
+) -> dict[str, Any]:
     """Parse texts of the form name=value; a value is JSON, True, False, None, or else text."""
-    return dict(_parse_param(text, flag) for text in texts or [])
+    return dict(_parse_param(text, flag, example) for text in texts or [])
 
 
-def _parse_param(text: str, flag: str) -> tuple[str, Any]:
+def _parse_param(text: str, flag: str, example: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise ParameterError(f"{flag} takes name=value, such as n_init=20; got {text!r}.")
+        raise ParameterError(f"{flag} takes name=value, such as {example}; got {text!r}.")
     spelled = {"True": "true", "False": "false", "None": "null"}
     try:
         return name, json.loads(spelled.get(value, value))

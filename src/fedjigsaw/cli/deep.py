@@ -251,7 +251,7 @@ def train(
             **options,
             **(recipes.RECIPES[recipe] if recipe else {}),
             **{name: value for name, value in options.items() if _is_given(context, name)},
-            **_without_options(parse_params(setting, "--set")),
+            **_without_options(parse_params(setting, "--set", "server_momentum=0.5")),
         }
     )
     schedule = estimator.schedule

@@ -109,8 +109,11 @@ def _find_cifars(path: Path) -> Iterator[tuple[Path, str]]:
 
 def check_images(X: Any, *, owner: str) -> Bytes:
     """Check that images are bytes of shape (n, 3, height, width), of 8 x 8 pixels or more."""
-    array = np.asarray(X)
     allowed = "bytes (uint8) of shape (n >= 1, 3, height >= 8, width >= 8)"
+    try:
+        array = np.asarray(X)
+    except ValueError as error:
+        raise DataError(invalid("images", owner, allowed, "images of several shapes")) from error
     if array.dtype != np.uint8 or array.ndim != 4 or array.shape[1] != 3:
         raise DataError(invalid("images", owner, allowed, f"{array.dtype} {array.shape}"))
     if not len(array) or min(array.shape[2:]) < 8:
