@@ -30,11 +30,11 @@ def test_onnx_gives_the_same_features(small, few, tmp_path):
         export(Checkpoint(method, state, {"image_size": trained_on}), path, size=size)
         asked = onnx.load(path).graph.input[0].type.tensor_type.shape.dim
         assert [dim.dim_value for dim in asked][2:] == expected
-    of_federation = Checkpoint(method, state, {})
-    with pytest.raises(ParameterError, match="does not tell how large the images were"):
-        export(of_federation, path)
-    export(of_federation, path, size=16)
-    export(of_federation, tmp_path / "net.safetensors")
+    silent = Checkpoint(method, state, {})  # as that of a federation of an earlier version
+    with pytest.raises(ParameterError, match="does not tell how large the images in training"):
+        export(silent, path)
+    export(silent, path, size=16)
+    export(silent, tmp_path / "net.safetensors")
 
 
 class Toy(nn.Module):

@@ -128,6 +128,14 @@ def test_training_that_diverges_is_told_as_such(folder):
         run(folder, deep)
 
 
+def test_sites_with_images_of_different_sizes_are_told(folder, tmp_path):
+    large = np.load(folder / "lyon.npz")["images"].repeat(2, axis=2).repeat(2, axis=3)
+    np.savez(tmp_path / "lyon.npz", images=large)
+    (tmp_path / "bern.npz").write_bytes((folder / "bern.npz").read_bytes())
+    with pytest.raises(MessageError, match="different sizes: 8 x 8 pixels at 'bern', 16 x 16"):
+        run(tmp_path, made(5, random_state=0))
+
+
 def test_a_site_of_images_by_options(folder):
     options = {"kind": "images", "name": "bern", "data": str(folder / "bern.npz"), "device": "cpu"}
     site = load_site(json.loads(json.dumps(options)))
@@ -170,7 +178,7 @@ def test_the_model_is_for_all_commands_of_deep(folder, tmp_path):
     loaded = checkpoint.load(path)
     assert loaded.state.model == file.model
     assert loaded.state.round == 2
-    assert loaded.about == {"clients": list(NAMES), "n_images": 160}
+    assert loaded.about == {"clients": list(NAMES), "n_images": 160, "image_size": [8, 8]}
     out = tmp_path / "features.npy"
     words = ["deep", "embed", "digits", "--model", path, "-o", out, "--device", "cpu"]
     done = CliRunner().invoke(cli.app, list(map(str, words)))

@@ -375,8 +375,7 @@ def export(
         int | None,
         typer.Option(
             min=8,
-            help="onnx: height and width of the input images. Default: as in training; the model "
-            "of a federation does not tell them.",
+            help="onnx: height and width of the input images. Default: as in training.",
         ),
     ] = None,
     force: ForceFlag = False,

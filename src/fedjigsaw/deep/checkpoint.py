@@ -15,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 
 from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
 from fedjigsaw.deep.execution import Execution
+from fedjigsaw.deep.image_size import check_size
 from fedjigsaw.deep.state import State
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid, unreadable
 from fedjigsaw.io import formats
@@ -112,7 +113,10 @@ def load(path: Path) -> Checkpoint:
 def _of_federation(file: ModelFile) -> Checkpoint:
     method = CLASSES[file.model.method].from_settings(file.model.params).load_model(file.model)
     state = State(method.schedule.n_rounds, method.random_state or 0, file.model, {})
-    return Checkpoint(method, state, {"clients": list(file.clients), "n_images": file.n_samples})
+    about: dict[str, Any] = {"clients": list(file.clients), "n_images": file.n_samples}
+    size = check_size(file.model.tensors, "the model")
+    about |= {} if size is None else {"image_size": list(size)}
+    return Checkpoint(method, state, about)
 
 
 def _restore(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Checkpoint:

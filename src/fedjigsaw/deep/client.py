@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fedjigsaw.deep import heads, wire
 from fedjigsaw.deep.deepcluster import Prototypes
+from fedjigsaw.deep.image_size import with_size
 from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.parameters import DeepParameters
 from fedjigsaw.deep.schedule import Step
@@ -29,7 +30,21 @@ def answer(
     broadcast: Broadcast,
     rng: np.random.Generator,
 ) -> Summary:
-    """Do one communication step on a client's images, which are on the device."""
+    """Do one communication step on a client's images, which are on the device.
+
+    The first answer tells the size of the images, too.
+    """
+    found = _answer(method, trainer, images, broadcast, rng)
+    return with_size(found, images) if broadcast.round == 0 else found
+
+
+def _answer(
+    method: DeepParameters,
+    trainer: Trainer,
+    images: Tensor,
+    broadcast: Broadcast,
+    rng: np.random.Generator,
+) -> Summary:
     objective = method.objective
     step = method.plan()[broadcast.round]
     model = broadcast.model or initial_model(objective.network, objective.norm, broadcast.seed)

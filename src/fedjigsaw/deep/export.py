@@ -42,7 +42,8 @@ def export(checkpoint: Checkpoint, path: Path, *, size: int | None = None) -> No
     Raises
     ------
     ParameterError
-        If no size is given for ONNX, and the model of a federation does not tell it.
+        If no size is given for ONNX, and the model does not tell it, as those of federations of
+        earlier versions.
     """
     check_ending(path)
     objective = checkpoint.method.objective
@@ -54,7 +55,7 @@ def export(checkpoint: Checkpoint, path: Path, *, size: int | None = None) -> No
     shape = (size, size) if size else checkpoint.image_size
     if shape is None:  # large images have another first layer than small ones
         raise ParameterError(
-            "The model of a federation does not tell how large the images were: give the height "
+            "The model does not tell how large the images in training were: give the height "
             "and width of those that the network will take, such as --size 32."
         )
     height, width = shape

@@ -14,6 +14,7 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.deep import heads, robust, wire
 from fedjigsaw.deep.copies import Copies
 from fedjigsaw.deep.heads import named
+from fedjigsaw.deep.image_size import check_size, common_size
 from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.parameters import DeepParameters
 from fedjigsaw.deep.robust import STATISTICS
@@ -40,7 +41,9 @@ def aggregate(
     model, is_last = _model_before(method, broadcast), broadcast.round == len(method.plan()) - 1
     if method.schedule.wire == "bf16":
         summaries = [wire.received(summary, model) for summary in summaries]
+    size = common_size(summaries) if broadcast.round == 0 else {}
     centers, tensors = _next(method, summaries, broadcast, model, rng, is_last=is_last)
+    tensors = {**tensors, **size}
     if method.schedule.wire == "bf16" and not is_last:
         tensors = wire.packed(tensors)
     return centers, tensors
@@ -79,6 +82,7 @@ def check_answer(method: DeepParameters, summary: Summary, broadcast: Broadcast)
     """Raise a MessageError if a client's summary is not what the step asked for."""
     step = method.plan()[broadcast.round]
     model = _model_before(method, broadcast)
+    check_size(summary.tensors, f"client {summary.client!r}")
     if step.kind == "cluster":
         heads.check(summary, len(method.sizes))
         return

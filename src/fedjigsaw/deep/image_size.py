@@ -1,0 +1,48 @@
+"""The height and width of the images of all clients, which must be the same.
+
+Networks for small and for large images have the same weights, but not the same strides: the mean of
+both kinds would be of no use to anyone, and nothing else would show it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from torch import Tensor
+
+from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.messages import Summary, Tensors
+
+IMAGE_SIZE = "image_size"  # tensor of a client's first summary, and of the model
+LEAST, MOST = 8, 2**16  # pixels
+
+
+def with_size(summary: Summary, images: Tensor) -> Summary:
+    """Return a summary that tells the height and width of a client's images."""
+    size = np.array(images.shape[-2:], dtype=np.int64)
+    return replace(summary, tensors={**summary.tensors, IMAGE_SIZE: size})
+
+
+def check_size(tensors: Tensors, owner: str) -> tuple[int, int] | None:
+    """Return height and width, None if they are not told, as by clients of earlier versions."""
+    size = tensors.get(IMAGE_SIZE)
+    if size is None:
+        return None
+    whole = size.shape == (2,) and size.dtype.kind in "iu"
+    if not whole or not LEAST <= size.min() <= size.max() <= MOST:
+        allowed = f"two whole numbers from {LEAST} to {MOST}"
+        raise MessageError(invalid(IMAGE_SIZE, owner, allowed, f"shape {size.shape}"))
+    return int(size[0]), int(size[1])
+
+
+def common_size(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
+    """Return the size of all clients' images, for the model; raise if it is not the same."""
+    told = {s.client: check_size(s.tensors, f"client {s.client!r}") for s in summaries}
+    sizes = {size: client for client, size in told.items() if size is not None}
+    if len(sizes) > 1:
+        shown = [f"{h} x {w} pixels at {client!r}" for (h, w), client in sorted(sizes.items())]
+        raise MessageError(
+            f"Clients have images of different sizes: {', '.join(shown)}. Start all sites with the "
+            "same --size, which scales image files."
+        )
+    return {IMAGE_SIZE: np.array(next(iter(sizes)))} if sizes else {}
