@@ -13,11 +13,13 @@ from types import SimpleNamespace
 
 from fedjigsaw import cli
 from fedjigsaw.deep import DeepFeCA, checkpoint, images
+from fedjigsaw.deep.recipes import RECIPES
 from fedjigsaw.deep.site import ImageSite
 from fedjigsaw.errors import MessageError, ParameterError, QuorumError
 from fedjigsaw.flower import jobs, records
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.engine import FlowerEngine, federate
+from fedjigsaw.flower.places import ServerPlace
 from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.site import load_site
 from fedjigsaw.io import formats
@@ -158,6 +160,27 @@ def test_what_a_run_of_it_may_be():
     ):  # fmt: skip
         with pytest.raises(ParameterError):
             jobs.Job("deepfeca", 3, bad).make_method()
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_is_all_but_its_number_of_clusters(recipe, clinic, monkeypatch, tmp_path):
+    asked = []
+
+    def run(self, job, *_, **__):
+        asked.append(job)
+        raise QuorumError("seen")
+
+    monkeypatch.setattr(ServerPlace, "run", run)
+    words = f"federation run {clinic} --method deepfeca -k 20,20 -p n_rounds=3 -o {tmp_path}/model"
+    done = CliRunner().invoke(cli.app, [*words.split(), "--recipe", recipe])
+    assert isinstance(done.exception, QuorumError), done.output
+    expected = RECIPES[recipe] | {"n_clusters": [20, 20], "n_rounds": 3}
+    found = asked[0].make_method().configuration()
+    assert {name: found[name] for name in expected} == expected
+    done = CliRunner().invoke(
+        cli.app, [*words.replace("deepfeca", "jigsaw").split(), "--recipe", recipe]
+    )
+    assert "--recipe is for deepfeca" in str(done.exception)
 
 
 def test_a_model_that_is_too_large_is_told_at_the_server(monkeypatch):

@@ -133,6 +133,7 @@ Without = Annotated[
     ),
 ]
 ParamFlag = Annotated[list[str] | None, parameters()]
+RECIPES = ["paper", "best"]  # as in fedjigsaw.deep.recipes, which needs torch
 
 
 def parse_params(

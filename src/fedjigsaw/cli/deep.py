@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedjigsaw.cli._shared import (
+    RECIPES,
     ForceFlag,
     JsonFlag,
     check_outputs,
@@ -49,7 +50,6 @@ app = typer.Typer(
 # panels of the help
 IMAGES, CLIENTS, TRAINING = "Images", "Simulated clients", "Training"
 OUTPUT = "Checkpoint and results"
-RECIPES = ["paper", "best"]  # as in fedjigsaw.deep.recipes, which needs torch
 
 CheckpointFile = Annotated[Path, typer.Argument(help="Checkpoint written by `deep train`.")]
 Data = Annotated[

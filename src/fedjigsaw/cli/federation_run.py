@@ -22,6 +22,7 @@ from fedjigsaw.cli._run_tasks import (
     task_values,
 )
 from fedjigsaw.cli._shared import (
+    RECIPES,
     ForceFlag,
     JsonFlag,
     ParamFlag,
@@ -40,7 +41,7 @@ from fedjigsaw.cli._shared import (
 from fedjigsaw.cli._succession import LikeModel, follow, load_earlier
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import warn_of_fewer_clusters
-from fedjigsaw.errors import FewerClustersWarning
+from fedjigsaw.errors import FewerClustersWarning, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.methods import DEFAULT, find
@@ -67,6 +68,15 @@ def run(
             "Example: --method feca"
         ),
     ] = DEFAULT,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            **choice(RECIPES),
+            help="deepfeca: named settings, as of `deep train`, all but their number of clusters. "
+            "-p overrides them. Example: --recipe best -k 300,300,300",
+            show_default="none",
+        ),
+    ] = None,
     param: ParamFlag = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
     min_sites: Annotated[
@@ -135,7 +145,8 @@ def run(
     place = places.find_place(folder)
     left_out = without or []
     sites = place.sites(left_out)
-    params = parse_params(param) | ({} if wire is None else {"wire": wire})
+    params = _of_recipe(recipe, method) | parse_params(param)
+    params |= {} if wire is None else {"wire": wire}
     old = None if earlier is None else earlier.model
     more = task_values(retries, scale, scaler, score, assign, old)
     job = jobs.Job(method, k, params, seed, min_sites, timeout, wait, left_out, ask, keep, **more)
@@ -155,6 +166,17 @@ def run(
     if not as_json:
         made.print()
         print_results(*found, score, made.model)
+
+
+def _of_recipe(recipe: str | None, method: str) -> dict[str, Any]:
+    """Return the parameters of a recipe; the number of clusters is asked for."""
+    if recipe is None:
+        return {}
+    if method != "deepfeca":
+        raise ParameterError(f"--recipe is for deepfeca, not for {method}: leave it out.")
+    from fedjigsaw.deep.recipes import RECIPES as SETTINGS  # it needs torch
+
+    return {name: value for name, value in SETTINGS[recipe].items() if name != "n_clusters"}
 
 
 def _summaries(method: FederatedMethod, kept: Path | None) -> list[SummaryFile]:
