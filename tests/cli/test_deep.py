@@ -59,6 +59,10 @@ def test_train_writes_a_row_per_round(run, data, tmp_path):
     assert result.exit_code == 0
     assert "Linear probe" in result.stdout
     assert "round 2/3, loss" in result.stderr
+    read = (
+        f"Read {data}: 240 images of 8 x 8 pixels in 10 classes, and 60 to evaluate on; 3 clients"
+    )
+    assert read in " ".join(result.stderr.split())
     rows = pages.read_rows(rows_file)
     assert [row["rounds"] for row in rows] == [1, 2, 3]
     assert ["linear_accuracy" in row for row in rows] == [False, True, True]

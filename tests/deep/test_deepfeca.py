@@ -302,7 +302,7 @@ def test_bad_parameters(few, params, message):
 def test_too_few_images_for_k(small, few):
     with pytest.raises(
         ParameterError,
-        match="n_clusters of DeepFeCA must be at most the number of images, 10; got 12",
+        match=r"n_clusters of DeepFeCA must be at most the number of images, 10; got 12. .*\(-k\)",
     ):
         small([4, 12]).fit(few[0][:10])
 

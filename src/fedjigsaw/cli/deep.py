@@ -266,6 +266,7 @@ def train(
         shards=shards,
         batch_size=schedule.batch_size,
     )
+    err.print(f"Read {escape(data)}: {simulation.in_words(found, ids)}.")
     about = simulation.describe_data(
         found, ids, split=split, **split_options, method=estimator.clusterer_name
     )

@@ -260,8 +260,9 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         n_images = sum(map(len, shards.values()))
         if max(self.sizes) > n_images:
             allowed = f"at most the number of images, {n_images}"
+            advice = "Ask for fewer (-k): many images should share a cluster."
             raise ParameterError(
-                invalid("n_clusters", type(self).__name__, allowed, max(self.sizes))
+                invalid("n_clusters", type(self).__name__, allowed, max(self.sizes), advice)
             )
         if len(shards) > 1:
             self._check_several_clients()

@@ -82,6 +82,30 @@ def split_images(
     return clients, {"n_clients": n_clients, **used.get(split, {})}
 
 
+def in_words(data: ImageSet, clients: Ints | None) -> str:
+    """Say what a run has to learn from.
+
+    Examples
+    --------
+    >>> images = np.zeros((6, 3, 8, 8), dtype=np.uint8)
+    >>> some = ImageSet("x", images, np.array([0, 1, 2, 0, 1, 2]), images[:2], np.array([0, 1]))
+    >>> in_words(some, np.array([0, 0, 0, 0, 1, 1]))
+    '6 images of 8 x 8 pixels in 3 classes, and 2 to evaluate on; 2 clients of 2 to 4 images'
+    """
+    height, width = data.train.shape[2:]
+    text = f"{len(data.train):,} images of {height} x {width} pixels"
+    text += (
+        "" if data.train_labels is None else f" in {len(np.unique(data.train_labels)):,} classes"
+    )
+    text += f", and {len(data.test):,} to evaluate on" if len(data.test) else ""
+    if clients is None:
+        return f"{text}; in one place"
+    sizes = np.unique(clients, return_counts=True)[1]
+    least, most = f"{sizes.min():,}", f"{sizes.max():,}"
+    each = least if least == most else f"{least} to {most}"
+    return f"{text}; {len(sizes):,} clients of {each} images"
+
+
 def describe_data(data: ImageSet, clients: Ints | None, **more: Any) -> dict[str, Any]:
     """Describe the data of a run as JSON: the start of its rows, compared when it is resumed."""
     pixels = data.train.reshape(-1).data  # not copied: they may be gigabytes
