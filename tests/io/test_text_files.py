@@ -379,7 +379,7 @@ def test_empty_rows_at_the_end_are_no_rows(tmp_path, monkeypatch, encoding, n_bl
     path = write(tmp_path / "x.csv", content.encode(encoding))
     table = open_table(path, columns=["x", "y"])
     assert sum(len(batch.rows) for batch in table.batches()) == 300
-    assert f"{n_blank} empty rows at the end" in table.reader.told
+    assert f"{n_blank} empty row{'s' * (n_blank > 1)} at the end" in table.reader.told
     more = ";;\r\n" * 30_000
     with pytest.raises(DataError, match=r"x\.csv ends with very many empty rows\. Delete them\."):
         open_table(write(path, (content + more).encode(encoding)))

@@ -79,7 +79,8 @@ class TextReader:
         self.text = found.text
         delimiter = self.delimiter if len(names) > 1 else ","  # nothing to tell
         told = in_words(self.encoding, delimiter, found.text, found.guess)
-        blank = f"{self.n_blank} empty rows at the end" if self.n_blank else ""
+        rows = "empty row" if self.n_blank == 1 else "empty rows"
+        blank = f"{self.n_blank} {rows} at the end" if self.n_blank else ""
         self.told = ", ".join(filter(None, (told, blank)))
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
