@@ -3,6 +3,7 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -333,9 +334,34 @@ DATES = pd.date_range("2024-01-01", periods=4)
         (pd.DataFrame({"born": DATES.tz_localize("UTC")}), "column 'born'"),
         (pd.DataFrame({"stay": DATES - DATES[0]}), "column 'stay'"),
         (DATES.to_numpy()[:, None], "all columns"),
-        (pa.table({"born": pa.array(DATES)}), "all columns"),
+        ([[day] for day in DATES.to_numpy()], "all columns"),
+        (pa.table({"age": [1.0] * 4, "born": pa.array(DATES)}), "column 'born'"),
+        (pl.DataFrame({"age": [1.0] * 4, "born": list(DATES.date)}), "column 'born'"),
+        (pl.DataFrame({"stay": list((DATES - DATES[0]).to_pytimedelta())}), "column 'stay'"),
     ],
 )
 def test_dates_have_no_number_without_a_unit(X, where):
     with pytest.raises(DataTypeError, match=f"dates or durations \\({where}\\). Convert them"):
         CentralKMeans(2).fit(X)
+
+
+def test_a_series_is_told_to_be_a_column():
+    with pytest.raises(DataError, match="must be a 2-D array; got shape"):
+        CentralKMeans(1).fit(pd.Series([1.0, 2.0]))
+
+
+def test_halves_of_an_own_method_may_be_static_and_have_names_of_their_own():
+    class Own(CentralKMeans):
+        @staticmethod
+        def merge(first, second):
+            return first, second
+
+        def aggregate(self, parts, *_):
+            return parts
+
+    summary = Summary(1, [[1.0]])
+    assert Own().merge(1, 2) == (1, 2)
+    assert Own().aggregate([summary]) == [summary]
+    assert Own().aggregate(parts=[summary]) == [summary]
+    with pytest.raises(MessageError, match="at least one client"):
+        Own().aggregate([])

@@ -110,13 +110,13 @@ def test_centers_that_are_no_table_of_numbers(metric, bad):
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        (3, "1-D .*got int"),
-        ([[0], [1]], r"1-D .*got shape \(2, 1\)"),
+        (3, "1-D, .*got int"),
+        ([[0], [1]], r"1-D, .*got shape \(2, 1\)"),
         ([[0], [1, 2]], "rows of different lengths"),
         (pd.Series(["a", None]), "are missing, the first one in row 1"),
         ([0.0, np.nan], "are missing, the first one in row 1"),
         ([0, "a"], "Use only numbers or only strings"),
-        ([], "at least one"),
+        ([], "not empty"),
     ],
 )
 def test_labels_that_are_no_column(metric, bad, words):

@@ -350,8 +350,8 @@ def test_shards_are_even():
         (lambda: partition.column(pd.Series([1, None], dtype="Int64")), DataError, "in row 1"),
         (lambda: partition.column(pd.to_datetime(["2020-01-01", None])), DataError, "in row 1"),
         (lambda: partition.column([1, "a"]), DataError, "Use only numbers or only strings"),
-        (lambda: partition.column([[1], [2, 3]]), DataError, "1-D .*rows of different lengths"),
-        (lambda: partition.column(3), DataError, "values of the column must be 1-D .*got int"),
+        (lambda: partition.column([[1], [2, 3]]), DataError, "1-D, .*rows of different lengths"),
+        (lambda: partition.column(3), DataError, "values of the column must be 1-D, .*got int"),
         (lambda: partition.column("town"), DataError, r"not its name: X\['town'\]"),
         (lambda: partition.dirichlet([0, 1, None], 1, alpha=1, rng=0), DataError, "in row 2"),
         (lambda: partition.shards([0.0, np.nan], 1, rng=0), DataError, "labels of shards are miss"),
@@ -364,7 +364,7 @@ def test_shards_are_even():
         (
             lambda: partition.dirichlet([], 1, alpha=1, rng=0),
             DataError,
-            "labels of dirichlet must be 1-D with at least one label",
+            "labels of dirichlet must be 1-D, and not empty",
         ),
         (
             lambda: partition.dirichlet(LABELS, 2, alpha=0, rng=0),

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from math import isfinite, isinf, isnan
@@ -18,6 +19,7 @@ from fedjigsaw.parameters import is_integer
 MAX_NAME_LENGTH = 200
 MAX_MAGNITUDE = 1e100  # sums of squares over rows stay finite
 DATES = ("m", "M")  # NumPy's kinds of durations and dates
+DATE_NAMES = ("date", "time", "duration")  # what names of such types begin with elsewhere
 MAX_SAMPLES = 2**40  # rows of one client; the sum over thousands of clients is still exact
 
 
@@ -59,16 +61,27 @@ def _refuse_dates(X: Any, owner: str) -> None:
 
     It may be seconds in the table of one client, and nanoseconds in that of another.
     """
-    kinds = getattr(X, "dtypes", ())  # of pandas
-    named = zip(getattr(X, "columns", ()), kinds, strict=False)
-    found = [f"column {name!r}" for name, kind in named if getattr(kind, "kind", "") in DATES]
-    if not found and hasattr(X, "__array__") and not len(kinds):
-        found = ["all columns"] if np.asarray(X).dtype.kind in DATES else []
+    named: Iterable[tuple[Any, Any]] = ()
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):  # pandas and polars
+        named = zip(X.columns, X.dtypes, strict=False)
+    elif hasattr(X, "column_names") and hasattr(X, "schema"):  # pyarrow
+        named = zip(X.column_names, X.schema.types, strict=False)
+    found = [f"column {name!r}" for name, kind in named if _is_date(kind)]
+    if isinstance(X, (list, tuple)):
+        with suppress(ValueError):  # rows of different lengths, which are told below
+            found += ["all columns"] * _is_date(np.asarray(X[:1]).dtype)
+    elif not found and hasattr(X, "dtype"):
+        found += ["all columns"] * _is_date(X.dtype)
     if found:
         raise DataTypeError(
             f"The data of {owner} have dates or durations ({found[0]}). Convert them to numbers in "
             "one unit, for instance days since a date, or use FederatedPreparation."
         )
+
+
+def _is_date(kind: Any) -> bool:
+    """Tell whether a type of NumPy, pandas, polars or pyarrow is one of dates or durations."""
+    return getattr(kind, "kind", "") in DATES or str(kind).lower().startswith(DATE_NAMES)
 
 
 def _sparse(estimator: Any, owner: str) -> str:
@@ -191,7 +204,7 @@ def as_column(values: Any, what: str, owner: str) -> np.ndarray:
         if column.ndim == 1 and len(column):
             return column
         got = f"shape {column.shape}" if column.ndim else type(values).__name__
-    raise DataError(invalid(what, owner, f"1-D with at least one {what.removesuffix('s')}", got))
+    raise DataError(invalid(what, owner, "1-D, and not empty", got))
 
 
 def first_missing(column: np.ndarray) -> int | None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
+from inspect import isfunction
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -171,8 +172,9 @@ class FederatedClusterer(
         The halves of the server check what they get, also where they are called by hand.
         """
         super().__init_subclass__(**options)
-        for half in {"aggregate", "merge"} & set(vars(cls)):
-            setattr(cls, half, _of_received(vars(cls)[half]))
+        for half in ("aggregate", "merge"):
+            if isfunction(vars(cls).get(half)):
+                setattr(cls, half, _of_received(vars(cls)[half]))
         if own_name(cls) is None and cls.__module__.partition(".")[0] != "fedjigsaw":
             cls.method = DefaultName()  # type: ignore[assignment]
         if {"rules", "__init__"} & set(vars(cls)):
@@ -515,9 +517,13 @@ def _of_received(half: Callable[..., Any]) -> Callable[..., Any]:
     """Return a half of a method at the server with a check of the summaries that it gets."""
 
     @wraps(half)
-    def checked(self: Any, summaries: Any, *args: Any, **named: Any) -> Any:
-        received = check_received(summaries, f"{type(self).__name__}.{half.__name__}")
-        return half(self, received, *args, **named)
+    def checked(self: Any, *args: Any, **named: Any) -> Any:
+        owner = f"{type(self).__name__}.{half.__name__}"
+        if args:
+            args = (check_received(args[0], owner), *args[1:])
+        elif "summaries" in named:
+            named["summaries"] = check_received(named["summaries"], owner)
+        return half(self, *args, **named)
 
     return checked
 

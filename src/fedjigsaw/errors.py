@@ -214,7 +214,7 @@ def warn(message: str, category: type[Warning]) -> None:
     How many calls of functions lie between depends on the method, the engine and the entry point,
     so no fixed `stacklevel` is right.
     """
-    _, level = calling_package("fedjigsaw", *SCIKIT_LEARN)
+    _, level = calling_package("fedjigsaw", *SCIKIT_LEARN, "joblib")
     warnings.warn(message, category, stacklevel=level)
 
 

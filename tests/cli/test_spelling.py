@@ -39,6 +39,7 @@ def test_parameters_are_spelled_as_options(command, message, printed):
     [
         "noise (aggregate -p noise=true) labels them.",
         "Add -p n_rounds=1.",
+        "Jigsaw(n_clusters=3) was made",
         "Cannot read seed=0.csv: no such file.",
         "Cannot read 'seed=0'.",
         "Column 'my dose = 3' is not there.",

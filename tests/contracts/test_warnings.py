@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -55,6 +56,10 @@ CALLS = {
     "fit_clients": (lambda: Jigsaw("auto").fit_clients([DOUBTFUL]), UncertainNumberWarning),
     "a pipeline": (
         lambda: make_pipeline(StandardScaler(), Jigsaw("auto")).fit(DOUBTFUL),
+        UncertainNumberWarning,
+    ),
+    "a grid search": (
+        lambda: GridSearchCV(Jigsaw("auto"), {"detail": [1]}, cv=2).fit(DOUBTFUL),
         UncertainNumberWarning,
     ),
     "merge": (merge, CountsWarning),

@@ -381,8 +381,19 @@ def test_empty_rows_at_the_end_are_no_rows(tmp_path, monkeypatch, encoding, n_bl
     assert sum(len(batch.rows) for batch in table.batches()) == 300
     assert f"{n_blank} empty row{'s' * (n_blank > 1)} at the end" in table.reader.told
     more = ";;\r\n" * 30_000
-    with pytest.raises(DataError, match=r"x\.csv ends with very many empty rows\. Delete them\."):
+    with pytest.raises(DataError, match=r"x\.csv ends with many empty rows\. Delete them\."):
         open_table(write(path, (content + more).encode(encoding)))
+
+
+@pytest.mark.parametrize(("n_columns", "n_blank"), [(700, 95), (2000, 40), (40_000, 2)])
+def test_empty_rows_of_wide_tables_are_no_rows_either(tmp_path, n_columns, n_blank):
+    """They may be more than the bytes in which they are looked for: then, somebody is told."""
+    names, row = (",".join(f"{a}{j}" for j in range(n_columns)) for a in ("x", ""))
+    rows = f"{names}\n" + f"{row}\n" * 4
+    assert sum(len(b.rows) for b in open_table(write(tmp_path / "x.csv", rows)).batches()) == 4
+    path = write(tmp_path / "x.csv", rows + ("," * (n_columns - 1) + "\n") * n_blank)
+    with pytest.raises(DataError, match=r"x\.csv ends with many empty rows"):
+        open_table(path)
 
 
 def test_empty_rows_elsewhere_are_rows(tmp_path):
@@ -398,6 +409,15 @@ def test_a_total_below_the_rows_is_refused(tmp_path, row, end):
     word = row.strip(";").split(";")[0]
     with pytest.raises(DataError, match=f"its last row has '{word}' in column '(id|sex)'.*Delete"):
         open_table(path)
+
+
+@pytest.mark.parametrize("word", ["total", "media"])
+def test_a_category_is_no_total(tmp_path, word):
+    """A total prosthesis, and education in Spanish: other rows have the word as well."""
+    rows = "".join(f"{(word, 'partial')[i % 2]};{i};{i},5\n" for i in range(30))
+    path = write(tmp_path / "x.csv", f"type;age;bmi\n{rows}{word};66;\n")
+    table = open_table(path, columns=["age"])
+    assert sum(len(batch.rows) for batch in table.batches()) == 31
 
 
 @pytest.mark.parametrize("row", ["A9;w;3;total", "total;w;3;x", "A9;;3;x", "total;;;"])

@@ -158,3 +158,12 @@ def test_a_schema_that_did_not_make_the_statistics_is_refused(files):
     for wrong in ({}, [], {"format": 1, "columns": {"a": {"kind": "x"}}}):
         with pytest.raises(MessageError):
             decode(pack({**header, "made_by": wrong}, arrays))
+
+
+def test_ignored_columns_whose_names_leave_with_the_schema_are_shown(tmp_path):
+    pd.DataFrame({"age": np.arange(9.0), "nickname": "x"}).to_csv(tmp_path / "a.csv", index=False)
+    columns = {"age": {}, "nickname": {"kind": "ignore"}}
+    schema = Schema.from_dict({"format": 1, "columns": columns})
+    stats = sites.measure(tmp_path / "a.csv", schema=schema)
+    assert b"nickname" in encode(stats)
+    assert "columns that are ignored: 'nickname'." in "\n".join(describe(stats, 9))

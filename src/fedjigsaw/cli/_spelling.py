@@ -15,7 +15,7 @@ import click
 PYTHON = {"True": True, "False": False}
 VALUE = r"'[^']*'(?: or '[^']*')*|True|False|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 # a word that is set to a value; not the first one in quotes, nor a part of the name of a file
-SET = re.compile(rf"(?:(?<=[\s(])|^)([a-z]+(?:_[a-z]+)*)( ?= ?)({VALUE})(?![\w/]|\.\w)")
+SET = re.compile(rf"(?:(?<=\s)|(?<=\s\()|^)([a-z]+(?:_[a-z]+)*)( ?= ?)({VALUE})(?![\w/]|\.\w)")
 GIVEN = re.compile(r"(^|\s)--?[a-z-]+ $")  # an option that the message has spelled itself
 SITE = "summarize"  # a server tells of what sites must do
 

@@ -60,7 +60,7 @@ class ExcelReader:
         columns = _columns(texts, self.width, ".")
         check_header(path, self.all_names, sample)
         if cut and len(rows) <= SAMPLE:
-            check_total(path, self.all_names, [_text(cell, ".") for cell in cut[-1]])
+            check_total(path, self.all_names, _texts(cut))
         self._check_formulas([j for j in range(self.width) if all(row[j] is None for row in cut)])
         found = find_text_format(path, self.all_names, columns, ",")
         self.text = found.text
@@ -77,9 +77,9 @@ class ExcelReader:
                 picked = [tuple(row[j] for j in where) for row in cut]
                 yield _columns(picked, len(where), self.text.decimal)
                 n_rows += len(batch)
-                last = [_text(cell, ".") for cell in cut[-1]]
-            if n_rows:
-                check_total(self.path, self.all_names, last)
+                last = cut
+            if n_rows > SAMPLE:  # of fewer rows, all were seen when the file was opened
+                check_total(self.path, self.all_names, _texts(last))
 
     def _first_row(self) -> int:
         """Return the number of the first row that is not empty."""
@@ -183,6 +183,10 @@ def _is_formula(cell: Any) -> bool:
 def _trimmed(row: Row) -> Row:
     filled = [j for j, cell in enumerate(row) if cell is not None]
     return row[: filled[-1] + 1]
+
+
+def _texts(rows: Sequence[Row]) -> list[list[str]]:
+    return [[_text(cell, ".") for cell in row] for row in rows]
 
 
 def _columns(rows: Sequence[Row], width: int, decimal: str) -> list[pa.Array]:

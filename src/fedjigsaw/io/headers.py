@@ -14,6 +14,7 @@ from fedjigsaw.errors import DataError
 from fedjigsaw.io.detection import KINDS
 
 DAY = "[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.]([0-9]{2}|[0-9]{4})"
+DAY += "|[0-9]{1,2}[-/. ]{0,2}[A-Za-z]{3,9}[-/. ]{0,2}[0-9]{4}"
 DATE = f"^({DAY})([ T][0-9:.Z+-]*)?$"
 NUMBERS = "[0-9]+"
 TRUTHS = ("true", "false")
@@ -79,18 +80,22 @@ def title_hint(rows: Sequence[Sequence[str]], first: int, what: str) -> str:
     return ""
 
 
-def check_total(path: Path, names: Sequence[str], cells: Sequence[str]) -> None:
-    """Raise if the last row of a file sums up the others: it would count as a row.
+def check_total(path: Path, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Raise if the last of the rows sums up the others: it would count as a row.
 
-    It begins with a word such as "total", and has values for some columns only.
+    It begins with a word such as "total", which no row above has there, and has values for some
+    columns only.
     """
+    cells = rows[-1]
     filled = [j for j, cell in enumerate(cells) if cell.strip()]
     if not filled or not 1 < len(filled) < len(names):
         return
     word = cells[filled[0]].strip()
-    if word.rstrip(": ").lower() in TOTALS and filled[0] < len(names):
+    place = filled[0]
+    above = (row[place].strip() for row in rows[:-1] if place < len(row))
+    if word.rstrip(": ").lower() in TOTALS and place < len(names) and word not in above:
         raise DataError(
-            f"{path}: its last row has {word!r} in column {names[filled[0]]!r}, and seems to sum "
+            f"{path}: its last row has {word!r} in column {names[place]!r}, and seems to sum "
             "up the others. Delete it: it would count as a row."
         )
 

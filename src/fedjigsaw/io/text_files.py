@@ -29,7 +29,7 @@ from fedjigsaw.io.regular import ending
 
 CHUNK, SAMPLE, BLOCK = 2**20, 2**21, 1_000_000  # bytes
 TOP, MAX_TITLE = 2**16, 30  # characters and lines in which a title is looked for
-TAIL, MAX_BLANK = 2**16, 100  # bytes at the end of the file; rows without any value there
+TAIL = 2**16  # bytes at the end of the file, in which rows without any value are looked for
 TOO_LONG = f"is longer than {BLOCK:,} bytes. Is a quotation mark or line break missing?"
 SEPARATOR = re.compile(r'"?sep=([,;|\t])"?\n')
 
@@ -50,7 +50,7 @@ class TextReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.n_marks, self.n_blank, self.tail = 0, 0, b""
+        self.n_bytes, self.n_marks, self.n_blank, self.tail = 0, 0, 0, b""
         self.encoding = find_encoding(path, self._counted())
         self.skipped, self.delimiter, sample = self._sample()
         self._check_marks()
@@ -119,10 +119,10 @@ class TextReader:
         lines = self._last_lines()
         while lines and self._is_blank(lines[-1]):
             self.n_blank += bool(lines.pop())
-        if not lines and self.n_blank > MAX_BLANK:  # there are more of them before the tail
-            raise DataError(f"{self.path} ends with very many empty rows. Delete them.")
-        for cells in csv.reader(lines[-1:], delimiter=self.delimiter):
-            check_total(self.path, names, cells)
+        if self.n_blank and not lines and self.n_bytes > TAIL:  # there may be more before the tail
+            raise DataError(f"{self.path} ends with many empty rows. Delete them.")
+        if lines:
+            check_total(self.path, names, list(csv.reader(lines, delimiter=self.delimiter)))
 
     def _last_lines(self) -> list[str]:
         """Return the last lines of the file that are whole, without the header."""
@@ -173,6 +173,7 @@ class TextReader:
         """Yield the file in chunks, and count its quotation marks."""
         for chunk in self._chunks():
             self.n_marks += chunk.count(b'"')
+            self.n_bytes += len(chunk)
             self.tail = (self.tail + chunk)[-TAIL:]
             yield chunk
 

@@ -17,6 +17,7 @@ from fedjigsaw.columns.schema import (
     REFUSE,
     Schema,
 )
+from fedjigsaw.errors import quote_names
 from fedjigsaw.io.formats import NoisyStats
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.report.units import (
@@ -114,6 +115,10 @@ def describe_features(stats: Stats) -> Lines:
     n, shares, columns = stats.n_samples, _shares(stats), features_of(stats.made_by)
     known = stats.made_by is not None
     yield f"Made by schema {stats.schema}{', which is part of this file' * known}."
+    if stats.made_by is not None:
+        unused = [column.name for column in stats.made_by.columns if column.kind == IGNORE]
+        if unused:
+            yield f"The schema also names columns that are ignored: {quote_names(unused)}."
     for name, mean, squares in zip(stats.columns, stats.mean, stats.sum_of_squares, strict=True):
         yes = name in columns and columns[name].kind == BOOLEAN
         if yes or name in shares:

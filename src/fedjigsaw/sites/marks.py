@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.columns.encoding import feature
+from fedjigsaw.columns.encoding import feature, to_units
 from fedjigsaw.columns.ranges import CODES, DATE_CODES, Spread, show_code, spread_of
 from fedjigsaw.columns.schema import ABSENT, DATE, NUMBER, Column, Schema
 
@@ -84,7 +84,5 @@ def _have_codes(columns: Sequence[Column], values: Floats) -> npt.NDArray[np.boo
 
 
 def _in_units(column: Column, values: Floats) -> Floats:
-    if column.scale != "log":
-        return values
-    units: Floats = np.expm1(values)
-    return units.round(6)  # the logarithm of 999 and back is 999 but for rounding
+    units: Floats = to_units(column, values)
+    return units.round(6) if column.scale == "log" else units  # exp(log(1000)) - 1 is nearly 999
