@@ -1,6 +1,7 @@
 """Logs as text and as JSON: levels, runs, rotation, and nothing of the data in JSON."""
 
 import ast
+import io
 import json
 import logging
 from pathlib import Path
@@ -57,6 +58,17 @@ def test_what_a_server_sent_adds_no_line_and_no_control_character_to_a_text(log,
     assert [" INFO received a question" in first, second.endswith(" ERROR failed")] == [True, True]
     assert all(line.startswith("  ") for line in traceback)
     assert all(line.isprintable() and len(line) < 11_000 for line in (first, second, *traceback))
+
+
+def test_nor_does_a_traceback_that_another_handler_has_written_before(log):
+    other = logging.StreamHandler(io.StringIO())
+    logging.getLogger("fedjigsaw").addHandler(other)  # it comes first, and leaves its text
+    logger, lines = log()
+    try:
+        raise ValueError("a\nb\x1b")
+    except ValueError:
+        logger.exception("failed")
+    assert all(line.startswith("  ") and line.isprintable() for line in lines()[1:])
 
 
 def test_json_has_time_level_site_run_and_event(log):

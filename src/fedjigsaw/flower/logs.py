@@ -11,6 +11,7 @@ import logging.handlers
 import os
 import re
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -101,6 +102,11 @@ class _TextFormatter(logging.Formatter):
 
     The lines of a traceback are indented, since the text of its error may have several.
     """
+
+    def format(self, record: logging.LogRecord) -> str:
+        own = copy(record)
+        own.exc_text = None  # another handler may have kept the traceback here, as it is
+        return super().format(own)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         record.message = _visible(record.message)
