@@ -34,28 +34,19 @@ def answer(
 
     The first answer tells the size of the images, too.
     """
-    found = _answer(method, trainer, images, broadcast, rng)
-    return with_size(found, images) if broadcast.round == 0 else found
-
-
-def _answer(
-    method: DeepParameters,
-    trainer: Trainer,
-    images: Tensor,
-    broadcast: Broadcast,
-    rng: np.random.Generator,
-) -> Summary:
     objective = method.objective
     step = method.plan()[broadcast.round]
     model = broadcast.model or initial_model(objective.network, objective.norm, broadcast.seed)
     trained, held = split_rows(len(images), method.schedule.validation_share)
     if step.kind == "calibrate":
-        return calibrate(trainer, images[trained] if len(held) else images, model, rng)
-    trainer.use(model, projecting_weights(model))
-    z = trainer.cached_projections(images, objective.view_seed(broadcast.seed, step.round))
-    if step.kind == "cluster":
-        return cluster(method, z[trained], broadcast, step, rng)
-    return train(method, trainer, images, z, model, step, rng)
+        found = calibrate(trainer, images[trained] if len(held) else images, model, rng)
+    else:
+        trainer.use(model, projecting_weights(model))
+        z = trainer.cached_projections(images, objective.view_seed(broadcast.seed, step.round))
+        if step.kind == "train":
+            return train(method, trainer, images, z, model, step, rng)
+        found = cluster(method, z[trained], broadcast, step, rng)
+    return with_size(found, images) if broadcast.round == 0 else found
 
 
 def calibrate(trainer: Trainer, images: Tensor, model: Model, rng: np.random.Generator) -> Summary:

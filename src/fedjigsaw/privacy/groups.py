@@ -46,7 +46,8 @@ class RememberingGuard(Guard):
     Parameters
     ----------
     scaler : the scaler of the rows, if the server chose it. Numbers are then rounded in the units
-        of the file (:mod:`fedjigsaw.privacy.moments`).
+        of the file (:mod:`fedjigsaw.privacy.moments`), whatever `scaled_by` is, which may also be
+        a scaler of the site's own.
     """
 
     memory: Memory = field(default_factory=Memory)
