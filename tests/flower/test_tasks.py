@@ -209,6 +209,39 @@ def test_scores_are_those_of_files_up_to_rounding(made, apps, scale):
     assert merged.n_rows == sum(map(len, SHARDS.values()))
 
 
+def few_rows(made, n=60):
+    """Small sites: many of their rows are in cells of too few rows, which the guard leaves out."""
+    shards = {name: patients(n, seed=i) for i, name in enumerate(NAMES)}
+    return shards, {name: app_of(made(name, rows)) for name, rows in shards.items()}
+
+
+def inertia(file, shards):
+    """The exact mean squared distance of all rows."""
+    parts = {
+        n: sites.score(from_array(rows, COLUMNS), file, client=n) for n, rows in shards.items()
+    }
+    return sum(part.sse.sum() for part in parts.values()) / sum(map(len, shards.values()))
+
+
+def test_rows_that_the_guard_left_out_do_not_count_for_a_cluster_far_away(made):
+    shards, apps = few_rows(made)
+    file, found = scored(apps, Jigsaw("auto", random_state=0), scale=True)
+    merged = sites.merge_scores(found)
+    assert merged.n_rows + merged.n_noise == sum(map(len, shards.values()))
+    assert 10 < merged.n_noise < 0.25 * merged.n_rows
+    assert np.isclose(merged.sse.sum() / merged.n_rows, inertia(file, shards), rtol=0.25)
+
+
+def test_a_run_for_any_number_of_clusters_leaves_the_next_model_as_good(made):
+    """Rows that it left out were all in one cluster of the next answer, and moved its center."""
+    shards, apps = few_rows(made)
+    chosen = {"scaler": Scaler(COLUMNS, np.array([50.0, 2.0]), np.array([20.0, 1.0]))}
+    never_asked = {name: app_of(Site(name, from_array(r, COLUMNS))) for name, r in shards.items()}
+    best = inertia(federate(engine_of(never_asked, **chosen))[0], shards)
+    federate(engine_of(apps, Jigsaw("auto", random_state=0), **chosen))
+    assert inertia(federate(engine_of(apps, **chosen))[0], shards) < 1.05 * best
+
+
 def test_without_a_guard_scores_are_exact(made):
     apps = {name: app_of(made(name, guard=Guard(1))) for name in NAMES}
     file, found = scored(apps, scale=True)

@@ -124,6 +124,7 @@ def result_values(scores: Mapping[str, Score], labeled: list[str] | None) -> dic
         by_site = {name: one.counts.tolist() for name, one in scores.items()}
         sizes, inertia = merged.counts.tolist(), float(merged.sse.sum())
         values["score"] = {"inertia": inertia, "cluster_sizes": sizes, "sites": by_site}
+        values["score"] |= {"noise": merged.n_noise} if merged.n_noise else {}
     return values
 
 

@@ -203,7 +203,8 @@ def show(found: Score, file: ModelFile | None, parts: Sequence[Score], *, as_jso
     text = f"{escape(found.client)}: {about}{describe_rows(rows, found.n_skipped)}"
     out.print(text + (f", inertia {inertia:.10g}" if known else ""))
     if found.n_noise:
-        out.print(f"{found.n_noise:,} more rows belong to no cluster (label -1).")
+        what = "belong to no cluster (label -1), or a guard left them out"
+        out.print(f"{found.n_noise:,} more rows {what}.")
     if not clusters:
         named = [f"{i}: {n}" for i, n in zip(found.ids, sizes, strict=False)]
         out.print("Rows per cluster: " + ", ".join(named or map(str, sizes)))

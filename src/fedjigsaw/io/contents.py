@@ -165,7 +165,8 @@ class Score:
     profile : what the rows of each cluster are like, or None.
     privacy : the promise of differential privacy, or None. Under one, all numbers are noisy.
     n_skipped : further rows, which were skipped for missing values; not told under privacy.
-    n_noise : further rows, which belong to no cluster; not told under privacy.
+    n_noise : further rows, which belong to no cluster or which a guard left out; not told under
+        privacy.
     ids : the id of each cluster; empty for 0, 1, 2, ...
     made_by : the schema of the columns of the profile, so that people can read it, or None.
     """

@@ -5,6 +5,9 @@ site that is asked several times remembers a partition of its rows into groups: 
 same group if every answer so far put them into the same cluster. The next answer may split a group,
 but only into parts of at least `min_cluster_size` rows; fewer rows stay with the rest of their
 group. So everything that all answers together can tell are sums over groups of that many rows.
+
+Rows of a group are alike if they were in a cluster. Those that an answer left out are a group, too,
+and may be anywhere: its small parts are left out again, since they would distort any cluster.
 """
 
 from dataclasses import dataclass, field, replace
@@ -27,6 +30,7 @@ class Memory:
 
     Attributes
     ----------
+    groups : group of each row; below 0 if the last answer that split it left its rows out.
     labels : cluster of each row in this answer.
     rows : the rows in the units of the file.
     """
@@ -100,7 +104,9 @@ def settle(labels: Ints, groups: Ints, size: int, rows: Floats, centers: Floats)
     """Return labels that split no group into parts of fewer than `size` rows.
 
     A small part goes to the nearest cluster that holds a large part of its group or, if there is
-    none, to the cluster that holds most of it. Label -1 is for rows that are in no cluster.
+    none, to the cluster that holds most of it. Label -1 is for rows that are in no cluster. Small
+    parts of a group of such rows, which is below 0, get it again, together with the smallest of its
+    large parts if they are too few.
 
     Examples
     --------
@@ -120,12 +126,24 @@ def settle(labels: Ints, groups: Ints, size: int, rows: Floats, centers: Floats)
     for group in np.unique(owner[sizes < size]):
         own = np.arange(*np.searchsorted(owner, [group, group + 1]))  # owners are sorted
         kept = own[sizes[own] >= size]
+        if group < 0:  # its rows may be anywhere
+            target[_left_out(own, target, sizes, size)] = -1
+            continue
         if not len(kept):
             kept = own[[sizes[own].argmax()]]
         for part in np.setdiff1d(own, kept):
             target[part] = target[_nearest(means[part], kept, target, centers)]
     moved: Ints = target[member]
     return moved
+
+
+def _left_out(own: Ints, target: Ints, sizes: Ints, size: int) -> Ints:
+    """Return the small parts of a group, and as many others as make `size` rows together."""
+    outside = target[own] < 0  # these rows are left out anyway, so they come first
+    order = own[np.lexsort((sizes[own], ~outside))]
+    n_small = int((outside | (sizes[own] < size)).sum())
+    n_needed = int(np.searchsorted(np.cumsum(sizes[order]), size)) + 1
+    return order[: max(n_small, n_needed)]
 
 
 def _nearest(mean: Floats, kept: Ints, target: Ints, centers: Floats) -> int:
@@ -139,14 +157,18 @@ def _nearest(mean: Floats, kept: Ints, target: Ints, centers: Floats) -> int:
 def refine(groups: Ints, labels: Ints) -> Ints:
     """Return the groups after an answer: rows of one group and one cluster.
 
+    Groups of rows that it left out are below 0.
+
     Examples
     --------
     >>> refine(np.array([0, 0, 1, 1]), np.array([5, 5, 5, 7])).tolist()
     [0, 0, 1, 2]
+    >>> refine(np.array([0, 0, 1, 1]), np.array([5, 5, -1, -1])).tolist()
+    [0, 0, -2, -2]
     """
     pairs = groups * (int(labels.max()) + 2) + labels + 1
     refined: Ints = np.unique(pairs, return_inverse=True)[1]
-    return refined
+    return np.where(labels < 0, -1 - refined, refined)
 
 
 def _places(labels: Ints) -> Ints:

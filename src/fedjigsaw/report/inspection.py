@@ -261,7 +261,8 @@ def _tensors(tensors: Tensors, most: int) -> Lines:
 def _score(score: Score, most: int) -> Lines:
     yield f"A score of {score.client!r} for model {score.model}."
     skipped = f" ({score.n_skipped:,} more were skipped)" if score.n_skipped else ""
-    skipped += f" ({score.n_noise:,} more belong to no cluster)" if score.n_noise else ""
+    if score.n_noise:
+        skipped += f" ({score.n_noise:,} more belong to no cluster, or a guard left them out)"
     noisy = "" if score.privacy is None else "about "
     known = score.privacy is None or score.sse.any()
     total = (

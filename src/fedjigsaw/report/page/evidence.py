@@ -146,7 +146,10 @@ def _missing_sites(run: Run) -> Iterator[str]:
     n_noise = sum(score.n_noise for score in run.scores)
     if n_noise:
         rows = count(n_noise, "row")
-        yield f"{rows} in no cluster (label -1): sizes and profiles leave them out."
+        yield (
+            f"{rows} in no cluster (label -1), or left out by a guard: sizes and profiles are "
+            "without them."
+        )
     scored = {score.client for score in run.scores}
     unscored = [client for client in model.clients if client not in scored]
     strangers = sorted(scored - set(model.clients))
