@@ -93,7 +93,7 @@ def test_a_scaler_is_the_same_everywhere_or_the_site_is_left_out(shards):
     file, transcript = federate(run, min_sites=2)
     assert file.clients == NAMES[:2]
     assert file.scaler.fingerprint == scalers[0].fingerprint
-    assert {failure.reason for failure in transcript.failures} == {engine.OTHER_KIND}
+    assert {failure.reason for failure in transcript.failures} == {engine.OTHER_SCALER}
 
 
 def test_the_guard_is_the_sites_own(shards):

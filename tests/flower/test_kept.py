@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from fedjigsaw import FeCA, FuzzyCMeans, Jigsaw
@@ -9,6 +10,7 @@ from fedjigsaw.errors import ParameterError, QuorumError
 from fedjigsaw.flower import engine, jobs, processes, work
 from fedjigsaw.flower.engine import federate
 from fedjigsaw.io import formats
+from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.sites.keeping import Kept
 from flower_doubles import NAMES, LocalGrid, engine_of, grid_of, site_app
 
@@ -69,6 +71,25 @@ def test_a_kept_summary_that_cannot_be_used_is_a_failure_of_that_site(shards):
         file, transcript = federate(run, min_sites=2)
         assert file.clients == ("bern", "oslo")
         assert transcript.failures[0].reason == engine.INVALID_KEPT
+
+
+@pytest.mark.parametrize("asked", [None, 3.0])
+def test_a_run_with_another_scaler_than_the_kept_summaries_says_so(shards, asked):
+    """As `--ask new` without --scaler after a run with --scale, or with that of another model."""
+    columns, method = ("a", "b", "c"), Jigsaw(3, random_state=0)
+    apps = {name: site_app(name, shards[name], order=list(columns)) for name in NAMES}
+    scaler = Scaler(columns, np.zeros(3), np.full(3, 2.0))
+    other = None if asked is None else Scaler(columns, np.zeros(3), np.full(3, asked))
+    run = engine_of(LocalGrid(apps), method, names=NAMES[:2], scaler=scaler)
+    federate(run)
+    again = engine_of(LocalGrid(apps), method, kept=run.files, scaler=other)
+    words = (
+        "oslo.*run with --scaler OLD-MODEL" if asked is None else f"bern.*{engine.KEPT_UNSCALED}"
+    )
+    with pytest.raises(QuorumError, match=words):
+        federate(again)
+    joined = engine_of(LocalGrid(apps), method, kept=run.files, scaler=scaler)
+    assert federate(joined)[0].clients == NAMES
 
 
 def test_methods_with_several_rounds_have_no_kept_summaries(shards):

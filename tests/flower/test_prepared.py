@@ -97,7 +97,7 @@ def test_a_site_with_another_preparation_is_left_out(clinic, tmp_path):
     run = engine_of(LocalGrid(apps), Jigsaw(2, random_state=0))
     file, transcript = federate(run, min_sites=2)
     assert file.clients == ("bern", "lyon")
-    assert {failure.reason for failure in transcript.failures} == {engine.OTHER_KIND}
+    assert {failure.reason for failure in transcript.failures} == {engine.OTHER_SCALER}
 
 
 def test_a_site_whose_file_does_not_fit_does_not_start(clinic):

@@ -39,9 +39,12 @@ INVALID_ANSWER = "its answer is not valid"
 NO_REGION = "it answered as a region, and the coordinator did not add it as one"
 NOT_ITS_SITE = "it answered as a region with a site in it that takes part itself"
 INVALID_KEPT = "its kept summary is not valid; forget it, and ask again"
+KEPT_UNSCALED = "its kept summary was not made with the scaler of this run"
 # tensors that only some sites send: with differential privacy, or where a guard left out rows
 OPTIONAL = (NOISE, LEFT_OUT)
 OTHER_KIND = "its columns, scaler or fields differ from those of the other sites"
+OTHER_SCALER = "it has another scaler than the other sites, or only they have one"
+KEPT_SCALER = "; for that of the kept summaries, run with --scaler OLD-MODEL"
 
 
 def ignore(event: str, site: str, detail: str) -> None:
@@ -159,6 +162,9 @@ class FlowerEngine:
         """Return the kept answers that the method can use; add the others to `failures`."""
         good = []
         for name, file in self.kept.items():
+            if not self._is_scaled(file):
+                failures.append(self.fail(name, KEPT_UNSCALED))
+                continue
             try:
                 self._check(name, file, broadcast)
             except FedJigsawError as error:
@@ -323,10 +329,14 @@ class FlowerEngine:
         # the server knows the sender by its key; the name in the answer must be the same
         if answer.summary.client != name and self.names is not None:
             raise MessageError(f"Site {name!r} signed as {answer.summary.client!r}.")
-        scaler = self.scaler
-        if scaler and (not answer.scaler or answer.scaler.fingerprint != scaler.fingerprint):
+        if not self._is_scaled(answer):
             raise MessageError(f"Site {name!r} did not use the scaler of the question.")
         check_answer(self.method, answer.summary, broadcast)
+
+    def _is_scaled(self, answer: SummaryFile) -> bool:
+        """Tell whether an answer has the scaler of the question, if there is one."""
+        asked, used = self.scaler, answer.scaler
+        return asked is None or (used is not None and used.fingerprint == asked.fingerprint)
 
     def fail(self, name: str, reason: str) -> Failure:
         """Make a failure, and report it as an event."""
@@ -344,9 +354,18 @@ class FlowerEngine:
         counts = Counter(kind_of(file) for file in files if settled in (None, _source(file)))
         usual = max(counts, key=lambda k: (counts[k], len(k[-1])), default=None)
         failures += [
-            self.fail(file.summary.client, OTHER_KIND) for file in files if kind_of(file) != usual
+            self.fail(file.summary.client, self._difference(kind_of(file), usual))
+            for file in files
+            if kind_of(file) != usual
         ]
         return [file for file in files if kind_of(file) == usual]
+
+    def _difference(self, kind: tuple[Any, ...], usual: tuple[Any, ...] | None) -> str:
+        """Say why an answer does not go with the others."""
+        (columns, _, *rest), (most, _, *others) = kind, usual or (None, None)
+        if (columns, rest) != (most, others):
+            return OTHER_KIND
+        return OTHER_SCALER + (KEPT_SCALER if self.kept else "")
 
 
 def describe_sites(names: Sequence[str]) -> str:
