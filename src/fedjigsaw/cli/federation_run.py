@@ -33,6 +33,7 @@ from fedjigsaw.cli._shared import (
     err,
     escape,
     n_centers,
+    n_sites,
     out,
     parse_params,
     print_json,
@@ -47,7 +48,7 @@ from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.methods import DEFAULT, find
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.number import describe_number, number_values
-from fedjigsaw.report.trust import describe_sites, reports_of
+from fedjigsaw.report.trust import describe_sites, part_of, reports_of
 from fedjigsaw.sites.keeping import Kept
 
 MAX_ROUNDS_SHOWN = 12
@@ -234,7 +235,8 @@ def report(
         )
     kind = find(file.model.method).data_kind
     about = "" if file.privacy is None else "about "
-    what = f"{len(file.clients)} sites, {about}{file.n_samples:,} {kind}"
+    part = part_of(file)
+    what = f"{n_sites(part.n_sites)}, {about}{part.n_rows:,} {kind}{part.aside}"
     out.print(f"{what} -> {n_centers(k)} -> {escape(str(path))}")
     for line in describe_number(file.model, file.ids):
         out.print(escape(line))

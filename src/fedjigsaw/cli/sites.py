@@ -81,7 +81,7 @@ from fedjigsaw.privacy.ledger import default_path
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.number import describe_number, number_values
 from fedjigsaw.report.privacy import privacy_values, rows_in_words
-from fedjigsaw.report.trust import describe_sites, reports_of
+from fedjigsaw.report.trust import describe_sites, part_of, reports_of
 
 app = typer.Typer()
 
@@ -301,8 +301,9 @@ def aggregate(
         print_json(_aggregated(model, output) | step.values())
         return
     about = "" if model.privacy is None else "about "
-    rows = describe_rows(model.n_samples, model.n_skipped)
-    text = f"{n_sites(len(model.clients))}, {about}{rows}"
+    part = part_of(model)
+    rows = describe_rows(part.n_rows, model.n_skipped)
+    text = f"{n_sites(part.n_sites)}, {about}{rows}{part.aside}"
     out.print(f"{text} -> {n_centers(len(model.model.centers))} -> {escape(str(output))}")
     step.print()
     for line in (*describe_number(model.model, model.ids), *describe_sites(model, MAX_SHOWN)):

@@ -23,7 +23,7 @@ from fedjigsaw.report.preparation import describe_features, describe_preparation
 from fedjigsaw.report.privacy import describe_privacy, rows_in_words
 from fedjigsaw.report.profiles import describe_profile
 from fedjigsaw.report.regions import describe_region, without_region
-from fedjigsaw.report.trust import describe_sites, reports_of
+from fedjigsaw.report.trust import describe_sites, part_of, reports_of
 
 MAX_SHOWN = 20
 NEAREST = "into their nearest neighbor"
@@ -159,10 +159,12 @@ def _is_sent(values: object) -> bool:
 
 def _model(file: ModelFile, most: int) -> Lines:
     yield f"A model of {_count(len(file.model.centers), 'cluster')}."
-    clients, names = _count(len(file.clients), "client"), ", ".join(file.clients)
+    part = part_of(file)
+    aside = {report.client for report in reports_of(file) if report.set_aside}
+    names = ", ".join(name for name in file.clients if name not in aside)
     about = "" if file.privacy is None else "about "
-    rows = describe_rows(file.n_samples, file.n_skipped)
-    yield f"Made from {clients}: {names}; {about}{rows} in all."
+    rows = describe_rows(part.n_rows, file.n_skipped)
+    yield f"Made from {_count(part.n_sites, 'client')}: {names}; {about}{rows} in all{part.aside}."
     if file.partly:
         yield f"Not in every round: {', '.join(file.partly)}."
     yield from _origin(file.model.method, file.model.params, file.columns, file.scaler, most)

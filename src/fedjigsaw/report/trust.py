@@ -1,6 +1,7 @@
 """Tell people about each site: rows, clusters, influence, what was set aside and why."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.trust.site_reports import PREFIX, SiteReport, site_reports
@@ -40,6 +41,32 @@ def reports_of(file: ModelFile) -> list[SiteReport]:
         if rows is not None and rows.shape == (len(clients),):
             return site_reports(file.model, clients) or []
     return []
+
+
+class Part(NamedTuple):
+    """What a model was made of.
+
+    Attributes
+    ----------
+    n_sites, n_rows : without sites that were set aside, and what they claim.
+    aside : what to add about these sites in words; empty if there are none.
+    """
+
+    n_sites: int
+    n_rows: int
+    aside: str
+
+
+def part_of(file: ModelFile) -> Part:
+    """Return how many sites and rows a model was made of."""
+    reports = reports_of(file)
+    n = sum(report.set_aside for report in reports)
+    if not n:
+        return Part(len(file.clients), file.n_samples, "")
+    # `n_samples` of the file has what the sites that were set aside claim
+    n_rows = sum(report.rows for report in reports if not report.set_aside)
+    words = "1 more site was" if n == 1 else f"{n} more sites were"
+    return Part(len(file.clients) - n, n_rows, f" ({words} set aside)")
 
 
 def describe_site(report: SiteReport, *, noisy: bool = False) -> str:

@@ -40,6 +40,7 @@ from fedjigsaw.report.page.view import (
 )
 from fedjigsaw.report.page.words import count, day_in_words, listed, plain, share, short, signed
 from fedjigsaw.report.profiles import nearest_clusters
+from fedjigsaw.report.trust import part_of
 from fedjigsaw.report.units import number, percent
 
 MAX_CLUSTERS = 100  # that are described, of a model with more
@@ -92,19 +93,21 @@ def build_report(run: Run, *, title: str | None = None, today: date) -> ReportPa
 def _facts(run: Run, sizes: SizeFacts) -> tuple[Fact, ...]:
     about = "" if run.model.privacy is None else "about "
     columns = len(run.model.columns if run.model.encoding is None else run.model.encoding.sources)
+    n_sites = part_of(run.model).n_sites
     return (
         Fact(f"{run.k:,}", "cluster" if run.k == 1 else "clusters"),
         Fact(f"{about}{rows_of(run, sizes):,.0f}", "rows"),
-        Fact(f"{len(run.model.clients):,}", "site" if len(run.model.clients) == 1 else "sites"),
+        Fact(f"{n_sites:,}", "site" if n_sites == 1 else "sites"),
         Fact(f"{columns:,}", "column" if columns == 1 else "columns"),
     )
 
 
 def _in_short(run: Run, sizes: SizeFacts, traits: Traits) -> list[str]:
     about = "" if run.model.privacy is None else "About "
-    rows, sites = count(rows_of(run, sizes), "row"), count(len(run.model.clients), "site")
-    verb = "falls" if run.model.n_samples == 1 else "fall"
-    told = [f"{about}{rows} at {sites} {verb} into {count(run.k, 'cluster')}."]
+    part = part_of(run.model)
+    rows, sites = count(rows_of(run, sizes), "row"), count(part.n_sites, "site")
+    verb = "falls" if part.n_rows == 1 else "fall"
+    told = [f"{about}{rows} at {sites}{part.aside} {verb} into {count(run.k, 'cluster')}."]
     if sizes.totals is not None and run.k > 1 and sizes.totals.sum():
         whole = float(sizes.totals.sum())
         most, least = int(sizes.totals.argmax()), int(sizes.totals.argmin())

@@ -11,6 +11,7 @@ from fedjigsaw.report.page.charts import OTHERS
 from fedjigsaw.report.page.run import Run
 from fedjigsaw.report.page.view import Absent, Segment, SizeRow, Sizes
 from fedjigsaw.report.page.words import count, share, short
+from fedjigsaw.report.trust import part_of
 
 MAX_SITES = 50  # that have a column of their own
 
@@ -80,9 +81,10 @@ def size_facts(run: Run) -> SizeFacts:
 def rows_of(run: Run, facts: SizeFacts) -> float:
     """Return the rows of all sites: with noise, the sum of the sizes that the page shows."""
     if run.model.privacy is None or facts.totals is None:
-        return run.model.n_samples
+        return part_of(run.model).n_rows
     scored = {score.client for score in run.scores}
-    return float(facts.totals.sum()) if scored >= set(run.model.clients) else run.model.n_samples
+    known = scored >= set(run.model.clients)
+    return float(facts.totals.sum()) if known else part_of(run.model).n_rows
 
 
 def segments_of(facts: SizeFacts, i: int, largest: float) -> tuple[Segment, ...]:
