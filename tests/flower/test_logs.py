@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fedjigsaw.errors import DataError
 from fedjigsaw.flower import logs, processes
 from pages_as_code import ROOT
 
@@ -136,6 +137,25 @@ class TestNoDataInJson:
         logger, lines = log("text", "info", "bern")
         logger.warning("got %r", SECRET)
         assert SECRET in "".join(lines())
+
+    @pytest.mark.parametrize("style", logs.FORMATS)
+    def test_a_plain_mistake_is_one_line(self, log, style):
+        """Its text may quote a cell or a question: it adds no line, and nothing to JSON."""
+        logger, lines = log(style, "info", "bern")
+        try:
+            try:
+                raise OSError("no such file")
+            except OSError as error:
+                raise DataError(f"Cannot read %s\n2026 ERROR {SECRET}.") from error
+        except DataError:
+            told = logs.told("failure", category="data")
+            logger.exception("failed; the server learns only %r", "data", extra=told)
+        (line,) = lines()
+        if style == "json":
+            assert SECRET not in line
+            assert json.loads(line)["exception"] == "DataError"
+        else:
+            assert line.endswith(f"only 'data': Cannot read %s\\n2026 ERROR {SECRET}.")
 
     def test_the_text_of_a_log_call_is_a_constant(self):
         """In JSON the text in the source is written as it is, so no value may be part of it."""

@@ -40,7 +40,7 @@ def client_app(
 ) -> ClientApp:
     """Make the half of the app that runs at a site.
 
-    A failure is reported to the server as one word; its traceback goes to the log of the site.
+    A failure is reported to the server as one word; what happened goes to the log of the site.
 
     Parameters
     ----------

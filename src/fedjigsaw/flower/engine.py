@@ -298,8 +298,8 @@ class FlowerEngine:
                 if message.has_error():
                     return patches.ERRORS.get(message.error.code, INVALID_ANSWER)
                 return read(name, message.content)
-        except Exception as error:  # whatever a site sent must not end the run
-            logger.warning("site %r: %s", name, error, exc_info=True)
+        except Exception:  # whatever a site sent must not end the run
+            logger.warning("the answer of site %r cannot be used", name, exc_info=True)
             return INVALID_ANSWER
         return None
 

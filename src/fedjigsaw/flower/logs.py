@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+from fedjigsaw.errors import FedJigsawError
+
 LOG = "FEDJIGSAW_LOG"  # the variable that tells the processes of a part how to write their logs
 TEXT, JSON = FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
@@ -100,12 +102,17 @@ def bind(**values: object) -> None:
 class _TextFormatter(logging.Formatter):
     """Makes lines for people. What a server sent can add no line to them and no control character.
 
-    The lines of a traceback are indented, since the text of its error may have several.
+    An error of fedjigsaw says by itself what is wrong, and is part of the line. All others have
+    their traceback, whose lines are indented, since the text of an error may have several.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         own = copy(record)
         own.exc_text = None  # another handler may have kept the traceback here, as it is
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, FedJigsawError):
+            own.exc_info = None
+            own.msg, own.args = f"{record.getMessage()}: {error}", ()
         return super().format(own)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802

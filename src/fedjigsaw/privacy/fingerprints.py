@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from fedjigsaw.errors import DataError, unreadable
+
 
 def fingerprint(*parts: object) -> str:
     """Return a name for exactly these values; files and folders count by their content.
@@ -20,9 +22,12 @@ def fingerprint(*parts: object) -> str:
                 found = path.stat()
                 digest.update(f"{path} {found.st_size} {found.st_mtime_ns}\n".encode())
         elif isinstance(part, Path):
-            with part.open("rb") as file:
-                while block := file.read(2**20):
-                    digest.update(block)
+            try:
+                with part.open("rb") as file:
+                    while block := file.read(2**20):
+                        digest.update(block)
+            except OSError as error:
+                raise DataError(unreadable(part, error)) from error
         else:
             digest.update(f"{part!r}\n".encode())
     return digest.hexdigest()
