@@ -1,9 +1,13 @@
 """The two halves of an app of one's own, over a grid in this process."""
 
+import errno
+import os
+
 import pytest
 
 from fedjigsaw import FeCA
 from fedjigsaw.errors import QuorumError
+from fedjigsaw.flower import records
 from fedjigsaw.flower.apps import client_app, server_app
 from fedjigsaw.flower.engine import federate
 from fedjigsaw.flower.site import Site
@@ -31,6 +35,26 @@ def test_nothing_leaves_that_cannot_be_kept(shards):
     engine = engine_of(grid_of(shards, bern=bern), FeCA(3, random_state=5))
     federate(engine, min_sites=2)
     assert set(engine.files) == {"lyon", "oslo"}
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_the_server_is_told_that_a_site_cannot_write(shards, tmp_path, monkeypatch, allowed):
+    """Neither the question nor what leaves can be written: its data are not to blame."""
+    left = [None] * allowed
+
+    def full(descriptor):
+        if not left:
+            raise OSError(errno.ENOSPC, "No space left on device", "/home/ada")
+        left.pop()
+
+    bern = client_app(
+        lambda context: Site("bern", from_array(shards["bern"]), folder=tmp_path),
+        keep=lambda file: formats.save(file, tmp_path / "last.summary"),
+    )
+    monkeypatch.setattr(os, "fsync", full)
+    engine = engine_of(grid_of(shards, bern=bern), FeCA(3, random_state=5))
+    _, transcript = federate(engine, min_sites=2)
+    assert transcript.failures[0].reason == records.REASONS["disk"] + records.SEE_LOG
 
 
 def test_server_app_writes_the_model(shards, tmp_path):

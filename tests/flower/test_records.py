@@ -1,5 +1,6 @@
 """Questions and answers survive the way through Flower's records; anything else is refused."""
 
+import errno
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.privacy.journal import FullError
 
 MODEL = Model([[1.0, 2.0]], "feca", {"n_clusters": 1}, ("x0", "x1"), {"t": np.arange(3.0)})
 ROWS = np.random.default_rng(0).normal(size=(40, 2))
@@ -52,6 +54,9 @@ def test_an_answer_survives(file):
         (ParameterError("x"), "parameter"),
         (MessageError("x"), "message"),
         (MemoryError("x"), "memory"),
+        (FullError("x"), "disk"),
+        (OSError(errno.ENOSPC, "x"), "disk"),
+        (PermissionError(errno.EACCES, "x"), "error"),
         (TimeoutError("x"), "timeout"),
         (QuorumError("x"), "error"),
         (RuntimeError("/home/ada"), "error"),

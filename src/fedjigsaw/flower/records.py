@@ -6,6 +6,7 @@ format version, size, every field. A failure leaves a site as one word of :data:
 the text of an error, which may contain a path or a value.
 """
 
+import errno
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from fedjigsaw.io.formats import FORMAT, MAX_BYTES, ModelFile, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.parameters import real
+from fedjigsaw.privacy.journal import FullError
 from fedjigsaw.privacy.policy import (
     NoLabelsError,
     OwnScalerError,
@@ -60,11 +62,13 @@ REASONS = {
     "message": "it could not read the question; its version of fedjigsaw may differ",
     "size": "its answer exceeds the size limit of a message",
     "memory": "it ran out of memory",
+    "disk": "it cannot write its files: its disk or its journal may be full",
     "diverged": "its training diverged: lower the learning rate",
     "timeout": "it did not finish in time",
     "error": "its part of the work failed",
 }
 SEE_LOG = "; see the log at the site"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)  # only writing has these errors
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,11 @@ def category(error: BaseException) -> str:
     >>> category(DataError("values of column 'age' in /home/ada/patients.csv ..."))
     'data'
     """
+    cause = error if isinstance(error, OSError) else error.__cause__
+    if isinstance(cause, OSError) and cause.errno in FULL:
+        return "disk"
     kinds: dict[type[BaseException], str] = {
+        FullError: "disk",  # before MessageError
         OwnScalerError: "scaler",
         PrivateError: "privacy",
         NoLabelsError: "labels",

@@ -31,6 +31,10 @@ START = HEAD[: HEAD.index(b"%s")]
 Record = dict[str, Any]
 
 
+class FullError(MessageError):
+    """A journal that has no room for a record."""
+
+
 @dataclass(frozen=True)
 class Journal:
     """The journal in one file. Only one process at a time may add to it.
@@ -60,7 +64,7 @@ class Journal:
             record = _record(number, previous, kind, values)
             lines += _line(record)[0]
             if end + len(lines) > MAX_JOURNAL:
-                raise MessageError(f"{self.path} is full: it has {end} bytes. {self.archive}")
+                raise FullError(f"{self.path} is full: it has {end} bytes. {self.archive}")
             _write(file, lines)
         if not end:
             _sync_folder(self.path)
