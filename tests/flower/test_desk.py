@@ -19,6 +19,7 @@ from fedjigsaw.flower import earlier, records
 from fedjigsaw.flower.engine import federate
 from fedjigsaw.flower.records import Question, Shown
 from fedjigsaw.flower.site import Site, load_site
+from fedjigsaw.flower.tasks import Statistics
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.messages import Broadcast
@@ -241,6 +242,15 @@ def test_questions_are_counted_over_restarts_and_by_data_set(start, rows):
     start(text).answer(ask(k=5))
 
 
+def set_clock(monkeypatch, **ahead):
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(UTC) + timedelta(**ahead)
+
+    monkeypatch.setattr(earlier, "datetime", Later)
+
+
 def test_questions_are_counted_by_day(start, monkeypatch):
     site = start("questions_per_day = 2")
     site.answer(ask(k=2))
@@ -248,13 +258,43 @@ def test_questions_are_counted_by_day(start, monkeypatch):
     with pytest.raises(RefusedError, match="2 questions were answered within 24 hours"):
         site.answer(ask(k=4))
 
-    class Tomorrow(datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return datetime.now(UTC) + timedelta(hours=25)
-
-    monkeypatch.setattr(earlier, "datetime", Tomorrow)
+    set_clock(monkeypatch, hours=25)
     site.answer(ask(k=4))
+
+
+def test_questions_that_count_for_no_rule_do_not_fill_the_journal(start, monkeypatch):
+    """Refused, or answered as before: after some, nothing is written, and nothing leaves."""
+    monkeypatch.setattr(earlier, "MAX_BEYOND", 5)
+    site = start("questions_per_day = 2")
+    first = site.answer(ask(k=2))
+    for number in range(4):
+        assert site.answer(ask(k=2, seed=number)) == first
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="more than 100"):
+            site.answer(ask(k=999))
+    path = start.home / "journal.jsonl"
+    honest = path.read_bytes()
+    for question in [ask(k=999), ask(k=2), ask(k=3)] * 5:
+        with pytest.raises(RefusedError, match="7 questions came within 24 hours"):
+            site.answer(question)
+    with pytest.raises(RefusedError, match="7 questions came within 24 hours"):
+        site.do(Statistics())
+    assert path.read_bytes().startswith(honest)
+    assert path.stat().st_size < len(honest) + 500
+    assert kinds(start).count("question") == 7
+    assert kinds(start)[-1] == "note"
+    set_clock(monkeypatch, hours=25)
+    assert site.answer(ask(k=2)) == first
+
+
+def test_an_answer_that_is_given_again_is_kept_once(start):
+    site = start()
+    for _ in range(3):
+        site.do(Statistics())
+        site.answer(ask(k=2))
+    assert ["content" in r for r in journal(start) if r["kind"] == "answer"] == [True] * 2 + [
+        False
+    ] * 4
 
 
 def test_other_columns_are_another_data_set(start):

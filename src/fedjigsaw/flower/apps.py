@@ -51,7 +51,7 @@ def client_app(
 
     def answer(message: Message, context: Context) -> RecordDict:
         question = records.unpack_question(message.content)
-        what = f"round {question.broadcast.round} of {question.method}"
+        what = f"round {question.broadcast.round} of {question.method[:100]}"
         step = {"method": question.method[:100], "round": question.broadcast.round}
         logger.info("received a question: %s", what, extra=told("question", **step))
         file = load(context).answer(question)

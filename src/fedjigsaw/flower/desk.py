@@ -10,7 +10,6 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import cache
 from hashlib import sha256
 from io import BytesIO
@@ -24,6 +23,7 @@ from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.flower.derived import derived, describe_model
 from fedjigsaw.flower.earlier import (
+    DAY,
     GROUPS,
     HAS_GROUPS,
     LOCK,
@@ -56,7 +56,6 @@ logger = logging.getLogger(__name__)
 
 MAX_KEPT = 4 * 2**20  # a larger answer is in the journal by its hash alone
 MAX_PARAMETERS = 4000  # characters of the parameters in the journal
-DAY = timedelta(hours=24)
 
 # what a site gives its desk: how to make the method, and how to compute an answer
 Make = Callable[["Question"], FederatedMethod]
@@ -134,7 +133,7 @@ class Desk:
                 guard = _with_memory(guard, Memory(), question.scaler)
             return work(guard, broadcast, charges.spend)
         asked = _describe(question)
-        with journaled(self.folder, **asked) as entry:
+        with journaled(self.folder, self.policy, **asked) as entry:
             method = make(question)
             guard = self.policy.tighten(guard, method.sends)
             hashed = self.hashing(data_set)
@@ -214,7 +213,9 @@ class Desk:
         else:
             file, tied = self._remembering(question.scaler, names, guard, work, earlier)
         content = formats.encode(file)
-        kept = {} if len(content) > MAX_KEPT else {"content": base64.b64encode(content).decode()}
+        # of a question that is known, the first answer is the one that is given again
+        keep = known is None and len(content) <= MAX_KEPT
+        kept = {"content": base64.b64encode(content).decode()} if keep else {}
         return file, {**_describe_answer(file, content), **kept, **({"tied": True} if tied else {})}
 
     def _check_new(self, question: "Question", names: Mapping[str, str], earlier: Earlier) -> None:

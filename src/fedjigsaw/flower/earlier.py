@@ -18,7 +18,7 @@ from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.journal import JOURNAL, Journal, Record
 from fedjigsaw.privacy.ledger import LEDGER, Ledger
-from fedjigsaw.privacy.policy import RefusedError
+from fedjigsaw.privacy.policy import Policy, RefusedError
 from fedjigsaw.privacy.shared_cells import CELL_NOISE, CELLS
 from fedjigsaw.privacy.summaries import NOISE
 from fedjigsaw.sites.compatibility import reorder
@@ -26,6 +26,11 @@ from fedjigsaw.sites.compatibility import reorder
 LOCK = "journal.lock"  # in the folder of a site, held while a question is answered
 GROUPS = "groups"  # folder with the groups of rows of each data set
 HAS_GROUPS = "has_groups"  # in an answer of the journal: there are groups of its data set
+DAY = timedelta(hours=24)
+# Refusals and answers that are given again count for no rule of the policy, and a coordinator could
+# fill the journal with them. So many of them a day are written down, a few megabytes at most.
+MAX_BEYOND = 300
+TOO_MANY = "too_many"  # in a note of the journal: questions were refused that it does not have
 
 
 class Earlier:
@@ -35,13 +40,20 @@ class Earlier:
     ----------
     answers : the first answer to each different question, by its key.
     counted : these, and the questions about the data that failed: that they did may tell something.
+    asked : time of every question.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
         self._all: list[Record] = []
         self.answers: dict[str, Record] = {}
         self.counted: dict[str, Record] = {}
+        self.asked: list[str] = []
+        self._too_many: list[str] = []
         for record in records:
+            if record["kind"] == "question":
+                self.asked.append(record["time"])
+            if record.get(TOO_MANY):
+                self._too_many.append(record["time"])
             if record["kind"] == "answer":
                 self._all.append(record)
                 self.answers.setdefault(record["key"], record)
@@ -54,13 +66,19 @@ class Earlier:
 
     def within(self, time: timedelta, but: str = "") -> int:
         """Count the different questions of this time, except for one: it is asked again."""
-        # a clock that was set back makes none of them older
-        start = datetime.now(UTC) - time
-        return sum(
-            datetime.fromisoformat(record["time"]) > start
-            for key, record in self.counted.items()
-            if key != but
-        )
+        return _since(time, (r["time"] for key, r in self.counted.items() if key != but))
+
+    def check_number(self, journal: Journal, most: int) -> None:
+        """Refuse a question, without a record of its own, if a day has too many of any kind.
+
+        The journal has a note about it, once a day. No answer leaves, so it has all that did.
+        """
+        if (n := _since(DAY, self.asked)) < most:
+            return
+        text = f"{n} questions came within 24 hours: further ones are refused, and not written down"
+        if not _since(DAY, self._too_many):
+            journal.add("note", text=text, **{TOO_MANY: True})
+        raise RefusedError(text)
 
     def check_ledger(self, folder: Path) -> None:
         """Raise a RefusedError if noisy answers were given that the ledger does not have."""
@@ -84,6 +102,12 @@ class Earlier:
         """Count the different questions about a data set, except for one: it is asked again."""
         found = (record["data_set"] for key, record in self.counted.items() if key != but)
         return sum(name == data_set for name in found)
+
+
+def _since(time: timedelta, times: Iterable[str]) -> int:
+    """Count the times that are not older; a clock that was set back makes none of them older."""
+    start = datetime.now(UTC) - time
+    return sum(datetime.fromisoformat(one) > start for one in times)
 
 
 def read_earlier(folder: Path) -> Earlier:
@@ -123,10 +147,11 @@ class Entry:
 
 
 @contextmanager
-def journaled(folder: Path, **asked: Any) -> Iterator[Entry]:
+def journaled(folder: Path, policy: Policy, **asked: Any) -> Iterator[Entry]:
     """Write a question down, and whatever error comes of it; one question at a time."""
     with locked(folder / LOCK, wait=True):
         earlier, journal = read_earlier(folder), Journal(folder / JOURNAL)
+        earlier.check_number(journal, policy.questions_per_day + MAX_BEYOND)
         entry = Entry(journal, earlier, journal.add("question", **asked)["n"])
         try:
             yield entry

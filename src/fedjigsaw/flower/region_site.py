@@ -20,8 +20,8 @@ from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import aggregate_round
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.flower import jobs
-from fedjigsaw.flower.desk import DAY, Desk, make_method, name_scaler
-from fedjigsaw.flower.earlier import read_earlier
+from fedjigsaw.flower.desk import Desk, make_method, name_scaler
+from fedjigsaw.flower.earlier import DAY, read_earlier
 from fedjigsaw.flower.folders import CA, ServerSettings, server_folder
 from fedjigsaw.flower.scaler_values import scaler_values
 from fedjigsaw.io.formats import SummaryFile, encode

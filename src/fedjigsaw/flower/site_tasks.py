@@ -217,7 +217,8 @@ def write(site: "Site", file: ModelFile) -> Done:
     """Keep a model and write the labels of the rows by it; the server learns that it is done."""
     if site.folder is None:
         raise ParameterError("This site has no folder, and so no journal for labels.")
-    with journaled(site.folder, task=LABELS, model=describe_model(file.model)) as entry:
+    asked = {"task": LABELS, "model": describe_model(file.model)}
+    with journaled(site.folder, site.policy, **asked) as entry:
         if site.labels is None:
             raise NoLabelsError("this site was started without --labels")
         encoding = None if site.scaler is None else site.scaler.encoding

@@ -6,8 +6,8 @@ from hashlib import sha256
 from typing import Any, TypeVar
 
 from fedjigsaw.errors import MessageError
-from fedjigsaw.flower.desk import DAY, Desk, hash_of
-from fedjigsaw.flower.earlier import Earlier, journaled
+from fedjigsaw.flower.desk import Desk, hash_of
+from fedjigsaw.flower.earlier import DAY, Earlier, journaled
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import Score
 from fedjigsaw.kernels.scaling import Stats
@@ -44,7 +44,7 @@ def answer_task(
         _check_private(desk)
         return work(None, desk.charges(what, desk.hashing(data_set)).spend)
     described = {"task": what, "model": None, **asked}
-    with journaled(desk.folder, **described) as entry:
+    with journaled(desk.folder, desk.policy, **described) as entry:
         _check_private(desk)
         hashed = desk.hashing(data_set)
         name = data_set()
@@ -54,11 +54,12 @@ def answer_task(
         earlier = entry.earlier
         known = earlier.answers.get(key)
         if known is not None:
-            answer, extra = _again(known, kind), {"repeated": True}
+            answer = _again(known, kind)
         else:
             desk.policy.check_budget(earlier.within(DAY, key), earlier.about(name, key))
-            answer, extra = work(earlier, charges.spend), {}
+            answer = work(earlier, charges.spend)
         content = formats.encode(answer)
+        kept = {"content": base64.b64encode(content).decode()}
         entry.journal.add(
             "answer",
             to=entry.number,
@@ -67,8 +68,7 @@ def answer_task(
             topic=key,
             answer=sha256(content).hexdigest(),
             bytes=len(content),
-            content=base64.b64encode(content).decode(),
-            **extra,
+            **(kept if known is None else {"repeated": True}),
             **desk.mark(name),
         )
         charges.confirm()
