@@ -224,21 +224,39 @@ def test_a_folder_cannot_make_a_site_run_another_app(clinic, started, rows):
         list(checks.check_site(clinic / "bern", rows))
 
 
-@pytest.mark.parametrize("name", ["site.log", "flower.log"])
+WRITTEN = ["site.log", "flower.log", "journal.jsonl", "privacy-ledger.jsonl", "journal.lock"]
+WRITTEN += ["lock", "contact", "groups"]
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["empty", "none"])
+@pytest.mark.parametrize("name", WRITTEN)
 def test_a_folder_cannot_make_a_site_add_lines_to_another_file(
-    clinic, started, rows, name, tmp_path
+    clinic, started, rows, name, there, tmp_path
 ):
-    """A coordinator chooses some words of a log, and a shell may read them from its profile."""
+    """A coordinator chooses some words of a log, and a shell may read them from its profile.
+
+    The journal has these words as well, and one that is elsewhere may be gone after a restart.
+    """
     profile = tmp_path / "profile"
-    profile.write_text("")
+    if there:
+        profile.write_text("")
     (clinic / "bern" / name).symlink_to(profile)
     started.codes = [processes.WAS_REVOKED]  # so that a site that is started ends
-    with pytest.raises(FederationError, match=f"{name} is a link, and .* added to {profile}"):
+    with pytest.raises(FederationError, match=f"{name} is a link to {profile}"):
         serving.serve_site(clinic / "bern", rows)
     with pytest.raises(FederationError, match="is a link"):
         list(checks.check_site(clinic / "bern", rows))
     assert not started.started
-    assert profile.read_text() == ""
+    assert profile.exists() == there
+    assert not there or profile.read_text() == ""
+
+
+def test_a_site_may_link_what_it_only_reads(clinic, started, rows, tmp_path):
+    """Keys and policies may be kept in another place, such as a mounted one."""
+    for name in ("site.key", "ca.crt", "policy.toml", "settings.json"):
+        (clinic / "bern" / name).rename(tmp_path / name)
+        (clinic / "bern" / name).symlink_to(tmp_path / name)
+    assert list(checks.check_site(clinic / "bern", rows))
 
 
 @pytest.mark.parametrize("linked", [False, True])

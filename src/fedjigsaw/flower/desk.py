@@ -22,16 +22,8 @@ from fedjigsaw._locks import locked
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.flower.derived import derived, describe_model
-from fedjigsaw.flower.earlier import (
-    DAY,
-    GROUPS,
-    HAS_GROUPS,
-    LOCK,
-    Earlier,
-    journaled,
-    read_earlier,
-    repeated,
-)
+from fedjigsaw.flower.earlier import DAY, HAS_GROUPS, Earlier, journaled, read_earlier, repeated
+from fedjigsaw.flower.folders import GROUPS, JOURNAL_LOCK
 from fedjigsaw.flower.logs import told
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
@@ -100,7 +92,7 @@ class Desk:
         """Make sure, before the first question, that there is a limit; return it in words."""
         if self.folder is None or self.privacy is None:
             return None
-        with locked(self.folder / LOCK, wait=True):
+        with locked(self.folder / JOURNAL_LOCK, wait=True):
             read_earlier(self.folder)
             return self.charges("", self.hashing(data_set)).limit(self.privacy)
 

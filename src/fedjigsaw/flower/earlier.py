@@ -13,6 +13,7 @@ import numpy as np
 from fedjigsaw._locks import locked
 from fedjigsaw.choice.grain import GRAIN
 from fedjigsaw.errors import BudgetError, MessageError
+from fedjigsaw.flower.folders import GROUPS, JOURNAL_LOCK
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.privacy.guard import LEFT_OUT
@@ -23,8 +24,6 @@ from fedjigsaw.privacy.shared_cells import CELL_NOISE, CELLS
 from fedjigsaw.privacy.summaries import NOISE
 from fedjigsaw.sites.compatibility import reorder
 
-LOCK = "journal.lock"  # in the folder of a site, held while a question is answered
-GROUPS = "groups"  # folder with the groups of rows of each data set
 HAS_GROUPS = "has_groups"  # in an answer of the journal: there are groups of its data set
 DAY = timedelta(hours=24)
 # Refusals and answers that are given again count for no rule of the policy, and a coordinator could
@@ -149,7 +148,7 @@ class Entry:
 @contextmanager
 def journaled(folder: Path, policy: Policy, **asked: Any) -> Iterator[Entry]:
     """Write a question down, and whatever error comes of it; one question at a time."""
-    with locked(folder / LOCK, wait=True):
+    with locked(folder / JOURNAL_LOCK, wait=True):
         earlier, journal = read_earlier(folder), Journal(folder / JOURNAL)
         earlier.check_number(journal, policy.questions_per_day + MAX_BEYOND)
         entry = Entry(journal, earlier, journal.add("question", **asked)["n"])

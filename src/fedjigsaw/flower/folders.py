@@ -44,6 +44,8 @@ from fedjigsaw.flower.certificates import (
     sign_server,
 )
 from fedjigsaw.io.atomic import write_json
+from fedjigsaw.privacy.journal import JOURNAL
+from fedjigsaw.privacy.ledger import LEDGER
 from fedjigsaw.privacy.policy import POLICY
 from fedjigsaw.privacy.policy_text import default_text
 
@@ -63,6 +65,20 @@ TASK_SECRET = "tasks.secret"  # what a process must know to be given the tasks o
 CONTACT = "contact"  # in a site's folder: changed when the server answers the site
 SERVER_LOG, SITE_LOG, FLOWER_LOG = "server.log", "site.log", "flower.log"
 FLOWER = "flower"  # in the folder of a server or site: what Flower keeps, such as installed apps
+JOURNAL_LOCK = "journal.lock"  # in a site's folder, held while a question is answered
+GROUPS = "groups"  # in a site's folder: the groups of rows of each data set
+# what a site adds to or makes where a link leads; all else it replaces, or only reads
+WRITTEN_BY_A_SITE = (
+    SITE_LOG,
+    FLOWER_LOG,
+    JOURNAL,
+    JOURNAL_LOCK,
+    GROUPS,
+    LEDGER,
+    f".{LEDGER}.lock",
+    PART_LOCK,
+    CONTACT,
+)
 # SHA-256 of `bundle.build()`, the app of every federation so far. A site runs no other one: its
 # settings come from the coordinator, and an app may do anything at the site.
 OWN_APP = "aa513de12ce4c567c7412ed1b716b8a505a85382d02c61cdc821399108bfc97b"
@@ -120,7 +136,8 @@ class SiteSettings:
     def check_folder(self, folder: Path) -> None:
         """Raise a FederationError if the folder would make the site run or write something else.
 
-        It comes from the coordinator, who also has a say in what is written to the logs.
+        It comes from the coordinator, who also chooses words of the logs and of the journal: in the
+        profile of a shell, such words are commands.
         """
         if self.app != OWN_APP:
             raise FederationError(
@@ -128,11 +145,11 @@ class SiteSettings:
                 "and which could do anything here. If the coordinator has a later version, install "
                 f"that one; otherwise do not use this folder. {ADVICE}"
             )
-        for log in (folder / SITE_LOG, folder / FLOWER_LOG):
-            if log.is_symlink():
+        for name in WRITTEN_BY_A_SITE:
+            if (folder / name).is_symlink():
                 raise FederationError(
-                    f"{log} is a link, and lines of the log would be added to {log.readlink()}. "
-                    "Remove it: a site writes its logs in its own folder."
+                    f"{folder / name} is a link to {(folder / name).readlink()}, which the site "
+                    "would change. Remove it: a site writes in its own folder."
                 )
 
 
