@@ -90,6 +90,16 @@ class TestMatching:
         with pytest.raises(MessageError, match="different columns.*: y in the new one only, x0 in"):
             sites.succeed(model([0, 1], columns=("y",)), model([0, 1]))
 
+    @pytest.mark.parametrize("which", [0, 1])
+    def test_a_model_of_very_many_clusters_does_not_fill_the_memory(self, which):
+        """A file of 300 kB, perhaps one that an operator sent, asked for a dozen gigabytes."""
+        pair = [model([0, 10]), model([0, 10])]
+        pair[which] = model(range(40_000))
+        with pytest.raises(MessageError, match="40,000 clusters; at most 5,000"):
+            sites.succeed(*pair)
+        with pytest.raises(MessageError, match="at most 5,000"):
+            sites.compare(*pair)
+
     def test_one_cluster(self):
         assert sites.succeed(model([7]), model([0]))[0].cluster_ids == (0,)
         assert sites.succeed(model([7], spread=1), model([0], spread=1))[0].cluster_ids == (1,)

@@ -22,6 +22,7 @@ from fedjigsaw.sites.compatibility import check_has_centers, scaler_name
 
 REACH = 2.0  # spreads that a cluster may move and still keep its id
 NO_SPREAD = 1e-9  # in the units of the clustering: a remainder of rounding
+MAX_CLUSTERS = 5_000  # of a model: memory grows with their square, up to a gigabyte
 
 
 @dataclass(frozen=True)
@@ -177,8 +178,12 @@ def relate(old: ModelFile, new: ModelFile) -> Relation:
 def places_of(file: ModelFile, like: ModelFile | None = None) -> Places:
     """Return where the clusters of a model are, in the units and column order of another one."""
     check_has_centers(file)
-    support = support_of(file.model)
     centers, k = file.model.centers, len(file.model.centers)
+    if k > MAX_CLUSTERS:
+        raise MessageError(
+            f"A model has {k:,} clusters; at most {MAX_CLUSTERS:,} can be compared with others."
+        )
+    support = support_of(file.model)
     spread, points = np.full(k, np.inf), None
     if support is not None:
         spread = np.asarray(support["spread"], dtype=np.float64)
