@@ -1,6 +1,7 @@
 """A server that survives liars, and pays nothing where nobody lies."""
 
 import sys
+import tracemalloc
 from dataclasses import replace
 from functools import partial
 from time import process_time
@@ -44,6 +45,38 @@ def test_if_no_site_is_plausible_an_error_says_so():
         FeCA(2).aggregate(sites, Broadcast(0, 0), np.random.default_rng(0))
     found = FeCA(2, robust=False).aggregate(sites, Broadcast(0, 0), np.random.default_rng(0))
     assert len(found.centers) > 0
+
+
+def test_a_summary_of_very_many_centers_does_not_fill_the_memory():
+    """They were compared pair by pair: a file of 700 kB took five gigabytes."""
+    rng = np.random.default_rng(0)
+    honest = [
+        Summary(100, means + 1e-2, counts=[25] * 4, sse=[25.0] * 4, client=f"c{i}")
+        for i, means in enumerate([np.array([[0, 0], [9, 0], [0, 9], [9, 9]], float)] * 4)
+    ]
+    many = 1e6 * rng.standard_normal((20_000, 2))
+    ones = np.ones(20_000)
+    liar = Summary(100_000, many, counts=5 * ones.astype(int), sse=ones, client="liar")
+    tracemalloc.start()
+    try:
+        jigsaw = Jigsaw(4, random_state=0)
+        found = aggregate_round(jigsaw, [*honest, liar], Broadcast(0, 0))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(found.centers)
+    assert most < 0.5e9
+
+
+def test_feca_takes_no_summary_of_very_many_centers():
+    """Circles of one site are compared pair by pair: a file of 700 kB took 20 gigabytes."""
+    many, one = (np.arange(n, dtype=float)[:, None] for n in (5_001, 5_000))
+    feca = FeCA(2)
+    feca.check_answer(Summary(10_000, one, radii=np.full(5_000, 0.1), client="c"), Broadcast(0, 0))
+    with pytest.raises(MessageError, match="client 'c' must be at most 5000 for FeCA; got 5001"):
+        feca.check_answer(
+            Summary(10_000, many, radii=np.full(5_001, 0.1), client="c"), Broadcast(0, 0)
+        )
 
 
 class TestLies:

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.base import ASSIGN
-from fedjigsaw.errors import MessageError
+from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.kernels.kmeans import Solution, nearest_centers
 from fedjigsaw.kernels.local_solutions import refine_many, theoretical_radii
 from fedjigsaw.messages import Broadcast, Model, Summary
@@ -19,6 +19,8 @@ from fedjigsaw.trust.influence import influences
 from fedjigsaw.trust.plausibility import unexamined, variance_of
 from fedjigsaw.trust.received import Received, group_means
 from fedjigsaw.trust.site_reports import site_tensors
+
+MAX_CENTERS = 5_000  # of a client that is not trusted: they are compared pair by pair
 
 
 class FeCA(SiteFindings, LocalSearch):
@@ -154,8 +156,11 @@ class FeCA(SiteFindings, LocalSearch):
         return self.make_model(centers, **site_tensors(rows, table, examined.notes, influence))
 
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
-        """Check a summary from a client that is not trusted: it must have radii."""
+        """Check a summary from a client that is not trusted: it has radii, and not too many."""
         super().check_answer(summary, broadcast)
+        if len(summary.centers) > MAX_CENTERS:
+            owner, got = f"client {summary.client!r}", len(summary.centers)
+            raise MessageError(invalid("centers", owner, f"at most {MAX_CENTERS} for FeCA", got))
         self._receive([summary])
 
     def _receive(self, summaries: Sequence[Summary]) -> Received:

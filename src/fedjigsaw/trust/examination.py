@@ -49,6 +49,7 @@ HEAVY = 8.0  # times the typical number of rows, from where on the weight is tes
 HEAVY_AND_ODD = 3.0  # the same for a site that is odd in several places,
 HEAVY_AND_ALONE = 20.0  # and for one that is odd in one or two
 PLACES = 4  # places without any other site, from where on a site is tested
+GROUPED = 4096  # centers of a site that are grouped into places: memory grows with their square
 TOO_HEAVY = 1.05  # harm that a weight may do
 
 
@@ -296,11 +297,13 @@ def _to_other_sites(received: Received) -> list[Floats]:
 def _places(centers: Floats, variance: float) -> int:
     """Count groups of centers: those within two typical spreads of each other form one.
 
-    Fewer than `PLACES` centers are not grouped: each counts.
+    Fewer than `PLACES` centers are not grouped: each counts. Of more than `GROUPED`, every second,
+    third and so on stands for all.
     """
     from scipy.sparse.csgraph import connected_components
 
     if len(centers) < PLACES:
         return len(centers)
+    centers = centers[:: math.ceil(len(centers) / GROUPED)]
     close = pairwise_distances(centers, centers) <= 2 * np.sqrt(variance)
     return int(connected_components(close)[0])
