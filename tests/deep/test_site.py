@@ -8,6 +8,7 @@ import pytest
 
 from fedjigsaw.deep import DeepFeCA
 from fedjigsaw.deep.network import initial_model
+from fedjigsaw.deep.recipes import RECIPES
 from fedjigsaw.deep.site import ImageSite
 from fedjigsaw.errors import DataError, MessageError, ParameterError
 from fedjigsaw.messages import Broadcast
@@ -49,6 +50,14 @@ def test_nothing_leaves_a_site_with_fewer_images_than_its_guard_asks_for(small, 
         few.answer(question(deep, number, initial_model("small", "batch", 0)))
     with pytest.raises(DataError, match="nothing may leave"):
         few.check()
+
+
+@pytest.mark.parametrize("recipe", list(RECIPES))
+def test_a_site_answers_what_a_recipe_asks_first(data, recipe):
+    """With images to validate on, as in "best", its files said more rows than there were."""
+    settings = {**RECIPES[recipe], "network": "small", "device": "cpu", "random_state": 0}
+    file = site(data, 5).answer(question(DeepFeCA.from_settings(settings)))
+    assert file.n_used == file.summary.n_samples <= 80
 
 
 def test_weights_that_are_not_finite_are_refused(small, data):

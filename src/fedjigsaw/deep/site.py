@@ -92,7 +92,7 @@ class ImageSite:
             None,
             {"min_cluster_size": size, "counts": "none" if summary.counts is None else "exact"},
             question.broadcast.seed,
-            len(held),
+            summary.n_samples,  # without the images to validate on
         )
 
     def _load(self, at_least: int) -> Any:
