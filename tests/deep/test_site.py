@@ -10,6 +10,7 @@ from fedjigsaw.deep import DeepFeCA
 from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.recipes import RECIPES
 from fedjigsaw.deep.site import ImageSite
+from fedjigsaw.deep.trainer import Trainer
 from fedjigsaw.errors import DataError, MessageError, ParameterError
 from fedjigsaw.messages import Broadcast
 
@@ -58,6 +59,25 @@ def test_a_site_answers_what_a_recipe_asks_first(data, recipe):
     settings = {**RECIPES[recipe], "network": "small", "device": "cpu", "random_state": 0}
     file = site(data, 5).answer(question(DeepFeCA.from_settings(settings)))
     assert file.n_used == file.summary.n_samples <= 80
+
+
+@pytest.mark.parametrize(("share", "n_trained"), [(0.999, 5), (0.001, 75), (0.5, 40)])
+def test_no_share_to_validate_on_singles_out_an_image(small, data, monkeypatch, share, n_trained):
+    """The mean projection of one image is that of the image, and its loss is about it alone."""
+    seen = []
+    validate, calibrate = Trainer.validate, Trainer.calibrate
+    monkeypatch.setattr(Trainer, "validate", lambda *own: seen.append(own[1]) or validate(*own))
+    monkeypatch.setattr(Trainer, "calibrate", lambda *own: seen.append(own[1]) or calibrate(*own))
+    deep = small(2, validation_share=share, n_rounds=1, batch_norm="recalibrate")
+    start = initial_model("small", "batch", 0)
+    centers = np.eye(2, start.centers.shape[1])
+    model = replace(start, centers=centers, tensors={**start.tensors, "head": np.zeros(2, int)})
+    kinds = [step.kind for step in deep.plan()]
+    for kind, given in (("calibrate", None), ("train", model)):
+        number = kinds.index(kind)
+        sent = site(data, 5).answer(question(deep, number, given)).summary
+        assert sent.n_samples == n_trained, kind
+    assert [len(images) for images in seen] == [n_trained, 80 - n_trained]
 
 
 def test_weights_that_are_not_finite_are_refused(small, data):

@@ -37,6 +37,15 @@ def test_one_image_serves_for_both():
     assert [rows.tolist() for rows in split_rows(1, 0.5)] == [[0], [0]]
 
 
+@pytest.mark.parametrize("n", [5, 9, 10, 11, 80])
+@pytest.mark.parametrize("share", [1e-9, 0.02, 0.5, 0.999999])
+def test_no_part_is_smaller_than_the_guards_number(n, share):
+    trained, held = split_rows(n, share, 5)
+    assert len(trained) >= 5
+    assert len(held) >= 5
+    assert len(trained) + len(held) in (n, 2 * n)
+
+
 def test_information_is_the_mean_over_heads():
     sizes, heads = np.array([5, 5, 8, 0]), np.array([0, 0, 1, 1])
     assert information(sizes, heads, 0.1) == pytest.approx(np.log(2) / 2 - 0.1)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedjigsaw._typing import Ints
 from fedjigsaw.deep import heads, wire
 from fedjigsaw.deep.deepcluster import Prototypes
 from fedjigsaw.deep.image_size import with_size
@@ -37,7 +38,7 @@ def answer(
     objective = method.objective
     step = method.plan()[broadcast.round]
     model = broadcast.model or initial_model(objective.network, objective.norm, broadcast.seed)
-    trained, held = split_rows(len(images), method.schedule.validation_share)
+    trained, held = _parts(method, images)
     if step.kind == "calibrate":
         found = calibrate(trainer, images[trained] if len(held) else images, model, rng)
     else:
@@ -112,7 +113,7 @@ def train(
 
     If some images are to validate on, train without them, and then measure their loss.
     """
-    trained, held = split_rows(len(images), method.schedule.validation_share)
+    trained, held = _parts(method, images)
     balanced = method.objective.assignment == "balanced"
     by_head = prototypes(method, model)
     labels = torch.stack([p.label(z, balanced=balanced) for p in by_head])
@@ -151,6 +152,12 @@ def train(
         found = trainer.validate(images[held], labels[:, held], int(rng.integers(2**31)))
         tensors["report.validation_loss"] = np.array(found)
     return _message(trainer.network.n_projections, len(trained), tensors)
+
+
+def _parts(method: DeepParameters, images: Tensor) -> tuple[Ints, Ints]:
+    """Return the images to train on and those to validate on; the guard holds for both."""
+    share, least = method.schedule.validation_share, method.objective.min_cluster_size
+    return split_rows(len(images), share, least)
 
 
 def prototypes(method: DeepParameters, model: Model) -> list[Prototypes]:

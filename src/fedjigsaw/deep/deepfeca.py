@@ -162,7 +162,9 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         self._trainers = self._trainers or Trainers(OnDevice())  # one for all lanes
         tensors = {n: torch.from_numpy(s).to(device) for n, s in shards.items()}
         all_clients = [Client(name, data, self) for name, data in tensors.items()]
-        n_batches = self.schedule.n_batches([len(s) for s in shards.values()])
+        n_batches = self.schedule.n_batches(
+            [len(s) for s in shards.values()], self.objective.min_cluster_size
+        )
         n_views = n_batches * self.schedule.batch_size * self.augmentation.n_views
         with (engine or self._in_lanes)(all_clients) as running:
             for t in range(done, self.schedule.n_rounds):

@@ -117,9 +117,12 @@ class Schedule:
         low = self.final_learning_rate
         return low + (self.learning_rate - low) * (1 + math.cos(math.pi * progress)) / 2
 
-    def n_batches(self, sizes: Sequence[int]) -> int:
-        """Batches of one round over clients with these numbers of images."""
-        trained = (n - n_validation(n, self.validation_share) for n in sizes)
+    def n_batches(self, sizes: Sequence[int], least: int = 1) -> int:
+        """Batches of one round over clients with these numbers of images.
+
+        `least` is the guard's smallest number of images.
+        """
+        trained = (n - n_validation(n, self.validation_share, least) for n in sizes)
         return sum(max(1, n // self.batch_size) for n in trained) * self.local_epochs
 
 

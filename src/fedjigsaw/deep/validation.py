@@ -19,29 +19,36 @@ from fedjigsaw._typing import Ints
 VIEWS = 4  # of each image to validate on
 
 
-def n_validation(n_images: int, share: float) -> int:
-    """Return how many of a client's images to validate on; all clients with two images have one.
+def n_validation(n_images: int, share: float, least: int = 1) -> int:
+    """Return how many of a client's images to validate on.
+
+    Neither these nor the others are fewer than `least`, the guard's smallest number of images:
+    numbers about each part leave. A client with too few images for both has none.
 
     Examples
     --------
     >>> [n_validation(n, 0.02) for n in (1, 2, 99, 5000)]
     [0, 1, 1, 100]
+    >>> [n_validation(n, 0.02, 5) for n in (9, 10, 99)], n_validation(99, 0.99, 5)
+    ([0, 5, 5], 94)
     """
-    return min(max(1, int(n_images * share)), n_images - 1) if share else 0
+    if not share or n_images < 2 * least:
+        return 0
+    return min(max(least, int(n_images * share)), n_images - least)
 
 
-def split_rows(n_images: int, share: float) -> tuple[Ints, Ints]:
+def split_rows(n_images: int, share: float, least: int = 1) -> tuple[Ints, Ints]:
     """Return the images to train on and those to validate on, the same in every round.
 
-    The latter are spread evenly: images may be sorted by class. A client with a single image uses
-    it for both.
+    The latter are spread evenly: images may be sorted by class. A client with too few images for
+    both, such as a single one, uses all of them for both.
 
     Examples
     --------
     >>> [rows.tolist() for rows in split_rows(6, 0.34)]
     [[0, 2, 3, 5], [1, 4]]
     """
-    n_held = n_validation(n_images, share)
+    n_held = n_validation(n_images, share, least)
     held = ((np.arange(n_held) + 0.5) * n_images / max(1, n_held)).astype(np.int64)
     everything = np.arange(n_images)
     trained = np.setdiff1d(everything, held)
