@@ -16,6 +16,8 @@ from fedjigsaw.flower import bundle, jobs, processes, work
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.engine import federate
 from fedjigsaw.flower.progress import Progress
+from fedjigsaw.flower.site import load_site
+from fedjigsaw.privacy.journal import Journal
 from flower_doubles import LocalGrid, context, engine_of, grid_of
 
 NAMES = ("bern", "lyon")
@@ -57,7 +59,7 @@ def whole(grid):
     return federate(engine_of(grid(), method(), names=NAMES))
 
 
-def run(grid, checkpoint, *, crash=None, deep=None, **options):
+def run(grid, checkpoint, *, crash=None, deep=None, min_sites=None, **options):
     """Run until a round is asked for; return the result, if there is one, and the events."""
     events = []
 
@@ -68,7 +70,7 @@ def run(grid, checkpoint, *, crash=None, deep=None, **options):
 
     engine = engine_of(grid, deep or method(), names=NAMES, tell=tell, **options)
     try:
-        return federate(engine, checkpoint=checkpoint), events
+        return federate(engine, checkpoint=checkpoint, min_sites=min_sites), events
     except ServerCrashError:
         return None, events
 
@@ -129,6 +131,86 @@ def test_rows_have_no_checkpoint(tmp_path):
     engine = engine_of(grid_of(shards), FeCA(3, random_state=0), names=NAMES)
     federate(engine, checkpoint=tmp_path / "checkpoint")
     assert list(tmp_path.iterdir()) == []
+
+
+# ------------------------------------------------------------------------------- changed images
+
+POLICY = """
+methods = ["deepfeca"]
+rounds = 301
+later_models = "any"
+questions_per_day = 1000
+questions_in_all = 10000
+"""
+CHANGED = "its data changed since the run began: put them back, or start without --resume"
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """Make a grid of sites with journals, whose images can be changed; returns it and a changer."""
+    digits = images.load("digits").train[:120]
+    places = {name: tmp_path / name for name in NAMES}
+
+    def save(name, held):
+        np.savez(places[name] / "images.npz", images=held)
+
+    def app(name):
+        options = {
+            "kind": "images", "name": name, "folder": str(places[name]), "device": "cpu",
+            "data": str(places[name] / "images.npz"), "accept_policy": True,
+        }  # fmt: skip
+        return client_app(lambda context: load_site(options))
+
+    for i, name in enumerate(NAMES):
+        places[name].mkdir()
+        (places[name] / "policy.toml").write_text(POLICY)
+        save(name, digits[i::2])
+    return lambda: LocalGrid({name: app(name) for name in NAMES}), save, digits[1::2]
+
+
+def one_pixel_more(held):
+    changed = held.copy()
+    changed[7, 0, 3, 3] ^= 1
+    return changed
+
+
+@pytest.mark.parametrize("change", [lambda held: held[:-1], one_pixel_more], ids=["fewer", "pixel"])
+@pytest.mark.parametrize("crash", [1, 3])
+def test_a_site_with_other_images_takes_no_part_in_a_resumed_run(kept, tmp_path, change, crash):
+    grid, save, held = kept
+    path = tmp_path / "checkpoint"
+    run(grid(), path, crash=crash)
+    save("lyon", change(held))
+    with pytest.raises(QuorumError, match=f"'lyon' failed: {CHANGED}"):
+        run(grid(), path)
+    record = list(Journal(tmp_path / "lyon" / "journal.jsonl").records())[-1]
+    assert record["kind"] == "refusal"
+    assert "of this run was answered about other data, on 20" in record["reason"]
+
+
+def test_once_the_images_are_back_the_run_goes_on(kept, tmp_path):
+    grid, save, held = kept
+    path = tmp_path / "checkpoint"
+    run(grid(), path, crash=3)
+    save("lyon", held[:-1])
+    with pytest.raises(QuorumError):
+        run(grid(), path)
+    # of the same images, the file may be another one
+    np.savez_compressed(tmp_path / "lyon" / "images.npz", images=held)
+    assert run(grid(), path)[0] is not None
+
+
+def test_a_new_run_may_have_other_images(kept, tmp_path):
+    grid, save, held = kept
+    run(grid(), tmp_path / "first", crash=3)
+    save("lyon", held[:-1])
+    (file, _), _ = run(grid(), tmp_path / "second")
+    assert file.n_samples == 119
+    save("lyon", held)  # the last answers are of a run that is complete
+    late = grid()
+    late.late = {"lyon": 1}
+    events = run(late, tmp_path / "third", min_sites=1)[1]
+    assert [site for event, site, detail in events if event == "failed"] == ["lyon"]
 
 
 # ------------------------------------------------------------------------------------------- jobs

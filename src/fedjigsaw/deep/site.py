@@ -5,6 +5,7 @@ Knows nothing of the transport: ``fedjigsaw.flower`` loads this class by name.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,12 +14,14 @@ from fedjigsaw._validation import check_name
 from fedjigsaw.deep import images
 from fedjigsaw.deep.deepfeca import DeepFeCA
 from fedjigsaw.deep.execution import check_device
+from fedjigsaw.deep.pictures import Bytes
 from fedjigsaw.deep.wire import exact
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import DataError, MessageError, ParameterError
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.parameters import integer
+from fedjigsaw.privacy.fingerprints import fingerprint
 
 
 class Question(Protocol):
@@ -66,7 +69,11 @@ class ImageSite:
     def check(self) -> None:
         """Raise if the images or the device cannot be used, before the first question."""
         check_device(self.device)
-        self._load(self.min_cluster_size)
+        self._enough(self.min_cluster_size)
+
+    def data_set(self) -> str:
+        """Return a name of exactly the images that this site learns from, whatever their files."""
+        return fingerprint(self._images)
 
     def answer(self, question: Question) -> SummaryFile:
         """Run one step of DeepFeCA on the images: statistics, centers or weights leave."""
@@ -78,7 +85,7 @@ class ImageSite:
         method = DeepFeCA.from_settings(question.params)
         method.check_federated()
         size = max(self.min_cluster_size, method.objective.min_cluster_size)
-        held = self._load(size)
+        held = self._enough(size)
         # The site decides where and how it computes. Each question may be a new process, in which
         # compiling would take longer than training.
         method.set_params(device=self.device, compile=False, min_cluster_size=size)
@@ -95,8 +102,13 @@ class ImageSite:
             summary.n_samples,  # without the images to validate on
         )
 
-    def _load(self, at_least: int) -> Any:
-        found = images.load(self.data, size=self.size).train
+    @cached_property
+    def _images(self) -> Bytes:
+        return images.load(self.data, size=self.size).train
+
+    def _enough(self, at_least: int) -> Bytes:
+        """Return the images; raise a DataError if there are too few for anything to leave."""
+        found = self._images
         if len(found) < at_least:
             raise DataError(
                 f"{self.data} has {len(found)} images, fewer than min_cluster_size = {at_least}: "

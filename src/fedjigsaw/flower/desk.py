@@ -130,6 +130,7 @@ class Desk:
             guard = self.policy.tighten(guard, method.sends)
             hashed = self.hashing(data_set)
             entry.names = names = self._names(question, method, guard, data_set, hashed)
+            entry.earlier.check_same_data(asked, names["data_set"])
             broadcast = self._allowed(question, method, entry.earlier, names["topic"])
             charges = self.charges(_what(question), hashed)
 

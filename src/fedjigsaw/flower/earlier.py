@@ -19,7 +19,7 @@ from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.journal import JOURNAL, Journal, Record
 from fedjigsaw.privacy.ledger import LEDGER, Ledger
-from fedjigsaw.privacy.policy import Policy, RefusedError
+from fedjigsaw.privacy.policy import ChangedDataError, Policy, RefusedError
 from fedjigsaw.privacy.shared_cells import CELL_NOISE, CELLS
 from fedjigsaw.privacy.summaries import NOISE
 from fedjigsaw.sites.compatibility import reorder
@@ -62,6 +62,25 @@ class Earlier:
     def chain(self, topic: str) -> list[Record]:
         """Return every answer of any round about the same data, method and parameters."""
         return [record for record in self._all if record["topic"] == topic]
+
+    def check_same_data(self, asked: Mapping[str, Any], data_set: str) -> None:
+        """Raise a ChangedDataError if earlier rounds of a run were answered about other data.
+
+        A run has no name here: the last answer to a question like it is of the same run, unless
+        that was for a later round.
+
+        Parameters
+        ----------
+        asked : the question, as the journal has it.
+        """
+        alike = ("method", "params", "seed")
+        run = [record for record in self._all if all(record.get(n) == asked[n] for n in alike)]
+        last = run[-1] if asked["round"] and run else None
+        if last and last["round"] <= asked["round"] and last["data_set"] != data_set:
+            raise ChangedDataError(
+                f"round {last['round']} of this run was answered about other data, on "
+                f"{last['time']}"
+            )
 
     def within(self, time: timedelta, but: str = "") -> int:
         """Count the different questions of this time, except for one: it is asked again."""

@@ -32,6 +32,7 @@ from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.parameters import real
 from fedjigsaw.privacy.journal import FullError
 from fedjigsaw.privacy.policy import (
+    ChangedDataError,
     NoLabelsError,
     OwnScalerError,
     PrivateError,
@@ -58,6 +59,7 @@ REASONS = {
         "a scaler from the bounds, `fedjigsaw scaler --bounds`, and start all sites with it"
     ),
     "labels": "it was started without --labels",
+    "changed": "its data changed since the run began: put them back, or start without --resume",
     "parameter": "it does not know the method or a parameter, or holds another kind of data",
     "message": "it could not read the question; its version of fedjigsaw may differ",
     "size": "its answer exceeds the size limit of a message",
@@ -124,6 +126,7 @@ def category(error: BaseException) -> str:
         OwnScalerError: "scaler",
         PrivateError: "privacy",
         NoLabelsError: "labels",
+        ChangedDataError: "changed",
         RefusedError: "policy",  # before ParameterError, of which it is a kind
         BudgetError: "policy",  # before DataError
         DataError: "data",

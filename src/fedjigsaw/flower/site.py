@@ -204,13 +204,19 @@ class Site:
         )
 
 
+class OtherSite(AnySite, Protocol):
+    """Protocol of a site that has its own guard, and no desk."""
+
+    def data_set(self) -> str:
+        """Return a name of exactly the data that the site learns from."""
+
+
 @dataclass(frozen=True)
 class PolicedSite:
     """A site of another kind, behind the same desk; the guard is in the site itself."""
 
-    site: AnySite
+    site: OtherSite
     desk: Desk
-    data: str
     guard: Guard
 
     def check(self) -> str | None:
@@ -221,14 +227,9 @@ class PolicedSite:
             spend(None, None)
             return self.site.answer(replace(question, broadcast=broadcast))
 
-        place = Path(self.data)
-
-        def data_set() -> str:
-            return fingerprint(place if place.exists() else self.data)
-
         if question.scaler is not None:
             raise ParameterError("Images have no columns to scale: run without --scale.")
-        return self.desk.answer(question, data_set, self.guard, work)
+        return self.desk.answer(question, self.site.data_set, self.guard, work)
 
 
 @dataclass(frozen=True)
@@ -330,7 +331,7 @@ def load_site(options: Mapping[str, Any]) -> TimeLimitedSite:
         **own, min_cluster_size=guard.min_cluster_size
     )
     desk = Desk(own["name"], policy, folder, data=Path(own["data"]))
-    return TimeLimitedSite(PolicedSite(images, desk, own["data"], guard))
+    return TimeLimitedSite(PolicedSite(images, desk, guard))
 
 
 def load_rows(

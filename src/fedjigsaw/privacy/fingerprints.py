@@ -16,7 +16,9 @@ def fingerprint(*parts: object) -> str:
     digest = sha256()
     for part in parts:
         if isinstance(part, np.ndarray):
-            digest.update(f"{part.dtype} {part.shape} ".encode() + part.tobytes())
+            digest.update(f"{part.dtype} {part.shape} ".encode())
+            # not copied: they may be gigabytes
+            digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
         elif isinstance(part, Path) and part.is_dir():
             for path in sorted(part.rglob("*")):
                 found = path.stat()

@@ -48,6 +48,10 @@ class NoLabelsError(RefusedError):
     """A model for labels, at a site that wants none."""
 
 
+class ChangedDataError(RefusedError):
+    """A later round of a run, at a site whose data are not those of its earlier rounds."""
+
+
 @dataclass(frozen=True)
 class Policy:
     """Rules of a site; the defaults are strict.
