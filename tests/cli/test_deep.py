@@ -1,6 +1,7 @@
 """The commands of DeepFeCA on real files: train, stop, go on, evaluate, embed, export."""
 
 import json
+from itertools import product
 
 import numpy as np
 import pyarrow.parquet
@@ -19,6 +20,7 @@ TRAIN = [
     "deep", "train", "--network", "small", "--clients", "3", "--local-epochs", "1", "-s", "flip=0",
     "--batch-size", "32", "--device", "cpu",
 ]  # fmt: skip
+PARTS = ("train", "test")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -323,6 +325,37 @@ def test_embed_is_ready_for_summarize(run, checkpoint, data, tmp_path):
         assert not run("summarize", tmp_path / name, "-k", 3, "-o", summary).exit_code
     table = pyarrow.parquet.read_table(tmp_path / "f.parquet").to_pandas().to_numpy()
     np.testing.assert_array_equal(table, np.load(tmp_path / "f.npy"))
+
+
+def test_embedded_files_are_named_and_no_name_leaves(run, checkpoint, tmp_path, rng):
+    """Labels of images can be joined to their files; the names stay at the site."""
+    from PIL import Image
+
+    photos, features = tmp_path / "photos", tmp_path / "features.parquet"
+    names = [f"{part}/{kind}/größe {i}.png" for part, kind, i in product(PARTS, "ab", range(8))]
+    for name in names:
+        path = photos / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(256, size=(8, 8, 3), dtype=np.uint8)).save(path)
+    embed = ["deep", "embed", photos, "--model", checkpoint]
+    for part in reversed(PARTS):
+        run(*embed, "-o", features, "--part", part, "--force")
+        own = [name for name in names if name.startswith(part)]
+        assert pyarrow.parquet.read_table(features)["image_id"].to_pylist() == own
+    run(*embed, "-o", tmp_path / "features.npy")
+    for kind in ("npy", "parquet"):
+        file, summary = tmp_path / f"features.{kind}", tmp_path / f"{kind}.summary"
+        done = run("summarize", file, "-k", 2, "-o", summary, "--client", "bern")
+        assert ("'image_id' looks like an identifier and is" in done.stderr) == (kind == "parquet")
+    sent = (tmp_path / "parquet.summary").read_bytes()
+    assert sent == (tmp_path / "npy.summary").read_bytes()  # columns have the same names
+    assert b"image_id" not in sent
+    assert "größe".encode() not in sent
+    model, labels = tmp_path / "model", tmp_path / "labels.csv"
+    run("aggregate", tmp_path / "parquet.summary", "-k", 2, "-o", model)
+    assert b"image_id" not in model.read_bytes()
+    run("assign", features, "--model", model, "-o", labels, "--id", "image_id")
+    assert [line.split(",")[1].strip('"') for line in labels.read_text().splitlines()[1:]] == own
 
 
 def test_images_have_the_size_of_training_by_default(run, data, tmp_path, rng):

@@ -1,10 +1,12 @@
 """Every layout of images, whole and broken."""
 
+import os
+
 import numpy as np
 import pytest
 from PIL import Image
 
-from fedjigsaw.deep.images import check_images, load, with_channels
+from fedjigsaw.deep.images import check_images, load, names_in, with_channels
 from fedjigsaw.errors import DataError, ParameterError
 
 
@@ -260,3 +262,8 @@ def test_digits(digits):
     assert digits.train.max() == 255
     assert len(digits.train) + len(digits.test) == 1797
     assert check_images(digits.test, owner="a test") is not None
+
+
+def test_names_of_files_are_texts_whatever_their_bytes(tmp_path):
+    odd = tmp_path / "a" / os.fsdecode(b"\xff\xe9.png")
+    assert names_in(tmp_path, [tmp_path / "b.png", odd]) == ["b.png", "a/\\xff\\xe9.png"]

@@ -1,5 +1,7 @@
 """Simulated clients, and rows as text: what a notebook can call."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -13,16 +15,17 @@ from fedjigsaw.errors import DataError
 @pytest.fixture
 def data():
     images = np.arange(60 * 192, dtype=np.uint64).astype(np.uint8).reshape(60, 3, 8, 8)
-    return ImageSet("toy", images, np.arange(60) % 3, images[:0], None)
+    files = tuple(Path(f"{i}.png") for i in range(60))
+    return ImageSet("toy", images, np.arange(60) % 3, images[:0], None, files)
 
 
-def test_a_subset_keeps_images_and_labels_together(data):
+def test_a_subset_keeps_images_labels_and_files_together(data):
     some = simulation.subset(data, 20, seed=1)
-    assert len(some.train) == len(some.train_labels) == 20
-    for image, label in zip(some.train, some.train_labels, strict=True):
+    assert len(some.train) == len(some.train_labels) == len(some.train_files) == 20
+    for image, *rest in zip(some.train, some.train_labels, some.train_files, strict=True):
         assert any(
-            (image == x).all() and label == y
-            for x, y in zip(data.train, data.train_labels, strict=True)
+            (image == x).all() and rest == others
+            for x, *others in zip(data.train, data.train_labels, data.train_files, strict=True)
         )
     assert simulation.subset(data, None, seed=1) is simulation.subset(data, 99, seed=1) is data
 

@@ -327,7 +327,13 @@ def embed(
         ),
     ],
     output: Annotated[
-        Path, typer.Option("--out", "-o", help="File for the features: .npy or .parquet.")
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            help="File for the features: .npy, or .parquet, which has the file of each image in "
+            "the column image_id, too.",
+        ),
     ],
     weights: Annotated[
         Path | None, typer.Option(help="File with the weights of a timm or torchvision network.")
@@ -344,19 +350,22 @@ def embed(
 
     Example: fedjigsaw deep embed photos --model run.st -o features.parquet
     """
-    from fedjigsaw.deep import backbones
+    from fedjigsaw.deep import backbones, images
     from fedjigsaw.deep.execution import check_device
 
     check_outputs(output, force=force, inputs=[weights, Path(model), Path(data)])
     check_device(device)
     backbones.check_ending(output)
     found = _load_for(Path(model) if backbones.is_checkpoint(model) else None, data, size)
-    shown = found.train if part == "train" else found.test
+    shown, files = (
+        (found.train, found.train_files) if part == "train" else (found.test, found.test_files)
+    )
     if not len(shown):
         raise DataError(f"{data} has no {part} images.")
     with count_rows("Embedding images", len(shown)) as progress:
         features = backbones.embed(shown, model, weights=weights, device=device, progress=progress)
-    backbones.save_features(features, output)
+    names = None if files is None else images.names_in(data, files)
+    backbones.save_features(features, output, names)
     if as_json:
         n_images, n_features = features.shape
         print_json({"file": str(output), "images": n_images, "features": n_features})

@@ -4,7 +4,7 @@ Nothing is downloaded. ``timm:NAME`` and ``torchvision:NAME`` build a network of
 without its classifier, and load its weights from a file.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from fedjigsaw.io.atomic import write_whole
 
 LIBRARIES = ("timm", "torchvision")
 ENDINGS = (".npy", ".parquet")
+ID_COLUMN = "image_id"  # summaries leave out columns that are named like this
 IMAGENET_MEAN, IMAGENET_DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SIDE = 224  # height and width of the images that ImageNet backbones were trained on
 BATCH = 100
@@ -93,15 +94,22 @@ def check_ending(path: Path) -> None:
         )
 
 
-def save_features(features: np.ndarray, path: Path) -> None:
-    """Write features as NPY, or as Parquet with the columns f0, f1, ..."""
+def save_features(features: np.ndarray, path: Path, files: Sequence[str] | None = None) -> None:
+    """Write features as NPY, or as Parquet with the columns x0, x1, ... that NPY has, too.
+
+    Parameters
+    ----------
+    files : sequence of str or None
+        File of each image: the first column of Parquet, which commands take for an identifier.
+    """
     check_ending(path)
     content = BytesIO()
     if path.suffix == ".npy":
         np.save(content, features, allow_pickle=False)
     else:
-        table = pa.table({f"f{i}": column for i, column in enumerate(features.T.copy())})
-        pa.parquet.write_table(table, content)
+        columns: dict[str, Any] = {} if files is None else {ID_COLUMN: list(files)}
+        columns |= {f"x{i}": column for i, column in enumerate(features.T.copy())}
+        pa.parquet.write_table(pa.table(columns), content)
     write_whole(path, content.getvalue())
 
 

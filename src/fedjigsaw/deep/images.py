@@ -5,7 +5,8 @@ Tiny-ImageNet, a folder with one folder of images per class (perhaps below ``tra
 ``val``), or an NPZ file. Labels are for evaluation only; training does not read them.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ class ImageSet:
         Images; `test` may be empty.
     train_labels, test_labels : array of shape (n,) or None
         Class of each image, if known.
+    train_files, test_files : tuple of Path or None
+        File of each image, if images are files of their own.
     """
 
     name: str
@@ -44,6 +47,8 @@ class ImageSet:
     train_labels: Ints | None
     test: Bytes
     test_labels: Ints | None
+    train_files: tuple[Path, ...] | None = None
+    test_files: tuple[Path, ...] | None = None
 
 
 def load(source: str | Path, *, size: int | None = None, usual_size: int | None = None) -> ImageSet:
@@ -119,6 +124,18 @@ def check_images(X: Any, *, owner: str) -> Bytes:
     if not len(array) or min(array.shape[2:]) < 8:
         raise DataError(invalid("images", owner, allowed, f"shape {array.shape}"))
     return np.ascontiguousarray(array)
+
+
+def names_in(folder: str | Path, files: Sequence[Path]) -> list[str]:
+    """Return the paths of files as seen from a folder, as texts that every table can hold.
+
+    Examples
+    --------
+    >>> names_in("photos", [Path("photos/cats/1.png")])
+    ['cats/1.png']
+    """
+    inside = (os.fsencode(Path(os.path.relpath(file, folder)).as_posix()) for file in files)
+    return [name.decode(errors="backslashreplace") for name in inside]
 
 
 def with_channels(array: Any, owner: str) -> Bytes:
@@ -231,7 +248,13 @@ def _tiny_imagenet(path: Path, size: int) -> ImageSet:
                 f"{line[:80]!r}."
             )
         test.append((path / "val" / "images" / file, numbers[name]))
-    return ImageSet("tiny-imagenet", *_read_all(train, size), *_read_all(test, size))
+    return ImageSet(
+        "tiny-imagenet",
+        *_read_all(train, size),
+        *_read_all(test, size),
+        train_files=_files(train),
+        test_files=_files(test),
+    )
 
 
 def _folder(path: Path, size: int | None) -> ImageSet:
@@ -253,7 +276,8 @@ def _folder(path: Path, size: int | None) -> ImageSet:
     test, test_labels = images[:0], None
     if labeled and shown:
         test, test_labels = _read_all(shown, images.shape[2])
-    return ImageSet(path.name, images, labels if labeled else None, test, test_labels)
+    known = labels if labeled else None
+    return ImageSet(path.name, images, known, test, test_labels, _files(files), _files(shown))
 
 
 def _check_level(path: Path, classes: list[str]) -> None:
@@ -282,3 +306,7 @@ def _read_all(files: list[tuple[Path, int]], size: int | None) -> tuple[Bytes, I
     images = read_pictures([file for file, _ in files], size)
     labels = np.array([label for _, label in files], dtype=np.int64)
     return check_images(images, owner="a folder"), labels
+
+
+def _files(labeled: list[tuple[Path, int]]) -> tuple[Path, ...]:
+    return tuple(file for file, _ in labeled)

@@ -22,7 +22,8 @@ def subset(data: ImageSet, n_images: int | None, *, seed: int) -> ImageSet:
         return data
     chosen = np.sort(np.random.default_rng(seed).permutation(len(data.train))[:n_images])
     labels = None if data.train_labels is None else data.train_labels[chosen]
-    return replace(data, train=data.train[chosen], train_labels=labels)
+    files = None if data.train_files is None else tuple(data.train_files[i] for i in chosen)
+    return replace(data, train=data.train[chosen], train_labels=labels, train_files=files)
 
 
 def split_images(
