@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from fedjigsaw._signals import stopped_by_signals
 from fedjigsaw.flower import processes
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
@@ -385,7 +386,7 @@ def main() -> None:
     parser.add_argument("--weeks", type=int, default=52)
     parser.add_argument("--rows", type=int, default=400, help="rows of a site in a week")
     options = parser.parse_args()
-    with processes.stopped_by_signals():
+    with stopped_by_signals(in_background=True):
         for row in rehearse(options.sites, options.weeks, options.rows):
             print(json.dumps({**row, **provenance()}), flush=True)
 

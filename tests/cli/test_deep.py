@@ -1,6 +1,7 @@
 """The commands of DeepFeCA on real files: train, stop, go on, evaluate, embed, export."""
 
 import json
+import signal
 from itertools import product
 
 import numpy as np
@@ -124,16 +125,19 @@ def test_an_interrupted_run_keeps_its_last_round(run, data, tmp_path, monkeypatc
 
     def interrupted(*given, **more):
         calls.append(1)
-        if len(calls) in (1, 5):  # in the first round; in the second one of the next run
+        if len(calls) == 1:
             raise KeyboardInterrupt
+        if len(calls) == 5:  # in the second round of the next run
+            signal.raise_signal(signal.SIGTERM)
         return train(*given, **more)
 
     monkeypatch.setattr(trainer.Trainer, "train", interrupted)
-    for kept in ("no round was completed", "round 1 is kept; go on with --resume"):
+    kept_and_code = {"no round was completed": 130, "round 1 is kept; go on with --resume": 143}
+    for kept, code in kept_and_code.items():
         result = CliRunner().invoke(
             cli.app, [str(w) for w in (*words, "-o", parts, "--rows", rows, "--resume")]
         )
-        assert result.exit_code != 0
+        assert result.exit_code == code
         assert f"Interrupted: {kept}." in result.stderr
         assert rows.exists() is kept.startswith("round")  # the next try may write there
     run(*words, "-o", parts, "--rows", rows, "--resume")

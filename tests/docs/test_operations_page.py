@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import signal
 import tomllib
 
 import pytest
@@ -76,7 +77,7 @@ def test_messages_at_night_are_those_of_the_program():
 def test_every_exit_code_is_listed_and_no_other():
     listed = re.findall(r"^\| (\d+) \|", section(PAGE, "Exit codes"), re.MULTILINE)
     kinds = (FedJigsawError, *FedJigsawError.__subclasses__())
-    interrupted = 130
+    stopped = {128 + number for number in (signal.SIGINT, signal.SIGTERM)}
     assert sorted(map(int, listed)) == sorted(
-        {0, ALARM_CODE, interrupted, *(kind.exit_code for kind in kinds)}
+        {0, ALARM_CODE, *stopped, *(kind.exit_code for kind in kinds)}
     )

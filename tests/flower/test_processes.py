@@ -1,6 +1,5 @@
 """Processes end with all their children; logs are followed; servers are waited for."""
 
-import signal
 import time
 from pathlib import Path
 
@@ -25,13 +24,6 @@ def test_a_group_is_ended_as_a_whole(tmp_path, monkeypatch):
     while child.exists() and child.read_text().split()[2] != "Z":
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def test_signals_interrupt():
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), processes.stopped_by_signals():
-        signal.raise_signal(signal.SIGTERM)
-    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_a_log_is_shown_as_it_grows(tmp_path):

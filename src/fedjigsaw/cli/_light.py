@@ -35,14 +35,15 @@ def run(part: str, **settings: Any) -> None:
 
 def serve(settings: dict[str, Any]) -> None:
     """Run a part until it is interrupted."""
+    from fedjigsaw._signals import stopped_by_signals
     from fedjigsaw.cli._logs import Screen
-    from fedjigsaw.flower import processes, serving
+    from fedjigsaw.flower import serving
     from fedjigsaw.privacy.policy import Policy
 
     screen, folder = Screen(*settings["screen"]), Path(settings["folder"])
     common: dict[str, Any] = {"show": screen.show, "log": screen.log, "style": screen.style}
     common |= {"metrics_port": settings["metrics_port"]}
-    with screen.errors(), processes.stopped_by_signals():
+    with screen.errors(), stopped_by_signals(in_background=True):
         try:
             if settings["part"] == "server":
                 serving.serve(folder, listen=settings["listen"], **common)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedjigsaw._signals import exit_code, stopped_by_signals
 from fedjigsaw.cli._shared import (
     RECIPES,
     ForceFlag,
@@ -478,14 +479,14 @@ def _run(session: "Session", start: "Checkpoint | None", done: int, rounds: int)
     """Run a session, show its progress, and return its last row."""
     row: dict[str, Any] = {"rounds": 0} if start is None else session.row(start.state)
     try:
-        with closing(session.run(start)) as run:
+        with stopped_by_signals(), closing(session.run(start)) as run:
             for row in _show_progress(run, done, rounds):  # noqa: B007 - the last one is returned
                 pass
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         n = row["rounds"]
         kept = f"round {n} is kept; go on with --resume" if n else "no round was completed"
         err.print(f"Interrupted: {kept}.")
-        raise
+        raise typer.Exit(exit_code(stop)) from None
     return row
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from fedjigsaw._signals import exit_code, stopped_by_signals
 from fedjigsaw.cli._run_tasks import (
     AssignFlag,
     RetriesOption,
@@ -138,7 +139,7 @@ def run(
 
     Example: fedjigsaw federation run clinic -k 4 -o clinic.model
     """
-    from fedjigsaw.flower import jobs, places, processes
+    from fedjigsaw.flower import jobs, places
 
     check_outputs(output, force=force, inputs=[like, scaler])
     check_folder(score)
@@ -151,12 +152,12 @@ def run(
     old = None if earlier is None else earlier.model
     more = task_values(retries, scale, scaler, score, assign, old)
     job = jobs.Job(method, k, params, seed, min_sites, timeout, wait, left_out, ask, keep, **more)
-    with processes.stopped_by_signals():
+    with stopped_by_signals(in_background=True):
         try:
             model, transcript = place.run(job, print_event, resume=resume)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             err.print("The run was stopped; there is no model.")
-            raise typer.Exit(130) from None
+            raise typer.Exit(exit_code(stop)) from None
     kept = place.home / jobs.KEPT if isinstance(place, places.ServerPlace) and keep else None
     summaries = _summaries(job.make_method(), kept) if earlier is not None else []
     made = follow(formats.load(model, ModelFile), earlier, summaries)

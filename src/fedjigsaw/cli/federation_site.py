@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fedjigsaw._signals import stopped_by_signals
 from fedjigsaw.cli import _light
 from fedjigsaw.cli._config import CheckConfigFlag, ConfigOption, print_settings, was_given
 from fedjigsaw.cli._logs import JsonLogs, LogFormat, LogLevel, MetricsPort, Screen
@@ -195,14 +196,14 @@ def site(
 
     Example: fedjigsaw federation site clinic/bern --data bern.csv
     """
-    from fedjigsaw.flower import checks, processes, serving
+    from fedjigsaw.flower import checks, serving
 
     if check_config:
         print_settings(context, checks.check_site(folder, _options(context)), as_json=as_json)
         return
     name, log_format = checks.site_name(folder), "json" if as_json else log_format
     screen = Screen(log_format, log_level, name)
-    with screen.errors(), processes.stopped_by_signals():
+    with screen.errors(), stopped_by_signals(in_background=True):
         try:
             options = _options(context)
             policy = serving.check_site(folder, options, screen.show)

@@ -13,12 +13,12 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from fedjigsaw._signals import stopped_by_signals
 from fedjigsaw.errors import FedJigsawError, ParameterError, invalid
 from fedjigsaw.flower import jobs
 from fedjigsaw.flower.folders import SERVER_LOG
 from fedjigsaw.flower.logs import log_to
 from fedjigsaw.flower.operator_desk import owner_of
-from fedjigsaw.flower.processes import stopped_by_signals
 
 MAX_SECONDS = 86_400.0  # for `timeout` and `wait`
 STOPPED, FAILED = "The run was stopped.", "The run failed at the server; see flower.log there."
@@ -35,7 +35,7 @@ KINDS: dict[Any, str] = {
 def main(home: Path, name: str, resume: bool) -> None:
     """Run a job, and leave its result or its error in its folder."""
     folder = jobs.job_folder(home, name)
-    with stopped_by_signals():
+    with stopped_by_signals(in_background=True):
         try:
             job = read_job(folder)
             jobs.run_job(home, job, resume=resume, folder=folder, may_resume=_same_owner(folder))

@@ -121,25 +121,6 @@ def alone(folder: Path, what: str) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def stopped_by_signals() -> Iterator[None]:
-    """Raise KeyboardInterrupt on SIGTERM and SIGHUP, as on Ctrl-C.
-
-    This also restores Ctrl-C where a shell ignores it, as for a job in the background.
-    """
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(name, interrupt) for name in names]
-    try:
-        yield
-    finally:
-        for name, handler in zip(names, before, strict=True):
-            signal.signal(name, handler)
-
-
 def free_port() -> int:
     """Return a port of the loopback that is free now."""
     with socket.socket() as probe:
