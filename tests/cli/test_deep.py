@@ -380,6 +380,10 @@ def test_images_have_the_size_of_training_by_default(run, data, tmp_path, rng):
 
     usual, said = embed(photos)
     assert "Warning" not in said
+    (photos / "list.txt").write_text("0.png")
+    assert "Warning: Left out 1 file of other kinds (.txt)." in embed(photos)[1]
+    again = run(*TRAIN, *words, "--force")
+    assert "Warning: Left out 1 file of other kinds (.txt)." in again.stderr
     np.testing.assert_array_equal(usual, embed(photos, "--size", 16)[0])
     assert not np.allclose(usual, embed(photos, "--size", 48)[0])
     rows = [

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedjigsaw.deep.images import check_images, load, names_in, with_channels
+from fedjigsaw.deep.images import check_images, left_out, load, names_in, with_channels
 from fedjigsaw.errors import DataError, ParameterError
 
 
@@ -157,6 +157,55 @@ def test_images_of_16_bits_keep_their_high_byte(tmp_path, ending):
     Image.fromarray((ramp >> 8).astype(np.uint8)).save(tmp_path / "flat.png")
     deep, flat = load(tmp_path).train
     np.testing.assert_array_equal(deep, flat)
+
+
+@pytest.mark.parametrize(
+    ("ending", "mode"),
+    [("gif", "P"), ("tif", "RGB"), ("tiff", "CMYK"), ("pgm", "L"), ("jpg", "CMYK"), ("png", "LA")],
+)
+def test_images_of_many_kinds_are_read(tmp_path, ending, mode):
+    Image.new("RGB", (10, 10), "white").convert(mode).save(tmp_path / f"a.{ending}")
+    (image,) = load(tmp_path).train
+    assert image.min() == 255
+
+
+def test_of_several_images_in_a_file_the_first_is_read(tmp_path):
+    pages = [Image.new("L", (10, 10), gray) for gray in (200, 0)]
+    for ending in ("gif", "tiff"):
+        pages[0].save(tmp_path / f"a.{ending}", save_all=True, append_images=pages[1:])
+    assert (load(tmp_path).train == 200).all()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int32])
+def test_pixels_of_more_than_16_bits_are_told(tmp_path, kind):
+    Image.fromarray(np.full((10, 10), 70_000, dtype=kind)).save(tmp_path / "a.tiff")
+    with pytest.raises(DataError, match=r"a.tiff: .* or its pixels have more than 16 bits"):
+        load(tmp_path)
+
+
+def test_files_that_are_not_read_are_counted(tmp_path):
+    paint(tmp_path / "cat" / "1.png", (1, 2, 3))
+    assert left_out(tmp_path, load(tmp_path)) is None
+    for name in ("._1.png", ".DS_Store"):  # as macOS leaves them
+        (tmp_path / "cat" / name).write_bytes(b"hidden")
+    assert left_out(tmp_path, load(tmp_path)) is None
+    paint(tmp_path / "2.png", (1, 2, 3))
+    loose = "Left out 1 image outside of the folders of classes"
+    assert left_out(tmp_path, load(tmp_path)) == f"{loose}."
+    for name in ("a.heic", "b.HEIC", "notes"):
+        (tmp_path / "cat" / name).write_bytes(b"other")
+    found = load(tmp_path)
+    assert len(found.train) == 1
+    expected = f"{loose} and 3 files of other kinds (.heic, no ending)."
+    assert left_out(tmp_path, found) == expected
+    assert left_out("digits", load("digits")) is None
+
+
+def test_test_images_of_other_classes_are_counted(tmp_path):
+    for name in ("train/cat/1.png", "test/cat/2.png", "test/fox/3.png"):
+        paint(tmp_path / name, (1, 2, 3))
+    said = left_out(tmp_path, load(tmp_path))
+    assert said == "Left out 1 image outside of the folders of classes."
 
 
 def test_a_broken_image_is_named(tmp_path):

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from fedjigsaw.deep import DeepFeCA
 from fedjigsaw.deep.network import initial_model
@@ -122,3 +123,12 @@ def test_bad_images_and_devices_are_found_before_the_first_question(tmp_path, da
     for device in ("gpu7", "cuda:99"):
         with pytest.raises(ParameterError, match="torch device"):
             ImageSite("a", data, device=device).check()
+
+
+def test_files_that_are_left_out_are_told_before_the_first_question(tmp_path):
+    for i in range(5):
+        Image.new("RGB", (8, 8)).save(tmp_path / f"{i}.png")
+    here = ImageSite("a", str(tmp_path), device="cpu")
+    assert here.check() is None
+    (tmp_path / "6.heic").write_bytes(b"other")
+    assert here.check() == "Left out 1 file of other kinds (.heic)."

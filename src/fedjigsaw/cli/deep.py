@@ -256,7 +256,8 @@ def train(
         }
     )
     schedule = estimator.schedule
-    found = simulation.subset(images.load(data, size=size), subset, seed=seed)
+    loaded = images.load(data, size=size)
+    found = simulation.subset(loaded, subset, seed=seed)
     ids, split_options = simulation.split_images(
         found,
         split,
@@ -268,6 +269,7 @@ def train(
         batch_size=schedule.batch_size,
     )
     err.print(f"Read {escape(data)}: {simulation.in_words(found, ids)}.")
+    _print_left_out(data, loaded)
     about = simulation.describe_data(
         found, ids, split=split, **split_options, method=estimator.clusterer_name
     )
@@ -458,7 +460,15 @@ def _load_for(checkpoint: Path | None, data: str, size: int | None) -> "ImageSet
             f"[yellow]Warning:[/] the network was trained on images of {trained[0]} x "
             f"{trained[1]} pixels; those of {escape(data)} have {height} x {width}."
         )
+    _print_left_out(data, found)
     return found
+
+
+def _print_left_out(data: str, found: "ImageSet") -> None:
+    from fedjigsaw.deep import images
+
+    if text := images.left_out(data, found):
+        err.print(f"[yellow]Warning:[/] {escape(text)}")
 
 
 def _is_given(context: typer.Context, setting: str) -> bool:

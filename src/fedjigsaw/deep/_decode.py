@@ -20,7 +20,7 @@ def decode(file: str | Path, size: int | None) -> npt.NDArray[np.uint8]:
     Raises
     ------
     ValueError
-        If the file is not an image, or is cut off.
+        If the file is not an image, is cut off, or has pixels of more than 16 bits.
     """
     from PIL import Image
 
@@ -28,13 +28,18 @@ def decode(file: str | Path, size: int | None) -> npt.NDArray[np.uint8]:
         with Image.open(file) as opened:
             picture: Image.Image = opened
             if picture.mode.startswith("I"):  # 16 bits of gray: Pillow would cut them off at 255
-                picture = Image.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
+                high = np.asarray(picture) >> 8
+                if high.min() < 0 or high.max() > 255:
+                    raise ValueError("more than 16 bits")
+                picture = Image.fromarray(high.astype(np.uint8))
+            elif picture.mode == "F":  # of unknown range: all could become black or white
+                raise ValueError("floating point")
             picture = picture.convert("RGB")
             if size is not None and picture.size != (size, size):
                 picture = picture.resize((size, size), Image.Resampling.BILINEAR)
             return np.asarray(picture, dtype=np.uint8).transpose(2, 0, 1)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ValueError(f"{file} is broken or cut off.") from error
+        raise ValueError(f"Cannot decode {file}.") from error
 
 
 def main(target: str, start: str) -> int:

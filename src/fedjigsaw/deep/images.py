@@ -19,7 +19,7 @@ from fedjigsaw.deep.pictures import Bytes, read_pictures
 from fedjigsaw.errors import DataError, ParameterError, invalid, unreadable
 from fedjigsaw.io.regular import check_regular
 
-ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm"}
+ENDINGS = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 CIFARS = {  # training files, test files, label bytes, height and width
     "cifar10": ([f"data_batch_{i}.bin" for i in range(1, 6)], ["test_batch.bin"], 1, 32),
     "cifar100": (["train.bin"], ["test.bin"], 2, 32),
@@ -96,7 +96,7 @@ def _load(source: str | Path, size: int | None) -> ImageSet:
         raise DataError(f"{path} has two image sets: {found}. Name the folder of one of them.")
     for folder, name in cifars:
         return _cifar(folder, name, *CIFARS[name])
-    if (path / "val" / "val_annotations.txt").is_file():
+    if _is_tiny_imagenet(path):
         return _tiny_imagenet(path, size or TINY_SIZE)
     return _folder(path, size)
 
@@ -124,6 +124,34 @@ def check_images(X: Any, *, owner: str) -> Bytes:
     if not len(array) or min(array.shape[2:]) < 8:
         raise DataError(invalid("images", owner, allowed, f"shape {array.shape}"))
     return np.ascontiguousarray(array)
+
+
+def left_out(source: str | Path, found: ImageSet) -> str | None:
+    """Say how many files of a folder were not read, and why; None if all of them were.
+
+    Parameters
+    ----------
+    found : ImageSet
+        What :func:`load` has read from the folder.
+    """
+    if found.train_files is None or _is_tiny_imagenet(Path(source)):  # which has known other files
+        return None
+    read = {*found.train_files, *(found.test_files or ())}
+    rest = [file for file in Path(source).rglob("*") if file not in read and not _is_hidden(file)]
+    images = [file for file in rest if _is_picture(file)]
+    others = [file for file in rest if not _is_picture(file) and file.is_file()]
+    parts = []
+    if images:
+        parts.append(f"{_count(images, 'image')} outside of the folders of classes")
+    if others:
+        endings = sorted({file.suffix.lower() or "no ending" for file in others})
+        more = ", ..." if endings[9:] else ""
+        parts.append(f"{_count(others, 'file')} of other kinds ({', '.join(endings[:9])}{more})")
+    return f"Left out {' and '.join(parts)}." if parts else None
+
+
+def _count(files: Sequence[Path], what: str) -> str:
+    return f"{len(files):,} {what}{'' if len(files) == 1 else 's'}"
 
 
 def names_in(folder: str | Path, files: Sequence[Path]) -> list[str]:
@@ -234,6 +262,10 @@ def _labels(labels: Any, n_images: int, path: Path) -> np.ndarray | None:
     return found
 
 
+def _is_tiny_imagenet(path: Path) -> bool:
+    return (path / "val" / "val_annotations.txt").is_file()
+
+
 def _tiny_imagenet(path: Path, size: int) -> ImageSet:
     classes = sorted(folder.name for folder in (path / "train").iterdir() if folder.is_dir())
     numbers = {name: i for i, name in enumerate(classes)}
@@ -294,7 +326,13 @@ def _check_level(path: Path, classes: list[str]) -> None:
 
 
 def _is_picture(file: Path) -> bool:
-    return file.suffix.lower() in ENDINGS and not file.is_fifo()
+    wanted = file.suffix.lower() in ENDINGS and not _is_hidden(file)
+    return wanted and (file.is_file() or file.is_symlink())  # a link that leads nowhere is told
+
+
+def _is_hidden(file: Path) -> bool:
+    """Tell whether a file is not for people, as those that macOS writes beside each image."""
+    return file.name.startswith(".")
 
 
 def _pictures(folder: Path) -> list[Path]:

@@ -70,7 +70,9 @@ def _read(file: Path, size: int | None) -> Bytes:
 
 
 def _broken(file: object) -> str:
-    return f"Cannot read {file}: the image is broken or cut off."
+    return (
+        f"Cannot read {file}: the image is broken or cut off, or its pixels have more than 16 bits."
+    )
 
 
 # ------------------------------------------------------------------------------------------- cache

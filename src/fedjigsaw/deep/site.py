@@ -66,14 +66,15 @@ class ImageSite:
         check_name(self.name)
         integer(1).check("min_cluster_size", "a guard", self.min_cluster_size)
 
-    def check(self) -> None:
-        """Raise if the images or the device cannot be used, before the first question."""
+    def check(self) -> str | None:
+        """Raise if the images or the device cannot be used; say which files were left out."""
         check_device(self.device)
         self._enough(self.min_cluster_size)
+        return images.left_out(self.data, self._loaded)
 
     def data_set(self) -> str:
         """Return a name of exactly the images that this site learns from, whatever their files."""
-        return fingerprint(self._images)
+        return fingerprint(self._loaded.train)
 
     def answer(self, question: Question) -> SummaryFile:
         """Run one step of DeepFeCA on the images: statistics, centers or weights leave."""
@@ -103,12 +104,12 @@ class ImageSite:
         )
 
     @cached_property
-    def _images(self) -> Bytes:
-        return images.load(self.data, size=self.size).train
+    def _loaded(self) -> images.ImageSet:
+        return images.load(self.data, size=self.size)
 
     def _enough(self, at_least: int) -> Bytes:
         """Return the images; raise a DataError if there are too few for anything to leave."""
-        found = self._images
+        found = self._loaded.train
         if len(found) < at_least:
             raise DataError(
                 f"{self.data} has {len(found)} images, fewer than min_cluster_size = {at_least}: "
