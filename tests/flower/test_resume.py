@@ -3,15 +3,17 @@
 import json
 from dataclasses import replace
 
+import httpx
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 pytest.importorskip("torch")
 
-from fedjigsaw import FeCA
+from fedjigsaw import FeCA, cli
 from fedjigsaw.deep import DeepFeCA, images
 from fedjigsaw.deep.site import ImageSite
-from fedjigsaw.errors import MessageError, ParameterError, QuorumError
+from fedjigsaw.errors import FederationError, MessageError, ParameterError, QuorumError
 from fedjigsaw.flower import bundle, jobs, processes, work
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.engine import federate
@@ -312,3 +314,39 @@ def test_a_resumed_run_has_the_checkpoint_of_the_one_before(clinic, monkeypatch)
     jobs.run_job(home, JOB, resume=True)
     assert control.found == b"how far it was"
     assert not (before / "checkpoint").exists()  # no third run starts from there
+
+
+class DyingControl(RunningControl):
+    """A server that dies during a run, after some rounds or before the first was complete."""
+
+    rounds = True
+
+    def start_run(self, app, config):
+        if self.rounds:
+            (jobs.job_folder(self.home, config["job"]) / "checkpoint").write_bytes(b"how far it is")
+        raise httpx.ConnectError("gone")
+
+
+def test_a_run_whose_server_dies_says_how_to_go_on(clinic, monkeypatch):
+    home = clinic / "server"
+    (home / "running.json").write_text('{"control_port": 9, "secret": "s"}')
+    control = DyingControl(home)
+    monkeypatch.setattr(jobs, "Control", lambda port, authority, headers: control)
+    said = r"The server of .* does not answer \(ConnectError\)\."
+    with pytest.raises(FederationError, match=rf"{said} The rounds so far are kept: add --resume"):
+        jobs.run_job(home, JOB)
+    control.rounds = False
+    with pytest.raises(FederationError, match=f"{said}$"):
+        jobs.run_job(home, JOB)
+
+
+def test_a_run_that_is_stopped_says_how_to_go_on(clinic, monkeypatch, tmp_path):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(jobs, "run_job", stopped)
+    for method, resumable in (("deepfeca", True), ("jigsaw", False)):
+        words = f"federation run {clinic} --method {method} -k 5 -o {tmp_path}/model"
+        done = CliRunner().invoke(cli.app, words.split())
+        assert done.exit_code == 130
+        assert ("add --resume" in done.stderr) is resumable

@@ -157,6 +157,8 @@ def run(
             model, transcript = place.run(job, print_event, resume=resume)
         except KeyboardInterrupt as stop:
             err.print("The run was stopped; there is no model.")
+            if job.make_method().data_kind == "images":
+                err.print("To go on after its last complete round, add --resume.")
             raise typer.Exit(exit_code(stop)) from None
     kept = place.home / jobs.KEPT if isinstance(place, places.ServerPlace) and keep else None
     summaries = _summaries(job.make_method(), kept) if earlier is not None else []

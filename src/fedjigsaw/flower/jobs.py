@@ -46,6 +46,7 @@ NOT_STARTED = (
     f"The server did not start the run within {START_TIME.total_seconds():.0f} s; see flower.log "
     "there, and start the server again."
 )
+GO_ON = "The rounds so far are kept: add --resume to go on after them."
 NAME = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 
 
@@ -216,11 +217,16 @@ def run_job(
     job.save(folder)
     if before is not None:
         (before / CHECKPOINT).replace(folder / CHECKPOINT)
-    if job.ask == NONE:
-        _do_here(home, folder, tell)
-    else:
-        _do_at_server(home, folder, tell)
-    return finished(folder)
+    try:
+        if job.ask == NONE:
+            _do_here(home, folder, tell)
+        else:
+            _do_at_server(home, folder, tell)
+        return finished(folder)
+    except FedJigsawError as error:
+        if not (folder / CHECKPOINT).exists():
+            raise
+        raise type(error)(f"{error} {GO_ON}") from error
 
 
 def _do_at_server(home: Path, folder: Path, tell: Tell) -> None:
