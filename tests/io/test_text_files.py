@@ -411,6 +411,17 @@ def test_a_total_below_the_rows_is_refused(tmp_path, row, end):
         open_table(path)
 
 
+def test_a_row_that_looks_like_a_total_is_read_where_the_error_says(tmp_path):
+    """A patient named Som, or an operation that was total: only a person can tell."""
+    rows = "".join(f"partial;{i};{i},5\n" for i in range(30))
+    path = write(tmp_path / "x.csv", f"type;age;bmi\n{rows}total;66;\n")
+    with pytest.raises(DataError, match="If it is a row like the others, move it up"):
+        open_table(path)
+    path = write(tmp_path / "x.csv", f"type;age;bmi\ntotal;66;\n{rows}")
+    table = open_table(path, columns=["age"])
+    assert sum(len(batch.rows) for batch in table.batches()) == 31
+
+
 @pytest.mark.parametrize("word", ["total", "media"])
 def test_a_category_is_no_total(tmp_path, word):
     """A total prosthesis, and education in Spanish: other rows have the word as well."""

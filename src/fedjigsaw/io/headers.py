@@ -96,7 +96,8 @@ def check_total(path: Path, names: Sequence[str], rows: Sequence[Sequence[str]])
     if word.rstrip(": ").lower() in TOTALS and place < len(names) and word not in above:
         raise DataError(
             f"{path}: its last row has {word!r} in column {names[place]!r}, and seems to sum "
-            "up the others. Delete it: it would count as a row."
+            "up the others. Delete it: it would count as a row. If it is a row like the others, "
+            "move it up: only the last one is looked at."
         )
 
 
