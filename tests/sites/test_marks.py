@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fedjigsaw import sites
+from fedjigsaw import Privacy, sites
 from fedjigsaw.columns.schema import Column, Schema, from_days
 from fedjigsaw.errors import MarksWarning
 
@@ -97,6 +97,35 @@ class TestNumbers:
         with pytest.warns(MarksWarning, match="schema apply --missing seen:1900-01-01"):
             sites.measure(path, schema=schema)
 
+    def test_noisy_statistics_warn_before_they_are_paid_for(self, tmp_path):
+        path = save(tmp_path / "x.csv", age=with_mark(AGES, 999))
+        bounds = (np.array([0.0, 0.0]), np.array([60.0, 1000.0]))
+        paid = []
+
+        def measure(**options):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                spend = lambda *_: paid.append([w.category for w in caught])  # noqa: E731
+                sites.measure(path, privacy=Privacy(1.0, 1e-6, bounds), spend=spend, **options)
+
+        measure()
+        ranged = Schema((Column("bmi", range=(0, 60)), Column("age", range=(0, 1000))))
+        measure(schema=ranged)
+        assert [MarksWarning in kinds for kinds in paid] == [True, True]
+
+    def test_summaries_warn_of_them(self, tmp_path):
+        """Statistics may have been skipped, or come from another version of the file."""
+        ages = [None if i % 3 == 0 else age for i, age in enumerate(with_mark(AGES, 9999, 30))]
+        path = save(tmp_path / "x.csv", age=with_mark(AGES, 999))
+        with pytest.warns(MarksWarning, match="column 'age': 999 occurs in 12 rows"):
+            sites.summarize(path, 3)
+        path = save(tmp_path / "x.csv", age=ages)
+        schema = Schema((Column("bmi"), Column("age", scale="log")))
+        with pytest.warns(MarksWarning):
+            scaler = sites.common_scaler({"x": sites.measure(path, schema=schema)}, schema=schema)
+        with pytest.warns(MarksWarning, match="9999 occurs in 20 rows.*--missing age:9999"):
+            sites.summarize(path, 3, scaler=scaler)
+
     @pytest.mark.parametrize(
         "values",
         [
@@ -113,3 +142,4 @@ class TestNumbers:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             sites.measure(path)
+            sites.summarize(path, 3)

@@ -64,6 +64,7 @@ from fedjigsaw.errors import (
     FewerClustersWarning,
     FewerRowsWarning,
     ForeignSummaryWarning,
+    MarksWarning,
     NoisySummaryWarning,
     OutsideRangeWarning,
     RefusedFileWarning,
@@ -172,6 +173,7 @@ def summarize(
     shown = warnings_shown(
         FewerRowsWarning,
         ClippedRowsWarning,
+        MarksWarning,
         NoisySummaryWarning,
         OutsideRangeWarning,
         WeakPromiseWarning,

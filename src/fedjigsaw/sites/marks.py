@@ -1,4 +1,4 @@
-"""Look for numbers such as 999 that may stand for missing values, before statistics leave a site.
+"""Look for numbers such as 999 that may stand for missing values, before anything leaves a site.
 
 With three sites or fewer, the coordinator cannot tell a mean that such numbers have shifted from
 that of another population.
@@ -15,6 +15,7 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import feature, to_units
 from fedjigsaw.columns.ranges import CODES, DATE_CODES, Spread, show_code, spread_of
 from fedjigsaw.columns.schema import ABSENT, DATE, NUMBER, Column, Schema
+from fedjigsaw.errors import MarksWarning, warn
 
 FEWEST = 2  # rows: what is told stays at the site
 
@@ -55,8 +56,8 @@ class Marks:
         spread = self.spreads.setdefault(column.name, spread_of(column.kind, 1))
         spread.add(_in_units(column, values))
 
-    def found(self, path: Path) -> Iterator[str]:
-        """Yield a sentence for each number that seems to stand for missing values."""
+    def warn(self, path: Path) -> None:
+        """Warn of each number that seems to stand for missing values."""
         for name, spread in self.spreads.items():
             kind = DATE if spread.are_days else NUMBER
             for code, n in spread.find_codes(FEWEST).items():
@@ -65,11 +66,19 @@ class Marks:
                 if self.schema is not None:
                     mark = shlex.quote(f"{name}:{shown}")
                     advice = f"make a copy with `fedjigsaw schema apply --missing {mark}`"
-                yield (
+                warn(
                     f"{path}, column {name!r}: {shown} occurs in {n:,} rows, far from the rest, "
                     f"and counts as a value. If it stands for a missing value, {advice}, and do "
-                    "not send these statistics."
+                    "not send what was made from it.",
+                    MarksWarning,
                 )
+
+
+def warn_of_marks(path: Path, rows: Floats, features: Sequence[str], schema: Schema | None) -> None:
+    """Warn of numbers in rows that seem to stand for missing values."""
+    marks = Marks(schema)
+    for _ in marks.watch([rows], features):
+        marks.warn(path)
 
 
 def _have_codes(columns: Sequence[Column], values: Floats) -> npt.NDArray[np.bool_]:

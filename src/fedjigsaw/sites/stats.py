@@ -12,7 +12,6 @@ from fedjigsaw.columns.schema import Schema
 from fedjigsaw.errors import (
     ConspicuousSiteWarning,
     DataError,
-    MarksWarning,
     ParameterError,
     UnitsWarning,
     warn,
@@ -86,8 +85,7 @@ def measure(
             f"{table.path} has {stats.n_samples} rows; statistics of fewer than {min_rows} rows "
             "may not leave (--min-cluster-size)."
         )
-    for sentence in marks.found(table.path):
-        warn(sentence, MarksWarning)
+    marks.warn(table.path)
     if schema is None:
         return stats
     guarded = guard_features(stats, schema, min_rows)
@@ -106,10 +104,11 @@ def _measure_privately(
     statistics.check_unit(privacy)
     table.check_named()
     n_rows, n_outside = 0, 0
+    marks = Marks(None if encoding is None else encoding.schema)
 
     def counted() -> Iterator[Floats]:
         nonlocal n_rows, n_outside
-        for rows in scaled_rows(table, None, progress):
+        for rows in marks.watch(scaled_rows(table, None, progress), table.columns):
             n_rows += len(rows)
             n_outside += statistics.count_outside(rows, privacy)
             yield rows
@@ -119,6 +118,7 @@ def _measure_privately(
     else:
         sums = features.exact_table(counted(), encoding)
     check_clipped(table, n_rows, n_outside)
+    marks.warn(table.path)
     spend(privacy, multiplier_for(privacy.epsilon, privacy.delta))
     if encoding is None:
         found = statistics.release(sums, privacy, name, table.columns)

@@ -8,6 +8,7 @@ from typing import Any
 
 from fedjigsaw._random import stream
 from fedjigsaw._validation import MAX_SAMPLES
+from fedjigsaw.columns.schema import Schema
 from fedjigsaw.engine import NO_GUARD, Client
 from fedjigsaw.errors import FewerRowsWarning, warn
 from fedjigsaw.io.contents import describe_rows
@@ -21,6 +22,7 @@ from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.summaries import box_of, round_multiplier
 from fedjigsaw.sites.charge import Spend, free
 from fedjigsaw.sites.compatibility import check_one_round
+from fedjigsaw.sites.marks import warn_of_marks
 from fedjigsaw.sites.preparation import (
     Progress,
     bounds_in_order,
@@ -93,6 +95,7 @@ def summarize(
         logger.info("%s: %s", table.path, describe_rows(n_samples, skipped))
     if privacy is None and n_clusters != "auto" and len(rows) < int(n_clusters):
         _warn_of_fewer_rows(table.path, len(rows), n_clusters)
+    warn_of_marks(table.path, rows, table.columns, _schema_of(scaler))
     rule = replace(guard or Guard(), scaled_by=scaler) if privacy is None else NO_GUARD
     rule.watch(rows)
     if scaler is not None:
@@ -120,6 +123,10 @@ def summarize(
         privacy=privacy,
         n_skipped=skipped if privacy is None and broadcast is None else 0,
     )
+
+
+def _schema_of(scaler: Scaler | None) -> Schema | None:
+    return None if scaler is None or scaler.encoding is None else scaler.encoding.schema
 
 
 def _scaled(privacy: Privacy | None, scaler: Scaler | None) -> Privacy | None:
