@@ -15,6 +15,7 @@ from fedjigsaw.io._codec import pack, unpack
 from fedjigsaw.io.formats import decode, encode
 from fedjigsaw.privacy import Privacy
 from fedjigsaw.report.inspection import describe
+from fedjigsaw.report.statistics import describe_statistics
 from fedjigsaw.report.values import file_values
 from fedjigsaw.sites.stats import common_scaler
 
@@ -36,6 +37,7 @@ SCHEMA = Schema.from_dict(
         },
     }
 )
+WIDE = Schema(tuple(replace(column, range=None) for column in SCHEMA.columns))
 BOUNDS = (
     "age 0 to 120 years, .*dose 0 to 500 mg, .*seen 2019-01-01 to 2023-12-31, .*stage low to high"
 )
@@ -167,3 +169,43 @@ def test_ignored_columns_whose_names_leave_with_the_schema_are_shown(tmp_path):
     stats = sites.measure(tmp_path / "a.csv", schema=schema)
     assert b"nickname" in encode(stats)
     assert "columns that are ignored: 'nickname'." in "\n".join(describe(stats, 9))
+
+
+class TestSitesCompared:
+    """The coordinator compares what sites sent: in units, as inspect shows it."""
+
+    def stats(self, table, n_sites, **changed):
+        frame = table[1].assign(dose=table[1]["dose"] + 20)
+        found = {}
+        for i in range(n_sites):
+            part = frame.iloc[i:].copy()
+            for name, change in changed.items() if i == 1 else ():
+                part[name] = change(part[name])
+            path = table[0].parent / f"site{i}.csv"
+            part.to_csv(path, index=False)
+            found[path.stem] = sites.measure(path, schema=WIDE)
+        return found
+
+    def test_columns_in_which_units_seem_to_differ(self, table):
+        stats = self.stats(table, 3, dose=lambda x: 1000 * x)
+        text = "\n".join(map(str, sites.unlike_units(stats, [])))
+        assert re.search(r"site0: 60 rows, geometric mean 2\d\.\d+ mg, deviation a factor of", text)
+        assert re.search(r"site1: 59 rows, geometric mean 2\.\d+e\+04 mg, deviation a fact", text)
+        stats = self.stats(table, 3, seen=lambda x: x + pd.Timedelta(40_000, "D"))
+        text = "\n".join(map(str, sites.unlike_units(stats, [])))
+        assert re.search(r"site0: 60 rows, mean 2020-\d\d-\d\d, deviation 1\d\d days", text)
+        assert "site1: 59 rows, mean 2130-" in text
+        assert not DAYS.search(text)
+
+    def test_sites_that_are_conspicuous(self, table):
+        stats = self.stats(table, 5, seen=lambda x: x + pd.Timedelta(40_000, "D"))
+        _, verdicts = sites.merge_statistics(stats, schema=WIDE)
+        text = "\n".join(describe_statistics(verdicts, 20))
+        assert re.search(r"site0: 60 rows; seen: mean 2020-\d\d-\d\d, deviation 1\d\d days", text)
+        assert not DAYS.search(text)
+
+    def test_files_of_earlier_versions_have_plain_numbers(self, table):
+        stats = self.stats(table, 3, dose=lambda x: 1000 * x)
+        old = {name: replace(found, made_by=None) for name, found in stats.items()}
+        text = "\n".join(map(str, sites.unlike_units(old, [])))
+        assert "site0: 60 rows, mean 3." in text

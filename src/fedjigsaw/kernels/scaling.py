@@ -162,6 +162,11 @@ def aligned(stats: Sequence[Stats]) -> list[Stats]:
     return found
 
 
+def schema_of(stats: Sequence[Stats]) -> Schema | None:
+    """Return the schema that statistics were made by; files of earlier versions do not have it."""
+    return next((found.made_by for found in stats if found.made_by is not None), None)
+
+
 def pool(stats: Sequence[Stats]) -> Stats:
     """Return the statistics of all rows together, under the name of the first client."""
     first, *others = aligned(stats)

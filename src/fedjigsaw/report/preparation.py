@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from fedjigsaw.columns.encoding import Encoder, feature
+from fedjigsaw.columns.in_words import all_digits, day, features_of, level, moments, value_of
 from fedjigsaw.columns.schema import (
     ABSENT,
     BOOLEAN,
@@ -20,15 +21,7 @@ from fedjigsaw.columns.schema import (
 from fedjigsaw.errors import quote_names
 from fedjigsaw.io.formats import NoisyStats
 from fedjigsaw.kernels.scaling import Scaler, Stats
-from fedjigsaw.report.units import (
-    all_digits,
-    day,
-    features_of,
-    level,
-    moments,
-    percent,
-    value_of,
-)
+from fedjigsaw.report.units import percent
 
 Lines = Iterator[str]
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats
+from fedjigsaw.columns.in_words import deviations, features_of, limits, shown_of, value_of
 from fedjigsaw.columns.schema import Column
 from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler
@@ -15,7 +16,6 @@ from fedjigsaw.privacy.guarantee import ROW, Privacy
 from fedjigsaw.privacy.mechanism import FLOOR
 from fedjigsaw.privacy.shared_cells import CELL_NOISE
 from fedjigsaw.privacy.summaries import NOISE
-from fedjigsaw.report.units import deviations, features_of, limits, shown_of, value_of
 
 Private = SummaryFile | ModelFile | NoisyStats | Score
 

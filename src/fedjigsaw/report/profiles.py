@@ -11,13 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedjigsaw._typing import Floats
+from fedjigsaw.columns.in_words import all_digits, day, level, shown_of, unit_of
 from fedjigsaw.columns.schema import BOOLEAN, DATE, ORDERED, Column, Schema
 from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.kernels.contrasts import MOSTLY, Contrast, contrasts, profile_frame, sets_apart
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.methods._support import support_of
-from fedjigsaw.report.units import all_digits, day, level, number, percent, shown_of, unit_of
+from fedjigsaw.report.units import number, percent
 
 TOO_NOISY = "too noisy to tell how it differs from all rows"
 

@@ -1,9 +1,11 @@
 """Tell people about the statistics of each site: which are conspicuous, and what was done."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import sqrt
 
-from fedjigsaw.kernels.scaling import Stats
+from fedjigsaw.columns.in_words import features_of, moments_in_short
+from fedjigsaw.columns.schema import Column
+from fedjigsaw.kernels.scaling import Stats, schema_of
 from fedjigsaw.trust.moments import Verdict
 
 MAX_COLUMNS = 3  # conspicuous columns that are shown
@@ -20,20 +22,21 @@ def describe_statistics(verdicts: Sequence[Verdict], most: int) -> Iterator[str]
         return
     named = dict.fromkeys(verdict.column for verdict in verdicts if verdict.column)
     columns = list(named)[:MAX_COLUMNS]
-    yield "Sites (mean ± deviation of the conspicuous columns; do all use the same units?):"
+    known = features_of(schema_of([verdict.stats for verdict in verdicts]))
+    yield "Sites (mean and deviation of the conspicuous columns; do all use the same units?):"
     shown = sorted(verdicts, key=lambda v: not v.reason) if len(verdicts) > most else verdicts
     for verdict in shown[:most]:
-        yield f"  {_statistics_of(verdict.stats, columns)}{_offer(verdict)}"
+        yield f"  {_statistics_of(verdict.stats, columns, known)}{_offer(verdict)}"
     if len(verdicts) > most:
         yield f"  and {len(verdicts) - most:,} others"
 
 
-def _statistics_of(stats: Stats, columns: Sequence[str]) -> str:
+def _statistics_of(stats: Stats, names: Sequence[str], columns: Mapping[str, Column]) -> str:
     parts = [f"{stats.n_samples:,} rows"]
-    for name in columns:
+    for name in names:
         j = stats.columns.index(name)
         deviation = sqrt(stats.sum_of_squares[j] / stats.n_samples)
-        parts.append(f"{name} {stats.mean[j]:.4g} ± {deviation:.3g}")
+        parts.append(f"{name}: {moments_in_short(name, stats.mean[j], deviation, columns)}")
     return f"{stats.client}: " + "; ".join(parts)
 
 

@@ -30,14 +30,16 @@ not judged. Noisy statistics need no allowance: their deviations are never state
 (no false alarm in 360 draws of equal sites, epsilon 0.05 to 5, 30 to 2,000 rows).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
 
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.kernels.scaling import Stats, aligned
+from fedjigsaw.columns.in_words import features_of, moments_in_short
+from fedjigsaw.columns.schema import Column, Schema
+from fedjigsaw.kernels.scaling import Stats, aligned, schema_of
 
 MIN_ROWS = 10
 APART = 5.0  # of the smaller deviations
@@ -70,10 +72,16 @@ class SiteColumn:
 
 @dataclass(frozen=True)
 class Conspicuous:
-    """A column in which the means of sites differ as they do in different units."""
+    """A column in which the means of sites differ as they do in different units.
+
+    Attributes
+    ----------
+    made_by : the schema that the column was made by, so that people can read its numbers, or None.
+    """
 
     column: str
     sites: tuple[SiteColumn, ...]
+    made_by: Schema | None = None
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -85,7 +93,8 @@ class Conspicuous:
         first = sorted(self.sites, key=lambda site: not site.conspicuous)
         shown = list(self.sites) if len(first) <= MAX_SHOWN else first[:MAX_SHOWN]
         lines = [f"Do all sites use the same unit in column {self.column!r}?"]
-        lines += [f"  {_line(site)}" for site in shown]
+        columns = features_of(self.made_by)
+        lines += [f"  {_line(self.column, site, columns)}" for site in shown]
         if len(first) > MAX_SHOWN:
             lines.append(f"  and {len(first) - MAX_SHOWN:,} others")
         apply = f"apply FILE --schema schema.toml --unit {quote(self.column)}=UNIT -o COPY"
@@ -131,7 +140,7 @@ def conspicuous_columns(stats: Sequence[Stats]) -> list[Conspicuous]:
                 sites, means[:, j], deviations[:, j], told[:, j], factors[:, j], strict=True
             )
         ]
-        found.append(Conspicuous(sites[0].columns[j], tuple(table)))
+        found.append(Conspicuous(sites[0].columns[j], tuple(table), schema_of(stats)))
     return found
 
 
@@ -192,10 +201,9 @@ def _or_none(factor: float) -> float | None:
     return None if factor == 1.0 else float(factor)
 
 
-def _line(site: SiteColumn) -> str:
-    text = (
-        f"{site.client}: {site.rows:,} rows, mean {site.mean:.4g}, deviation {site.deviation:.3g}"
-    )
+def _line(name: str, site: SiteColumn, columns: Mapping[str, Column]) -> str:
+    moments = moments_in_short(name, site.mean, site.deviation, columns)
+    text = f"{site.client}: {site.rows:,} rows, {moments}"
     if not site.conspicuous:
         return text
     if site.factor is None:

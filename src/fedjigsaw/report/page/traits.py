@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedjigsaw._typing import Floats
+from fedjigsaw.columns.in_words import day, level, unit_of
 from fedjigsaw.columns.schema import BOOLEAN, DATE, ORDERED, OTHER, Column
 from fedjigsaw.io.formats import Score
 from fedjigsaw.kernels.contrasts import Contrast, sets_apart
@@ -14,7 +15,7 @@ from fedjigsaw.report.page.readings import center_contrasts
 from fedjigsaw.report.page.run import Run
 from fedjigsaw.report.page.words import plain, sentence, short
 from fedjigsaw.report.profiles import TOO_NOISY, describe_clusters, phrase
-from fedjigsaw.report.units import day, level, number, percent, unit_of
+from fedjigsaw.report.units import number, percent
 
 TOP = 5  # columns that describe a cluster
 NOTICEABLE = 0.25  # standard deviations from which on a center is called higher or lower
