@@ -48,6 +48,13 @@ def test_advice_names_the_columns():
     assert len(advice) == 1  # that rows lie outside of a single cluster says nothing
 
 
+def test_advice_names_options():
+    model = model_of(3, background=0.1)
+    shown = "About 10% of the rows lie outside of all clusters. -p noise=true labels them -1."
+    assert list(describe_number(model))[1:] == [f"- {shown}"]
+    assert number_values(model)["advice"] == [shown]
+
+
 def test_a_given_number_needs_no_words():
     given = Model([[0.0]], "jigsaw", {}, ("x",))
     assert list(describe_number(given)) == list(describe_choice(given)) == []

@@ -3,6 +3,7 @@
 Findings travel in a model as tensors; the words are made from them where they are shown.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntFlag
@@ -182,31 +183,34 @@ class KFindings:
         """Return what a cluster is called."""
         return self.ids[i] if self.ids else int(i)
 
-    def advice(self, columns: "tuple[str, ...] | None" = None) -> list[str]:
+    def advice(
+        self, columns: "tuple[str, ...] | None" = None, *, as_options: bool = False
+    ) -> list[str]:
         """Say what else the clusters are like, and what helps.
 
         Parameters
         ----------
         columns : names of the columns.
+        as_options : whether parameters are spelled as options of commands, or else as in Python.
         """
         found = []
+        spell = _option if as_options else _argument
         long = np.flatnonzero(self.elongation >= LONG)
         if len(long) and len(self.elongation) > 1 and not self.shaped:
             times = f"up to {self.elongation.max():.0f} times as long as wide"
             found.append(
                 f"{_list([self.name(int(i)) for i in long])} elongated ({times}): nearest centers "
-                'may cut them. shape="elongated" (aggregate -p shape=elongated) labels rows by '
-                "their shape."
+                f"may cut them. {spell('shape', 'elongated')} labels rows by their shape."
             )
             if Doubt.CRITERIA in self.doubts:
                 found.append(
-                    'If they may be pieces of bent clusters, shape="any" joins those that have no '
-                    "valley between them."
+                    f"If they may be pieces of bent clusters, {spell('shape', 'any')} joins those "
+                    "that have no valley between them."
                 )
         if self.background >= BACKGROUND and not self.noisy and len(self.separation) > 1:
             found.append(
                 f"About {self.background:.0%} of the rows lie outside of all clusters. "
-                "noise=True (aggregate -p noise=true) labels them -1."
+                f"{spell('noise', True)} labels them -1."
             )
         if Doubt.COPIES in self.doubts:
             found.append(
@@ -216,15 +220,25 @@ class KFindings:
         if Doubt.STEPS in self.doubts:
             found.append("Columns that mean nothing can have weight 0 in the schema.")
         if Doubt.LIMIT in self.doubts:
-            found.append("There may be more clusters: raise max_clusters, or give their number.")
+            most = "-p max_clusters" if as_options else "max_clusters"
+            found.append(f"There may be more clusters: raise {most}, or give their number.")
         if Doubt.COLUMNS in self.doubts:
             names = [columns[j] if columns else str(j) for j in self.columns[:MAX_NAMED]]
             more = f" and {len(self.columns) - MAX_NAMED} more" * (len(self.columns) > MAX_NAMED)
+            how = " (--columns)" if as_options else ""
             found.append(
                 f"Only these columns seem to have clusters: {', '.join(names)}{more}. Try them "
-                "alone (--columns), or give the others weight 0 in the schema."
+                f"alone{how}, or give the others weight 0 in the schema."
             )
         return found
+
+
+def _argument(name: str, value: str | bool) -> str:
+    return f"{name}={json.dumps(value) if isinstance(value, str) else value}"
+
+
+def _option(name: str, value: str | bool) -> str:
+    return f"-p {name}={value if isinstance(value, str) else json.dumps(value)}"
 
 
 def _list(clusters: list[int]) -> str:

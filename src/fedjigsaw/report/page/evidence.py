@@ -34,7 +34,8 @@ def how_many(run: Run) -> HowMany | None:
     findings = KFindings.from_model(run.model.model, run.ids)
     if findings is None:
         return None
-    advice = tuple(findings.advice(tuple(short(name) for name in run.model.columns)))
+    columns = tuple(short(name) for name in run.model.columns)
+    advice = tuple(findings.advice(columns, as_options=True))
     in_doubt = findings.confidence < DOUBTFUL
     return HowMany(number_heading(findings), findings.sentence(), advice, in_doubt)
 
