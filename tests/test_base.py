@@ -198,7 +198,7 @@ class TestBadInput:
         with pytest.raises(ParameterError, match=words):
             FeCA(**{"n_clusters": 2, **params}).fit(ROWS)
 
-    @pytest.mark.parametrize("engine", ["process", None, 3])
+    @pytest.mark.parametrize("engine", ["process", None, 3, dict, FeCA, lambda clients: None])
     def test_engine(self, engine):
         with pytest.raises(ParameterError, match="engine of FeCA must be a class or function"):
             FeCA(2).fit(ROWS, engine=engine)

@@ -166,6 +166,15 @@ def test_a_file_is_not_overwritten_unasked(tmp_path):
     fitted.save(tmp_path / "model", overwrite=True)
 
 
+@pytest.mark.parametrize("path", [None, 3, ["model"]])
+def test_what_is_no_path_is_named(path):
+    for use in (fedjigsaw.load, FeCA.load, FeCA(1).fit([[0.0], [1.0]]).save):
+        with pytest.raises(
+            ParameterError, match=r"path of (FeCA\.)?\w+ must be the path of a file"
+        ):
+            use(path)
+
+
 def test_files_that_are_not_the_right_model(tmp_path):
     FeCA(2, random_state=0).fit([[0.0], [1.0], [9.0]]).save(tmp_path / "feca")
     with pytest.raises(MessageError, match="is a model of method 'feca', not of Jigsaw"):

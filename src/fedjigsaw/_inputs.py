@@ -48,9 +48,9 @@ class Options(NamedTuple):
         if not isinstance(self.privacy, Privacy | None):
             allowed = "a Privacy or None"
             raise ParameterError(invalid("privacy", owner, allowed, repr(self.privacy)))
-        if not callable(self.engine):
-            allowed = "a class or function that makes an engine of clients, such as ProcessEngine"
-            raise ParameterError(invalid("engine", owner, allowed, repr(self.engine)))
+        known = not isinstance(self.engine, type) or _is_engine(self.engine)
+        if not callable(self.engine) or not known:
+            raise self._no_engine(owner)
         if weights is not None:
             self._check_weighted()
         if is_sparse(rows) and self.privacy is not None:
@@ -64,6 +64,17 @@ class Options(NamedTuple):
                 allowed = f"at most the number of rows (n_samples = {n_rows})"
                 raise ParameterError(invalid("n_clusters", owner, allowed, estimator.n_clusters))
 
+    def start(self, clients: Sequence[Client], owner: str) -> Engine:
+        """Make the engine of the clients."""
+        made = self.engine(clients)
+        if not _is_engine(made):
+            raise self._no_engine(owner)
+        return made
+
+    def _no_engine(self, owner: str) -> ParameterError:
+        allowed = "a class or function that makes an engine of clients, such as ProcessEngine"
+        return ParameterError(invalid("engine", owner, allowed, repr(self.engine)))
+
     def _check_weighted(self) -> None:
         if self.guard.min_cluster_size > 1:
             raise ParameterError(
@@ -75,6 +86,10 @@ class Options(NamedTuple):
                 "sample_weight cannot be used with privacy: the noise is for rows that count "
                 "once. Leave out one of the two."
             )
+
+
+def _is_engine(made: object) -> bool:
+    return all(hasattr(made, name) for name in ("gather", "__enter__", "__exit__"))
 
 
 def check_shards(shards: Any, *, owner: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -13,7 +12,7 @@ from fedjigsaw._frames import take_clients
 from fedjigsaw._inputs import check_weights
 from fedjigsaw._rows import in_blocks
 from fedjigsaw._typing import Floats, Ints, Rows
-from fedjigsaw._validation import check_data, rows_by_client
+from fedjigsaw._validation import check_data, check_path, rows_by_client
 from fedjigsaw.choice.shapes import label_rows, labels_of_local_centers
 from fedjigsaw.errors import ParameterError, UnavailableError
 from fedjigsaw.kernels.contrasts import profile_frame
@@ -141,7 +140,8 @@ class Prediction:
             Replace a file that exists, instead of raising an error.
         """
         check_is_fitted(self, "model_")
-        _saving.save(self, Path(path), scaler=scaler, replace=overwrite)
+        place = check_path(path, f"{type(self).__name__}.save")
+        _saving.save(self, place, scaler=scaler, replace=overwrite)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -152,7 +152,7 @@ class Prediction:
         There is no `labels_`, `inertia_`, `transcript_` or `profile_`. Labels count from 0;
         `cluster_ids_` has the ids of a model that follows another one.
         """
-        loaded: Self = _saving.load(cls, Path(path))
+        loaded: Self = _saving.load(cls, check_path(path, f"{cls.__name__}.load"))
         return loaded
 
     def _known(self, X: Any, verb: str) -> Any:

@@ -1,5 +1,6 @@
 """Validation of input: data, client names and client ids."""
 
+import os
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable
@@ -7,13 +8,14 @@ from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from math import isfinite, isinf, isnan
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedjigsaw._rows import BLOCK, is_sparse
 from fedjigsaw._typing import Ints, Rows
-from fedjigsaw.errors import DataError, DataTypeError, invalid
+from fedjigsaw.errors import DataError, DataTypeError, ParameterError, invalid
 from fedjigsaw.parameters import is_integer
 
 MAX_NAME_LENGTH = 200
@@ -223,6 +225,13 @@ def _is_missing(value: Any) -> bool:
         return True
     except ValueError:  # an array
         return False
+
+
+def check_path(path: object, owner: str) -> Path:
+    """Return the path of a file, or raise a ParameterError if it is none."""
+    if not isinstance(path, str | os.PathLike):
+        raise ParameterError(invalid("path", owner, "the path of a file", repr(path)))
+    return Path(path)
 
 
 def check_name(name: str) -> str:

@@ -473,7 +473,7 @@ class FederatedClusterer(
             delattr(self, name)  # of an earlier fit
 
     def _run(self, clients: Sequence[Client], options: Options) -> None:
-        with options.engine(clients) as running:
+        with options.start(clients, type(self).__name__) as running:
             self.model_, self.transcript_, self.summaries_ = run_rounds(
                 self,
                 running,

@@ -1,10 +1,10 @@
 """Load a model file of any method as an estimator."""
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedjigsaw._saving import restored
+from fedjigsaw._validation import check_path
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
@@ -26,12 +26,12 @@ def load(path: str | os.PathLike[str]) -> "FederatedClusterer":
     --------
     >>> import tempfile
     >>> from fedjigsaw import Jigsaw, load
-    >>> path = Path(tempfile.mkdtemp(), "model")
+    >>> path = f"{tempfile.mkdtemp()}/model"
     >>> Jigsaw(2, random_state=0).fit([[0.0], [1.0], [9.0]]).save(path)
     >>> load(path).predict([[8.0], [0.0]]).tolist()
     [1, 0]
     """
-    place = Path(path)
+    place = check_path(path, "load")
     file = formats.load(place, ModelFile)
     try:
         made: FederatedClusterer = restored(find_for_rows(file.model.method).cls, file)

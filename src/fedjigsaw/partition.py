@@ -14,7 +14,7 @@ import numpy as np
 from fedjigsaw._random import generator
 from fedjigsaw._rows import dense
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw._validation import as_column, check_data, distinct
+from fedjigsaw._validation import MAX_SAMPLES, as_column, check_data, distinct
 from fedjigsaw.errors import DataError, ParameterError, invalid
 from fedjigsaw.parameters import fraction, integer, one_of, real
 
@@ -194,7 +194,7 @@ def quantity(
     >>> np.bincount(ids).sum().item(), bool(np.bincount(ids).min() >= 2)
     (100, True)
     """
-    integer(1).check("n_samples", "quantity", n_samples)
+    _check_clients("quantity", n_samples, n_clients)
     classes, sizes = np.zeros(n_samples, dtype=np.int64), np.array([n_samples])
     return _in_proportions("quantity", classes, sizes, n_clients, alpha, rng, min_size)
 
@@ -372,7 +372,7 @@ def _n_rows(labels: Any) -> int:
 
 
 def _check_clients(owner: str, n_samples: int, n_clients: int) -> None:
-    integer(1).check("n_samples", owner, n_samples)
+    integer(1, MAX_SAMPLES).check("n_samples", owner, n_samples)
     integer(1).check("n_clients", owner, n_clients)
     if n_clients > n_samples:
         raise ParameterError(f"Cannot split {n_samples} samples among {n_clients} clients.")
