@@ -54,6 +54,19 @@ def test_all_else_stays_as_it_is(message):
     assert as_options("Use cells='shared'.", None) == "Use --cells shared."  # that of a site
 
 
+def test_words_of_the_command_line_stay_as_they_are(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for name in ("k=5", "seed=0"):
+        monkeypatch.setattr(sys, "argv", ["fedjigsaw", "inspect", name])
+        with pytest.raises(SystemExit):
+            _app.run()
+        assert f"Cannot read {name}: no such file" in " ".join(capsys.readouterr().err.split())
+    words = ["-p", "robust=False"]
+    assert as_options("Not with robust=False.", command_of(["aggregate"]), words) == (
+        "Not with -p robust=false."
+    )
+
+
 def write(folder, n):
     rng = np.random.default_rng(0)
     write_table(folder / "bern.csv", x=rng.random(n), y=rng.random(n))

@@ -42,7 +42,8 @@ def _in_options(text: str) -> str:
         return text
     from fedjigsaw.cli._spelling import as_options, running
 
-    return as_options(text, running(sys.argv[1:]))
+    words = sys.argv[1:]
+    return as_options(text, running(words), words)
 
 
 def cluster_count(text: str | int) -> int | str:

@@ -6,8 +6,9 @@ that do the same, as far as there are some.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -20,11 +21,11 @@ GIVEN = re.compile(r"(^|\s)--?[a-z-]+ $")  # an option that the message has spel
 SITE = "summarize"  # a server tells of what sites must do
 
 
-def as_options(text: str, command: click.Command | None) -> str:
+def as_options(text: str, command: click.Command | None, words: Sequence[str] = ()) -> str:
     """Spell what a message says about parameters as options of a command, or of those of a site.
 
     A value of a parameter that only methods have becomes ``-p name=value``. What is no parameter
-    stays as it is.
+    stays as it is, and so do words of the command line: a file may be named k=5.
 
     Examples
     --------
@@ -33,11 +34,12 @@ def as_options(text: str, command: click.Command | None) -> str:
     'Use --cells shared at all sites.'
     """
     options = dict(_options(command))
+    typed = {word for before, word in pairwise(["", *words]) if before not in ("-p", "--param")}
 
     def spell(found: re.Match[str]) -> str:
         name, equals, value = found.groups()
         formula = equals != "=" and "_" not in name  # delta = 0.1: people write so, too
-        if formula or GIVEN.search(text[: found.start()]):
+        if formula or found[0] in typed or GIVEN.search(text[: found.start()]):
             return found[0]
         option = options.get(name) or _of_site().get(name)
         if option is not None:
