@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 from fedjigsaw.columns.lenient import read_leniently
+from fedjigsaw.columns.levels import find_order
 from fedjigsaw.columns.ranges import Spread, date_range, number_range
-from fedjigsaw.columns.recognition import Sighting, find_order, recognize
+from fedjigsaw.columns.recognition import Sighting, recognize
 from fedjigsaw.columns.schema import Column, from_days, to_days
 from fedjigsaw.columns.text import TextFormat, are_numbers, to_numbers
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from fedjigsaw.columns.recognition import MAX_CATEGORIES
+from fedjigsaw.columns.levels import MAX_CATEGORIES
 from fedjigsaw.columns.schema import KINDS, MISSING_BY_KIND, OUTSIDE, SCALES, TYPES, Schema
 from fedjigsaw.columns.units import SUBSTANCES
 from fedjigsaw.sites.schema_verdict import MOST

@@ -11,10 +11,11 @@ BESIDE = re.compile(
     r"(?P<before>[^0-9\s.,+-]*)\s?[+-]?[0-9][0-9.,' ]*?(?P<blank>\s?)(?P<behind>[^0-9\s.,:-]\S*)?"
 )
 EXCEL_DAYS = 36_526, 49_674  # the years 2000 to 2035, as Excel counts days
+AS_DATES = "format the column as dates there, and export it again."  # in Excel
 ADVICE = {
     "limit": "Write a number in place of such limits, chosen alike at all sites.",
     "unit": "Write the numbers alone, without units and signs.",
-    "day": "Days are counted as in Excel: format the column as dates there, and export it again.",
+    "day": f"Days are counted as in Excel: {AS_DATES}",
 }
 
 

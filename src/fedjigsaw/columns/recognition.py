@@ -2,14 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from fedjigsaw._arrow import pc
-from fedjigsaw.columns.affixes import ADVICE, is_day_of_excel, is_limit, unit_beside
+from fedjigsaw.columns.affixes import ADVICE, AS_DATES, is_day_of_excel, is_limit, unit_beside
 from fedjigsaw.columns.dates import (
     ALL_MONTHS,
     DAY_FIRST,
@@ -18,15 +18,19 @@ from fedjigsaw.columns.dates import (
     likely_formats,
     parse_dates,
 )
+from fedjigsaw.columns.levels import (
+    MAX_CATEGORIES,
+    common_levels,
+    find_order,
+    merge_spellings,
+)
 from fedjigsaw.columns.schema import (
-    ABSENT,
     BOOLEAN,
     CATEGORY,
     DATE,
     IGNORE,
     NUMBER,
     ORDERED,
-    OTHER,
     is_name,
 )
 from fedjigsaw.columns.text import (
@@ -43,7 +47,6 @@ from fedjigsaw.columns.values import (
     read_levels,
 )
 from fedjigsaw.columns.words import (
-    SCALES,
     TITLES,
     are_answers,
     may_be_missing,
@@ -52,7 +55,6 @@ from fedjigsaw.columns.words import (
 )
 
 MAX_LEVELS = 10_000  # different values of a column that are counted
-MAX_CATEGORIES = 30  # that are proposed
 MAX_MARKS = 3  # texts among numbers that are taken for marks of missing values
 LONG = 60  # characters: longer texts are sentences
 ACCOUNT = 10_000  # the least number of five digits
@@ -264,12 +266,6 @@ def _date(seen: Sighting) -> Recognized:
     return Recognized(DATE, "dates", format=seen.best, notes=notes)
 
 
-EXCEL_NOTE = (
-    "CHECK: if these are days as Excel counts them (45000 is 2023-03-15), format the column as "
-    "dates there, and export it again."
-)
-
-
 def _marks(seen: Sighting, min_rows: int) -> tuple[str, ...]:
     """Return texts among numbers that many rows have: they seem to stand for missing values."""
     common = [t for t, n in seen.odd.items() if n >= min_rows and is_name(t)]
@@ -298,7 +294,8 @@ def _number(seen: Sighting, min_rows: int, marks: tuple[str, ...]) -> Recognized
             shown = ", ".join(f'"{code}"' for code in codes)
             notes = (f'If these few numbers are codes: kind = "category", categories = [{shown}]',)
     if whole and is_day_of_excel(seen.least) and is_day_of_excel(seen.greatest):
-        notes = (*notes, EXCEL_NOTE)
+        counted = "CHECK: if these are days as Excel counts them (45000 is 2023-03-15)"
+        notes = (*notes, f"{counted}, {AS_DATES}")
     if sum(n for text, n in seen.odd.items() if is_limit(text)) >= min_rows:
         notes = (*notes, f"CHECK: limits such as <5 are refused. {ADVICE['limit']}")
     return Recognized(NUMBER, "whole numbers" if whole else "numbers", marks=marks, notes=notes)
@@ -353,64 +350,3 @@ def _doubts(levels: Sequence[str]) -> list[str]:
 
 def _n_titled(seen: Sighting) -> int:
     return sum(n for text, n in seen.levels.items() if re.match(TITLES, text))
-
-
-def merge_spellings(levels: Counter[str], min_rows: int) -> tuple[Counter[str], tuple[str, ...]]:
-    """Put together what differs by capital letters or blanks alone, under the commonest spelling.
-
-    Returns the counts, and a note for a person that names what enough rows have.
-    """
-    groups: dict[str, list[str]] = {}
-    for level, _ in levels.most_common():
-        groups.setdefault(fold(level), []).append(level)
-    counts = Counter({some[0]: sum(levels[t] for t in some) for some in groups.values()})
-    notes = []
-    for first, *others in groups.values():
-        named = [t for t in others if levels[t] >= min_rows and is_name(t)]
-        if named and is_name(first):
-            shown = ", ".join(f'"{text}"' for text in sorted(named))
-            notes.append(
-                f'CHECK: {shown} and "{first}" are put together. Where a file has another spelling '
-                f'than "{first}", make a copy with `schema apply --map`.'
-            )
-    return counts, tuple(notes)
-
-
-def fold(text: str) -> str:
-    """Return a text without capital letters and repeated blanks."""
-    return " ".join(text.casefold().split())
-
-
-def common_levels(levels: Counter[str], min_rows: int) -> tuple[str, ...]:
-    """Return the most frequent levels that enough rows have, in alphabetical order."""
-    usable = [t for t, n in levels.items() if n >= min_rows and is_name(t)]
-    named = [t for t in usable if t not in (OTHER, ABSENT)]
-    first = sorted(named, key=lambda t: (-levels[t], t))[:MAX_CATEGORIES]
-    return tuple(sorted(first))
-
-
-def find_order(levels: Sequence[str]) -> tuple[str, ...]:
-    """Return words from least to greatest, with those between them; empty if no order is known.
-
-    Examples
-    --------
-    >>> find_order(["High", "Low"]), find_order(["red", "blue"])
-    (('Low', 'Medium', 'High'), ())
-    """
-    spelled = {level.lower(): level for level in levels}
-    if len(spelled) < max(2, len(set(levels))):
-        return ()
-    for scale in SCALES:
-        if set(spelled) <= set(scale):
-            places = [scale.index(word) for word in spelled]
-            between = scale[min(places) : max(places) + 1]
-            return tuple(spelled.get(word) or _like(word, spelled.values()) for word in between)
-    return ()
-
-
-def _like(word: str, others: Iterable[str]) -> str:
-    """Write a word with capital letters if others have them."""
-    for write in (str.lower, str.capitalize, str.upper):
-        if all(write(other) == other for other in others):
-            return write(word)
-    return word

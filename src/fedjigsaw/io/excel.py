@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from fedjigsaw.errors import DataError, ExtraError, broken, quote_names, requires_extra
 from fedjigsaw.io.detection import find_text_format, in_words
-from fedjigsaw.io.headers import check_header, check_total, name_columns, title_hint
+from fedjigsaw.io.headers import MAX_TITLE, check_header, check_total, name_columns, title_hint
 
-BATCH, SAMPLE, MAX_TITLE = 4096, 2048, 30  # rows
+BATCH, SAMPLE = 4096, 2048  # rows
 PROLOG = 2**16  # bytes
 MAX_PART, MAX_TEXTS = 2**32, 2**28  # bytes of a sheet, which is streamed, and of what is not
 MAX_ROWS, MAX_COLUMNS, MAX_CELL = 2**20, 2**14, 2**15 - 1  # as in Excel

@@ -18,6 +18,7 @@ DAY += "|[0-9]{1,2}[-/. ]{0,2}[A-Za-z]{3,9}[-/. ]{0,2}[0-9]{4}"
 DATE = f"^({DAY})([ T][0-9:.Z+-]*)?$"
 NUMBERS = "[0-9]+"
 TRUTHS = ("true", "false")
+MAX_TITLE = 30  # lines in which the names of columns are looked for, below a title
 BELOW = 5  # lines below the names by which these are known
 
 

@@ -23,12 +23,12 @@ from fedjigsaw.io.detection import (
     in_words,
     whole_rows,
 )
-from fedjigsaw.io.headers import check_header, check_total, name_columns, title_hint
+from fedjigsaw.io.headers import MAX_TITLE, check_header, check_total, name_columns, title_hint
 from fedjigsaw.io.quotes import MAX_MARKS, first_wrong_mark
 from fedjigsaw.io.regular import ending
 
 CHUNK, SAMPLE, BLOCK = 2**20, 2**21, 1_000_000  # bytes
-TOP, MAX_TITLE = 2**16, 30  # characters and lines in which a title is looked for
+TOP = 2**16  # characters in which a title is looked for
 TAIL = 2**16  # bytes at the end of the file, in which rows without any value are looked for
 TOO_LONG = f"is longer than {BLOCK:,} bytes. Is a quotation mark or line break missing?"
 SEPARATOR = re.compile(r'"?sep=([,;|\t])"?\n')

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedjigsaw.columns.lenient import best_format, read_leniently
+from fedjigsaw.columns.levels import fold
 from fedjigsaw.columns.ranges import (
     CLEARLY,
     SKEWED,
@@ -17,7 +18,7 @@ from fedjigsaw.columns.ranges import (
     show_code,
     spread_of,
 )
-from fedjigsaw.columns.recognition import Recognized, Sighting, fold, recognize
+from fedjigsaw.columns.recognition import Recognized, Sighting, recognize
 from fedjigsaw.columns.schema import (
     BOOLEAN,
     CATEGORY,

@@ -1,0 +1,70 @@
+"""Texts of a column as categories: spellings, which of them to propose, and their order."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from fedjigsaw.columns.schema import ABSENT, OTHER, is_name
+from fedjigsaw.columns.words import SCALES
+
+MAX_CATEGORIES = 30  # that are proposed
+
+
+def merge_spellings(levels: Counter[str], min_rows: int) -> tuple[Counter[str], tuple[str, ...]]:
+    """Put together what differs by capital letters or blanks alone, under the commonest spelling.
+
+    Returns the counts, and a note for a person that names what enough rows have.
+    """
+    groups: dict[str, list[str]] = {}
+    for level, _ in levels.most_common():
+        groups.setdefault(fold(level), []).append(level)
+    counts = Counter({some[0]: sum(levels[t] for t in some) for some in groups.values()})
+    notes = []
+    for first, *others in groups.values():
+        named = [t for t in others if levels[t] >= min_rows and is_name(t)]
+        if named and is_name(first):
+            shown = ", ".join(f'"{text}"' for text in sorted(named))
+            notes.append(
+                f'CHECK: {shown} and "{first}" are put together. Where a file has another spelling '
+                f'than "{first}", make a copy with `schema apply --map`.'
+            )
+    return counts, tuple(notes)
+
+
+def fold(text: str) -> str:
+    """Return a text without capital letters and repeated blanks."""
+    return " ".join(text.casefold().split())
+
+
+def common_levels(levels: Counter[str], min_rows: int) -> tuple[str, ...]:
+    """Return the most frequent levels that enough rows have, in alphabetical order."""
+    usable = [t for t, n in levels.items() if n >= min_rows and is_name(t)]
+    named = [t for t in usable if t not in (OTHER, ABSENT)]
+    first = sorted(named, key=lambda t: (-levels[t], t))[:MAX_CATEGORIES]
+    return tuple(sorted(first))
+
+
+def find_order(levels: Sequence[str]) -> tuple[str, ...]:
+    """Return words from least to greatest, with those between them; empty if no order is known.
+
+    Examples
+    --------
+    >>> find_order(["High", "Low"]), find_order(["red", "blue"])
+    (('Low', 'Medium', 'High'), ())
+    """
+    spelled = {level.lower(): level for level in levels}
+    if len(spelled) < max(2, len(set(levels))):
+        return ()
+    for scale in SCALES:
+        if set(spelled) <= set(scale):
+            places = [scale.index(word) for word in spelled]
+            between = scale[min(places) : max(places) + 1]
+            return tuple(spelled.get(word) or _like(word, spelled.values()) for word in between)
+    return ()
+
+
+def _like(word: str, others: Iterable[str]) -> str:
+    """Write a word with capital letters if others have them."""
+    for write in (str.lower, str.capitalize, str.upper):
+        if all(write(other) == other for other in others):
+            return write(word)
+    return word
