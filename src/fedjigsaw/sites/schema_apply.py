@@ -3,57 +3,31 @@
 The copy stays at the site. All other commands read it like any file.
 """
 
-import shlex
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from dataclasses import replace as with_changes
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from fedjigsaw._arrow import pc
-from fedjigsaw._typing import Floats
-from fedjigsaw.columns.dates import DAY_FIRST, MONTH_FIRST
-from fedjigsaw.columns.lenient import best_format, is_ambiguous, nulls, read_leniently
 from fedjigsaw.columns.schema import (
-    BOOLEAN,
-    CATEGORY,
-    DATE,
     IGNORE,
-    NUMBER,
-    TEXT_KINDS,
     Column,
     Schema,
-    to_days,
 )
 from fedjigsaw.columns.text import (
-    Flags,
-    TextFormat,
     is_text,
-    plain,
-    to_numbers,
-    without_missing,
 )
 from fedjigsaw.columns.units import Conversion, conversion
-from fedjigsaw.columns.values import (
-    MUST_BE,
-    SECONDS_PER_DAY,
-    read_levels,
-    show_value,
-)
 from fedjigsaw.columns.words import close_names
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.atomic import open_whole
 from fedjigsaw.io.tables import Table
 from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_columns
 from fedjigsaw.sites.schema_changes import Changes, check_changes
-from fedjigsaw.sites.schema_count import LONGEST
-
-MOST = 0.5  # of the values of a column: if more would become missing, nothing is written
+from fedjigsaw.sites.schema_column import CopiedColumn
 
 
 @dataclass(frozen=True)
@@ -113,206 +87,11 @@ def apply_schema(
     return plan.result()
 
 
-# ------------------------------------------------------------------------------------- one column
-
-
-@dataclass
-class _Column:
-    """Converts one column, and counts."""
-
-    column: Column
-    path: Path
-    text: TextFormat
-    way: Conversion | None
-    levels: Mapping[str, str]
-    schema_text: TextFormat  # with the marks of the schema alone
-    absent: Sequence[str]
-    asked: Sequence[str]  # of these, marks that were given for this column alone
-    n_rows: int = 0
-    n_missing: int = 0
-    n_outside: int = 0
-    n_present: int = 0
-    n_gone: int = 0  # values that become missing
-    n_unasked: int = 0  # of them, without a mark for this column alone
-    first_gone: str = ""
-    n_mapped: Counter[str] = field(default_factory=Counter)
-    has_time: bool | None = None
-    pattern: str = ""
-
-    def convert(self, values: pa.Array) -> pa.Array:
-        raw = plain(values)
-        if self.levels:
-            values = self._map(read_levels(values, self.text))
-        if self.column.kind == DATE and not self.pattern:
-            self._find_format(values)
-        reading = read_leniently(self.column, values, self.text, self.pattern)
-        if reading.unreadable.any():
-            raise DataError(self._unreadable(values, int(np.argmax(reading.unreadable))))
-        numbers = reading.numbers
-        if self.column.kind in (NUMBER, DATE):
-            numbers = self._numbers(numbers)
-        outside = reading.outside if self.column.kind in TEXT_KINDS else self._outside(numbers)
-        self.n_outside += int(outside.sum())
-        found = self._build(values, numbers)
-        present = nulls(without_missing(raw, self.schema_text)) if is_text(raw.type) else None
-        present = ~(reading.missing if present is None else present)
-        treated = self.column.outside == "missing" and self.column.kind != CATEGORY
-        gone = present & (nulls(found) | outside) if treated else present & nulls(found)
-        asked = self._are(reading.numbers, self.asked) | _are_texts(raw, self.asked)
-        self._note_gone(raw, gone, gone & ~asked)
-        self.n_present += int(present.sum())
-        self.n_rows += len(found)
-        self.n_missing += found.null_count
-        return found
-
-    def _map(self, levels: pa.Array) -> pa.Array:
-        old = pa.array(list(self.levels), pa.string())
-        places = pc.index_in(levels, value_set=old)
-        for entry in pc.value_counts(places.drop_null()).to_pylist():
-            self.n_mapped[old[entry["values"]].as_py()] += entry["counts"]
-        new = pa.array(list(self.levels.values()), pa.string()).take(places)
-        return pc.coalesce(new, levels)
-
-    def _note_gone(self, raw: pa.Array, gone: Flags, unasked: Flags) -> None:
-        if gone.any() and not self.first_gone:
-            place = int(np.argmax(gone))
-            value = show_value(raw, place, LONGEST)
-            self.first_gone = f"the first is {value} in row {self.n_rows + place + 1}"
-        self.n_gone += int(gone.sum())
-        self.n_unasked += int(unasked.sum())
-
-    def check(self) -> None:
-        """Refuse a copy of which most values of this column would be outside, or missing."""
-        name, measured = self.column.name, self.column.kind in (NUMBER, DATE)
-        if measured and self.column.outside != "missing" and self.n_outside > MOST * self.n_present:
-            raise DataError(
-                f"{self.path}, column {name!r}: {self.n_outside:,} of {self.n_present:,} values "
-                "would be outside of the range of the schema, and no command would take the copy. "
-                f"Nothing was written. Is the unit right (--unit {shlex.quote(name + '=...')}), "
-                "and the range of the schema?"
-            )
-        if self.n_unasked > MOST * self.n_present:
-            raise DataError(
-                f"{self.path}, column {name!r}: {self.n_unasked:,} of {self.n_present:,} values "
-                f"would become missing; {self.first_gone}. Nothing was written. Is the unit right, "
-                "and the range of the schema? A mark for so many missing values is given for its "
-                f"column alone (--missing {shlex.quote(name + ':...')})."
-            )
-
-    def _build(self, values: pa.Array, numbers: Floats) -> pa.Array:
-        if self.column.kind in TEXT_KINDS:
-            return read_levels(values, self.text)
-        if self.column.kind == NUMBER:
-            return _array(numbers, pa.float64())
-        if self.column.kind == BOOLEAN:
-            return _array(numbers, pa.bool_())
-        if self.has_time is None:
-            self.has_time = "%H" in self.pattern or pa.types.is_timestamp(values.type)
-        if self.has_time:
-            return _array(numbers * SECONDS_PER_DAY, pa.timestamp("s"))
-        return _array(numbers, pa.date32())
-
-    def _numbers(self, numbers: Floats) -> Floats:
-        numbers = np.where(self._are(numbers, self.absent), np.nan, numbers)
-        if self.way is not None:
-            numbers = self.way.factor * numbers + self.way.offset
-        return numbers
-
-    def _are(self, numbers: Floats, marks: Sequence[str]) -> Flags:
-        """Say of each value whether it is a mark, however both are written: 9 and 9.0 are one."""
-        if self.column.kind == DATE:
-            found: Flags = np.isin(np.floor(numbers), [d for m in marks for d in _days(m)])
-        else:
-            found = np.isin(numbers, [float(m) for m in marks if _is_number(m)])
-        return found
-
-    def _outside(self, numbers: Floats) -> Flags:
-        low, high = self.column.range or (-np.inf, np.inf)
-        return (numbers < low) | (numbers > high)
-
-    def _find_format(self, values: pa.Array) -> None:
-        if is_ambiguous(self.column, values, self.text):
-            name = self.column.name
-            raise DataError(
-                f"{self.path}, column {name!r}: dates can be read with the day or with the month "
-                f"first. Say which: --date-format '{name}={DAY_FIRST}' or '{name}={MONTH_FIRST}'."
-            )
-        self.pattern = best_format(self.column, values, self.text)
-
-    def _unreadable(self, values: pa.Array, place: int) -> str:
-        column, value = self.column, show_value(values, place, LONGEST)
-        advice = f"Correct it, or count it as missing (--missing {value})."
-        if column.kind == DATE:
-            advice = f"Correct it, or give the format (--date-format '{column.name}=...')."
-        if column.kind == BOOLEAN:
-            advice = f"Correct it, or say what it means (--map {column.name + ':...=true'!r})."
-        where = f"{self.path}, row {self.n_rows + place + 1}, column {column.name!r}"
-        reason = MUST_BE[column.kind]
-        if self.pattern and column.kind == DATE:
-            reason += f" as in {self.pattern}"
-        return f"{where}: {value} is not {reason}. {advice}"
-
-    def say(self, source: str | None) -> list[str]:
-        """Return what was changed, in words."""
-        name, found = self.column.name, []
-        if source is None:
-            found.append(f"{name!r} is empty: all its values are missing.")
-        elif source != name:
-            found.append(f"{source!r} is now {name!r}.")
-        if self.way is not None:
-            offset = f" + {self.way.offset:.6g}" if self.way.offset else ""
-            unit = f" ({self.column.unit})" if self.column.unit else ""
-            found.append(f"{name!r}: values x {self.way.factor:.6g}{offset}{unit}.")
-        found += [
-            f"{name!r}: {old!r} is now {new!r} in {self.n_mapped[old]:,} "
-            f"row{'' if self.n_mapped[old] == 1 else 's'}."
-            for old, new in self.levels.items()
-        ]
-        if self.n_gone:
-            values = "1 value counts" if self.n_gone == 1 else f"{self.n_gone:,} values count"
-            found.append(f"{name!r}: {values} as missing from now on; {self.first_gone}.")
-        return found
-
-
-def _array(numbers: Floats, kind: pa.DataType) -> pa.Array:
-    missing = np.isnan(numbers)
-    filled = np.where(missing, 0.0, numbers)
-    if kind == pa.float64():
-        return pa.array(filled, mask=missing)
-    if kind == pa.bool_():
-        return pa.array(filled > 0, mask=missing)
-    whole = filled.astype(np.int32 if kind == pa.date32() else np.int64)
-    return pa.array(whole, mask=missing).cast(kind)
-
-
-def _are_texts(raw: pa.Array, marks: Sequence[str]) -> Flags:
-    """Say of each value whether it is the text of a mark."""
-    if not marks or not is_text(raw.type):
-        return np.zeros(len(raw), dtype=np.bool_)
-    texts = without_missing(raw, TextFormat(missing=()))
-    return nulls(without_missing(raw, TextFormat(missing=tuple(marks)))) & ~nulls(texts)
-
-
-def _days(text: str) -> list[float]:
-    """Return the day that a text such as 9999-12-31 means, if it means one."""
-    try:
-        return [to_days(date.fromisoformat(text))]
-    except ValueError:
-        return []
-
-
-def _is_number(text: str) -> bool:
-    return to_numbers(pa.array([text]), TextFormat(missing=())) is not None
-
-
-# ----------------------------------------------------------------------------------------- a plan
-
-
 @dataclass
 class _Plan:
     """How each column of the copy comes about."""
 
-    columns: dict[str, _Column]
+    columns: dict[str, CopiedColumn]
     sources: list[str | None]  # None for an empty column
     copied: list[str]
     n_rows: int = 0
@@ -362,7 +141,7 @@ def _plan(table: Table, schema: Schema, changes: Changes) -> _Plan:
         if column.name in changes.date_formats:
             column = with_changes(column, format=changes.date_formats[column.name])
         way = _way(column, changes)
-        columns[column.name] = _Column(
+        columns[column.name] = CopiedColumn(
             column,
             table.path,
             text,
