@@ -62,7 +62,12 @@ FILES = {
     "guess: decimal comma": ("a;b\n1,234;2\n5,678;3\n", "ab", [[1.234, 2], [5.678, 3]], ",", "", "semicolons between columns, decimal comma, 1,234 is read as 1.234"),
     "guess: thousands": ('a,b\n"1,234",2\n', "ab", [[1234, 2]], ".", ",", "commas between thousands, 1,234 is read as 1234"),
     "guess: thousands, points": ("a;b\n1.234;2,5\n", "ab", [[1234, 2.5]], ",", ".", "semicolons between columns, decimal comma, points between thousands, 1.234 is read as 1234"),
-    "no guess: decimal point": ("a;b\n1.234;2\n", "ab", [[1.234, 2]], ".", "", "semicolons between columns"),
+    "guess: decimal point": ("a;b\n1.234;2\n", "ab", [[1.234, 2]], ".", "", "semicolons between columns, 1.234 is read as 1.234"),
+    "no guess: decimal point": ("a,b\n1.234,2\n", "ab", [[1.234, 2]], ".", "", NONE),
+    "no guess: other decimals": ("a;b\n1.234;2.5\n", "ab", [[1.234, 2.5]], ".", "", "semicolons between columns"),
+    "no guess: no numbers": ("a;b;c\n12.345;2;A1\nx;3;A2\ny;4;A3\n", "abc", None, ".", "", "semicolons between columns"),
+    "real minus": ("a;b\n−1,5;2\n–0,5;−1.234,5\n", "ab", [[-1.5, 2], [-0.5, -1234.5]], ",", ".", "semicolons between columns, decimal comma, points between thousands"),
+    "real minus, points": ("a,b\n−1.5,2\n−,3\n", "ab", None, ".", "", NONE),
     "a leading zero tells": ("a;b\n0,123;2\n", "ab", [[0.123, 2]], ",", "", "semicolons between columns, decimal comma"),
     "powers": ("a;b\n1,234e3;2\n", "ab", [[1234, 2]], ",", "", "semicolons between columns, decimal comma"),
 }  # fmt: skip
@@ -80,7 +85,8 @@ def test_detection(tmp_path, name):
     assert table.columns == tuple(columns)
     assert table.reader.text == TextFormat(decimal, thousands)
     assert table.reader.told == told
-    assert read(path) == rows
+    if rows is not None:
+        assert read(path) == rows
 
 
 def test_texts_that_look_like_numbers_do_not_count(tmp_path):

@@ -18,7 +18,24 @@ Flags = npt.NDArray[np.bool_]
 # Texts that stand for a missing value, at all sites alike. None of them can be a number, so that a
 # column of numbers loses nothing; where one is a category of the schema, it is that.
 MISSING = (
-    *("", "-", "--", "–", "—", "?", ".", "NA", "N/A", "n/a", "n.a.", "NaN", "nan", "NaT", "<NA>"),
+    *(
+        "",
+        "-",
+        "--",
+        "–",
+        "—",
+        "−",
+        "?",
+        ".",
+        "NA",
+        "N/A",
+        "n/a",
+        "n.a.",
+        "NaN",
+        "nan",
+        "NaT",
+        "<NA>",
+    ),
     *("null", "NULL", "None", "k.A.", "k. A.", "o.A."),
     *("#N/A", "#NV", "#DIV/0!", "#NUM!", "#VALUE!"),
     *("0000-00-00", "0000-00-00 00:00:00", "00.00.0000", "00/00/0000"),
@@ -27,6 +44,7 @@ MISSING = (
 # Those of them that could be an answer, so that a person is told of them.
 TOLD = ("None", *spellings(UNKNOWN))
 NUMBER = r"^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$"
+MINUS = "−–"  # as people write it: a real minus, or a dash
 # decimal sign or separator of thousands -> the signs that are read as such
 SIGNS = {"": "", ".": ".", ",": ",", "'": "'’", " ": " \u00a0\u2009\u202f"}
 
@@ -157,13 +175,12 @@ def _cast_texts(values: pa.Array, text: TextFormat) -> pa.Array:
     try:
         return pc.cast(_with_points(values, text.decimal), pa.float64())
     except pa.ArrowException:
-        if not text.thousands:
-            raise
-    return pc.cast(_rewrite(values, text), pa.float64())
+        return pc.cast(_rewrite(values, text), pa.float64())
 
 
 def _rewrite(values: pa.Array, text: TextFormat) -> pa.Array:
     """Write numbers as computers do; what is not a number in this format becomes no number."""
+    values = pc.replace_substring_regex(values, f"^[{MINUS}]([0-9.,])", r"-\1")
     return _with_points(_joined(values, text) if text.thousands else values, text.decimal)
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from fedjigsaw._arrow import pc
-from fedjigsaw.columns.text import MISSING, SIGNS, TextFormat
+from fedjigsaw.columns.text import MINUS, MISSING, SIGNS, TextFormat
 from fedjigsaw.errors import MAX_VALUE, DataError, shorten
 
 Flags = npt.NDArray[np.bool_]
@@ -136,7 +136,7 @@ def whole_rows(text: str, limit: int) -> str:
 
 # -------------------------------------------------------------------------------------- numbers
 
-SIGN, POWER = "^[+-]?", "([eE][+-]?[0-9]+)?$"
+SIGN, POWER = f"^[+{MINUS}-]?", "([eE][+-]?[0-9]+)?$"
 UNUSUAL = "[,'’ \u00a0\u2009\u202f]|[.].*[.]"  # without these, numbers are plain
 DATES = "^(0?[1-9]|1[0-2])[.](19|20)[0-9][0-9]$"  # 12.2024
 TIMES = "^([01]?[0-9]|2[0-3])[.][0-5][0-9]$"  # 23.59
@@ -198,9 +198,11 @@ def find_text_format(
     The columns begin at row `start` of the file.
     """
     values = pc.utf8_trim_whitespace(pa.concat_arrays(columns))
-    if not pc.any(pc.match_substring_regex(values, UNUSUAL)).as_py():
-        points = pc.match_substring_regex(values, KINDS["point"][1])
-        return Found(decided=bool(pc.any(points).as_py()))
+    is_plain = not _any_match(values, UNUSUAL)
+    if is_plain:
+        decided = _any_match(values, KINDS["point"][1])
+        if decided or delimiter == "," or not _any_match(values, KINDS["1.234"][1]):
+            return Found(decided=decided)
     found = _kinds_of(values, len(columns))
     point = found["point"] | found["1,234,567"]
     comma = found["comma"] | found["1.234.567"]
@@ -217,10 +219,11 @@ def find_text_format(
     guess = ""
     if ambiguous[other] and not sure:
         guess = f"1{other}234 is read as 1234"
-    elif not decided and decimal == ",":
-        guess = "1,234 is read as 1.234"
+    elif not decided and ambiguous[decimal] and delimiter != ",":
+        guess = f"1{decimal}234 is read as 1.234"
     text = TextFormat(decimal, _thousands(found, decimal))
-    return Found(text, guess, decided or ambiguous[","] or ambiguous["."])
+    seen = decided or ambiguous[","] or ambiguous["."]
+    return Found(text, guess, decided=seen and not is_plain)
 
 
 def grouped_later(chunks: Iterable[bytes], decimal: str, delimiter: str) -> bool:
@@ -273,6 +276,10 @@ def _kinds_of(values: pa.Array, n_columns: int) -> dict[str, Flags]:
     for pattern in (DATES, TIMES):
         counts &= np.any(match(".", pattern) < number, axis=1)
     return {kind: flags & counts[:, None] & number for kind, flags in found.items()}
+
+
+def _any_match(values: pa.Array, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(values, pattern)).as_py())
 
 
 def _with_any(values: pa.Array, signs: str) -> npt.NDArray[np.int64]:
