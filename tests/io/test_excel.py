@@ -215,3 +215,9 @@ def test_a_total_below_the_rows_is_refused(save, n):
     rows = [["id", "x", "y"], *[[f"A{i}", i, 1.5] for i in range(n)], ["Summe", 190, None]]
     with pytest.raises(DataError, match=r"its last row has 'Summe' in column 'id'"):
         read(save(*rows), columns=["x"])
+
+
+def test_a_note_below_the_rows_is_refused(save):
+    rows = [["id", "x", "y"], *[[f"A{i}", i, 1.5] for i in range(20)], ["as of 12 March"]]
+    with pytest.raises(DataError, match=r"'as of 12 March' in column 'id', and seems to be a note"):
+        read(save(*rows), columns=["x"])

@@ -165,7 +165,7 @@ class TestBadInput:
             (
                 "t.csv",
                 "a,b\n1,2\n3\n",
-                "row 2, has 1 values, and the header has 2 names .* Correct",
+                "row 2, has 1 value, and the header has 2 names .* Correct",
             ),
             (
                 "t.csv",

@@ -268,7 +268,7 @@ class TestBadInput:
         head = "\na;b\n" + "1,5;2\n" * 1000
         for line, words in (
             ("1.5;2\n", r"row 1001, column 'a': '1.5' \(the first rows have a decimal comma\) is not a finite number\. Correct"),
-            ("geheim\n", r"t.csv, row 1001, has 1 values, and the header has 2 names"),
+            ("geheim\n", r"t.csv, row 1001, has 1 value, and the header has 2 names"),
             ('1;"2\n' + "3;4\n" * 600_000 + '3;"\n', r"after row \d+: a row is longer than"),
         ):  # fmt: skip
             path = write(tmp_path / "t.csv", head + line)
@@ -415,6 +415,25 @@ def test_a_total_below_the_rows_is_refused(tmp_path, row, end):
     word = row.strip(";").split(";")[0]
     with pytest.raises(DataError, match=f"its last row has '{word}' in column '(id|sex)'.*Delete"):
         open_table(path)
+
+
+@pytest.mark.parametrize("note", ["* preliminary values", "Quelle: KIS, Stand 12.03.2024"])
+def test_a_note_below_the_rows_is_refused(tmp_path, note):
+    """It would be a row of missing values: with a schema, of means."""
+    rows = "".join(f"A{i};w;{i},5\n" for i in range(30))
+    path = write(tmp_path / "x.csv", f"id;sex;bmi\n{rows}{note};;\n{note};;\n;;\n")
+    with pytest.raises(DataError, match=r"in column 'id', and seems to be a note\. Delete it"):
+        open_table(path)
+    path = write(tmp_path / "x.csv", f"id;sex;bmi\n{rows}{note}\n")
+    with pytest.raises(DataError, match=r"row 31, has 1 value, .* delete it if it is a note"):
+        read(path, columns=["bmi"])
+
+
+def test_texts_of_several_words_are_values_where_others_are(tmp_path):
+    rows = "".join(f"ward {i};w;{i},5\n" for i in range(30))
+    path = write(tmp_path / "x.csv", f"ward;sex;bmi\n{rows}intensive care;;\n")
+    table = open_table(path, columns=["bmi"], drop_missing=True)
+    assert sum(len(batch.kept) for batch in table.batches()) == 31
 
 
 def test_a_row_that_looks_like_a_total_is_read_where_the_error_says(tmp_path):

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from fedjigsaw.errors import DataError, ExtraError, broken, quote_names, requires_extra
 from fedjigsaw.io.detection import find_text_format, in_words
-from fedjigsaw.io.headers import MAX_TITLE, check_header, check_total, name_columns, title_hint
+from fedjigsaw.io.headers import MAX_TITLE, check_header, check_last, name_columns, title_hint
 
 BATCH, SAMPLE = 4096, 2048  # rows
 PROLOG = 2**16  # bytes
@@ -60,7 +60,7 @@ class ExcelReader:
         columns = _columns(texts, self.width, ".")
         check_header(path, self.all_names, sample)
         if cut and len(rows) <= SAMPLE:
-            check_total(path, self.all_names, _texts(cut))
+            check_last(path, self.all_names, _texts(cut))
         self._check_formulas([j for j in range(self.width) if all(row[j] is None for row in cut)])
         found = find_text_format(path, self.all_names, columns, ",")
         self.text = found.text
@@ -79,7 +79,7 @@ class ExcelReader:
                 n_rows += len(batch)
                 last = cut
             if n_rows > SAMPLE:  # of fewer rows, all were seen when the file was opened
-                check_total(self.path, self.all_names, _texts(last))
+                check_last(self.path, self.all_names, _texts(last))
 
     def _first_row(self) -> int:
         """Return the number of the first row that is not empty."""

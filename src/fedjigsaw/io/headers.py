@@ -10,7 +10,7 @@ import pyarrow as pa
 from fedjigsaw._arrow import pc
 from fedjigsaw.columns.text import TextFormat, to_numbers
 from fedjigsaw.columns.words import PAIRS, SCALES, TOTALS, UNNAMED
-from fedjigsaw.errors import DataError
+from fedjigsaw.errors import MAX_VALUE, DataError, shorten
 from fedjigsaw.io.detection import KINDS
 
 DAY = "[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.]([0-9]{2}|[0-9]{4})"
@@ -81,25 +81,41 @@ def title_hint(rows: Sequence[Sequence[str]], first: int, what: str) -> str:
     return ""
 
 
-def check_total(path: Path, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Raise if the last of the rows sums up the others: it would count as a row.
+def check_last(path: Path, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Raise if the last of the rows is a total of the others, or a note: it would count as a row.
 
-    It begins with a word such as "total", which no row above has there, and has values for some
-    columns only.
+    A total begins with a word such as "total", which no row above has there, and has values for
+    some columns only. A note is the only value of its row, and several words; above, its column has
+    single words.
     """
     cells = rows[-1]
     filled = [j for j, cell in enumerate(cells) if cell.strip()]
-    if not filled or not 1 < len(filled) < len(names):
+    if not filled or filled[0] >= len(names) or len(filled) == len(names):
         return
-    word = cells[filled[0]].strip()
     place = filled[0]
-    above = (row[place].strip() for row in rows[:-1] if place < len(row))
-    if word.rstrip(": ").lower() in TOTALS and place < len(names) and word not in above:
+    word = cells[place].strip()
+    above = [row[place].strip() for row in rows[:-1] if _n_filled(row) > 1 and place < len(row)]
+    if len(filled) > 1:
+        what = "to sum up the others"
+        found = word.rstrip(": ").lower() in TOTALS and word not in above
+    else:
+        what = "to be a note"
+        found = _is_phrase(word) and bool(above) and not any(map(_is_phrase, above))
+    if found:
         raise DataError(
-            f"{path}: its last row has {word!r} in column {names[place]!r}, and seems to sum "
-            "up the others. Delete it: it would count as a row. If it is a row like the others, "
-            "move it up: only the last one is looked at."
+            f"{path}: its last row has {shorten(repr(word), MAX_VALUE)} in column "
+            f"{names[place]!r}, and seems {what}. Delete it: it would count as a row. If it is a "
+            "row like the others, move it up: only the last one is looked at."
         )
+
+
+def _n_filled(row: Sequence[str]) -> int:
+    return sum(bool(cell.strip()) for cell in row)
+
+
+def _is_phrase(text: str) -> bool:
+    """Tell whether a text is more than one word."""
+    return len(text.split()) > 1 and any(sign.isalpha() for sign in text)
 
 
 def _have_numbers(rows: Sequence[Sequence[str]]) -> bool:

@@ -23,7 +23,7 @@ from fedjigsaw.io.detection import (
     in_words,
     whole_rows,
 )
-from fedjigsaw.io.headers import MAX_TITLE, check_header, check_total, name_columns, title_hint
+from fedjigsaw.io.headers import MAX_TITLE, check_header, check_last, name_columns, title_hint
 from fedjigsaw.io.quotes import MAX_MARKS, first_wrong_mark
 from fedjigsaw.io.regular import ending
 
@@ -112,7 +112,7 @@ class TextReader:
         return ""
 
     def _check_end(self, names: Sequence[str]) -> None:
-        """Count rows without any value at the end, which are skipped; raise if a total is there.
+        """Count rows without any value at the end, which are skipped; raise if a note is there.
 
         Excel writes such rows where cells below the table were used once.
         """
@@ -122,7 +122,7 @@ class TextReader:
         if self.n_blank and not lines and self.n_bytes > TAIL:  # there may be more before the tail
             raise DataError(f"{self.path} ends with many empty rows. Delete them.")
         if lines:
-            check_total(self.path, names, list(csv.reader(lines, delimiter=self.delimiter)))
+            check_last(self.path, names, list(csv.reader(lines, delimiter=self.delimiter)))
 
     def _last_lines(self) -> list[str]:
         """Return the last lines of the file that are whole, without the header."""
@@ -286,8 +286,9 @@ class TextReader:
     def _ragged(self, row: Any, before: int) -> str:
         sign = DELIMITERS[self.delimiter]
         return (
-            f"{self.path}, row {row.number - before}, has {row.actual_columns} values, and the "
-            f"header has {row.expected_columns} names (separated by {sign}). Correct the row; "
+            f"{self.path}, row {row.number - before}, has {row.actual_columns} "
+            f"value{'s' * (row.actual_columns != 1)}, and the header has {row.expected_columns} "
+            f"names (separated by {sign}). Correct the row, or delete it if it is a note; "
             f"a value that contains {sign} needs quotation marks."
         )
 
