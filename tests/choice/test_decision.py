@@ -160,6 +160,29 @@ class TestLaws:
         assert far.k == first.k == 3
         assert far.means == pytest.approx(1000 * first.means + 5e4)
 
+    @pytest.mark.parametrize("shape", ["round", "any"])
+    @pytest.mark.parametrize("apart", [0.0, 5.0])
+    def test_columns_that_are_the_same_everywhere_do_not_matter(self, rng, apart, shape):
+        """They counted in penalties and averages, and seemed to be the ones with clusters."""
+        X = blobs(rng, [[0, 0, 0], [apart, 0, 0]], [500] * 2)
+        alone = chosen(X, shape=shape)
+        wide = chosen(
+            np.column_stack([np.full(1000, 0.1), X, np.full((1000, 5), 7.3)]), shape=shape
+        )
+        assert alone.k == (2 if apart else 1)
+        assert wide.k == alone.k
+        assert wide.means[:, 1:4] == pytest.approx(alone.means, abs=1e-6)
+        assert wide.means[:, [0, 4]] == pytest.approx(np.array([[0.1, 7.3]] * wide.k))
+        assert confidence(wide, 0.0) == pytest.approx(confidence(alone, 0.0))
+        of_wide, of_alone = (KFindings.of(c, np.arange(c.k), 0.0) for c in (wide, alone))
+        assert of_wide.doubts == of_alone.doubts
+        assert of_wide.elongation == pytest.approx(of_alone.elongation)
+
+    def test_numbers_of_columns_are_those_of_the_data(self, rng):
+        X = blobs(rng, [[-2, 0], [2, 0], [0, 2], [0, -2]], [600] * 4, sd=0.4)
+        X = np.column_stack([np.ones((2400, 3)), rng.normal(size=(2400, 18)), X / X.std(axis=0)])
+        assert set(telling_columns(chosen(X).cells)) == {21, 22}
+
     def test_the_curve_has_the_choice(self, rng):
         choice = chosen(blobs(rng, [[0, 0], [9, 0], [0, 9]], [200] * 3))
         k, objective, index = choice.curve.T

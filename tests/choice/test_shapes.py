@@ -67,6 +67,15 @@ def one_component(cells):
     return mixtures.fit(cells, mixtures.from_labels(cells, labels, 0.01 * cells.n_rows))
 
 
+@pytest.mark.parametrize("shape", ["elongated", "any"])
+def test_a_column_that_is_the_same_everywhere_changes_no_label(spread, shape):
+    X, _ = spread
+    wide = np.column_stack([X[:, 0], np.full(len(X), 0.1), X[:, 1]])
+    of_wide = fitted(wide, shape=shape, noise=True)
+    assert (of_wide.labels_ == fitted(X, shape=shape, noise=True).labels_).all()
+    assert of_wide.cluster_centers_[:, 1] == pytest.approx(np.full(3, 0.1))
+
+
 class TestLogDensities:
     @pytest.mark.parametrize("by_row", [False, True])
     def test_equal_those_of_scipy(self, by_row):

@@ -14,7 +14,7 @@ MAX_AXES = 20  # long axes of a cluster are looked for among so many principal a
 MAX_CELLS = 3000  # more cells are merged to so many: 20 for each of 150 clusters
 MANY_CELLS = 500  # from where on compiled code is loaded
 FEW_COLUMNS = 8  # up to which a tree finds the nearest cells faster than all distances
-LEAST_VARIANCE = 1e-9  # of a column within cells, relative to that of all rows
+LEAST_VARIANCE = 1e-9  # of a column, relative to that of an average one: less is rounding
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Cells:
     points, counts, sse : shapes (n, d), (n,) and (n,), center, rows and summed squares of each.
     grain : shape (d,), variance that is added to each column, since its values have steps.
     middle, scale : the shift and the unit of the data's own numbers.
+    seen : shape (d,), the columns of the data that cells have. A column that is the same in all
+        cells is left out: it shows no clusters, but each column counts in penalties and averages.
     """
 
     points: Floats
@@ -34,6 +36,7 @@ class Cells:
     grain: Floats
     middle: Floats
     scale: float
+    seen: Ints
 
     @classmethod
     def of(
@@ -44,10 +47,21 @@ class Cells:
         centers, counts, sse = centers[used], counts[used], sse[used]
         middle = counts @ centers / counts.sum()
         points = centers - middle
-        variance = (counts @ (points**2).sum(axis=1) + sse.sum()) / (counts.sum() * points.shape[1])
+        total = counts @ (points**2).sum(axis=1) + sse.sum()
+        seen = np.flatnonzero(counts @ points**2 > LEAST_VARIANCE * total / len(middle))
+        if not len(seen):  # all cells are at one place, or there is one only
+            seen = np.arange(len(middle))
+        variance = total / (counts.sum() * len(seen))
         scale = float(np.sqrt(variance)) if variance > 0 else 1.0
-        grain = np.zeros(points.shape[1]) if grain is None else grain
-        return cls(points / scale, counts, sse / scale**2, grain / scale**2, middle, scale)
+        grain = np.zeros(len(middle)) if grain is None else grain
+        points, grain = points.take(seen, axis=1) / scale, grain[seen] / scale**2
+        return cls(points, counts, sse / scale**2, grain, middle, scale, seen)
+
+    def in_units(self, points: Floats) -> Floats:
+        """Return points of these columns in the units of the data, with all its columns."""
+        found = np.tile(self.middle, (len(points), 1))
+        found[:, self.seen] += points * self.scale
+        return found
 
     def select(self, cells: Ints) -> "Cells":
         """Return some of the cells, in the same units and with the same axes."""

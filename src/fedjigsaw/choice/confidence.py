@@ -79,7 +79,7 @@ def separation(depths: Floats) -> Floats:
 
 
 def telling_columns(cells: Cells) -> Ints:
-    """Return columns whose cells are far flatter than those of other columns.
+    """Return columns of the data whose cells are far flatter than those of other columns.
 
     A column with clusters is flat, one of noise is a bell. Where few columns are flat, the others
     may hide clusters in them.
@@ -88,7 +88,8 @@ def telling_columns(cells: Cells) -> Ints:
     variance = counts @ points**2 / cells.n_rows
     kurtosis = (counts @ points**4 / cells.n_rows) / np.maximum(variance, 1e-100) ** 2
     flat = (kurtosis < FLAT) & (kurtosis < np.median(kurtosis) - FLATTER)
-    return np.flatnonzero(flat & ~coarse_columns(cells))
+    telling: Ints = cells.seen[flat & ~coarse_columns(cells)]
+    return telling
 
 
 def coarse_columns(cells: Cells) -> np.ndarray:

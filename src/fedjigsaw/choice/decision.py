@@ -77,8 +77,7 @@ class Choice:
     @property
     def means(self) -> Floats:
         """Means of the clusters, in the units of the data."""
-        means: Floats = self.mixture.moments.means * self.cells.scale + self.cells.middle
-        return means
+        return self.cells.in_units(self.mixture.moments.means)
 
     @property
     def runner_up(self) -> int | None:
@@ -274,8 +273,9 @@ def _without_mixed(cells: Cells, most: int | None) -> tuple[Cells, Found]:
         if not heaps.any() or clean.all() or rows < 10 * MIN_ROWS:
             break
         rest = Cells.of(cells.points[clean], cells.counts[clean], cells.sse[clean], cells.grain)
-        middle = cells.middle + cells.scale * rest.middle  # in the units of the data
-        rest = replace(rest, middle=middle, scale=cells.scale * rest.scale)
+        middle = cells.in_units(rest.middle[None])[0]
+        scale, seen = cells.scale * rest.scale, cells.seen[rest.seen]
+        rest = replace(rest, middle=middle, scale=scale, seen=seen)
         kept = rest, search(rest, most)
     if kept[0].n_rows < MOST_CLEAN * everything[0].n_rows:
         return everything

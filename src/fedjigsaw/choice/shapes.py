@@ -156,9 +156,11 @@ class ClusterShapes:
         background = float(share + cells.log_uniform - unit)
         if background >= offsets.max():  # all rows are equal, or nearly so
             noise = False
+        basis = np.zeros((len(cells.middle), cells.basis.shape[1]))
+        basis[cells.seen] = cells.basis
         return cls(
-            means=moments.means * cells.scale + cells.middle,
-            basis=cells.basis,
+            means=cells.in_units(moments.means),
+            basis=basis,
             pulls=shapes.pulls,
             variances=shapes.variances * cells.scale**2,
             offsets=offsets,
