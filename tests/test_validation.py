@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 
@@ -11,6 +12,21 @@ from fedjigsaw.errors import DataError, DataTypeError
     ("X", "error", "words"),
     [
         ([["a", "b"]], DataError, "Cannot use the data of site 'x' as a table of numbers: .*'a'"),
+        (
+            pd.DataFrame({"age": [1.0], "drug": ["a"]}),
+            DataError,
+            "'a'. A column of text: 'drug'. Leave out text, or use FederatedPreparation",
+        ),
+        (
+            pd.DataFrame([[1.0, 2.0]], columns=["age", 1]),
+            DataTypeError,
+            r"your input has \['int', 'str'\] .*convert them all to strings",
+        ),
+        (
+            np.ma.masked_greater([[1.0, 2.0], [3.0, 999.0]], 100),
+            DataError,
+            r"without masked values; got one at \(1, 1\) \(1 in total\). Drop these rows or impute",
+        ),
         ([[1.0, np.nan]], DataError, r"got NaN in row 0, column 1 \(1 such .*impute the values"),
         ([[1e150]], DataError, "data of site 'x' must be finite, .*Rescale them first"),
         ([[1e-150]], DataError, "got a largest absolute value of 1e-150. Rescale them first"),

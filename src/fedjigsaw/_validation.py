@@ -15,13 +15,14 @@ import numpy as np
 
 from fedjigsaw._rows import BLOCK, is_sparse
 from fedjigsaw._typing import Ints, Rows
-from fedjigsaw.errors import DataError, DataTypeError, ParameterError, invalid
+from fedjigsaw.errors import DataError, DataTypeError, ParameterError, invalid, quote_names
 from fedjigsaw.parameters import is_integer
 
 MAX_NAME_LENGTH = 200
 MAX_MAGNITUDE = 1e100  # sums of squares over rows stay finite
 DATES = ("m", "M")  # NumPy's kinds of durations and dates
 DATE_NAMES = ("date", "time", "duration")  # what names of such types begin with elsewhere
+TEXT_NAMES = ("object", "str", "cat", "large_string", "dictionary", "enum")  # those of texts
 MAX_SAMPLES = 2**40  # rows of one client; the sum over thousands of clients is still exact
 
 
@@ -45,6 +46,7 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool = True) -> Any
     if is_sparse(X) and not takes_sparse:
         raise DataTypeError(_sparse(estimator, owner))
     _refuse_dates(X, owner)
+    _refuse_masked(X, owner)
     options: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
     if takes_sparse:
         options["accept_sparse"] = "csr"
@@ -63,12 +65,7 @@ def _refuse_dates(X: Any, owner: str) -> None:
 
     It may be seconds in the table of one client, and nanoseconds in that of another.
     """
-    named: Iterable[tuple[Any, Any]] = ()
-    if hasattr(X, "columns") and hasattr(X, "dtypes"):  # pandas and polars
-        named = zip(X.columns, X.dtypes, strict=False)
-    elif hasattr(X, "column_names") and hasattr(X, "schema"):  # pyarrow
-        named = zip(X.column_names, X.schema.types, strict=False)
-    found = [f"column {name!r}" for name, kind in named if _is_date(kind)]
+    found = [f"column {name!r}" for name, kind in _kinds(X) if _is_date(kind)]
     if isinstance(X, (list, tuple)):
         with suppress(ValueError):  # rows of different lengths, which are told below
             found += ["all columns"] * _is_date(np.asarray(X[:1]).dtype)
@@ -79,6 +76,26 @@ def _refuse_dates(X: Any, owner: str) -> None:
             f"The data of {owner} have dates or durations ({found[0]}). Convert them to numbers in "
             "one unit, for instance days since a date, or use FederatedPreparation."
         )
+
+
+def _kinds(X: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the name and the type of each column of a table; nothing for other data."""
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):  # pandas and polars
+        return zip(X.columns, X.dtypes, strict=False)
+    if hasattr(X, "column_names") and hasattr(X, "schema"):  # pyarrow
+        return zip(X.column_names, X.schema.types, strict=False)
+    return ()
+
+
+def _refuse_masked(X: Any, owner: str) -> None:
+    """Raise a DataError for masked values: NumPy would use the numbers below the mask."""
+    if not isinstance(X, np.ma.MaskedArray):
+        return
+    masked = np.argwhere(np.ma.getmaskarray(X)).tolist()
+    if masked:
+        got = f"one at {tuple(masked[0])} ({len(masked)} in total)"
+        advice = "Drop these rows or impute the values."
+        raise DataError(invalid("data", owner, "without masked values", got, advice))
 
 
 def _is_date(kind: Any) -> bool:
@@ -164,10 +181,17 @@ def _unusable(X: Any, owner: str, reason: str) -> str:
     if len(shape) == 1:
         advice = "Reshape your data: X.reshape(-1, 1) is one column, X.reshape(1, -1) one row."
         return f"The data of {owner} must be a 2-D array; got shape {shape}. {advice}"
-    reason = re.split(r":? array=| \[", reason, maxsplit=1)[0]  # the values come last
-    if " features, but " in reason or "feature names" in reason:
+    if " features, but " in reason or "feature names" in reason.lower():
         return f"Cannot use the data of {owner}: {reason}."
-    return f"Cannot use the data of {owner} as a table of numbers: {reason}."
+    reason = re.split(r":? array=| \[", reason, maxsplit=1)[0]  # the values come last
+    text = [str(name) for name, kind in _kinds(X) if str(kind).lower().startswith(TEXT_NAMES)]
+    advice = ""
+    if text:
+        which = "A column" if len(text) == 1 else "Columns"
+        advice = (
+            f" {which} of text: {quote_names(text)}. Leave out text, or use FederatedPreparation."
+        )
+    return f"Cannot use the data of {owner} as a table of numbers: {reason}.{advice}"
 
 
 def distinct(values: Any, what: str, owner: str) -> tuple[Any, Ints, Ints]:

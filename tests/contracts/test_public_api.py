@@ -62,6 +62,14 @@ def test_signature_of_feca():
 
 def test_make():
     assert make("feca", 3, refine=False).refine is False
+    named = make("feca", n_clusters=3, random_state=0)
+    assert named.get_params() == make("feca", 3, 0).get_params()
+    with pytest.raises(ParameterError, match="random_state was given twice"):
+        make("feca", 3, 0, random_state=1)
+    with pytest.raises(
+        ParameterError, match="n_clusters of FeCA must be an integer >= 1; got None"
+    ):
+        make("feca")
     with pytest.raises(ParameterError, match="Unknown method 'x'. Choose one of feca, "):
         make("x", 3)
     with pytest.raises(ParameterError, match="FeCA has no parameter 'color'; it has n_local_clust"):

@@ -121,7 +121,7 @@ _registered: dict[str, Entry] = {}
 
 def make(
     method: str | type[FederatedClusterer] | FederatedClusterer,
-    n_clusters: int | str,
+    n_clusters: int | str | None = None,
     random_state: Any = None,
     /,
     **params: Any,
@@ -131,7 +131,7 @@ def make(
     Parameters
     ----------
     method : the name of a method, its class, or an estimator, of which a copy is made.
-    n_clusters, random_state, params : parameters of the new estimator.
+    n_clusters, random_state, params : parameters of the new estimator, all of which may be named.
 
     Examples
     --------
@@ -140,11 +140,12 @@ def make(
     """
     entry = find_for_rows(method)
     settings = {"n_clusters": n_clusters, "random_state": random_state}
-    for given in settings.keys() & params.keys():
-        flag = "-k" if given == "n_clusters" else "--seed"
-        raise ParameterError(
-            f"{given} was given twice. On the command line, set it with {flag}, not with -p."
-        )
+    for name in settings.keys() & params.keys():
+        if settings[name] is not None:
+            flag = "-k" if name == "n_clusters" else "--seed"
+            raise ParameterError(
+                f"{name} was given twice. On the command line, set it with {flag}, not with -p."
+            )
     settings |= params
     if not isinstance(method, str | type):
         settings = {**method.get_params(deep=False), **settings}
