@@ -161,7 +161,7 @@ def test_the_promise_and_missed_rounds_are_in_the_file(tmp_path):
 def test_a_file_is_not_overwritten_unasked(tmp_path):
     fitted = Jigsaw(2, random_state=0).fit([[0.0], [1.0], [9.0]])
     fitted.save(tmp_path / "model")
-    with pytest.raises(DataError, match="model"):
+    with pytest.raises(DataError, match="model already exists. Use overwrite=True to replace"):
         fitted.save(tmp_path / "model")
     fitted.save(tmp_path / "model", overwrite=True)
 

@@ -19,6 +19,8 @@ def save(estimator: Any, path: Path, *, scaler: Scaler | None, replace: bool) ->
     """Write a fitted estimator as a model file."""
     from fedjigsaw.io import formats
 
+    if not replace and path.exists():  # said here, since files tell of the option of commands
+        raise DataError(f"{path} already exists. Use overwrite=True to replace it.")
     formats.save(to_file(estimator, scaler), path, replace=replace)
 
 
