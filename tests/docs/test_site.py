@@ -134,6 +134,23 @@ def test_the_page_of_commands_has_every_command_and_option():
     assert {"fedjigsaw summarize", "fedjigsaw federation operator add"} <= set(sections)
 
 
+def test_the_page_of_commands_writes_arguments_and_pairs_of_flags_as_they_are_given():
+    text = page("docs/commands.md")
+    assert re.findall(r"^\| `([A-Z]*[\[\]].*?)`", text, re.M) == []  # [FILES]... in the usage only
+    assert "| `FILES...` | path | The files that `stats` wrote" in text
+    pairs = re.findall(r"^\| `(--\w+)`, `(--no-\w+)` \| flag \| .* Default: `(.*?)`\.", text, re.M)
+    assert ("--keep", "--no-keep", "--keep") in pairs
+    assert len(pairs) == len(re.findall(r"^\| .*`--no-\w+` \| flag", text, re.M))
+    assert "Examples: `--missing -9` and `--missing glucose:0`" in text
+
+
+def test_help_and_page_of_files_name_all_parameters_of_the_server():
+    (option,) = re.findall(r"acts at the server; for jigsaw: (.*?)\.", page("docs/commands.md"))
+    assert set(option.replace("\\", "").split(", ")) == set(fedjigsaw.Jigsaw.server_parameters)
+    (told,) = re.findall(r"For Jigsaw these are (.*?), for example", page("docs/sites.md"))
+    assert set(re.findall(r"`(\w+)`", told)) == set(fedjigsaw.Jigsaw.server_parameters)
+
+
 def test_make_docs_writes_it():
     assert "python -m fedjigsaw.cli.reference" in page("Makefile")
 

@@ -33,7 +33,7 @@ JsonLogs = Annotated[
     bool,
     typer.Option(
         "--json",
-        help="The same as --log-format json; with --check-config, print the settings as JSON.",
+        help="The same as `--log-format json`; with --check-config, print the settings as JSON.",
         rich_help_panel=PANEL,
     ),
 ]

@@ -115,7 +115,7 @@ CellsOption = Annotated[
         "--cells",
         **choice((OWN, SHARED)),
         help="Look for clusters at each site, or describe cells that all sites share, where each "
-        f"has few rows. The same at all sites. Default: {OWN}; with --unit {SITE}: {SHARED}.",
+        f"has few rows. The same at all sites. Default: {OWN}; with `--unit {SITE}`: {SHARED}.",
         rich_help_panel=PRIVACY,
     ),
 ]

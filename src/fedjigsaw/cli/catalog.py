@@ -20,7 +20,7 @@ data_app = typer.Typer(
 def methods(as_json: JsonFlag = False) -> None:
     """List the methods and their parameters.
 
-    Methods of other packages follow those of fedjigsaw, and why one of them cannot be used.
+    Methods of other packages come last; where one cannot be used, it says why.
 
     Example: fedjigsaw methods
     """

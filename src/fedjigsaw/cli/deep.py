@@ -201,7 +201,7 @@ def train(
             **choice(["last", "best"]),
             help="best also keeps the round with the most `information` about images that are "
             "not trained on, in a second checkpoint: run.best.st for run.st. "
-            "It needs -s validation_share=0.02, or --recipe best.",
+            "It needs `-s validation_share=0.02`, or `--recipe best`.",
             rich_help_panel=OUTPUT,
         ),
     ] = "last",

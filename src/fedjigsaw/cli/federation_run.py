@@ -80,7 +80,14 @@ def run(
         ),
     ] = None,
     param: ParamFlag = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Seed of the server's random numbers, and of training on images. Sites cluster "
+            "rows with a seed of their own.",
+        ),
+    ] = 0,
     min_sites: Annotated[
         int | None,
         typer.Option(min=1, help="Smallest number of sites that must answer. Default: all."),

@@ -85,7 +85,8 @@ def site(
     columns: Annotated[
         str | None,
         typer.Option(
-            help="Columns to use, separated by commas. Default: all. Example: --columns age,dose",
+            help="Columns to use, separated by commas. Default: all but those that look like "
+            "identifiers. Example: --columns age,dose",
             rich_help_panel=ROWS,
         ),
     ] = None,

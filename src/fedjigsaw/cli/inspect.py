@@ -31,7 +31,7 @@ def inspect(
     picture: Annotated[
         Path | None,
         typer.Option(
-            help="For a model made with -k auto: draw how k was chosen. Default: no picture. "
+            help="For a model made with `-k auto`: draw how k was chosen. Default: no picture. "
             "Example: --picture k.svg"
         ),
     ] = None,

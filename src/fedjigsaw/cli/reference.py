@@ -172,7 +172,7 @@ def _tables(command: click.Command) -> Iterator[str]:
         kind = "Arguments" if isinstance(parameter, click.Argument) else "Options"
         return str(getattr(parameter, "rich_help_panel", None) or kind)
 
-    places = {title: i for i, title in enumerate(dict.fromkeys(map(panel, shown)))}
+    places = {title: i for i, title in enumerate(dict.fromkeys(["Arguments", *map(panel, shown)]))}
     for title, parameters in groupby(sorted(shown, key=lambda p: places[panel(p)]), key=panel):
         head = [f"| {title.lower()} | value | meaning |", "|---|---|---|"]
         yield "\n".join([*head, *map(_option_row, parameters)]) + "\n"
@@ -181,15 +181,20 @@ def _tables(command: click.Command) -> Iterator[str]:
 def _option_row(parameter: click.Parameter) -> str:
     names = [*parameter.opts, *parameter.secondary_opts]
     if isinstance(parameter, click.Argument):
-        names = [str(parameter.make_metavar(click.Context(click.Command("")))).strip("[]")]
-    meaning, _, example = str(getattr(parameter, "help", None) or "").partition("Example: ")
+        metavar = parameter.make_metavar(click.Context(click.Command("")))
+        names = [re.sub(r"[\[\]]", "", str(metavar))]  # [FILES]... if it may be left out
+    whole = str(getattr(parameter, "help", None) or "")
+    meaning, *rest = re.split(r"(Examples?): ", whole, maxsplit=1)
     text = _prose(re.sub(r"\s+", " ", meaning).strip())
     default = parameter.default
     has_default = isinstance(default, (str, int, float, Path)) and not isinstance(default, bool)
     if has_default and str(default) and "Default" not in text and not parameter.required:
         text += f" Default: {default}."
-    if example:
-        text += f" Example: `{example.strip()}`".replace("|", "\\|")
+    if parameter.secondary_opts:  # a flag that is on or off, such as --keep and --no-keep
+        text += f" Default: `{(parameter.opts if default else parameter.secondary_opts)[0]}`."
+    if rest:
+        shown = re.sub(r" and (?=--)", "` and `", rest[1].strip())
+        text += f" {rest[0]}: `{shown}`".replace("|", "\\|")
     needed = ", required" if parameter.required else ""
     is_flag = bool(getattr(parameter, "is_flag", False))
     value = "flag" if is_flag else _value(parameter) + needed

@@ -43,7 +43,7 @@ RegionCenters = Annotated[
         min=1,
         help="With --as-summary: most centers that the region sends. If the sites have no more, "
         "their summaries pass as they are; otherwise centers are merged. Default: four for each "
-        "cluster, and 400 with -k auto. Example: --centers 100",
+        "cluster, and 400 with `-k auto`. Example: --centers 100",
         rich_help_panel=REGION,
     ),
 ]

@@ -121,7 +121,7 @@ def summarize(
         typer.Option(
             min=1,
             help="Guard: merge centers of fewer rows than this into their nearest neighbor (with "
-            "-k auto into a similar one, or leave them out); 1 turns it off.",
+            "`-k auto` into a similar one, or leave them out); 1 turns it off.",
         ),
     ] = 5,
     counts: Annotated[
@@ -253,8 +253,8 @@ def aggregate(
             "-p",
             "--param",
             help="Set a parameter that acts at the server; for jigsaw: max_clusters, max_iter, "
-            "patience, shape, noise. Repeat it for several. Default: the method's. What a site "
-            "gave to `summarize` has no effect here. Example: -p max_clusters=20",
+            "patience, robust, shape, noise. Repeat it for several. Default: the method's. What a "
+            "site gave to `summarize` has no effect here. Example: -p max_clusters=20",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers of the server.")] = 0,
@@ -267,7 +267,7 @@ def aggregate(
 ) -> None:
     """At the coordinator: aggregate the summaries of all sites into a model.
 
-    With -k auto it prints how sure the number of clusters is, and what would be nearly as good.
+    With `-k auto` it prints how sure the number of clusters is, and what would be nearly as good.
 
     With --as-summary it writes one summary for the next level instead, that of a region.
 
