@@ -408,6 +408,7 @@ class TestAbsent:
         page = built(write_run(tmp_path, scores=False, curve=False)[:1])
         assert page.left.command.startswith("fedjigsaw report MODEL")
         assert "-k auto" in page.k_curve.command
+        assert "summaries with -k auto" in page.k_curve.text  # those for a given k say too little
         assert "fedjigsaw score" in rendered(write_run(tmp_path, scores=False))
 
     def test_a_model_that_knows_nothing_but_centers(self, tmp_path):

@@ -162,7 +162,8 @@ def _k_curve(run: Run) -> Picture | Absent:
     curve = k_curve_of(model)
     if curve is None:
         return Absent(
-            f"The number of clusters, {run.k}, was given. To have it found:",
+            f"The number of clusters, {run.k}, was given. To have it found, all sites make their "
+            "summaries with -k auto, and then:",
             "fedjigsaw aggregate *.summary -k auto -o MODEL",
         )
     marks = f"{'; '.join(pictures.k_marks(model))}."
