@@ -11,7 +11,7 @@ from fedjigsaw import Broadcast, Client, FeCA, Jigsaw, Summary
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import MAX_COUNT
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.privacy.rounding import grid_steps, round_summary, to_bits, to_grid
+from fedjigsaw.privacy.rounding import grid_errors, power_of_two, round_summary, to_bits, to_grid
 
 
 def of(*clusters, **more):
@@ -85,7 +85,7 @@ class TestEqualRows:
     spread = np.random.default_rng(0).normal(size=(40, 2))
 
     def test_they_are_rounded_as_others_are(self):
-        steps = grid_steps(*parts(of(np.full((40, 2), 90.1), self.spread)))
+        steps = power_of_two(grid_errors(*parts(of(np.full((40, 2), 90.1), self.spread))))
         assert steps[0].tolist() == steps[1].tolist()
         assert (steps > 0).all()
         found = rounded(of(np.full((40, 2), 90.1), self.spread)).centers[0]
@@ -94,7 +94,7 @@ class TestEqualRows:
 
     def test_so_are_rows_whose_mean_is_off_by_a_digit(self):
         almost = Summary(47, [[0.1], [5.0]], counts=[7, 40], sse=[1e-33, 40.0])
-        assert grid_steps(*parts(almost))[0] > 0.1
+        assert power_of_two(grid_errors(*parts(almost)))[0] > 0.1
 
     def test_if_all_rows_are_equal_there_is_nothing_to_go_by(self):
         exact = of(np.full((7, 2), 90.1), np.full((9, 2), 3.3))

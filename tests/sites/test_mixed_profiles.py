@@ -12,7 +12,7 @@ from fedjigsaw.columns.shown import shown_bounds
 from fedjigsaw.errors import DataError, MessageError, ParameterError
 from fedjigsaw.io.formats import decode, encode, save
 from fedjigsaw.report.page.run import read_run
-from fedjigsaw.report.profiles import describe_clusters, kinds_of, profile_frame
+from fedjigsaw.report.profiles import describe_clusters
 from fedjigsaw.sites.profiles import check_profile
 
 SCHEMA = Schema(
@@ -114,9 +114,6 @@ def test_the_columns_that_made_the_groups_are_named_in_words(paths, model):
         assert part in words
     assert "ward" not in words
     assert old.sentence.endswith(words + ".")
-    kinds = profile_frame(merged.profile, kinds_of(model)).groupby("column").kind.first()
-    assert kinds["seen"] == "date"
-    assert kinds["stage"] == "ordered"
 
 
 def test_sizes_and_distances_are_those_of_a_score_without_a_profile(paths, model):

@@ -16,7 +16,6 @@ from fedjigsaw.deep.robust import STATISTICS
 from fedjigsaw.errors import MessageError
 from fedjigsaw.messages import SERVER_ONLY, Model, Summary, Tensors
 
-WIRES = ("float32", "bf16")
 WEIGHTS, TEACHER = "weights.", "teacher."
 
 

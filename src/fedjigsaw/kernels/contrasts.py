@@ -13,7 +13,7 @@ The guard of a site rounds the rows of each level to multiples of its least numb
 differs even then is sure. ``(other)`` is many things, and never sure.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import nan
 from typing import Any
@@ -171,12 +171,8 @@ def _is_common(one: Contrast) -> bool:
     return one.share > MOSTLY and one.difference > 0
 
 
-def profile_frame(profile: Profile, kinds: Mapping[str, str] | None = None) -> Any:
+def profile_frame(profile: Profile) -> Any:
     """Return a profile as a tidy pandas DataFrame: a row per cluster and column or category.
-
-    Parameters
-    ----------
-    kinds : kind of each column, where it is known: number, date, boolean, ordered, category.
 
     Examples
     --------
@@ -189,7 +185,6 @@ def profile_frame(profile: Profile, kinds: Mapping[str, str] | None = None) -> A
     except ImportError as error:
         raise ExtraError("A profile as a table requires pandas: pip install pandas") from error
     known = dict.fromkeys(profile.numbers, "number") | dict.fromkeys(profile.levels, "category")
-    known |= kinds or {}
     rows = [
         [known[one.column] if name == "kind" else getattr(one, name) for name in FRAME]
         for one in contrasts(profile)

@@ -177,11 +177,6 @@ def power_of_two(errors: Floats) -> Floats:
     return np.where(errors > 0, np.ldexp(0.5, np.frexp(errors)[1]), 0.0)
 
 
-def grid_steps(centers: Floats, sizes: Ints, sse: Floats | None) -> Floats:
-    """Return the step of each center's grid in each column: powers of two, shape (k, d)."""
-    return power_of_two(grid_errors(centers, sizes, sse))
-
-
 def grid_errors(centers: Floats, sizes: Ints, sse: Floats | None) -> Floats:
     r"""Return what the steps of each center's grid are at most in each column, shape (k, d).
 

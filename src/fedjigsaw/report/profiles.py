@@ -14,7 +14,7 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.columns.in_words import all_digits, day, level, shown_of, unit_of
 from fedjigsaw.columns.schema import BOOLEAN, DATE, ORDERED, Column, Schema
 from fedjigsaw.io.formats import ModelFile, Score
-from fedjigsaw.kernels.contrasts import MOSTLY, Contrast, contrasts, profile_frame, sets_apart
+from fedjigsaw.kernels.contrasts import MOSTLY, Contrast, contrasts, sets_apart
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.methods._support import support_of
@@ -26,9 +26,7 @@ __all__ = [
     "ClusterProfile",
     "describe_clusters",
     "describe_profile",
-    "kinds_of",
     "phrase",
-    "profile_frame",
 ]
 
 
@@ -108,11 +106,6 @@ def describe_clusters(
             )
         )
     return described
-
-
-def kinds_of(file: ModelFile) -> dict[str, str]:
-    """Return the kind of each column that the model's schema knows."""
-    return {name: column.kind for name, column in _columns(file).items()}
 
 
 def _columns(file: ModelFile) -> dict[str, Column]:
