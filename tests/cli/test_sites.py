@@ -345,7 +345,7 @@ class TestCommands:
         run("scaler a.stats -o scaler")
         assert "A scaler for 2 columns" in run("inspect scaler").stdout
         run("summarize a.parquet -k 3 -o a.summary")
-        assert "A summary of client 'a'" in run("inspect a.summary").stdout
+        assert "A summary of site 'a'" in run("inspect a.summary").stdout
         assert json.loads(run("inspect a.summary --json").stdout)["lines"]
         run("summarize a.parquet -k 25 -o many --min-cluster-size 1")
         assert "more; --all shows them" in run("inspect many").stdout
@@ -379,11 +379,11 @@ class TestJigsaw:
         assert "Number of clusters: 15 clusters (confidence 0." in text
         assert "Support of each cluster" in text
         points, clients = (model.model.tensors[f"support_{n}"][0] for n in ("points", "clients"))
-        assert f"  0: {clients} clients, {points} rows, spread" in text
+        assert f"  0: {clients} sites, {points} rows, spread" in text
         assert "15: " not in text.partition("Support")[2]
         assert "margin" in text
         bits = model.model.tensors["skew"].item()
-        assert f"Mutual information of client and cluster: {bits:.2f} bits." in text
+        assert f"Mutual information of site and cluster: {bits:.2f} bits." in text
 
     def test_how_sure_k_is_is_shown_once(self, made, run, tmp_path):
         words = ["aggregate", *made, "-o", tmp_path / "model", "-k", "auto"]

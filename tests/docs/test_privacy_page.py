@@ -18,7 +18,7 @@ PAGE = "\n".join(section(page("docs/privacy.md"), title) for title in SECTIONS)
 
 def without_noise(lines):
     """Hide the numbers of lines that are noisy."""
-    noisy = ("About ", "Rows at the client", "Noise ")
+    noisy = ("About ", "Rows at the site", "Noise ")
     return [re.sub(r"\d[\d,.]*", "N", x) if x.startswith(noisy) else x for x in lines]
 
 

@@ -103,7 +103,7 @@ def test_two_runs_at_once_each_give_their_own_bits(clinic):
         assert file.model == in_process(clusterer, clinic.shards)
         assert (file.clients, file.n_samples) == (NAMES, 360)
     last = CliRunner().invoke(cli.app, ["inspect", str(clinic.home / "bern" / "last.summary")])
-    assert "A summary of client 'bern'" in last.stdout
+    assert "A summary of site 'bern'" in last.stdout
 
 
 def test_intruders_get_nowhere(clinic, tmp_path):

@@ -43,8 +43,8 @@ def test_every_kind(grid_sites):
     one = Score("a", "m", np.array([1]), np.array([4.0]))
     for content, words in (
         (file, "Columns (2): x, y"),
-        (model, "Made from 1 client: 0"),
-        (stats, "Column statistics of client '0'"),
+        (model, "Made from 1 site: 0"),
+        (stats, "Column statistics of site '0'"),
         (alone, "the mean of one row is that row"),
         (one, "the distance of that row to its center"),
         (scaling.merge([stats]), "A scaler for 2 columns"),
@@ -108,14 +108,14 @@ def test_a_model_without_counts_calls_its_rows_guesses(grid_sites):
             model = sites.aggregate(files, 3)
         text = "\n".join(describe(formats.decode(formats.encode(model)), 1))
         assert ("rows are guesses" in text) is guessed
-        assert ("Mutual information of client and cluster" in text) is not guessed
+        assert ("Mutual information of site and cluster" in text) is not guessed
 
 
 def test_a_model_tells_how_many_rows_each_client_has(grid_sites):
     for method, told in (("jigsaw", True), ("feca", True), ("kfed", False)):
         files = {str(path): sites.summarize(path, 3, method=method) for path in grid_sites[0]}
         text = "\n".join(describe(sites.aggregate(files, 3), 1))
-        assert ("how many rows each client has" in text) is told
+        assert ("how many rows each site has" in text) is told
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_model_tells_how_many_rows_each_client_has(grid_sites):
 )
 def test_the_rule_for_labels_is_recommended(bits, rule):
     model = Model([[0.0]], "jigsaw", {}, ("x",), {"skew": np.array([bits])})
-    text = f"Mutual information of client and cluster: {bits:.2f} bits. {rule} are recommended."
+    text = f"Mutual information of site and cluster: {bits:.2f} bits. {rule} are recommended."
     assert text in describe(ModelFile(model, None, ("a",), 9), 1)
 
 

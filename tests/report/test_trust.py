@@ -39,7 +39,7 @@ def test_sites_that_were_set_aside_do_not_count(n_far, words, tmp_path, capsys):
     assert len(model.clients) == 7  # the file lists them all, with the reports
     names = ", ".join(f"s{i}" for i in range(n_far, 7))
     formats.save(model, tmp_path / "model")
-    made = f"Made from {left} clients: {names}; {left}00 rows in all{words}."
+    made = f"Made from {left} sites: {names}; {left}00 rows in all{words}."
     assert made in describe(model, 1)
     federation_run.report(model, {"rounds": []}, [], tmp_path / "m", as_json=False)
     shown = " ".join(capsys.readouterr().out.split())

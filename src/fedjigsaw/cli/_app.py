@@ -146,7 +146,7 @@ class Commands(TyperGroup):
 
 app = typer.Typer(
     cls=Commands,
-    help="One-shot federated clustering: every client sends one small summary, once.",
+    help="One-shot federated clustering: every site sends one small summary, once.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -56,13 +56,13 @@ def describe(content: Content | Scaler, n_bytes: int, *, most: int = MAX_SHOWN) 
 
 def _summary(file: SummaryFile, most: int) -> Lines:
     summary = file.summary
-    yield f"A summary of client {summary.client!r}, for one round of federated clustering."
+    yield f"A summary of site {summary.client!r}, for one round of federated clustering."
     yield from describe_region(summary, most)
     summary = without_region(summary)
     exact = file.privacy is None
     rows = f"{summary.n_samples:,} (exact)" if exact else rows_in_words(summary)
     skipped = f"; {file.n_skipped:,} were skipped" if file.n_skipped else ""
-    yield f"Rows at the client, without those with missing values: {rows}{skipped}."
+    yield f"Rows at the site, without those with missing values: {rows}{skipped}."
     if file.n_used < summary.n_samples:
         yield f"Only a random sample of {file.n_used:,} of them was clustered."
     yield from _origin(file.method, file.params, file.columns, file.scaler, most)
@@ -81,7 +81,7 @@ def _summary(file: SummaryFile, most: int) -> Lines:
     yield _guard(file)
     yield from _weights(summary.tensors)
     yield "What could be inferred:"
-    yield "- how many rows the client has, and around which values they gather."
+    yield "- how many rows the site has, and around which values they gather."
     if summary.radii is not None:
         yield (
             "- a radius is the largest distance of a row of that cluster to its center, "
@@ -164,7 +164,7 @@ def _model(file: ModelFile, most: int) -> Lines:
     names = ", ".join(name for name in file.clients if name not in aside)
     about = "" if file.privacy is None else "about "
     rows = describe_rows(part.n_rows, file.n_skipped)
-    yield f"Made from {_count(part.n_sites, 'client')}: {names}; {about}{rows} in all{part.aside}."
+    yield f"Made from {_count(part.n_sites, 'site')}: {names}; {about}{rows} in all{part.aside}."
     if file.partly:
         yield f"Not in every round: {', '.join(file.partly)}."
     yield from _origin(file.model.method, file.model.params, file.columns, file.scaler, most)
@@ -181,16 +181,16 @@ def _model(file: ModelFile, most: int) -> Lines:
         yield from describe_privacy(file, most)
         return
     yield (
-        "What could be inferred: around which values the rows of all clients gather, "
-        + ("how many rows each client has, " if reports_of(file) else "")
-        + "and which clients took part."
+        "What could be inferred: around which values the rows of all sites gather, "
+        + ("how many rows each site has, " if reports_of(file) else "")
+        + "and which sites took part."
     )
     support = support_of(file.model)
     if support is not None and (support["clients"] == 1).any():
         alone = int((support["clients"] == 1).sum())
         yield (
-            f"- {_count(alone, 'cluster')} with rows of one client only: size and center are those "
-            "of that client's rows."
+            f"- {_count(alone, 'cluster')} with rows of one site only: size and center are those "
+            "of that site's rows."
         )
 
 
@@ -214,26 +214,26 @@ def describe_support(
     if WITH_AUTO in support:
         yield "  (separation: near 1 if clearly fewer rows lie between this cluster and others)"
     if knows_no_counts(model):
-        yield "  (some clients sent no counts: the numbers of rows are guesses)"
+        yield "  (some sites sent no counts: the numbers of rows are guesses)"
     for i in range(len(model.centers)):
         if i == most:
             yield f"  ... and {len(model.centers) - most} more"
             return
         one = {name: values[i] for name, values in support.items()}
-        found = f"{_count(int(one['clients']), 'client')}, {_count(int(one['points']), 'row')}"
+        found = f"{_count(int(one['clients']), 'site')}, {_count(int(one['points']), 'row')}"
         number = ids[i] if ids else i
         text = f"  {number}: {found}, spread {one['spread']:.6g}, margin {one['margin']:.2f}"
         yield text + (f", separation {one[WITH_AUTO]:.2f}" if WITH_AUTO in one else "")
 
 
 def _label_rule(model: Model) -> Lines:
-    """Recommend a rule for labels, if the model knows how different the clients are."""
+    """Recommend a rule for labels, if the model knows how different the sites are."""
     skew = model.tensors.get("skew")
     if skew is not None and skew.size == 1 and not knows_no_counts(model):
         local = skew.item() >= SKEWED
         rule = "Local-center labels (assign --local)" if local else "Nearest-center labels"
         yield (
-            f"Mutual information of client and cluster: {skew.item():.2f} bits. "
+            f"Mutual information of site and cluster: {skew.item():.2f} bits. "
             f"{rule} are recommended."
         )
 
@@ -281,7 +281,7 @@ def _score(score: Score, most: int) -> Lines:
     if score.privacy is not None:
         yield from describe_privacy(score, most)
         return
-    yield "What could be inferred: how many rows of the client are in each cluster."
+    yield "What could be inferred: how many rows of the site are in each cluster."
     if score.profile is not None:
         yield "- around which values the rows of each cluster gather, and how they are spread."
     if (score.counts == 1).any() and (score.profile is None or score.profile.min_cluster_size == 1):
@@ -289,7 +289,7 @@ def _score(score: Score, most: int) -> Lines:
 
 
 def _stats(stats: Stats) -> Lines:
-    yield f"Column statistics of client {stats.client!r}, for a common scaler."
+    yield f"Column statistics of site {stats.client!r}, for a common scaler."
     noisy = isinstance(stats, NoisyStats)
     rows = f"about {stats.n_samples:,} (all numbers are noisy)" if noisy else f"{stats.n_samples:,}"
     yield f"Rows: {rows}. For each column, the mean and the standard deviation:"
@@ -303,7 +303,7 @@ def _stats(stats: Stats) -> Lines:
         return
     known = ", rows of each category, missing values" if stats.schema else ""
     known += ", and how its values are spread" if stats.sketches else ""
-    yield f"What could be inferred: mean and spread of each column at this client{known}."
+    yield f"What could be inferred: mean and spread of each column at this site{known}."
     if stats.n_samples <= 2:
         yield "- the mean of one row is that row; of two rows, mean and spread give both values."
 
@@ -321,7 +321,7 @@ def _scaler(scaler: Scaler) -> Lines:
     if scaler.encoding is not None:
         yield f"Made by schema {scaler.encoding.schema.fingerprint}, which is part of this file."
     yield from describe_preparation(scaler, len(scaler.columns))
-    yield "What could be inferred: mean and standard deviation of each column over all clients."
+    yield "What could be inferred: mean and standard deviation of each column over all sites."
     yield "(nothing, if it was made from bounds alone; differential privacy takes it as public)"
 
 

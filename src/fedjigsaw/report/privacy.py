@@ -35,7 +35,7 @@ def describe_privacy(content: Private, most: int) -> Iterator[str]:
     values = privacy_values(content)
     if values is None:
         return
-    who = "the weakest of all clients" if isinstance(content, ModelFile) else "stated by the sender"
+    who = "the weakest of all sites" if isinstance(content, ModelFile) else "stated by the sender"
     yield f"Differential privacy, {who}: epsilon {values['epsilon']:g}, delta {values['delta']:g}."
     yield values["sentence"]
     yield from _noise(values["noise"], most, _columns(content))
