@@ -234,6 +234,9 @@ BROKEN = {
     ),
     "beyond": (with_header(STATS, n_samples=10**400), "header field 'n_samples'"),
     "seed": (with_header(SUMMARY, seed=-1), "header field 'seed'"),
+    # a line of the sender's own on the screen of whoever is told that parameters differ
+    "keys": (with_header(SUMMARY, params={"a\nAll is well": 1}), "header field 'params'"),
+    "keys of a model": (with_header(MODEL, params={"a\n": 1}), "short printable keys"),
     "two of one": (with_header(MODEL, clients=["a", "a"]), "The model lists a client twice: 'a'"),
     "scaler": (with_header(SUMMARY, scaler="beef"), "scaler of the file"),
     "no centers": (

@@ -122,15 +122,21 @@ def check_format(header: Header) -> None:
 
 
 def take(header: Header, name: str, kind: type[T]) -> T:
-    """Take a field of the header, of one JSON type; integers and strings within bounds."""
+    """Take a field of the header, of one JSON type; integers, strings and keys within bounds."""
     value: Any = header.get(name)
     good = isinstance(value, kind)
     if kind is int:
         good = good and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
     if kind is str:
         good = good and _is_plain(value)
+    if kind is dict:
+        good = good and all(map(_is_plain, value))
     if not good:
-        words = {"int": f"an integer from 0 to {MAX_COUNT}", "str": "a short printable string"}
+        words = {
+            "int": f"an integer from 0 to {MAX_COUNT}",
+            "str": "a short printable string",
+            "dict": "a JSON dict with short printable keys",
+        }
         allowed = words.get(kind.__name__, f"a JSON {kind.__name__}")
         raise MessageError(invalid(f"header field {name!r}", "the file", allowed, repr(value)[:80]))
     result: T = value
