@@ -4,6 +4,8 @@ import ast
 import io
 import json
 import logging
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,35 @@ def log(tmp_path, monkeypatch):
     for handler in own.handlers:
         handler.close()
     own.handlers[:], own.level, own.propagate = before
+
+
+@pytest.fixture
+def usual_umask():
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_others_on_the_machine_cannot_read_a_log(log, tmp_path, usual_umask):
+    """A log as text may quote a cell; a folder that was sent as an archive may be open to all."""
+    logger, lines = log()
+    logger.warning("first")
+    path = tmp_path / "site.log"
+    assert mode(path) == 0o600
+    path.rename(tmp_path / "old.log")
+    logger.warning("second")
+    assert len(lines()) == 1
+    assert mode(path) == 0o600
+    path.unlink()
+    processes.Follower(path).file.close()
+    assert mode(path) == 0o600
+    with processes.running("fedjigsaw.flower.processes", folder=tmp_path):
+        pass
+    assert mode(tmp_path / "flower.log") == 0o600
 
 
 def test_text_has_time_level_and_message(log):

@@ -77,11 +77,26 @@ def log_to(path: Path) -> None:
     own = logging.getLogger("fedjigsaw")
     if any(getattr(handler, "baseFilename", "") == str(path) for handler in own.handlers):
         return
-    handler = logging.handlers.WatchedFileHandler(path)
+    handler = _PrivateFile(path)
     handler.setFormatter(style.formatter())
     own.addHandler(handler)
     own.setLevel(style.level.upper())
     own.propagate = False
+
+
+def for_owner(path: str, flags: int) -> int:
+    """Open a file that others than its owner cannot read if it is new: an `opener` for open.
+
+    A log as text may quote a cell, and the folder may be one that others can look into.
+    """
+    return os.open(path, flags, 0o600)
+
+
+class _PrivateFile(logging.handlers.WatchedFileHandler):
+    """Adds lines to a log that only its owner can read, also after it was moved away."""
+
+    def _open(self) -> Any:
+        return open(self.baseFilename, self.mode, opener=for_owner)
 
 
 def told(event: str, **values: Any) -> dict[str, Any]:

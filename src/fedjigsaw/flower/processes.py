@@ -19,6 +19,7 @@ from typing import Any
 from fedjigsaw._locks import locked
 from fedjigsaw.errors import FederationError, unreadable
 from fedjigsaw.flower.folders import FLOWER, FLOWER_LOG, PART_LOCK
+from fedjigsaw.flower.logs import for_owner
 from fedjigsaw.flower.logs import log_to as log_to
 
 GRACE_SECONDS = 6.0
@@ -69,7 +70,7 @@ def running(
     module: str, *args: str, folder: Path, **more: str
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """Run a module as a process that writes to ``flower.log``; end it with all its children."""
-    with (folder / FLOWER_LOG).open("ab") as log:
+    with open(folder / FLOWER_LOG, "ab", opener=for_owner) as log:
         process = subprocess.Popen(
             [sys.executable, "-m", module, *args],
             stdin=subprocess.DEVNULL,
@@ -198,7 +199,7 @@ class Follower:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.touch()
+        path.touch(0o600)
         self.file = path.open(errors="replace")
         self.file.seek(0, os.SEEK_END)
 
