@@ -44,6 +44,7 @@ def test_every_kind(grid_sites):
     for content, words in (
         (file, "Columns (2): x, y"),
         (model, "Made from 1 site: 0"),
+        (model, "Method: jigsaw, with assign = nearest, detail = 1, max_clusters = None, "),
         (stats, "Column statistics of site '0'"),
         (alone, "the mean of one row is that row"),
         (one, "the distance of that row to its center"),

@@ -339,7 +339,8 @@ def _origin(
     scaler: Scaler | None,
     most: int,
 ) -> Lines:
-    yield f"Method: {method}, with {dict(params)}."
+    settings = ", ".join(f"{name} = {value}" for name, value in params.items())
+    yield f"Method: {method}, with {settings or 'no parameters'}."
     encoding = None if scaler is None else scaler.encoding
     names = columns if encoding is None else encoding.sources
     features = "" if encoding is None else f" as {len(columns)} features"
