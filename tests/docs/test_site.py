@@ -12,7 +12,7 @@ import pytest
 
 import fedjigsaw
 from fedjigsaw.cli import reference
-from pages_as_code import ROOT, page
+from pages_as_code import ROOT, blocks, page
 
 DOCS = ROOT / "docs"
 MADE = ("api/generated/", "gallery/", "notebooks/")  # by the build
@@ -142,6 +142,11 @@ def test_the_page_of_commands_writes_arguments_and_pairs_of_flags_as_they_are_gi
     assert ("--keep", "--no-keep", "--keep") in pairs
     assert len(pairs) == len(re.findall(r"^\| .*`--no-\w+` \| flag", text, re.M))
     assert "Examples: `--missing -9` and `--missing glucose:0`" in text
+
+
+def test_a_line_of_help_that_begins_with_an_option_is_no_list():
+    # `compare` has such a line; only usages are shown as they are
+    assert all(block.startswith("fedjigsaw ") for block in blocks(page("docs/commands.md"), "text"))
 
 
 def test_help_and_page_of_files_name_all_parameters_of_the_server():

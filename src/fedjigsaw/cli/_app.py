@@ -166,7 +166,7 @@ def _unwrap_help(part: typer.Typer) -> None:
 def _join(paragraph: str) -> str:
     """Join the lines of a paragraph, unless it is a list or a block."""
     lines = paragraph.splitlines()
-    is_text = not any(line.startswith((" ", "-", "*", "\b")) for line in lines)
+    is_text = not any(line.startswith((" ", "- ", "* ", "\b")) for line in lines)
     return " ".join(lines) if is_text else paragraph
 
 
