@@ -213,3 +213,14 @@ def test_counting_stays_within_limits():
     assert sighting.levels == Counter()
     assert len(sighting.odd) <= 20_000
     assert recognize(sighting, 5).kind == "ignore"
+
+
+def test_dates_in_several_formats_are_named():
+    days = [f"{i % 28 + 1:02}.{i % 12 + 1:02}.2020" for i in range(N)]
+    iso = [f"2021-{i % 12 + 1:02}-{i % 28 + 1:02}" for i in range(N)]
+    found = seen([text for pair in zip(days, iso, strict=True) for text in pair])
+    assert (found.kind, found.why) == (
+        "ignore",
+        "dates in several formats: write all of them alike",
+    )
+    assert "dates" not in seen(WORDS).why

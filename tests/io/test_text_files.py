@@ -417,6 +417,13 @@ def test_a_total_below_the_rows_is_refused(tmp_path, row, end):
         open_table(path)
 
 
+def test_a_header_that_is_repeated_among_texts_is_named(tmp_path):
+    rows = "".join(f"{i},{'mw'[i % 2]}\n" for i in range(30))
+    path = write(tmp_path / "x.csv", f"age,sex\n{rows}age,sex\n{rows}")
+    with pytest.raises(DataError, match=r"x\.csv, row 31, has the names of the columns again\."):
+        open_table(path)
+
+
 @pytest.mark.parametrize("note", ["* preliminary values", "Quelle: KIS, Stand 12.03.2024"])
 def test_a_note_below_the_rows_is_refused(tmp_path, note):
     """It would be a row of missing values: with a schema, of means."""

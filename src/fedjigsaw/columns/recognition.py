@@ -305,6 +305,8 @@ def _text(seen: Sighting, min_rows: int) -> Recognized:
     n = seen.n_present
     if seen.n_characters > LONG * n:
         return Recognized(IGNORE, "long texts: free text?")
+    if _are_mixed_dates(seen):
+        return Recognized(IGNORE, "dates in several formats: write all of them alike")
     if seen.all_different and n > min_rows:
         return Recognized(IGNORE, "texts that all differ: an identifier, or free text")
     if _n_titled(seen) > MOST * n:
@@ -327,6 +329,16 @@ def _text(seen: Sighting, min_rows: int) -> Recognized:
     if len(levels) == 1:
         return Recognized(IGNORE, "a single category that enough rows have")
     return Recognized(CATEGORY, why, levels, notes=notes)
+
+
+def _are_mixed_dates(seen: Sighting) -> bool:
+    """Tell whether texts are dates, though no single format fits them."""
+    sample = pa.array(list(seen.levels)[:SAMPLE], pa.string())
+    fits = np.zeros(len(sample), dtype=np.bool_)
+    for pattern in likely_formats(sample):
+        found = parse_dates(sample, pattern, ALL_MONTHS)
+        fits |= found.is_valid().to_numpy(zero_copy_only=False)
+    return len(fits) > 1 and bool(fits.mean() >= NEARLY_ALL)
 
 
 def _doubts(levels: Sequence[str]) -> list[str]:

@@ -45,7 +45,13 @@ def check_header(path: Path, names: Sequence[str], columns: Sequence[pa.Array]) 
     given = [name for name in names if name]
     data = _look_like_data(given) and not _counts_up(given)
     data = data or any(map(_is_like, names, columns))
-    if data or any(_is_text(names[j], columns[j]) for j in _in_own_column(names, columns)):
+    again = _in_own_column(names, columns)
+    if data or any(_is_text(names[j], columns[j]) for j in again):
+        row = -1 if data or len(again) < max(2, len(given)) else _row_of(names, columns)
+        if row >= 0:
+            raise DataError(
+                f"{path}, row {row + 1}, has the names of the columns again. Delete this row."
+            )
         raise DataError(
             f"{path} has no header line: its first line looks like data. Add a line with the names "
             "of the columns. A name must not be a number, a date, or a value of its own column."
@@ -212,6 +218,14 @@ def _in_own_column(names: Sequence[str], columns: Sequence[pa.Array]) -> list[in
     same = pc.equal(pa.concat_arrays(columns), repeated).to_numpy(zero_copy_only=False)
     found = np.flatnonzero(same.reshape(len(names), n_rows).any(axis=1)).tolist()
     return [j for j in found if names[j]]
+
+
+def _row_of(names: Sequence[str], columns: Sequence[pa.Array]) -> int:
+    """Return the first row that has the name of each column, or -1."""
+    n_rows = len(columns[0])
+    same = [pc.equal(values, name) for name, values in zip(names, columns, strict=True)]
+    whole = np.logical_and.reduce([flags.to_numpy(zero_copy_only=False) for flags in same])
+    return int(whole.argmax()) if n_rows and whole.any() else -1
 
 
 def _is_text(name: str, values: pa.Array) -> bool:
