@@ -75,3 +75,9 @@ def test_a_round_in_one_line():
         "round 3/4, loss 1.500, 9/10 clusters, largest 25%, spread 0.80, "
         "10.0 s (20% clustering), 1,234 views/s, 10 s left"
     )
+
+
+def test_one_image_is_spoken_of_as_one(data):
+    one = ImageSet("one", data.train[:1], data.train_labels[:1], data.test, None)
+    said = simulation.in_words(one, np.zeros(1, dtype=int))
+    assert said == "1 image of 8 x 8 pixels in 1 class; 1 client of 1 image"

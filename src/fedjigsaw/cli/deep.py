@@ -373,9 +373,8 @@ def embed(
         n_images, n_features = features.shape
         print_json({"file": str(output), "images": n_images, "features": n_features})
         return
-    out.print(
-        f"{features.shape[0]:,} images, {features.shape[1]} features -> {escape(str(output))}"
-    )
+    n_images = images.counted(len(features), "image")
+    out.print(f"{n_images}, {features.shape[1]} features -> {escape(str(output))}")
 
 
 @app.command()

@@ -142,16 +142,23 @@ def left_out(source: str | Path, found: ImageSet) -> str | None:
     others = [file for file in rest if not _is_picture(file) and file.is_file()]
     parts = []
     if images:
-        parts.append(f"{_count(images, 'image')} outside of the folders of classes")
+        parts.append(f"{counted(len(images), 'image')} outside of the folders of classes")
     if others:
         endings = sorted({file.suffix.lower() or "no ending" for file in others})
-        more = ", ..." if endings[9:] else ""
-        parts.append(f"{_count(others, 'file')} of other kinds ({', '.join(endings[:9])}{more})")
+        shown = ", ".join(endings[:9]) + (", ..." if endings[9:] else "")
+        parts.append(f"{counted(len(others), 'file')} of other kinds ({shown})")
     return f"Left out {' and '.join(parts)}." if parts else None
 
 
-def _count(files: Sequence[Path], what: str) -> str:
-    return f"{len(files):,} {what}{'' if len(files) == 1 else 's'}"
+def counted(n: int, noun: str) -> str:
+    """Return a number and what it counts.
+
+    Examples
+    --------
+    >>> counted(1, "image"), counted(2000, "image")
+    ('1 image', '2,000 images')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def names_in(folder: str | Path, files: Sequence[Path]) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedjigsaw import partition
 from fedjigsaw._typing import Ints
-from fedjigsaw.deep.images import ImageSet
+from fedjigsaw.deep.images import ImageSet, counted
 from fedjigsaw.errors import DataError
 from fedjigsaw.io.formats import fingerprint
 
@@ -94,17 +94,17 @@ def in_words(data: ImageSet, clients: Ints | None) -> str:
     '6 images of 8 x 8 pixels in 3 classes, and 2 to evaluate on; 2 clients of 2 to 4 images'
     """
     height, width = data.train.shape[2:]
-    text = f"{len(data.train):,} images of {height} x {width} pixels"
-    text += (
-        "" if data.train_labels is None else f" in {len(np.unique(data.train_labels)):,} classes"
-    )
+    text = f"{counted(len(data.train), 'image')} of {height} x {width} pixels"
+    if data.train_labels is not None:
+        n_classes = len(np.unique(data.train_labels))
+        text += f" in {n_classes:,} class{'' if n_classes == 1 else 'es'}"
     text += f", and {len(data.test):,} to evaluate on" if len(data.test) else ""
     if clients is None:
         return f"{text}; in one place"
     sizes = np.unique(clients, return_counts=True)[1]
-    least, most = f"{sizes.min():,}", f"{sizes.max():,}"
-    each = least if least == most else f"{least} to {most}"
-    return f"{text}; {len(sizes):,} clients of {each} images"
+    least, most = int(sizes.min()), counted(int(sizes.max()), "image")
+    each = most if sizes.min() == sizes.max() else f"{least:,} to {most}"
+    return f"{text}; {counted(len(sizes), 'client')} of {each}"
 
 
 def describe_data(data: ImageSet, clients: Ints | None, **more: Any) -> dict[str, Any]:
