@@ -38,7 +38,9 @@ def test_nothing_leaves_that_cannot_be_kept(shards):
 
 
 @pytest.mark.parametrize("allowed", [0, 1])
-def test_the_server_is_told_that_a_site_cannot_write(shards, tmp_path, monkeypatch, allowed):
+def test_the_server_is_told_that_a_site_cannot_write(
+    shards, tmp_path, monkeypatch, caplog, allowed
+):
     """Neither the question nor what leaves can be written: its data are not to blame."""
     left = [None] * allowed
 
@@ -55,6 +57,9 @@ def test_the_server_is_told_that_a_site_cannot_write(shards, tmp_path, monkeypat
     engine = engine_of(grid_of(shards, bern=bern), FeCA(3, random_state=5))
     _, transcript = federate(engine, min_sites=2)
     assert transcript.failures[0].reason == records.REASONS["disk"] + records.SEE_LOG
+    [record] = [one for one in caplog.records if one.exc_info]
+    plain = f"Cannot write {tmp_path / 'journal.jsonl'}: no space left on device."
+    assert str(record.exc_info[1]) == plain
 
 
 def test_server_app_writes_the_model(shards, tmp_path):

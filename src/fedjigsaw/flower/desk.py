@@ -139,7 +139,7 @@ class Desk:
 
             file, extra = self._answer(question, names, entry.earlier, guard, compute)
             extra |= self.mark(names["data_set"])
-            entry.journal.add("answer", to=entry.number, **asked, **names, **extra)
+            entry.add("answer", to=entry.number, **asked, **names, **extra)
             charges.confirm()
         for line in charges.describe():
             logger.info("%s", line, extra=told("budget"))

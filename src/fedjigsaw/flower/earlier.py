@@ -12,12 +12,12 @@ import numpy as np
 
 from fedjigsaw._locks import locked
 from fedjigsaw.choice.grain import GRAIN
-from fedjigsaw.errors import BudgetError, MessageError
+from fedjigsaw.errors import BudgetError, MessageError, unwritable
 from fedjigsaw.flower.folders import GROUPS, JOURNAL_LOCK
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.privacy.guard import LEFT_OUT
-from fedjigsaw.privacy.journal import JOURNAL, Journal, Record
+from fedjigsaw.privacy.journal import JOURNAL, FullError, Journal, Record
 from fedjigsaw.privacy.ledger import LEDGER, Ledger
 from fedjigsaw.privacy.policy import ChangedDataError, Policy, RefusedError
 from fedjigsaw.privacy.shared_cells import CELL_NOISE, CELLS
@@ -160,8 +160,15 @@ class Entry:
 
     journal: Journal
     earlier: Earlier
-    number: int
+    number: int = -1
     names: Mapping[str, str] = field(default_factory=dict)
+
+    def add(self, kind: str, **values: Any) -> int:
+        """Add a record about the question, and return its number."""
+        try:
+            return int(self.journal.add(kind, **values)["n"])
+        except OSError as error:
+            raise FullError(unwritable(self.journal.path, error)) from error
 
 
 @contextmanager
@@ -170,7 +177,8 @@ def journaled(folder: Path, policy: Policy, **asked: Any) -> Iterator[Entry]:
     with locked(folder / JOURNAL_LOCK, wait=True):
         earlier, journal = read_earlier(folder), Journal(folder / JOURNAL)
         earlier.check_number(journal, policy.questions_per_day + MAX_BEYOND)
-        entry = Entry(journal, earlier, journal.add("question", **asked)["n"])
+        entry = Entry(journal, earlier)
+        entry.number = entry.add("question", **asked)
         try:
             yield entry
         except BaseException as error:
@@ -178,7 +186,7 @@ def journaled(folder: Path, policy: Policy, **asked: Any) -> Iterator[Entry]:
             reason = f"{type(error).__name__}: {error}"[:500]
             counted = {n: entry.names[n] for n in ("data_set", "key") if n in entry.names}
             kind, more = ("refusal", {}) if refused else ("failure", counted)
-            journal.add(kind, to=entry.number, reason=reason, **more)
+            entry.add(kind, to=entry.number, reason=reason, **more)
             raise
 
 

@@ -244,5 +244,5 @@ def write(site: "Site", file: ModelFile) -> Done:
             new.unlink(missing_ok=True)
             new_model.unlink(missing_ok=True)
         text = f"labels of {n_rows} rows are in {path}; the server learns that it is done"
-        entry.journal.add("note", to=entry.number, text=text)
+        entry.add("note", to=entry.number, text=text)
     return Done()

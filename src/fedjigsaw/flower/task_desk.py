@@ -60,7 +60,7 @@ def answer_task(
             answer = work(earlier, charges.spend)
         content = formats.encode(answer)
         kept = {"content": base64.b64encode(content).decode()}
-        entry.journal.add(
+        entry.add(
             "answer",
             to=entry.number,
             **described,

@@ -32,7 +32,7 @@ Record = dict[str, Any]
 
 
 class FullError(MessageError):
-    """A journal that has no room for a record."""
+    """A journal that has no room for a record, or cannot be written."""
 
 
 @dataclass(frozen=True)
