@@ -144,6 +144,7 @@ def test_without_a_server(clinic, verb, tmp_path):
     (clinic / "server" / "running.json").write_text('{"control_port": 9, "secret": "s"}')
     done = run(verb, clinic, *more)
     assert "does not answer" in str(done.exception)
+    assert f"Start it with `fedjigsaw federation server {clinic}`." in str(done.exception)
 
 
 def test_revoke(clinic):

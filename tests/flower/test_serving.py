@@ -1,6 +1,7 @@
 """A server and a site as functions: waiting, connecting again, ending."""
 
 import json
+import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -94,6 +95,17 @@ def test_a_server_that_ends_is_an_error(clinic, started):
     with pytest.raises(FederationError, match=r"did not start; see .*flower\.log"):
         serving.serve(clinic)
     assert started.started[0][3] == "0.0.0.0"
+
+
+def test_a_server_whose_port_is_taken_says_so(clinic, started):
+    started.up = False
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        path = clinic / "server" / "settings.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "port": port}))
+        words = f"did not start: it cannot listen on port {port} of 127.0.0.1, where perhaps"
+        with pytest.raises(FederationError, match=words):
+            serving.serve(clinic)
 
 
 @pytest.mark.parametrize("listen", ["foo", "", "127.0.0.1:9092", "127.0.0"])

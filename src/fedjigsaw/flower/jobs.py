@@ -158,6 +158,10 @@ def write_result(folder: Path, **result: Any) -> None:
 # ------------------------------------------------------------------------ read by `federation run`
 
 
+def _start(home: Path) -> str:
+    return f"Start it with `fedjigsaw federation server {home.parent}`."
+
+
 @contextmanager
 def control(home: Path) -> Iterator[Control]:
     """Connect to the control API of the running server on this machine."""
@@ -166,17 +170,21 @@ def control(home: Path) -> Iterator[Control]:
         port, secret = int(running["control_port"]), str(running["secret"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FederationError(
-            f"The server of {home} is not running on this machine. "
-            f"Start it with `fedjigsaw federation server {home.parent}`."
+            f"The server of {home} is not running on this machine. {_start(home)}"
         ) from error
     client = Control(port, (home / CA).read_bytes(), {SECRET_HEADER.decode(): secret})
     try:
         yield client
     except httpx.HTTPError as error:
         reason = type(error).__name__
+        # one that was killed could not say that it ended
+        advice = f" It may have ended. {_start(home)}" * isinstance(error, httpx.ConnectError)
         if renewal.has_ended(home / CERTIFICATE):
             reason = f"its certificate has ended: renew it with {renewal.RENEW}"
-        raise FederationError(f"The server of {home} does not answer ({reason}).") from error
+            advice = ""
+        raise FederationError(
+            f"The server of {home} does not answer ({reason}).{advice}"
+        ) from error
     finally:
         client.close()
 

@@ -64,7 +64,8 @@ def serve(
     check_listen(listen)
     check_private(home / KEY, NEW_SERVER_KEY)
     private, secret = processes.free_port(), token_hex(32)
-    arguments = (str(home), str(private), listen or listen_address(settings.host))
+    address = listen or listen_address(settings.host)
+    arguments = (str(home), str(private), address)
     variables = {processes.SECRET: secret, **style.variable()}
     started: list[subprocess.Popen[bytes]] = []
     with (
@@ -82,7 +83,10 @@ def serve(
                 if not processes.wait_until_answers(
                     "127.0.0.1", private, home / CA, seconds=60, process=process
                 ):
-                    raise FederationError(f"The server did not start; see {home / FLOWER_LOG}.")
+                    reason = _why_not(address, settings.port)
+                    raise FederationError(
+                        f"The server did not start{reason}; see {home / FLOWER_LOG}."
+                    )
                 running = {"control_port": private, "secret": secret}
                 write_secret(home / RUNNING, json.dumps(running).encode())
                 names = ", ".join(name for name in settings.sites if name not in revoked)
@@ -92,6 +96,13 @@ def serve(
                 raise FederationError(f"The server ended unexpectedly; see {home / FLOWER_LOG}.")
         finally:
             (home / RUNNING).unlink(missing_ok=True)
+
+
+def _why_not(address: str, port: int) -> str:
+    """Say that a server cannot listen on its port, or nothing."""
+    if processes.can_listen(address, port):
+        return ""
+    return f": it cannot listen on port {port} of {address}, where perhaps another program does"
 
 
 def check_listen(listen: str | None) -> None:
