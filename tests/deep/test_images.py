@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 from fedjigsaw.deep.images import check_images, left_out, load, names_in, with_channels
 from fedjigsaw.errors import DataError, ParameterError
@@ -167,6 +167,23 @@ def test_images_of_many_kinds_are_read(tmp_path, ending, mode):
     Image.new("RGB", (10, 10), "white").convert(mode).save(tmp_path / f"a.{ending}")
     (image,) = load(tmp_path).train
     assert image.min() == 255
+
+
+@pytest.mark.parametrize("orientation", range(10))
+def test_photos_are_turned_as_viewers_show_them(tmp_path, orientation):
+    pixels = np.random.default_rng(0).integers(256, size=(10, 10, 3), dtype=np.uint8)
+    note = Image.Exif()
+    note[0x0112] = orientation
+    Image.fromarray(pixels).save(tmp_path / "a.png", exif=note)
+    (image,) = load(tmp_path).train
+    shown = ImageOps.exif_transpose(Image.open(tmp_path / "a.png"))
+    assert (image.transpose(1, 2, 0) == np.asarray(shown)).all()
+
+
+def test_broken_notes_of_a_camera_do_not_break_a_photo(tmp_path):
+    note = b"Exif\0\0II*\0\xff\xff\xff\xff broken"
+    Image.new("RGB", (10, 10), "white").save(tmp_path / "a.jpg", exif=note)
+    assert load(tmp_path).train.min() == 255
 
 
 def test_of_several_images_in_a_file_the_first_is_read(tmp_path):

@@ -7,11 +7,13 @@ of them start at once and fast: ``python _decode.py TARGET START < names``.
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 BROKEN_IMAGE = 3  # exit code; the name of the file is the output
+ORIENTATION = 0x0112  # in the notes of a camera (EXIF)
 
 
 def decode(file: str | Path, size: int | None) -> npt.NDArray[np.uint8]:
@@ -26,7 +28,7 @@ def decode(file: str | Path, size: int | None) -> npt.NDArray[np.uint8]:
 
     try:
         with Image.open(file) as opened:
-            picture: Image.Image = opened
+            picture: Image.Image = _upright(opened)
             if picture.mode.startswith("I"):  # 16 bits of gray: Pillow would cut them off at 255
                 high = np.asarray(picture) >> 8
                 if high.min() < 0 or high.max() > 255:
@@ -40,6 +42,24 @@ def decode(file: str | Path, size: int | None) -> npt.NDArray[np.uint8]:
             return np.asarray(picture, dtype=np.uint8).transpose(2, 0, 1)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise ValueError(f"Cannot decode {file}.") from error
+
+
+def _upright(picture: Any) -> Any:
+    """Turn a picture as viewers show it: cameras write down how they were held."""
+    from PIL.Image import Transpose
+
+    # not Pillow's own function, which also writes the notes anew, and fails if some are strange
+    turned = {
+        2: Transpose.FLIP_LEFT_RIGHT,
+        3: Transpose.ROTATE_180,
+        4: Transpose.FLIP_TOP_BOTTOM,
+        5: Transpose.TRANSPOSE,
+        6: Transpose.ROTATE_270,
+        7: Transpose.TRANSVERSE,
+        8: Transpose.ROTATE_90,
+    }
+    how = turned.get(picture.getexif().get(ORIENTATION))
+    return picture if how is None else picture.transpose(how)
 
 
 def main(target: str, start: str) -> int:
