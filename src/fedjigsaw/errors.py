@@ -277,6 +277,17 @@ def quote_names(names: Sequence[str], most: int = 20) -> str:
     return ", ".join(map(repr, names[:most])) + more
 
 
+def counted(n: float, noun: str) -> str:
+    """Return a number and what it counts.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(1204, "row")
+    ('1 row', '1,204 rows')
+    """
+    return f"{n:,.0f} {noun}" + "s" * (n != 1)
+
+
 def unreadable(path: object, error: OSError) -> str:
     """Say that a file cannot be read, and why.
 

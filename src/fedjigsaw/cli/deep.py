@@ -24,7 +24,7 @@ from fedjigsaw.cli._shared import (
     print_json,
     progress_bar,
 )
-from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.errors import DataError, ParameterError, counted
 from fedjigsaw.parameters import real
 from fedjigsaw.partition import SPLITS
 
@@ -373,7 +373,7 @@ def embed(
         n_images, n_features = features.shape
         print_json({"file": str(output), "images": n_images, "features": n_features})
         return
-    n_images = images.counted(len(features), "image")
+    n_images = counted(len(features), "image")
     out.print(f"{n_images}, {features.shape[1]} features -> {escape(str(output))}")
 
 

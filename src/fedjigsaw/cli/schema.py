@@ -23,7 +23,7 @@ from fedjigsaw.cli._shared import (
 )
 from fedjigsaw.columns.json_schema import json_schema
 from fedjigsaw.columns.schema import FORMAT_CODES, IGNORE
-from fedjigsaw.errors import DataError, ParameterError, quote_names
+from fedjigsaw.errors import DataError, ParameterError, counted, quote_names
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.schemas import load_schema
 from fedjigsaw.io.tables import Table as DataTable
@@ -86,7 +86,7 @@ def init(
     kinds = [column.kind for column in proposal.schema.columns]
     n_ignored = kinds.count(IGNORE)
     ignored = f", {n_ignored} of them ignored" if n_ignored else ""
-    out.print(f"{_count(len(kinds), 'column')}{ignored} -> {escape(str(output))}")
+    out.print(f"{counted(len(kinds), 'column')}{ignored} -> {escape(str(output))}")
     for entry in proposal.columns:
         if entry.column.kind == IGNORE:
             out.print(escape(f"Ignored: {entry.column.name!r} ({entry.why})."))
@@ -255,7 +255,7 @@ def _print_check(found: sites.FileCheck, schema_file: Path) -> None:
     if found.others:
         names = ", ".join(found.others[:20]) + (", ..." if len(found.others) > 20 else "")
         out.print(escape(f"Columns that the schema does not name, which are not used: {names}."))
-    rows = f"{found.path}: {_count(found.n_rows, 'row')}"
+    rows = f"{found.path}: {counted(found.n_rows, 'row')}"
     if found.fits:
         out.print(escape(f"{rows}. The file fits the schema."))
         return
@@ -308,7 +308,7 @@ def _as_json(found: sites.FileCheck) -> dict[str, Any]:
 
 
 def _print_applied(done: sites.Applied, output: Path) -> None:
-    rows, columns = _count(done.n_rows, "row"), _count(len(done.n_missing), "column")
+    rows, columns = counted(done.n_rows, "row"), counted(len(done.n_missing), "column")
     copied = f", and {len(done.copied)} more kept as texts" if done.copied else ""
     out.print(f"{rows}, {columns} of the schema{copied} -> {escape(str(output))}")
     for line in done.said:
@@ -321,9 +321,5 @@ def _print_applied(done: sites.Applied, output: Path) -> None:
             out.print(escape(f"{name!r}: {_are(count)} outside of the range or categories."))
 
 
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}" + ("" if n == 1 else "s")
-
-
 def _are(n: int) -> str:
-    return _count(n, "value") + (" is" if n == 1 else " are")
+    return counted(n, "value") + (" is" if n == 1 else " are")

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedjigsaw._typing import Ints
 from fedjigsaw.deep.pictures import Bytes, read_pictures
-from fedjigsaw.errors import DataError, ParameterError, invalid, unreadable
+from fedjigsaw.errors import DataError, ParameterError, counted, invalid, unreadable
 from fedjigsaw.io.regular import check_regular
 
 ENDINGS = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
@@ -148,17 +148,6 @@ def left_out(source: str | Path, found: ImageSet) -> str | None:
         shown = ", ".join(endings[:9]) + (", ..." if endings[9:] else "")
         parts.append(f"{counted(len(others), 'file')} of other kinds ({shown})")
     return f"Left out {' and '.join(parts)}." if parts else None
-
-
-def counted(n: int, noun: str) -> str:
-    """Return a number and what it counts.
-
-    Examples
-    --------
-    >>> counted(1, "image"), counted(2000, "image")
-    ('1 image', '2,000 images')
-    """
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def names_in(folder: str | Path, files: Sequence[Path]) -> list[str]:

@@ -8,8 +8,8 @@ import numpy as np
 
 from fedjigsaw import partition
 from fedjigsaw._typing import Ints
-from fedjigsaw.deep.images import ImageSet, counted
-from fedjigsaw.errors import DataError
+from fedjigsaw.deep.images import ImageSet
+from fedjigsaw.errors import DataError, counted
 from fedjigsaw.io.formats import fingerprint
 
 CENTRAL = "central"  # the split that leaves all images in one place

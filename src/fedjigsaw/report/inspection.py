@@ -8,6 +8,7 @@ import numpy as np
 from fedjigsaw._typing import Floats
 from fedjigsaw.choice.grain import GRAIN
 from fedjigsaw.choice.shapes import describe_shapes
+from fedjigsaw.errors import counted
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.kernels.indices import SKEWED
@@ -135,12 +136,12 @@ def _exposed(file: SummaryFile) -> Lines:
         yield "- without a guard, any center may be a single row of the data, to the last digit."
     alone = 0 if summary.counts is None else int((summary.counts == 1).sum())
     if alone:
-        yield f"- {_count(alone, 'center')} with a count of 1: the center of one row is that row."
+        yield f"- {counted(alone, 'center')} with a count of 1: the center of one row is that row."
     rows = "several equal rows" if guarded else "one row, or several equal ones,"
     for what, values in (("a radius", summary.radii), ("an sse", summary.sse)):
         points = 0 if values is None else int((values == 0).sum())
         if points:
-            centers = _count(points, "center")
+            centers = counted(points, "center")
             where = "near" if guarded else "with exactly"
             yield f"- {centers} with {what} of 0: {rows} {where} these values."
 
@@ -158,13 +159,13 @@ def _is_sent(values: object) -> bool:
 
 
 def _model(file: ModelFile, most: int) -> Lines:
-    yield f"A model of {_count(len(file.model.centers), 'cluster')}."
+    yield f"A model of {counted(len(file.model.centers), 'cluster')}."
     part = part_of(file)
     aside = {report.client for report in reports_of(file) if report.set_aside}
     names = ", ".join(name for name in file.clients if name not in aside)
     about = "" if file.privacy is None else "about "
     rows = describe_rows(part.n_rows, file.n_skipped)
-    yield f"Made from {_count(part.n_sites, 'site')}: {names}; {about}{rows} in all{part.aside}."
+    yield f"Made from {counted(part.n_sites, 'site')}: {names}; {about}{rows} in all{part.aside}."
     if file.partly:
         yield f"Not in every round: {', '.join(file.partly)}."
     yield from _origin(file.model.method, file.model.params, file.columns, file.scaler, most)
@@ -189,7 +190,7 @@ def _model(file: ModelFile, most: int) -> Lines:
     if support is not None and (support["clients"] == 1).any():
         alone = int((support["clients"] == 1).sum())
         yield (
-            f"- {_count(alone, 'cluster')} with rows of one site only: size and center are those "
+            f"- {counted(alone, 'cluster')} with rows of one site only: size and center are those "
             "of that site's rows."
         )
 
@@ -220,7 +221,7 @@ def describe_support(
             yield f"  ... and {len(model.centers) - most} more"
             return
         one = {name: values[i] for name, values in support.items()}
-        found = f"{_count(int(one['clients']), 'site')}, {_count(int(one['points']), 'row')}"
+        found = f"{counted(int(one['clients']), 'site')}, {counted(int(one['points']), 'row')}"
         number = ids[i] if ids else i
         text = f"  {number}: {found}, spread {one['spread']:.6g}, margin {one['margin']:.2f}"
         yield text + (f", separation {one[WITH_AUTO]:.2f}" if WITH_AUTO in one else "")
@@ -273,7 +274,7 @@ def _score(score: Score, most: int) -> Lines:
     yield f"Rows: {noisy}{score.n_rows:,}{skipped}; {total}."
     for i, (n, sse) in enumerate(zip(score.counts[:most], score.sse, strict=False)):
         distance = f", summed squared distance {sse:.6g}" if known else ""
-        yield f"  {score.cluster_ids[i]}: {_count(int(n), 'row')}{distance}"
+        yield f"  {score.cluster_ids[i]}: {counted(int(n), 'row')}{distance}"
     if len(score.counts) > most:
         yield f"  ... and {len(score.counts) - most} more"
     if score.profile is not None:
@@ -317,7 +318,7 @@ def _moments(stats: Stats) -> Lines:
 def _scaler(scaler: Scaler) -> Lines:
     columns = scaler.columns if scaler.encoding is None else scaler.encoding.sources
     kind = "scaler" if scaler.encoding is None else "preparation"
-    yield f"A {kind} for {_count(len(columns), 'column')}, fingerprint {scaler.fingerprint}."
+    yield f"A {kind} for {counted(len(columns), 'column')}, fingerprint {scaler.fingerprint}."
     if scaler.encoding is not None:
         yield f"Made by schema {scaler.encoding.schema.fingerprint}, which is part of this file."
     yield from describe_preparation(scaler, len(scaler.columns))
@@ -326,10 +327,6 @@ def _scaler(scaler: Scaler) -> Lines:
 
 
 # ----------------------------------------------------------------------------------------- parts
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def _origin(
@@ -413,5 +410,5 @@ def _without_rounding(centers: Floats, scaler: Scaler | None) -> Floats:
 def _with_center(summary: Summary, i: int) -> str:
     """List what was sent with one center."""
     line = "" if summary.radii is None else f"; radius {summary.radii[i]:.6g}"
-    line += "" if summary.counts is None else f"; {_count(int(summary.counts[i]), 'row')}"
+    line += "" if summary.counts is None else f"; {counted(int(summary.counts[i]), 'row')}"
     return line + ("" if summary.sse is None else f"; sse {summary.sse[i]:.6g}")

@@ -9,6 +9,7 @@ import fedjigsaw
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import feature
 from fedjigsaw.columns.schema import ABSENT, DATE, OTHER
+from fedjigsaw.errors import counted
 from fedjigsaw.methods import label_of
 from fedjigsaw.methods._support import k_curve_of, support_of
 from fedjigsaw.report import pictures
@@ -38,7 +39,7 @@ from fedjigsaw.report.page.view import (
     ReportPage,
     Trait,
 )
-from fedjigsaw.report.page.words import count, day_in_words, listed, plain, share, short, signed
+from fedjigsaw.report.page.words import day_in_words, listed, plain, share, short, signed
 from fedjigsaw.report.profiles import nearest_clusters
 from fedjigsaw.report.trust import part_of
 from fedjigsaw.report.units import number, percent
@@ -57,10 +58,10 @@ def build_report(run: Run, *, title: str | None = None, today: date) -> ReportPa
     shown = min(run.k, MAX_CLUSTERS)
     nearest = [cluster for cluster, _ in nearest_clusters(run.model.model.centers)]
     clusters = tuple(_cluster(run, i, sizes, traits, nearest) for i in range(shown))
-    n_sites = count(len(run.model.clients), "site")
+    n_sites = counted(len(run.model.clients), "site")
     where = listed(run.model.clients) if len(run.model.clients) <= 3 else n_sites
     return ReportPage(
-        title=plain(title) if title else f"{count(run.k, 'cluster')} at {where}",
+        title=plain(title) if title else f"{counted(run.k, 'cluster')} at {where}",
         subtitle=f"A clustering of the rows of {n_sites}, which stayed where they are",
         date=day_in_words(today),
         version=fedjigsaw.__version__,
@@ -105,9 +106,9 @@ def _facts(run: Run, sizes: SizeFacts) -> tuple[Fact, ...]:
 def _in_short(run: Run, sizes: SizeFacts, traits: Traits) -> list[str]:
     about = "" if run.model.privacy is None else "About "
     part = part_of(run.model)
-    rows, sites = count(rows_of(run, sizes), "row"), count(part.n_sites, "site")
+    rows, sites = counted(rows_of(run, sizes), "row"), counted(part.n_sites, "site")
     verb = "falls" if part.n_rows == 1 else "fall"
-    told = [f"{about}{rows} at {sites}{part.aside} {verb} into {count(run.k, 'cluster')}."]
+    told = [f"{about}{rows} at {sites}{part.aside} {verb} into {counted(run.k, 'cluster')}."]
     if sizes.totals is not None and run.k > 1 and sizes.totals.sum():
         whole = float(sizes.totals.sum())
         most, least = int(sizes.totals.argmax()), int(sizes.totals.argmin())
@@ -269,11 +270,11 @@ def _cluster(
 
 def _size_in_words(sizes: SizeFacts, i: int, rows: float) -> str:
     assert sizes.totals is not None
-    text = f"{count(rows, 'row')}, {share(rows, float(sizes.totals.sum()))} of all"
+    text = f"{counted(rows, 'row')}, {share(rows, float(sizes.totals.sum()))} of all"
     if sizes.by_site is None or sizes.note:  # where there is noise, nobody knows who has none
         return text
     held = int((sizes.by_site[:, i] > 0).sum())
-    return f"{text}, at {held} of {count(len(sizes.sites), 'site')}"
+    return f"{text}, at {held} of {counted(len(sizes.sites), 'site')}"
 
 
 def _remarks(run: Run, i: int, sizes: SizeFacts, nearest: list[int | None]) -> list[str]:
@@ -285,7 +286,7 @@ def _remarks(run: Run, i: int, sizes: SizeFacts, nearest: list[int | None]) -> l
         clients, margin = int(support["clients"][i]), float(support["margin"][i])
         if run.model.privacy is None:  # noise may hide a cluster, or make one up
             told.append(
-                f"Found in the summaries of {clients} of {count(len(run.model.clients), 'site')}."
+                f"Found in the summaries of {clients} of {counted(len(run.model.clients), 'site')}."
             )
         if evidence.is_measured(float(support["spread"][i])):
             told.append(f"Margin {margin:.2f} (0: on top of a neighbor, near 1: far from all).")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fedjigsaw.choice.findings import DOUBTFUL, SURE, KFindings
+from fedjigsaw.errors import counted
 from fedjigsaw.kernels.indices import SKEWED
 from fedjigsaw.methods._support import (
     SUPPORT,
@@ -18,7 +19,7 @@ from fedjigsaw.report.number import number_heading
 from fedjigsaw.report.page.missing import MANY, missing_shares
 from fedjigsaw.report.page.run import Run
 from fedjigsaw.report.page.view import Absent, HowMany, Table
-from fedjigsaw.report.page.words import count, listed, short
+from fedjigsaw.report.page.words import listed, short
 from fedjigsaw.report.profiles import nearest_clusters
 from fedjigsaw.report.trust import CONSPICUOUS, is_odd, reports_of
 from fedjigsaw.report.units import number, percent
@@ -142,11 +143,11 @@ def _missing_sites(run: Run) -> Iterator[str]:
     if model.partly:
         yield f"Not in every round: {listed(model.partly)}. Their part in the model is smaller."
     if model.n_skipped:
-        skipped = count(model.n_skipped, "row")
+        skipped = counted(model.n_skipped, "row")
         yield f"{skipped} with missing values took no part: are they like the others?"
     n_noise = sum(score.n_noise for score in run.scores)
     if n_noise:
-        rows = count(n_noise, "row")
+        rows = counted(n_noise, "row")
         yield (
             f"{rows} in no cluster (label -1), or left out by a guard: sizes and profiles are "
             "without them."
@@ -265,7 +266,7 @@ def where_found(run: Run) -> Iterator[str]:
         yield "Every cluster is found at every site."
     elif alone:
         verb = "is" if len(alone) == 1 else "are"
-        yield f"{count(len(alone), 'cluster')} {verb} found at one site only."
+        yield f"{counted(len(alone), 'cluster')} {verb} found at one site only."
 
 
 def _noisy_remark(report: SiteReport) -> str:
@@ -298,7 +299,7 @@ def _named(run: Run, clusters: list[int], most: int = 8) -> str:
     if len(clusters) == 1:
         return f"Cluster {run.ids[clusters[0]]}"
     if len(clusters) > most:
-        return count(len(clusters), "cluster")
+        return counted(len(clusters), "cluster")
     return "Clusters " + listed([str(run.ids[i]) for i in clusters])
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
+from fedjigsaw.errors import counted
 from fedjigsaw.io.formats import ModelFile, NoisyStats, Profile, Score, SummaryFile
 from fedjigsaw.kernels.scaling import Stats
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.report.page.run import GivenFile, Run
 from fedjigsaw.report.page.view import Absent, Table
-from fedjigsaw.report.page.words import count, listed, short, size
+from fedjigsaw.report.page.words import listed, short, size
 from fedjigsaw.report.privacy import privacy_values, promise_of
 
 MAX_FILES = 200
@@ -27,8 +28,8 @@ def sent_table(run: Run) -> Table | Absent:
         for file in files[:MAX_FILES]
     ]
     if len(files) > MAX_FILES:
-        rows.append((f"and {count(len(files) - MAX_FILES, 'other')}", "", "", ""))
-    rows.append(("All sites", "", count(len(files), "file"), f"{total_bytes(run):,}"))
+        rows.append((f"and {counted(len(files) - MAX_FILES, 'other')}", "", "", ""))
+    rows.append(("All sites", "", counted(len(files), "file"), f"{total_bytes(run):,}"))
     headings = ("Site", "File", "What is in it", "Bytes")
     return Table("Files that the sites sent", headings, tuple(rows), words=(1, 2))
 
@@ -61,20 +62,20 @@ def content_of(file: GivenFile) -> str:
     private = promise_of(content) or (isinstance(content, Score) and content.privacy)
     noise = ", all with noise" if private else ""
     if isinstance(content, SummaryFile):
-        parts = [count(len(content.summary.centers), "center")]
+        parts = [counted(len(content.summary.centers), "center")]
         names = {"counts": "rows per center", "sse": "spread", "radii": "radii"}
         parts += [words for n, words in names.items() if getattr(content.summary, n) is not None]
         return ", ".join(parts) + noise
     if isinstance(content, Score):
         profile = "" if content.profile is None else f", profiles of {_columns_of(content.profile)}"
-        return f"rows and spread of {count(len(content.counts), 'cluster')}{profile}{noise}"
+        return f"rows and spread of {counted(len(content.counts), 'cluster')}{profile}{noise}"
     if isinstance(content, Stats):
-        return f"mean and spread of {count(len(content.columns), 'column')}{noise}"
+        return f"mean and spread of {counted(len(content.columns), 'column')}{noise}"
     return ""
 
 
 def _columns_of(profile: Profile) -> str:
-    return count(len(profile.columns), "column")
+    return counted(len(profile.columns), "column")
 
 
 def sent_notes(run: Run) -> list[str]:
@@ -167,7 +168,7 @@ def sent_in_words(run: Run) -> str:
     kinds = ((run.stats, "file", " of statistics"), (run.summaries, "summary", ""))
     parts = [f"{len(found)} {_plural(noun, len(found))}{of}" for found, noun, of in kinds if found]
     if run.scores:
-        parts.append(count(len(run.scores), "score"))
+        parts.append(counted(len(run.scores), "score"))
     return f"The sites sent {listed(parts)}, {size(total_bytes(run))} in all."
 
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedjigsaw._typing import Floats
+from fedjigsaw.errors import counted
 from fedjigsaw.methods._support import knows_no_counts, support_of
 from fedjigsaw.report.page.charts import OTHERS
 from fedjigsaw.report.page.run import Run
 from fedjigsaw.report.page.view import Absent, Segment, SizeRow, Sizes
-from fedjigsaw.report.page.words import count, share, short
+from fedjigsaw.report.page.words import share, short
 from fedjigsaw.report.trust import part_of
 
 MAX_SITES = 50  # that have a column of their own
@@ -94,9 +95,9 @@ def segments_of(facts: SizeFacts, i: int, largest: float) -> tuple[Segment, ...]
         return ()
     if parts is None:
         total = float(facts.totals[i])
-        return (Segment(0, 100 * total / largest, "all sites", count(total, "row")),)
+        return (Segment(0, 100 * total / largest, "all sites", counted(total, "row")),)
     return tuple(
-        Segment(color, 100 * rows / largest, name, count(rows, "row"))
+        Segment(color, 100 * rows / largest, name, counted(rows, "row"))
         for (color, name), rows in zip(facts.legend, parts[i].tolist(), strict=True)
         if rows > 0
     )

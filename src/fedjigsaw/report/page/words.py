@@ -36,17 +36,6 @@ def short(name: str, most: int = LONGEST_NAME) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
-def count(n: float, noun: str) -> str:
-    """Return a number of things.
-
-    Examples
-    --------
-    >>> count(1, "row"), count(1204, "row")
-    ('1 row', '1,204 rows')
-    """
-    return f"{n:,.0f} {noun}" + "s" * (n != 1)
-
-
 def listed(names: Sequence[str], most: int = 8) -> str:
     """Join names as in a sentence.
 
