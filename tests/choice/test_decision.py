@@ -236,8 +236,9 @@ class TestValleys:
         assert hills.closest == (0, 1)
         assert hills.of_clusters().tolist() == [hills.weakest] * 2
 
-    @pytest.mark.parametrize("seed", range(5))
+    @pytest.mark.parametrize("seed", [*range(5), 35, 48])
     def test_halves_of_a_square_are_not_separate(self, seed):
+        """In the last two of 50 squares, chance makes a valley of 2.7 standard errors."""
         X = np.random.default_rng(seed).uniform(size=(2000, 2))
         centers, counts, sse, _ = cells_of(X)
         cells = Cells.of(centers, counts, sse)
@@ -262,6 +263,17 @@ class TestValleys:
         hills = valleys(cells, from_labels(cells, nearest))
         assert hills.depths[0, 1] > BELIEVED
         assert hills.separate
+
+
+@pytest.mark.parametrize(("n_wide", "dropped"), [(150, True), (900, False)])
+def test_cells_between_clusters_are_dropped_unless_they_are_most(rng, n_wide, dropped):
+    """Few wide cells around two narrow clusters are mixed; many are a cluster themselves."""
+    narrow = [rng.normal(at, 0.3, (200, 2)) for at in ((-5, 0), (5, 0))]
+    centers = np.concatenate([*narrow, rng.normal(0, 8, (n_wide, 2))])
+    owners = np.arange(len(centers)) // 4
+    choice = choose(centers, np.full(len(centers), 5.0), np.full(len(centers), 0.5), owners=owners)
+    assert (choice.dropped > 0.1) == dropped
+    assert (choice.dropped == 0) != dropped
 
 
 def test_more_columns_than_cells(rng):

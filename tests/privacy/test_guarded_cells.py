@@ -75,6 +75,14 @@ class TestWhatLeaves:
         assert LEFT_OUT not in answer(X, counts="none").tensors
         assert answer(X, counts="rounded").tensors[LEFT_OUT].item() in (5, 10)
 
+    @pytest.mark.parametrize(("few", "told"), [(1, 0), (2, 5), (3, 5), (4, 10)])
+    def test_the_number_of_rows_left_out_is_rounded(self, few, told):
+        """Two cells of few rows each, far from all others."""
+        given = cells([0.0, 25.0, 75.0, 50.0], [5, few, few, 5], [5.0, 1.0, 1.0, 5.0])
+        left = Guard().apply(given, client="bern", needed=("counts", "sse", "tensors"))
+        assert left.counts.tolist() == [5, 5]
+        assert left.tensors.get(LEFT_OUT, np.zeros(1)).tolist() == [told]
+
     def test_a_value_of_few_rows_is_not_told(self, rng):
         """Six rows have another value: enough for the default guard, not for a stricter one."""
         X = np.column_stack([rng.normal(size=300), np.repeat([0.0, 1234.5], [294, 6])])
