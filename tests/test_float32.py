@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedjigsaw import FuzzyCMeans, Jigsaw, KFed, ProcessEngine, SerialEngine, engine
-from fedjigsaw._rows import in_blocks
+from fedjigsaw._rows import BLOCK, in_blocks
 
 
 @pytest.fixture
@@ -78,3 +78,15 @@ def test_blocks_cover_all_rows_once(rng):
     assert len(parts) == 4
     assert np.concatenate([rows for _, rows in parts]).tolist() == X.astype(float).tolist()
     assert [range(10)[part] for part, _ in parts][-1] == range(9, 10)
+
+
+def test_rows_of_several_blocks_all_count(rng):
+    X = rng.normal(size=(5 * BLOCK // 8, 2)).astype(np.float32)
+    assert len(list(in_blocks(X))) == 2
+    fitted = Jigsaw(3, random_state=0).fit(X[:300])
+    squared = [((X - center) ** 2).sum(axis=1) for center in fitted.model_.centers]
+    assert fitted.score(X) == pytest.approx(-float(np.min(squared, axis=0).sum()), rel=1e-6)
+    ones = np.ones(len(X))
+    assert fitted.score(X, sample_weight=2 * ones) == pytest.approx(2 * fitted.score(X))
+    assert (fitted.predict(X) == np.argmin(squared, axis=0)).mean() > 0.9999
+    assert np.allclose(fitted.transform(X), np.sqrt(squared).T, rtol=1e-3, atol=1e-3)

@@ -237,3 +237,11 @@ class TestTheorem:
         with pytest.warns(FewerClustersWarning, match="found 2 of 3"):
             found = FeCA(3, n_local_clusters=2, refine=False, random_state=0).fit_clients([X, X])
         assert len(found.cluster_centers_) == found.n_clusters_ == 2
+
+
+def test_reports_say_which_clusters_a_client_takes_part_in():
+    a, b, c = ([[x - 1.0], [x + 1.0]] for x in (0, 50, 100))
+    shards = {"Bern": a + b, "Lyon": b + c, "Oslo": b}
+    fitted = FeCA(3, n_local_clusters=2, random_state=0).fit_clients(shards)
+    found = {site.client: (site.rows, site.clusters, site.alone) for site in fitted.sites_}
+    assert found == {"Bern": (4, 2, 1), "Lyon": (4, 2, 1), "Oslo": (2, 1, 0)}
