@@ -170,13 +170,15 @@ def test_images_of_many_kinds_are_read(tmp_path, ending, mode):
 
 
 @pytest.mark.parametrize("orientation", range(10))
-def test_photos_are_turned_as_viewers_show_them(tmp_path, orientation):
+@pytest.mark.parametrize("ending", ["png", "tiff"])
+def test_photos_are_turned_as_viewers_show_them(tmp_path, ending, orientation):
+    """Pillow turns TIFF files itself when it reads their pixels, so they must not be turned again."""
     pixels = np.random.default_rng(0).integers(256, size=(10, 10, 3), dtype=np.uint8)
     note = Image.Exif()
     note[0x0112] = orientation
-    Image.fromarray(pixels).save(tmp_path / "a.png", exif=note)
+    Image.fromarray(pixels).save(tmp_path / f"a.{ending}", exif=note)
     (image,) = load(tmp_path).train
-    shown = ImageOps.exif_transpose(Image.open(tmp_path / "a.png"))
+    shown = ImageOps.exif_transpose(Image.open(tmp_path / f"a.{ending}"))
     assert (image.transpose(1, 2, 0) == np.asarray(shown)).all()
 
 

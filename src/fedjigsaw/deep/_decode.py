@@ -48,6 +48,7 @@ def _upright(picture: Any) -> Any:
     """Turn a picture as viewers show it: cameras write down how they were held."""
     from PIL.Image import Transpose
 
+    picture.load()  # TIFF files are turned by this, and have no note afterwards
     # not Pillow's own function, which also writes the notes anew, and fails if some are strange
     turned = {
         2: Transpose.FLIP_LEFT_RIGHT,

@@ -27,7 +27,7 @@ from fedjigsaw.errors import DataError, ExtraError, requires_extra
 Bytes = npt.NDArray[np.uint8]
 CACHED_FROM = 5000  # files; fewer are read in a second or two
 MAX_PROCESSES = 16
-DECODER = 3  # another number whenever files are decoded differently: arrays in the cache are stale
+DECODER = 4  # another number whenever files are decoded differently: arrays in the cache are stale
 
 
 def read_pictures(files: Sequence[Path], size: int | None) -> Bytes:
