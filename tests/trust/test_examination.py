@@ -17,6 +17,7 @@ from fedjigsaw.errors import MessageError
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.partition import dirichlet
 from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.trust.examination import PLACES, _places
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +67,14 @@ def test_a_summary_of_very_many_centers_does_not_fill_the_memory():
         tracemalloc.stop()
     assert len(found.centers)
     assert most < 0.5e9
+
+
+@pytest.mark.parametrize("n", [40, 10_000])
+def test_no_order_of_centers_hides_their_places(n):
+    """Of very many centers, every third stood for all, and a liar could choose those."""
+    centers = 1e3 * np.random.default_rng(0).standard_normal((n, 2))
+    centers[::3] = 0
+    assert _places(centers, 1.0) >= PLACES
 
 
 def test_feca_takes_no_summary_of_very_many_centers():

@@ -297,13 +297,12 @@ def _to_other_sites(received: Received) -> list[Floats]:
 def _places(centers: Floats, variance: float) -> int:
     """Count groups of centers: those within two typical spreads of each other form one.
 
-    Fewer than `PLACES` centers are not grouped: each counts. Of more than `GROUPED`, every second,
-    third and so on stands for all.
+    Fewer than `PLACES` centers are not grouped: each counts. So it is with more than `GROUPED`,
+    which no honest site has in a few places; of a sample, a liar could choose what is in it.
     """
     from scipy.sparse.csgraph import connected_components
 
-    if len(centers) < PLACES:
+    if not PLACES <= len(centers) <= GROUPED:
         return len(centers)
-    centers = centers[:: math.ceil(len(centers) / GROUPED)]
     close = pairwise_distances(centers, centers) <= 2 * np.sqrt(variance)
     return int(connected_components(close)[0])
