@@ -62,7 +62,7 @@ FILES = {
     "guess: decimal comma": ("a;b\n1,234;2\n5,678;3\n", "ab", [[1.234, 2], [5.678, 3]], ",", "", "semicolons between columns, decimal comma, 1,234 is read as 1.234"),
     "guess: thousands": ('a,b\n"1,234",2\n', "ab", [[1234, 2]], ".", ",", "commas between thousands, 1,234 is read as 1234"),
     "guess: thousands, points": ("a;b\n1.234;2,5\n", "ab", [[1234, 2.5]], ",", ".", "semicolons between columns, decimal comma, points between thousands, 1.234 is read as 1234"),
-    "guess: decimal point": ("a;b\n1.234;2\n", "ab", [[1.234, 2]], ".", "", "semicolons between columns, 1.234 is read as 1.234"),
+    "guess: decimal point": ("a;b\n1.234;2\n", "ab", [[1.234, 2]], ".", "", "semicolons between columns, 1.234 is not read as 1234"),
     "no guess: decimal point": ("a,b\n1.234,2\n", "ab", [[1.234, 2]], ".", "", NONE),
     "no guess: other decimals": ("a;b\n1.234;2.5\n", "ab", [[1.234, 2.5]], ".", "", "semicolons between columns"),
     "no guess: no numbers": ("a;b;c\n12.345;2;A1\nx;3;A2\ny;4;A3\n", "abc", None, ".", "", "semicolons between columns"),

@@ -220,7 +220,7 @@ def find_text_format(
     if ambiguous[other] and not sure:
         guess = f"1{other}234 is read as 1234"
     elif not decided and ambiguous[decimal] and delimiter != ",":
-        guess = f"1{decimal}234 is read as 1.234"
+        guess = "1,234 is read as 1.234" if decimal == "," else "1.234 is not read as 1234"
     text = TextFormat(decimal, _thousands(found, decimal))
     seen = decided or ambiguous[","] or ambiguous["."]
     return Found(text, guess, decided=seen and not is_plain)
