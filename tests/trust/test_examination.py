@@ -69,6 +69,38 @@ def test_a_summary_of_very_many_centers_does_not_fill_the_memory():
     assert most < 0.5e9
 
 
+CORNERS = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0], [9.0, 9.0]])
+
+
+def with_many_centers(n, away, k, *, n_liars=1):
+    """Return the model of nine sites with four centers each, and of liars with n."""
+    rng = np.random.default_rng(0)
+    honest = [
+        Summary(
+            800, CORNERS + 0.1 * rng.standard_normal((4, 2)), counts=[200] * 4, sse=[400.0] * 4,
+            client=f"c{i}",
+        )
+        for i in range(9)
+    ]  # fmt: skip
+    wide = 60 * rng.uniform(-1, 1, size=(n, 2)) + away
+    ones = np.ones(n, dtype=int)
+    liars = [Summary(n, wide, counts=ones, sse=2.0 * ones, client=f"l{i}") for i in range(n_liars)]
+    return aggregate_round(Jigsaw(k, random_state=0), [*honest, *liars], Broadcast(0, 0))
+
+
+@pytest.mark.parametrize(("n", "away", "k", "n_liars"), [
+    (50, 0.0, 4, 1), (50, 1e15, 4, 1), (50, 1e15, "auto", 1), (700, 0.0, 4, 1),
+    (700, 0.0, "auto", 1), (700, 1e15, "auto", 1), (1200, 0.0, 4, 2), (1200, 1e15, "auto", 2),
+    (5000, 0.0, 4, 1), (5000, 0.0, "auto", 1), (5000, 1e15, 4, 1),
+])  # fmt: skip
+def test_a_site_of_many_centers_is_no_majority(n, away, k, n_liars):
+    """Medians were those of all centers: a liar with most of them said what is usual."""
+    found = with_many_centers(n, away, k, n_liars=n_liars)
+    distances = np.linalg.norm(found.centers[:, None] - CORNERS, axis=2)
+    assert len(found.centers) == 4
+    assert distances.min(axis=0).max() < 0.5
+
+
 @pytest.mark.parametrize("n", [40, 10_000])
 def test_no_order_of_centers_hides_their_places(n):
     """Of very many centers, every third stood for all, and a liar could choose those."""

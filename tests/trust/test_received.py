@@ -115,3 +115,18 @@ def test_clients_with_and_without_counts_and_sums_side_by_side():
     assert received.sse.tolist() == [6, 10, 7, 8, 9, 0]
     assert received.owners.tolist() == [0, 0, 1, 1, 1, 2]
     assert (received.has_counts, received.has_sse) == (False, False)
+
+
+def test_no_site_is_heard_by_more_than_twice_the_typical_number_of_centers():
+    sizes = [3, 4, 100, 3]
+    summaries = [
+        Summary(n, np.arange(n)[:, None] + 0.5, counts=[1] * n, client=f"c{i}")
+        for i, n in enumerate(sizes)
+    ]
+    received = receive(summaries)
+    assert np.bincount(received.owners[received.heard]).tolist() == [3, 4, 7, 3]
+    of_large = received.centers[received.heard][7:14, 0]
+    assert np.ptp(np.diff(of_large)) <= 1  # evenly spread over all of them
+    assert of_large[-1] == 99.5
+    usual = receive(summaries[:2])
+    assert usual.heard.tolist() == list(range(7))

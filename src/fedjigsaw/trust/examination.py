@@ -171,7 +171,7 @@ class _Tests:
 
     def __init__(self, received: Received, inside: Flags, choose: Choose, find: Find) -> None:
         self.received, self.choose, self.find = received, choose, find
-        self.step = max(1, len(received.centers) // SAMPLE)
+        self.step = max(1, len(received.heard) // SAMPLE)
         self.core = received.of_sites(self._sampled(inside))
 
     def _sampled(self, inside: Flags) -> Flags:
@@ -247,7 +247,7 @@ def _odd_sites(received: Received) -> _Oddity:
     most_rows = np.full(received.n_sites, HEAVY)
     tested: dict[int, float] = {}
     for squared in _to_other_sites(received):
-        variance = max(typical_variance(received), float(np.median(squared)))
+        variance = max(typical_variance(received), float(np.median(squared[received.heard])))
         if not variance:
             continue
         score = received.per_site(received.counts * np.minimum(squared / variance, 4))
@@ -273,22 +273,23 @@ def _to_other_sites(received: Received) -> list[Floats]:
     distance is that to the center that a thirtieth of all sites would bring.
     """
     X, owners = received.centers - received.middle, received.owners
-    others = np.sort(np.random.default_rng(0).permutation(len(X))[:COMPARED])
-    sampled = len(others) < len(X)
+    heard = received.heard if len(X) > COMPARED else np.arange(len(X))
+    others = heard[np.sort(np.random.default_rng(0).permutation(len(heard))[:COMPARED])]
+    sampled = len(others) < len(heard)
     sites, starts = np.unique(owners[others], return_index=True)
     if len(sites) < 2:
         return []
     if sampled:
-        n = max(1, round(received.n_sites / 30 * len(others) / len(X)))
+        n = max(1, round(received.n_sites / 30 * len(others) / len(heard)))
         fast = compiles(len(X), len(others))
         found = to_other_owners(X, owners, X[others], owners[others], n, fast=fast)
         return [np.minimum(found, np.finfo(np.float64).max)]
     enough = min(math.ceil(LIARS * len(sites)), len(sites) - 1) - 1
     norms = np.einsum("ij,ij->i", X, X)
-    squared = X @ (-2 * X).T
-    squared += norms
+    squared = X @ (-2 * X[others]).T
+    squared += norms[others]
     squared += norms[:, None]
-    squared[owners[:, None] == owners] = np.inf
+    squared[owners[:, None] == owners[others]] = np.inf
     nearest = np.minimum.reduceat(squared, starts, axis=1)
     ordered = np.partition(nearest, [0, enough], axis=1)
     return [np.clip(ordered[:, rank], 0.0, np.finfo(np.float64).max) for rank in (0, enough)]

@@ -68,7 +68,7 @@ def endless_centers(received: Received) -> Flags:
     """Tell which centers are so far away that arithmetic would lose the others."""
     X, middle = received.centers, received.middle
     away = _of_blocks(X, lambda rows: np.abs(rows - middle).max(axis=1))
-    usual = np.median(away)
+    usual = np.median(away[received.heard])
     endless: Flags = (away > EXACT * usual) & (usual > 0)
     return endless
 

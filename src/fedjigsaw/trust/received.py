@@ -19,6 +19,7 @@ from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.summaries import NOISE, center_noise
 
 MIN_SITES = 4  # of fewer sites, no majority can outvote a liar
+MOST_HEARD = 2  # typical numbers of centers: more of one site do not count when others are judged
 IN_CACHE = 2**16  # numbers of a block that threads work on
 
 
@@ -64,9 +65,25 @@ class Received:
     mixed: npt.NDArray[np.bool_] | None = None
 
     @cached_property
+    def heard(self) -> Ints:
+        """The clusters by which others are judged, at most `MOST_HEARD` typical numbers of a site.
+
+        Otherwise a site that sends very many centers would be the majority.
+        """
+        sizes = np.bincount(self.owners, minlength=self.n_sites)
+        most = int(MOST_HEARD * np.median(sizes[sizes > 0])) if len(self.owners) else 0
+        everything = np.arange(len(self.owners))
+        if sizes.max() <= most:
+            return everything
+        starts = np.cumsum(sizes) - sizes
+        rank, size = everything - starts[self.owners], sizes[self.owners]
+        # evenly spread over the clusters of a site
+        return everything[(size <= most) | ((rank + 1) * most // size > rank * most // size)]
+
+    @cached_property
     def middle(self) -> Floats:
-        """The median of each column of the centers."""
-        columns = self.centers.T
+        """The median of each column of the centers that are heard."""
+        columns = self.centers[self.heard].T
 
         def medians(part: slice) -> Floats:  # of a copy: faster than medians across rows
             found: Floats = np.median(columns[part].copy(), axis=1, overwrite_input=True)
