@@ -215,6 +215,34 @@ def test_a_new_run_may_have_other_images(kept, tmp_path):
     assert [site for event, site, detail in events if event == "failed"] == ["lyon"]
 
 
+def test_another_seed_is_another_question_about_images(kept, tmp_path):
+    """The seed chooses the network at the start and the views: answers for one are for no other."""
+    grid = kept[0]
+    for number, seed in enumerate((3, 4)):
+        deep = method(random_state=seed, min_cluster_size=5)
+        (file, _), _ = run(grid(), tmp_path / str(seed), deep=deep)
+        held = [np.load(tmp_path / name / "images.npz")["images"] for name in NAMES]
+        inside = deep.fit(np.concatenate(held), clients=np.repeat(NAMES, [len(h) for h in held]))
+        assert file.model == replace(inside.model_, feature_names=file.columns)
+        answers = [r for r in records_of(tmp_path / "lyon") if r["kind"] == "answer"]
+        assert len({record["key"] for record in answers}) == (number + 1) * (LAST + 1)
+
+
+def test_the_journal_has_answers_about_images_by_their_hash_alone(kept, tmp_path):
+    """A long run would fill it. A question that comes again has the same answer, computed anew."""
+    grid = kept[0]
+    for number in range(2):
+        run(grid(), tmp_path / str(number))
+    first, again = (records_of(tmp_path / "lyon")[i * 10 : i * 10 + 10] for i in range(2))
+    assert [r.get("answer") for r in first] == [r.get("answer") for r in again]
+    size = (tmp_path / "lyon" / "journal.jsonl").stat().st_size
+    assert size < 5000 * 2 * (LAST + 1), size
+
+
+def records_of(folder):
+    return list(Journal(folder / "journal.jsonl").records())
+
+
 # ------------------------------------------------------------------------------------------- jobs
 
 JOB = jobs.Job("deepfeca", 5, SETTINGS, 3, wait=0.0)
@@ -332,7 +360,7 @@ def test_a_run_whose_server_dies_says_how_to_go_on(clinic, monkeypatch):
     (home / "running.json").write_text('{"control_port": 9, "secret": "s"}')
     control = DyingControl(home)
     monkeypatch.setattr(jobs, "Control", lambda port, authority, headers: control)
-    said = r"The server of .* does not answer \(ConnectError\)\."
+    said = r"The server of .* does not answer \(ConnectError\)\. It may have ended\. Start it.*"
     with pytest.raises(FederationError, match=rf"{said} The rounds so far are kept: add --resume"):
         jobs.run_job(home, JOB)
     control.rounds = False

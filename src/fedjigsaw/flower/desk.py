@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_KEPT = 4 * 2**20  # a larger answer is in the journal by its hash alone
+MAX_KEPT = 4 * 2**20  # a larger answer is in the journal by its hash alone, and so is any of IMAGES
+IMAGES = "images"  # kind of data: a run has so many large answers that they would fill the journal
 MAX_PARAMETERS = 4000  # characters of the parameters in the journal
 
 # what a site gives its desk: how to make the method, and how to compute an answer
@@ -137,7 +138,8 @@ class Desk:
             def compute(guard: Guard) -> SummaryFile:
                 return work(guard, broadcast, charges.spend)
 
-            file, extra = self._answer(question, names, entry.earlier, guard, compute)
+            kind = method.data_kind
+            file, extra = self._answer(question, names, entry.earlier, guard, compute, kind)
             extra |= self.mark(names["data_set"])
             entry.add("answer", to=entry.number, **asked, **names, **extra)
             charges.confirm()
@@ -173,7 +175,8 @@ class Desk:
     ) -> dict[str, str]:
         """Return the names of the data, of the topic, and of the question: equal ones are equal.
 
-        Neither the seed nor the time limit nor the order of columns makes another question.
+        Neither the seed nor the time limit nor the order of columns makes another question; only
+        about images does the seed.
         """
         if self.privacy is None:
             return _question_names(question, method, data_set(), _terms(guard))
@@ -188,6 +191,7 @@ class Desk:
         earlier: Earlier,
         guard: Guard,
         work: Callable[[Guard], SummaryFile],
+        kind: str,
     ) -> tuple[SummaryFile, dict[str, Any]]:
         """Return the answer, and what the journal keeps of it."""
         known = earlier.answers.get(names["key"])
@@ -207,7 +211,7 @@ class Desk:
             file, tied = self._remembering(question.scaler, names, guard, work, earlier)
         content = formats.encode(file)
         # of a question that is known, the first answer is the one that is given again
-        keep = known is None and len(content) <= MAX_KEPT
+        keep = known is None and len(content) <= MAX_KEPT and kind != IMAGES
         kept = {"content": base64.b64encode(content).decode()} if keep else {}
         return file, {**_describe_answer(file, content), **kept, **({"tied": True} if tied else {})}
 
@@ -326,7 +330,10 @@ def _question_names(
     params = {n: v for n, v in method.configuration().items() if n != "random_state"}
     topic = hash_of([data_set, terms, method.method, params, *scaler.values()])
     broadcast = question.broadcast
-    key = hash_of([topic, broadcast.round, describe_model(broadcast.model)])
+    # The seed of a run chooses the network at the start and the views that it learns from; about
+    # rows it chooses nothing.
+    seed = [broadcast.seed] if method.data_kind == IMAGES else []
+    key = hash_of([topic, broadcast.round, describe_model(broadcast.model), *seed])
     return {"data_set": data_set, "topic": topic, "key": key, **scaler}
 
 
