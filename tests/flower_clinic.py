@@ -19,6 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from typer.testing import CliRunner
 
+import fedjigsaw
 from fedjigsaw import cli
 from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.flower import bundle, folders, jobs
@@ -98,9 +99,9 @@ class Clinic:
         (self.folder / f"{name}.mode").write_text(how)
 
     def start(self, name, *words):
-        path = str(Path(__file__).parent / "flower" / "shim")
-        if name in self.sources:
-            path += os.pathsep + str(self.sources[name])
+        # the package of the tests, which need not be the one that is installed
+        source = self.sources.get(name, Path(fedjigsaw.__file__).parents[1])
+        path = f"{Path(__file__).parent / 'flower' / 'shim'}{os.pathsep}{source}"
         mode = self.folder / f"{name}.mode"
         mode.touch()
         self.words[name] = words
@@ -189,7 +190,7 @@ class Clinic:
 
     def story(self, printed):
         """What a run printed, and the ends of all logs."""
-        logs = [self.home / name / "flower.log" for name in ("server", *NAMES)]
+        logs = sorted(self.home.glob("*/flower.log"))
         return "\n".join([printed, *(f"--- {log}\n{log.read_text()[-3000:]}" for log in logs)])
 
     def wait_to_say(self, name, text):

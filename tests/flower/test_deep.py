@@ -1,6 +1,7 @@
 """DeepFeCA over Flower, on a grid in this process: same bits, and what may leave a site of images."""
 
 import json
+import tomllib
 
 import numpy as np
 import pytest
@@ -24,8 +25,10 @@ from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.site import load_site
 from fedjigsaw.io import formats
 from fedjigsaw.messages import Broadcast, Model
+from fedjigsaw.privacy.policy import Policy
 from fedjigsaw.report.inspection import describe
 from flower_doubles import LocalGrid
+from pages_as_code import blocks, page, section
 
 NAMES = ("bern", "lyon")
 QUICK = {"network": "small", "n_rounds": 2, "local_epochs": 1, "batch_size": 32, "device": "cpu"}
@@ -160,6 +163,23 @@ def test_what_a_run_of_it_may_be():
     ):  # fmt: skip
         with pytest.raises(ParameterError):
             jobs.Job("deepfeca", 3, bad).make_method()
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_the_rules_of_the_page_allow_a_whole_run_of_a_recipe(recipe):
+    text = section(page("docs/federation.md"), "Images: a network that learns from all sites")
+    (rules,) = blocks(text, "toml")
+    policy = Policy.from_values(tomllib.loads(rules), "the page", known=["deepfeca"])
+    deep = DeepFeCA.from_settings(RECIPES[recipe])
+    last = deep.total_rounds - 1
+    for number in (0, last):
+        policy.check_question(
+            "deepfeca",
+            deep.configuration(),
+            total_rounds=deep.total_rounds,
+            number=number,
+            model=number > 0,
+        )
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
