@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import current_thread, main_thread
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # the last one is not known to Windows
 
@@ -30,6 +31,21 @@ def stopped_by_signals(*, in_background: bool = False) -> Iterator[None]:
         heeded = in_background and number == signal.SIGINT
         if heeded or signal.getsignal(number) is not signal.SIG_IGN:
             before[number] = signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def ignoring_signals() -> Iterator[None]:
+    """Ignore signals that ask a process to end, while it does the last thing before it ends."""
+    if current_thread() is not main_thread():  # signals go to the main thread alone
+        yield
+        return
+    numbers = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:
         yield
     finally:

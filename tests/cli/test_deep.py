@@ -11,7 +11,14 @@ from typer.testing import CliRunner
 
 from fedjigsaw import cli
 from fedjigsaw.bench import pages
-from fedjigsaw.errors import DataError, ExtraError, FedJigsawError, MessageError, ParameterError
+from fedjigsaw.errors import (
+    DataError,
+    DivergedError,
+    ExtraError,
+    FedJigsawError,
+    MessageError,
+    ParameterError,
+)
 
 pytestmark = pytest.mark.deep
 
@@ -143,6 +150,68 @@ def test_an_interrupted_run_keeps_its_last_round(run, data, tmp_path, monkeypatc
     run(*words, "-o", parts, "--rows", rows, "--resume")
     assert [row["rounds"] for row in pages.read_rows(rows)] == [1, 2, 3]
     assert checkpoint.load(parts).state.model == checkpoint.load(whole).state.model
+
+
+def failing_in(round_, error, monkeypatch):
+    """Have training fail in a round: 3 clients train in each."""
+    from fedjigsaw.deep import trainer
+
+    train, calls = trainer.Trainer.train, []
+
+    def fail(*given, **more):
+        calls.append(1)
+        if len(calls) == 3 * round_ - 1:
+            raise error
+        return train(*given, **more)
+
+    monkeypatch.setattr(trainer.Trainer, "train", fail)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), DivergedError("It diverged.")])
+def test_a_run_that_fails_keeps_its_last_round(data, tmp_path, monkeypatch, error):
+    from fedjigsaw.deep import checkpoint
+
+    out = tmp_path / "run.st"
+    failing_in(3, error, monkeypatch)
+    words = [*TRAIN, "--data", data, "-k", 6, "--rounds", 3, "-o", out]
+    result = CliRunner().invoke(cli.app, [str(w) for w in words])
+    assert type(error).__name__ in str(result.exception)
+    assert "Round 2 is kept; go on with --resume." in result.stderr
+    assert checkpoint.load(out).state.round == 2
+
+
+def test_a_run_whose_checkpoint_cannot_be_written_says_so(data, tmp_path, monkeypatch):
+    from fedjigsaw.deep import session
+
+    def full(*given):
+        raise DataError("Cannot write run.st: no space left on device.")
+
+    monkeypatch.setattr(session, "save", full)
+    words = [*TRAIN, "--data", data, "-k", 6, "--rounds", 2, "-o", tmp_path / "run.st"]
+    failing_in(2, MemoryError(), monkeypatch)
+    result = CliRunner().invoke(cli.app, [str(w) for w in words])
+    assert "MemoryError" in str(result.exception)  # the first one, not that of the last attempt
+    assert "is kept" not in result.stderr
+
+
+def test_a_second_signal_does_not_spoil_the_last_checkpoint(data, tmp_path, monkeypatch):
+    from fedjigsaw.deep import checkpoint, session
+
+    save = session.save
+
+    def slow(*given):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+        save(*given)
+
+    monkeypatch.setattr(session, "save", slow)
+    failing_in(2, KeyboardInterrupt(), monkeypatch)
+    out = tmp_path / "run.st"
+    words = [*TRAIN, "--data", data, "-k", 6, "--rounds", 2, "-o", out]
+    result = CliRunner().invoke(cli.app, [str(w) for w in words])
+    assert result.exit_code == 130
+    assert "Interrupted: round 1 is kept" in result.stderr
+    assert checkpoint.load(out).state.round == 1
 
 
 def test_a_recipe_sets_what_no_option_sets(run, data, tmp_path):
@@ -285,6 +354,14 @@ def test_clusters_that_are_no_number(run, data, tmp_path, wrong):
     assert f"'{wrong}' is not a number >= 2" in done.output
 
 
+def test_images_that_were_held_out_are_no_test_images(run, checkpoint, data, tmp_path):
+    held = np.load(data)
+    np.savez(tmp_path / "all.npz", images=held["x_train"], labels=held["y_train"])
+    words = ["--data", tmp_path / "all.npz", "--device", "cpu"]
+    found = run("deep", "evaluate", checkpoint, *words).stdout
+    assert "of every fifth image, held out for the test." in " ".join(found.split())
+
+
 def test_a_client_with_one_image(run, data, tmp_path):
     run(*TRAIN, "--data", data, "-o", tmp_path / "x.st", "--subset", 12, "--clients", 8,
         "--min-size", 1, "-k", 2, "--rounds", 1)  # fmt: skip
@@ -293,7 +370,7 @@ def test_a_client_with_one_image(run, data, tmp_path):
 
 def test_evaluate(run, checkpoint, data):
     words = ["deep", "evaluate", checkpoint, "--data", data, "--device", "cpu"]
-    assert "Linear probe" in run(*words).stdout
+    assert "of the test images." in run(*words).stdout
     row = json.loads(run(*words, "--json").stdout)
     assert 0.3 < row["linear_accuracy"] <= 1
     assert row["rounds"] == 1

@@ -316,7 +316,7 @@ def evaluate(
     if as_json:
         print_json(row)
     else:
-        out.print(accuracies(row))
+        out.print(accuracies(row, has_test=found.has_test))
 
 
 @app.command()
@@ -496,6 +496,10 @@ def _run(session: "Session", start: "Checkpoint | None", done: int, rounds: int)
         kept = f"round {n} is kept; go on with --resume" if n else "no round was completed"
         err.print(f"Interrupted: {kept}.")
         raise typer.Exit(exit_code(stop)) from None
+    except Exception:
+        if row["rounds"] and session.has_kept(row["rounds"]):
+            err.print(f"Round {row['rounds']} is kept; go on with --resume.")
+        raise
     return row
 
 
@@ -526,7 +530,7 @@ def _print_end(row: dict[str, Any], done: int, session: "Session") -> None:
     elif row["rounds"] < rounds:
         out.print(f"Stopped after round {row['rounds']} of {rounds}; go on with --resume.")
     if "linear_accuracy" in row:
-        out.print(accuracies(row))
+        out.print(accuracies(row, has_test=session.data.has_test))
     out.print(f"Checkpoint of round {row['rounds']} -> {escape(str(session.out))}")
     if "best_round" in row:
         linear = row.get("best_linear_accuracy")

@@ -46,7 +46,7 @@ from fedjigsaw.engine import warn_of_fewer_clusters
 from fedjigsaw.errors import FewerClustersWarning, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, SummaryFile
-from fedjigsaw.methods import DEFAULT, find
+from fedjigsaw.methods import DEFAULT, data_kind
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.number import describe_number, number_values
 from fedjigsaw.report.trust import describe_sites, part_of, reports_of
@@ -243,7 +243,7 @@ def report(
         out.print(
             f"[yellow]{_sites(file.partly)} missed some rounds.[/] The model lists the sites."
         )
-    kind = find(file.model.method).data_kind
+    kind = data_kind(file.model.method)
     about = "" if file.privacy is None else "about "
     part = part_of(file)
     what = f"{n_sites(part.n_sites)}, {about}{part.n_rows:,} {kind}{part.aside}"

@@ -50,6 +50,11 @@ class ImageSet:
     train_files: tuple[Path, ...] | None = None
     test_files: tuple[Path, ...] | None = None
 
+    @property
+    def has_test(self) -> bool:
+        """Tell whether there are labeled images to test on."""
+        return self.test_labels is not None and len(self.test) > 0
+
 
 def load(source: str | Path, *, size: int | None = None, usual_size: int | None = None) -> ImageSet:
     """Read images from a folder or an NPZ file; ``digits`` are those of scikit-learn.

@@ -26,9 +26,21 @@ def progress_line(row: Mapping[str, Any], n_rounds: int) -> str:
     return ", ".join(words)
 
 
-def accuracies(row: Mapping[str, Any]) -> str:
-    """Describe an evaluation in one line."""
+def accuracies(row: Mapping[str, Any], *, has_test: bool) -> str:
+    """Describe an evaluation in one line.
+
+    Parameters
+    ----------
+    has_test : bool
+        Whether there were test images, or else every fifth image was held out.
+
+    Examples
+    --------
+    >>> accuracies({"linear_accuracy": 0.5, "knn_accuracy": 0.25}, has_test=False)
+    'Linear probe 50.00%, nearest neighbors 25.00% of every fifth image, held out for the test.'
+    """
+    images = "the test images" if has_test else "every fifth image, held out for the test"
     return (
         f"Linear probe {row['linear_accuracy']:.2%}, "
-        f"nearest neighbors {row['knn_accuracy']:.2%} of the test images."
+        f"nearest neighbors {row['knn_accuracy']:.2%} of {images}."
     )

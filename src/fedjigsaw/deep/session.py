@@ -4,6 +4,7 @@ It starts at the first round or at a checkpoint, and ends at the last round or w
 """
 
 from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 
 from fedjigsaw import metrics
+from fedjigsaw._signals import ignoring_signals
 from fedjigsaw._typing import Ints
 from fedjigsaw.deep.backbones import in_parts, quiet
 from fedjigsaw.deep.checkpoint import NOT_COMPARED, Checkpoint, load, save
@@ -42,7 +44,8 @@ class Session:
     about : mapping
         Description of the data and the split as JSON values: the start of every row.
     out : Path
-        The checkpoint, written every `save_every` rounds and at the end.
+        The checkpoint, written every `save_every` rounds and at the end, also if an error or a
+        signal is the end.
     rows : Path or None
         File for one JSON line per round.
     eval_every : int
@@ -116,10 +119,16 @@ class Session:
                 yield row
                 if late:
                     return
-        except (KeyboardInterrupt, GeneratorExit):  # within a round, or between two
+        except BaseException:  # within a round, or between two
             if unsaved is not None:
-                self._save(unsaved, best)
+                # of two errors, as where the disk is full, the first says what happened
+                with ignoring_signals(), suppress(DataError):
+                    self._save(unsaved, best)
             raise
+
+    def has_kept(self, n_rounds: int) -> bool:
+        """Tell whether the checkpoint is of this round."""
+        return self.out.exists() and load(self.out).state.round == n_rounds
 
     def row(self, state: State) -> dict[str, Any]:
         """Make the row of a round, without what is measured after it."""
@@ -219,7 +228,7 @@ def evaluate(
     if data.train_labels is None:
         return {}
     train, labels, test, answers = data.train, data.train_labels, data.test, data.test_labels
-    if answers is None or not len(test):
+    if answers is None or not data.has_test:
         held = np.arange(len(train)) % 5 == 4
         test, answers, train, labels = train[held], labels[held], train[~held], labels[~held]
     size = GPU_FEATURE_BATCH  # on a GPU, smaller batches are padded to this size

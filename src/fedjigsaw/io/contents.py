@@ -66,8 +66,12 @@ class SummaryFile:
         return None if self.encoding is None else self.encoding.schema
 
 
-def describe_rows(n_used: int, n_skipped: int) -> str:
+def describe_rows(n_used: int, n_skipped: int, kind: str = "rows") -> str:
     """Say how many rows there are, and how many of them were skipped for missing values.
+
+    Parameters
+    ----------
+    kind : what they are, rows or images.
 
     Examples
     --------
@@ -75,7 +79,7 @@ def describe_rows(n_used: int, n_skipped: int) -> str:
     ('1,200 rows', '200,000 rows, 49,383 of them skipped (missing values)')
     """
     skipped = f", {n_skipped:,} of them skipped (missing values)" if n_skipped else ""
-    return f"{n_used + n_skipped:,} rows{skipped}"
+    return f"{n_used + n_skipped:,} {kind}{skipped}"
 
 
 def _check_skipped(n_skipped: int, owner: str, most: int = MAX_COUNT) -> None:

@@ -225,6 +225,17 @@ def is_known(name: str) -> bool:
     return bool(NAME.fullmatch(name)) and name in plugins()
 
 
+def data_kind(name: str) -> str:
+    """Return what a method learns from, for messages: images, or the rows of a table.
+
+    Examples
+    --------
+    >>> data_kind("deepfeca"), data_kind("a method of another package")
+    ('images', 'rows')
+    """
+    return METHODS[name].data_kind if name in METHODS else "rows"
+
+
 def label_of(name: str) -> str:
     """Return how a method is called in tables; its name, if nobody here knows it."""
     try:

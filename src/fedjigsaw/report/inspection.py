@@ -14,7 +14,7 @@ from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryF
 from fedjigsaw.kernels.indices import SKEWED
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import FIELDS, Model, Summary, Tensors
-from fedjigsaw.methods import METHODS
+from fedjigsaw.methods import METHODS, data_kind
 from fedjigsaw.methods._support import WITH_AUTO, knows_no_counts, support_of
 from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.shared_cells import has_cells
@@ -63,7 +63,9 @@ def _summary(file: SummaryFile, most: int) -> Lines:
     exact = file.privacy is None
     rows = f"{summary.n_samples:,} (exact)" if exact else rows_in_words(summary)
     skipped = f"; {file.n_skipped:,} were skipped" if file.n_skipped else ""
-    yield f"Rows at the site, without those with missing values: {rows}{skipped}."
+    kind = data_kind(file.method)
+    what = {"rows": "Rows at the site, without those with missing values"}
+    yield f"{what.get(kind, 'Images that the site learns from')}: {rows}{skipped}."
     if file.n_used < summary.n_samples:
         yield f"Only a random sample of {file.n_used:,} of them was clustered."
     yield from _origin(file.method, file.params, file.columns, file.scaler, most)
@@ -82,7 +84,7 @@ def _summary(file: SummaryFile, most: int) -> Lines:
     yield _guard(file)
     yield from _weights(summary.tensors)
     yield "What could be inferred:"
-    yield "- how many rows the site has, and around which values they gather."
+    yield f"- how many {kind} the site has, and around which values they gather."
     if summary.radii is not None:
         yield (
             "- a radius is the largest distance of a row of that cluster to its center, "
@@ -92,7 +94,7 @@ def _summary(file: SummaryFile, most: int) -> Lines:
         yield "- which columns have few values, and how far apart these are."
     yield from _exposed(file)
     yield (
-        f"- anyone who knows all rows of a cluster but one {_last_row(file)}: "
+        f"- anyone who knows all {kind} of a cluster but one {_last_row(file)}: "
         "this is not differential privacy."
     )
 
@@ -112,7 +114,7 @@ def _kind_of_centers(file: SummaryFile) -> str:
     if file.method not in METHODS:
         return f"whatever {file.method!r} sends, a method that is not of fedjigsaw"
     if file.privacy is None:
-        return "each the mean of some rows"
+        return f"each the mean of some {data_kind(file.method)}"
     if has_cells(file.summary):
         return "those of cells that all sites share; they follow from the bounds alone"
     return "each the mean of some rows plus noise; counts and sse are noisy, too"
@@ -124,7 +126,7 @@ def _guard(file: SummaryFile) -> str:
     if size > 1:
         how = "into similar ones, or left out" if GRAIN in file.summary.tensors else NEAREST
         merged = f"{file.summary.merged} merged {how}"
-        rule = f"no center of fewer than {size} rows ({merged})"
+        rule = f"no center of fewer than {size} {data_kind(file.method)} ({merged})"
     return f"Guard, as stated by the sender: {rule}; counts: {counts}."
 
 
@@ -164,7 +166,8 @@ def _model(file: ModelFile, most: int) -> Lines:
     aside = {report.client for report in reports_of(file) if report.set_aside}
     names = ", ".join(name for name in file.clients if name not in aside)
     about = "" if file.privacy is None else "about "
-    rows = describe_rows(part.n_rows, file.n_skipped)
+    kind = data_kind(file.model.method)
+    rows = describe_rows(part.n_rows, file.n_skipped, kind)
     yield f"Made from {counted(part.n_sites, 'site')}: {names}; {about}{rows} in all{part.aside}."
     if file.partly:
         yield f"Not in every round: {', '.join(file.partly)}."
@@ -182,8 +185,8 @@ def _model(file: ModelFile, most: int) -> Lines:
         yield from describe_privacy(file, most)
         return
     yield (
-        "What could be inferred: around which values the rows of all sites gather, "
-        + ("how many rows each site has, " if reports_of(file) else "")
+        f"What could be inferred: around which values the {kind} of all sites gather, "
+        + (f"how many {kind} each site has, " if reports_of(file) else "")
         + "and which sites took part."
     )
     support = support_of(file.model)
@@ -361,6 +364,8 @@ def _centers(
     summary: Summary | None = None,
     ids: Sequence[int] | None = None,
 ) -> Lines:
+    if not len(centers):  # of DeepFeCA, statistics and weights leave without any
+        return
     encoding = None if scaler is None else scaler.encoding
     if encoding is None:
         found = _in_numbers(centers[:most], columns[:most], scaler)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from fedjigsaw.io.formats import ModelFile
+from fedjigsaw.methods import data_kind
 from fedjigsaw.trust.site_reports import PREFIX, SiteReport, site_reports
 
 CONSPICUOUS = 1.05  # influence from which on leaving the site out is offered
@@ -20,12 +21,16 @@ def describe_sites(file: ModelFile, most: int) -> Iterator[str]:
     if not reports:
         return
     noisy = file.privacy is not None
-    meaning = "influence: objective of the other sites' rows with this site, over without it"
-    doubt = "all numbers are noisy, so nobody can tell whether a site is conspicuous"
-    yield f"Sites ({doubt if noisy else meaning}):"
+    kind = data_kind(file.model.method)
+    about = ""
+    if noisy:
+        about = " (all numbers are noisy, so nobody can tell whether a site is conspicuous)"
+    elif any(report.influence is not None for report in reports):
+        about = " (influence: objective of the other sites' rows with this site, over without it)"
+    yield f"Sites{about}:"
     shown = sorted(reports, key=_importance) if len(reports) > most else reports
     for report in shown[:most]:
-        yield f"  {describe_site(report, noisy=noisy)}"
+        yield f"  {describe_site(report, noisy=noisy, kind=kind)}"
     if len(reports) > most:
         yield f"  and {len(reports) - most:,} others, about which there is less to say"
 
@@ -69,8 +74,12 @@ def part_of(file: ModelFile) -> Part:
     return Part(len(file.clients) - n, n_rows, f" ({words} set aside)")
 
 
-def describe_site(report: SiteReport, *, noisy: bool = False) -> str:
+def describe_site(report: SiteReport, *, noisy: bool = False, kind: str = "rows") -> str:
     """Describe one site in one line; of noisy numbers, leave out what would judge the site.
+
+    Parameters
+    ----------
+    kind : what the site holds, rows or images.
 
     Examples
     --------
@@ -79,7 +88,7 @@ def describe_site(report: SiteReport, *, noisy: bool = False) -> str:
     >>> describe_site(SiteReport("oslo", 1200, 4, 0, 9.0, False, ""), noisy=True)
     'oslo: about 1,200 rows; in 4 clusters'
     """
-    parts = [f"{'about ' * noisy}{report.rows:,} rows"]
+    parts = [f"{'about ' * noisy}{report.rows:,} {kind}"]
     if report.set_aside:
         parts.append(f"set aside, since {report.reason}")
     else:
