@@ -20,6 +20,7 @@ from fedjigsaw.parameters import is_integer
 
 Tensors = Mapping[str, np.ndarray]
 MAX_COUNT = 2**53  # whole numbers up to here are exact in every format
+MAX_TIMEOUT = 86_400  # seconds, a day: a site works no longer on one question
 FIELDS = ("radii", "counts", "sse", "tensors")  # of a summary, besides its centers
 COUNTS = ("exact", "rounded", "none")  # how a guard lets cluster sizes leave
 SERVER_ONLY = "server."  # tensors of a model with such names are not sent to clients

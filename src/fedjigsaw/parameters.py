@@ -7,7 +7,7 @@ its rule raises a ParameterError that names the parameter and the allowed values
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import Parameter, signature
-from math import isfinite
+from math import inf, isfinite
 from numbers import Integral, Real
 
 import numpy as np
@@ -58,8 +58,8 @@ def integer(
     )
 
 
-def real(low: float, *, inclusive: bool = True) -> Rule:
-    """Allow finite numbers >= `low`, or > `low` if not `inclusive`."""
+def real(low: float, high: float = inf, *, inclusive: bool = True) -> Rule:
+    """Allow finite numbers >= `low`, or > `low` if not `inclusive`, and at most `high`."""
 
     def accepts(value: object) -> bool:
         if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
@@ -68,9 +68,11 @@ def real(low: float, *, inclusive: bool = True) -> Rule:
             number = float(value)
         except OverflowError:  # an integer too large for a float
             return False
-        return isfinite(number) and (number >= low if inclusive else number > low)
+        above = number >= low if inclusive else number > low
+        return isfinite(number) and above and number <= high
 
-    return Rule(f"a finite number {'>=' if inclusive else '>'} {low:g}", accepts)
+    most = "" if high == inf else f" and <= {high:g}"
+    return Rule(f"a finite number {'>=' if inclusive else '>'} {low:g}{most}", accepts)
 
 
 def fraction(*, zero: bool = True, one: bool = True) -> Rule:

@@ -3,7 +3,7 @@
 import pytest
 
 from fedjigsaw.deep import DeepFeCA, Objective, Schedule
-from fedjigsaw.deep.schedule import Step, plan
+from fedjigsaw.deep.schedule import Step, n_steps, plan
 
 
 def test_the_plan_of_a_clusterer_that_takes_two_rounds():
@@ -17,6 +17,15 @@ def test_the_plan_of_a_clusterer_that_takes_two_rounds():
     )  # fmt: skip
     assert deep.total_rounds == 7
     assert deep.plan() is deep.plan()  # not computed again for every message
+
+
+@pytest.mark.parametrize("batch_norm", ["average", "recalibrate"])
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize(("rounds", "every", "inner"), [(1, 1, 1), (7, 3, 2), (6, 3, 1), (2, 9, 4)])
+def test_steps_are_counted_as_they_are_planned(batch_norm, statistics, rounds, every, inner):
+    schedule = Schedule(n_rounds=rounds, recluster_every=every, batch_norm=batch_norm)
+    options = {"has_statistics": statistics, "cluster_rounds": inner}
+    assert n_steps(schedule, **options) == len(plan(schedule, **options))
 
 
 def test_statistics_are_measured_again_after_every_round():

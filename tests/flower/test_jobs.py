@@ -23,6 +23,7 @@ def test_a_job_survives(tmp_path):
         {"min_sites": 0},
         {"timeout": 0},
         {"timeout": float("inf")},
+        {"timeout": 1e9},
         {"wait": -1.0},
         {"method": "none"},
         {"method": "central"},

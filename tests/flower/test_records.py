@@ -108,6 +108,7 @@ def with_head(**changes):
         with_head(timeout=0.0),
         with_head(timeout=float("nan")),
         with_head(timeout="long"),
+        with_head(timeout=1e9),
         with_head(columns="a"),
         with_head(columns=[1]),
     ],

@@ -112,7 +112,7 @@ def run(
         ),
     ] = True,
     timeout: Annotated[
-        float, typer.Option(help="Seconds that a site has to answer in each round.")
+        float, typer.Option(help="Seconds that a site has to answer in each round, up to a day.")
     ] = 600.0,
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for sites that are not connected yet.")

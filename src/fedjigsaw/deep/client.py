@@ -44,6 +44,8 @@ def answer(
     else:
         trainer.use(model, projecting_weights(model))
         z = trainer.cached_projections(images, objective.view_seed(broadcast.seed, step.round))
+        if step.kind == "train" or step.inner_round:  # others need no centers
+            heads.check_model(model, method.sizes, trainer.network.n_projections)
         if step.kind == "train":
             return train(method, trainer, images, z, model, step, rng)
         found = cluster(method, z[trained], broadcast, step, rng)

@@ -99,6 +99,19 @@ def check(summary: Summary, n_heads: int) -> None:
         )
 
 
+def check_model(model: Model, sizes: Sequence[int], width: int) -> None:
+    """Raise a MessageError unless a server's model has centers for every head, and not too many."""
+    owners = model.tensors.get("head", np.zeros(0))
+    shapes = owners.shape == (len(model.centers),) and model.centers.shape[1] == width
+    known = owners.dtype.kind in "iu" and np.isin(owners, range(len(sizes))).all()
+    found = np.bincount(owners, minlength=len(sizes)) if shapes and known else np.zeros(len(sizes))
+    if (found < 1).any() or (found > sizes).any():
+        raise MessageError(
+            f"The server must send 1 to {max(sizes)} centers of {width} numbers for each of "
+            f"{len(sizes)} heads, and say which are whose; got {model.centers.shape}."
+        )
+
+
 def pack_models(models: Sequence[Model]) -> tuple[Floats, dict[str, np.ndarray]]:
     """Join the models of all heads into one array of centers, and tensors."""
     tensors = {"head": np.repeat(np.arange(len(models)), [len(m.centers) for m in models])}

@@ -16,7 +16,7 @@ from fedjigsaw.deep.augment import Augmentation
 from fedjigsaw.deep.deepcluster import Recipe
 from fedjigsaw.deep.execution import Execution
 from fedjigsaw.deep.objective import Objective
-from fedjigsaw.deep.schedule import Schedule, Step, plan
+from fedjigsaw.deep.schedule import Schedule, Step, n_steps, plan
 from fedjigsaw.errors import ParameterError, invalid
 from fedjigsaw.methods import CLUSTERERS, make
 from fedjigsaw.parameters import Rule, check_parameters, integer, seed_source
@@ -28,6 +28,7 @@ GROUPS: dict[str, Any] = {
     "execution": Execution,
 }
 GROUP_OF = {setting: group for group, cls in GROUPS.items() for setting in cls.rules}
+MAX_HEADS = 100  # a few are useful
 QUICK = {"n_init": 1, "max_iter": 20, "patience": 0}  # of the clusterer, unless given
 
 _OBJECTIVE, _AUGMENTATION = Objective(), Augmentation()
@@ -53,8 +54,10 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
 
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_clusters": Rule(
-            "an integer >= 2 or a list of such",
-            lambda value: bool(_sizes(value)) and all(map(integer(2).accepts, _sizes(value))),
+            f"an integer >= 2 or a list of at most {MAX_HEADS} such",
+            lambda value: (
+                1 <= len(_sizes(value)) <= MAX_HEADS and all(map(integer(2).accepts, _sizes(value)))
+            ),
         ),
         "clusterer": Rule(
             "one of " + ", ".join(CLUSTERERS) + ", or the class of one",
@@ -200,13 +203,16 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
 
     @property
     def total_rounds(self) -> int:
-        """Communication rounds of a whole run."""
-        return len(self.plan())
+        """Communication rounds of a whole run, however many: a site has not agreed to them yet."""
+        return n_steps(self.schedule, **self._steps)
 
     def plan(self) -> tuple[Step, ...]:
         """Communication steps of a whole run, in order."""
-        return plan(
-            self.schedule,
-            has_statistics=self.objective.norm == "batch",
-            cluster_rounds=self.make_clusterer(0).total_rounds,
-        )
+        return plan(self.schedule, **self._steps)
+
+    @property
+    def _steps(self) -> dict[str, Any]:
+        return {
+            "has_statistics": self.objective.norm == "batch",
+            "cluster_rounds": self.make_clusterer(0).total_rounds,
+        }

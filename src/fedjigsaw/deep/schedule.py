@@ -150,3 +150,16 @@ def plan(schedule: Schedule, *, has_statistics: bool, cluster_rounds: int) -> tu
         if has_statistics and schedule.batch_norm == "recalibrate":
             steps.append(Step(t, "calibrate"))
     return tuple(steps)
+
+
+def n_steps(schedule: Schedule, *, has_statistics: bool, cluster_rounds: int) -> int:
+    """Return the length of :func:`plan`, without making it.
+
+    Examples
+    --------
+    >>> n_steps(Schedule(150), has_statistics=True, cluster_rounds=1)
+    301
+    """
+    clusterings = -(-schedule.n_rounds // schedule.recluster_every)
+    after_training = has_statistics and schedule.batch_norm == "recalibrate"
+    return has_statistics + clusterings * cluster_rounds + schedule.n_rounds * (1 + after_training)

@@ -25,6 +25,7 @@ from fedjigsaw.messages import Broadcast, Model, Summary, Tensors
 
 LOSSES = ("report.loss", "report.validation_loss")
 SAME = 1e-6  # unit centers that are closer than this are duplicates
+LONGEST = 1.001  # of a mean of unit vectors, with room for rounding
 NEAR = 1e-9  # squared distance from which on rounding cannot hide that
 
 
@@ -85,6 +86,7 @@ def check_answer(method: DeepParameters, summary: Summary, broadcast: Broadcast)
     check_size(summary.tensors, f"client {summary.client!r}")
     if step.kind == "cluster":
         heads.check(summary, len(method.sizes))
+        check_centers(summary, model.centers.shape[1])
         return
     if method.schedule.wire == "bf16":
         summary = wire.received(summary, model)
@@ -119,6 +121,17 @@ def new_centers(
     centers, tensors = heads.pack_models(models)
     kept = {n: a for n, a in model.tensors.items() if not n.startswith(("inner.", "report."))}
     return centers, {**kept, **tensors}
+
+
+def check_centers(summary: Summary, width: int) -> None:
+    """Raise a MessageError unless a client's centers can be means of unit projections."""
+    with np.errstate(over="ignore"):
+        longest = np.linalg.norm(summary.centers, axis=1).max(initial=0.0)
+    if summary.centers.shape[1] != width or longest > LONGEST:
+        raise MessageError(
+            f"Client {summary.client!r} sent centers of shape {summary.centers.shape} and length "
+            f"{longest:.3g}: means of unit vectors of {width} numbers are no longer than 1."
+        )
 
 
 def _model_before(method: DeepParameters, broadcast: Broadcast) -> Model:

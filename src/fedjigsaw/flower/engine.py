@@ -20,7 +20,7 @@ from fedjigsaw.flower.records import Question, Shown
 from fedjigsaw.flower.rounds import federate as federate
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.kernels.scaling import Scaler
-from fedjigsaw.messages import Broadcast, Failure
+from fedjigsaw.messages import MAX_TIMEOUT, Broadcast, Failure
 from fedjigsaw.methods import METHODS, is_known
 from fedjigsaw.parameters import real
 from fedjigsaw.privacy.guard import LEFT_OUT
@@ -87,7 +87,7 @@ class FlowerEngine:
         scaler: Scaler | None = None,
         regions: Iterable[str] | None = None,
     ) -> None:
-        real(0, inclusive=False).check("timeout", "FlowerEngine", timeout)
+        real(0, MAX_TIMEOUT, inclusive=False).check("timeout", "FlowerEngine", timeout)
         real(0).check("wait", "FlowerEngine", wait)
         if not is_known(method.method):
             allowed = "one of " + ", ".join(METHODS)

@@ -29,7 +29,7 @@ from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.patches import START_TIME, Control
 from fedjigsaw.io.atomic import write_json
 from fedjigsaw.io.rows import append_row, read_rows
-from fedjigsaw.messages import MAX_COUNT
+from fedjigsaw.messages import MAX_COUNT, MAX_TIMEOUT
 from fedjigsaw.methods import build
 from fedjigsaw.parameters import integer, one_of, real
 
@@ -90,7 +90,7 @@ class Job:
         if not 0 <= self.seed <= MAX_COUNT:
             raise ParameterError(invalid("seed", "a run", f"from 0 to {MAX_COUNT}", self.seed))
         integer(1, or_none=True).check("min_sites", "a run", self.min_sites)
-        real(0, inclusive=False).check("timeout", "a run", self.timeout)
+        real(0, MAX_TIMEOUT, inclusive=False).check("timeout", "a run", self.timeout)
         real(0).check("wait", "a run", self.wait)
         one_of(ALL, NEW, NONE).check("ask", "a run", self.ask)
         integer(0, 100).check("retries", "a run", self.retries)

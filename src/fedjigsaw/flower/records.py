@@ -28,7 +28,7 @@ from fedjigsaw.flower.scaler_values import scaler_from, scaler_values
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import FORMAT, MAX_BYTES, ModelFile, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler
-from fedjigsaw.messages import Broadcast, Model
+from fedjigsaw.messages import MAX_TIMEOUT, Broadcast, Model
 from fedjigsaw.parameters import real
 from fedjigsaw.privacy.journal import FullError
 from fedjigsaw.privacy.policy import (
@@ -219,7 +219,7 @@ def _unpack_shown(content: RecordDict) -> Shown | None:
 
 def seconds(head: Mapping[str, Any]) -> float:
     timeout = formats.take(head, "timeout", float)
-    real(0, inclusive=False).check("timeout", "a question", timeout)
+    real(0, MAX_TIMEOUT, inclusive=False).check("timeout", "a question", timeout)
     return timeout
 
 

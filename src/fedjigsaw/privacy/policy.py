@@ -28,6 +28,11 @@ LIMITS = {
     "detail": 2,
     "n_init": 100,
     "max_iter": 1000,
+    # of methods for images: time and memory grow with them
+    "local_epochs": 20,
+    "batch_size": 512,
+    "views": 4,
+    "small_crops": 8,
 }
 ADVICE = "Correct the file, or delete it to get the defaults."
 
@@ -166,9 +171,12 @@ class Policy:
             raise RefusedError(f"method {method} is not among: {', '.join(self.methods)}")
         if sends_cells(params) and params.get("n_local_clusters") is None:
             params = {**params, "n_local_clusters": MAX_CELLS}
+        # a method for images has the parameters of the one that clusters among its own
+        nested = [value for value in params.values() if isinstance(value, Mapping)]
         for name, limit in self.at_most.items():
-            if _largest(params.get(name)) > limit:
-                raise RefusedError(f"{name} = {params[name]!r} is more than {limit}")
+            for values in (params, *nested):
+                if _largest(values.get(name)) > limit:
+                    raise RefusedError(f"{name} = {values[name]!r} is more than {limit}")
         if max(total_rounds, number + 1) > self.rounds:
             needed = max(total_rounds, number + 1)
             raise RefusedError(f"{needed} rounds are more than {self.rounds}")
