@@ -165,6 +165,21 @@ def test_the_guard_pools_rare_categories_and_hides_few_values(paths, frames):
     assert dict(zip(exact.columns, exact.mean, strict=True))["sex: rare"] == pytest.approx(0.05)
 
 
+@pytest.mark.parametrize("present", [["CH"] * 3, ["CH"] * 2 + ["DE"] * 2, ["CH", "elsewhere"]])
+def test_a_category_column_with_few_values_counts_as_missing_throughout(tmp_path, present):
+    values = [*present, *[""] * (40 - len(present))]
+    lines = (f"{place},{value}" for place, value in enumerate(values))
+    (tmp_path / "bern.csv").write_text("\n".join(["age,land", *lines, ""]))
+    schema = Schema((Column("age"), Column("land", "category", categories=("CH", "DE"))))
+    found = sites.measure(tmp_path / "bern.csv", schema=schema, min_rows=5)
+    shares = dict(zip(found.columns, found.mean, strict=True))
+    assert [shares[f"land: {part}"] for part in ("CH", "DE", "(other)")] == [0, 0, 0]
+    assert shares["land: (missing)"] == 1
+    full = {**shares, "land: CH": 1.0, "land: (missing)": 0.0}  # of another site
+    other = replace(found, client="lyon", mean=np.array([full[name] for name in found.columns]))
+    sites.common_scaler({"bern": found, "lyon": other}, schema=schema)  # nothing is contradictory
+
+
 def test_files_carry_the_preparation_whole(paths, tmp_path):
     scaler = prepare(paths)
     formats.save_scaler(scaler, tmp_path / "scaler.json")

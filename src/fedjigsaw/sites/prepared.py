@@ -57,15 +57,18 @@ def guard_features(stats: Stats, schema: Schema, min_rows: int) -> Stats:
         mean[places[name]], squares[places[name]] = share, n * share * (1 - share)
 
     for column in schema.clustered:
+        absent = feature(column.name, ABSENT)
+        if column.missing != REFUSE and 0 < n - round(mean[places[absent]] * n) < min_rows:
+            set_count(absent, n)
+            if column.kind == CATEGORY:
+                for part in (*column.categories, OTHER):
+                    set_count(feature(column.name, part), 0)
+            else:
+                mean[places[column.name]] = _stand_in(schema, column)
+                squares[places[column.name]] = 0.0
         if column.kind == CATEGORY:
             for name, count in _pooled_counts(column, mean, places, n, min_rows).items():
                 set_count(name, count)
-        elif column.missing != REFUSE:
-            absent = feature(column.name, ABSENT)
-            if 0 < n - round(mean[places[absent]] * n) < min_rows:
-                set_count(absent, n)
-                mean[places[column.name]] = _stand_in(schema, column)
-                squares[places[column.name]] = 0.0
         if column.kind == BOOLEAN:
             set_count(column.name, _boolean_count(column, mean, places, n, min_rows))
     return replace(stats, mean=mean, sum_of_squares=squares)
@@ -74,14 +77,18 @@ def guard_features(stats: Stats, schema: Schema, min_rows: int) -> Stats:
 def _pooled_counts(
     column: Column, mean: Floats, places: Mapping[str, int], n: int, min_rows: int
 ) -> dict[str, float]:
-    """Return the counts that change: those of rare categories, and of what they count as."""
+    """Return the counts that change: those of rare categories, and of what they count as.
+
+    At least `min_rows` rows have a value, or none: so if the rare ones are too few together, there
+    is a category that is not rare.
+    """
     other = feature(column.name, OTHER)
     names = [feature(column.name, part) for part in column.categories]
     counts = {name: round(mean[places[name]] * n) for name in names}
     rare = {name: count for name, count in counts.items() if 0 < count < min_rows}
     pooled = round(mean[places[other]] * n) + sum(rare.values())
     changed: dict[str, float] = dict.fromkeys(rare, 0)
-    if pooled == 0 or pooled >= min_rows or rare == counts:
+    if pooled == 0 or pooled >= min_rows:
         return changed | {other: pooled}
     most = max(names, key=lambda name: counts[name])
     return changed | {other: 0, most: counts[most] + pooled}
