@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from fedjigsaw._arrow import pc
@@ -13,9 +14,11 @@ from fedjigsaw.columns.schema import DATE, TEXT_KINDS, Column
 from fedjigsaw.columns.text import is_text, plain
 from fedjigsaw.columns.values import BadValueError, Outside, date_format
 from fedjigsaw.errors import DataError, OutsideRangeWarning, quote_names, warn
+from fedjigsaw.io.detection import DELIMITERS
 from fedjigsaw.io.quotes import swallows_rows
 from fedjigsaw.io.readers import Reader, as_arrow
 
+BLANK = ' "' + "".join(DELIMITERS)  # a row of these alone is none at the end of a text file
 FEWEST = 10  # values of a column by which its meaning is judged
 
 
@@ -23,10 +26,19 @@ class EncodedReader:
     """Encodes the columns of another reader, batch by batch.
 
     Columns of the file that are no features can be read, too: ids, for instance.
+
+    Parameters
+    ----------
+    skip_blank : leave out rows in which no column that is encoded has a value
+        Readers of text files and of sheets skip such rows at the end, and only there: one row more
+        below them would make rows of all of them, which noise for one row does not hide.
     """
 
-    def __init__(self, path: Path, reader: Reader, encoding: Encoding) -> None:
+    def __init__(
+        self, path: Path, reader: Reader, encoding: Encoding, *, skip_blank: bool = False
+    ) -> None:
         self.path, self.reader, self.encoding = path, reader, encoding
+        self.skip_blank = skip_blank
         features = set(encoding.features)
         self.names = [*encoding.features, *(n for n in reader.names if n not in features)]
         self.n_rows, self.told, self.hint = reader.n_rows, reader.told, reader.hint
@@ -55,7 +67,8 @@ class EncodedReader:
             for encoder, values, count in zip(encoders, columns, counted, strict=False):
                 block = self._encode(encoder, as_arrow(values), formats, count, start)
                 found |= zip(encoder.features, block.T, strict=True)
-            yield [found[name] for name in names]
+            read = [found[name] for name in names]
+            yield _without_blank(columns[: len(sources)], read) if self.skip_blank else read
             start += len(columns[0])
         # a column may be read twice, to be clustered and to be shown
         self._tell({e.column: count for e, count in zip(encoders, counted, strict=True)})
@@ -99,6 +112,22 @@ class EncodedReader:
         except BadValueError as error:
             where = f"{self.path}, row {start + error.place + 1}, column {column.name!r}"
             raise DataError(f"{where}: {error.reason}. {error.advice}".rstrip()) from error
+
+
+def _without_blank(sources: Sequence[Any], columns: Sequence[Any]) -> list[Any]:
+    """Return columns without the rows in which all sources are blank."""
+    blank = np.ones(len(sources[0]), dtype=bool)
+    for values in map(as_arrow, sources):
+        values = plain(values)
+        if is_text(values.type):
+            empty = pc.equal(pc.utf8_trim(values, characters=BLANK), "").fill_null(True)
+        else:
+            empty = values.is_null(nan_is_null=True)
+        blank &= empty.to_numpy(zero_copy_only=False)
+    if not blank.any():
+        return list(columns)
+    kept = pa.array(~blank)
+    return [c[~blank] if isinstance(c, np.ndarray) else c.filter(kept) for c in columns]
 
 
 def _check_lines(values: pa.Array) -> None:

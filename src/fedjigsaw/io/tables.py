@@ -142,6 +142,17 @@ class Table:
         reader = EncodedReader(self.path, raw, encoding)
         return replace(self, columns=encoding.features, reader=reader)
 
+    def without_blank_rows(self) -> Self:
+        """Return the same file; if it is encoded, without rows that have no value in any column.
+
+        Without an encoding, a row with a missing value is skipped, or an error, in any case.
+        """
+        if not isinstance(self.reader, EncodedReader):
+            return self
+        raw, encoding = self.reader.reader, self.reader.encoding
+        reader = EncodedReader(self.path, raw, encoding, skip_blank=True)
+        return replace(self, reader=reader)
+
     def _check_columns(self, columns: Sequence[str]) -> None:
         names = self.reader.names
         known = set(names)

@@ -157,7 +157,8 @@ def _parts(
     table: Table, file: ModelFile, progress: Progress, privacy: Privacy | None = None
 ) -> Iterator[Part]:
     if file.encoding is not None:
-        yield from _encoded_parts(table, file, file.encoding, progress)
+        skip_blank = privacy is not None
+        yield from _encoded_parts(table, file, file.encoding, progress, skip_blank=skip_blank)
         return
     for batch in table.batches():
         rows = batch.rows
@@ -168,7 +169,7 @@ def _parts(
 
 
 def _encoded_parts(
-    table: Table, file: ModelFile, encoding: Encoding, progress: Progress
+    table: Table, file: ModelFile, encoding: Encoding, progress: Progress, *, skip_blank: bool
 ) -> Iterator[Part]:
     """Read features to cluster by, and beside them the values of all columns to show.
 
@@ -176,7 +177,7 @@ def _encoded_parts(
     an error, or clipped already.
     """
     reader = table.reader.reader if isinstance(table.reader, EncodedReader) else table.reader
-    both = EncodedReader(table.path, reader, with_shown(encoding))
+    both = EncodedReader(table.path, reader, with_shown(encoding), skip_blank=skip_blank)
     described = encoding.schema.described
     names = tuple(Shown(column).features[0] for column in described)
     for batch in replace(table, reader=both, id_columns=names).batches():

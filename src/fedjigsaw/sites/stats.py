@@ -103,6 +103,7 @@ def _measure_privately(
 ) -> NoisyStats:
     statistics.check_unit(privacy)
     table.check_named()
+    table = table.without_blank_rows()
     n_rows, n_outside = 0, 0
     marks = Marks(None if encoding is None else encoding.schema)
 

@@ -84,6 +84,7 @@ def summarize(
     table = prepare(given, scaler=scaler, order=order)
     if privacy is not None:
         given.check_named()
+        table = table.without_blank_rows()
         estimator.check_privacy(privacy)
         privacy = bounds_in_order(privacy, given.columns, table.columns)
     name = site_name(client, table)
