@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fedjigsaw import Model, Privacy, sites
+from fedjigsaw.bench.privacy_audit import plain_bound
 from fedjigsaw.columns.encoding import provisional
 from fedjigsaw.columns.fitting import Moments, fit
 from fedjigsaw.columns.schema import Column, Schema
@@ -16,6 +17,7 @@ from fedjigsaw.columns.shown import shown_bounds
 from fedjigsaw.columns.sketches import Sketch
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
+from fedjigsaw.io.tables import open_table
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.noise import Noise
@@ -182,3 +184,48 @@ def test_files_that_differ_in_one_row_are_within_the_promise(route, ending, tmp_
             pairs = zip(witness.tables, other.tables, witness.scales, strict=True)
             away = [np.linalg.norm((a - b).ravel()) / scale for a, b, scale in pairs]
             assert np.linalg.norm(away) <= ALLOWED * (1 + 1e-9)
+
+
+# Quantiles have 256 noisy numbers each, which takes OpenDP long.
+AUDITED = {
+    **{name: ROUTES[name] for name in ("summary, shared cells", "statistics", "profile")},
+    "statistics by a schema": lambda data: sites.measure(
+        data, client="a", schema=SCHEMA.without(["dose", "seen"]), privacy=promise()
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("route", AUDITED)
+def test_an_auditor_finds_the_promise_kept_and_too_little_noise_out(route, tmp_path, monkeypatch):
+    others = [["60", "500", "2015-06-11", "m", "mid", "no"]] * 40
+    files = {"a.csv": others, "b.csv": [*others, ROWS["on the upper bounds"]]}
+    tables = [open_table(write(tmp_path / name, rows)) for name, rows in files.items()]
+    real, n = Noise.add, 100
+
+    def exact(data):
+        witness = Witness(monkeypatch)
+        AUDITED[route](data)
+        return witness.tables[0]
+
+    without, with_ = map(exact, tables)
+    way = (with_ - without) / np.linalg.norm(with_ - without)
+
+    def bound(strength):
+        """Return a lower bound on epsilon, from guesses by the likelihood ratio."""
+        seen = []
+
+        def add(noise, values, scale):
+            seen.append(real(noise, values, strength * scale))
+            return seen[-1]
+
+        monkeypatch.setattr(Noise, "add", add)
+        for data in tables:
+            for _ in range(n):
+                AUDITED[route](data)
+        middle = (without + with_) / 2
+        above = np.array([((noisy - middle) * way).sum() > 0 for noisy in seen]).reshape(2, n)
+        return plain_bound(*above.sum(axis=1, keepdims=True), n, 1e-6)
+
+    assert bound(1.0) < EPSILON
+    assert bound(0.05) > EPSILON
