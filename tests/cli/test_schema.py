@@ -12,7 +12,7 @@ import pytest
 
 from fedjigsaw.columns.json_schema import json_schema
 from fedjigsaw.columns.schema import Schema
-from fedjigsaw.errors import DataError, FedJigsawError, ParameterError
+from fedjigsaw.errors import BudgetError, DataError, FedJigsawError, ParameterError
 from fedjigsaw.io.schemas import load_schema
 
 
@@ -41,6 +41,39 @@ def folder(tmp_path, monkeypatch):
 
 def flat(text):
     return " ".join(re.sub("[│┃]", " ", text).split())
+
+
+class TestLedger:
+    """A proposal has no noise: it is written down, and refused where there is a limit."""
+
+    @pytest.mark.parametrize("output", ["-o schema.toml", "--json"])
+    def test_a_ledger_elsewhere_holds(self, folder, run, output):
+        run("privacy set-limit all.jsonl --epsilon 1")
+        with pytest.raises(BudgetError, match="all.jsonl"):
+            run(f"schema init bern.csv {output} --ledger all.jsonl")
+        assert not (folder / "schema.toml").exists()
+
+    def test_a_name_of_the_data_holds(self, folder, run):
+        run("privacy set-limit . --epsilon 1 --data-set patients")
+        with pytest.raises(BudgetError, match="'patients'"):
+            run("schema init bern.csv -o schema.toml --data-set patients")
+
+    def test_nothing_is_spent_if_nothing_is_told(self, folder, run):
+        run("privacy set-limit . --epsilon 1 --data-set dresden")
+        with pytest.raises(BudgetError, match="'dresden'"):
+            run("schema init bern.csv dresden.csv -o schema.toml")
+        (folder / "two.csv").write_text("x\n1\n2\n")
+        with pytest.raises(DataError, match="fewer than 5 rows"):
+            run("schema init two.csv -o schema.toml")
+        (account,) = json.loads(run("privacy status --json").stdout)["data_sets"]
+        assert (account["names"], account["releases"]) == (["dresden"], [])
+
+    def test_it_is_confirmed(self, folder, run):
+        run("privacy set-limit . --epsilon 1 --data-set dresden")
+        assert run("schema init bern.csv -o schema.toml").exit_code == 0
+        found = json.loads(run("privacy status --json").stdout)["data_sets"]
+        (release,) = [release for account in found for release in account["releases"]]
+        assert (release["what"], release["confirmed"]) == ("schema", True)
 
 
 def test_from_a_proposal_to_a_clean_copy(folder, run):

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from fedjigsaw import sites
 from fedjigsaw.cli import _schema_words as words
-from fedjigsaw.cli._options import Data, Output
+from fedjigsaw.cli._options import Data, DataSet, LedgerOption, Output
 from fedjigsaw.cli._shared import (
     ForceFlag,
     JsonFlag,
@@ -28,6 +28,7 @@ from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.schemas import load_schema
 from fedjigsaw.io.tables import Table as DataTable
 from fedjigsaw.io.tables import open_file
+from fedjigsaw.sites.charge import Charges
 
 app = typer.Typer(
     help="The schema that all sites share: what their columns mean.", no_args_is_help=True
@@ -56,6 +57,8 @@ def init(
         Path | None, typer.Option("--out", "-o", help="The file to write. Example: -o schema.toml")
     ] = None,
     min_cluster_size: MinRows = 5,
+    ledger: LedgerOption = None,
+    data_set: DataSet = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the schema as JSON instead of writing TOML.")
     ] = False,
@@ -66,23 +69,27 @@ def init(
     Kinds of columns are recognized: numbers, categories, words with an order, booleans, dates.
     Identifiers and free text are proposed as "ignore". The proposal names no category that only few
     rows have, and no value of a single row; ranges are rounded outward. Read it before it leaves.
+    It has no noise, so it is refused if the ledger of the data has a limit.
 
     Example: fedjigsaw schema init bern.csv -o schema.toml
     """
     if as_json == (output is not None):
         raise ParameterError("Give a file to write (-o schema.toml), or --json.")
-    check_outputs(output, force=force, inputs=files)
+    check_outputs(output, force=force, inputs=[*files, ledger])
     sites.check_once(files)
-    charges = [sites.Charge.for_file(path, "schema") for path in files]
-    for charge in charges:  # a proposal has no noise: a limit forbids it
-        charge.spend(None, None)
+    each = [sites.Charge.for_file(f, "schema", ledger=ledger, data_set=data_set) for f in files]
+    charges = Charges(tuple(each))
     with count_rows("Rows", None) as progress:
         tables = [_open(path) for path in files]
         proposal = sites.propose_schema(tables, min_rows=min_cluster_size, progress=progress)
+    charges.spend(None, None)  # here, so that nothing counts as told where nothing is
     if output is None:
         print_json(proposal.schema.to_dict())
+    else:
+        write_whole(output, sites.proposal_to_toml(proposal).encode(), replace=force)
+    charges.confirm()
+    if output is None:
         return
-    write_whole(output, sites.proposal_to_toml(proposal).encode(), replace=force)
     kinds = [column.kind for column in proposal.schema.columns]
     n_ignored = kinds.count(IGNORE)
     ignored = f", {n_ignored} of them ignored" if n_ignored else ""
