@@ -1,6 +1,7 @@
 """One round by file under differential privacy: what a file holds, and what it costs."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from fedjigsaw.io.formats import NoisyStats
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.accounting import multiplier_for
+from fedjigsaw.privacy.ledger import Ledger
 from fedjigsaw.report.privacy import rows_in_words
 
 PLACES = np.array([[20.0, 1.0], [80.0, 2.0], [50.0, 9.0]])
@@ -156,6 +158,20 @@ class TestSpending:
         summarized(privacy=None, spend=lambda *release: spent.append(release))
         sites.measure(table(), client="a", spend=lambda *release: spent.append(release))
         assert spent == [(None, None)] * 2
+
+    @pytest.mark.parametrize("release", [summarized, lambda **o: sites.measure(table(), **o)])
+    def test_seeded_noise_is_spent_as_none(self, release, tmp_path):
+        ledger = Ledger(tmp_path / "ledger.jsonl")
+        for seed, spent in ((None, 2.0), (0, math.inf)):
+            charge = sites.Charge(ledger, "a", lambda: "hash", "test")
+            release(client="a", privacy=promise(insecure_seed=seed), spend=charge.spend)
+            assert ledger.account("a").spent() == pytest.approx(spent, rel=1e-5)
+        ledger.set_limit(100.0, data_set="b")
+        charge = sites.Charge(ledger, "b", lambda: "other", "test")
+        with pytest.raises(BudgetError, match="without noise"):
+            release(client="a", privacy=promise(), spend=charge.spend)
+        with pytest.raises(BudgetError, match="without noise"):
+            charge.check(promise(), 1.0)
 
     def test_a_method_without_privacy_costs_nothing(self):
         spent = []

@@ -52,6 +52,7 @@ class Charge:
 
     def check(self, privacy: Privacy | None, multiplier: float | None) -> None:
         """Raise a BudgetError if a limit does not allow the release."""
+        privacy, multiplier = _kept(privacy, multiplier)
         if self.ledger.path.exists():
             delta = None if privacy is None else privacy.delta
             self.account().check(multiplier, delta, self.ledger.path)
@@ -64,8 +65,9 @@ class Charge:
         """Write the release down; a BudgetError if a limit does not allow it.
 
         A release without privacy needs no ledger. If there is one, it is written down there, and
-        refused if there is a limit.
+        refused if there is a limit. So it is with a release whose noise is seeded.
         """
+        privacy, multiplier = _kept(privacy, multiplier)
         if privacy is None and not self.ledger.path.exists():
             return
         self.number = self.ledger.spend(
@@ -130,6 +132,12 @@ class Charges:
     def describe(self) -> Iterator[str]:
         """Say for each ledger that was charged what is spent and left."""
         return (charge.describe() for charge in self.each if charge.number is not None)
+
+
+def _kept(privacy: Privacy | None, multiplier: float | None) -> tuple[Privacy | None, float | None]:
+    """Return a promise and its noise; none if a seed voids it, since who has it can remove both."""
+    seeded = privacy is not None and privacy.insecure_seed is not None
+    return (None, None) if seeded else (privacy, multiplier)
 
 
 def in_short(account: Account, ledger: Path) -> str:
