@@ -1,5 +1,7 @@
 """The promise itself: what may be asked for, and how it is stated."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from fedjigsaw import Privacy
 from fedjigsaw.errors import ParameterError
+from fedjigsaw.privacy.budget import in_words
 
 
 def test_defaults_and_words():
@@ -62,6 +65,14 @@ def test_defaults_and_words():
 def test_what_is_no_promise_is_refused(changes, text):
     with pytest.raises(ParameterError, match=text):
         Privacy(**{"epsilon": 1.0, "bounds": (0, 1), **changes})
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 0.7, 1.0, 1.5, 2.0, 3.3, 10.0, 99.9])
+def test_words_promise_no_more_than_epsilon(epsilon):
+    words = Privacy(epsilon, bounds=(0, 1)).sentence().split()
+    stated = float(words[words.index("times") - 1])
+    assert math.exp(epsilon) <= stated <= 1.01 * math.exp(epsilon)
+    assert epsilon * 1.00004 <= float(in_words(epsilon * 1.00004)) <= 1.002 * epsilon
 
 
 def test_one_pair_of_bounds_is_for_all_columns():

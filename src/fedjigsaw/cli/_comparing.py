@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import exp
 from typing import Any
 
 from fedjigsaw.bench.cost import by_epsilon, check_private, clipped_rows, findings, privacy_cost
@@ -21,7 +20,7 @@ from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.rows import Row
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.methods import DEFAULT
-from fedjigsaw.privacy.guarantee import ROW, Privacy
+from fedjigsaw.privacy.guarantee import ROW, Privacy, factor_of
 from fedjigsaw.report import pictures
 from fedjigsaw.report.latex import escaped, latex_table
 from fedjigsaw.report.number import number_notes
@@ -236,4 +235,4 @@ def _cost_table(groups: Sequence[Mapping[str, Any]], title: str) -> Table:
 
 
 def _both(epsilon: float) -> tuple[str, str]:
-    return f"{epsilon:g}", f"{exp(epsilon):.3g}"
+    return f"{epsilon:g}", factor_of(epsilon)

@@ -13,6 +13,7 @@ from fedjigsaw.cli._shared import JsonFlag, escape, out, print_json
 from fedjigsaw.errors import DataError
 from fedjigsaw.privacy.budget import DEFAULT_DELTA, Account, Release, in_words, round_down
 from fedjigsaw.privacy.fingerprints import fingerprint
+from fedjigsaw.privacy.guarantee import factor_of
 from fedjigsaw.privacy.journal import is_journal
 from fedjigsaw.privacy.ledger import LEDGER, Ledger, default_path
 
@@ -167,8 +168,8 @@ def _totals(account: Account) -> Iterator[str]:
     elif account.releases:
         yield (
             f"Spent: epsilon {in_words(spent)} at delta {delta:g}. With or without any one row, "
-            f"any set of outputs of all releases in this ledger is at most {_factor(spent)} times "
-            f"as likely, plus {delta:g}."
+            f"any set of outputs of all releases in this ledger is at most {factor_of(spent)} "
+            f"times as likely, plus {delta:g}."
         )
     for limit in account.limits:
         yield f"Limit: epsilon {limit.epsilon:g} at delta {limit.delta:g}."
@@ -180,10 +181,6 @@ def _totals(account: Account) -> Iterator[str]:
         yield "More is spent than the limit allows: every further release is refused."
     else:
         yield "Nothing is left: every further release is refused."
-
-
-def _factor(epsilon: float) -> str:
-    return f"{math.exp(epsilon):.3g}" if epsilon < 700 else "above 1e+304"
 
 
 def _as_json(account: Account) -> dict[str, Any]:

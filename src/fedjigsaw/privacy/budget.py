@@ -12,9 +12,9 @@ from pathlib import Path
 
 from fedjigsaw.errors import BudgetError
 from fedjigsaw.privacy.accounting import composed, epsilon_of, multiplier_for
+from fedjigsaw.privacy.guarantee import ROUNDING, at_most
 
 DEFAULT_DELTA = 1e-6
-ROUNDING = 1e-9  # relative: four releases with half the budget's noise fill it exactly
 MIN_MULTIPLIER = 0.01  # multiplier; less noise promises nothing
 
 
@@ -157,14 +157,14 @@ def total(multipliers: Iterable[float | None], delta: float) -> float:
 
 
 def in_words(epsilon: float) -> str:
-    """Return an epsilon as text.
+    """Return an epsilon as text, and never less.
 
     Examples
     --------
-    >>> in_words(1.234567), in_words(math.inf)
+    >>> in_words(1.234321), in_words(math.inf)
     ('1.235', 'no bound')
     """
-    return f"{epsilon:.4g}" if math.isfinite(epsilon) else "no bound"
+    return at_most(epsilon, 4) if math.isfinite(epsilon) else "no bound"
 
 
 def round_down(epsilon: float) -> float:

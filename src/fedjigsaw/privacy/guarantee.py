@@ -25,6 +25,7 @@ OWN, SHARED = "own", "shared"
 NARROWEST = 1 / MAX_MAGNITUDE  # bounds, so that rows can be divided by their width
 MAX_EPSILON, MAX_DELTA = 100.0, 0.01  # beyond these, what promises nothing looks like a promise
 MAX_ROWS_LOST = 0.1  # delta times rows
+ROUNDING = 1e-9  # relative: four releases with half the budget's noise fill it exactly
 STATED = ("epsilon", "delta", "bounds", "unit", "cells", "rows_per_site")  # in a file
 Limits = tuple[float, ...]
 
@@ -117,7 +118,7 @@ class Privacy:
         if self.unit == SITE:
             who = "Whatever the rows of any one site are"
         return (
-            f"{who}, any set of outputs is at most {math.exp(self.epsilon):.3g} times as likely, "
+            f"{who}, any set of outputs is at most {factor_of(self.epsilon)} times as likely, "
             f"plus {self.delta:g}."
         )
 
@@ -135,6 +136,32 @@ class Privacy:
             allowed = f"a table of {', '.join(STATED)}"
             raise ParameterError(invalid("privacy", "the file", allowed, sorted(values)))
         return cls(**values)
+
+
+def factor_of(epsilon: float) -> str:
+    """Return e^epsilon as text, and never less.
+
+    Examples
+    --------
+    >>> factor_of(1.0), factor_of(1.5), factor_of(1000.0)
+    ('2.72', '4.49', 'above 1e+304')
+    """
+    return at_most(math.exp(epsilon), 3) if epsilon < 700 else "above 1e+304"
+
+
+def at_most(value: float, n_digits: int) -> str:
+    """Return a positive number as text with so many digits, rounded up: a bound stays one.
+
+    Examples
+    --------
+    >>> at_most(4.4817, 3), at_most(2.0, 3), at_most(2.0 + 1e-12, 3), at_most(0.0, 3)
+    ('4.49', '2', '2', '0')
+    """
+    if value <= 0:
+        return "0"
+    step = 10.0 ** (math.floor(math.log10(value)) - n_digits + 1)
+    steps = math.ceil(value / step * (1 - ROUNDING))
+    return f"{steps * step:.{n_digits}g}"
 
 
 def warn_of_large_delta(privacy: Privacy, n_rows: int) -> None:
