@@ -536,6 +536,17 @@ class TestChanged:
         assert ledger.path.read_bytes() == content
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_name_is_the_same_however_its_letters_are_written(ledger, first):
+    names = ("Z\u00fcrich", "Zu\u0308rich")
+    ledger.set_limit(1.0, DELTA, names[first])
+    spend(ledger, data_set=names[1 - first], content="aa")
+    with pytest.raises(BudgetError, match="Z\u00fcrich"):
+        spend(ledger, data_set=names[first], content="bb")
+    (account,) = ledger.read().accounts()
+    assert (account.names, len(account.releases)) == (names[:1], 1)
+
+
 def test_real_files_that_were_changed_or_renamed(tmp_path, ledger):
     data = tmp_path / "bern.csv"
     data.write_text("x\n1\n2\n")

@@ -12,6 +12,7 @@ them one name.
 """
 
 import math
+import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -56,7 +57,7 @@ class History:
 
     def account(self, data_set: str, fingerprint: str | None = None) -> Account:
         """Return the account of the data with this name or this fingerprint."""
-        names, prints = {data_set: None}, {fingerprint}
+        names, prints = {_composed(data_set): None}, {fingerprint}
         links = [(r.data_set, r.fingerprint) for r in self.releases] + list(self.limited)
         while new := [(n, p) for n, p in links if (n in names) != (p in prints)]:
             names.update(dict.fromkeys(name for name, _ in new))
@@ -228,6 +229,7 @@ def _take(
         name, content = record["data_set"], record.get("fingerprint")
         if name is not None:
             _check_text("data_set", name)
+            name = _composed(name)
         if name is not None and content is not None:
             _check_text("fingerprint", content)
             limited.append((name, content))
@@ -242,6 +244,7 @@ def _release(record: Record) -> Release:
     texts = {name: record[name] for name in ("data_set", "fingerprint", "what", "to", "time")}
     for name, text in texts.items():
         _check_text(name, text)
+    texts["data_set"] = _composed(texts["data_set"])
     multiplier, epsilon = record["multiplier"], record["epsilon"]
     if multiplier is not None:
         POSITIVE.check("multiplier", "a release", multiplier)
@@ -257,6 +260,17 @@ def _release(record: Record) -> Release:
         unit=record["unit"],
         **texts,
     )
+
+
+def _composed(name: str) -> str:
+    """Return a name with each letter as one sign: a Mac writes "ü" into file names as u and dots.
+
+    Examples
+    --------
+    >>> _composed("Zu\\u0308rich") == "Z\\u00fcrich"
+    True
+    """
+    return unicodedata.normalize("NFC", name)
 
 
 def _check_text(name: str, text: object) -> None:
