@@ -107,3 +107,17 @@ def test_few_files_are_not_cached(cache, files, monkeypatch):
     monkeypatch.setattr(pictures, "CACHED_FROM", 10)
     read_pictures(files, 8)
     assert not cache.exists()
+
+
+def test_a_large_first_image_does_not_make_all_of_them_large(files, monkeypatch):
+    monkeypatch.setattr(pictures, "MAX_UNSCALED", 3 * 9 * 10**2 - 1)
+    with pytest.raises(DataError, match=r"0\.png has 10 pixels .* such as --size 32"):
+        read_pictures(files, None)
+    assert read_pictures(files, 10).shape == (9, 3, 10, 10)  # somebody chose it
+    assert read_pictures(files[:8], None).shape == (8, 3, 10, 10)
+
+
+def test_an_image_of_far_too_many_pixels_is_not_decoded(files, monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 50)
+    with pytest.raises(DataError, match="0.png: .* has far too many pixels"):
+        read_pictures(files, 8)

@@ -27,6 +27,7 @@ from fedjigsaw.errors import DataError, ExtraError, requires_extra
 Bytes = npt.NDArray[np.uint8]
 CACHED_FROM = 5000  # files; fewer are read in a second or two
 MAX_PROCESSES = 16
+MAX_UNSCALED = 2**34  # bytes of all images, where nobody chose their size
 DECODER = 4  # another number whenever files are decoded differently: arrays in the cache are stale
 
 
@@ -41,11 +42,12 @@ def read_pictures(files: Sequence[Path], size: int | None) -> Bytes:
     Raises
     ------
     DataError
-        If a file is not an image. Nothing is cached then.
+        If a file is not an image, and nothing is cached then; or if the first image is so large
+        that all of its size would fill the memory.
     """
     if find_spec("PIL") is None:
         raise ExtraError(requires_extra("Reading images", "pillow", "deep"))
-    size = size or min(_read(files[0], None).shape[1:])
+    size = size or _size_of_first(files)
     if len(files) < CACHED_FROM:
         return _read_here(files, size)
     path = cache_folder() / "images" / f"{_key(files, size)}.npy"
@@ -53,6 +55,17 @@ def read_pictures(files: Sequence[Path], size: int | None) -> Bytes:
     if found is None and _fill_cache(path, files, size):
         found = _load(path)
     return _read_here(files, size) if found is None else found
+
+
+def _size_of_first(files: Sequence[Path]) -> int:
+    """Return the shorter side of the first image, unless all images of that size are too many."""
+    side = int(min(_read(files[0], None).shape[1:]))
+    if (needed := 3 * len(files) * side**2) > MAX_UNSCALED:
+        raise DataError(
+            f"{files[0]} has {side} pixels on its shorter side. With this size, all images need "
+            f"{needed / 2**30:.0f} GB: give a smaller one, such as --size 32."
+        )
+    return side
 
 
 def _read_here(files: Sequence[Path], size: int) -> Bytes:
@@ -71,7 +84,8 @@ def _read(file: Path, size: int | None) -> Bytes:
 
 def _broken(file: object) -> str:
     return (
-        f"Cannot read {file}: the image is broken or cut off, or its pixels have more than 16 bits."
+        f"Cannot read {file}: the image is broken or cut off, has far too many pixels, or its "
+        "pixels have more than 16 bits."
     )
 
 
