@@ -74,9 +74,10 @@ def write(folder, n):
 
 
 def test_a_warning_of_privacy_names_the_option(run, tmp_path):
-    done = run(f"{write(tmp_path, 6)} --epsilon 0.01 --bounds 0,1 --ledger {tmp_path}/ledger.jsonl")
-    text = " ".join(done.stderr.split())
-    assert "Use a larger epsilon, or --cells shared at all sites." in text
+    words = f"{write(tmp_path, 6)} --epsilon 0.01 --bounds 0,1 --force --ledger {tmp_path}/l.jsonl"
+    # the noise is that of the system: rarely, it makes a cell look as if it had enough rows
+    texts = (" ".join(run(words).stderr.split()) for _ in range(10))
+    assert any("Use a larger epsilon, or --cells shared at all sites." in text for text in texts)
 
 
 def test_an_error_names_the_option(monkeypatch, capsys, tmp_path):
