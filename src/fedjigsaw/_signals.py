@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # the last one is not known to Windows
+NUMBERS = tuple(getattr(signal, name) for name in NAMES if hasattr(signal, name))
 
 
 @contextmanager
@@ -24,10 +25,7 @@ def stopped_by_signals(*, in_background: bool = False) -> Iterator[None]:
         raise KeyboardInterrupt(number)
 
     before = {}
-    for name in NAMES:
-        number = getattr(signal, name, None)
-        if number is None:
-            continue
+    for number in NUMBERS:
         heeded = in_background and number == signal.SIGINT
         if heeded or signal.getsignal(number) is not signal.SIG_IGN:
             before[number] = signal.signal(number, interrupt)
@@ -44,8 +42,7 @@ def ignoring_signals() -> Iterator[None]:
     if current_thread() is not main_thread():  # signals go to the main thread alone
         yield
         return
-    numbers = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in NUMBERS}
     try:
         yield
     finally:

@@ -19,8 +19,8 @@ from fedjigsaw.flower import jobs
 from fedjigsaw.flower.folders import SERVER_LOG
 from fedjigsaw.flower.logs import log_to
 from fedjigsaw.flower.operator_desk import owner_of
+from fedjigsaw.messages import MAX_TIMEOUT
 
-MAX_SECONDS = 86_400.0  # for `timeout` and `wait`
 STOPPED, FAILED = "The run was stopped.", "The run failed at the server; see flower.log there."
 KINDS: dict[Any, str] = {
     str: "a text",
@@ -70,8 +70,8 @@ def read_job(folder: Path) -> jobs.Job:
             raise ParameterError(f"The job has no {key!r}.")
     job = jobs.Job(**content)
     for key in ("timeout", "wait"):
-        if getattr(job, key) > MAX_SECONDS:
-            allowed = f"at most {MAX_SECONDS:g} seconds from an operator"
+        if getattr(job, key) > MAX_TIMEOUT:
+            allowed = f"at most {MAX_TIMEOUT:g} seconds from an operator"
             raise ParameterError(invalid(key, "a run", allowed, getattr(job, key)))
     return job
 
