@@ -272,8 +272,12 @@ def test_settings_that_older_rows_lack_have_their_defaults():
 
 
 def test_methods_side_by_side():
-    """Only runs named for it count, of one data set; what a method did not run on is left open."""
+    """All runs count that are like the longest one named for it, in all but the method and split.
+
+    What a method did not run on is left open.
+    """
     skewed = {"split": "dirichlet", "alpha": 0.3}
+    more_skewed = {"split": "dirichlet", "alpha": 0.1}
     first = {"clusterer_params": {"version": 1, "n_rounds": 1}}
     runs = {
         "deep-long": [deep_row(90, 0.75)],
@@ -282,11 +286,15 @@ def test_methods_side_by_side():
         "deep-table-c": [deep_row(10, 0.4375, method="fuzzy", config=first)],
         "deep-table-d": [deep_row(10, 0.5625, method="jigsaw")],  # not in the paper
         "deep-table-e": [deep_row(10, 0.125, dataset="cifar100")],
+        "deep-table-f": [deep_row(9, 0.25, **more_skewed)],  # too short
+        "deep-table-g": [deep_row(20, 0.25, config={"local_epochs": 2}, **more_skewed)],
+        "deep-same": [deep_row(10, 0.625, method="kfed", config={"lanes": 10})],  # only faster
     }
     assert deep_tables.methods_table(runs).strip().splitlines() == [
         "| clustering step | IID | Dirichlet(0.3) | Dirichlet(0.1) |",
         "|---|---|---|---|",
         "| FFCMv1(Rd=1) | 43.8 (44.6) | - | - |",
+        "| k-FED | 62.5 (46.8) | - | - |",
         "| FeCA | 50.0 (55.3) | 37.5 (63.7) | - |",
         "| Jigsaw | 56.2 | - | - |",
     ]
@@ -294,8 +302,8 @@ def test_methods_side_by_side():
     assert "75.0 (90 of 150 rounds) | -" in deep_tables.quality_table(runs)
     assert "deep-table" not in deep_tables.progress_table(runs)
     assert (
-        len(deep_tables.accuracy_over_epochs(runs).axes[0].get_lines()) == 2
-    )  # one, and the paper's
+        len(deep_tables.accuracy_over_epochs(runs).axes[0].get_lines()) == 3
+    )  # two, and the paper's
 
 
 def test_runs_are_in_the_order_of_their_numbers(tmp_path):

@@ -154,7 +154,7 @@ def _unlike_best(runs: Mapping[str, Run], row: Mapping[str, Any]) -> dict[str, A
     best = _config(evaluated(runs[BEST])[-1]) if BEST in runs else {}
     compared = {"clusterer", "local_epochs", "batch_size"}  # elsewhere, they have columns
     compared -= {"clusterer"} if _split(row) == "central" else set()
-    others = _SHOWN_ELSEWHERE - compared | {"compile", "capture", "lanes"}  # these: how, not what
+    others = _SHOWN_ELSEWHERE - compared | _NOT_RESULTS
     config = _config(row)
     return {n: v for n, v in config.items() if n in best and n not in others and v != best[n]}
 
@@ -180,22 +180,35 @@ def quality_table(runs: Mapping[str, Run], dataset: str = "cifar10") -> str:
 
 
 def methods_table(runs: Mapping[str, Run], dataset: str = "cifar10") -> str:
-    """Linear probe in percent with each method as the clustering step, the paper's in brackets."""
+    """Linear probe in percent with each method as the clustering step, the paper's in brackets.
+
+    All runs count that differ in the method alone from the longest one that is named for it.
+    """
     published = _published(dataset)
     lines = []
-    last = [evaluated(run)[-1] for name, run in runs.items() if name.startswith(EQUAL)]
-    last = [row for row in last if row["dataset"] == dataset]
+    last = {name: evaluated(run)[-1] for name, run in runs.items()}
+    last = {name: row for name, row in last.items() if row["dataset"] == dataset}
+    named = [row for name, row in last.items() if name.startswith(EQUAL)]
+    same = _but_for_method(max(named, key=_epochs)) if named else None
+    equal = [row for row in last.values() if _but_for_method(row) == same]
     for name, (method, params) in PAPER_METHODS.items():
-        same = {
+        found = {
             _split(row): 100 * row["linear_accuracy"]
-            for row in last
+            for row in equal
             if row["method"] == method and (row["config"].get("clusterer_params") or {}) == params
         }
         theirs = published.get("DeepFeCA" if name == "FeCA" else name, {})
         paper = {s: f" ({theirs[s]:.1f})" if s in theirs else "" for s in MAIN_SPLITS}
-        cells = [f"{same[s]:.1f}{paper[s]}" if s in same else "-" for s in MAIN_SPLITS]
-        lines += [[name, *cells]] if same else []
+        cells = [f"{found[s]:.1f}{paper[s]}" if s in found else "-" for s in MAIN_SPLITS]
+        lines += [[name, *cells]] if found else []
     return markdown_table(["clustering step", *(TITLES[s] for s in MAIN_SPLITS)], lines)
+
+
+def _but_for_method(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how a network was trained, but for the method of its clustering step."""
+    other = {"clusterer", "clusterer_params", *_NOT_RESULTS}
+    config = {n: v for n, v in _config(row).items() if n not in other}
+    return {**config, "rounds": row["rounds"]}
 
 
 def runs_table(runs: Mapping[str, Run]) -> str:
@@ -356,6 +369,7 @@ _SHOWN_ELSEWHERE = {
     "clusterer", "clusterer_params", "n_clusters", "local_epochs", "n_rounds",
     "random_state", "device", "batch_size",
 }  # fmt: skip
+_NOT_RESULTS = {"compile", "capture", "lanes"}  # how a result is computed, not what it is
 # parameters that only some runs have, with the values that describe all others
 _NOT_IN_ALL = {
     "capture": True, "centered": False, "compile": False, "lanes": 1, "targets": "stored",
