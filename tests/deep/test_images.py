@@ -220,6 +220,16 @@ def test_files_that_are_not_read_are_counted(tmp_path):
     assert left_out("digits", load("digits")) is None
 
 
+def test_a_hidden_folder_is_no_class(tmp_path):
+    paint(tmp_path / "cat" / "1.png", (1, 2, 3))
+    paint(tmp_path / "cat" / ".thumbs" / "1.png", (1, 2, 3))
+    paint(tmp_path / ".ipynb_checkpoints" / "1-checkpoint.png", (1, 2, 3))
+    found = load(tmp_path)
+    assert len(found.train) == 1
+    assert list(found.train_labels) == [0]
+    assert left_out(tmp_path, found) is None
+
+
 def test_test_images_of_other_classes_are_counted(tmp_path):
     for name in ("train/cat/1.png", "test/cat/2.png", "test/fox/3.png"):
         paint(tmp_path / name, (1, 2, 3))

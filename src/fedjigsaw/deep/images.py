@@ -142,7 +142,7 @@ def left_out(source: str | Path, found: ImageSet) -> str | None:
     if found.train_files is None or _is_tiny_imagenet(Path(source)):  # which has known other files
         return None
     read = {*found.train_files, *(found.test_files or ())}
-    rest = [file for file in Path(source).rglob("*") if file not in read and not _is_hidden(file)]
+    rest = [file for file in _shown(Path(source)) if file not in read]
     images = [file for file in rest if _is_picture(file)]
     others = [file for file in rest if not _is_picture(file) and file.is_file()]
     parts = []
@@ -153,6 +153,15 @@ def left_out(source: str | Path, found: ImageSet) -> str | None:
         shown = ", ".join(endings[:9]) + (", ..." if endings[9:] else "")
         parts.append(f"{counted(len(others), 'file')} of other kinds ({shown})")
     return f"Left out {' and '.join(parts)}." if parts else None
+
+
+def _shown(folder: Path) -> Iterator[Path]:
+    """Yield what is in a folder at any depth, but for what is hidden or in a hidden folder."""
+    for inside in folder.glob("*"):  # of a missing folder: nothing
+        if not _is_hidden(inside):
+            yield inside
+            if inside.is_dir() and not inside.is_symlink():
+                yield from _shown(inside)
 
 
 def names_in(folder: str | Path, files: Sequence[Path]) -> list[str]:
@@ -268,7 +277,7 @@ def _is_tiny_imagenet(path: Path) -> bool:
 
 
 def _tiny_imagenet(path: Path, size: int) -> ImageSet:
-    classes = sorted(folder.name for folder in (path / "train").iterdir() if folder.is_dir())
+    classes = _classes(path / "train")
     numbers = {name: i for i, name in enumerate(classes)}
     train = [(f, numbers[c]) for c in classes for f in _pictures(path / "train" / c)]
     lines = (path / "val" / "val_annotations.txt").read_text().splitlines()
@@ -294,7 +303,7 @@ def _folder(path: Path, size: int | None) -> ImageSet:
     """Read one folder per class, perhaps below train and test; or just images, without labels."""
     parts = [path / name for name in ("train", "test", "val") if (path / name).is_dir()][:2]
     train, *rest = parts if (path / "train").is_dir() else [path]
-    classes = sorted(folder.name for folder in train.iterdir() if folder.is_dir())
+    classes = _classes(train)
     _check_level(train, classes)
     files = [(f, i) for i, c in enumerate(classes) for f in _pictures(train / c)]
     labeled = bool(files)
@@ -313,13 +322,18 @@ def _folder(path: Path, size: int | None) -> ImageSet:
     return ImageSet(path.name, images, known, test, test_labels, _files(files), _files(shown))
 
 
+def _classes(path: Path) -> list[str]:
+    found = (folder.name for folder in path.iterdir() if folder.is_dir() and not _is_hidden(folder))
+    return sorted(found)
+
+
 def _check_level(path: Path, classes: list[str]) -> None:
     """Raise if a folder is one level too high: its only "class" is an image set itself."""
     if len(classes) != 1 or any(map(_is_picture, (path / classes[0]).iterdir())):
         return
     only = path / classes[0]
-    inside = [folder for folder in only.iterdir() if folder.is_dir() and _pictures(folder)]
-    if len(inside) > 1 or [folder.name for folder in inside] == ["train"]:
+    inside = [name for name in _classes(only) if _pictures(only / name)]
+    if len(inside) > 1 or inside == ["train"]:
         raise DataError(
             f"{path} is one level too high: its only folder, {only}, has classes of its own. "
             f"Name that folder."
@@ -332,13 +346,16 @@ def _is_picture(file: Path) -> bool:
 
 
 def _is_hidden(file: Path) -> bool:
-    """Tell whether a file is not for people, as those that macOS writes beside each image."""
+    """Tell whether a file or folder is not for people.
+
+    macOS writes such files beside each image, and Jupyter keeps copies in such folders.
+    """
     return file.name.startswith(".")
 
 
 def _pictures(folder: Path) -> list[Path]:
     """List all images below a folder, in a fixed order."""
-    return sorted(filter(_is_picture, folder.rglob("*")))
+    return sorted(filter(_is_picture, _shown(folder)))
 
 
 def _read_all(files: list[tuple[Path, int]], size: int | None) -> tuple[Bytes, Ints]:
