@@ -7,6 +7,7 @@ import ast
 import inspect
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib import import_module
@@ -21,6 +22,7 @@ from flwr.supercore.constant import TaskType
 from flwr.supercore.fab import Fab
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
 from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
+from flwr.supercore.run import Run, RunNotRunningException
 from flwr.supernode import start_client_internal
 from flwr.supernode.nodestate.in_memory_nodestate import InMemoryNodeState
 
@@ -204,26 +206,82 @@ def test_how_often_a_site_looks_for_questions():
     assert slept == [1.0, 0.5]
 
 
-def test_each_task_is_claimed_and_started_and_ends_with_its_app():
-    """Flower's own memory of a node."""
-    state, started, gone = InMemoryNodeState(InMemoryObjectStore()), [], Queue()
-    patches.start_apps_ourselves(
-        state, lambda *task: started.append(task), lambda: iter(gone.get, None)
-    )
-    tasks = [state.create_task(task_type=TaskType.CLIENT_APP, run_id=1) for _ in range(2)]
-    assert [number for number, token in started] == tasks
-    assert [state.get_task_by_token(token).task_id for _, token in started] == tasks
-    assert state.activate_task(tasks[0])
-    assert state.finish_task(tasks[0], SubStatus.COMPLETED, "")  # the app itself
-    for task in tasks:
-        gone.put(task)
-    deadline = time.monotonic() + 30
-    while any(task.status.status != Status.FINISHED for task in state.get_tasks()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    gone.put(None)
-    ends = {task.task_id: task.status.sub_status for task in state.get_tasks()}
-    assert ends == {tasks[0]: SubStatus.COMPLETED, tasks[1]: SubStatus.FAILED}
+class TestAppsAreStarted:
+    """Flower's own `_pull_and_store_message`, over its own memory of a node."""
+
+    @pytest.fixture
+    def state(self):
+        state = InMemoryNodeState(InMemoryObjectStore())
+        state.store_run(replace(Run.create_empty(1), fab_hash="a hash"))
+        return state
+
+    @pytest.fixture
+    def pull(self, state):
+        """How the server gives a part of a question, and hears that all are here -> run, if any."""
+        self.started, self.gone = [], Queue()
+        loop = copy_of(start_client_internal, "_pull_and_store_message")
+        patches.start_apps_ourselves(
+            loop, state, lambda *task: self.started.append(task), lambda: iter(self.gone.get, None)
+        )
+
+        def pull(pull_object=None, confirm=lambda run_id, number: None):
+            self.question = numbered_question(7)
+            parts = get_all_nested_objects(self.question)
+            return loop._pull_and_store_message(
+                state=state,
+                object_store=state.object_store,
+                node_config={},
+                receive=lambda: (self.question, get_object_tree(self.question)),
+                get_run=None,
+                get_fab=None,
+                pull_object=pull_object or (lambda run_id, number: parts[number].deflate()),
+                confirm_message_received=confirm,
+                trusted_entities=None,
+            )
+
+        yield pull
+        self.gone.put(None)
+
+    def ends(self, state):
+        return {task.task_id: task.status.sub_status for task in state.get_tasks()}
+
+    def test_each_with_a_token_when_its_question_is_here_and_ends_with_it(self, state, pull):
+        def early(run_id, number):
+            assert not self.started
+
+        for _ in range(2):
+            assert pull(confirm=early) == 1
+            (number, token), *_ = self.started
+            assert state.get_task_by_token(token).task_id == number
+            assert state.activate_task(number)
+            if len(self.ends(state)) == 1:
+                assert state.finish_task(number, SubStatus.COMPLETED, "")  # the app itself
+            self.gone.put(number)
+            deadline = time.monotonic() + 30
+            while any(task.status.status != Status.FINISHED for task in state.get_tasks()):
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            self.started.clear()
+        assert sorted(self.ends(state).values()) == [SubStatus.COMPLETED, SubStatus.FAILED]
+
+    @pytest.mark.parametrize("when", ["pull_object", "confirm"])
+    def test_none_for_a_question_whose_run_was_stopped_before_all_of_it_was_here(
+        self, state, pull, when
+    ):
+        """Such an app would wait for the rest, and the site for the app."""
+
+        def stopped(run_id, number):
+            raise RunNotRunningException
+
+        assert pull(**{when: stopped}) is None  # Flower does not wait for an answer
+        withdrawn = self.question.metadata.message_id
+        assert not self.started
+        assert pull() == 1
+        ((number, _),) = self.started
+        assert self.ends(state)[number] == ""
+        assert sorted(self.ends(state).values()) == ["", SubStatus.FAILED]
+        assert list(state.msg_store) == [self.question.metadata.message_id] != [withdrawn]
+        assert withdrawn not in state.object_store
 
 
 def test_flower_starts_no_process_that_starts_apps():
@@ -282,7 +340,6 @@ class TestEveryQuestionIsAnswered:
         self.sent, self.crashed = [], []
         loop = SimpleNamespace(
             _insert_message=start_client_internal._insert_message,
-            _pull_and_store_message=lambda state: None,
             _push_messages=lambda state: self.sent.extend(state.get_messages_legacy(is_reply=True)),
         )
         patches.answer_every_question(loop, lambda: self.crashed.append(1))
@@ -333,8 +390,3 @@ class TestEveryQuestionIsAnswered:
         state.task_token_store[self.task].active_until = datetime.now(UTC)
         loop._push_messages(state=state)
         assert self.replies() == [ErrorCode.CLIENT_APP_CRASHED]
-
-    def test_a_question_in_memory_is_not_forgotten(self, state, loop):
-        assert loop._pull_and_store_message(state=state) is not None
-        state.delete_messages()
-        assert loop._pull_and_store_message(state=state) is None

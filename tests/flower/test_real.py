@@ -233,13 +233,18 @@ def test_too_few_sites_is_an_error_and_no_model(clinic):
 
 
 def test_an_interrupted_run_leaves_nothing_and_the_next_one_works(clinic):
-    """Even where an app ends without a word, and so do the starters of apps at two places."""
+    """Even where a question has not arrived yet, where an app ends without a word, and where the
+    starters of apps end, at two places.
+    """
+    clinic.behave("bern", "dawdle")
     clinic.behave("oslo", "mute")
     run = clinic.start_run("stopped")
     clinic.wait_to_say("run stopped", "asked bern")
+    wait_for(lambda: clinic.mode("bern") == "dawdles", "bern to take the question in")
     wait_for(lambda: clinic.mode("oslo") == "was mute", "oslo to say nothing")
     assert clinic.interrupt("run stopped") == 130
     assert run.poll() is not None
+    clinic.behave("bern", "well")
     assert not (clinic.folder / "stopped").exists()
     for name, starter in {"lyon": b"warm", "server": b"launcher"}.items():
         for number in members(clinic.home / name):

@@ -107,11 +107,10 @@ def test_a_twin_is_told_once(monkeypatch, caplog, tmp_path):
 
 
 def test_the_local_port_is_behind_a_gate():
-    state = SimpleNamespace(
-        get_task_by_token={"a token": "a task"}.get, claim_task=None, create_task=None
-    )
+    state = SimpleNamespace(get_task_by_token={"a token": "a task"}.get, claim_task=None)
+    loop = SimpleNamespace(_pull_and_store_message=None)
     starter = SimpleNamespace(start=None, ended=list)
-    made = supernode.guarded(9, starter, "an app", state)
+    made = supernode.guarded(loop, 9, starter, "an app", state)
     assert made.app == "an app"
     assert made.doors[9].is_task("a token")
     assert not made.doors[9].is_task("another")

@@ -135,30 +135,45 @@ def poll_every(loop: Any, seconds: float) -> None:
 
 
 def start_apps_ourselves(
-    state: Any, start: Callable[[int, str], object], ended: Callable[[], Iterable[int]]
+    loop: Any,
+    state: Any,
+    start: Callable[[int, str], object],
+    ended: Callable[[], Iterable[int]],
 ) -> None:
     """Call `start` with number and token of each task, and end the tasks whose apps have ended.
+
+    An app is started when all of its question is here. If the run is stopped before that, Flower
+    ignores the rest of the question and keeps the part that came: the app would wait hours for the
+    rest, and the site would be lost to later runs.
 
     Parameters
     ----------
     ended : gives the number of each task when its app has ended; read in a thread.
     """
     # Upstream: a hook for starting apps, instead of a process that asks for tasks over HTTP, and
-    # processes that are waited for: Flower notices an app that ended abruptly after a minute.
-    from flwr.common.constant import SubStatus
+    # processes that are waited for: Flower notices an app that ended abruptly after a minute. And a
+    # RunNotRunningException that is an Exception: what removes half a question does not see it.
+    from flwr.common.constant import Status, SubStatus
 
-    def create(original: Any, *args: Any, **more: Any) -> int | None:
-        task: int | None = original(*args, **more)
-        token = None if task is None else state.claim_task(task)
-        if task is not None and token is not None:
-            start(task, token)
-        return task
+    def pending() -> list[int]:
+        return [task.task_id for task in state.get_tasks(statuses=[Status.PENDING])]
+
+    def pull(original: Any, **more: Any) -> int | None:
+        # one question at a time: whatever is left of earlier ones, nobody waits for it
+        for task in pending():
+            state.finish_task(task, SubStatus.FAILED, "")
+        state.delete_messages()
+        state.object_store.clear()
+        run: int | None = original(**more)
+        for task in pending() if run is not None else ():
+            start(task, state.claim_task(task))
+        return run
 
     def finish() -> None:
         for task in ended():
             state.finish_task(task, SubStatus.FAILED, "")  # nothing if the app has done it itself
 
-    wrap(state, "create_task", create)
+    wrap(loop, "_pull_and_store_message", pull)
     threading.Thread(target=finish, daemon=True).start()
 
 
@@ -206,11 +221,6 @@ def answer_every_question(loop: Any, crashed: Callable[[], object]) -> None:
     # Upstream: a loop that looks at the state of the app, not only for its answer.
     insert = loop._insert_message
 
-    def pull(original: Any, state: Any, **more: Any) -> int | None:
-        run: int | None = original(state=state, **more)
-        # Flower sends answers only if this is not None; one may be left from before
-        return 0 if run is None and state.msg_store else run
-
     def push(original: Any, state: Any, **more: Any) -> None:
         questions = _wait_for_answers(state)
         if questions:
@@ -221,7 +231,6 @@ def answer_every_question(loop: Any, crashed: Callable[[], object]) -> None:
             insert(Message(error, reply_to=question), state, state.object_store)
         original(state=state, **more)
 
-    wrap(loop, "_pull_and_store_message", pull)
     wrap(loop, "_push_messages", push)
 
 

@@ -236,7 +236,7 @@ def allow_slow_starts(state: Any) -> None:
 
     After that, Flower starts it again and forgets the token of the first process. Where every start
     takes longer, as on a busy machine, nothing would ever be answered. An app that ends instead of
-    starting is noticed at once, see :func:`~fedjigsaw.flower.node_patches.hide_tokens`.
+    starting is noticed at once, see :func:`~fedjigsaw.flower.node_patches.start_apps_ourselves`.
     """
     # Upstream: an option for this time.
 

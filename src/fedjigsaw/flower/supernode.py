@@ -66,7 +66,7 @@ def main(folder: Path, port: int) -> None:
     patches.change_connection(loop, note_connection)
     patches.poll_every(loop, POLL_SECONDS)
     # nobody has the secret with which Flower would give a task to a process that asks for one
-    patches.guard_local_port(token_bytes(32), partial(guarded, port, AppStarter(port)))
+    patches.guard_local_port(token_bytes(32), partial(guarded, loop, port, AppStarter(port)))
     noted = noting_contact(folder, partial(note_answer, folder))
     own = {name.decode(): value.decode() for name, value in versions.headers()}
     patches.watch_requests({PROCESS_HEADER.decode(): token_hex(16), **own}, noted)
@@ -118,10 +118,10 @@ class AppStarter:
         leave_without_starter()
 
 
-def guarded(port: int, starter: AppStarter, app: Any, state: Any) -> Gate:
+def guarded(loop: Any, port: int, starter: AppStarter, app: Any, state: Any) -> Gate:
     """Return the app of the local port behind a gate that admits the processes of apps alone."""
     allow_slow_starts(state)
-    patches.start_apps_ourselves(state, starter.start, starter.ended)
+    patches.start_apps_ourselves(loop, state, starter.start, starter.ended)
     return Gate(app, {port: PrivateDoor(partial(is_task_token, state))})
 
 

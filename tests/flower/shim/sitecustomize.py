@@ -75,11 +75,29 @@ def listen():
     HttpGrid.pull_messages = overheard
 
 
+def dawdle():
+    """At a site: take the content of a question only when the file says something else."""
+    from flwr.supernode import start_client_internal as loop
+
+    pull = loop.pull_objects
+
+    def slow_pull(*args, **options):
+        if mode() == "dawdle":
+            Path(os.environ["FEDJIGSAW_TEST_MODE"]).write_text("dawdles")
+        while mode() == "dawdles":
+            time.sleep(0.1)
+        return pull(*args, **options)
+
+    loop.pull_objects = slow_pull
+
+
 words = " ".join(sys.orig_argv[:4])  # the apps are forked from these processes
 if "FEDJIGSAW_TEST_MODE" in os.environ and "fedjigsaw.flower.warm" in words:
     misbehave()
 if "FEDJIGSAW_TEST_MODE" in os.environ and "fedjigsaw.flower.launcher" in words:
     listen()
+if "FEDJIGSAW_TEST_MODE" in os.environ and "fedjigsaw.flower.supernode" in words:
+    dawdle()
 if "fedjigsaw.flower.supernode" in words and mode().startswith("protocol "):
     from fedjigsaw.flower import versions
 
