@@ -1,11 +1,12 @@
 """A job says what a run is to do; it survives in its folder and is checked before it is submitted."""
 
 import itertools
+import signal
 
 import pytest
 
 from fedjigsaw.errors import DataError, FederationError, FedJigsawError, ParameterError, QuorumError
-from fedjigsaw.flower import folders, jobs
+from fedjigsaw.flower import folders, jobs, work
 
 
 def test_a_job_survives(tmp_path):
@@ -164,6 +165,36 @@ def test_an_interrupted_run_is_stopped_at_the_server(server):
         raise KeyboardInterrupt
 
     control = server(finishes)
+    with pytest.raises(KeyboardInterrupt):
+        jobs.run_job(control.home, jobs.Job("feca", 3), interrupt)
+    assert control.stopped == [7]
+
+
+def test_a_run_that_is_interrupted_while_it_is_submitted_does_nothing(server):
+    """The server may have it, and nobody knows its number."""
+
+    def interrupted(folder):
+        raise KeyboardInterrupt
+
+    control = server(interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        jobs.run_job(control.home, jobs.Job("feca", 3))
+    (folder,) = (control.home / "runs").iterdir()
+    work.do(control.home, folder, None)  # what the server does with it, later
+    assert jobs.read_result(folder) == {"error": "The run was stopped.", "exit_code": 130}
+    assert not (folder / "events.jsonl").exists()
+
+
+def test_ctrl_c_may_be_pressed_twice(server, monkeypatch):
+    def interrupt(event):
+        raise KeyboardInterrupt
+
+    def stop_run(run):
+        signal.raise_signal(signal.SIGINT)
+        control.stopped.append(run)
+
+    control = server(finishes)
+    monkeypatch.setattr(control, "stop_run", stop_run)
     with pytest.raises(KeyboardInterrupt):
         jobs.run_job(control.home, jobs.Job("feca", 3), interrupt)
     assert control.stopped == [7]

@@ -1,6 +1,7 @@
 """What a server does for operators over a real connection, and what it does not."""
 
 import json
+import signal
 import socket
 import ssl
 import time
@@ -269,8 +270,14 @@ def test_ctrl_c_stops_the_run_at_the_server(office, anna, monkeypatch):
     def interrupt(event):
         raise KeyboardInterrupt
 
+    class Impatient(OperatorPlace):
+        def _ask(self, client, verb, content):
+            if verb == "stop":
+                signal.raise_signal(signal.SIGINT)  # Ctrl-C once more
+            return super()._ask(client, verb, content)
+
     with pytest.raises(KeyboardInterrupt):
-        OperatorPlace(anna).run(jobs.Job("feca", 3), interrupt, resume=False)
+        Impatient(anna).run(jobs.Job("feca", 3), interrupt, resume=False)
     (run,) = office.desk.runs.values()
     assert run.process.wait(10) != 0
 

@@ -3,18 +3,21 @@
 Each patch is applied to Flower's own modules, classes or memory wherever that is possible.
 """
 
+import asyncio
 import inspect
 import io
 import subprocess
 import sys
 import time
 import zipfile
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from importlib import import_module
 from threading import Event
 from types import SimpleNamespace
 
+import httpx
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common.constant import ErrorCode, Status, SubStatus
@@ -22,6 +25,8 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.server.superlink.linkstate.in_memory_linkstate import InMemoryLinkState
 from flwr.serverapp import Grid
 from flwr.supercore.constant import TaskType
+from flwr.supercore.error import ApiErrorCode, FlowerError
+from flwr.supercore.error.http import http_error_translator
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
 from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
 from flwr.supercore.utils import get_popen_detach_kwargs
@@ -112,6 +117,30 @@ def test_the_control_client_has_the_requests(monkeypatch):
     control.stop_run(7)
     assert [request.run_id for request in asked[1:]] == [7, 7]
     assert control.online() == {"bern"}
+
+
+@pytest.mark.parametrize(
+    ("code", "ended"),
+    [(ApiErrorCode.RUN_ALREADY_FINISHED, True), (ApiErrorCode.RUN_ID_NOT_FOUND, False)],
+)
+def test_a_run_that_has_ended_need_not_be_stopped(monkeypatch, code, ended):
+    """As when Ctrl-C comes a moment too late; Flower's own answer."""
+    from flwr.supercore.control import ControlHttpClient
+
+    async def refuse(request):
+        raise FlowerError(code, "an internal text")
+
+    request = SimpleNamespace(url=SimpleNamespace(path="/v1/control/stop-run"))
+    refusal = asyncio.run(http_error_translator(request, refuse))
+
+    def stop(request):
+        response = httpx.Response(refusal.status_code, content=refusal.body)
+        raise httpx.HTTPStatusError("refused", request=None, response=response)
+
+    client = SimpleNamespace(StopRun=stop)
+    monkeypatch.setattr(ControlHttpClient, "from_server_address", lambda *args: client)
+    with nullcontext() if ended else pytest.raises(httpx.HTTPStatusError):
+        patches.Control(1, b"certificate", {}).stop_run(7)
 
 
 def test_a_starter_that_ends_is_started_again_until_the_end(monkeypatch):

@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import httpx
 
+from fedjigsaw._signals import ignoring_signals
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError, invalid
 from fedjigsaw.flower import job_tasks, renewal
@@ -41,6 +42,7 @@ KEPT = "kept"  # in the server's folder: summaries of earlier runs
 ALL, NEW, NONE = "all", "new", "none"  # whom a run asks
 Tell = Callable[[Mapping[str, Any]], object]
 JOB = "job.json"
+STOPPED = "The run was stopped."
 NO_RESULT = "The run ended without a result; see flower.log at the server."
 NOT_STARTED = (
     f"The server did not start the run within {START_TIME.total_seconds():.0f} s; see flower.log "
@@ -238,13 +240,18 @@ def run_job(
 
 
 def _do_at_server(home: Path, folder: Path, tell: Tell) -> None:
+    run = None
     with control(home) as client:
-        run = submit(client, home, folder)
         try:
+            run = submit(client, home, folder)
             for event in follow(client, folder, run):
                 tell(event)
         except KeyboardInterrupt:
-            client.stop_run(run)
+            with ignoring_signals():  # many press Ctrl-C twice
+                if run is None:  # the server may have it all the same: it finds that it has ended
+                    write_result(folder, error=STOPPED, exit_code=130)
+                else:
+                    client.stop_run(run)
             raise
 
 

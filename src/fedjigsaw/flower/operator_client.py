@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import httpx
 
+from fedjigsaw._signals import ignoring_signals
 from fedjigsaw.errors import FederationError, FedJigsawError, MessageError, ParameterError
 from fedjigsaw.flower import jobs, processes
 from fedjigsaw.flower.doors import UNKNOWN, UNSIGNED
@@ -95,7 +96,7 @@ class OperatorPlace:
             try:
                 sizes = self._follow(client, name, tell)
             except KeyboardInterrupt:
-                with suppress(FedJigsawError):
+                with ignoring_signals(), suppress(FedJigsawError):
                     self._ask(client, STOP, {"run": name})
                 raise
             for file in FILES:

@@ -21,7 +21,7 @@ from fedjigsaw.flower.logs import log_to
 from fedjigsaw.flower.operator_desk import owner_of
 from fedjigsaw.messages import MAX_TIMEOUT
 
-STOPPED, FAILED = "The run was stopped.", "The run failed at the server; see flower.log there."
+FAILED = "The run failed at the server; see flower.log there."
 KINDS: dict[Any, str] = {
     str: "a text",
     int: "a number without decimals",
@@ -40,7 +40,7 @@ def main(home: Path, name: str, resume: bool) -> None:
             job = read_job(folder)
             jobs.run_job(home, job, resume=resume, folder=folder, may_resume=_same_owner(folder))
         except KeyboardInterrupt:
-            _fail(folder, STOPPED, 130)
+            _fail(folder, jobs.STOPPED, 130)
         except FedJigsawError as error:
             if type(error) is FedJigsawError:  # the text of an unexpected error stays here
                 jobs.write_result(folder, error=FAILED, exit_code=1)

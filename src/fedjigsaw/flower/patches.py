@@ -118,9 +118,17 @@ class Control:
         return str(next(iter(runs.values())).status.status)
 
     def stop_run(self, run: int) -> None:
+        """Stop a run, unless it has ended meanwhile."""
+        import httpx
         from flwr.proto.control_pb2 import StopRunRequest
+        from flwr.supercore.error import ApiErrorCode, FlowerError
 
-        self._client.StopRun(StopRunRequest(run_id=run))
+        try:
+            self._client.StopRun(StopRunRequest(run_id=run))
+        except httpx.HTTPStatusError as error:
+            refusal = FlowerError.from_json(error.response.text)
+            if refusal is None or refusal.code != ApiErrorCode.RUN_ALREADY_FINISHED:
+                raise
 
     def online(self) -> set[str]:
         """Return the names of the nodes that are connected now."""

@@ -18,6 +18,7 @@ from fedjigsaw.flower.jobs import (
     KEPT,
     MODEL,
     NONE,
+    RESULT,
     Job,
     active_sites,
     append_event,
@@ -35,13 +36,15 @@ TWIN_WARNING = "its key is used from two places at once: somebody else may have 
 
 
 def do(home: Path, folder: Path, grid: Grid | None) -> None:
-    """Do the job of a folder; without a grid, nobody can be asked.
+    """Do the job of a folder, unless it was stopped; without a grid, nobody can be asked.
 
     Parameters
     ----------
     home : the server's folder.
     folder : the folder of the job, to which model and result are written, or the error.
     """
+    if (folder / RESULT).exists():
+        return
     try:
         job = Job.load(folder)
         engine, file, transcript = _run(home, folder, job, grid)
