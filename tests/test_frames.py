@@ -71,6 +71,24 @@ class TestClientsByColumn:
                 Jigsaw(2).fit_clients({"bern": bern, "oslo": make(oslo)})
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda table: pd.DataFrame(table).rename(columns={"age": 0, "dose": 1}),
+        lambda table: pd.concat({"a": pd.DataFrame(table)}, axis=1),  # names of two levels
+        pa.RecordBatch.from_pydict,
+    ],
+)
+def test_names_that_scikit_learn_does_not_keep_are_matched_too(make):
+    bern, oslo = ({name: TABLE[name][start::2] for name in ("age", "dose")} for start in (0, 1))
+    turned = dict(reversed(oslo.items()))
+    same = Jigsaw(2, random_state=0).fit_clients({"bern": make(bern), "oslo": make(oslo)})
+    other = Jigsaw(2, random_state=0).fit_clients({"bern": make(bern), "oslo": make(turned)})
+    assert same.model_ == other.model_
+    with pytest.raises(DataError, match="Client 'oslo' has no column .*dose|no column 1"):
+        Jigsaw(2).fit_clients({"bern": make(bern), "oslo": make({"age": oslo["age"]})})
+
+
 def test_functions_that_make_tables_are_put_in_order_too():
     a = pd.DataFrame({"x": [0.0, 1.0], "y": [0.0, 0.5]})
     b = pd.DataFrame({"y": [9.0, 9.5], "x": [9.0, 8.0]})

@@ -48,7 +48,7 @@ def take_clients(X: Any, clients: Any, *, owner: str) -> tuple[Any, Any]:
     return select(X, others), X[clients]
 
 
-def in_order(X: Any, names: Sequence[str] | None, *, client: str, first: str = "") -> Any:
+def in_order(X: Any, names: Sequence[Any] | None, *, client: str, first: str = "") -> Any:
     """Return a client's table with its columns in this order; other data stay as they are.
 
     Parameters
@@ -64,7 +64,7 @@ def in_order(X: Any, names: Sequence[str] | None, *, client: str, first: str = "
     if not lacking and not extra and len(found) == len(names):
         return select(X, names)
     parts = [f"has no column {quote_names(lacking)}"] if lacking else []
-    parts += [f"has the column {quote_names(list(map(str, extra)))}"] if extra else []
+    parts += [f"has the column {quote_names(extra)}"] if extra else []
     parts = parts or ["has a column twice"]
     whom = f"client {first!r}" if first else "the first client"
     raise DataError(

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjigsaw._frames import in_order
+from fedjigsaw._frames import column_names, in_order
 from fedjigsaw._rows import Weighted, is_sparse
 from fedjigsaw._typing import Floats, Rows
 from fedjigsaw._validation import MAX_SAMPLES, check_data, name_clients
@@ -108,10 +108,10 @@ def check_rows(estimator: Any, shards: Mapping[str, Any]) -> list[Any]:
     """Return the rows of each client, with the columns in the order of the first client."""
     checked: list[Any] = []
     first = next(iter(shards))
+    # not `feature_names_in_`: it is not there if names are numbers, and these may differ as well
+    names = column_names(shards[first])
     for name, shard in shards.items():
-        if checked:
-            known = getattr(estimator, "feature_names_in_", None)
-            shard = in_order(shard, known, client=name, first=first)
+        shard = in_order(shard, names, client=name, first=first)
         rows = check_data(estimator, shard, owner=f"client {name!r}", reset=not checked)
         if checked and is_sparse(rows) != is_sparse(checked[0]):
             raise DataError(
