@@ -401,7 +401,7 @@ class TestBadInput:
     def test_a_frame_that_lacks_a_column(self, toy):
         pandas = pytest.importorskip("pandas")
         first, second = pandas.DataFrame({"x": [1.0]}), pandas.DataFrame({"z": [1.0]})
-        with pytest.raises(DataError, match="The data of client '1' lack 'x'"):
+        with pytest.raises(DataError, match="Client '1' has no column 'x'.* unlike client '0'"):
             compare("jigsaw", [first, second], n_clusters=1)
         with pytest.raises(DataError, match="y is 'kind', .* Columns are 'x'"):
             compare("jigsaw", first, y="kind", clients=[0], n_clusters=1)

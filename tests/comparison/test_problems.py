@@ -1,7 +1,13 @@
 """What a comparison clusters."""
 
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
 from fedjigsaw import datasets
-from fedjigsaw.comparison.problems import deal_dataset, seeds_of, smallest_client
+from fedjigsaw.comparison.problems import deal_dataset, make_problem, seeds_of, smallest_client
+from fedjigsaw.errors import DataError
 
 
 def test_the_smallest_client_has_k_rows_or_a_tenth_of_the_average():
@@ -23,3 +29,17 @@ def test_seeds():
     assert seeds_of(3) == (0, 1, 2)
     assert seeds_of([5, 2]) == (5, 2)
     assert seeds_of(range(2, 4)) == (2, 3)
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_tables_of_all_kinds_are_matched_by_name(make):
+    first = make({"x": [1.0, 2.0], "kind": ["a", "b"], "z": [3.0, 4.0]})
+    second = make({"z": [7.0], "x": [5.0], "kind": ["b"]})
+    problem = make_problem([first, second], None, "kind", None, {})
+    assert problem.data.X.tolist() == [[1, 3], [2, 4], [5, 7]]
+    assert problem.data.y.tolist() == [0, 1, 1]
+    alone = make_problem(first, "kind", None, None, {})
+    assert alone.columns == ["x", "z"]
+    assert alone.clients(0).tolist() == ["a", "b"]
+    with pytest.raises(DataError, match="Client '1' has the column 'more', unlike client '0'"):
+        make_problem([make({"x": [1.0]}), make({"x": [1.0], "more": [1.0]})], None, None, None, {})

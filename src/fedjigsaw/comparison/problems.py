@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw import datasets, partition
+from fedjigsaw._frames import column_names, in_order, select
 from fedjigsaw._rows import dense
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import as_column, check_data, first_missing, name_clients, rows_by_client
@@ -167,14 +168,11 @@ def _joined(shards: Any, y: Any) -> tuple[Floats, Any, Any, list[str] | None]:
     names = name_clients(named, owner=OWNER)
     if isinstance(y, Mapping):
         y = [y.get(key) for key in named]
-    order, checker = _column_names(next(iter(named.values()))), CentralKMeans()
+    order, checker = column_names(next(iter(named.values()))), CentralKMeans()
     rows: list[Floats] = []
     classes, columns = [], None
     for name, shard in zip(names, named.values(), strict=True):
-        lacking = [str(column) for column in order if column not in _column_names(shard)]
-        if lacking:
-            raise DataError(f"The data of client {name!r} lack {quote_names(lacking)}.")
-        table = shard[order] if order else shard
+        table = in_order(shard, order, client=name, first=names[0])
         table, _, found, columns = _columns_apart(table, None, y if isinstance(y, str) else None)
         checked = check_data(checker, table, owner=f"client {name!r}", reset=not rows)
         rows.append(dense(checked))
@@ -189,7 +187,7 @@ def _joined(shards: Any, y: Any) -> tuple[Floats, Any, Any, list[str] | None]:
 
 def _columns_apart(X: Any, clients: Any, y: Any) -> tuple[Any, Any, Any, list[str] | None]:
     """Take columns that are given by name out of a table; return also the names of the others."""
-    names = _column_names(X)
+    names = column_names(X) or []
     if isinstance(y, str) and y not in names:
         raise DataError(f"y is {y!r}, which is not a column of X.{_listed(names)}")
     if isinstance(clients, str) and clients not in (*names, *partition.SPLITS):
@@ -206,12 +204,7 @@ def _columns_apart(X: Any, clients: Any, y: Any) -> tuple[Any, Any, Any, list[st
         np.asarray(X[given]) if isinstance(given, str) and given in names else given
         for given in (clients, y)
     )
-    return X[rest], clients, y, [str(name) for name in rest]
-
-
-def _column_names(X: Any) -> list[Any]:
-    """Return the names of the columns of a data frame; none of an array."""
-    return list(X.columns) if hasattr(X, "columns") and hasattr(X, "__getitem__") else []
+    return select(X, rest), clients, y, [str(name) for name in rest]
 
 
 def _listed(names: Sequence[Any]) -> str:
