@@ -1,6 +1,7 @@
 """Preparation over sites is that of scikit-learn on the pooled rows."""
 
 from dataclasses import replace
+from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
@@ -252,6 +253,25 @@ def test_values_outside_of_the_schema_are_told_with_their_number(tmp_path):
         )
     with pytest.warns(OutsideRangeWarning, match=told):  # once, though age is read twice
         sites.score(tmp_path / "bern.csv", model, profile=True)
+
+
+@pytest.mark.parametrize("schema_form", ["NFC", "NFD"])
+def test_categories_are_the_same_however_their_letters_are_composed(tmp_path, schema_form):
+    names = [normalize(schema_form, name) for name in ("Orléans", "Zürich")]
+    schema = Schema((Column("city", "category", categories=tuple(names)), Column("age")))
+    table = "city,age\n" + "Orléans,1\nZürich,2\nnon renseigné,3\n" * 5
+    found = []
+    for form in ("NFC", "NFD"):
+        path, copy = tmp_path / f"{form}.csv", tmp_path / f"{form}.parquet"
+        path.write_text(normalize(form, table), encoding="utf-8")
+        assert sites.check_file(path, schema).fits
+        found.append(sites.measure(path, schema=schema).mean.tolist())
+        changes = sites.Changes(levels={"city": {normalize("NFD", "Zürich"): names[0]}})
+        sites.apply_schema(path, schema, copy, changes)
+        mapped = sites.measure(copy, schema=schema).mean
+        np.testing.assert_allclose(mapped[:4], [2 / 3, 0, 0, 1 / 3])
+    assert found[0] == found[1]
+    np.testing.assert_allclose(found[0][:4], [1 / 3, 1 / 3, 0, 1 / 3])
 
 
 def test_a_category_column_of_one_category_may_have_missing_values(tmp_path):

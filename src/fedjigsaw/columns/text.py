@@ -151,6 +151,17 @@ def without_missing(values: pa.Array, text: TextFormat) -> pa.Array:
     return pc.if_else(missing, pa.scalar(None, values.type), values)
 
 
+def composed(values: pa.Array) -> pa.Array:
+    """Return texts with each letter as one sign: a Mac may write "ü" as u and two dots.
+
+    Examples
+    --------
+    >>> composed(pa.array(["Zu\\u0308rich"])).to_pylist() == ["Z\\u00fcrich"]
+    True
+    """
+    return pc.utf8_normalize(values, form="NFC")
+
+
 def count_told(values: pa.Array, text: TextFormat) -> Counter[str]:
     """Count words that stand for a missing value, but could be an answer.
 

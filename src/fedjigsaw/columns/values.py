@@ -25,6 +25,7 @@ from fedjigsaw.columns.dates import (
 from fedjigsaw.columns.schema import BOOLEAN, CATEGORY, DATE, NUMBER, ORDERED, Column
 from fedjigsaw.columns.text import (
     TextFormat,
+    composed,
     has_days,
     is_text,
     plain,
@@ -124,14 +125,15 @@ MISSING_CODE, OTHER_CODE = -2, -1
 def read_codes(column: Column, values: pa.Array, text: TextFormat) -> Ints:
     """Return the index of each value among the categories; MISSING_CODE or OTHER_CODE if none."""
     levels = read_levels(values, text.keeping(column.categories))
-    found = pc.index_in(levels, value_set=pa.array(column.categories, pa.string()))
+    categories = composed(pa.array(column.categories, pa.string()))
+    found = pc.index_in(levels, value_set=categories)
     codes: Ints = found.fill_null(OTHER_CODE).to_numpy(zero_copy_only=False).astype(np.int64)
     codes[_flags(levels.is_null())] = MISSING_CODE
     return codes
 
 
 def read_levels(values: pa.Array, text: TextFormat) -> pa.Array:
-    """Return values as trimmed texts, with null for missing ones; 1.0 reads 1."""
+    """Return values as trimmed and composed texts, with null for missing ones; 1.0 reads 1."""
     values = plain(values)
     if pa.types.is_floating(values.type):
         values = _float_names(values)
@@ -141,7 +143,7 @@ def read_levels(values: pa.Array, text: TextFormat) -> pa.Array:
         except pa.ArrowException as error:
             reason = f"values of type {values.type} are no categories"
             raise BadValueError(0, reason, TYPE_ADVICE) from error
-    return without_missing(values, text).cast(pa.string())
+    return without_missing(composed(values), text).cast(pa.string())
 
 
 def _float_names(values: pa.Array) -> pa.Array:

@@ -26,6 +26,7 @@ from fedjigsaw.columns.schema import (
 from fedjigsaw.columns.text import (
     Flags,
     TextFormat,
+    composed,
     is_text,
     plain,
     to_numbers,
@@ -95,7 +96,7 @@ class CopiedColumn:
 
     def _map(self, levels: pa.Array) -> pa.Array:
         old = pa.array(list(self.levels), pa.string())
-        places = pc.index_in(levels, value_set=old)
+        places = pc.index_in(levels, value_set=composed(old))
         for entry in pc.value_counts(places.drop_null()).to_pylist():
             self.n_mapped[old[entry["values"]].as_py()] += entry["counts"]
         new = pa.array(list(self.levels.values()), pa.string()).take(places)
