@@ -181,7 +181,7 @@ class NoisySummaryWarning(UserWarning):
 
 
 class OutsideRangeWarning(UserWarning):
-    """Values are outside of what the schema allows, and count as missing or were clipped."""
+    """The schema does not allow values, which were clipped or count as missing or as (other)."""
 
 
 class RefusedFileWarning(UserWarning):

@@ -1,5 +1,6 @@
 """Preparation over sites is that of scikit-learn on the pooled rows."""
 
+import warnings
 from dataclasses import replace
 from unicodedata import normalize
 
@@ -253,6 +254,20 @@ def test_values_outside_of_the_schema_are_told_with_their_number(tmp_path):
         )
     with pytest.warns(OutsideRangeWarning, match=told):  # once, though age is read twice
         sites.score(tmp_path / "bern.csv", model, profile=True)
+
+
+def test_categories_of_which_most_are_unknown_are_told(tmp_path):
+    schema = Schema((Column("ward", "category", categories=("007", "042")), Column("age")))
+    rows = [f"{ward},{age}\n" for age in range(10) for ward in ("7", "42")]
+    (tmp_path / "bern.csv").write_text("ward,age\n" + "".join(rows))  # Excel drops zeros
+    told = r"bern.csv, column 'ward': 20 of 20 values are none of the categories .* \(other\)"
+    with pytest.warns(OutsideRangeWarning, match=told):
+        sites.measure(tmp_path / "bern.csv", schema=schema)
+    half = "007,1\n" * 20
+    (tmp_path / "bern.csv").write_text("ward,age\n" + half + "".join(rows))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sites.measure(tmp_path / "bern.csv", schema=schema)
 
 
 @pytest.mark.parametrize("schema_form", ["NFC", "NFD"])

@@ -91,7 +91,7 @@ class Encoder:
         from fedjigsaw.columns.values import read_values
 
         if self.column.kind == CATEGORY:
-            return self._one_hot(values, text)
+            return self._one_hot(values, text, counted)
         numbers = read_values(self.column, values, text, pattern, counted)
         if self.column.scale == "log":
             numbers = np.log1p(np.where(numbers > -1, numbers, np.nan))
@@ -99,10 +99,12 @@ class Encoder:
         filled = np.where(missing, self.fill, numbers)
         return np.column_stack([filled, missing]) if self.parts else filled[:, None]
 
-    def _one_hot(self, values: "pa.Array", text: "TextFormat") -> Floats:
-        from fedjigsaw.columns.values import MISSING_CODE, read_codes
+    def _one_hot(self, values: "pa.Array", text: "TextFormat", counted: "Outside | None") -> Floats:
+        from fedjigsaw.columns.values import MISSING_CODE, OTHER_CODE, read_codes
 
         codes = read_codes(self.column, values, text)
+        if counted is not None:
+            counted.add(np.where(codes < 0, np.nan, codes), codes == OTHER_CODE)
         places = {part: j for j, part in enumerate(self.parts)}
         nowhere = places.get(OTHER, -1)
         where = np.array([places.get(level, nowhere) for level in self.column.categories])

@@ -10,7 +10,7 @@ import pyarrow as pa
 from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import Encoder, Encoding
-from fedjigsaw.columns.schema import DATE, TEXT_KINDS, Column
+from fedjigsaw.columns.schema import CATEGORY, DATE, OTHER, TEXT_KINDS, Column
 from fedjigsaw.columns.text import is_text, plain
 from fedjigsaw.columns.values import BadValueError, Outside, date_format
 from fedjigsaw.errors import DataError, OutsideRangeWarning, quote_names, warn
@@ -76,16 +76,27 @@ class EncodedReader:
     def _tell(self, counted: Mapping[Column, Outside]) -> None:
         """Warn of values that the schema does not allow; raise if they are most of a column's.
 
-        They are in another unit then, perhaps.
+        They are in another unit then, perhaps. Categories that are not listed are allowed, but if
+        most are not, they are perhaps only written in another way.
         """
         for column, found in counted.items():
             if not found.n_outside:
                 continue
-            text = (
+            values = (
                 f"{self.path}, column {column.name!r}: {found.n_outside:,} of "
-                f"{found.n_values:,} values are outside of what the schema allows"
+                f"{found.n_values:,} values are"
             )
-            if found.n_values >= FEWEST and found.n_outside > found.n_values / 2:
+            most = found.n_values >= FEWEST and found.n_outside > found.n_values / 2
+            if column.kind == CATEGORY:
+                if most:
+                    warn(
+                        f"{values} none of the categories in the schema, and count as {OTHER}. If "
+                        "they are only written in another way, `fedjigsaw schema check` says how.",
+                        OutsideRangeWarning,
+                    )
+                continue
+            text = f"{values} outside of what the schema allows"
+            if most:
                 raise DataError(
                     f"{text}. Are they in another unit, or is it another column? "
                     "`fedjigsaw schema check` says more."
