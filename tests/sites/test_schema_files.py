@@ -652,6 +652,9 @@ class TestCheck:
             sites.check_file(tmp_path / "x.csv", schema)
 
 
+START = datetime.datetime(1931, 1, 1)
+
+
 class TestApply:
     @pytest.mark.parametrize("name", ["dresden.csv", "utf8.csv"])
     def test_a_messy_file_becomes_as_good_as_a_clean_one(self, name, folder, schema, tmp_path):
@@ -680,6 +683,33 @@ class TestApply:
         assert "'Alter' is now 'age'." in done.said
         assert any(line.startswith("'sex': 'w' is now 'female' in ") for line in done.said)
         assert done.n_missing["glucose"] > 20
+
+    @pytest.mark.parametrize("pattern", ["%Y-%m-%d %H:%M:%S", "%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y"])
+    def test_a_copy_keeps_the_time_of_day_to_the_second(self, pattern, tmp_path):
+        when = [START + datetime.timedelta(seconds=7_654_321 * i) for i in range(300)]
+        written = pattern if "%S" in pattern else "%Y-%m-%d %H:%M:%S"  # is read with any format
+        texts = [moment.strftime(written) for moment in when]
+        (tmp_path / "bern.csv").write_text("when\n" + "\n".join(texts) + "\n")
+        schema = Schema((Column("when", "date", format=pattern),))
+        sites.apply_schema(tmp_path / "bern.csv", schema, tmp_path / "copy.parquet")
+        assert pq.read_table(tmp_path / "copy.parquet")["when"].to_pylist() == when
+
+    def test_a_time_of_day_may_come_late(self, tmp_path):
+        schema = Schema((Column("when", "date", format="%d.%m.%Y"), Column("age")))
+        path, copy = tmp_path / "bern.parquet", tmp_path / "copy.parquet"
+
+        def write(first):
+            when = pa.array([first] * 70_000 + ["2024-10-24 13:00:00"], pa.string())
+            pq.write_table(pa.table({"when": when, "age": [1.0] * 70_001}), path)
+
+        write(None)
+        sites.apply_schema(path, schema, copy)
+        assert str(pq.read_table(copy)["when"][-1].as_py()) == "2024-10-24 13:00:00"
+        copy.unlink()
+        write("24.10.2024")
+        with pytest.raises(DataError, match="row 70001, column 'when': '2024-10-24 13:00:00' has"):
+            sites.apply_schema(path, schema, copy)
+        assert not copy.exists()
 
     def test_a_clean_file_stays_as_it_is(self, folder, schema, tmp_path):
         sites.apply_schema(folder / "bern.csv", schema, tmp_path / "x.parquet")

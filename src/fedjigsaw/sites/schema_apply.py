@@ -150,6 +150,7 @@ def _plan(table: Table, schema: Schema, changes: Changes) -> _Plan:
             table.reader.text.with_missing(schema.missing).keeping(column.categories),
             absent,
             changes.missing_in.get(column.name, ()),
+            has_time=False if column.name in changes.empty else None,
         )
     copied = [name for name in there if name not in sources]
     taken = sorted(set(copied) & set(columns))

@@ -27,6 +27,7 @@ from fedjigsaw.columns.text import (
     Flags,
     TextFormat,
     composed,
+    has_days,
     is_text,
     plain,
     to_numbers,
@@ -65,7 +66,7 @@ class CopiedColumn:
     n_unasked: int = 0  # of them, without a mark for this column alone
     first_gone: str = ""
     n_mapped: Counter[str] = field(default_factory=Counter)
-    has_time: bool | None = None
+    has_time: bool | None = None  # of a date; None if that is not known yet
     pattern: str = ""
 
     def convert(self, values: pa.Array) -> pa.Array:
@@ -135,11 +136,27 @@ class CopiedColumn:
             return _array(numbers, pa.float64())
         if self.column.kind == BOOLEAN:
             return _array(numbers, pa.bool_())
+        timed = numbers % 1 > 0  # not of a missing value, which is NaN
         if self.has_time is None:
-            self.has_time = "%H" in self.pattern or pa.types.is_timestamp(values.type)
+            self.has_time = self._may_have_time(values, numbers)
         if self.has_time:
             return _array(numbers * SECONDS_PER_DAY, pa.timestamp("s"))
+        if timed.any():
+            place = int(np.argmax(timed))
+            raise DataError(
+                f"{self.path}, row {self.n_rows + place + 1}, column {self.column.name!r}: "
+                f"{show_value(values, place, LONGEST)} has a time of day, and the dates of the "
+                "first rows have none. Write all of them alike."
+            )
         return _array(numbers, pa.date32())
+
+    def _may_have_time(self, values: pa.Array, numbers: Floats) -> bool:
+        """Tell by the first dates of a column whether they may have a time of day."""
+        if has_days(values.type):
+            return bool(pa.types.is_timestamp(values.type))
+        if np.isnan(numbers).all():  # nothing is known of those that come later
+            return True
+        return any(code in self.pattern for code in ("%H", "%I")) or bool((numbers % 1 > 0).any())
 
     def _numbers(self, numbers: Floats) -> Floats:
         numbers = np.where(self._are(numbers, self.absent), np.nan, numbers)
@@ -210,7 +227,7 @@ def _array(numbers: Floats, kind: pa.DataType) -> pa.Array:
         return pa.array(filled, mask=missing)
     if kind == pa.bool_():
         return pa.array(filled > 0, mask=missing)
-    whole = filled.astype(np.int32 if kind == pa.date32() else np.int64)
+    whole = np.rint(filled).astype(np.int32 if kind == pa.date32() else np.int64)
     return pa.array(whole, mask=missing).cast(kind)
 
 
