@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from fedjigsaw.columns.dates import ALL_MONTHS, DATE_FORMATS, parse_dates
-from fedjigsaw.columns.lenient import read_leniently
+from fedjigsaw.columns.lenient import best_format, is_ambiguous, read_leniently
 from fedjigsaw.columns.recognition import Sighting, recognize
 from fedjigsaw.columns.schema import Column, from_days, to_days
 from fedjigsaw.columns.text import TextFormat
@@ -62,8 +62,33 @@ def test_what_is_no_day_is_refused(text):
 def test_day_and_month_are_still_asked_for():
     with pytest.raises(AmbiguousDatesError):
         read(["01/02/2024", "03/04/2024"])
-    with pytest.raises(BadValueError):
+    with pytest.raises(AmbiguousDatesError) as error:
         read(["01/02/2024 13:00"])
+    assert error.value.advice == (
+        "Set format = '%d/%m/%Y %H:%M' or '%m/%d/%Y %H:%M' in the schema."
+    )
+
+
+@pytest.mark.parametrize("time", ["", " 13:05", " 13:05:00", " 1:05 PM", " 01:05:00 pm"])
+@pytest.mark.parametrize("day", ["%Y-%m-%d", "%d.%m.%Y", "%d-%m-%Y", "%d/%m/%Y", "%m/%d/%Y",
+                                 "%Y/%m/%d", "%d-%b-%Y", "%d%b%Y", "%d %B %Y", "%b %d, %Y"])  # fmt: skip
+def test_every_date_may_have_a_time_of_day(day, time):
+    days = [date(2024, 10, 4), date(2024, 10, 24)]  # the second tells which number is the day
+    texts = [found.strftime(day) + time for found in days]
+    assert read(texts) == days
+    hours = (13 + 5 / 60) / 24 if time else 0
+    (first, _) = read_values(Column("x", "date"), pa.array(texts), TEXT)
+    assert first % 1 == pytest.approx(hours)
+    found = recognized(texts * 20)
+    assert found.kind == "date"
+    assert found.format.startswith(day) if day[:3] in ("%d/", "%m/") else not found.format
+
+
+def test_a_date_that_tells_the_order_may_come_late():
+    texts = pa.array(["01/02/2024"] * 2000 + ["01/24/2024"])
+    column = Column("x", "date")
+    assert best_format(column, texts, TEXT) == "%m/%d/%Y"
+    assert not is_ambiguous(column, texts, TEXT)
 
 
 @pytest.mark.parametrize(

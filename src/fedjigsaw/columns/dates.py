@@ -7,15 +7,19 @@ import pyarrow as pa
 from fedjigsaw._arrow import pc
 
 DAY_FIRST, MONTH_FIRST = "%d/%m/%Y", "%m/%d/%Y"
-# the first one that fits all values; the two with slashes must not both fit
-DATE_FORMATS = (
-    *("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", DAY_FIRST, MONTH_FIRST, "%Y%m%d"),
-    *("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M"),
-    *("%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%y"),
+DAYS = (
+    *("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", DAY_FIRST, MONTH_FIRST, "%d.%m.%y"),
     *("%d-%b-%Y", "%d %b %Y", "%d. %b %Y", "%d.%b.%Y", "%d/%b/%Y", "%d%b%Y", "%d-%b-%y"),
-    *("%b %d, %Y", "%b %d %Y", "%Y-%b-%d", "%d-%b-%Y %H:%M:%S", "%d-%b-%Y %H:%M"),
-    *("%d %b %Y %H:%M:%S", "%d %b %Y %H:%M", "%d%b%Y:%H:%M:%S"),
+    *("%b %d, %Y", "%b %d %Y", "%Y-%b-%d"),
 )
+TIMES = ("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p")
+# the first one that fits all values; two that differ in the order of day and month must not both
+DATE_FORMATS = (
+    *(day + time for day in DAYS for time in TIMES),
+    *("%Y%m%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%d%b%Y:%H:%M:%S"),
+)
+# what texts must have somewhere for a format with this code to be worth a try
+SIGNS_OF = {"%b": "[A-Za-z]{3}", "%M": ":", "%p": "[AaPp][Mm]"}
 ISO_FORMATS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S")
 # names of months: those of English are recognized, the others are read where a format is given
 ENGLISH = (
@@ -42,10 +46,31 @@ FRACTION, ZONE = "([.,][0-9]+)?", " ?(Z|z|UTC|GMT|[+-][0-9]{2}(:?[0-9]{2})?)?"
 
 
 def likely_formats(texts: pa.Array) -> tuple[str, ...]:
-    """Return the formats that are worth a try: names of months only where there are letters."""
-    if pc.any(pc.match_substring_regex(texts, "[A-Za-z]{3}")).as_py():
-        return DATE_FORMATS
-    return tuple(pattern for pattern in DATE_FORMATS if "%b" not in pattern)
+    """Return the formats that are worth a try: those with times only where there are colons.
+
+    Examples
+    --------
+    >>> likely_formats(pa.array(["24.10.2024 13:00"]))[:3]
+    ('%Y-%m-%d', '%Y-%m-%d %H:%M:%S', '%Y-%m-%d %H:%M')
+    """
+    lacking = [
+        code
+        for code, sign in SIGNS_OF.items()
+        if not pc.any(pc.match_substring_regex(texts, sign)).as_py()
+    ]
+    return tuple(p for p in DATE_FORMATS if not any(code in p for code in lacking))
+
+
+def exchanged(pattern: str) -> str:
+    """Return a format with day and month in the other order; empty if they cannot be mixed up.
+
+    Examples
+    --------
+    >>> exchanged("%d/%m/%Y"), exchanged("%d.%m.%Y")
+    ('%m/%d/%Y', '')
+    """
+    found = re.match(r"%(d|m)([/-])%(?!\1)[dm]\2%[Yy]", pattern)
+    return pattern.translate({ord("d"): "m", ord("m"): "d"}) if found else ""
 
 
 def parse_dates(

@@ -1,7 +1,7 @@
 """Read values as a schema does, but without stopping at the first bad one: for checks."""
 
-import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,13 @@ import pyarrow as pa
 from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import MAX_MAGNITUDE
-from fedjigsaw.columns.dates import as_seconds, likely_formats, parse_dates, parse_either
+from fedjigsaw.columns.dates import (
+    as_seconds,
+    exchanged,
+    likely_formats,
+    parse_dates,
+    parse_either,
+)
 from fedjigsaw.columns.schema import BOOLEAN, DATE, NUMBER, TEXT_KINDS, Column
 from fedjigsaw.columns.text import (
     Flags,
@@ -86,6 +92,8 @@ def best_format(column: Column, values: pa.Array, text: TextFormat) -> str:
     values = plain(values)
     if column.format or not is_text(values.type):
         return column.format
+    with suppress(BadValueError):  # as other commands read them, if one format fits all
+        return date_format(column, values, text)
     texts = without_missing(values, text).drop_null()[:SAMPLE]
     found = {f: len(texts) - parse_dates(texts, f).null_count for f in likely_formats(texts)}
     best = max(found, key=lambda f: found[f])
@@ -101,18 +109,6 @@ def is_ambiguous(column: Column, values: pa.Array, text: TextFormat) -> bool:
     except BadValueError:
         return False
     return False
-
-
-def exchanged(pattern: str) -> str:
-    """Return a format with day and month in the other order; empty if they cannot be mixed up.
-
-    Examples
-    --------
-    >>> exchanged("%d/%m/%Y"), exchanged("%d.%m.%Y")
-    ('%m/%d/%Y', '')
-    """
-    found = re.match(r"%(d|m)([/-])%(?!\1)[dm]\2%[Yy]", pattern)
-    return pattern.translate({ord("d"): "m", ord("m"): "d"}) if found else ""
 
 
 def count_exchanged(values: pa.Array, text: TextFormat, pattern: str) -> tuple[int, int]:

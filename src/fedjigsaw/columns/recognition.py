@@ -15,6 +15,7 @@ from fedjigsaw.columns.dates import (
     DAY_FIRST,
     ENGLISH,
     MONTH_FIRST,
+    exchanged,
     likely_formats,
     parse_dates,
 )
@@ -140,9 +141,9 @@ class Sighting:
         if self.formats:
             best = max(self.formats, key=lambda f: self.formats[f] if self.formats else 0)
             self.n_dates += self.formats[best]
-            if best in (DAY_FIRST, MONTH_FIRST):
+            if best.startswith((DAY_FIRST, MONTH_FIRST)):
                 self.n_slashed += self.formats[best]
-                same = self.formats[DAY_FIRST] == self.formats[MONTH_FIRST]
+                same = self.formats[best] == self.formats[exchanged(best)]
                 self.n_ambiguous += self.formats[best] if same else 0
             self.best = best
             self.n_foreign += self.foreign[best]

@@ -15,9 +15,8 @@ from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.columns.affixes import advice_for
 from fedjigsaw.columns.dates import (
-    DAY_FIRST,
-    MONTH_FIRST,
     as_seconds,
+    exchanged,
     likely_formats,
     parse_dates,
     parse_either,
@@ -178,12 +177,11 @@ def date_format(column: Column, values: pa.Array, text: TextFormat) -> str:
         place = _first_bad_date(without_missing(values, text))
         advice = advice_for(DATE, str(values[place].as_py())) or DATE_ADVICE
         raise BadValueError(place, f"{show_value(values, place)} is not a date", advice)
-    if fits[:2] == [DAY_FIRST, MONTH_FIRST] and not parse_dates(texts, fits[0]).equals(
-        parse_dates(texts, fits[1])
-    ):
+    other = exchanged(fits[0])
+    if other in fits and not parse_dates(texts, fits[0]).equals(parse_dates(texts, other)):
         reason = "dates can be read with the day or with the month first"
         raise AmbiguousDatesError(
-            0, reason, f"Set format = {DAY_FIRST!r} or {MONTH_FIRST!r} in the schema."
+            0, reason, f"Set format = {fits[0]!r} or {other!r} in the schema."
         )
     return fits[0]
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats
-from fedjigsaw.columns.dates import DAY_FIRST, MONTH_FIRST
+from fedjigsaw.columns.dates import exchanged
 from fedjigsaw.columns.lenient import best_format, is_ambiguous, nulls, read_leniently
 from fedjigsaw.columns.schema import (
     BOOLEAN,
@@ -177,13 +177,13 @@ class CopiedColumn:
         return (numbers < low) | (numbers > high)
 
     def _find_format(self, values: pa.Array) -> None:
+        found, name = best_format(self.column, values, self.text), self.column.name
         if is_ambiguous(self.column, values, self.text):
-            name = self.column.name
             raise DataError(
                 f"{self.path}, column {name!r}: dates can be read with the day or with the month "
-                f"first. Say which: --date-format '{name}={DAY_FIRST}' or '{name}={MONTH_FIRST}'."
+                f"first. Say which: --date-format '{name}={found}' or '{name}={exchanged(found)}'."
             )
-        self.pattern = best_format(self.column, values, self.text)
+        self.pattern = found
 
     def _unreadable(self, values: pa.Array, place: int) -> str:
         column, value = self.column, show_value(values, place, LONGEST)

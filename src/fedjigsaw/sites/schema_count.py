@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 
 from fedjigsaw._arrow import pc
+from fedjigsaw.columns.dates import exchanged
 from fedjigsaw.columns.lenient import (
     Reading,
     best_format,
     count_exchanged,
-    exchanged,
     is_ambiguous,
     read_leniently,
 )

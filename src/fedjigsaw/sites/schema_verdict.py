@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedjigsaw.columns.affixes import advice_for
-from fedjigsaw.columns.dates import DAY_FIRST, MONTH_FIRST
-from fedjigsaw.columns.lenient import exchanged
+from fedjigsaw.columns.dates import exchanged
 from fedjigsaw.columns.ranges import show_code
 from fedjigsaw.columns.schema import (
     BOOLEAN,
@@ -46,8 +45,8 @@ class Verdict:
             self._unreadable()
         if count.ambiguous:
             self.problems.append("Dates can be read with the day or with the month first.")
-            self.options.append(("--date-format", f"{column.name}={DAY_FIRST}"))
-            self.remarks.append(f"If the month is first, it is {MONTH_FIRST}.")
+            self.options.append(("--date-format", f"{column.name}={count.pattern}"))
+            self.remarks.append(f"If the month is first, it is {exchanged(count.pattern)}.")
         self._day_and_month()
         n_missing = count.n_missing + (count.n_outside if column.outside == "missing" else 0)
         if column.missing == REFUSE and n_missing:
