@@ -1,5 +1,7 @@
 """Texts of a file as numbers."""
 
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -67,3 +69,11 @@ def test_other_types_are_read_as_they_are():
 def test_impossible_formats_are_refused(signs):
     with pytest.raises(ParameterError, match="of TextFormat must be"):
         TextFormat(*signs)
+
+
+def test_decimals_are_the_numbers_that_their_texts_are():
+    texts = [f"{cents // 100}.{cents % 100:02}" for cents in range(0, 2_000_000, 1999)]
+    decimals = pa.array([*map(Decimal, texts), None], pa.decimal128(20, 2))
+    found = to_numbers(decimals, TextFormat())
+    assert found[:-1].tolist() == list(map(float, texts))
+    assert np.isnan(found[-1])
