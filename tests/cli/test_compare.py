@@ -7,9 +7,28 @@ import re
 import numpy as np
 import pytest
 
-from fedjigsaw import datasets
+from fedjigsaw import FederatedClusterer, Summary, compare, datasets
+from fedjigsaw.cli._comparing import best_in_words
 from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.methods import CLUSTERERS
+
+
+class TooMany(FederatedClusterer):
+    """Returns all centers that it received, whatever number it is asked for."""
+
+    def summarize(self, X, broadcast, rng):
+        return Summary(n_samples=len(X), centers=X[:5])
+
+    def aggregate(self, summaries, broadcast, rng):
+        return self.make_model(np.concatenate([summary.centers for summary in summaries]))
+
+
+def test_no_finding_names_a_method_with_more_clusters_than_asked_for():
+    data = datasets.gaussian_grid(300, overlap=0.0, rng=3)
+    found = compare([TooMany, "match"], data.X, clients=np.arange(300) % 3, n_clusters=2, seeds=1)
+    ratios = {row["method"]: row["objective_ratio"] for row in found.rows}
+    assert ratios["TooMany"] < 1 <= ratios["M-Avg"]
+    assert "M-Avg does best" in best_in_words(found)[0]
 
 
 @pytest.fixture

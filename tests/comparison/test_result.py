@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,6 +44,8 @@ def made(numbers, *, pools=()):
 
 
 class PoolsOrNot:
+    n_clusters = 4
+
     def __init__(self, pools_data):
         self.pools_data = pools_data
 
@@ -103,6 +106,38 @@ class TestWhatIsBest:
         far = repr(made({"a": [1.0, 1.1, 0.9], "c": [3.0, 3.1, 2.9]}))
         assert "†" not in far
         assert "All others are significantly worse (paired t-test over 3 seeds" in far
+
+
+class TestMoreClustersThanAskedFor:
+    """With a center for each row, every objective is 0."""
+
+    def with_found(self, n_found):
+        found = made({"a": [1.1, 1.2, 1.0], "large": [0.2, 0.3, 0.1], "b": [3.0, 3.1, 2.9]})
+        rows = [
+            {**row, "n_found": n_found if (row["method"], row["seed"]) == ("large", 1) else 4}
+            for row in found.rows
+        ]
+        return replace(found, rows=tuple(rows))
+
+    def test_they_do_not_make_a_method_the_best(self):
+        found = self.with_found(5)
+        assert found.verdicts()["objective_ratio"].best == ("a",)
+        assert np.isnan(found.significance().loc["large", "objective_ratio"])
+        left_out = (
+            "without large, which found more clusters than asked for and was not tested. "
+            "All others that were tested are significantly worse"
+        )
+        for text in (repr(found), found.to_latex(), found.to_markdown(), found._repr_html_()):
+            assert left_out in text
+
+    def test_as_many_or_fewer_take_part(self):
+        assert self.with_found(4).verdicts()["objective_ratio"].best == ("large",)
+        assert self.with_found(3).verdicts()["objective_ratio"].best == ("large",)
+
+    def test_of_a_real_method(self, toy):
+        found = compare([toy.ClientMeans(1), toy.ClientMeans(2, shift=1.0)], toy.X,
+                        clients=toy.clients, seeds=1)  # fmt: skip
+        assert [contender.n_clusters for contender in found.competitors()] == [2]
 
 
 class TestFailedWithASeed:

@@ -102,7 +102,7 @@ def report_methods(task: Task, methods: Sequence[str] | None) -> Report:
 
 def best_in_words(found: Comparison) -> list[str]:
     """Say which method comes closest to pooled k-means without pooling rows, and what it sends."""
-    apart = [contender.label for contender in found.contenders if not contender.pools_data]
+    apart = [contender.label for contender in found.competitors() if not contender.pools_data]
     numbers = {label: found.means()[label] for label in apart}
     ratios = {m: own["objective_ratio"]["mean"] for m, own in numbers.items()}
     known = {label: ratio for label, ratio in ratios.items() if ratio is not None}

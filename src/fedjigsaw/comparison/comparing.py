@@ -203,8 +203,7 @@ def _with_ratios(
     for place, row in enumerate(rows):
         if "failed" not in row:
             contender = by_label[row["method"]]
-            asked = contender.estimator.n_clusters
-            keys[place] = row["seed"], int(asked if is_integer(asked) else row["n_found"])
+            keys[place] = row["seed"], contender.n_clusters or row["n_found"]
             if _is_reference(contender):
                 pooled[keys[place]] = row["inertia"]
     missing = [(data.X, k, seed) for seed, k in sorted(set(keys.values()) - pooled.keys())]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fedjigsaw.errors import ParameterError, quote_names
 from fedjigsaw.methods import CLUSTERERS, find_for_rows, make, other_names
 from fedjigsaw.methods._entries import COLORS
+from fedjigsaw.parameters import is_integer
 
 if TYPE_CHECKING:
     from fedjigsaw.base import FederatedClusterer
@@ -40,6 +41,12 @@ class Contender:
     def pools_data(self) -> bool:
         """Whether raw rows leave the clients: a benchmark, not a federated method."""
         return bool(self.estimator.pools_data)
+
+    @property
+    def n_clusters(self) -> int | None:
+        """The number of clusters that it is asked for; None if it is to find the number."""
+        asked = self.estimator.n_clusters
+        return int(asked) if is_integer(asked) else None
 
     def copy(self, seed: int) -> FederatedClusterer:
         """Return an estimator for one run."""

@@ -126,7 +126,7 @@ class Comparison:
 
     def verdicts(self) -> dict[str, Verdict]:
         """Return which method is best, and which are not significantly worse, for each number."""
-        labels = [contender.label for contender in self._competitors()]
+        labels = [contender.label for contender in self.competitors()]
         names = [name for name in GOALS if name in self._measured()]
         return {
             name: judge({label: self._values(label, name) for label in labels}, least=GOALS[name])
@@ -216,15 +216,25 @@ class Comparison:
                 first = f"Seed {failed[0]['seed']}: {_short(failed[0]['failed'])}"
                 yield f"{label} failed with {times}. {first}"
 
-    def _competitors(self) -> list[Contender]:
-        """Return the methods of which one is the best: federated ones that never failed."""
+    def competitors(self) -> list[Contender]:
+        """Return the methods of which one is the best: federated, never failed, not too large."""
         whole = [
             contender
             for contender in self.contenders
-            if not any("failed" in row for row in self._rows(contender.label))
+            if not self._has_failed(contender) and not self._is_too_large(contender)
         ]
         federated = [contender for contender in whole if not contender.pools_data]
         return federated or whole
+
+    def _has_failed(self, contender: Contender) -> bool:
+        return any("failed" in row for row in self._rows(contender.label))
+
+    def _is_too_large(self, contender: Contender) -> bool:
+        """Tell whether a method found more clusters than asked for: they lower any objective."""
+        asked = contender.n_clusters
+        return asked is not None and any(
+            row.get("n_found", 0) > asked for row in self._rows(contender.label)
+        )
 
     def _best_words(self, verdicts: Iterable[Verdict], some_are_close: bool) -> str:
         words = f"the best mean of the column{self._left_out()}."
@@ -240,14 +250,20 @@ class Comparison:
         pooling = [contender.label for contender in self._aside() if contender.pools_data]
         pool = "pools" if len(pooling) == 1 else "pool"
         parts = [f"without {listed(pooling)}, which {pool} all rows"] if pooling else []
-        failed = self._not_tested()
-        if failed:
-            was = "was" if len(failed) == 1 else "were"
-            parts.append(f"without {listed(failed)}, which failed with a seed and {was} not tested")
+        aside = [contender for contender in self._aside() if not contender.pools_data]
+        failed = [contender.label for contender in aside if self._has_failed(contender)]
+        large = [contender.label for contender in aside if contender.label not in failed]
+        for labels, why in (
+            (failed, "failed with a seed"),
+            (large, "found more clusters than asked for"),
+        ):
+            if labels:
+                was = "was" if len(labels) == 1 else "were"
+                parts.append(f"without {listed(labels)}, which {why} and {was} not tested")
         return f", {', and '.join(parts)}" if parts else ""
 
     def _aside(self) -> list[Contender]:
-        taking_part = self._competitors()
+        taking_part = self.competitors()
         return [contender for contender in self.contenders if contender not in taking_part]
 
     def _not_tested(self) -> list[str]:
