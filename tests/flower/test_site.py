@@ -10,7 +10,7 @@ import pytest
 
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.flower import site
-from fedjigsaw.flower.records import Question
+from fedjigsaw.flower.records import Question, category
 from fedjigsaw.flower.site import LateError, Site, TimeLimitedSite, load_site
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
@@ -34,6 +34,18 @@ def test_rows_by_options(tmp_path):
     file = load_site(json.loads(json.dumps(options))).answer(question())
     assert file.summary.centers.tolist() == [[3.0]]
     assert file.columns == ("y",)
+
+
+@pytest.mark.parametrize(
+    "policy", ["rounds = 9", "rounds = [", "bounds = 2", 'privacy = "required"', "counts = 0"]
+)
+def test_a_policy_that_was_changed_is_told_to_the_server_as_one(tmp_path, policy):
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    (tmp_path / "policy.toml").write_text(policy)  # while the site runs: each question reads it
+    options = {"kind": "rows", "name": "a", "data": str(tmp_path / "a.csv")}
+    with pytest.raises(ParameterError) as caught:
+        load_site({**options, "folder": str(tmp_path)})
+    assert category(caught.value) == "policy"
 
 
 def test_skipped_rows_are_told_in_the_log_of_the_site_only(tmp_path, caplog):

@@ -35,8 +35,8 @@ from fedjigsaw.privacy.policy import (
     ChangedDataError,
     NoLabelsError,
     OwnScalerError,
+    PolicyError,
     PrivateError,
-    RefusedError,
 )
 
 KEY, SHOWN = "fedjigsaw", "shown"
@@ -127,7 +127,7 @@ def category(error: BaseException) -> str:
         PrivateError: "privacy",
         NoLabelsError: "labels",
         ChangedDataError: "changed",
-        RefusedError: "policy",  # before ParameterError, of which it is a kind
+        PolicyError: "policy",  # before ParameterError, of which it is a kind
         BudgetError: "policy",  # before DataError
         DataError: "data",
         ParameterError: "parameter",

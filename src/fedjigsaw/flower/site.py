@@ -36,7 +36,7 @@ from fedjigsaw.methods import CLUSTERERS, METHODS, find, is_known, other_names
 from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.privacy.policy import OwnScalerError, Policy, PrivateError
+from fedjigsaw.privacy.policy import OwnScalerError, Policy, PolicyError, PrivateError
 from fedjigsaw.sites import Spend
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ def load_policy(folder: Path | None) -> Policy:
         policy = Policy.load(folder, known=[*known, *other_names()])
     for name in set(policy.methods) - set(METHODS):
         if find(name).cls.pools_data:
-            raise ParameterError(
+            raise PolicyError(
                 f"policy.toml of {folder} names {name!r}, which pools all rows, so it cannot run "
                 "in a federation. Remove it."
             )

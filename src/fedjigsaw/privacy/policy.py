@@ -37,7 +37,11 @@ LIMITS = {
 ADVICE = "Correct the file, or delete it to get the defaults."
 
 
-class RefusedError(ParameterError):
+class PolicyError(ParameterError):
+    """A policy with a mistake, or one that a site may not be started with, or go on with."""
+
+
+class RefusedError(PolicyError):
     """A question that the policy of a site does not allow. Its text never leaves the site."""
 
 
@@ -107,7 +111,7 @@ class Policy:
 
     @classmethod
     def load(cls, folder: Path, *, known: Collection[str]) -> Self:
-        """Read the policy of a site's folder; every mistake in it is a ParameterError.
+        """Read the policy of a site's folder; every mistake in it is a PolicyError.
 
         Parameters
         ----------
@@ -119,17 +123,17 @@ class Policy:
             if not path.exists() and not path.is_symlink():
                 return cls()
             if not path.is_file():  # a pipe would be waited for; a link to nothing is no default
-                raise ParameterError(f"Cannot read {path}: it is not a regular file. {ADVICE}")
+                raise PolicyError(f"Cannot read {path}: it is not a regular file. {ADVICE}")
             with path.open("rb") as file:
                 content = file.read(MAX_POLICY_BYTES + 1)
         except OSError as error:
-            raise ParameterError(unreadable(path, error)) from error
+            raise PolicyError(unreadable(path, error)) from error
         try:
             if len(content) > MAX_POLICY_BYTES:
                 raise ValueError(f"it is larger than {MAX_POLICY_BYTES} bytes")
             values = tomllib.loads(content.decode())
         except (ValueError, RecursionError) as error:
-            raise ParameterError(f"{path} is not a TOML file: {error}. {ADVICE}") from error
+            raise PolicyError(f"{path} is not a TOML file: {error}. {ADVICE}") from error
         return cls.from_values(values, str(path), known=known)
 
     @classmethod
@@ -139,15 +143,15 @@ class Policy:
         unknown = sorted(set(values) - set(rules))
         if unknown:
             names = ", ".join(map(repr, unknown))
-            raise ParameterError(f"{owner} has unknown keys: {names}. Known: {', '.join(rules)}.")
+            raise PolicyError(f"{owner} has unknown keys: {names}. Known: {', '.join(rules)}.")
         for name, value in values.items():
             if not rules[name].accepts(value):
-                raise ParameterError(
+                raise PolicyError(
                     invalid(name, owner, rules[name].allowed, repr(value)[:80], ADVICE)
                 )
         if values.get("counts") == "rounded" and values.get("least_cluster_size") == 1:
             allowed = "greater than 1 for rounded counts"
-            raise ParameterError(invalid("least_cluster_size", owner, allowed, 1, ADVICE))
+            raise PolicyError(invalid("least_cluster_size", owner, allowed, 1, ADVICE))
         values = dict(values)
         if "methods" in values:
             values["methods"] = tuple(values["methods"])
@@ -200,7 +204,7 @@ class Policy:
             raise RefusedError(f"{in_all} questions were answered about this data set")
 
     def check_privacy(self, name: str, epsilon: float | None) -> None:
-        """Raise a ParameterError if a site may not be started with this epsilon.
+        """Raise a PolicyError if a site may not be started with this epsilon.
 
         Parameters
         ----------
@@ -210,11 +214,11 @@ class Policy:
             return
         demand = f"Site {name} was not started: its {POLICY} demands differential privacy"
         if epsilon is None:
-            raise ParameterError(
+            raise PolicyError(
                 f"{demand}. Give --epsilon (at most {self.largest_epsilon:g}) and --bounds."
             )
         if epsilon > self.largest_epsilon:
-            raise ParameterError(
+            raise PolicyError(
                 f"{demand} with epsilon at most {self.largest_epsilon:g}; got {epsilon:g}."
             )
 
@@ -225,12 +229,12 @@ class Policy:
         """
         size = self.least_cluster_size if min_cluster_size is None else min_cluster_size
         if size < self.least_cluster_size:
-            raise ParameterError(
+            raise PolicyError(
                 f"--min-cluster-size {size} is less than least_cluster_size = "
                 f"{self.least_cluster_size} in {POLICY}. Give a larger one, or change the policy."
             )
         if counts in COUNTS and COUNTS.index(counts) < COUNTS.index(self.counts):
-            raise ParameterError(
+            raise PolicyError(
                 f"--counts {counts} tells more than counts = {self.counts!r} in {POLICY} allows. "
                 "Give a stricter one, or change the policy."
             )
@@ -278,7 +282,7 @@ class Policy:
         return found
 
     def check_accepted(self, name: str, *, accepted: bool) -> None:
-        """Raise a ParameterError if rules are looser than the default and nobody agreed to them.
+        """Raise a PolicyError if rules are looser than the default and nobody agreed to them.
 
         The coordinator makes a site's folder, and the policy in it: only who starts the site can
         agree, and nothing in the folder.
@@ -286,7 +290,7 @@ class Policy:
         rules = self.looser()
         if rules and not accepted:
             lines = "".join(f"\n  {text}" for text in rules.values())
-            raise ParameterError(
+            raise PolicyError(
                 f"Site {name} was not started: its {POLICY} allows more than the default rules."
                 f"{lines}\nThe file came with the folder, from the coordinator. Tighten these "
                 "rules, or start the site with --accept-policy if you agree to them."
