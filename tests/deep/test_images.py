@@ -248,6 +248,13 @@ def test_a_broken_image_is_named(tmp_path):
         load(tmp_path)
 
 
+def test_a_file_that_is_not_there_is_no_broken_image(tmp_path):
+    paint(tmp_path / "cat" / "1.png", (1, 2, 3))
+    (tmp_path / "cat" / "2.png").symlink_to("nowhere.png")
+    with pytest.raises(DataError, match=r"Cannot read .*2.png: no such file or directory\.$"):
+        load(tmp_path)
+
+
 def test_npz(tmp_path, pictures):
     path = tmp_path / "some.npz"
     labels = np.array(["b", "a"] * 6)

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from fedjigsaw.datasets import cache_folder
 from fedjigsaw.deep import _decode
-from fedjigsaw.errors import DataError, ExtraError, requires_extra
+from fedjigsaw.errors import DataError, ExtraError, requires_extra, unreadable
 
 Bytes = npt.NDArray[np.uint8]
 CACHED_FROM = 5000  # files; fewer are read in a second or two
@@ -82,7 +82,13 @@ def _read(file: Path, size: int | None) -> Bytes:
         raise DataError(_broken(file)) from error
 
 
-def _broken(file: object) -> str:
+def _broken(file: str | Path) -> str:
+    """Say why an image cannot be read: its file, where that is missing or forbidden, or itself."""
+    try:
+        with Path(file).open("rb"):
+            pass
+    except OSError as error:
+        return unreadable(file, error)
     return (
         f"Cannot read {file}: the image is broken or cut off, has far too many pixels, or its "
         "pixels have more than 16 bits."
