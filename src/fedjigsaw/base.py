@@ -44,7 +44,7 @@ from fedjigsaw.engine import (
     run_rounds,
     warn_of_fewer_clusters,
 )
-from fedjigsaw.errors import MessageError, ParameterError, invalid
+from fedjigsaw.errors import MessageError, ParameterError, counted, invalid
 from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import count_distinct
 from fedjigsaw.kernels.matching import pairwise_distances
@@ -498,7 +498,7 @@ class FederatedClusterer(
         used = rows if weights is None else rows[weights > 0]
         distinct = count_distinct(used, at_most=self.n_clusters)
         if distinct < self.n_clusters:
-            why = f"the data have only {distinct} distinct row{'s' * (distinct > 1)}"
+            why = f"the data have only {counted(distinct, 'distinct row')}"
         owner = type(self).__name__
         warn_of_fewer_clusters(self.n_clusters, self.n_clusters_, owner=owner, why=why)
 

@@ -277,15 +277,15 @@ def quote_names(names: Sequence[str], most: int = 20) -> str:
     return ", ".join(map(repr, names[:most])) + more
 
 
-def counted(n: float, noun: str) -> str:
-    """Return a number and what it counts.
+def counted(n: float, noun: str, plural: str = "") -> str:
+    """Return a number and what it counts; the plural of a noun is the noun with an s by default.
 
     Examples
     --------
-    >>> counted(1, "row"), counted(1204, "row")
-    ('1 row', '1,204 rows')
+    >>> counted(1, "row"), counted(1204, "row"), counted(2, "value is", "values are")
+    ('1 row', '1,204 rows', '2 values are')
     """
-    return f"{n:,.0f} {noun}" + "s" * (n != 1)
+    return f"{n:,.0f} {noun if n == 1 else plural or noun + 's'}"
 
 
 def unreadable(path: object, error: OSError) -> str:

@@ -27,6 +27,7 @@ from fedjigsaw.errors import (
     MessageError,
     NoisySummaryWarning,
     ParameterError,
+    counted,
 )
 from fedjigsaw.io.rows import Row
 from fedjigsaw.methods import CLUSTERERS, DEFAULT, make
@@ -197,7 +198,7 @@ def _about_cells(rows: Sequence[Row], highest: float) -> list[str]:
     for row in rows:
         if row.get("cells") == OWN:
             most[row["epsilon"]] = max(most.get(row["epsilon"], 0), row["noisy_sites"])
-    noisy = [f"{e:g} ({n} site{'s' * (n > 1)})" for e, n in most.items() if n]
+    noisy = [f"{e:g} ({counted(n, 'site')})" for e, n in most.items() if n]
     if noisy:
         return [
             "Some sites have so few rows that their summaries are hardly more than noise at "

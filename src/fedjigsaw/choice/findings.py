@@ -24,6 +24,7 @@ from fedjigsaw.choice.confidence import (
 from fedjigsaw.choice.decision import AGREE, FEW_CELLS, JOINED, LONG, SEPARATE, Choice
 from fedjigsaw.choice.shapes import CLUSTERS, knows_noise
 from fedjigsaw.choice.tensors import take_tensor
+from fedjigsaw.errors import counted
 from fedjigsaw.messages import MAX_COUNT, Model
 
 SURE, DOUBTFUL = 0.9, 0.5  # from here on nothing is added; below, a warning is given
@@ -155,8 +156,7 @@ class KFindings:
         ... ).sentence()
         '2 clusters (confidence 0.60); 3 is nearly as good: clusters 0 and 1 overlap.'
         """
-        k = len(self.separation)
-        text = f"{k} cluster{'s' * (k > 1)} (confidence {self.confidence:.2f})"
+        text = f"{counted(len(self.separation), 'cluster')} (confidence {self.confidence:.2f})"
         if self.confidence >= SURE:
             return f"{text}."
         reasons = [reason for doubt, reason in self._reasons().items() if doubt in self.doubts]

@@ -15,7 +15,7 @@ from fedjigsaw.comparison.contenders import named, params_by_method, supporting
 from fedjigsaw.comparison.measures import without_classes
 from fedjigsaw.comparison.problems import Problem
 from fedjigsaw.comparison.tables import rows_as_csv
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.errors import ParameterError, counted
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.rows import Row
 from fedjigsaw.kernels.scaling import Scaler
@@ -172,8 +172,7 @@ def report_costs(task: Task, promises: Sequence[Privacy], methods: Sequence[str]
     lines = findings(rows) + _remarks(task, promise)
     stated = {name: value for name, value in promise.to_dict().items() if name != "epsilon"}
     content = {"privacy": stated, "rows": rows, "by_epsilon": groups, "findings": lines}
-    runs = len(task.seeds)
-    count = "1 run" if runs == 1 else f"{runs} runs"
+    count = counted(len(task.seeds), "run")
     title = f"{task.title}, {count}, delta = {promise.delta:g}, {promise.cells} cells"
     table = _cost_table(groups, title)
     figure, latex = pictures.privacy_cost(rows), latex_table(table, caption=task.caption)

@@ -11,7 +11,7 @@ from fedjigsaw.cli._config import was_given
 from fedjigsaw.cli._shared import choice, err, escape, out, warnings_shown
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.columns.shown import shown_bounds
-from fedjigsaw.errors import IdentifierWarning, MessageError, ParameterError
+from fedjigsaw.errors import IdentifierWarning, MessageError, ParameterError, counted
 from fedjigsaw.io import formats
 from fedjigsaw.io.bounds import Bounds, read_bounds
 from fedjigsaw.io.formats import ModelFile
@@ -256,9 +256,9 @@ def print_privacy(
     """Print what a release promises, what it takes for granted, and what is left."""
     if privacy is not None:
         if n_skipped:
-            rows = "row was" if n_skipped == 1 else "rows were"
+            rows = counted(n_skipped, "row was", "rows were")
             out.print(
-                f"{n_skipped:,} {rows} skipped (missing values). This number is exact and does not "
+                f"{rows} skipped (missing values). This number is exact and does not "
                 "leave this site."
             )
         out.print(privacy.sentence())

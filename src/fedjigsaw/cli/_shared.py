@@ -161,16 +161,6 @@ def escape(text: str) -> str:
     return markup.escape(plain)
 
 
-def n_sites(n: int) -> str:
-    """Return a number of sites in words."""
-    return "1 site" if n == 1 else f"{n} sites"
-
-
-def n_centers(n: int) -> str:
-    """Return a number of centers in words."""
-    return "1 center" if n == 1 else f"{n} centers"
-
-
 def print_json(value: Any) -> None:
     """Print a value as JSON."""
     sys.stdout.write(json.dumps(value, indent=2) + "\n")

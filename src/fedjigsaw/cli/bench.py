@@ -29,7 +29,7 @@ from fedjigsaw.cli._shared import (
 )
 from fedjigsaw.comparison.measures import mean_and_std
 from fedjigsaw.comparison.tables import NUMBERS
-from fedjigsaw.errors import IdentifierWarning
+from fedjigsaw.errors import IdentifierWarning, counted
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.rows import write_rows
 from fedjigsaw.methods import CLUSTERERS, DEFAULT, label_of
@@ -233,16 +233,16 @@ def simulate(
         "features": f" ({by or 'principal direction'}, mix {mix:g})",
         "column": f" {by}",
     }.get(split, "")
-    n_runs = "1 run" if runs == 1 else f"{runs} runs"
     k = rows[0]["n_clusters"]
     name, clients = rows[0]["dataset"], rows[0]["n_clients"]
-    title = f"{name}, {clients} clients, {split}{detail}, k = {k}, {n_runs}"
+    all_runs = counted(runs, "run")
+    title = f"{name}, {clients} clients, {split}{detail}, k = {k}, {all_runs}"
     print_table(measured_table(list(groups.values()), title))
     for name, group in groups.items():
         unsure = sum(row.get("confidence", 1.0) < DOUBTFUL for row in group)
         if unsure:
             number = f"{label_of(name)}: the number of clusters is in doubt"
-            out.print(f"{number} (confidence below {DOUBTFUL:g}) in {unsure} of {n_runs}.")
+            out.print(f"{number} (confidence below {DOUBTFUL:g}) in {unsure} of {all_runs}.")
 
 
 COLUMNS = {

@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from fedjigsaw.cli._shared import FederationFolder, JsonFlag, escape, out, print_json
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.errors import ParameterError, counted
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.sites.keeping import Kept, KeptSummary
@@ -88,7 +88,7 @@ def forget(
     if as_json:
         print_json({"site": site, "forgotten": number})
     elif number:
-        what = "1 summary" if number == 1 else f"{number} summaries"
+        what = counted(number, "summary", "summaries")
         out.print(escape(f"Forgot {what} of {site}. Runs and models of before are not changed."))
     else:
         out.print(escape(f"No summary of {site} was kept."))

@@ -33,8 +33,6 @@ from fedjigsaw.cli._shared import (
     clusters_by_head,
     err,
     escape,
-    n_centers,
-    n_sites,
     out,
     parse_params,
     print_json,
@@ -43,7 +41,7 @@ from fedjigsaw.cli._shared import (
 from fedjigsaw.cli._succession import LikeModel, follow, load_earlier
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import warn_of_fewer_clusters
-from fedjigsaw.errors import FewerClustersWarning, ParameterError
+from fedjigsaw.errors import FewerClustersWarning, ParameterError, counted
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.methods import DEFAULT, data_kind
@@ -246,8 +244,8 @@ def report(
     kind = data_kind(file.model.method)
     about = "" if file.privacy is None else "about "
     part = part_of(file)
-    what = f"{n_sites(part.n_sites)}, {about}{part.n_rows:,} {kind}{part.aside}"
-    out.print(f"{what} -> {n_centers(k)} -> {escape(str(path))}")
+    what = f"{counted(part.n_sites, 'site')}, {about}{part.n_rows:,} {kind}{part.aside}"
+    out.print(f"{what} -> {counted(k, 'center')} -> {escape(str(path))}")
     for line in describe_number(file.model, file.ids):
         out.print(escape(line))
     if file.privacy is not None:

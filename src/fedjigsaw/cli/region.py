@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from fedjigsaw._regions import is_merged, sites_of
-from fedjigsaw.cli._shared import escape, n_centers, n_sites, out, print_json
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.cli._shared import escape, out, print_json
+from fedjigsaw.errors import ParameterError, counted
 from fedjigsaw.io import formats
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import ModelFile, SummaryFile
@@ -73,9 +73,9 @@ def write_region(
         return
     rows = describe_rows(sum(sites_of(summary).values()), file.n_skipped)
     how = "Centers were merged" if is_merged(summary) else "Summaries of sites pass as they are"
-    text = f"{n_sites(len(sites_of(summary)))}, {rows} -> region {summary.client!r}"
+    text = f"{counted(len(sites_of(summary)), 'site')}, {rows} -> region {summary.client!r}"
     size = f"{path.stat().st_size:,} bytes"
-    out.print(escape(f"{text}: {n_centers(len(summary.centers))} -> {path} ({size})"))
+    out.print(escape(f"{text}: {counted(len(summary.centers), 'center')} -> {path} ({size})"))
     out.print(f"{how}. The names of the sites are in the file.")
     for line in () if model is None else describe_sites(model, MAX_SHOWN):
         out.print(escape(line))

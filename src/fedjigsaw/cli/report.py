@@ -11,11 +11,10 @@ from fedjigsaw.cli._shared import (
     JsonFlag,
     check_outputs,
     escape,
-    n_sites,
     out,
     print_json,
 )
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.errors import ParameterError, counted
 from fedjigsaw.io.atomic import write_whole
 
 app = typer.Typer()
@@ -66,8 +65,7 @@ def report(
         clients = list(run.model.clients)
         print_json({"page": str(output), "bytes": len(page), "n_clusters": run.k, "sites": clients})
         return
-    clusters = "1 cluster" if run.k == 1 else f"{run.k} clusters"
-    text = f"{n_sites(len(run.model.clients))}, {clusters}"
+    text = f"{counted(len(run.model.clients), 'site')}, {counted(run.k, 'cluster')}"
     out.print(f"{text} -> {escape(str(output))} ({len(page):,} bytes)")
 
 

@@ -32,7 +32,6 @@ from fedjigsaw.cli._shared import (
     count_rows,
     err,
     escape,
-    n_sites,
     out,
     print_json,
     split_names,
@@ -44,6 +43,7 @@ from fedjigsaw.errors import (
     OutsideRangeWarning,
     ParameterError,
     WeakPromiseWarning,
+    counted,
 )
 from fedjigsaw.io import formats
 from fedjigsaw.io.bounds import read_bounds
@@ -207,7 +207,7 @@ def scaler(
         told = {"units": list(map(str, units)), "sites": list(map(_verdict, verdicts))}
         print_json({"file": str(output), **scaler_values(merged), "n_sites": used, **told})
         return
-    out.print(f"Scaler {merged.fingerprint} of {n_sites(used)} -> {escape(str(output))}")
+    out.print(f"Scaler {merged.fingerprint} of {counted(used, 'site')} -> {escape(str(output))}")
     for line in describe_statistics(sites.untold(verdicts, units), MAX_SHOWN):
         out.print(escape(line))
 

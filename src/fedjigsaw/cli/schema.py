@@ -329,4 +329,4 @@ def _print_applied(done: sites.Applied, output: Path) -> None:
 
 
 def _are(n: int) -> str:
-    return counted(n, "value") + (" is" if n == 1 else " are")
+    return counted(n, "value is", "values are")

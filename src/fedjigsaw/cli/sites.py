@@ -41,8 +41,6 @@ from fedjigsaw.cli._shared import (
     count_rows,
     count_rows_then,
     escape,
-    n_centers,
-    n_sites,
     out,
     parse_params,
     print_json,
@@ -70,6 +68,7 @@ from fedjigsaw.errors import (
     RefusedFileWarning,
     UncertainNumberWarning,
     WeakPromiseWarning,
+    counted,
 )
 from fedjigsaw.io import formats
 from fedjigsaw.io.contents import describe_rows
@@ -213,7 +212,7 @@ def summarize(
     how = "merged or left out" if sends_cells(file.params) else "merged"
     merged = f", {summary.merged} {how} by the guard" if summary.merged else ""
     rows = describe_rows(summary.n_samples, file.n_skipped)
-    text = f"{rows} -> {n_centers(len(summary.centers))}{merged}"
+    text = f"{rows} -> {counted(len(summary.centers), 'center')}{merged}"
     out.print(f"{text} -> {escape(str(output))} ({output.stat().st_size:,} bytes)")
     if sampled:
         out.print(
@@ -305,8 +304,8 @@ def aggregate(
     about = "" if model.privacy is None else "about "
     part = part_of(model)
     rows = describe_rows(part.n_rows, model.n_skipped)
-    text = f"{n_sites(part.n_sites)}, {about}{rows}{part.aside}"
-    out.print(f"{text} -> {n_centers(len(model.model.centers))} -> {escape(str(output))}")
+    text = f"{counted(part.n_sites, 'site')}, {about}{rows}{part.aside}"
+    out.print(f"{text} -> {counted(len(model.model.centers), 'center')} -> {escape(str(output))}")
     step.print()
     for line in (*describe_number(model.model, model.ids), *describe_sites(model, MAX_SHOWN)):
         out.print(escape(line))
@@ -408,6 +407,5 @@ def assign(
         numbers = {"labels": n_rows - skipped, "skipped": skipped}
         print_json({"file": str(output), "model": str(model), **numbers, "rule": rule})
         return
-    rows = "row" if skipped == 1 else "rows"
-    without = f", {skipped:,} {rows} without one (missing values)" if skipped else ""
+    without = f", {counted(skipped, 'row')} without one (missing values)" if skipped else ""
     out.print(f"{n_rows - skipped:,} labels{without} -> {escape(str(output))}")

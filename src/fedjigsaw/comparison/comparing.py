@@ -24,6 +24,7 @@ from fedjigsaw.errors import (
     FedJigsawError,
     FewerClustersWarning,
     ParameterError,
+    counted,
     shorten,
     warn,
 )
@@ -301,8 +302,5 @@ def _shown(items: Sequence[Any]) -> Iterator[Any]:
 def _title(chosen: Sequence[Contender], problem: Problem, ids: Any) -> str:
     numbers = dict.fromkeys(str(contender.estimator.n_clusters) for contender in chosen)
     split = f" ({problem.split})" if problem.split else ""
-    n_clients = len(np.unique(ids))
-    return (
-        f"{len(problem.data.X):,} rows, {n_clients} client{'s' * (n_clients > 1)}{split}, "
-        f"k = {', '.join(numbers)}"
-    )
+    clients = counted(len(np.unique(ids)), "client")
+    return f"{len(problem.data.X):,} rows, {clients}{split}, k = {', '.join(numbers)}"

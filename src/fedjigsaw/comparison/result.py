@@ -12,7 +12,7 @@ import numpy as np
 from fedjigsaw.comparison.contenders import Contender
 from fedjigsaw.comparison.significance import LEVEL, TEST, Verdict, judge
 from fedjigsaw.comparison.tables import NUMBERS, MarkedTable, cell_text, rows_as_csv
-from fedjigsaw.errors import ExtraError, shorten
+from fedjigsaw.errors import ExtraError, counted, shorten
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.rows import Row
 from fedjigsaw.report.page.view import Table
@@ -211,8 +211,7 @@ class Comparison:
         for label in self.methods:
             failed = [row for row in self._rows(label) if "failed" in row]
             if failed:
-                n = len(self.seeds)
-                times = f"{len(failed)} of {n} seed{'s' * (n > 1)}"
+                times = f"{len(failed)} of {counted(len(self.seeds), 'seed')}"
                 first = f"Seed {failed[0]['seed']}: {_short(failed[0]['failed'])}"
                 yield f"{label} failed with {times}. {first}"
 
@@ -295,7 +294,7 @@ class Comparison:
         """Return the label of a method, and its number of seeds if it failed with some."""
         rows = self._rows(label)
         n = sum("failed" not in row for row in rows)
-        return label if n in (0, len(rows)) else f"{label} ({n} seed{'s' * (n > 1)})"
+        return label if n in (0, len(rows)) else f"{label} ({counted(n, 'seed')})"
 
     def _cell(self, label: str, name: str) -> str:
         mean, std = _mean_and_std(self._values(label, name))

@@ -97,7 +97,7 @@ def in_words(data: ImageSet, clients: Ints | None) -> str:
     text = f"{counted(len(data.train), 'image')} of {height} x {width} pixels"
     if data.train_labels is not None:
         n_classes = len(np.unique(data.train_labels))
-        text += f" in {n_classes:,} class{'' if n_classes == 1 else 'es'}"
+        text += f" in {counted(n_classes, 'class', 'classes')}"
     text += f", and {len(data.test):,} to evaluate on" if len(data.test) else ""
     if clients is None:
         return f"{text}; in one place"

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from fedjigsaw.errors import DataError, broken
+from fedjigsaw.errors import DataError, broken, counted
 from fedjigsaw.io.detection import (
     DELIMITERS,
     Found,
@@ -79,8 +79,7 @@ class TextReader:
         self.text = found.text
         delimiter = self.delimiter if len(names) > 1 else ","  # nothing to tell
         told = in_words(self.encoding, delimiter, found.text, found.guess)
-        rows = "empty row" if self.n_blank == 1 else "empty rows"
-        blank = f"{self.n_blank} {rows} at the end" if self.n_blank else ""
+        blank = f"{counted(self.n_blank, 'empty row')} at the end" if self.n_blank else ""
         self.told = ", ".join(filter(None, (told, blank)))
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
@@ -286,9 +285,9 @@ class TextReader:
     def _ragged(self, row: Any, before: int) -> str:
         sign = DELIMITERS[self.delimiter]
         return (
-            f"{self.path}, row {row.number - before}, has {row.actual_columns} "
-            f"value{'s' * (row.actual_columns != 1)}, and the header has {row.expected_columns} "
-            f"names (separated by {sign}). Correct the row, or delete it if it is a note; "
+            f"{self.path}, row {row.number - before}, has {counted(row.actual_columns, 'value')}, "
+            f"and the header has {row.expected_columns} names (separated by {sign}). "
+            "Correct the row, or delete it if it is a note; "
             f"a value that contains {sign} needs quotation marks."
         )
 

@@ -13,6 +13,7 @@ import numpy as np
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.in_words import all_digits, day, level, shown_of, unit_of
 from fedjigsaw.columns.schema import BOOLEAN, DATE, ORDERED, Column, Schema
+from fedjigsaw.errors import counted
 from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.kernels.contrasts import MOSTLY, Contrast, contrasts, sets_apart
 from fedjigsaw.kernels.matching import pairwise_distances
@@ -135,8 +136,8 @@ def nearest_clusters(centers: Floats) -> list[tuple[int | None, float]]:
 
 
 def _start(cluster: int, rows: int, n_sites: int, *, noisy: bool) -> str:
-    text = f"Cluster {cluster}, {'about ' * noisy}{rows:,} row{'s' * (rows != 1)}"
-    return f"{text} at {n_sites} site{'s' * (n_sites != 1)}" if n_sites else text
+    text = f"Cluster {cluster}, {'about ' * noisy}{counted(rows, 'row')}"
+    return f"{text} at {counted(n_sites, 'site')}" if n_sites else text
 
 
 def _without(found: Sequence[Contrast], n_rows: int, n_sites: int, *, noisy: bool) -> str:

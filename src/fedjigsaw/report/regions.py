@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from fedjigsaw._regions import is_region, own_tensors, region_of
+from fedjigsaw.errors import counted
 from fedjigsaw.messages import Summary
 
 
@@ -19,11 +20,11 @@ def describe_region(summary: Summary, most: int) -> Iterator[str]:
     region = region_of(summary)
     sites = [f"{name} ({rows:,} rows)" for name, rows in sorted(region.sites.items())]
     listed = ", ".join(sites[:most]) + (f", and {len(sites) - most} more" * (len(sites) > most))
-    yield f"It is a region of {len(sites)} site{'s' * (len(sites) > 1)}: {listed}."
+    yield f"It is a region of {counted(len(sites), 'site')}: {listed}."
     if region.members is not None:
         yield "Their summaries are in it as they are, with their names: the next level sees each."
         return
     yield "Centers of its sites were merged: the next level cannot tell which site has which."
     if region.model is not None:
-        k = len(region.model.centers)
-        yield f"Its own model, of {k} cluster{'s' * (k > 1)}, is in it, with what it says of sites."
+        clusters = counted(len(region.model.centers), "cluster")
+        yield f"Its own model, of {clusters}, is in it, with what it says of sites."

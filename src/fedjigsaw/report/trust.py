@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from fedjigsaw.errors import counted
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.methods import data_kind
 from fedjigsaw.trust.site_reports import PREFIX, SiteReport, site_reports
@@ -70,7 +71,7 @@ def part_of(file: ModelFile) -> Part:
         return Part(len(file.clients), file.n_samples, "")
     # `n_samples` of the file has what the sites that were set aside claim
     n_rows = sum(report.rows for report in reports if not report.set_aside)
-    words = "1 more site was" if n == 1 else f"{n} more sites were"
+    words = counted(n, "more site was", "more sites were")
     return Part(len(file.clients) - n, n_rows, f" ({words} set aside)")
 
 
@@ -104,7 +105,7 @@ def describe_site(report: SiteReport, *, noisy: bool = False, kind: str = "rows"
 
 
 def _clusters(report: SiteReport) -> str:
-    text = f"in {report.clusters} cluster{'s' * (report.clusters != 1)}"
+    text = f"in {counted(report.clusters, 'cluster')}"
     if not report.alone:
         return text
     verb = "is" if report.alone == 1 else "are"

@@ -34,7 +34,7 @@ from fedjigsaw.columns.schema import (
 )
 from fedjigsaw.columns.units import find_substance, find_unit, likely_units
 from fedjigsaw.columns.values import MUST_BE
-from fedjigsaw.errors import DataError, quote_names
+from fedjigsaw.errors import DataError, counted, quote_names
 from fedjigsaw.io.tables import Table
 from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_columns
 
@@ -291,7 +291,7 @@ def _told(
         else:
             continue
         if n_bad:
-            values = "1 value is" if n_bad == 1 else f"{n_bad:,} values are"
+            values = counted(n_bad, "value is", "values are")
             yield f"Column {name!r}: {values} not {MUST_BE[known.kind]}."
     rare = [
         name
@@ -310,7 +310,7 @@ def _refused(entries: Sequence[ProposedColumn], spreads: dict[str, Spread]) -> I
             continue
         n = spreads[column.name].n_outside(column.range)
         if n:
-            values = "1 value is" if n == 1 else f"{n:,} values are"
+            values = counted(n, "value is", "values are")
             yield (
                 f"Column {column.name!r}: {values} outside of the proposed range, and will be "
                 'refused. Correct this, widen the range, or set outside = "missing".'

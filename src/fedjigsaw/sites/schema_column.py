@@ -40,7 +40,7 @@ from fedjigsaw.columns.values import (
     read_levels,
     show_value,
 )
-from fedjigsaw.errors import DataError
+from fedjigsaw.errors import DataError, counted
 from fedjigsaw.sites.schema_count import LONGEST
 
 MOST = 0.5  # of the values of a column: if more would become missing, nothing is written
@@ -210,12 +210,11 @@ class CopiedColumn:
             unit = f" ({self.column.unit})" if self.column.unit else ""
             found.append(f"{name!r}: values x {self.way.factor:.6g}{offset}{unit}.")
         found += [
-            f"{name!r}: {old!r} is now {new!r} in {self.n_mapped[old]:,} "
-            f"row{'' if self.n_mapped[old] == 1 else 's'}."
+            f"{name!r}: {old!r} is now {new!r} in {counted(self.n_mapped[old], 'row')}."
             for old, new in self.levels.items()
         ]
         if self.n_gone:
-            values = "1 value counts" if self.n_gone == 1 else f"{self.n_gone:,} values count"
+            values = counted(self.n_gone, "value counts", "values count")
             found.append(f"{name!r}: {values} as missing from now on; {self.first_gone}.")
         return found
 

@@ -22,7 +22,7 @@ from fedjigsaw.columns.schema import (
 from fedjigsaw.columns.units import fitting_units
 from fedjigsaw.columns.values import MUST_BE
 from fedjigsaw.columns.words import are_answers, close_names, may_be_missing, same_answers
-from fedjigsaw.errors import shorten
+from fedjigsaw.errors import counted, shorten
 from fedjigsaw.sites.schema_count import LONGEST, SHOWN, ColumnCount
 
 MAX_OPTIONS = 100  # values for which a category is proposed
@@ -87,7 +87,7 @@ class Verdict:
 
     def _absent(self) -> None:
         for word, n in self.count.absent.most_common(SHOWN):
-            text = f"{word!r} ({_rows(n)}) counts as missing."
+            text = f"{word!r} ({counted(n, 'row')}) counts as missing."
             if self.count.column.kind in TEXT_KINDS:
                 text += " If it is an answer, ask for it among the categories of the schema."
             self.remarks.append(text)
@@ -194,7 +194,7 @@ class Verdict:
 
     def _unknown(self, level: str, n: int, min_rows: int) -> str:
         column = self.count.column
-        start = f"{shorten(level, LONGEST)!r} ({_rows(n)})"
+        start = f"{shorten(level, LONGEST)!r} ({counted(n, 'row')})"
         close = self._same(level) or close_names(level, column.categories, 0.75)
         if close:
             return f"{start}: is it {close[0]!r}?"
@@ -226,12 +226,8 @@ class Verdict:
             self.options.append(("--missing", f"{column.name}:{level}"))
 
 
-def _rows(n: int) -> str:
-    return "1 row" if n == 1 else f"{n:,} rows"
-
-
 def _values(n: int) -> str:
-    return "1 value is" if n == 1 else f"{n:,} values are"
+    return counted(n, "value is", "values are")
 
 
 def _range(column: Column) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.errors import MessageError
+from fedjigsaw.errors import MessageError, counted
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.methods._support import support_of
@@ -83,8 +83,7 @@ class Succession:
 
     def sentences(self) -> Iterator[str]:
         """Say what became of the clusters."""
-        n = len(self.kept)
-        yield f"{n} {'cluster keeps its id' if n == 1 else 'clusters keep their ids'}."
+        yield counted(len(self.kept), "cluster keeps its id.", "clusters keep their ids.")
         parts = {i for ids in self.splits.values() for i in ids}
         joined = {i for ids in self.merges.values() for i in ids}
         for old, ids in self.splits.items():

@@ -165,12 +165,10 @@ def promise_details(run: Run) -> list[str]:
 
 def sent_in_words(run: Run) -> str:
     """Say in one sentence what the sites sent."""
-    kinds = ((run.stats, "file", " of statistics"), (run.summaries, "summary", ""))
-    parts = [f"{len(found)} {_plural(noun, len(found))}{of}" for found, noun, of in kinds if found]
-    if run.scores:
-        parts.append(counted(len(run.scores), "score"))
+    kinds = (
+        (run.stats, "file of statistics", "files of statistics"),
+        (run.summaries, "summary", "summaries"),
+        (run.scores, "score", "scores"),
+    )
+    parts = [counted(len(found), one, many) for found, one, many in kinds if found]
     return f"The sites sent {listed(parts)}, {size(total_bytes(run))} in all."
-
-
-def _plural(noun: str, n: int) -> str:
-    return noun if n == 1 else noun[:-1] + "ies" if noun.endswith("y") else noun + "s"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import date
 from math import isfinite
 
+from fedjigsaw.errors import counted
 from fedjigsaw.report.units import percent
 
 MONTHS = (  # those of the standard library follow the language of the machine
@@ -46,8 +47,7 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     """
     shown = [short(name) for name in names[:most]]
     if len(names) > most:
-        left = len(names) - most
-        shown.append(f"{left} other" + "s" * (left != 1))
+        shown.append(counted(len(names) - most, "other"))
     return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
 
 
