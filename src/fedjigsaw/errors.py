@@ -24,7 +24,7 @@ got *value*. All other errors are plain sentences: what happened, where, and wha
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import FrameType
 
 __all__ = [
@@ -308,6 +308,17 @@ def unwritable(path: object, error: OSError) -> str:
     'Cannot write out.csv: permission denied.'
     """
     return f"Cannot write {path}: {_reason(error)}."
+
+
+def unsupported(doing: str, kind: str, supported: Iterable[str]) -> str:
+    """Say that a file cannot be read or written because of the ending of its name.
+
+    Examples
+    --------
+    >>> unsupported("read site.doc", ".doc", [".csv", ".parquet"])
+    "Cannot read site.doc: unsupported file type '.doc'. Supported: .csv, .parquet."
+    """
+    return f"Cannot {doing}: unsupported file type {kind!r}. Supported: {', '.join(supported)}."
 
 
 def broken(path: object, ending: str, error: Exception) -> str:

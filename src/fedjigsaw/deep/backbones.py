@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from fedjigsaw.deep import checkpoint
 from fedjigsaw.deep.pictures import Bytes
 from fedjigsaw.deep.trainer import GPU_FEATURE_BATCH
-from fedjigsaw.errors import ExtraError, MessageError, ParameterError
+from fedjigsaw.errors import ExtraError, MessageError, ParameterError, unsupported
 from fedjigsaw.io.atomic import write_whole
 
 LIBRARIES = ("timm", "torchvision")
@@ -88,10 +88,7 @@ def in_parts(
 def check_ending(path: Path) -> None:
     """Raise a ParameterError now if features cannot be saved to a path."""
     if path.suffix not in ENDINGS:
-        raise ParameterError(
-            f"Cannot write {path}: unsupported file type {path.suffix!r}. "
-            f"Supported: {', '.join(ENDINGS)}."
-        )
+        raise ParameterError(unsupported(f"write {path}", path.suffix, ENDINGS))
 
 
 def save_features(features: np.ndarray, path: Path, files: Sequence[str] | None = None) -> None:

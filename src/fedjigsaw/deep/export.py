@@ -13,7 +13,7 @@ from fedjigsaw.deep.checkpoint import Checkpoint
 from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.network import Network, build
 from fedjigsaw.deep.wire import exact
-from fedjigsaw.errors import ExtraError, ParameterError, requires_extra
+from fedjigsaw.errors import ExtraError, ParameterError, requires_extra, unsupported
 from fedjigsaw.io.atomic import write_whole
 
 ENDINGS = (".onnx", ".safetensors")
@@ -84,7 +84,4 @@ def export(checkpoint: Checkpoint, path: Path, *, size: int | None = None) -> No
 def check_ending(path: Path) -> None:
     """Raise a ParameterError now if there is no format for a path."""
     if path.suffix not in ENDINGS:
-        raise ParameterError(
-            f"Cannot write {path}: unsupported file type {path.suffix!r}. "
-            f"Supported: {', '.join(ENDINGS)}."
-        )
+        raise ParameterError(unsupported(f"write {path}", path.suffix, ENDINGS))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedjigsaw.columns.text import TextFormat
-from fedjigsaw.errors import DataError, broken, unreadable
+from fedjigsaw.errors import DataError, broken, unreadable, unsupported
 from fedjigsaw.io.excel import ExcelReader
 from fedjigsaw.io.regular import check_regular, ending
 from fedjigsaw.io.text_files import TextReader
@@ -36,10 +36,7 @@ def open_reader(path: Path) -> Reader:
     check_regular(path)
     kind = ending(path)
     if kind not in READERS:
-        supported = ", ".join(READERS)
-        raise DataError(
-            f"Cannot read {path}: unsupported file type {kind!r}. Supported: {supported}."
-        )
+        raise DataError(unsupported(f"read {path}", kind, READERS))
     try:
         reader: Reader | None = READERS[kind](path) if path.stat().st_size else None
     except DataError:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.errors import DataError, ParameterError, unsupported
 from fedjigsaw.io.atomic import open_whole
 from fedjigsaw.io.tables import Names, as_names
 from fedjigsaw.sites.assign import Assigned
@@ -50,10 +50,7 @@ def write_labels(
     The number of rows written.
     """
     if path.suffix not in WRITERS:
-        supported = ", ".join(WRITERS)
-        raise DataError(
-            f"Cannot write {path}: unsupported file type {path.suffix!r}. Supported: {supported}."
-        )
+        raise DataError(unsupported(f"write {path}", path.suffix, WRITERS))
     names = as_names(id_column)
     for name in (name for name in names if name in COLUMNS):
         raise ParameterError(
