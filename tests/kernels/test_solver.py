@@ -8,14 +8,8 @@ from sklearn.cluster import KMeans
 
 from fedjigsaw.kernels import solver
 from fedjigsaw.kernels.compiled import installed
-from fedjigsaw.kernels.solver import _Moves, _Search, distinct_rows, solve, solve_each
-
-TIGHT = np.array([-0.2, -0.1, 0.0, 0.1, 0.2])
-
-
-def line(*places):
-    """Five points around each place on a line."""
-    return np.concatenate([place + TIGHT for place in places])[:, None]
+from fedjigsaw.kernels.local_search import Search
+from fedjigsaw.kernels.solver import distinct_rows, solve, solve_each
 
 
 def weighted(rng, n=300, k=12, d=3):
@@ -29,52 +23,6 @@ def objective(X, w, k, seed=0, **options):
 
 
 class TestToys:
-    """Poor local optima of Lloyd's iterations."""
-
-    @pytest.mark.parametrize(
-        "start",
-        [
-            [-0.15, 0.1, 15],  # two share the cluster at 0, one lies between those at 10 and 20
-            [5, 19.85, 20.1],
-            [-0.05, 0.15, 15],
-        ],
-    )
-    def test_one_fit_many_is_split_and_many_fit_one_merged(self, start):
-        X = line(0, 10, 20)
-        search = _Search(X.copy(), np.ones(15), np.random.default_rng(0), 300, 1e-4)
-        stuck = search.settle(np.array(start, dtype=float)[:, None] - X.mean())
-        again = KMeans(3, init=np.array(start, dtype=float)[:, None], n_init=1).fit(X)
-        assert stuck.objective == pytest.approx(
-            again.inertia_
-        )  # a fixed point of Lloyd's iterations
-        assert stuck.objective > 50
-        found = search.improve(stuck, 20)
-        assert found.objective == pytest.approx(3 * (TIGHT**2).sum())
-
-    def test_several_moves_at_once(self):
-        """Six clusters; two centers lie between pairs, two clusters have two centers each."""
-        X = line(0, 10, 20, 100, 110, 120)
-        search = _Search(X.copy(), np.ones(30), np.random.default_rng(0), 300, 1e-4)
-        start = np.array([[-0.15], [0.1], [15], [99.85], [100.1], [115]]) - X.mean()
-        tried = []
-        keep = search._try
-        search._try = lambda state, moves, pairs: (
-            tried.append(len(pairs)) or keep(state, moves, pairs)
-        )
-        found = search.improve(search.settle(start), 20)
-        assert found.objective == pytest.approx(6 * (TIGHT**2).sum())
-        assert tried[0] == 2
-
-    def test_gain_of_a_split_and_loss_of_a_center_by_hand(self):
-        """Points -1, 1 | 10 | 12: splitting the first gains 2, merging the others costs 2."""
-        X = np.array([[-1.0], [1.0], [10.0], [12.0]])
-        search = _Search(X.copy(), np.ones(4), np.random.default_rng(0), 300, 1e-4)
-        moves = search._moves(search.settle(np.array([[0.0], [10.0], [12.0]]) - X.mean()))
-        assert moves.gains == pytest.approx([2, 0, 0])
-        # without 0, its rows move to 10: (11^2 - 1) + (9^2 - 1); merging 0 and 10 costs 2/3 * 100
-        assert moves.losses == pytest.approx([200 / 3, 2, 2])
-        assert moves.partners.tolist() == [1, 2, 1]
-
     def test_weights_attract_centers(self):
         """One heavy pair, two light ones far apart: three centers go where the weight is."""
         X = np.array([[0.0], [1.0], [50.0], [51.0], [100.0]])
@@ -82,14 +30,6 @@ class TestToys:
         assert heavy.centers[:2].ravel().tolist() == [0.0, 1.0]
         light = solve(X, np.ones(5), 3, rng=np.random.default_rng(0))
         assert light.centers.ravel().tolist() == [0.5, 50.5, 100.0]
-
-    def test_the_center_of_an_empty_cluster_is_moved(self):
-        X = line(0, 10, 20)
-        search = _Search(X.copy(), np.ones(15), np.random.default_rng(0), 300, 1e-4)
-        state = search.settle(np.array([[0.0], [15.0], [1e6]]) - X.mean())
-        assert np.bincount(state.labels, minlength=3).min() == 0
-        found = search.improve(state, 20)
-        assert found.objective == pytest.approx(3 * (TIGHT**2).sum())
 
     @pytest.mark.parametrize(("n", "k"), [(1, 1), (1, 5), (4, 4), (4, 9), (5, 1)])
     def test_few_rows(self, n, k):
@@ -159,26 +99,6 @@ class TestLaws:
         assert np.mean(ratios) <= 1 + 1e-9
         assert max(ratios) <= 1.05
 
-    def test_updating_what_has_moved_is_enough(self, rng):
-        """The update after some centers have moved agrees with all distances."""
-        X, w = weighted(rng, n=500, k=20)
-        search = _Search(X.copy(), w, rng, 300, 0.0)
-        state = search.start(20)
-        centers = state.centers + np.where(np.arange(20) % 7 == 3, 4.0, 0.0)[:, None]
-        labels, squared = state.labels.copy(), state.squared.copy()
-        search._reassign(centers, labels, squared, np.arange(20) % 7 == 3)
-        distances = ((search.X[:, None] - centers) ** 2).sum(axis=2)
-        assert (labels == distances.argmin(axis=1)).all()
-        assert squared == pytest.approx(distances.min(axis=1))
-        assert (labels != state.labels).any()
-
-    def test_the_work_is_bounded(self, rng, monkeypatch):
-        X, w = rng.uniform(size=(2000, 4)), np.ones(2000)
-        monkeypatch.setattr(solver, "WORK", 1.0)
-        search = _Search(X.copy(), w, rng, 300, 1e-4)
-        state = search.start(50)
-        assert search.improve(state, 100) is state
-
 
 class TestEach:
     def test_every_number_of_clusters_down_to_one(self, rng):
@@ -228,16 +148,6 @@ def test_distinct_rows():
     assert (rows[inverse] == X).all()
 
 
-def test_a_center_does_not_split_the_cluster_it_would_be_merged_with(rng):
-    """Net gains: (1, 0) 8, already tried; (0, 1) 5, but 1 would be merged with 0; (0, 2) 1."""
-    gains, losses = np.array([10.0, 8.0, 0.0]), np.array([0.0, 5.0, 9.0])
-    moves = _Moves(gains, np.zeros((3, 2, 1)), losses, partners=np.array([2, 0, 1]))
-    search = _Search(np.arange(3.0)[:, None], np.ones(3), rng, 300, 1e-4)
-    assert search._candidates(moves, 1) == [(0, 2)]
-    free = _Moves(gains, moves.parts, losses, partners=np.array([2, 2, 1]))
-    assert search._candidates(free, 1) == [(0, 1)]
-
-
 class TestSamples:
     """Very many rows are clustered by way of samples; here, many are 2,000."""
 
@@ -263,22 +173,11 @@ class TestSamples:
         assert other.centers == pytest.approx(one.centers)
         assert other.labels.tolist() == one.labels[order].tolist()
 
-    def test_a_sample_has_rows_of_every_cluster(self):
-        """A single row far from all others is at its center: no distance speaks for it."""
-        X = np.append(np.zeros(999), 1e6)[:, None] + np.linspace(0, 1, 1000)[:, None]
-        search = _Search(X, np.ones(1000), np.random.default_rng(0), 300, 1e-4)
-        state = search.settle(search.X[[0, -1]])
-        assert state.squared[-1] == 0
-        rows, w = search._sample(20, state.squared, state.labels)
-        assert 999 in rows
-        assert w[-1] == pytest.approx(1, rel=0.3)
-        assert w.sum() == pytest.approx(1000, rel=0.3)
-
     def test_a_sample_that_misleads_is_not_used(self, monkeypatch):
         """Where moves in the second sample ruin the centers, those of the first are used."""
         X, w = weighted(np.random.default_rng(4), n=3000)
         usual = objective(X, w, 12)
-        improve, calls = _Search.improve, []
+        improve, calls = Search.improve, []
 
         def mislead(self, state, n_tries):
             calls.append(len(self.X))
@@ -286,7 +185,7 @@ class TestSamples:
                 return improve(self, state, n_tries)
             return replace(state, centers=np.repeat(state.centers[:1], 12, axis=0))
 
-        monkeypatch.setattr(_Search, "improve", mislead)
+        monkeypatch.setattr(Search, "improve", mislead)
         assert objective(X, w, 12) <= 1.01 * usual
         assert len(calls) == 2
 
@@ -326,40 +225,9 @@ class TestSamples:
         assert ours <= np.mean([one.inertia_ for one in theirs])
 
 
-def test_lengthened_steps_end_lower():
-    rng = np.random.default_rng(0)
-    X, w = rng.normal(size=(2000, 6)), np.ones(2000)
-    search = _Search(X.copy(), w, rng, 300, 1e-6)
-    start = search.X[:30]
-    plain = search.settle(start)
-    quick = search.converge(start)
-    assert quick.settled
-    assert quick.objective < plain.objective
-
-
 @pytest.mark.skipif(not installed(), reason="needs numba")
 class TestCompiled:
     """Compiled code does what NumPy does, for a few thousand rows."""
-
-    def test_settling(self, rng):
-        X, w = weighted(rng, n=1000)
-        start = X[rng.choice(1000, 12, replace=False)]
-        given = (np.random.default_rng(0), 300, 1e-4, 12)
-        plain, fast = (_Search(X.copy(), w, *given, fast=fast) for fast in (False, True))
-        before = [search.settle(start - search.middle) for search in (plain, fast)]
-        assert before[0].settled
-        steps = []
-        for search, state in zip((plain, fast), before, strict=True):
-            moved = state.centers.copy()
-            moved[:3] = start[:3] - search.middle
-            steps.append(search.settle(moved, state, 2))
-        for expected, found in (before, steps):
-            assert found.centers == pytest.approx(expected.centers)
-            assert found.labels.tolist() == expected.labels.tolist()
-            assert found.squared == pytest.approx(expected.squared, abs=1e-9)
-            assert found.objective == pytest.approx(expected.objective)
-            assert found.settled == expected.settled
-        assert fast.work == plain.work  # which limits the search
 
     def test_every_number_of_clusters(self, rng):
         X, w = weighted(rng, n=1000)
