@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fedjigsaw.cli import deep as commands
+from fedjigsaw.cli import deep_train as commands
 from fedjigsaw.deep import DeepFeCA, Execution
 from fedjigsaw.deep.recipes import RECIPES
 from fedjigsaw.io.rows import read_rows
