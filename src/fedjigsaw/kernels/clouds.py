@@ -14,10 +14,61 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.backends import Backend, hold
-from fedjigsaw.kernels.kmeans import blocks, label_sums
-from fedjigsaw.kernels.nearest import add_up, compiles, nearest_two
+from fedjigsaw.kernels.kmeans import blocks, coordinate_order, label_sums
+from fedjigsaw.kernels.nearest import add_up, compiles, nearest_on_threads, nearest_two
 
 TOL = 1e-5  # stop when moving to the means gains less than this share of the objective
+
+
+def refine(
+    centers: Floats,
+    counts: Floats,
+    sse: Floats,
+    start: Floats,
+    *,
+    settle: bool = True,
+    max_iter: int = 300,
+    backend: Backend | None = None,
+) -> tuple[Floats, Ints, Ints]:
+    """Refine centers, treating each local cluster as a Gaussian.
+
+    A Gaussian has rows beyond those of the client, so centers are kept, column by column, in the
+    range of the received ones: no share below 0, and no age that nobody has. If a cluster would
+    become empty, or without `settle`, the centers stay as they are. Other parameters are those of
+    :func:`settle_clouds`.
+
+    Returns
+    -------
+    The centers in the order of their coordinates, the cluster of each local one, and which of the
+    given centers each center was.
+
+    Examples
+    --------
+    >>> centers, counts = np.array([[-3.0], [0.0], [3.0]]), np.ones(3)
+    >>> found, labels, order = refine(centers, counts, np.zeros(3), np.array([[2.0], [-2.0]]))
+    >>> found.ravel().tolist(), labels.tolist(), order.tolist()
+    ([-3.0, 1.5], [0, 1, 1], [1, 0])
+    """
+    low, high = centers.min(axis=0), centers.max(axis=0)
+    moved = start
+    if settle:
+        moved = settle_clouds(centers, counts, sse, start, max_iter=max_iter, backend=backend)
+    inside = np.clip(moved, low, high)
+    order = coordinate_order(inside)
+    labels = nearest_on_threads(centers, inside[order], backend)
+    used = _uses_all(labels, inside)
+    if used and not np.array_equal(moved, inside):
+        used = _uses_all(nearest_on_threads(centers, moved, backend), moved)
+    if not used:
+        inside = np.clip(start, low, high)
+        order = coordinate_order(inside)
+        labels = nearest_on_threads(centers, inside[order], backend)
+    return inside[order], labels, order
+
+
+def _uses_all(labels: Ints, centers: Floats) -> bool:
+    """Tell whether each center is the nearest one of some local center."""
+    return len(np.unique(labels)) == len(centers)
 
 
 def settle_clouds(

@@ -13,8 +13,9 @@ import numpy as np
 
 from fedjigsaw._threads import available_threads
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.compiled import installed
-from fedjigsaw.kernels.kmeans import blocks, label_sums
+from fedjigsaw.kernels.kmeans import blocks, label_sums, nearest_centers
 
 PAIRS = 2**19  # of rows and centers, from where on compiled code is loaded
 FEW = 4  # neighbors that compiled code keeps
@@ -147,6 +148,12 @@ def _compiled(name: str, X: Floats, centers: Floats, *results: Any) -> None:
         kernel(X, centers, half, *part, *results)
 
     side_by_side(work, list(_parts(len(X))), X.size * len(centers))
+
+
+def nearest_on_threads(X: Floats, centers: Floats, backend: Backend | None = None) -> Ints:
+    """Return which center is nearest to each row, on as many threads as pay."""
+    n_threads = threads_for(X.size * len(centers))
+    return nearest_centers(X, centers, n_threads=n_threads, backend=backend)[0]
 
 
 def threads_for(n_products: int) -> int:

@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +28,7 @@ from fedjigsaw.errors import (
     invalid,
     warn,
 )
-from fedjigsaw.kernels.clouds import settle_clouds
+from fedjigsaw.kernels.clouds import refine
 from fedjigsaw.kernels.indices import SKEWED, margins, mutual_information
 from fedjigsaw.kernels.kmeans import (
     Problem,
@@ -40,7 +39,7 @@ from fedjigsaw.kernels.kmeans import (
     partition_of,
     squared_distances,
 )
-from fedjigsaw.kernels.nearest import threads_for
+from fedjigsaw.kernels.nearest import nearest_on_threads
 from fedjigsaw.kernels.solver import improve, solve
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._fitted import ClusterFindings
@@ -417,8 +416,8 @@ class Jigsaw(ClusterFindings, LocalSearch):
             labels = found.label(received.centers, self._nearest(received, centers))
         else:
             choice, shapes = self._choose(received), {}
-            refine = not choice.elongated  # k-means would cut long clusters across
-            centers, labels, order = self._refine(received, choice.means, settle=refine)
+            settle = not choice.elongated  # k-means would cut long clusters across
+            centers, labels, order = self._refine(received, choice.means, settle=settle)
         if self.n_clusters != "auto":
             _warn_of_empty(labels, len(centers))
             return centers, labels, shapes
@@ -480,47 +479,20 @@ class Jigsaw(ClusterFindings, LocalSearch):
     def _refine(
         self, received: Received, centers: Floats, *, settle: bool = True
     ) -> tuple[Floats, Ints, Ints]:
-        """Refine the centers, treating each local cluster as a Gaussian.
-
-        A Gaussian has rows beyond those of the client, so centers are kept, column by column, in
-        the range of the received ones: no share below 0, and no age that nobody has. If a cluster
-        would become empty, or without `settle`, the centers stay as they are.
-
-        Returns
-        -------
-        The centers in the order of their coordinates, the cluster of each local one, and which of
-        the given centers each center was.
-        """
-        low, high = received.centers.min(axis=0), received.centers.max(axis=0)
         weighed = received.weighed()
-        moved = centers
-        if settle:
-            moved = settle_clouds(
-                received.centers,
-                weighed.counts,
-                weighed.sse,
-                centers,
-                max_iter=self.max_iter,
-                backend=self.backend,
-            )
-        nearest = partial(self._nearest, received)
-        inside = np.clip(moved, low, high)
-        order = coordinate_order(inside)
-        labels = nearest(inside[order])
-        used = _uses_all(labels, inside)
-        if used and not np.array_equal(moved, inside):
-            used = _uses_all(nearest(moved), moved)
-        if not used:
-            inside = np.clip(centers, low, high)
-            order = coordinate_order(inside)
-            labels = nearest(inside[order])
-        return inside[order], labels, order
+        return refine(
+            weighed.centers,
+            weighed.counts,
+            weighed.sse,
+            centers,
+            settle=settle,
+            max_iter=self.max_iter,
+            backend=self.backend,
+        )
 
     def _nearest(self, received: Received, centers: Floats) -> Ints:
         """Return which center is nearest to each received one."""
-        rows = received.centers
-        n_threads = threads_for(rows.size * len(centers))
-        return nearest_centers(rows, centers, n_threads=n_threads, backend=self.backend)[0]
+        return nearest_on_threads(received.centers, centers, self.backend)
 
     def _influences(self, examined: Examined, centers: Floats, refind: Refind) -> Floats | None:
         if not (self.robust and self.for_reports):
@@ -635,11 +607,6 @@ def _warn_of_empty(labels: Ints, k: int) -> None:
             "others are likelier everywhere. Ask for fewer clusters, or for shape='round'.",
             FewerClustersWarning,
         )
-
-
-def _uses_all(labels: Ints, centers: Floats) -> bool:
-    """Tell whether each center is the nearest one of some local center."""
-    return len(np.unique(labels)) == len(centers)
 
 
 def _one_step(received: Received, model: Model) -> tuple[Floats, Ints]:
