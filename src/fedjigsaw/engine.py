@@ -255,6 +255,21 @@ def run_rounds(
         Number of the first round and the model so far, to continue a run that stopped.
     after : callable
         Called after each round with the model so far and the record of the round.
+
+    Returns
+    -------
+    The model, the transcript of all rounds, and the summaries of the last round.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedjigsaw import FeCA
+    >>> rows = {"Bern": np.array([[0.0], [1.0], [9.0]]), "Oslo": np.array([[8.0], [9.0], [10.0]])}
+    >>> method = FeCA(2)
+    >>> clients = [Client(name, X, method) for name, X in rows.items()]
+    >>> model, transcript, summaries = run_rounds(method, SerialEngine(clients), seed=0)
+    >>> [summary.client for summary in summaries], len(model.centers)
+    (['Bern', 'Oslo'], 2)
     """
     integer(1, or_none=True).check("min_clients", "a run", min_clients)
     integer(1).check("n_rounds", "a run", n_rounds)

@@ -17,7 +17,21 @@ from fedjigsaw.errors import ParameterError, invalid
 
 @dataclass(frozen=True)
 class Rule:
-    """Rule for the values of a parameter: a description for errors, and a test."""
+    """Rule for the values of a parameter: a description for errors, and a test.
+
+    Parameters
+    ----------
+    allowed : str
+        The allowed values, in words that follow "must be".
+    accepts : callable
+        Says whether a value is allowed.
+
+    Examples
+    --------
+    >>> Rule("even", lambda value: value % 2 == 0).check("size", "Pairs", 3)
+    Traceback (most recent call last):
+    fedjigsaw.errors.ParameterError: size of Pairs must be even; got 3.
+    """
 
     allowed: str
     accepts: Callable[[object], bool]
@@ -59,7 +73,13 @@ def integer(
 
 
 def real(low: float, high: float = inf, *, inclusive: bool = True) -> Rule:
-    """Allow finite numbers >= `low`, or > `low` if not `inclusive`, and at most `high`."""
+    """Allow finite numbers >= `low`, or > `low` if not `inclusive`, and at most `high`.
+
+    Examples
+    --------
+    >>> real(0, 5, inclusive=False).allowed
+    'a finite number > 0 and <= 5'
+    """
 
     def accepts(value: object) -> bool:
         if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
@@ -76,7 +96,13 @@ def real(low: float, high: float = inf, *, inclusive: bool = True) -> Rule:
 
 
 def fraction(*, zero: bool = True, one: bool = True) -> Rule:
-    """Accept numbers from 0 to 1, with or without the two ends."""
+    """Allow numbers from 0 to 1; 0 itself only with `zero`, 1 itself only with `one`.
+
+    Examples
+    --------
+    >>> fraction(zero=False).allowed
+    'a number > 0 and <= 1'
+    """
     number = real(0, inclusive=zero)
     return Rule(
         f"a number {'>=' if zero else '>'} 0 and {'<=' if one else '<'} 1",
@@ -85,7 +111,13 @@ def fraction(*, zero: bool = True, one: bool = True) -> Rule:
 
 
 def one_of(*choices: str) -> Rule:
-    """Allow some strings."""
+    """Allow the strings that are given as `choices`.
+
+    Examples
+    --------
+    >>> one_of("ward", "single").allowed
+    "one of 'ward', 'single'"
+    """
     return Rule(
         "one of " + ", ".join(map(repr, choices)),
         lambda value: isinstance(value, str) and value in choices,
@@ -110,7 +142,21 @@ def seed_source() -> Rule:
 
 
 def check_parameters(owner: str, rules: Mapping[str, Rule], values: Mapping[str, object]) -> None:
-    """Check every value against its rule; the first one that fails raises a ParameterError."""
+    """Check every value against its rule; the first one that fails raises a ParameterError.
+
+    Parameters
+    ----------
+    owner : str
+        Name of the class, for the error.
+    rules, values : mapping
+        The rule and the value of each parameter, by its name.
+
+    Examples
+    --------
+    >>> check_parameters("Pairs", {"size": integer(1)}, {"size": 0})
+    Traceback (most recent call last):
+    fedjigsaw.errors.ParameterError: size of Pairs must be an integer >= 1; got 0.
+    """
     for name, rule in rules.items():
         if name not in values:
             raise ParameterError(

@@ -147,6 +147,13 @@ def plot(clients: Any, y: Any = None, *, title: str | None = None) -> Any:
 def iid(n_samples: int, n_clients: int, *, rng: np.random.Generator | int) -> Ints:
     """Split rows at random, as evenly as possible.
 
+    Parameters
+    ----------
+    n_samples, n_clients : int
+        Number of rows, and of clients.
+    rng : Generator or int
+        Source of random numbers, or its seed.
+
     Examples
     --------
     >>> np.bincount(iid(10, 3, rng=0)).tolist()
@@ -163,6 +170,17 @@ def dirichlet(
 
     The smaller `alpha`, the fewer classes a client has. Proportions are redrawn until every
     client has at least `min_size` rows.
+
+    Parameters
+    ----------
+    labels : array of shape (n_samples,)
+        The class of each row.
+    n_clients, rng
+        As in :func:`iid`.
+    alpha : float
+        Concentration of the proportions.
+    min_size : int, default 1
+        Smallest number of rows of a client.
 
     Examples
     --------
@@ -187,6 +205,15 @@ def quantity(
     The smaller `alpha`, the more rows are at few clients. Each client has rows of all classes, in
     the proportions of all rows, up to chance. Sizes are redrawn until every client has at least
     `min_size` rows.
+
+    Parameters
+    ----------
+    n_samples, n_clients, rng
+        As in :func:`iid`.
+    alpha : float, default 0.3
+        Concentration of the sizes.
+    min_size : int, default 1
+        Smallest number of rows of a client.
 
     Examples
     --------
@@ -239,6 +266,15 @@ def shards(
 
     Each client has few classes, for data of any size (McMahan et al., 2017).
 
+    Parameters
+    ----------
+    labels : array of shape (n_samples,)
+        The class of each row.
+    n_clients, rng
+        As in :func:`iid`.
+    shards_per_client : int, default 2
+        Number of shards that each client gets.
+
     Examples
     --------
     >>> ids = shards([0] * 6 + [1] * 6, 2, rng=0, shards_per_client=1)
@@ -274,6 +310,8 @@ def features(
     Parameters
     ----------
     X : array of shape (n_samples, n_features)
+    n_clients, rng
+        As in :func:`iid`.
     direction : "principal", int, or array of shape (n_features,)
         The direction in which the rows vary most, the number of a column, or a vector.
     mix : float from 0 to 1, default 0

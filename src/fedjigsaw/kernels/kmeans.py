@@ -75,6 +75,7 @@ def kmeans(
 
     Parameters
     ----------
+    rng : source of random numbers; the same state gives the same clusters.
     weights : shape (n,), weight of each row; None gives every row the weight 1. A row of weight w
         acts as w copies of it.
     n_init : number of restarts; the best one is kept.
