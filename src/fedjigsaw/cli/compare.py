@@ -213,14 +213,9 @@ def compare_methods(
     pictures.check_format(picture.suffix)
     if html is not None:
         check_page(html)
-    if bool(files) == bool(dataset):
-        raise ParameterError("Give either files, one per site, or --dataset NAME.")
-    if files and split:
-        raise ParameterError("--split is for --dataset: here, each file is a site.")
     if caption is not None and latex is None:
         raise ParameterError("--caption is for --latex FILE.")
-    if files and k is None:
-        raise ParameterError(NO_NUMBER)
+    _check_source(files, dataset, split, k)
     epsilons = parse_epsilons(epsilon)
     first = epsilons[0] if epsilons else None
     take_bounds(first, bounds, delta=delta, unit=unit, cells=cells)
@@ -243,24 +238,35 @@ def compare_methods(
     seeds = range(seed, seed + (runs or (RUNS if promises else 1)))
     task = Task(problem, k or data.n_clusters, seeds, parse_params(param), scaler, skipped, caption)
     report = report_costs(task, promises, method) if promises else report_methods(task, method)
-    files_out = {
+    results = {
         "Picture": (picture, pictures.render(report.figure, picture.suffix)),
         "Page": (html, b"" if html is None else _page(report, task)),
         "LaTeX": (latex, f"{report.latex}\n".encode()),
         "CSV": (csv, f"{report.csv}\n".encode()),
     }
-    for path, content in files_out.values():
-        if path is not None:
-            write_whole(path, content, replace=force)
+    written = {what: (path, content) for what, (path, content) in results.items() if path}
+    for path, content in written.values():
+        write_whole(path, content, replace=force)
     if as_json:
         print_json({**report.content, "skipped": skipped, "picture": str(picture)})
         return
     print_table(report.table)
     for line in report.notes:
         out.print(escape(line))
-    for what, (path, _) in files_out.items():
-        if path is not None:
-            out.print(f"{what}: {escape(str(path))}")
+    for what, (path, _) in written.items():
+        out.print(f"{what}: {escape(str(path))}")
+
+
+def _check_source(
+    files: Sequence[Path] | None, dataset: str | None, split: str | None, k: object
+) -> None:
+    """Check that the data are either files, which need a number of clusters, or a data set."""
+    if bool(files) == bool(dataset):
+        raise ParameterError("Give either files, one per site, or --dataset NAME.")
+    if files and split:
+        raise ParameterError("--split is for --dataset: here, each file is a site.")
+    if files and k is None:
+        raise ParameterError(NO_NUMBER)
 
 
 def _pool(
