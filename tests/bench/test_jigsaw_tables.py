@@ -1,6 +1,7 @@
-"""The table about S1 to S4 in docs/jigsaw.md, from made-up rows."""
+"""Tables about S1 to S4, from made-up rows."""
 
 from fedjigsaw.bench import jigsaw_tables
+from fedjigsaw.bench.paper import SSETS
 
 
 def test_k_on_the_ssets_is_counted_with_its_median_confidence():
@@ -19,3 +20,18 @@ def test_k_on_the_ssets_is_counted_with_its_median_confidence():
     )
     right = [{**row, "n_found": 15} for row in rows]
     assert len(jigsaw_tables.auto_table(right).splitlines()) == 6
+
+
+def test_the_overview_is_relative_to_the_best_of_each_data_set():
+    best = [{"cell": name, "inertia": 10.0 * n} for n, name in enumerate(SSETS, 1)]
+    best += [{"cell": "S1", "inertia": 11.0}]  # not the smallest
+    rows = [
+        {"cell": f"{name}/{split}/Jigsaw", "inertia": 10.0 * n * ratio}
+        for n, name in enumerate(SSETS, 1)
+        for split, ratio in (("iid", 1.0), ("dirichlet(0.3)", 1.25), ("dirichlet(0.3)", 1.75))
+    ]
+    rows += [{"cell": f"{name}/any/Centralized", "inertia": 50.0} for name in SSETS]
+    table = jigsaw_tables.overview_table(rows, best).splitlines()
+    assert table[2] == "| Jigsaw | 1.000 | 1.500 | nan |"  # no rows yet
+    assert table[-1] == "| Centralized | 2.604 | 2.604 | 2.604 |"  # of 5, 5/2, 5/3 and 5/4
+    assert len(table) == 2 + len(jigsaw_tables.ONE_SHOT) + 1

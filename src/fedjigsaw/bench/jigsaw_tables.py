@@ -10,6 +10,7 @@ from fedjigsaw.bench.paper import MAIN_SPLITS, SPLIT_TITLES, SSETS
 
 Row = Mapping[str, Any]
 OURS = ("FeCA", "Jigsaw", "Jigsaw (detail=4)")
+ONE_SHOT = ("Jigsaw", "FeCA", "k-FED", "FFCMv2(Rd=1)", "M-Avg", "FFCMv1(Rd=1)")
 
 
 def mean(rows: Sequence[Row], cell: str, number: str) -> float:
@@ -32,6 +33,21 @@ def ssets_table(table1: Sequence[Row], best: Sequence[Row]) -> str:
         ]
         lines.append([name, *cells])
     return markdown_table(head, lines)
+
+
+def overview_table(table1: Sequence[Row], best: Sequence[Row]) -> str:
+    """Objective relative to the best known one, mean over S1 to S4, of all one-shot methods."""
+
+    def cell(split: str, method: str) -> str:
+        ratios = []
+        for name in SSETS:
+            least = min(row["inertia"] for row in best if row["cell"] == name)
+            ratios.append(mean(table1, f"{name}/{split}/{method}", "inertia") / least)
+        return f"{np.mean(ratios):.3f}"
+
+    lines = [[m, *(cell(split, m) for split in MAIN_SPLITS)] for m in ONE_SHOT]
+    lines.append(["Centralized", *[cell("any", "Centralized")] * len(MAIN_SPLITS)])
+    return markdown_table(["method", *(SPLIT_TITLES[split] for split in MAIN_SPLITS)], lines)
 
 
 def cifar_table(table2: Sequence[Row]) -> str:

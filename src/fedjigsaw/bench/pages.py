@@ -93,6 +93,8 @@ def readme(text: str, rows: Rows) -> str:
     plain = rows["ssets-sklearn"]
     ten, all_ = (mean_and_std(part)["l2"][0] / 1e4 for part in (plain[:10], plain))
     text = fill(text, "plain", f"{ten:.1f} and {all_:.1f}")
+    overview = jigsaw_tables.overview_table(rows["table1"], rows["best"])
+    text = fill_block(text, "overview", overview)
     return fill_block(text, "ssets", ssets_table(rows["ssets"]))
 
 
