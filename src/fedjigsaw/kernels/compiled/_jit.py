@@ -16,6 +16,9 @@ def compiled(function: Callable[..., Any]) -> Any:
     It runs without Python's lock, so that plain threads work side by side: numba's own threads
     must not be forked, and its simplest ones not be shared. Where no folder can be written, the
     function is compiled anew in every process.
+
+    An array is copied into part of another by a loop: for ``a[:] = b``, numba also compiles the
+    words of an error with both shapes, which takes seconds.
     """
     options: dict[str, Any] = {"nogil": True, "fastmath": FAST, "error_model": "numpy"}
     try:

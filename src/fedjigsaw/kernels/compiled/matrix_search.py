@@ -36,7 +36,8 @@ def best_of(X, w, k, n_init, max_iter, seed, labels):
         )
         if objective < best:
             best = objective
-            labels[:] = found
+            for i in range(n):
+                labels[i] = found[i]
 
 
 @compiled

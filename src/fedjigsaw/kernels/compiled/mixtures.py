@@ -38,10 +38,8 @@ def memberships(points, squared, counts, variances, means, forms, narrow, factor
             sums[i] = 0.0
         for j in range(k):
             found = shares[j, start:stop]
-            if squared.shape[1]:
-                found[:] = squared[j, start:stop]
-            else:
-                found[:] = 0.0
+            for i in range(size):
+                found[i] = squared[j, start + i] if squared.shape[1] else 0.0
             _add_form(points, means[j], forms[j], start, size, offsets, found)
             within, log, wide, narrower = variances[start:stop], logs[j], factors[j], narrow[j]
             for i in range(size):

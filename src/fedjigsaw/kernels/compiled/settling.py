@@ -74,8 +74,11 @@ def settle(X, w, tiles, norms, centers, moved, goal, max_iter, tol, horizon, lab
             break
         for j in range(k):
             if moved[j]:
-                centers[j] = means[j]
-    centers[:] = means
+                for c in range(d):
+                    centers[j, c] = means[j, c]
+    for j in range(k):
+        for c in range(d):
+            centers[j, c] = means[j, c]
     objective = 0.0
     for i in range(n):
         j, value = labels[i], 0.0

@@ -18,7 +18,8 @@ def describe(X, w, k, labels, centers, counts, sse, extents):
         j = order[place]
         places[j] = place
         counts[place] = totals[j]
-        centers[place] = means[j]
+        for c in range(X.shape[1]):
+            centers[place, c] = means[j, c]
         sse[place] = 0.0
         extents[place] = 0.0
     for i in range(len(X)):
@@ -59,16 +60,20 @@ def _means(X, w, k, labels):
 
 @compiled
 def _by_coordinates(means, totals):
-    """Sort the clusters that have rows by the first column, then by the next ones."""
-    order = np.argsort(means[:, 0], kind="mergesort")
-    order = order[totals[order] > 0.0]
-    for place in range(1, len(order)):  # ties of the first column are rare
-        j, free = order[place], place
-        while free > 0 and _before(means[j], means[order[free - 1]]):
-            order[free] = order[free - 1]
-            free -= 1
-        order[free] = j
-    return order
+    """Sort the clusters that have rows by the first column, then by the next ones.
+
+    Each is inserted at its place: clusters are few, and numba takes seconds to compile a sort.
+    """
+    order, size = np.empty(len(means), np.int64), 0
+    for j in range(len(means)):
+        if totals[j] > 0.0:
+            free = size
+            while free > 0 and _before(means[j], means[order[free - 1]]):
+                order[free] = order[free - 1]
+                free -= 1
+            order[free] = j
+            size += 1
+    return order[:size]
 
 
 @compiled

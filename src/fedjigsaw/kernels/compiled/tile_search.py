@@ -131,7 +131,9 @@ def _seed(tiles, w, k, state, labels, squared, centers):
                 for r in range(size):
                     potential += weights[r] * min(distances[r], current[r])
                 left[q] += potential
-        centers[j] = candidates[left.argmin()]
+        chosen = left.argmin()
+        for c in range(d):
+            centers[j, c] = candidates[chosen, c]
         _add_center(tiles, w, centers, j, labels, squared, distances, sums)
     return k
 
