@@ -16,7 +16,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c $(CONSTRAIN
 # tests start hundreds of processes, which would compile all modules anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long coverage quick oldest lint bench results docs site release-check clean
+.PHONY: demo test test-long coverage quick kernels oldest lint bench results docs site release-check clean
 
 demo: $(VENV)/.core
 	$(BIN)/fedjigsaw demo --out demo.png --force
@@ -24,10 +24,11 @@ demo: $(VENV)/.core
 # four at a time on two cores: tests of federations mostly wait
 TESTS := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "not long"
 
-test: lint
+test: $(VENV)/.dev
+	$(MAKE) -j 2 lint kernels
 	$(TESTS) --durations=20
 
-coverage: $(VENV)/.dev
+coverage: kernels
 	$(TESTS) --cov --cov-report=term
 
 test-long: $(VENV)/.dev $(VENV)/.docs
@@ -36,8 +37,12 @@ test-long: $(VENV)/.dev $(VENV)/.docs
 QUICK := -q -m "not slow and not long and not federation and not deep" \
   $(foreach part,deep flower kernels/device,--ignore=tests/$(part) --ignore=src/fedjigsaw/$(part))  # collecting them takes long
 
-quick: $(VENV)/.dev
+quick: kernels
 	$(BIN)/python -m pytest -n 2 $(QUICK)
+
+# Machine code that each of the processes above would compile.
+kernels: $(VENV)/.dev
+	$(BIN)/python .ci/kernels.py
 
 # The core and some extras with the oldest versions that are allowed, in an environment of its own.
 OLDEST := build/oldest
