@@ -120,37 +120,32 @@ def test_a_step_is_that_of_torchs_sgd(small, few, momentum):
 
 
 @pytest.mark.parametrize("half", [False, True])
-def test_compiled_training_is_the_same(small, few, monkeypatch, half):
+def test_compiled_training_is_the_same_and_compiled_once(small, few, monkeypatch, half):
     """All that torch.compile does but the last step, code of its own: that takes a minute."""
-    quick = partial(torch.compile, backend="aot_eager_decomp_partition", fullgraph=True)
-    monkeypatch.setattr(torch, "compile", quick)
+    from torch._dynamo import lookup_backend  # takes seconds to import
+
+    graphs = []
+
+    def quick(graph, inputs):
+        graphs.append(graph)
+        return lookup_backend("aot_eager_decomp_partition")(graph, inputs)
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=quick, fullgraph=True))
     torch.compiler.reset()
     images, vectors = torch.from_numpy(few[0][:64]), []
-    for compiled in (False, True):
+    for compiled in (False, True, True):  # what one trainer compiled serves the next
         trainer = Trainer(small([4, 3], compile=compiled).recipe, [4, 3], (3, 8, 8), CPU)
         trainer.use(initial_model("small", "batch", 0), "weights")
         trainer.half = half
         start = trainer.weights.vector.clone()
         train(trainer, images, epochs=1, rate=0.01)
         vectors.append(trainer.weights.vector)
+    assert len(graphs) == 1
+    assert torch.equal(vectors[1], vectors[2])
     n = trainer.weights.n_parameters
     for part in (slice(n), slice(n, None)):  # parameters, statistics
-        plain, other, origin = (v[part] for v in (*vectors, start))
+        plain, other, origin = (v[part] for v in (*vectors[:2], start))
         assert (other - plain).norm() < (0.1 if half else 1e-2) * (plain - origin).norm()
-
-
-def test_what_one_trainer_compiled_serves_the_others(small, few, monkeypatch):
-    import torch._dynamo.testing  # takes seconds to import
-
-    counted = torch._dynamo.testing.CompileCounter()
-    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=counted, fullgraph=True))
-    torch.compiler.reset()
-    images = torch.from_numpy(few[0][:64])
-    for _ in range(3):
-        trainer = Trainer(small([4, 3], compile=True).recipe, [4, 3], (3, 8, 8), CPU)
-        trainer.use(initial_model("small", "batch", 0), "weights")
-        train(trainer, images, epochs=1, rate=0.01)
-    assert counted.frame_count == 1
 
 
 def test_the_proximal_term_keeps_weights_near(small, few):
