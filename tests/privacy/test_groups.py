@@ -75,6 +75,20 @@ def test_small_parts_of_rows_that_were_left_out_are_left_out_again(labels, settl
     assert found.tolist() == settled
 
 
+def test_few_rows_that_the_first_answer_leaves_out_distort_no_cluster():
+    rows = np.append(np.arange(30.0), [900.0, -900.0])[:, None]
+    labels = np.repeat([0, 1, 2, -1], [10, 8, 12, 2])
+    centers = [[4.5], [13.5], [23.5]]
+    tensors = {"labels": labels, "left_out": np.array([2])}
+    summary = Summary(
+        32, centers, counts=[10, 8, 12], sse=[82.5, 42.0, 143.0], client="bern", tensors=tensors
+    )
+    memory = Memory()
+    settled = RememberingGuard(5, memory=memory).settle(summary, rows)
+    assert settled.centers.tolist() == [[4.5], [23.5]]  # the smallest one is left out, too
+    assert np.unique(memory.groups, return_counts=True)[1].tolist() == [10, 10, 12]
+
+
 def test_rows_that_were_left_out_once_may_be_a_cluster_later():
     rows, centers = np.arange(8.0)[:, None], np.zeros((2, 1))
     groups = refine(np.zeros(8, dtype=np.int64), np.array([-1] * 6 + [0] * 2))

@@ -7,7 +7,8 @@ but only into parts of at least `min_cluster_size` rows; fewer rows stay with th
 group. So everything that all answers together can tell are sums over groups of that many rows.
 
 Rows of a group are alike if they were in a cluster. Those that an answer left out are a group, too,
-and may be anywhere: its small parts are left out again, since they would distort any cluster.
+and may be anywhere: its small parts are left out again, since they would distort any cluster. So
+may all rows before the first answer: if it leaves out too few, its smallest clusters go with them.
 """
 
 from dataclasses import dataclass, field, replace
@@ -85,8 +86,8 @@ class RememberingGuard(Guard):
             return summary
         labels = summary.tensors[LABELS]
         groups = self.memory.groups
-        if groups is None:
-            groups = np.zeros(len(labels), dtype=np.int64)
+        if groups is None:  # below 0: before the first answer, its rows may be anywhere
+            groups = np.full(len(labels), -1, dtype=np.int64)
         settled = settle(labels, groups, self.min_cluster_size, rows, summary.centers)
         if (settled < 0).all():  # something must leave: one center of all rows
             settled = np.zeros_like(labels)
