@@ -10,7 +10,7 @@ import pytest
 
 from builders import write_table
 from fedjigsaw import Jigsaw, Privacy
-from fedjigsaw.errors import BudgetError, ParameterError
+from fedjigsaw.errors import BudgetError, DataError, ParameterError
 from fedjigsaw.flower import desk, records
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.engine import federate
@@ -253,6 +253,13 @@ class TestLimits:
         site.answer(ask())
         assert [r.what for r in charge.account().releases] == ["summary", "round 0 of jigsaw"]
         assert len({r.fingerprint for r in (*releases(home), *beside.read().releases)}) == 1
+
+    @pytest.mark.parametrize("privacy", [True, False])
+    def test_nor_does_anything_while_that_ledger_is_away(self, home, privacy):
+        home.with_name(LEDGER).symlink_to(home.with_name("drive") / LEDGER)
+        site = load(home) if privacy else load(home, privacy=None)
+        with pytest.raises(DataError, match="is a link to a ledger that is not there"):
+            site.answer(ask())
 
     @pytest.mark.parametrize("folder", [True, False])
     def test_nothing_exact_leaves_against_the_limit_of_the_data(self, home, folder):

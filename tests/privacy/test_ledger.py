@@ -536,6 +536,21 @@ class TestChanged:
         assert ledger.path.read_bytes() == content
 
 
+@pytest.mark.parametrize("epsilon", [1.0, None])
+def test_a_link_to_a_ledger_that_is_not_there_lets_nothing_leave(tmp_path, epsilon):
+    """As of a drive that is not connected: there may be a limit."""
+    drive = tmp_path / "drive"
+    ledger = Ledger(tmp_path / LEDGER)
+    ledger.path.symlink_to(drive / "ledger.jsonl")
+    for _ in range(2):  # without the folder, then with an empty one
+        with pytest.raises(DataError, match="is a link to a ledger that is not there"):
+            spend(ledger, epsilon)
+        drive.mkdir(exist_ok=True)
+    assert not list(drive.iterdir())
+    Ledger(drive / "ledger.jsonl").set_limit(4.0)
+    assert ledger.exists()
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_a_name_is_the_same_however_its_letters_are_written(ledger, first):
     names = ("Z\u00fcrich", "Zu\u0308rich")

@@ -47,7 +47,7 @@ def status(
         common = {"ledger": str(ledger.path), "limit": limit and asdict(limit)}
         print_json({**common, "data_sets": [_as_json(account) for account in accounts]})
         return
-    if not ledger.path.exists():
+    if not ledger.exists():
         out.print(escape(f"There is no {ledger.path}: no release and no limit is on record."))
         return
     for account in accounts:

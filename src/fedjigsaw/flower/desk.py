@@ -159,10 +159,11 @@ class Desk:
         """
         own = None if self.folder is None else Ledger(self.folder / LEDGER)
         found = [] if own is None else [Charge(own, self.name, hashed, what)]
-        beside = None if self.data is None else default_path(self.data)
-        same = own is not None and beside is not None and beside.resolve() == own.path.resolve()
-        if self.data is not None and beside is not None and beside.exists() and not same:
-            found.append(Charge(Ledger(beside), stem(self.data), hashed, what))
+        if self.data is not None:
+            beside = Ledger(default_path(self.data))
+            same = own is not None and beside.path.resolve() == own.path.resolve()
+            if beside.exists() and not same:
+                found.append(Charge(beside, stem(self.data), hashed, what))
         return Charges(tuple(found))
 
     def _names(

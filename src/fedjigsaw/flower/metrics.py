@@ -78,8 +78,9 @@ class SiteNumbers:
         left = self.policy.questions_in_all - self.journal.about_the_data()
         yield GAUGE, "questions_left", what, {"limit": "data_set"}, max(0, left)
         with suppress(FedJigsawError, OSError):
-            if (self.home / LEDGER).exists():
-                epsilon = Ledger(self.home / LEDGER).account(self.name).left()
+            ledger = Ledger(self.home / LEDGER)
+            if ledger.exists():
+                epsilon = ledger.account(self.name).left()
                 yield GAUGE, "epsilon_left", "Epsilon that the ledger still allows.", {}, epsilon
 
 

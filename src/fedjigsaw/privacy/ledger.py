@@ -21,7 +21,14 @@ from typing import Any
 
 from fedjigsaw._locks import locked
 from fedjigsaw._validation import MAX_NAME_LENGTH
-from fedjigsaw.errors import DataError, MessageError, ParameterError, invalid, unwritable
+from fedjigsaw.errors import (
+    DataError,
+    MessageError,
+    ParameterError,
+    invalid,
+    unreadable,
+    unwritable,
+)
 from fedjigsaw.parameters import fraction, one_of, real
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.budget import DEFAULT_DELTA, Account, Limit, Release, total
@@ -99,7 +106,7 @@ class Ledger:
 
     def read(self) -> History:
         """Return what the ledger says; a file that was changed is a MessageError."""
-        if self.path.exists() and not self.path.is_file():
+        if self.exists() and not self.path.is_file():
             raise DataError(f"{self.path} is a folder, a pipe or a device; give a file.")
         releases: dict[int, Release] = {}
         limits: dict[str | None, Limit] = {}
@@ -111,6 +118,25 @@ class Ledger:
                 text = f"{self.path}: record {record['n']} is not one of a privacy ledger."
                 raise MessageError(text) from error
         return History(tuple(releases.values()), limits, tuple(limited))
+
+    def exists(self) -> bool:
+        """Return whether the ledger was begun; a DataError if nobody can tell.
+
+        A link says that there is a ledger: it may be on a drive that is not connected. Without it,
+        nothing would stop a release beyond its limit.
+        """
+        try:
+            self.path.stat()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if self.path.is_symlink():
+                raise DataError(
+                    f"{self.path} is a link to a ledger that is not there. Until it is back, "
+                    "nothing leaves. To begin a new one, remove the link."
+                ) from error
+            return False
+        except OSError as error:
+            raise DataError(unreadable(self.path, error)) from error
+        return True
 
     def account(self, data_set: str, fingerprint: str | None = None) -> Account:
         """Return the account of the data with this name or this fingerprint."""
@@ -151,7 +177,7 @@ class Ledger:
             DELTA.check("delta", "a release", delta)
             one_of(ROW, SITE).check("unit", "a release", unit)
             promise = _promise(float(multiplier), float(delta or 0), str(unit))
-        elif not self.path.exists():
+        elif not self.exists():
             return None
         with self._locked():
             self.account(data_set, fingerprint).check(multiplier, delta, self.path)
@@ -203,6 +229,7 @@ class Ledger:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
+        self.exists()  # the lock is where a link leads to
         place = self.path.resolve()
         try:
             with locked(place.with_name(f".{place.name}.lock"), wait=True):

@@ -53,7 +53,7 @@ class Charge:
     def check(self, privacy: Privacy | None, multiplier: float | None) -> None:
         """Raise a BudgetError if a limit does not allow the release."""
         privacy, multiplier = _kept(privacy, multiplier)
-        if self.ledger.path.exists():
+        if self.ledger.exists():
             delta = None if privacy is None else privacy.delta
             self.account().check(multiplier, delta, self.ledger.path)
 
@@ -68,7 +68,7 @@ class Charge:
         refused if there is a limit. So it is with a release whose noise is seeded.
         """
         privacy, multiplier = _kept(privacy, multiplier)
-        if privacy is None and not self.ledger.path.exists():
+        if privacy is None and not self.ledger.exists():
             return
         self.number = self.ledger.spend(
             self.data_set,
