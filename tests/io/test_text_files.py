@@ -345,6 +345,7 @@ ROWS = "".join(f"{40 + i}{{0}}2{i % 10}.5{{0}}{'fm'[i % 2]}\n" for i in range(30
     ("title", "line"),
     [
         ("Export of ward 3\n", 2),
+        ("Export of ward 3\n\n", 3),
         ("Export of ward 3{0}{0}\n\n", 3),
         ("Export{0}ward 3{0}\n", 2),
         ("\nExport of ward 3{0} 2024-10-24\nPatients: 60\n\n", 5),

@@ -230,16 +230,22 @@ class Table:
             numbers = found
         else:
             row, value = _first_text(values, self.reader.text)
-            raise DataError(self._refused(name, start + row, value))
+            above = to_numbers(values[:row], self.reader.text)
+            raise DataError(self._refused(name, start + row, value, above))
         if not _are_small(numbers) and (large := np.abs(numbers) > MAX_MAGNITUDE).any():
             row = int(large.argmax())
             limit = f"is too large; at most {MAX_MAGNITUDE:g} can be clustered"
             reason = limit if np.isfinite(numbers[row]) else NOT_FINITE
-            raise DataError(self._refused(name, start + row, f"{numbers[row]:g}", reason))
+            shown = f"{numbers[row]:g}"
+            raise DataError(self._refused(name, start + row, shown, numbers[:row], reason))
         return numbers
 
-    def _refused(self, name: str, row: int, value: str, reason: str = NOT_FINITE) -> str:
-        hint = self.reader.hint if row == 0 else ""  # below that, the file is what it should be
+    def _refused(
+        self, name: str, row: int, value: str, above: Floats | None, reason: str = NOT_FINITE
+    ) -> str:
+        # below a number, the file is what it should be
+        first = above is not None and len(above) == row and np.isnan(above).all()
+        hint = self.reader.hint if first else ""
         return (
             f"{self.path}, row {row + 1}, column {name!r}: {value} {reason}. "
             f"Correct the value, or leave this column out (--columns). {hint}"
