@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fedjigsaw import FeCA, FederatedPreparation, Jigsaw
-from fedjigsaw.errors import DataError, DataTypeError, IgnoredClientsWarning
+from fedjigsaw.errors import DataError, DataTypeError, FedJigsawError, IgnoredClientsWarning
 
 TABLE = {
     "age": [1.0, 2.0, 50.0, 51.0, 2.5, 49.0],
@@ -82,11 +82,21 @@ class TestClientsByColumn:
 def test_names_that_scikit_learn_does_not_keep_are_matched_too(make):
     bern, oslo = ({name: TABLE[name][start::2] for name in ("age", "dose")} for start in (0, 1))
     turned = dict(reversed(oslo.items()))
-    same = Jigsaw(2, random_state=0).fit_clients({"bern": make(bern), "oslo": make(oslo)})
-    other = Jigsaw(2, random_state=0).fit_clients({"bern": make(bern), "oslo": make(turned)})
-    assert same.model_ == other.model_
-    with pytest.raises(DataError, match="Client 'oslo' has no column .*dose|no column 1"):
-        Jigsaw(2).fit_clients({"bern": make(bern), "oslo": make({"age": oslo["age"]})})
+    lacking = {"age": oslo["age"], "size": oslo["dose"]}
+    for given in (make, lambda table: lambda: make(table)):  # now, and later
+        same = Jigsaw(2, random_state=0).fit_clients({"bern": given(bern), "oslo": given(oslo)})
+        other = Jigsaw(2, random_state=0).fit_clients({"bern": given(bern), "oslo": given(turned)})
+        assert same.model_ == other.model_
+        with pytest.raises(FedJigsawError, match="Client 'oslo' has no column .*dose|no column 1"):
+            Jigsaw(2).fit_clients({"bern": given(bern), "oslo": given(lacking)})
+
+
+def test_blocks_of_a_generator_are_put_in_order_too():
+    table = pd.DataFrame([[0.0, 50.0], [1.0, 60.0], [8.0, 70.0], [9.0, 90.0]])
+    blocks = (table[:2], table[2:][[1, 0]])
+    lazy = Jigsaw(2, random_state=0).fit_clients({"a": lambda: iter(blocks), "b": lambda: table})
+    eager = Jigsaw(2, random_state=0).fit_clients({"a": table, "b": table})
+    assert lazy.model_ == eager.model_
 
 
 def test_functions_that_make_tables_are_put_in_order_too():

@@ -7,13 +7,13 @@ folder, a function, or what :func:`table` and :func:`by_client` make. One client
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedjigsaw._frames import in_order
+from fedjigsaw._frames import column_names, in_order
 from fedjigsaw._rows import stack
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import check_data
@@ -31,8 +31,8 @@ class Source(ABC):
     """The rows of one client, in another place than memory."""
 
     @abstractmethod
-    def learn(self, estimator: Any, client: str, *, private: bool) -> None:
-        """Tell the estimator the number of columns, and their names if they have any."""
+    def learn(self, estimator: Any, client: str, *, private: bool) -> Sequence[Any] | None:
+        """Tell the estimator the number of columns, and return their names if they have any."""
 
     @abstractmethod
     def read(self, estimator: Any, client: str) -> Floats:
@@ -106,15 +106,19 @@ def unread(
 
     The estimator learns the columns from the first client.
     """
+    # not `feature_names_in_`: it is not there if names are numbers, and these may differ as well
+    names: Sequence[Any] | None = None
     for number, (client, shard) in enumerate(shards.items()):
         if not is_source(shard):
-            if number:
-                shard = _in_order(estimator, shard, client)
+            names = names if number else column_names(shard)
+            shard = in_order(shard, names, client=client)
             yield client, check_data(estimator, shard, owner=f"client {client!r}", reset=not number)
             continue
         source = _as_source(shard, client)
         if not number:
-            source.learn(estimator, client, private=private)
+            names = source.learn(estimator, client, private=private)
+        if isinstance(source, _Call):
+            source = replace(source, names=names)
         yield client, Unread(source, estimator, client)
 
 
@@ -152,12 +156,13 @@ class _Tables(Source):
     columns: tuple[str, ...] | None
     drop_missing: bool
 
-    def learn(self, estimator: Any, client: str, *, private: bool) -> None:
+    def learn(self, estimator: Any, client: str, *, private: bool) -> Sequence[Any]:
         opened = self.parts[0].open(self.columns, drop_missing=self.drop_missing)
         if private:
             opened.check_named()
         estimator.n_features_in_ = len(opened.columns)
         estimator.feature_names_in_ = np.array(opened.columns, dtype=object)
+        return opened.columns
 
     def read(self, estimator: Any, client: str) -> Floats:
         known: Sequence[str] | None = getattr(estimator, "feature_names_in_", self.columns)
@@ -185,14 +190,18 @@ class _Tables(Source):
 @dataclass(frozen=True)
 class _Call(Source):
     function: Callable[[], Any]
+    names: Sequence[Any] | None = None  # of the columns of the first client
 
-    def learn(self, estimator: Any, client: str, *, private: bool) -> None:
+    def learn(self, estimator: Any, client: str, *, private: bool) -> Sequence[Any] | None:
         owner, block = next(self._blocks(client))
         check_data(estimator, block, owner=owner, reset=True)
+        return column_names(block)
 
     def read(self, estimator: Any, client: str) -> Floats:
         blocks = [
-            check_data(estimator, _in_order(estimator, block, client), owner=owner, reset=False)
+            check_data(
+                estimator, in_order(block, self.names, client=client), owner=owner, reset=False
+            )
             for owner, block in self._blocks(client)
         ]
         rows: Floats = blocks[0] if len(blocks) == 1 else stack(blocks)
@@ -224,11 +233,6 @@ def _as_source(shard: Any, client: str) -> Source:
 
 
 # ----------------------------------------------------------------------------------------- parts
-
-
-def _in_order(estimator: Any, block: Any, client: str) -> Any:
-    """Return rows with their columns in the order of the first client, if they have names."""
-    return in_order(block, getattr(estimator, "feature_names_in_", None), client=client)
 
 
 def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
