@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fedjigsaw import FeCA, FederatedPreparation, Jigsaw
+from fedjigsaw import FeCA, FederatedPreparation, Jigsaw, compare
 from fedjigsaw.errors import DataError, DataTypeError, FedJigsawError, IgnoredClientsWarning
 
 TABLE = {
@@ -89,6 +89,23 @@ def test_names_that_scikit_learn_does_not_keep_are_matched_too(make):
         assert same.model_ == other.model_
         with pytest.raises(FedJigsawError, match="Client 'oslo' has no column .*dose|no column 1"):
             Jigsaw(2).fit_clients({"bern": given(bern), "oslo": given(lacking)})
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_table_without_rows_yet_is_told_as_such():
+    lazy = pl.LazyFrame({"age": [1.0, 2.0], "site": ["a", "b"]})
+    fitted = Jigsaw(1).fit(lazy.select("age").collect())
+    for call in [
+        lambda: Jigsaw(1).fit(lazy),
+        lambda: Jigsaw(1).fit(lazy, clients="site"),
+        lambda: Jigsaw(1).fit_clients([lazy]),
+        lambda: Jigsaw(1).fit_clients([lambda: lazy]),
+        lambda: fitted.predict(lazy),
+        lambda: compare(["jigsaw"], lazy, n_clusters=1),
+        lambda: FederatedPreparation().fit(lazy),
+    ]:
+        with pytest.raises(DataTypeError, match=r"LazyFrame has no rows yet. .*collect\(\)"):
+            call()
 
 
 def test_blocks_of_a_generator_are_put_in_order_too():

@@ -144,6 +144,8 @@ def test_weights_that_do_not_fit_their_clients():
     for weights, words in [
         ({"a": [1, 1]}, "weights of each client"),
         ({"a": [1, 1], "c": [1]}, "has none for client 'b'"),
+        ({"a": [1, 1], "b": [1], "c": [1]}, "has client 'c' without rows. Give the weights of"),
+        ([[1, 1]], "in a list or mapping like that of its rows; got list of length 1"),
         ({"a": [1, 1], "b": [1, 1]}, r"sample_weight of client 'b' .*\(1,\); got shape \(2,\)"),
         ([1, 1, 1], "weights of each client"),
     ]:

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+from fedjigsaw._rows import refuse_lazy
 from fedjigsaw.errors import DataError, quote_names
 
 
 def column_names(X: Any) -> list[Any] | None:
     """Return the names of the columns of a table; None if data have no names."""
+    refuse_lazy(X)
     names = getattr(X, "column_names", None)  # Arrow
     if names is None:
         names = getattr(X, "columns", None)  # pandas, polars

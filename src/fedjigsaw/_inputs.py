@@ -176,15 +176,15 @@ def join_weights(
     if weights is None:
         return None
     alike = isinstance(weights, Mapping) if isinstance(shards, Mapping) else True
-    if not alike or not isinstance(weights, (Mapping, list, tuple)) or len(weights) != len(rows):
+    named = isinstance(weights, Mapping)
+    several = named or (isinstance(weights, (list, tuple)) and len(weights) == len(rows))
+    if not alike or not several:
         allowed = "the weights of each client, in a list or mapping like that of its rows"
-        raise DataError(invalid("sample_weight", owner, allowed, type(weights).__name__))
-    if isinstance(weights, Mapping):
-        named = {str(client): values for client, values in weights.items()}
-        lacking = sorted(set(rows) - set(named))
-        if lacking:
-            raise DataError(f"sample_weight of {owner} has none for client {lacking[0]!r}.")
-        weights = [named[name] for name in rows]
+        is_list = isinstance(weights, (list, tuple))
+        got = f"{type(weights).__name__}{f' of length {len(weights)}' if is_list else ''}"
+        raise DataError(invalid("sample_weight", owner, allowed, got))
+    if named:
+        weights = _in_order_of(rows, weights, owner)
     parts = []
     for values, (name, own) in zip(weights, rows.items(), strict=True):
         array = np.asarray(values)
@@ -194,6 +194,18 @@ def join_weights(
             raise DataError(invalid("sample_weight", whom, allowed, f"shape {array.shape}"))
         parts.append(array)
     return check_weights(np.concatenate(parts), sum(map(len, parts)), owner=owner)
+
+
+def _in_order_of(rows: Mapping[str, Any], weights: Mapping[Any, Any], owner: str) -> list[Any]:
+    named = {str(client): values for client, values in weights.items()}
+    advice = "Give the weights of each client of shards, and of no other."
+    for name in rows:
+        if name not in named:
+            raise DataError(f"sample_weight of {owner} has none for client {name!r}. {advice}")
+    for name in named:
+        if name not in rows:
+            raise DataError(f"sample_weight of {owner} has client {name!r} without rows. {advice}")
+    return [named[name] for name in rows]
 
 
 def with_weight(members: dict[str, Rows], weights: Floats | None) -> dict[str, Rows]:

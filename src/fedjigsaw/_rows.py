@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.errors import DataTypeError, ParameterError
 
 BLOCK = 2**20  # numbers that are converted at a time
 MOST_COPIED = 2**27  # numbers of one client that are copied for a method without weights: 1 GB
@@ -46,6 +46,14 @@ def unweighted(data: Any) -> tuple[Any, Floats | None]:
 def is_sparse(X: Any) -> bool:
     """Tell whether data are a sparse matrix or array of SciPy, without loading SciPy."""
     return hasattr(X, "toarray") and hasattr(X, "nnz")
+
+
+def refuse_lazy(X: Any) -> None:
+    """Raise a DataTypeError for a LazyFrame of polars: NumPy would take it for a single value."""
+    if type(X).__name__ == "LazyFrame":
+        raise DataTypeError(
+            "A LazyFrame has no rows yet. Give the table that its method collect() returns."
+        )
 
 
 def is_plain(X: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw._rows import BLOCK, is_sparse
+from fedjigsaw._rows import BLOCK, is_sparse, refuse_lazy
 from fedjigsaw._typing import Ints, Rows
 from fedjigsaw.errors import DataError, DataTypeError, ParameterError, invalid, quote_names
 from fedjigsaw.parameters import is_integer
@@ -45,6 +45,7 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool = True) -> Any
     takes_sparse = getattr(estimator, "takes_sparse", False)
     if is_sparse(X) and not takes_sparse:
         raise DataTypeError(_sparse(estimator, owner))
+    refuse_lazy(X)
     _refuse_dates(X, owner)
     _refuse_masked(X, owner)
     options: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedjigsaw._arrow import pc
+from fedjigsaw._rows import refuse_lazy
 from fedjigsaw._typing import Rows
 from fedjigsaw.columns.text import TextFormat
 from fedjigsaw.errors import DataError, DataTypeError
@@ -60,6 +61,7 @@ def from_frame(
 
 def has_names(X: Any) -> bool:
     """Whether data are a table with names of columns, not an array."""
+    refuse_lazy(X)
     if isinstance(X, Mapping):
         return not hasattr(X, "shape")  # some sparse matrices are dicts, too
     return isinstance(X, pa.Table) or hasattr(X, "__arrow_c_stream__")
