@@ -545,6 +545,20 @@ class TestCheck:
             "1 value is none of the categories.",
         )
 
+    @pytest.mark.parametrize(
+        ("level", "category"),
+        [("1.0", "1"), ("1,00", "1"), ("01", "1"), ("7", "007"), ("1,50", "1.50"), ("-1.0", "-1")],
+    )
+    def test_numbers_that_are_written_in_another_way(self, check, level, category):
+        """Such as 1.0, which pandas writes for 1 in a column with missing values."""
+        column = Column("x", "category", categories=("10", "150", category))
+        assert check(column, [level]).options == (("--map", f"x:{level}={category}"),)
+
+    @pytest.mark.parametrize("level", ["-10", "1.000", "1.5", "100"])
+    def test_other_numbers_are_other_categories(self, check, level):
+        column = Column("x", "category", categories=("1", "10", "15", "1000"))
+        assert check(column, [level]).options == ()
+
     def test_types(self, check):
         assert check(Column("x", "boolean"), ["yes", "maybe"]).problems == (
             "1 value is not true or false: the first is 'maybe' in row 2.",

@@ -90,6 +90,7 @@ JOINED = "(patienten|patient|pat|fall|case|subject|person|record|study|row)(id|n
 PEOPLE = "surname|vorname|nachname|(first|last|full)_name|(e_?)?mail|phone|telefon|iban|ssn"
 NAMES = f"patient|case|subject|person|record|fall|pseudonym|name|{UNNAMED}|{PEOPLE}"
 LOOKS = re.compile(f"(.*_)?({LAST_WORDS}|{JOINED})|{NAMES}")
+NUMBER = re.compile(r"(-?)0*([0-9]+)(?:[.,]([0-9]+))?")
 # names of columns that say who somebody is, or how to reach them
 PERSONS = "patient|person|physician|doctor|doktor|arzt|aerztin|ärztin|nurse|client|kunde|user"
 PERSONS += "|medecin|médecin|surgeon|author|employee|mitarbeiter|behandler|therapist|hausarzt"
@@ -233,14 +234,14 @@ def close_names(name: str, names: Sequence[str], cutoff: float = 0.6) -> list[st
     """Return names that may be the same, the most likely one first.
 
     That is the same name but for capital letters, a word that means the same, or a similar one.
-    Codes that differ, such as E11 and E12, are not alike.
+    Codes that differ, such as E11 and E12, are not alike; 1.0, 01 and 1 are the same number.
 
     Examples
     --------
     >>> close_names("age", ["dosage", "sex", "Age"]), close_names("Alter", ["age", "filter"])
     (['Age', 'dosage'], ['age', 'filter'])
-    >>> close_names("E 11", ["e11", "E12"])
-    ['e11']
+    >>> close_names("E 11", ["e11", "E12"]), close_names("1.0", ["001", "10"])
+    (['e11'], ['001'])
     """
     folded: dict[str, str] = {}
     for other in names:
@@ -254,4 +255,9 @@ def close_names(name: str, names: Sequence[str], cutoff: float = 0.6) -> list[st
 
 
 def _fold(name: str) -> str:
+    number = NUMBER.fullmatch(name)
+    if number:  # three zeros may be thousands
+        sign, whole, fraction = number.groups(default="")
+        fraction = "" if fraction != "000" and not fraction.strip("0") else f".{fraction}"
+        return f"{sign}{whole}{fraction}"
     return "".join(sign for sign in name.casefold() if sign.isalnum()) or name
