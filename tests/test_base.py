@@ -12,10 +12,12 @@ from doubles import FailsOnNegative
 from fedjigsaw import (
     BatchEngine,
     CentralKMeans,
+    DCKMeans,
     FeCA,
     FederatedClusterer,
     FewerClustersWarning,
     Guard,
+    Model,
     SerialEngine,
     Summary,
 )
@@ -116,6 +118,14 @@ class TestFewerClusters:
         ):
             method = FeCA(3, n_local_clusters=2, random_state=0).fit(ROWS)
         assert method.n_clusters_ == 2
+
+    def test_no_reason_is_made_up_for_a_method_that_finds_fewer(self):
+        class Stubborn(DCKMeans):
+            def aggregate(self, summaries, broadcast, rng):
+                return Model(super().aggregate(summaries, broadcast, rng).centers[:2])
+
+        with pytest.warns(FewerClustersWarning, match=r"^Stubborn found 2 of 3 clusters\.$"):
+            Stubborn(3, random_state=0).fit(ROWS)
 
     def test_warning_points_at_the_callers_line(self):
         with warnings.catch_warnings(record=True) as caught:

@@ -134,6 +134,9 @@ class TestFailures:
         with pytest.raises(QuorumError, match=words) as caught:
             run_rounds(method, engine, seed=0)
         assert isinstance(caught.value.__cause__, RuntimeError)
+        words = "Only 1 of 2 sites answered, but at least 2 must: site 'b' failed"
+        with pytest.raises(QuorumError, match=words):
+            run_rounds(method, engine, seed=0, called="site")
 
     @pytest.mark.parametrize("engine", [SerialEngine, BatchEngine, ProcessEngine])
     def test_a_wrong_configuration_raises_as_itself(self, engine):

@@ -328,7 +328,7 @@ class FederatedClusterer(
             with self._all_or_nothing():
                 self._fit_unread(named, options)
             asked, found = self.n_clusters, self.n_clusters_
-            warn_of_fewer_clusters(asked, found, owner=type(self).__name__)
+            warn_of_fewer_clusters(asked, found, self.summaries_, owner=type(self).__name__)
             return self
         with self._all_or_nothing():
             checked = dict(zip(named, check_rows(self, named), strict=True))
@@ -494,13 +494,14 @@ class FederatedClusterer(
     def _warn_of_fewer(self, rows: Any, weights: Floats | None) -> None:
         if not is_integer(self.n_clusters) or self.n_clusters_ >= int(self.n_clusters):
             return
-        why = "the summaries have too few distinct centers"
+        why = ""
         used = rows if weights is None else rows[weights > 0]
         distinct = count_distinct(used, at_most=self.n_clusters)
         if distinct < self.n_clusters:
             why = f"the data have only {counted(distinct, 'distinct row')}"
         owner = type(self).__name__
-        warn_of_fewer_clusters(self.n_clusters, self.n_clusters_, owner=owner, why=why)
+        asked, found = self.n_clusters, self.n_clusters_
+        warn_of_fewer_clusters(asked, found, self.summaries_, owner=owner, why=why)
 
     @property
     def _n_features_out(self) -> int:

@@ -15,6 +15,8 @@ from itertools import pairwise
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
+import numpy as np
+
 from fedjigsaw._random import stream, streams
 from fedjigsaw._regions import is_region, own_model, unpacked
 from fedjigsaw._rows import is_plain, n_converted, read_only, ready, unweighted
@@ -30,6 +32,7 @@ from fedjigsaw.errors import (
     quote_names,
     warn,
 )
+from fedjigsaw.kernels.kmeans import count_distinct
 from fedjigsaw.messages import (
     Broadcast,
     Failure,
@@ -234,6 +237,7 @@ def run_rounds(
     min_clients: int | None = None,
     first: int = 0,
     model: Model | None = None,
+    called: str = "client",
     after: Callable[[Model, Round], object] = lambda model, done: None,
 ) -> Outcome:
     """Run a federated method: broadcast, gather, aggregate, `n_rounds` times.
@@ -253,6 +257,8 @@ def run_rounds(
         Number of clients that must answer in every round. None is all of them.
     first, model : int, Model or None
         Number of the first round and the model so far, to continue a run that stopped.
+    called : str, default "client"
+        What errors call a client: operators of a federation know sites.
     after : callable
         Called after each round with the model so far and the record of the round.
 
@@ -280,7 +286,7 @@ def run_rounds(
         broadcast = Broadcast(number, seed, model)
         sent = broadcast if model is None else replace(broadcast, model=model.for_clients())
         replies = sorted(engine.gather(sent), key=lambda reply: reply.client)
-        summaries = _quorum(replies, min_clients)
+        summaries = _quorum(replies, min_clients, called)
         model = aggregate_round(method, summaries, broadcast)
         rounds.append(
             Round(
@@ -325,19 +331,28 @@ def check_answer(method: FederatedMethod, summary: Summary, broadcast: Broadcast
 def warn_of_fewer_clusters(
     asked: object,
     found: int,
+    summaries: Sequence[Summary] = (),
     *,
     owner: str | None = None,
-    why: str = "the summaries have too few distinct centers",
+    why: str = "",
 ) -> None:
-    """Warn if a model has fewer clusters than were asked for; "auto" asks for no number."""
-    if is_integer(asked) and found < int(asked):  # type: ignore[call-overload]
-        message = f"Only {found} of {asked} clusters were found"
-        if owner is not None:
-            message = f"{owner} found {found} of {asked} clusters"
-        warn(f"{message}: {why}.", FewerClustersWarning)
+    """Warn if a model has fewer clusters than were asked for; "auto" asks for no number.
+
+    The reason is said where it is known: a method may find fewer for one of its own.
+    """
+    wanted: int = int(asked) if is_integer(asked) else 0  # type: ignore[call-overload]
+    if found >= wanted:
+        return
+    message = f"Only {found} of {asked} clusters were found"
+    if owner is not None:
+        message = f"{owner} found {found} of {asked} clusters"
+    centers = [summary.centers for summary in unpacked(summaries)]
+    if not why and centers and count_distinct(np.vstack(centers), at_most=wanted) < wanted:
+        why = "the summaries have too few distinct centers"
+    warn(f"{message}: {why}." if why else f"{message}.", FewerClustersWarning)
 
 
-def _quorum(replies: Sequence[Reply], min_clients: int | None) -> list[Summary]:
+def _quorum(replies: Sequence[Reply], min_clients: int | None, called: str) -> list[Summary]:
     """Return the summaries, if there are enough of them and they fit together."""
     needed = len(replies) if min_clients is None else min_clients
     if needed > len(replies) or not replies:
@@ -353,17 +368,18 @@ def _quorum(replies: Sequence[Reply], min_clients: int | None) -> list[Summary]:
         if isinstance(failure.cause, CONFIGURATION_ERRORS):
             raise failure.cause
     if len(summaries) < needed or not summaries:
+        asked = len(replies)
         text = (
-            f"Only {len(summaries)} of {len(replies)} clients answered, but at least {needed} must"
+            f"Only {len(summaries)} of {asked} {called}s answered, but at least {needed} must"
             if summaries
-            else f"No client answered ({len(failures)} of {len(replies)} failed)"
+            else f"No {called} answered ({len(failures)} of {asked} failed)"
         )
-        raise QuorumError(f"{text}: {_reasons(failures)}.") from failures[0].cause
+        raise QuorumError(f"{text}: {_reasons(failures, called)}.") from failures[0].cause
     check_same_width(summaries)
     return summaries
 
 
-def _reasons(failures: Sequence[Failure]) -> str:
+def _reasons(failures: Sequence[Failure], called: str) -> str:
     """List the distinct reasons, each with up to five of the clients that gave it."""
     clients: dict[str, list[str]] = {}
     for failure in failures:
@@ -371,7 +387,7 @@ def _reasons(failures: Sequence[Failure]) -> str:
     parts = []
     for reason, (first, *others) in clients.items():
         also = f" (also {quote_names(others, 4)})" if others else ""
-        parts.append(f"client {first!r} failed: {reason}{also}")
+        parts.append(f"{called} {first!r} failed: {reason}{also}")
     return "; ".join(parts)
 
 

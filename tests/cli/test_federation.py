@@ -147,6 +147,17 @@ def test_without_a_server(clinic, verb, tmp_path):
     assert f"Start it with `fedjigsaw federation server {clinic}`." in str(done.exception)
 
 
+def test_commands_in_errors_can_be_copied_whatever_the_name_of_the_folder(clinic):
+    """A shell must read the folder as one word."""
+    odd = clinic.rename(clinic.with_name("klinik ö $x"))
+    told = [str(run("status", odd).exception)]
+    (odd / "server" / "server.key").chmod(0o644)
+    told.append(str(run("server", odd).exception))
+    start, mend = (shlex.split(re.search("`(.*?)`", text)[1]) for text in told)
+    assert start == ["fedjigsaw", "federation", "server", str(odd)]
+    assert mend == ["chmod", "600", str(odd / "server" / "server.key")]
+
+
 def test_revoke(clinic):
     done = run("revoke", clinic, "bern")
     assert done.exit_code == 0

@@ -164,3 +164,5 @@ def test_a_federation_keeps_ids_without_asking_anyone(weeks, call):
     (folder,) = [f for f in (clinic / "server" / "runs").iterdir() if f.name == lineage["run"]]
     assert (folder / "model").exists()
     assert call("diff", *made, "--alarm", 2)[0] == 10
+    code, words = call("inspect", weeks / "week2.model.json")
+    assert (code, "tells where a model is from. Give the model beside it." in words) == (4, True)

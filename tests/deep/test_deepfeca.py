@@ -283,7 +283,10 @@ def test_it_is_an_estimator(small, few):
     [
         ({"n_clusters": 1}, "n_clusters of DeepFeCA must be an integer >= 2"),
         ({"n_clusters": []}, "n_clusters of DeepFeCA"),
-        ({"clusterer": "x"}, "clusterer of DeepFeCA must be one of feca"),
+        (
+            {"clusterer": "x"},
+            "clusterer of DeepFeCA must be one of feca, .* for one client also central",
+        ),
         ({"clusterer_params": {"x": 1}}, "FeCA has no parameter .x.; it has"),
         ({"clusterer_params": {"n_init": 0}}, "n_init of FeCA must be"),
         ({"clusterer_params": 3}, "clusterer_params of DeepFeCA must be a dictionary or None"),

@@ -225,11 +225,11 @@ def test_too_few_sites_is_an_error_and_no_model(clinic):
         if f"failed: oslo ({late})" not in printed:
             break  # it had the time to answer
         clinic.restore()
-    assert "No client answered (3 of 3 failed)" in printed
+    assert "No site answered (3 of 3 failed)" in printed
     assert f"failed: bern ({late})" in printed
     lost = "it lost its connection"  # if the timeout is longer than the server waits for a sign
     assert f"failed: lyon ({late})" in printed or f"failed: lyon ({lost})" in printed
-    assert "client 'oslo' failed: its answer is not valid" in printed
+    assert "site 'oslo' failed: its answer is not valid" in printed
 
 
 def test_an_interrupted_run_leaves_nothing_and_the_next_one_works(clinic):

@@ -29,6 +29,8 @@ GROUPS: dict[str, Any] = {
 }
 GROUP_OF = {setting: group for group, cls in GROUPS.items() for setting in cls.rules}
 MAX_HEADS = 100  # a few are useful
+POOLING = [name for name, entry in CLUSTERERS.items() if entry.cls.pools_data]
+FEDERATED = [name for name in CLUSTERERS if name not in POOLING]
 QUICK = {"n_init": 1, "max_iter": 20, "patience": 0}  # of the clusterer, unless given
 
 _OBJECTIVE, _AUGMENTATION = Objective(), Augmentation()
@@ -60,7 +62,8 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
             ),
         ),
         "clusterer": Rule(
-            "one of " + ", ".join(CLUSTERERS) + ", or the class of one",
+            f"one of {', '.join(FEDERATED)}, for one client also {', '.join(POOLING)}, "
+            "or the class of one",
             lambda value: _method_name(value) in CLUSTERERS,
         ),
         "clusterer_params": Rule(

@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
+from shlex import quote
 from tempfile import mkdtemp
 from typing import Any, Self
 
@@ -359,7 +360,7 @@ def check_private(key: Path, remedy: str = "have the site revoked") -> None:
     if os.name == "posix" and mode & 0o077:
         raise FederationError(
             f"{key} is a private key, and others than its owner may read it (mode {mode:04o}). "
-            f"Run `chmod 600 {key}`. If others have had access to it, {remedy}."
+            f"Run `chmod 600 {quote(str(key))}`. If others have had access to it, {remedy}."
         )
 
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from time import monotonic, sleep, time
 from typing import Any, Self
 
@@ -161,7 +162,7 @@ def write_result(folder: Path, **result: Any) -> None:
 
 
 def _start(home: Path) -> str:
-    return f"Start it with `fedjigsaw federation server {home.parent}`."
+    return f"Start it with `fedjigsaw federation server {quote(str(home.parent))}`."
 
 
 @contextmanager

@@ -40,8 +40,9 @@ def federate(
     if method.data_kind != "images":  # later rounds show sites the summaries of the one before
         checkpoint = None
     model, transcript = _run(engine, seed, min_sites, checkpoint)
-    warn_of_fewer_clusters(method.configuration().get("n_clusters"), len(model.centers))
     took_part = [engine.files[name] for name in transcript.clients]
+    asked, summaries = method.configuration().get("n_clusters"), [f.summary for f in took_part]
+    warn_of_fewer_clusters(asked, len(model.centers), summaries)
     failed = {failure.client for failure in transcript.failures}
     privacy = weakest([file.privacy for file in took_part], len(engine.columns))
     model = within_bounds(model.for_clients(), privacy, took_part[0].scaler)
@@ -90,6 +91,7 @@ def _run(
             min_clients=min_sites,
             first=len(done),
             model=model,
+            called="site",
             after=keep,
         )
     rounds = tuple(_without_kept(one, engine.kept) for one in done)

@@ -64,6 +64,8 @@ def _decode(content: bytes) -> Scaler:
         raise MessageError(
             "The file is not a scaler (not JSON). Give the file that `fedjigsaw scaler` wrote."
         ) from error
+    if isinstance(header, dict) and header.get("kind") == "lineage":  # MODEL.json
+        raise MessageError("The file tells where a model is from. Give the model beside it.")
     if not isinstance(header, dict) or header.get("kind") != "scaler":
         raise MessageError("The file is not a scaler. Give the file that `fedjigsaw scaler` wrote.")
     check_format(header)

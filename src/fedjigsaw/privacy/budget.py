@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from fedjigsaw.errors import BudgetError
 from fedjigsaw.privacy.accounting import composed, epsilon_of, multiplier_for
@@ -126,7 +127,9 @@ class Account:
         spent = f"earlier releases have {in_words(self.spent(limit.delta))}"
         left = round_down(self.left(delta))
         rest = f"What is left allows epsilon {left:g} at delta {delta:g}." if left else ""
-        advice = f"To promise less, raise the limit: fedjigsaw privacy set-limit {ledger}"
+        advice = (
+            f"To promise less, raise the limit: fedjigsaw privacy set-limit {quote(str(ledger))}"
+        )
         if math.isinf(after):  # no limit is large enough
             advice = (
                 "Something left without noise, so that no promise about these data is possible."

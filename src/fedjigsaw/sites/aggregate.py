@@ -45,10 +45,11 @@ def aggregate(
     min_sites : how many good files are enough
         A bad file is then left out, with a RefusedFileWarning. None demands that all are good.
     """
-    made = solve_together(
+    together = solve_together(
         files, n_clusters, without=without, seed=seed, params=params, min_sites=min_sites
-    ).model_file()
-    warn_of_fewer_clusters(n_clusters, len(made.model.centers))
+    )
+    made = together.model_file()
+    warn_of_fewer_clusters(n_clusters, len(made.model.centers), together.members)
     return made
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from shlex import quote
 from typing import Self
 
 from fedjigsaw.io.regular import stem
@@ -110,9 +111,10 @@ class Charges:
             return f"Limit, set before: all answers together have at most {' and '.join(found)}."
         ledger = self.each[0].ledger
         ledger.set_limit(privacy.epsilon, privacy.delta)
+        more = f"fedjigsaw privacy set-limit {quote(str(ledger.path))}"
         return (
             f"Limit set: all answers together have at most epsilon {privacy.epsilon:g} at delta "
-            f"{privacy.delta:g}. To allow more: fedjigsaw privacy set-limit {ledger.path}"
+            f"{privacy.delta:g}. To allow more: {more}"
         )
 
     def spend(self, privacy: Privacy | None, multiplier: float | None) -> None:
@@ -147,4 +149,4 @@ def in_short(account: Account, ledger: Path) -> str:
     text = f"Spent on {name} so far: {spent}"
     if account.limits:
         return f"{text}; left: epsilon {in_words(round_down(account.left()))} ({ledger})."
-    return f"{text}, without a limit (fedjigsaw privacy set-limit {ledger})."
+    return f"{text}, without a limit (fedjigsaw privacy set-limit {quote(str(ledger))})."
