@@ -277,6 +277,17 @@ class TestRadii:
         assert np.mean(found) <= 0.1
         assert self.farthest(0, n, 1) == 0  # without a guard it does
 
+    def test_among_few_whole_numbers_it_does(self):
+        """As the page says: two digits of a small number are that number."""
+        found = []
+        for seed in range(40):
+            X = np.round(np.random.default_rng(seed).normal(50, 3, (400, 1)))
+            sent = Client("a", X, FeCA(1), Guard()).answer(Broadcast(0, 0))
+            farthest = X[np.abs(X - X.mean()).argmax(), 0]
+            ends = sent.centers[0, 0] + np.array([-1, 1]) * sent.radii[0]
+            found.append(farthest in np.round(ends))
+        assert np.mean(found) > 0.9
+
     def test_one_far_row_does_not_set_it(self):
         one = Summary(400, [[0.0]], radii=[900.0], counts=[400], sse=[400.0])
         assert rounded(one).radii.tolist() == [4.0]
