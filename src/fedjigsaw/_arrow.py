@@ -13,7 +13,9 @@ else:
 
     class _Later:
         def __getattr__(self, name: str) -> Any:
-            return getattr(import_module("pyarrow.compute"), name)
+            found = getattr(import_module("pyarrow.compute"), name)
+            setattr(self, name, found)  # wide tables ask a hundred thousand times
+            return found
 
     pc = _Later()
 

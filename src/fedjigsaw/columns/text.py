@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -149,8 +150,13 @@ def _is_numeric(kind: pa.DataType) -> bool:
 def without_missing(values: pa.Array, text: TextFormat) -> pa.Array:
     """Trim spaces, and make marks for missing values null."""
     values = pc.utf8_trim_whitespace(values)
-    missing = pc.is_in(values, value_set=pa.array((*text.missing, *text.marks), values.type))
+    missing = pc.is_in(values, value_set=_as_array((*text.missing, *text.marks), values.type))
     return pc.if_else(missing, pa.scalar(None, values.type), values)
+
+
+@lru_cache(maxsize=64)  # it takes longer than to look for the words in a short column
+def _as_array(words: tuple[str, ...], kind: pa.DataType) -> pa.Array:
+    return pa.array(words, kind)
 
 
 def composed(values: pa.Array) -> pa.Array:
@@ -175,9 +181,10 @@ def count_told(values: pa.Array, text: TextFormat) -> Counter[str]:
     values = plain(values)
     if not is_text(values.type):
         return Counter()
-    words = [word for word in TOLD if word in text.missing and word not in text.marks]
+    usual = {*text.missing} - {*text.marks}
+    words = tuple(word for word in TOLD if word in usual)
     values = pc.utf8_trim_whitespace(values)
-    found = values.filter(pc.is_in(values, value_set=pa.array(words, values.type)))
+    found = values.filter(pc.is_in(values, value_set=_as_array(words, values.type)))
     return Counter(
         {entry["values"]: entry["counts"] for entry in pc.value_counts(found).to_pylist()}
     )
