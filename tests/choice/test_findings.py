@@ -82,13 +82,21 @@ def test_missing_parts_are_refused():
         ),
         (
             {"confidence": 0.4, "separation": np.ones(1), "doubts": Doubt.FEW_CELLS},
-            "1 cluster (confidence 0.40): each site has few rows.",
+            "1 cluster (confidence 0.40): each site has few different rows.",
         ),
         ({"confidence": 0.8}, "3 clusters (confidence 0.80)."),
     ],
 )
 def test_sentences(changes, sentence):
     assert replace(SURE, **changes).sentence() == sentence
+
+
+def test_many_rows_of_few_values_are_not_called_few_rows():
+    rows = np.random.default_rng(0).integers(0, 4, (5000, 2)).astype(float)
+    with pytest.warns(
+        UncertainNumberWarning, match="1 cluster .*: each site has few different rows"
+    ):
+        Jigsaw("auto", random_state=0).fit(rows, clients=np.arange(5000) % 5)
 
 
 def test_advice():

@@ -171,7 +171,7 @@ class KFindings:
             Doubt.COPIES: "most clusters are a single row that repeats",
             Doubt.COLUMNS: "a few columns seem to have clusters that the others hide",
             Doubt.LIMIT: "the search ended at its limit, and there may be more",
-            Doubt.FEW_CELLS: "each site has few rows",
+            Doubt.FEW_CELLS: "each site has few different rows",
             Doubt.LEFT_OUT: "guards left out rows of which too few are alike, perhaps a cluster",
             Doubt.OVERLAP: f"clusters {a} and {b} overlap",
             Doubt.BLUR: "groups of few rows, which is all that is sent, do not show finer clusters",
