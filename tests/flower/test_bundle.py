@@ -1,13 +1,17 @@
 """The app that sites pin by its fingerprint, and what its two halves do."""
 
 import io
+import json
 import zipfile
 from hashlib import sha256
 
 import pytest
 
+from fedjigsaw import FeCA
+from fedjigsaw.errors import QuorumError
 from fedjigsaw.flower import bundle, folders, jobs, processes, work
-from flower_doubles import LocalGrid, context
+from fedjigsaw.flower.rounds import federate
+from flower_doubles import LocalGrid, context, engine_of
 
 # of every federation that was made so far: sites refuse any other app
 FINGERPRINT = "aa513de12ce4c567c7412ed1b716b8a505a85382d02c61cdc821399108bfc97b"
@@ -61,3 +65,23 @@ def test_even_if_it_fails_unexpectedly(result_of, monkeypatch):
         "error": "The run failed (ZeroDivisionError); flower.log at the server says more.",
         "exit_code": 1,
     }
+
+
+def test_a_site_whose_folder_is_gone_answers_nothing(clinic, monkeypatch, tmp_path):
+    """Flower makes the folder anew: without policy and journal, only defaults would hold."""
+    home = clinic / "bern"
+    (tmp_path / "rows.csv").write_text("x\n" + "1\n2\n8\n9\n" * 9)
+    options = {"kind": "rows", "name": "bern", "data": f"{tmp_path}/rows.csv", "folder": str(home)}
+    monkeypatch.setenv(processes.FOLDER, str(home))
+    monkeypatch.setenv(processes.OPTIONS, json.dumps(options))
+    app = bundle.make_client_app()
+    engine = engine_of(LocalGrid({"bern": app}), FeCA(2, random_state=0), names=["bern"])
+    assert len(federate(engine)[0].model.centers) == 2
+    kept = (home / "journal.jsonl").read_bytes()
+    home.rename(clinic / "elsewhere")
+    home.mkdir()
+    engine = engine_of(LocalGrid({"bern": app}), FeCA(2, random_state=0), names=["bern"])
+    with pytest.raises(QuorumError, match="its policy refuses this question"):
+        federate(engine)
+    assert not (home / "journal.jsonl").exists()
+    assert (clinic / "elsewhere" / "journal.jsonl").read_bytes() == kept

@@ -15,11 +15,12 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedjigsaw.flower import patches, work
 from fedjigsaw.flower.apps import client_app
-from fedjigsaw.flower.folders import SERVER_LOG, SITE_LOG
+from fedjigsaw.flower.folders import SERVER_LOG, SETTINGS, SITE_LOG
 from fedjigsaw.flower.jobs import job_folder
 from fedjigsaw.flower.processes import FOLDER, OPTIONS, log_to
-from fedjigsaw.flower.site import load_site
+from fedjigsaw.flower.site import TimeLimitedSite, load_site
 from fedjigsaw.io import formats
+from fedjigsaw.privacy.policy import RefusedError
 
 LAST_SENT = "last.summary"  # in a site's folder: the last summary that left it
 PROJECT = """\
@@ -69,10 +70,25 @@ def make_client_app() -> ClientApp:
     """Make a site's half, for the folder and the data that `federation site` was started with."""
     home = Path(os.environ[FOLDER])
     log_to(home / SITE_LOG)
-    return client_app(
-        lambda context: load_site(json.loads(os.environ[OPTIONS])),
-        keep=lambda file: formats.save(file, home / LAST_SENT),
-    )
+
+    def load(context: Context) -> TimeLimitedSite:
+        _check_there(home)
+        return load_site(json.loads(os.environ[OPTIONS]))
+
+    return client_app(load, keep=lambda file: formats.save(file, home / LAST_SENT))
+
+
+def _check_there(home: Path) -> None:
+    """Raise if the folder was moved away, or its disk unmounted, since the site was started.
+
+    Flower makes a folder anew that is gone. Without its policy and journal, the site would answer
+    by the default rules and count from zero.
+    """
+    if not (home / SETTINGS).is_file():
+        raise RefusedError(
+            f"{home} was moved away or is empty: it has no {SETTINGS}. Put it back, or end the "
+            "site and start it with its new place."
+        )
 
 
 # ----------------------------------------------------------------------------------- at the server
