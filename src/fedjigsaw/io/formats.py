@@ -64,7 +64,7 @@ T = TypeVar("T")
 Content = SummaryFile | ModelFile | Stats | Score
 
 
-def save(content: Content, path: Path, *, replace: bool = True) -> None:
+def save(content: Content, path: Path | str, *, replace: bool = True) -> None:
     """Write a summary, model, statistics or score, whole or not at all.
 
     It is read back in memory first, so an old file is replaced only by one that can be read.
@@ -73,12 +73,12 @@ def save(content: Content, path: Path, *, replace: bool = True) -> None:
     ----------
     replace : whether an existing file is replaced; otherwise it is a DataError.
     """
-    encoded = encode(content)
+    path, encoded = Path(path), encode(content)
     check_readable(encoded, decode, path)
     write_whole(path, encoded, replace=replace)
 
 
-def load(path: Path, kind: type[T]) -> T:
+def load(path: Path | str, kind: type[T]) -> T:
     """Read a file that must be of one kind; every error names the file."""
     content = load_any(path)
     if not isinstance(content, kind):
@@ -90,8 +90,9 @@ def load(path: Path, kind: type[T]) -> T:
     return content
 
 
-def load_any(path: Path) -> Content:
+def load_any(path: Path | str) -> Content:
     """Read any file that fedjigsaw writes, within limits on its size."""
+    path = Path(path)
     content = read_bounded(path)
     try:
         return decode(content)

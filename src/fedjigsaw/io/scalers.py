@@ -26,7 +26,7 @@ from fedjigsaw.kernels.scaling import Scaler
 MAX_JSON = 4 * 2**20  # small files of nested JSON grow a hundredfold in memory
 
 
-def save_scaler(scaler: Scaler, path: Path, *, replace: bool = True) -> None:
+def save_scaler(scaler: Scaler, path: Path | str, *, replace: bool = True) -> None:
     """Write a scaler as JSON, with every digit. It is read back in memory first."""
     content: dict[str, Any] = {
         "format": FORMAT,
@@ -39,12 +39,14 @@ def save_scaler(scaler: Scaler, path: Path, *, replace: bool = True) -> None:
     if scaler.encoding is not None:
         content["encoding"] = scaler.encoding.to_dict()
     encoded = (json.dumps(content, indent=1) + "\n").encode()
+    path = Path(path)
     check_readable(encoded, _decode, path, MAX_JSON)
     write_whole(path, encoded, replace=replace)
 
 
-def load_scaler(path: Path) -> Scaler:
+def load_scaler(path: Path | str) -> Scaler:
     """Read a scaler, within a limit on its size."""
+    path = Path(path)
     content = read_bounded(path, MAX_JSON)
     try:
         return _decode(content)

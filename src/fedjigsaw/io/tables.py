@@ -5,6 +5,7 @@ file. A value that is not a finite number is an error that names its column, row
 counted from 1, without the header.
 """
 
+import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fedjigsaw._frames import column_names
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE, repeated
 from fedjigsaw.columns.encoding import Encoding
@@ -22,6 +24,7 @@ from fedjigsaw.columns.text import TextFormat, plain, to_numbers
 from fedjigsaw.errors import (
     MAX_VALUE,
     DataError,
+    DataTypeError,
     IdentifierWarning,
     invalid,
     quote_names,
@@ -266,8 +269,14 @@ class Table:
         return f"{self.path} has missing values: {found}. {advice}"
 
 
-def open_file(path: Path) -> Table:
+def open_file(path: Path | str) -> Table:
     """Open a file with all of its columns, also those that look like identifiers."""
+    if not isinstance(path, str | os.PathLike):
+        raise DataTypeError(
+            f"The path of a file is needed; got an object of type {type(path).__name__}. For rows "
+            "in memory, use fedjigsaw.io.tables.from_array."
+        )
+    path = Path(path)
     reader = open_reader(path)
     check_names(path, reader.names)
     return Table(path, tuple(reader.names), reader)
@@ -291,7 +300,7 @@ def open_table(
     drop_missing : skip rows with missing values instead of raising an error.
     encoding : how the columns of the file become columns of numbers; None takes them as they are.
     """
-    table = open_file(Path(path))
+    table = open_file(path)
     if encoding is not None:
         table = table.encoded(encoding)
         columns = encoding.features if columns is None else columns
@@ -308,7 +317,7 @@ def from_array(rows: Any, columns: Sequence[str] | None = None) -> Table:
     >>> from_array([[1.0, 2.0]]).columns
     ('x0', 'x1')
     """
-    reader = ArrayReader(np.asarray(rows), columns)
+    reader = ArrayReader(np.asarray(rows), columns or column_names(rows))
     return Table(Path("an array"), tuple(reader.names), reader)
 
 

@@ -51,12 +51,12 @@ class Refused:
     reason: str
 
 
-def read_summaries(paths: Sequence[Path]) -> dict[str, Loaded]:
+def read_summaries(paths: Sequence[Path | str]) -> dict[str, Loaded]:
     """Read files; a file that is not a summary gives its error, which `aggregate` judges."""
     return {str(path): _read(path) for path in paths}
 
 
-def _read(path: Path) -> Loaded:
+def _read(path: Path | str) -> Loaded:
     try:
         return formats.load(path, SummaryFile)
     except FedJigsawError as error:

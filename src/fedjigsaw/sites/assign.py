@@ -38,7 +38,7 @@ class Assigned:
 
 
 def assign(
-    data: Path | Table,
+    data: Path | str | Table,
     file: ModelFile,
     *,
     local: SummaryFile | None = None,

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
     """Check that summaries are of different sites, by one method, of the same scaled columns."""
     check_different({name: file.summary.client for name, file in files.items()})
+    if not files:
+        raise ParameterError("No summaries are given.")
     (first_name, first), *others = files.items()
     for name, file in others:
         if sorted(first.columns) != sorted(file.columns):
@@ -81,11 +83,11 @@ def check_look_alikes(clients: Mapping[str, str]) -> None:
             )
 
 
-def check_once(files: Sequence[Path]) -> None:
+def check_once(files: Sequence[Path | str]) -> None:
     """Check that no file is given twice, under whatever name."""
-    twice = set(repeated(str(file.resolve()) for file in files))
+    twice = set(repeated(str(Path(file).resolve()) for file in files))
     for file in files:
-        if str(file.resolve()) in twice:
+        if str(Path(file).resolve()) in twice:
             raise ParameterError(f"{file} is given twice; every site counts once.")
 
 

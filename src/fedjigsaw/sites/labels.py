@@ -26,7 +26,7 @@ COLUMNS = ("row", "label", "distance")
 
 
 def write_labels(
-    path: Path,
+    path: Path | str,
     parts: Iterable[Assigned],
     *,
     id_column: Names = None,
@@ -49,6 +49,7 @@ def write_labels(
     -------
     The number of rows written.
     """
+    path = Path(path)
     if path.suffix not in WRITERS:
         raise DataError(unsupported(f"write {path}", path.suffix, WRITERS))
     names = as_names(id_column)
@@ -58,7 +59,9 @@ def write_labels(
             "Rename it in the data first."
         )
     batches = _batches(parts, names, distances)
-    first = next(batches)
+    first = next(batches, None)
+    if first is None:
+        raise ParameterError(f"Cannot write {path}: there are no labels to write.")
     n_rows = 0
     try:
         with (

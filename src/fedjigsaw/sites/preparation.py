@@ -36,7 +36,7 @@ def site_name(client: str | None, table: Table) -> str:
 
 
 def open_data(
-    data: Path | Table,
+    data: Path | str | Table,
     columns: Sequence[str] | None = None,
     *,
     id_column: Names = None,
@@ -56,7 +56,7 @@ def open_data(
     )
 
 
-def with_all_columns(data: Path | Table) -> Table:
+def with_all_columns(data: Path | str | Table) -> Table:
     """Open a file with all of its columns, or take a table that is already open."""
     return data if isinstance(data, Table) else open_file(data)
 
@@ -70,7 +70,7 @@ def raw_columns(table: Table, names: Sequence[str]) -> Iterator[dict[str, pa.Arr
 
 
 def prepare(
-    data: Path | Table,
+    data: Path | str | Table,
     *,
     scaler: Scaler | None = None,
     columns: Sequence[str] | None = None,

@@ -81,7 +81,10 @@ class Proposal:
 
 
 def propose_schema(
-    data: Path | Table | Sequence[Path | Table], *, min_rows: int = 5, progress: Progress = quiet
+    data: Path | str | Table | Sequence[Path | str | Table],
+    *,
+    min_rows: int = 5,
+    progress: Progress = quiet,
 ) -> Proposal:
     """Propose a schema from one or more files of a site, each read twice in bounded memory.
 
@@ -90,7 +93,7 @@ def propose_schema(
     min_rows : a category, or a mark for missing values, is named only if so many rows have it; a
         range is rounded outward from the means of so many smallest and largest values.
     """
-    several = [data] if isinstance(data, (Path, Table)) else list(data)
+    several = [data] if isinstance(data, (Path, str, Table)) else list(data)
     if not several:
         raise DataError("No file is given.")
     tables = [with_all_columns(entry) for entry in several]

@@ -50,9 +50,9 @@ class Applied:
 
 
 def apply_schema(
-    data: Path | Table,
+    data: Path | str | Table,
     schema: Schema,
-    output: Path,
+    output: Path | str,
     changes: Changes | None = None,
     *,
     replace: bool = True,
@@ -68,7 +68,7 @@ def apply_schema(
 
     table = with_all_columns(data)
     plan = _plan(table, schema, changes or Changes())
-    with open_whole(output, replace=replace) as file:
+    with open_whole(Path(output), replace=replace) as file:
         writer: Any = None
         try:
             for columns in raw_columns(table, [*filter(None, plan.sources), *plan.copied]):

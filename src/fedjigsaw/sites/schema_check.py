@@ -71,7 +71,7 @@ class FileCheck:
 
 
 def check_file(
-    data: Path | Table, schema: Schema, *, min_rows: int = 5, progress: Progress = quiet
+    data: Path | str | Table, schema: Schema, *, min_rows: int = 5, progress: Progress = quiet
 ) -> FileCheck:
     """Check a file against the schema, in bounded memory.
 

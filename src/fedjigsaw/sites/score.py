@@ -11,7 +11,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_SAMPLES
 from fedjigsaw.choice.shapes import NOISE, label_rows
 from fedjigsaw.columns.schema import Schema
-from fedjigsaw.errors import MessageError, ParameterError, invalid
+from fedjigsaw.errors import DataError, MessageError, ParameterError, invalid
 from fedjigsaw.io.formats import ModelFile, Score, SummaryFile, encode, fingerprint
 from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels.profiles import merge_profiles
@@ -28,7 +28,7 @@ GUARD = Guard()
 
 
 def score(
-    data: Path | Table,
+    data: Path | str | Table,
     file: ModelFile,
     *,
     client: str | None = None,
@@ -90,6 +90,8 @@ def merge_scores(scores: Mapping[str, Score]) -> Score:
     ----------
     scores : file name -> its content; the names are for error messages.
     """
+    if not scores:
+        raise ParameterError("No scores are given.")
     check_different({name: score.client for name, score in scores.items()})
     (first_name, first), *others = scores.items()
     for name, found in scores.items():
@@ -120,7 +122,7 @@ def merge_scores(scores: Mapping[str, Score]) -> Score:
 
 
 def mean_squared_distance(
-    data: Path | Table,
+    data: Path | str | Table,
     file: SummaryFile,
     *,
     drop_missing: bool = False,
@@ -132,6 +134,8 @@ def mean_squared_distance(
     """
     table = open_data(data, file.columns, drop_missing=drop_missing, encoding=file.encoding)
     counts, sse, _ = _per_cluster(table, Model(file.summary.centers), file.scaler, progress)
+    if not counts.sum():
+        raise DataError(f"{table.path} has no row without missing values.")
     return float(sse.sum() / counts.sum())
 
 

@@ -45,7 +45,7 @@ from fedjigsaw.trust.units import Conspicuous, conspicuous_columns
 
 
 def measure(
-    data: Path | Table,
+    data: Path | str | Table,
     *,
     client: str | None = None,
     columns: Sequence[str] | None = None,
@@ -202,6 +202,8 @@ def merge_statistics(
     robust: bool = True,
 ) -> tuple[Scaler, list[Verdict]]:
     """Do the same as :func:`common_scaler`, but return what was found instead of warnings."""
+    if not stats:
+        raise ParameterError("No statistics are given.")
     check_different({name: found.client for name, found in stats.items()})
     known = {found.client for found in stats.values()}
     unknown = sorted(set(without) - known)

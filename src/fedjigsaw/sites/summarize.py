@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 def summarize(
-    data: Path | Table,
+    data: Path | str | Table,
     n_clusters: int | str,
     *,
     method: str = DEFAULT,
