@@ -219,6 +219,17 @@ def provisional(schema: Schema) -> Encoding:
 
     Missing values are filled by a value that is known before anything was measured; an indicator
     tells how many there are, so that it can be taken out again.
+
+    Parameters
+    ----------
+    schema : what the columns mean.
+
+    Examples
+    --------
+    >>> from fedjigsaw.columns.schema import Column, Schema
+    >>> sex = Column("sex", kind="category", categories=("f", "m"), missing="refuse")
+    >>> provisional(Schema((Column("age"), sex))).features
+    ('age', 'age: (missing)', 'sex: f', 'sex: m', 'sex: (other)')
     """
     return Encoding(schema, tuple(map(_provisional, schema.clustered)))
 

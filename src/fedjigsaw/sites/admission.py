@@ -52,7 +52,23 @@ class Refused:
 
 
 def read_summaries(paths: Sequence[Path | str]) -> dict[str, Loaded]:
-    """Read files; a file that is not a summary gives its error, which `aggregate` judges."""
+    """Read files; a file that is not a summary gives its error, which `aggregate` judges.
+
+    Parameters
+    ----------
+    paths : the files that sites sent.
+
+    Returns
+    -------
+    dict
+        Path, as text -> a SummaryFile, or the error on reading it.
+
+    Examples
+    --------
+    >>> found = read_summaries(["nofile.summary"])
+    >>> found["nofile.summary"]
+    MessageError('Cannot read nofile.summary: no such file or directory.')
+    """
     return {str(path): _read(path) for path in paths}
 
 

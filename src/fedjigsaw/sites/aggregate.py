@@ -39,11 +39,41 @@ def aggregate(
     ----------
     files : file name -> its content, or the error on reading it
         See :func:`~fedjigsaw.sites.read_summaries`. The names are for error messages.
-    without : sites to leave out, as if they had never sent a summary.
+    n_clusters : number of clusters, or "auto"; fewer may be found, with a FewerClustersWarning.
+    without : names of sites to leave out, as if they had never sent a summary.
+    seed : seed of the server's part, an integer >= 0.
     params : parameters of the method that act at the server
         No summary can set them. The default is the method's.
     min_sites : how many good files are enough
         A bad file is then left out, with a RefusedFileWarning. None demands that all are good.
+
+    Returns
+    -------
+    ModelFile
+        The model with its scaler; save it by :func:`fedjigsaw.io.formats.save` and send it to all
+        sites, for :func:`~fedjigsaw.sites.assign`. Centers are scaled, if sites used a scaler.
+
+    Raises
+    ------
+    MessageError
+        If a summary is broken or cannot be used, if two are from one site, or if they differ in
+        columns, scaler, method or parameters.
+    QuorumError
+        If fewer than `min_sites` files are good, or no file is given.
+    ParameterError
+        If no summary is from a site in `without`, or if `params` has one that does not act at the
+        server.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import summarize
+    >>> ages = [[30], [31], [32], [33], [34], [60], [61], [62], [63], [64]]
+    >>> bern = summarize(from_array(ages, ["age"]), 2, client="bern")
+    >>> oslo = summarize(from_array([[age + 1] for [age] in ages], ["age"]), 2, client="oslo")
+    >>> file = aggregate({"bern": bern, "oslo": oslo}, 2)
+    >>> file.model.centers.round(1).tolist(), file.clients, file.n_samples
+    ([[32.5], [62.5]], ('bern', 'oslo'), 20)
     """
     together = solve_together(
         files, n_clusters, without=without, seed=seed, params=params, min_sites=min_sites

@@ -25,10 +25,11 @@ from fedjigsaw.sites.preparation import Progress, open_data, quiet, scale
 class Assigned:
     """Labels of some rows of a file, in its order; null for a row with missing values.
 
-    A label is the id of the row's cluster; -1 is that of a row of no cluster.
-
     Attributes
     ----------
+    labels : the id of each row's cluster, as an Arrow array; -1 for a row of no cluster.
+    distances : the distance of each row to the center of its cluster, in units of the clustering
+        (scaled, if the model has a scaler); of a row of no cluster, to the nearest center.
     ids : the id columns of these rows, in the order in which they were asked for.
     """
 
@@ -50,10 +51,37 @@ def assign(
 
     Parameters
     ----------
+    data : the path of a file, or a table that is already open.
+    file : the model, from :func:`~fedjigsaw.sites.aggregate` or :func:`fedjigsaw.io.formats.load`.
     local : the summary that this site sent
         A row then gets the cluster of its nearest local center, instead of that of the nearest
-        center of the model.
-    id_column : one or more columns to copy to the result.
+        center of the model. A ForeignSummaryWarning tells if it does not fit the rows.
+    id_column : one or more columns to copy to the result; None copies none.
+    drop_missing : give rows with missing values no label; False makes them a DataError.
+    progress : called with the number of rows of each batch that was labeled.
+
+    Yields
+    ------
+    Assigned
+        Labels, distances and ids of some rows, for :func:`~fedjigsaw.sites.write_labels`.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, lacks a column of the model, or has missing values. All errors
+        are raised when the first batch is asked for, or a later one.
+    MessageError
+        If the model has no centers, or was not made from the summary `local`.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.formats import ModelFile
+    >>> from fedjigsaw.io.tables import from_array
+    >>> file = ModelFile(Model([[32.0], [62.0]], feature_names=("age",)), None, ("bern",), 10)
+    >>> rows = from_array([[35.0], [float("nan")], [60.0]], ["age"])
+    >>> for part in assign(rows, file, drop_missing=True):
+    ...     part.labels.to_pylist(), part.distances.to_pylist()
+    ([0, None, 1], [3.0, None, 2.0])
     """
     check_has_centers(file)
     if local is not None:

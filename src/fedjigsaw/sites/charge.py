@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from shlex import quote
-from typing import Self
+from typing import Protocol, Self
 
 from fedjigsaw.io.regular import stem
 from fedjigsaw.privacy.budget import Account, in_words, round_down
@@ -13,23 +13,71 @@ from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.ledger import Ledger, default_path
 
-# called right before noise is drawn: the promise and the multiplier, None for exact numbers
-Spend = Callable[[Privacy | None, float | None], object]
+
+class Spend(Protocol):
+    """Anything that writes down, or refuses, what a function is about to release.
+
+    Functions call it once, right before noise is drawn or exact numbers are made, so that nothing
+    is released that is not written down. An error that it raises ends the function; what it returns
+    is ignored. :func:`free` and the method `spend` of a :class:`Charge` are such functions.
+
+    Examples
+    --------
+    >>> from fedjigsaw import sites
+    >>> from fedjigsaw.io.tables import from_array
+    >>> def only_private(privacy, multiplier):
+    ...     if privacy is None:
+    ...         raise PermissionError("exact numbers do not leave this site")
+    >>> sites.measure(from_array([[30.0], [40.0]]), client="bern", spend=only_private)
+    Traceback (most recent call last):
+    PermissionError: exact numbers do not leave this site
+    """
+
+    def __call__(self, privacy: Privacy | None, multiplier: float | None, /) -> object:
+        """Take the promise, and the noise relative to what one row can change.
+
+        Both are None for exact numbers.
+        """
 
 
 def free(privacy: Privacy | None, multiplier: float | None) -> None:
-    """Write nothing down: the default of functions, whose caller keeps the ledger."""
+    """Write nothing down: the default of functions, whose caller keeps the ledger.
+
+    Parameters
+    ----------
+    privacy, multiplier : ignored.
+    """
 
 
 @dataclass
 class Charge:
     """The release of one result, in the ledger of the data that it is about.
 
+    A ledger is a file of a site that adds up what all releases about its data have spent of their
+    privacy. Pass `spend` to the function that makes the result, and call `confirm` when it is
+    written.
+
     Parameters
     ----------
     ledger, data_set : where it is written down, and the name of the data.
     fingerprint : returns a hash of the data.
     what : what is released, such as "summary".
+
+    Attributes
+    ----------
+    number : number of the entry in the ledger; None before `spend`, or if nothing was written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from fedjigsaw import Privacy, sites
+    >>> data = Path(tempfile.mkdtemp(), "bern.csv")
+    >>> _ = data.write_text("age\\n" + "30\\n40\\n50\\n" * 100)
+    >>> charge = Charge.for_file(data, "statistics")
+    >>> stats = sites.measure(data, privacy=Privacy(1.0, bounds=(0, 120)), spend=charge.spend)
+    >>> charge.confirm()
+    >>> round(charge.account().spent(), 3)
+    1.0
     """
 
     ledger: Ledger

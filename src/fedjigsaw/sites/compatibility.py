@@ -25,7 +25,29 @@ if TYPE_CHECKING:
 
 
 def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
-    """Check that summaries are of different sites, by one method, of the same scaled columns."""
+    """Check that summaries are of different sites, by one method, of the same scaled columns.
+
+    Parameters
+    ----------
+    files : file name -> its content; the names are for error messages.
+
+    Raises
+    ------
+    MessageError
+        If two are of one site, or if columns, scaler, method or parameters differ.
+    ParameterError
+        If no summaries are given.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import summarize
+    >>> rows = {"bern": from_array([[30.0]] * 5, ["age"]), "oslo": from_array([[1.5]] * 5)}
+    >>> check_fit_together({site: summarize(X, 1, client=site) for site, X in rows.items()})
+    Traceback (most recent call last):
+    fedjigsaw.errors.MessageError: bern has the columns age; oslo has x0. Use the same --columns at
+    all sites.
+    """
     check_different({name: file.summary.client for name, file in files.items()})
     if not files:
         raise ParameterError("No summaries are given.")
@@ -53,6 +75,18 @@ def check_different(clients: Mapping[str, str]) -> None:
     Parameters
     ----------
     clients : file name -> name of its client.
+
+    Raises
+    ------
+    MessageError
+        If a name comes twice, looks like another one, or mixes alphabets.
+
+    Examples
+    --------
+    >>> check_different({"a.summary": "bern", "b.summary": "bern"})
+    Traceback (most recent call last):
+    fedjigsaw.errors.MessageError: a.summary and b.summary are both from client 'bern'. Give one
+    file per client.
     """
     check_look_alikes(clients)
     seen: dict[str, str] = {}
@@ -84,7 +118,23 @@ def check_look_alikes(clients: Mapping[str, str]) -> None:
 
 
 def check_once(files: Sequence[Path | str]) -> None:
-    """Check that no file is given twice, under whatever name."""
+    """Check that no file is given twice, under whatever name.
+
+    Parameters
+    ----------
+    files : paths; they need not exist.
+
+    Raises
+    ------
+    ParameterError
+        If two of them lead to the same place.
+
+    Examples
+    --------
+    >>> check_once(["bern.summary", "./bern.summary"])
+    Traceback (most recent call last):
+    fedjigsaw.errors.ParameterError: bern.summary is given twice; every site counts once.
+    """
     twice = set(repeated(str(Path(file).resolve()) for file in files))
     for file in files:
         if str(Path(file).resolve()) in twice:
@@ -92,7 +142,34 @@ def check_once(files: Sequence[Path | str]) -> None:
 
 
 def check_own(local: SummaryFile, file: ModelFile) -> SummaryFile:
-    """Check that a model was made from this summary; return it with the model's columns."""
+    """Check that a model was made from this summary; return it with the model's columns.
+
+    Parameters
+    ----------
+    local : the summary that a site sent.
+    file : the model.
+
+    Returns
+    -------
+    SummaryFile
+        The same summary, its columns in the order of the model's.
+
+    Raises
+    ------
+    MessageError
+        If the site took no part, or if columns, scaler or method differ.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import aggregate, summarize
+    >>> rows = from_array([[30.0]] * 5, ["age"])
+    >>> bern, oslo = (summarize(rows, 1, client=site) for site in ("bern", "oslo"))
+    >>> check_own(oslo, aggregate({"bern": bern}, 1))
+    Traceback (most recent call last):
+    fedjigsaw.errors.MessageError: The model was not made from a summary of client 'oslo'; it has
+    'bern'.
+    """
     client = local.summary.client
     if client not in file.clients:
         clients = ", ".join(map(repr, file.clients))
@@ -119,7 +196,21 @@ def check_own(local: SummaryFile, file: ModelFile) -> SummaryFile:
 
 
 def reorder(file: SummaryFile, columns: tuple[str, ...]) -> SummaryFile:
-    """Return the same summary with its columns in another order."""
+    """Return the same summary with its columns in another order.
+
+    Parameters
+    ----------
+    file : the summary.
+    columns : the names of its columns, all of them, in the order that is wanted.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import summarize
+    >>> file = summarize(from_array([[30.0, 1.5]] * 5, ["age", "dose"]), 1, client="bern")
+    >>> reorder(file, ("dose", "age")).summary.centers.tolist()
+    [[1.5, 30.0]]
+    """
     if file.columns == columns:
         return file
     places = {name: j for j, name in enumerate(file.columns)}

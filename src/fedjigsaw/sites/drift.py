@@ -110,10 +110,29 @@ def compare(
 
     Parameters
     ----------
+    old, new : the models, of the same columns; each may have a scaler of its own.
     old_noise, new_noise : what :func:`measure_noise` found for each model
         With one of them, that of the other model is taken to be the same. Without any, the
         difference has no drift.
     limit : drift from which on there is an alarm.
+
+    Returns
+    -------
+    Difference
+
+    Raises
+    ------
+    MessageError
+        If the models have different columns.
+
+    Examples
+    --------
+    >>> from fedjigsaw.messages import Model
+    >>> old = ModelFile(Model([[0.0], [9.0]], feature_names=("x",)), None, (), 2)
+    >>> new = ModelFile(Model([[0.5], [9.0]], feature_names=("x",)), None, (), 2)
+    >>> found = compare(old, new, old_noise=[0.1, 0.1])
+    >>> [cluster.change for cluster in found.clusters], round(found.drift, 2), found.alarm
+    ([0.5, 0.0], 3.54, True)
     """
     relation = relate(old, new)
     before, after = relation.before, relation.after
@@ -235,11 +254,25 @@ def measure_noise(
     Parameters
     ----------
     files : the summaries that the model was made from; others are left alone.
+    model : the model.
+    seed : seed of the resampling, an integer >= 0.
+    n_resamples : how many models are made from sites that are drawn with replacement.
 
     Returns
     -------
-    For each cluster, the change that is usual by chance, in units of the clustering; None if there
-    are fewer than two sites, or no model can be made from resampled ones.
+    tuple of float, or None
+        For each cluster, the change that is usual by chance, in units of the clustering; None if
+        there are fewer than two sites, or no model can be made from resampled ones.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import aggregate, summarize
+    >>> ages = {"bern": [[30.0]] * 5, "oslo": [[31.0]] * 5, "rome": [[33.0]] * 5}
+    >>> files = {site: summarize(from_array(X), 1, client=site) for site, X in ages.items()}
+    >>> noise = measure_noise(files, aggregate(files, 1))
+    >>> len(noise), 0 < noise[0] < 3
+    (1, True)
     """
     given = files.values() if isinstance(files, Mapping) else files
     summaries = _summaries(list(given), model)

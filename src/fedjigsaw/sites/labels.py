@@ -41,13 +41,32 @@ def write_labels(
     Parameters
     ----------
     path : the result; the ending of its name, .parquet or .csv, decides the format.
+    parts : labels of some rows after the other.
     id_column : the names of the id columns, if the parts have any.
     distances : whether to write the distance of each row to its center, too.
     replace : whether an existing file is replaced; otherwise it is a DataError.
 
     Returns
     -------
-    The number of rows written.
+    int
+        The number of rows written.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be written, or its ending is another one.
+    ParameterError
+        If an id column is named row, label or distance, or there are no parts.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "labels.csv")
+    >>> part = Assigned(pa.array([0, None, 1]), pa.array([3.0, None, 2.0]))
+    >>> write_labels(path, [part], distances=True)
+    3
+    >>> path.read_text().split()
+    ['"row","label","distance"', '1,0,3', '2,,', '3,1,2']
     """
     path = Path(path)
     if path.suffix not in WRITERS:

@@ -1,8 +1,9 @@
 """Open a site's data for a round: which columns, in which order, and how they are scaled."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -17,11 +18,32 @@ from fedjigsaw.io.tables import Names, Table, open_file, open_table
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.guarantee import Privacy
 
-Progress = Callable[[int], object]
+
+class Progress(Protocol):
+    """Anything that can be called with a number of rows, to show how far a function is.
+
+    Functions call it after each batch of a file, with the number of rows in that batch. What it
+    returns is ignored; an error that it raises ends the function.
+
+    Examples
+    --------
+    >>> from fedjigsaw import sites
+    >>> from fedjigsaw.io.tables import from_array
+    >>> stats = sites.measure(from_array([[30.0], [40.0]]), client="bern", progress=print)
+    2
+    """
+
+    def __call__(self, n_rows: int, /) -> object:
+        """Take the number of rows of one more batch."""
 
 
 def quiet(n_rows: int) -> None:
-    """Ignore the progress: the default of every function here."""
+    """Ignore the progress: the default of every function here.
+
+    Parameters
+    ----------
+    n_rows : ignored.
+    """
 
 
 def site_name(client: str | None, table: Table) -> str:
@@ -43,7 +65,32 @@ def open_data(
     drop_missing: bool = False,
     encoding: Encoding | None = None,
 ) -> Table:
-    """Open a file, or take a table that is already open, with the columns that are wanted."""
+    """Open a file, or take a table that is already open, with the columns that are wanted.
+
+    Parameters
+    ----------
+    data : the path of a file, or a table.
+    columns : names of the columns, in this order
+        None takes all of a table, and all of a file but those that look like identifiers.
+    id_column : one or more columns to carry along unchanged.
+    drop_missing : skip rows with missing values; False makes them a DataError when they are read.
+    encoding : how the columns of the file become columns of numbers; None takes them as they are.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or has no such columns.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> open_data(from_array([[30.0, 1.5]], ["age", "dose"]), ["dose"]).columns
+    ('dose',)
+    """
     if isinstance(data, Table):
         data = data if encoding is None else data.encoded(encoding)
         return data.select(columns, id_column=id_column, drop_missing=drop_missing)
@@ -79,12 +126,34 @@ def prepare(
 ) -> Table:
     """Open data for clustering, with the columns that the scaler and the server ask for.
 
+    Rows are not scaled here: :func:`summarize` does that.
+
     Parameters
     ----------
+    data : the path of a file, or a table that is already open.
+    scaler : the common scaler, or None.
     columns : names of the columns to cluster
         None takes those of the scaler, or without a scaler all of them. With a scaler, they must be
         those of the scaler.
     order : the same columns in the order that the server wants.
+    drop_missing : skip rows with missing values; False makes them a DataError when they are read.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or its columns are not those of `order`.
+    ParameterError
+        If `columns` are not those of the scaler.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> prepare(from_array([[30.0, 1.5]], ["age", "dose"]), order=["dose", "age"]).columns
+    ('dose', 'age')
     """
     if scaler is None:
         table = open_data(data, columns, drop_missing=drop_missing)

@@ -112,7 +112,28 @@ def _stand_in(schema: Schema, column: Column) -> float:
 
 
 def schema_bounds(schema: Schema) -> tuple[Floats, Floats]:
-    """Return the public bounds of the features that statistics are about."""
+    """Return the public bounds of the features that statistics are about.
+
+    Parameters
+    ----------
+    schema : every column of numbers or dates needs a range.
+
+    Returns
+    -------
+    low, high : arrays with a number for each feature, in the order of
+        ``provisional(schema).features``
+
+    Raises
+    ------
+    ParameterError
+        If a column has no range.
+
+    Examples
+    --------
+    >>> low, high = schema_bounds(Schema((Column("age", range=(0, 120), missing="refuse"),)))
+    >>> low.tolist(), high.tolist()
+    ([0.0], [120.0])
+    """
     return provisional(schema).bounds()
 
 

@@ -90,8 +90,27 @@ def propose_schema(
 
     Parameters
     ----------
+    data : the path of a file, a table that is already open, or a list of them.
     min_rows : a category, or a mark for missing values, is named only if so many rows have it; a
         range is rounded outward from the means of so many smallest and largest values.
+    progress : called with the number of rows of each batch that was read.
+
+    Returns
+    -------
+    Proposal
+        Its `schema` is what a person should read, and correct, before it leaves the site.
+
+    Raises
+    ------
+    DataError
+        If a file cannot be read, no file is given, or there are fewer than `min_rows` rows.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> rows = from_array([[50.5, 0], [61.0, 1], [50.5, 1], [72.5, 0]] * 5, ["weight", "smoker"])
+    >>> [(column.name, column.kind) for column in propose_schema(rows).schema.columns]
+    [('weight', 'number'), ('smoker', 'boolean')]
     """
     several = [data] if isinstance(data, (Path, str, Table)) else list(data)
     if not several:

@@ -26,7 +26,31 @@ HEADER = """\
 
 
 def proposal_to_toml(proposal: Proposal) -> str:
-    """Write a proposed schema as TOML; :func:`~fedjigsaw.io.schemas.load_schema` reads it."""
+    """Write a proposed schema as TOML; :func:`~fedjigsaw.io.schemas.load_schema` reads it.
+
+    Parameters
+    ----------
+    proposal : what :func:`propose_schema` found.
+
+    Returns
+    -------
+    str
+        The content of a file, with comments on what was seen.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import propose_schema
+    >>> rows = from_array([[50.5], [61.0], [50.5], [72.5]] * 5, ["weight"])
+    >>> text = proposal_to_toml(propose_schema(rows))
+    >>> print(text[text.index("[columns.weight]") :].strip())
+    [columns.weight]
+    kind = "number"
+    unit = "kg"
+    range = [20, 80]
+    missing = "mean"
+    scale = "standard"
+    """
     header = HEADER.format(name=NAME, min_rows=proposal.min_rows)
     comments = {e.column.name: (f"Seen: {e.seen}.", *e.notes) for e in proposal.columns}
     return schema_to_toml(proposal.schema, header=[header.rstrip("\n"), ""], comments=comments)

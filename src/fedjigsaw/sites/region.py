@@ -54,6 +54,31 @@ def aggregate_region(
     n_centers : most centers that it sends
         None is four for each cluster, and 400 where the number of clusters is to be found.
     files, n_clusters, without, seed, params, min_sites : as in :func:`~fedjigsaw.sites.aggregate`
+
+    Returns
+    -------
+    summary : SummaryFile
+        For :func:`~fedjigsaw.sites.aggregate`, beside those of other regions and sites.
+    model : ModelFile or None
+
+    Raises
+    ------
+    ParameterError
+        If `n_centers` is smaller than `n_clusters`.
+    DataError
+        If `client` cannot be a name.
+    MessageError, QuorumError
+        As in :func:`~fedjigsaw.sites.aggregate`.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import summarize
+    >>> ages = [[30], [31], [32], [33], [34], [60], [61], [62], [63], [64]]
+    >>> files = {s: summarize(from_array(ages, ["age"]), 2, client=s) for s in ("bern", "basel")}
+    >>> summary, model = aggregate_region(files, 2, client="switzerland", n_centers=2)
+    >>> summary.summary.client, summary.summary.n_samples, len(summary.summary.centers)
+    ('switzerland', 20, 2)
     """
     check_name(client)
     most = most_centers(n_clusters, n_centers)

@@ -63,6 +63,40 @@ def apply_schema(
     Numbers are float64, categories texts, booleans and dates of their own types. Columns that the
     schema ignores or does not name are kept as texts. It is written whole or not at all, in bounded
     memory.
+
+    Parameters
+    ----------
+    data : the path of a file, or a table that is already open.
+    schema : what the columns should be.
+    output : path of the copy.
+    changes : what is different in this file; None is nothing.
+    replace : whether an existing copy is replaced; otherwise it is a DataError.
+    progress : called with the number of rows of each batch that was written.
+
+    Returns
+    -------
+    Applied
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, lacks a column, has a value that the schema refuses, or if the
+        copy cannot be written.
+    ParameterError
+        If a change does not fit the schema.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from fedjigsaw.columns.schema import Column, Schema
+    >>> from fedjigsaw.io.tables import from_array, open_table
+    >>> output = Path(tempfile.mkdtemp(), "clean.parquet")
+    >>> schema = Schema((Column("height", unit="cm"),))
+    >>> done = apply_schema(
+    ...     from_array([[1.8], [1.7]], ["height"]), schema, output, Changes(units={"height": "m"})
+    ... )
+    >>> done.said, open_table(output).columns
+    (("'height': values x 100 (cm).",), ('height',))
     """
     from pyarrow.parquet import ParquetWriter
 

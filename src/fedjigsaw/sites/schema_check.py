@@ -77,7 +77,29 @@ def check_file(
 
     Parameters
     ----------
+    data : the path of a file, or a table that is already open.
+    schema : what the columns should be.
     min_rows : categories that fewer rows have are not proposed for the schema.
+    progress : called with the number of rows of each batch that was read.
+
+    Returns
+    -------
+    FileCheck
+        Its `fits` says whether the file can be used as it is.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or has no rows.
+
+    Examples
+    --------
+    >>> from fedjigsaw.columns.schema import Column, Schema
+    >>> from fedjigsaw.io.tables import from_array
+    >>> schema = Schema((Column("age", range=(0, 120)),))
+    >>> found = check_file(from_array([[30.0], [400.0]], ["age"]), schema)
+    >>> found.fits, found.columns[0].n_outside
+    (False, 1)
     """
     table = with_all_columns(data)
     names = table.reader.names

@@ -43,11 +43,40 @@ def score(
 
     Parameters
     ----------
+    data : the path of a file, or a table that is already open.
+    file : the model, from :func:`~fedjigsaw.sites.aggregate` or :func:`fedjigsaw.io.formats.load`.
+    client : name of the site; None is that of the file, without its ending.
+    drop_missing : skip rows with missing values; False makes them a DataError.
     profile : measure what the rows of each cluster are like, too.
-    guard : what may be in the profile; without one, sizes and distances are exact.
+    guard : what may be in the profile; without a profile, sizes and distances are exact.
     privacy : differential privacy, only with a profile; all numbers are then noisy, in place of a
         guard. Its bounds are for the columns of numbers of the profile, in their order.
-    spend : called right before noise is drawn.
+    spend : called right before noise is drawn; it may refuse, see :class:`~fedjigsaw.sites.Charge`.
+    progress : called with the number of rows of each batch that was read.
+
+    Returns
+    -------
+    Score
+        Sizes and distances in the order of the centers, for :func:`merge_scores`.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, lacks a column of the model, or has missing values.
+    MessageError
+        If the model has no centers, or no row is left to measure.
+    ParameterError
+        If `privacy` is given without a profile.
+    BudgetError
+        If `spend` is that of a :class:`~fedjigsaw.sites.Charge`, and a limit forbids the release.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> file = ModelFile(Model([[32.0], [62.0]], feature_names=("age",)), None, ("bern",), 10)
+    >>> found = score(from_array([[30.0], [35.0], [60.0]], ["age"]), file, client="oslo")
+    >>> found.counts.tolist(), found.sse.tolist()
+    ([2, 1], [13.0, 4.0])
     """
     check_has_centers(file)
     table = open_data(data, file.columns, drop_missing=drop_missing, encoding=file.encoding)
@@ -89,6 +118,26 @@ def merge_scores(scores: Mapping[str, Score]) -> Score:
     Parameters
     ----------
     scores : file name -> its content; the names are for error messages.
+
+    Returns
+    -------
+    Score
+        Its `client` says how many sites it is about.
+
+    Raises
+    ------
+    ParameterError
+        If no scores are given.
+    MessageError
+        If two scores are from one site, or are about different models.
+
+    Examples
+    --------
+    >>> bern = Score("bern", "model 1", np.array([2, 1]), np.array([13.0, 4.0]))
+    >>> oslo = Score("oslo", "model 1", np.array([5, 0]), np.array([7.0, 0.0]))
+    >>> total = merge_scores({"bern": bern, "oslo": oslo})
+    >>> total.client, total.counts.tolist(), total.sse.tolist()
+    ('2 sites', [7, 1], [20.0, 4.0])
     """
     if not scores:
         raise ParameterError("No scores are given.")
@@ -131,6 +180,29 @@ def mean_squared_distance(
     """Measure the mean squared distance of a site's rows to the nearest center of its summary.
 
     Where only a sample was clustered, this tells what the sampling cost: it uses all rows.
+
+    Parameters
+    ----------
+    data, drop_missing, progress : as in :func:`score`.
+    file : the summary that was made from these rows.
+
+    Returns
+    -------
+    float
+        In squared units of the clustering, which are scaled if the summary has a scaler.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, lacks a column, or has no row without missing values.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import summarize
+    >>> rows = from_array([[30.0], [31.0], [32.0], [33.0], [34.0]], ["age"])
+    >>> mean_squared_distance(rows, summarize(rows, 1, client="bern"))
+    2.0
     """
     table = open_data(data, file.columns, drop_missing=drop_missing, encoding=file.encoding)
     counts, sse, _ = _per_cluster(table, Model(file.summary.centers), file.scaler, progress)

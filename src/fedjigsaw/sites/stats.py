@@ -60,13 +60,41 @@ def measure(
 
     Parameters
     ----------
+    data : the path of a file, or a table that is already open.
+    client : name of the site; None is that of the file, without its ending.
+    columns : names of the columns to measure
+        None takes all but those that look like identifiers, with an IdentifierWarning.
     schema : what the columns mean, instead of `columns`
         The statistics are then those of the features from which a preparation can be fitted.
     min_rows : fewest rows for which statistics may leave; fewer are a DataError
         Not under privacy, where the number of rows is noisy.
-    privacy : differential privacy; its bounds are for the columns in the order of `columns`, or of
-        the file; with a schema, they are those of the schema instead (:func:`schema_bounds`).
-    spend : called right before noise is drawn, and before exact statistics are made.
+    drop_missing : skip rows with missing values; False makes them a DataError.
+    privacy : differential privacy, or None for exact numbers
+        Its bounds are for the columns in the order of `columns`, or of the file; with a schema,
+        they are those of the schema instead (:func:`schema_bounds`).
+    spend : called right before noise is drawn, and before exact statistics are made
+        It writes the release down, or refuses it with an error; see :class:`Charge`.
+    progress : called with the number of rows of each batch that was read.
+
+    Returns
+    -------
+    Stats
+        The statistics, for :func:`common_scaler` and :func:`fedjigsaw.io.formats.save`. Its
+        `sum_of_squares` is that of the differences from the mean.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or has missing values, texts, or fewer than `min_rows` rows.
+    BudgetError
+        If `spend` is that of a :class:`Charge`, and a limit does not allow the release.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> stats = measure(from_array([[30.0], [40.0], [50.0]], ["age"]), client="bern")
+    >>> stats.n_samples, stats.mean.tolist(), stats.sum_of_squares.tolist()
+    (3, [40.0], [200.0])
     """
     encoding = None if schema is None else provisional(schema)
     table = open_data(data, columns, drop_missing=drop_missing, encoding=encoding)
@@ -131,6 +159,22 @@ def _measure_privately(
 def scaler_of_bounds(columns: Sequence[str], low: Sequence[float], high: Sequence[float]) -> Scaler:
     """Make a scaler from public bounds alone, as if values were spread evenly between them.
 
+    It tells nothing about rows, so it costs no privacy.
+
+    Parameters
+    ----------
+    columns : names of the columns.
+    low, high : least and greatest value of each column, in their order, in the units of the file.
+
+    Returns
+    -------
+    Scaler
+
+    Raises
+    ------
+    MessageError
+        If a column is named twice, there is not one bound for each, or `low` is not below `high`.
+
     Examples
     --------
     >>> scaler_of_bounds(["age"], [0.0], [120.0]).deviation.round(2).tolist()
@@ -151,15 +195,36 @@ def common_scaler(
     """Merge the statistics of all sites into the scaler that their pooled rows would give.
 
     Statistics that are impossible, judged by those of the other sites, are set aside or limited
-    (:mod:`fedjigsaw.trust.moments`), with a warning for each site that is conspicuous. A
+    (:mod:`fedjigsaw.trust.moments`), with a ConspicuousSiteWarning for each such site. A
     UnitsWarning tells of columns in which some site seems to use another unit, and changes nothing.
 
     Parameters
     ----------
     stats : file name -> its content; the names are for error messages.
     schema : the schema that all statistics were made by, if they were.
-    without : sites to leave out, as if they had never sent statistics.
+    without : names of sites to leave out, as if they had never sent statistics.
     robust : whether statistics are judged; False believes all sites.
+
+    Returns
+    -------
+    Scaler
+        The same for all sites: give it to :func:`summarize` there.
+
+    Raises
+    ------
+    ParameterError
+        If no statistics are given or left, or none are from a site in `without`.
+    MessageError
+        If two files are from one site, or if columns or schemas differ.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> tables = {"bern": from_array([[30.0], [40.0]]), "oslo": from_array([[50.0], [60.0]])}
+    >>> stats = {site: measure(table, client=site) for site, table in tables.items()}
+    >>> scaler = common_scaler(stats)
+    >>> scaler.mean.tolist(), scaler.deviation.round(2).tolist()
+    ([45.0], [11.18])
     """
     scaler, verdicts = merge_statistics(stats, schema=schema, without=without, robust=robust)
     units = unlike_units(stats, verdicts, without=without)
@@ -176,7 +241,18 @@ def common_scaler(
 def unlike_units(
     stats: Mapping[str, Stats], verdicts: Sequence[Verdict], *, without: Sequence[str] = ()
 ) -> list[Conspicuous]:
-    """Return the columns in which one of the sites that count seems to use another unit."""
+    """Return the columns in which one of the sites that count seems to use another unit.
+
+    Parameters
+    ----------
+    stats, without : as in :func:`common_scaler`.
+    verdicts : what :func:`merge_statistics` found; sites that it set aside do not count.
+
+    Returns
+    -------
+    list of Conspicuous
+        Each has the name of the `column`; ``str`` says in a sentence what is conspicuous.
+    """
     aside = {verdict.stats.client for verdict in verdicts if verdict.used is None}
     return conspicuous_columns(
         [found for found in stats.values() if found.client not in {*aside, *without}]
@@ -184,7 +260,13 @@ def unlike_units(
 
 
 def untold(verdicts: Sequence[Verdict], units: Sequence[Conspicuous]) -> list[Verdict]:
-    """Return the verdicts without reasons that a warning of other units has told already."""
+    """Return the verdicts without reasons that a warning of other units has told already.
+
+    Parameters
+    ----------
+    verdicts : what :func:`merge_statistics` found.
+    units : what :func:`unlike_units` found.
+    """
     told = {column.column for column in units}
     return [
         replace(v, column="", reason="")
@@ -201,7 +283,28 @@ def merge_statistics(
     without: Sequence[str] = (),
     robust: bool = True,
 ) -> tuple[Scaler, list[Verdict]]:
-    """Do the same as :func:`common_scaler`, but return what was found instead of warnings."""
+    """Do the same as :func:`common_scaler`, but return what was found instead of warnings.
+
+    Parameters
+    ----------
+    stats, schema, without, robust : as in :func:`common_scaler`.
+
+    Returns
+    -------
+    scaler : Scaler
+    verdicts : list of Verdict
+        One for each site: its `stats`, what is `used` of them (None if they were set aside), and
+        the `reason` (empty if there is nothing to say). The list is empty if not `robust`.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> tables = {"bern": from_array([[30.0], [40.0]]), "oslo": from_array([[50.0], [60.0]])}
+    >>> stats = {site: measure(table, client=site) for site, table in tables.items()}
+    >>> scaler, verdicts = merge_statistics(stats)
+    >>> [verdict.reason for verdict in verdicts]
+    ['', '']
+    """
     if not stats:
         raise ParameterError("No statistics are given.")
     check_different({name: found.client for name, found in stats.items()})

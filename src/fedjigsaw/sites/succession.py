@@ -99,10 +99,22 @@ class Succession:
 def succeed(new: ModelFile, old: ModelFile) -> tuple[ModelFile, Succession]:
     """Give the clusters of a model the ids that they had in the model before.
 
+    Parameters
+    ----------
+    new : the model whose clusters get ids.
+    old : the model before, of the same columns.
+
     Returns
     -------
-    The new model with ids, and what became of the old clusters. The order of the centers, and
-    everything else in the model, stays as it was.
+    file : ModelFile
+        The new model with ids. The order of the centers, and everything else, stays as it was.
+    changes : Succession
+        What became of the old clusters.
+
+    Raises
+    ------
+    MessageError
+        If the models have different columns.
 
     Examples
     --------

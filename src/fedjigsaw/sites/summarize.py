@@ -60,11 +60,15 @@ def summarize(
 
     Parameters
     ----------
-    data : a file, or a table that is already open.
+    data : the path of a file, or a table that is already open.
     n_clusters : number of clusters in the data of all sites together, or "auto".
+    method : name of the method, one of those that need a single round (``fedjigsaw methods``).
+    params : parameters of the method by name, such as ``{"n_init": 20}``; others have their
+        defaults.
     client : the site's name; by default that of the file, without its ending.
     scaler : from :func:`~fedjigsaw.sites.common_scaler`; its columns are then the ones to read.
     guard : the rule that the summary passes; the default merges centers of fewer than five rows.
+    seed : seed of the clustering, an integer >= 0.
     broadcast : the message of the server for this round; None for the only round.
     privacy : differential privacy, in place of the guard
         Its bounds are in the units of the file, for the columns of the scaler, or else `columns`,
@@ -75,6 +79,31 @@ def summarize(
     columns, order, drop_missing : as in :func:`~fedjigsaw.sites.prepare`.
     progress : called with the number of rows of each batch that was read.
     clustering : called once with the number of rows to cluster, when all have been read.
+
+    Returns
+    -------
+    SummaryFile
+        Save it by :func:`fedjigsaw.io.formats.save`, and send that file to the coordinator.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or has missing values, texts, or too few rows for the guard.
+    ParameterError
+        If the method is unknown or needs several rounds, if a parameter is wrong, or if `columns`
+        are not those of the scaler.
+    BudgetError
+        If `spend` is that of a :class:`Charge`, and a limit does not allow the release.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> ages = [[30], [31], [32], [33], [34], [60], [61], [62], [63], [64]]
+    >>> file = summarize(from_array(ages, ["age"]), 2, client="bern")
+    >>> file.summary.centers.round(1).tolist(), file.summary.counts.tolist()
+    ([[32.0], [62.0]], [5, 5])
+    >>> file.columns, file.method, file.guard["min_cluster_size"]
+    (('age',), 'jigsaw', 5)
     """
     estimator = make(method, n_clusters, seed, **(params or {}))
     estimator.check_federated() if broadcast else check_one_round(estimator)
