@@ -22,6 +22,23 @@ def center_mse(found: Any, true: Any) -> float:
 
     If the numbers of centers differ, only matched pairs count.
 
+    Parameters
+    ----------
+    found : array of shape (k, n_features)
+        The centers to judge.
+    true : array of shape (l, n_features)
+        The true centers.
+
+    Returns
+    -------
+    float
+        At least 0, in squared units of the centers; 0 is best.
+
+    Raises
+    ------
+    DataError
+        If there are no centers, they are not finite numbers, or have different numbers of columns.
+
     Examples
     --------
     >>> center_mse([[0.0, 3.0], [5.0, 5.0]], [[5.0, 5.0], [0.0, 0.0]])
@@ -33,7 +50,24 @@ def center_mse(found: Any, true: Any) -> float:
 def center_l2(found: Any, true: Any) -> float:
     r"""Frobenius norm of the differences of matched centers, :math:`\sqrt{k \cdot MSE}`.
 
-    The main metric of the paper.
+    The main metric of the paper. If the numbers of centers differ, only matched pairs count.
+
+    Parameters
+    ----------
+    found : array of shape (k, n_features)
+        The centers to judge.
+    true : array of shape (l, n_features)
+        The true centers.
+
+    Returns
+    -------
+    float
+        At least 0, in units of the centers; 0 is best.
+
+    Raises
+    ------
+    DataError
+        If there are no centers, they are not finite numbers, or have different numbers of columns.
 
     Examples
     --------
@@ -47,12 +81,27 @@ def center_l2(found: Any, true: Any) -> float:
 def purity(*positional: Any, labels_true: Any = None, labels_pred: Any = None) -> float:
     """Share of rows whose class is the most frequent one in their cluster.
 
-    It is not symmetric, so it must be called with keywords, those of scikit-learn's metrics.
+    It is not symmetric, so it must be called with keywords, those of scikit-learn's metrics. Many
+    small clusters are pure by chance: compare only models with the same number of clusters.
 
     Parameters
     ----------
-    labels_true : the class of each row.
-    labels_pred : the cluster of each row.
+    labels_true : array of shape (n_samples,)
+        The class of each row, as numbers or texts.
+    labels_pred : array of shape (n_samples,)
+        The cluster of each row.
+
+    Returns
+    -------
+    float
+        Above 0 and at most 1; 1 is best.
+
+    Raises
+    ------
+    ParameterError
+        If it is called without keywords.
+    DataError
+        If the two differ in length, are empty, or have missing values.
 
     Examples
     --------
@@ -74,6 +123,23 @@ def purity(*positional: Any, labels_true: Any = None, labels_pred: Any = None) -
 def nmi(labels_true: Any, labels_pred: Any) -> float:
     r"""Normalized mutual information :math:`2 I(X; Y) / (H(X) + H(Y))`. It is symmetric.
 
+    Parameters
+    ----------
+    labels_true : array of shape (n_samples,)
+        The class of each row, as numbers or texts.
+    labels_pred : array of shape (n_samples,)
+        The cluster of each row.
+
+    Returns
+    -------
+    float
+        From 0 for labels that tell nothing about the classes to 1 for equal partitions.
+
+    Raises
+    ------
+    DataError
+        If the two differ in length, are empty, or have missing values.
+
     Examples
     --------
     >>> nmi(["b", "b", "a", "a"], [0, 0, 1, 1])
@@ -91,10 +157,29 @@ def ari(labels_true: Any, labels_pred: Any) -> float:
 
     It is symmetric.
 
+    Parameters
+    ----------
+    labels_true : array of shape (n_samples,)
+        The class of each row, as numbers or texts.
+    labels_pred : array of shape (n_samples,)
+        The cluster of each row.
+
+    Returns
+    -------
+    float
+        At most 1; below 0 if there is less agreement than by chance.
+
+    Raises
+    ------
+    DataError
+        If the two differ in length, are empty, or have missing values.
+
     Examples
     --------
     >>> ari(["b", "b", "a", "a"], [0, 0, 1, 1])
     1.0
+    >>> ari([0, 0, 1, 1], [0, 1, 0, 1])
+    -0.5
     """
     from sklearn.metrics import adjusted_rand_score
 
@@ -104,6 +189,22 @@ def ari(labels_true: Any, labels_pred: Any) -> float:
 
 def inertia(X: Any, centers: Any) -> float:
     r"""The k-means objective :math:`\sum_n \min_j \|x_n - c_j\|^2`.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    centers : array of shape (k, n_features)
+
+    Returns
+    -------
+    float
+        At least 0, in squared units of the columns; smaller is better for the same number of
+        centers.
+
+    Raises
+    ------
+    DataError
+        If the two have different numbers of columns, there are no centers, or a number is missing.
 
     Examples
     --------
@@ -120,6 +221,24 @@ def inertia(X: Any, centers: Any) -> float:
 
 def inertia_ratio(X: Any, centers: Any, reference: Any) -> float:
     """Ratio of the objective of `centers` to that of `reference` centers on the same rows.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    centers : array of shape (k, n_features)
+        The centers to judge.
+    reference : array of shape (l, n_features)
+        The centers to compare with, such as those of k-means on all rows.
+
+    Returns
+    -------
+    float
+        1 if both are equally good; 1.1 means that `centers` have a 10 % larger objective.
+
+    Raises
+    ------
+    DataError
+        If numbers of columns differ, or the objective of `reference` is 0.
 
     Examples
     --------

@@ -68,6 +68,20 @@ def split(
     shards_per_client : option of :func:`shards`.
     X, direction, mix : options of :func:`features`.
     values : option of :func:`column`.
+    rng : Generator or int
+        Source of random numbers, or its seed. The same seed gives the same split.
+
+    Returns
+    -------
+    array of shape (n_samples,)
+        The client of each row, 0, 1, ..., for ``fit(X, clients=...)``.
+
+    Raises
+    ------
+    ParameterError
+        If no split has this name, or an option is not allowed.
+    DataError
+        If labels or values are missing, or a function gives no client for each row.
 
     Examples
     --------
@@ -108,6 +122,19 @@ def register(function: F, *, name: str | None = None) -> F:
     Returns
     -------
     function : so that this can be a decorator.
+
+    Raises
+    ------
+    ParameterError
+        If it is no function, or the name is that of a split of the package.
+
+    Examples
+    --------
+    >>> @register
+    ... def odd_and_even(X, labels, n_clients, rng):
+    ...     return np.arange(len(labels)) % 2
+    >>> split("odd_and_even", [0, 0, 1, 1], 2, rng=0).tolist()
+    [0, 1, 0, 1]
     """
     if not callable(function):
         allowed = "a function of (X, labels, n_clients, rng)"
@@ -139,6 +166,13 @@ def plot(clients: Any, y: Any = None, *, title: str | None = None) -> Any:
     -------
     figure : matplotlib.figure.Figure
         ``figure.savefig("split.png")`` writes it to a file; a notebook shows it.
+
+    Raises
+    ------
+    ExtraError
+        If matplotlib is not installed.
+    DataError
+        If `clients` and `y` differ in length, or have missing values.
     """
     # by name: what draws is above, and needs an optional package
     return import_module("fedjigsaw.report.holdings").holdings(clients, y, title=title)
@@ -153,6 +187,16 @@ def iid(n_samples: int, n_clients: int, *, rng: np.random.Generator | int) -> In
         Number of rows, and of clients.
     rng : Generator or int
         Source of random numbers, or its seed.
+
+    Returns
+    -------
+    array of shape (n_samples,)
+        The client of each row, 0, 1, ..., for ``fit(X, clients=...)``.
+
+    Raises
+    ------
+    ParameterError
+        If there are fewer rows than clients.
 
     Examples
     --------
@@ -177,10 +221,21 @@ def dirichlet(
         The class of each row.
     n_clients, rng
         As in :func:`iid`.
-    alpha : float
-        Concentration of the proportions.
+    alpha : float from 0.001 to 1e6
+        Concentration of the proportions: 0.1 is far from even, 100 is nearly even.
     min_size : int, default 1
         Smallest number of rows of a client.
+
+    Returns
+    -------
+    array of shape (n_samples,)
+        The client of each row, 0, 1, ..., for ``fit(X, clients=...)``.
+
+    Raises
+    ------
+    ParameterError
+        If no such split is found in many draws: with fewer clients, a larger `alpha` or a smaller
+        `min_size` there is one.
 
     Examples
     --------
@@ -210,10 +265,20 @@ def quantity(
     ----------
     n_samples, n_clients, rng
         As in :func:`iid`.
-    alpha : float, default 0.3
+    alpha : float from 0.001 to 1e6, default 0.3
         Concentration of the sizes.
     min_size : int, default 1
         Smallest number of rows of a client.
+
+    Returns
+    -------
+    array of shape (n_samples,)
+        The client of each row, 0, 1, ..., for ``fit(X, clients=...)``.
+
+    Raises
+    ------
+    ParameterError
+        If no such split is found in many draws, as in :func:`dirichlet`.
 
     Examples
     --------
@@ -275,6 +340,16 @@ def shards(
     shards_per_client : int, default 2
         Number of shards that each client gets.
 
+    Returns
+    -------
+    array of shape (n_samples,)
+        The client of each row, 0, 1, ..., for ``fit(X, clients=...)``.
+
+    Raises
+    ------
+    ParameterError
+        If there are fewer rows than shards.
+
     Examples
     --------
     >>> ids = shards([0] * 6 + [1] * 6, 2, rng=0, shards_per_client=1)
@@ -318,6 +393,16 @@ def features(
         Share of the rows, drawn at random, that are dealt at random: with 0, regions are apart; 1
         is the same as :func:`iid`. Sizes do not change.
 
+    Returns
+    -------
+    array of shape (n_samples,)
+        The client of each row, 0, 1, ..., for ``fit(X, clients=...)``.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such direction, or there are fewer rows than clients.
+
     Examples
     --------
     >>> features([[3.0], [1.0], [4.0], [2.0]], 2, rng=0, direction=0).tolist()
@@ -340,6 +425,21 @@ def features(
 
 def column(values: Any) -> Ints:
     """Make every value of a column a client, in the order of the values.
+
+    Parameters
+    ----------
+    values : array of shape (n_samples,)
+        The value of each row, such as the name of its hospital.
+
+    Returns
+    -------
+    array of shape (n_samples,)
+        The client of each row, 0, 1, ..., for ``fit(X, clients=...)``.
+
+    Raises
+    ------
+    DataError
+        If a value is missing.
 
     Examples
     --------

@@ -28,7 +28,23 @@ ALL = 2**62  # rows of a file, at most
 
 
 class Source(ABC):
-    """The rows of one client, in another place than memory."""
+    """The rows of one client, in another place than memory.
+
+    :func:`table` and :func:`by_client` make them. A subclass may read from elsewhere, such as a
+    database.
+
+    Examples
+    --------
+    >>> from fedjigsaw import Jigsaw
+    >>> class Ages(Source):
+    ...     def learn(self, estimator, client, *, private):
+    ...         estimator.n_features_in_ = 1
+    ...
+    ...     def read(self, estimator, client):
+    ...         return np.array([[30.0], [31.0], [60.0], [61.0]])
+    >>> Jigsaw(2, random_state=0).fit_clients({"bern": Ages()}).cluster_centers_.tolist()
+    [[30.5], [60.5]]
+    """
 
     @abstractmethod
     def learn(self, estimator: Any, client: str, *, private: bool) -> Sequence[Any] | None:
@@ -64,6 +80,27 @@ def table(
         not look like identifiers.
     drop_missing : bool, default False
         Skip rows with missing values, instead of raising an error.
+
+    Returns
+    -------
+    Source
+        Nothing is read before ``fit_clients``, which raises a DataError for a file that it cannot
+        read, or that has missing values or texts.
+
+    Raises
+    ------
+    DataError
+        If `path` is a folder without Parquet files.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from fedjigsaw import Jigsaw
+    >>> path = Path(tempfile.mkdtemp(), "bern.csv")
+    >>> _ = path.write_text("name,age\\nA,30\\nB,31\\nC,60\\nD,61\\n")
+    >>> model = Jigsaw(2, random_state=0).fit_clients({"bern": table(path, columns=["age"])})
+    >>> model.cluster_centers_.tolist()
+    [[30.5], [60.5]]
     """
     return _Tables(tuple(_Part(file) for file in _files(Path(path))), _names(columns), drop_missing)
 
@@ -84,6 +121,31 @@ def by_client(
     ----------
     client : name of the column that holds the client of each row, as strings or integers
     path, columns, drop_missing : as in :func:`table`
+
+    Returns
+    -------
+    dict of str to Source
+        By the name of the client, in order, for ``fit_clients``.
+
+    Raises
+    ------
+    DataError
+        If a file cannot be read, is not Parquet, or lacks the column.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet
+    >>> from fedjigsaw import Jigsaw
+    >>> path = Path(tempfile.mkdtemp(), "all.parquet")
+    >>> rows = pa.table({"city": ["bern", "oslo", "bern", "oslo"], "age": [30.0, 31.0, 60.0, 61.0]})
+    >>> pyarrow.parquet.write_table(rows, path)
+    >>> clients = by_client(path, "city")
+    >>> list(clients)
+    ['bern', 'oslo']
+    >>> Jigsaw(2, random_state=0).fit_clients(clients).cluster_centers_.round(1).tolist()
+    [[30.5], [60.5]]
     """
     parts: dict[Any, list[_Part]] = {}
     for file in _files(Path(path)):

@@ -49,7 +49,22 @@ FEATURES = {
 
 @dataclass(frozen=True)
 class Source:
-    """Source of a named data set: a reader, and the file that it needs, if any."""
+    """Source of a named data set: a reader, and the file that it needs, if any.
+
+    Parameters
+    ----------
+    about : str
+        A line about the data set.
+    read : callable
+        Returns the data set, or raises a DatasetError if its file is not here.
+    file : str or None
+        Path of its file in ``FEDJIGSAW_DATA`` or the cache; None if it needs none.
+
+    Examples
+    --------
+    >>> SOURCES["iris"].is_here, SOURCES["iris"].read().X.shape
+    (True, (150, 4))
+    """
 
     about: str
     read: Callable[[], Dataset]
@@ -88,6 +103,19 @@ def load(
         Of a file: the column that tells who holds each row, for the split "column".
     columns : sequence of str or None
         Of a file: the columns to use. None is all others, but for what looks like an identifier.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    ParameterError
+        If there is no data set of this name, or columns are named for one that is not a file.
+    DatasetError
+        If it has to be downloaded first; the error says how.
+    DataError
+        If the file cannot be read, lacks a column, or has missing values or texts.
 
     Examples
     --------
@@ -130,9 +158,23 @@ def gaussian_grid(
 
     Parameters
     ----------
-    overlap : float, default 0.01
+    n_samples : int, default 5000
+        Number of rows, at least 15. All clusters have equally many, up to one.
+    overlap : float from 0 to 0.5, default 0.01
         Largest share of rows that are closer to another center than to their own: about 0.007 for
         S1, 0.03 for S2, 0.14 for S3 and 0.2 for S4.
+    rng : Generator or int, default 0
+        Source of random numbers, or its seed.
+
+    Returns
+    -------
+    Dataset
+        With the true classes and centers.
+
+    Raises
+    ------
+    ParameterError
+        If a parameter is outside of these limits.
 
     Examples
     --------
@@ -171,7 +213,13 @@ def fetch_ssets(*, home: str = SSETS_HOME) -> Path:
 
     Returns
     -------
-    the folder of the cache that now contains them.
+    Path
+        The folder of the cache that now contains them.
+
+    Raises
+    ------
+    DatasetError
+        If a download fails, a file is not the one that is expected, or the cache cannot be written.
     """
     target = cache_folder() / "ssets"
     try:
@@ -196,7 +244,12 @@ def cache_folder() -> Path:
     """Return the folder for downloads: ``FEDJIGSAW_CACHE`` if set, else the user's cache folder.
 
     The latter is ``fedjigsaw`` in ``$XDG_CACHE_HOME`` or ``~/.cache`` on Linux, and what is usual
-    on other systems.
+    on other systems. It need not exist.
+
+    Examples
+    --------
+    >>> os.environ.get("FEDJIGSAW_CACHE", str(cache_folder())) == str(cache_folder())
+    True
     """
     if chosen := os.environ.get("FEDJIGSAW_CACHE"):
         return Path(chosen)
