@@ -26,12 +26,25 @@ class SummaryFile:
 
     Attributes
     ----------
+    summary : what the site sends.
+    method, params : name of the method that made it, and its parameters.
+    columns : names of the columns, in the order of those of the centers.
+    scaler : the scaler of all sites, or None; with one, centers are scaled.
+    seed : seed of the clustering.
     guard : the rule that the summary passed before it left: min_cluster_size and counts.
     n_used : rows that were clustered; fewer than ``summary.n_samples`` if they were a sample.
     privacy : the promise of differential privacy, or None. Under one, the guard is not applied, and
         numbers of rows are noisy.
     n_skipped : further rows of the file, which were skipped for missing values; not told under
         privacy, nor in a federation.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import summarize
+    >>> file = summarize(from_array([[30.0], [31.0], [32.0]] * 5, ["age"]), 1, client="bern")
+    >>> file.summary.client, file.n_used, dict(file.guard)
+    ('bern', 15, {'min_cluster_size': 5, 'counts': 'exact'})
     """
 
     summary: Summary
@@ -100,6 +113,9 @@ class ModelFile:
 
     Attributes
     ----------
+    model : centers, method and parameters.
+    scaler : the scaler of all sites, or None; with one, centers are scaled, and
+        ``scaler.unscale(model.centers)`` has them in the units of the columns.
     clients : names of the clients that took part.
     n_samples : their rows, all together.
     partly : those of the clients that missed at least one round.
@@ -108,6 +124,12 @@ class ModelFile:
     n_skipped : rows of the clients that were skipped for missing values, as far as they are told.
     ids : the id of each cluster, if the model follows another one; empty for 0, 1, 2, ...
     next_id : the smallest id that no cluster has had, in this model or one before; 0 without ids.
+
+    Examples
+    --------
+    >>> file = ModelFile(Model([[32.0], [62.0]], feature_names=("age",)), None, ("bern",), 10)
+    >>> file.columns, file.cluster_ids
+    (('age',), (0, 1))
     """
 
     model: Model
@@ -165,6 +187,9 @@ class Score:
 
     Attributes
     ----------
+    client : name of the site.
+    counts : number of rows in each cluster.
+    sse : their summed squared distance to the center, in units of the clustering.
     model : fingerprint of the model's file.
     profile : what the rows of each cluster are like, or None.
     privacy : the promise of differential privacy, or None. Under one, all numbers are noisy.
@@ -173,6 +198,12 @@ class Score:
         privacy.
     ids : the id of each cluster; empty for 0, 1, 2, ...
     made_by : the schema of the columns of the profile, so that people can read it, or None.
+
+    Examples
+    --------
+    >>> score = Score("bern", "model 1", np.array([5, 3]), np.array([1.5, 0.5]))
+    >>> score.n_rows, float(score.sse.sum() / score.n_rows)
+    (8, 0.25)
     """
 
     client: str

@@ -67,11 +67,30 @@ Content = SummaryFile | ModelFile | Stats | Score
 def save(content: Content, path: Path | str, *, replace: bool = True) -> None:
     """Write a summary, model, statistics or score, whole or not at all.
 
-    It is read back in memory first, so an old file is replaced only by one that can be read.
+    It is read back in memory first, so an old file is replaced only by one that can be read. The
+    same content gives the same bytes.
 
     Parameters
     ----------
+    content : what a function of :mod:`fedjigsaw.sites` made.
+    path : the file to write; its folder must exist. The ending of its name does not matter.
     replace : whether an existing file is replaced; otherwise it is a DataError.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be written, or exists and is not to be replaced.
+    MessageError
+        If the content is too large for a file, or could not be read again.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> path = Path(tempfile.mkdtemp(), "bern.score")
+    >>> save(Score("bern", "model 1", np.array([5, 3]), np.array([1.5, 0.5])), path)
+    >>> load(path, Score).counts.tolist()
+    [5, 3]
     """
     path, encoded = Path(path), encode(content)
     check_readable(encoded, decode, path)
@@ -79,7 +98,38 @@ def save(content: Content, path: Path | str, *, replace: bool = True) -> None:
 
 
 def load(path: Path | str, kind: type[T]) -> T:
-    """Read a file that must be of one kind; every error names the file."""
+    """Read a file that must be of one kind; every error names the file.
+
+    No code of the file is run, and every field is checked.
+
+    Parameters
+    ----------
+    path : the file to read.
+    kind : what it must be: SummaryFile, ModelFile, Stats or Score.
+
+    Returns
+    -------
+    An object of that class.
+
+    Raises
+    ------
+    MessageError
+        If the file cannot be read, is of another kind or of another program, or if a field is
+        wrong.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> path = Path(tempfile.mkdtemp(), "bern.score")
+    >>> save(Score("bern", "model 1", np.array([5, 3]), np.array([1.5, 0.5])), path)
+    >>> load(path, Score).client
+    'bern'
+    >>> load(path, ModelFile)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    fedjigsaw.errors.MessageError: ... is a score, not a model. Give the file that `fedjigsaw
+    aggregate` wrote.
+    """
     content = load_any(path)
     if not isinstance(content, kind):
         wanted, command = DESCRIPTIONS[kind_of(kind)]
@@ -91,7 +141,30 @@ def load(path: Path | str, kind: type[T]) -> T:
 
 
 def load_any(path: Path | str) -> Content:
-    """Read any file that fedjigsaw writes, within limits on its size."""
+    """Read any file that fedjigsaw writes, but for scalers, within limits on its size.
+
+    Parameters
+    ----------
+    path : the file to read.
+
+    Returns
+    -------
+    SummaryFile, ModelFile, Stats or Score
+
+    Raises
+    ------
+    MessageError
+        If the file cannot be read, is of another program, or if a field is wrong.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> path = Path(tempfile.mkdtemp(), "bern.score")
+    >>> save(Score("bern", "model 1", np.array([5, 3]), np.array([1.5, 0.5])), path)
+    >>> type(load_any(path)).__name__
+    'Score'
+    """
     path = Path(path)
     content = read_bounded(path)
     try:

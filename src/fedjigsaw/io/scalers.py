@@ -27,7 +27,27 @@ MAX_JSON = 4 * 2**20  # small files of nested JSON grow a hundredfold in memory
 
 
 def save_scaler(scaler: Scaler, path: Path | str, *, replace: bool = True) -> None:
-    """Write a scaler as JSON, with every digit. It is read back in memory first."""
+    """Write a scaler as JSON, with every digit. It is read back in memory first.
+
+    Parameters
+    ----------
+    scaler : from :func:`~fedjigsaw.sites.common_scaler`.
+    path : the file to write; its folder must exist.
+    replace : whether an existing file is replaced; otherwise it is a DataError.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be written, or exists and is not to be replaced.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "scaler.json")
+    >>> save_scaler(Scaler(("age",), np.array([40.0]), np.array([10.0])), path)
+    >>> load_scaler(path).scale(np.array([[60.0]])).tolist()
+    [[2.0]]
+    """
     content: dict[str, Any] = {
         "format": FORMAT,
         "kind": "scaler",
@@ -45,7 +65,28 @@ def save_scaler(scaler: Scaler, path: Path | str, *, replace: bool = True) -> No
 
 
 def load_scaler(path: Path | str) -> Scaler:
-    """Read a scaler, within a limit on its size."""
+    """Read a scaler, within a limit on its size.
+
+    Parameters
+    ----------
+    path : a file that :func:`save_scaler` or ``fedjigsaw scaler`` wrote.
+
+    Returns
+    -------
+    Scaler
+        Its `scale` standardizes rows, `unscale` gives centers in the units of the columns.
+
+    Raises
+    ------
+    MessageError
+        If the file cannot be read, is not a scaler, or was changed.
+
+    Examples
+    --------
+    >>> load_scaler("nofile.json")
+    Traceback (most recent call last):
+    fedjigsaw.errors.MessageError: Cannot read nofile.json: no such file or directory.
+    """
     path = Path(path)
     content = read_bounded(path, MAX_JSON)
     try:

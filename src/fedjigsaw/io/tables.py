@@ -68,7 +68,23 @@ class Tally:
 class Table:
     """An open file of rows, with a selection of its columns.
 
-    All selections of one open file share one tally.
+    :func:`open_table` and :func:`from_array` make one. All selections of one file share one tally.
+
+    Attributes
+    ----------
+    path : the file; "an array" for rows in memory.
+    columns : names of the columns that are read, in their order.
+    reader : reads the file in batches.
+    id_columns : columns that are carried along unchanged.
+    drop_missing : whether rows with missing values are skipped; otherwise they are a DataError.
+    left_out : columns that were left out since they look like identifiers.
+    tally : how many rows the latest reading has seen, and skipped.
+
+    Examples
+    --------
+    >>> table = from_array([[30.0, 1.5], [40.0, 2.5]], ["age", "dose"]).select(["dose"])
+    >>> table.n_rows, [batch.rows.tolist() for batch in table.batches()]
+    (2, [[[1.5], [2.5]]])
     """
 
     path: Path
@@ -294,11 +310,30 @@ def open_table(
 
     Parameters
     ----------
+    path : the file. It is read only when rows are asked for, but for its names of columns.
     columns : names of the columns to read, in this order; None selects all but the id columns and
         those that look like identifiers, with an IdentifierWarning.
     id_column : one or more columns to carry along unchanged; they need not be numeric.
     drop_missing : skip rows with missing values instead of raising an error.
     encoding : how the columns of the file become columns of numbers; None takes them as they are.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, is of an unknown kind, or lacks a column.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "bern.csv")
+    >>> _ = path.write_text("name;age\\nA;30,5\\nB;31\\n")
+    >>> table = open_table(path, columns=["age"], id_column="name")
+    >>> [(batch.rows.tolist(), batch.ids[0].to_pylist()) for batch in table.batches()]
+    [([[30.5], [31.0]], ['A', 'B'])]
     """
     table = open_file(path)
     if encoding is not None:
@@ -310,7 +345,21 @@ def open_table(
 
 
 def from_array(rows: Any, columns: Sequence[str] | None = None) -> Table:
-    """Make a table from rows in memory; its columns are x0, x1, ... by default.
+    """Make a table from rows in memory, for functions that read files.
+
+    Parameters
+    ----------
+    rows : array or data frame of numbers, of shape (n_samples, n_features).
+    columns : names of the columns; None takes those of a data frame, and x0, x1, ... of an array.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    DataError
+        If rows are not a 2-D array of numbers, or there is not one name for each column.
 
     Examples
     --------
