@@ -11,6 +11,7 @@ from fedjigsaw._steps import tell_step
 from fedjigsaw.cli import _shared
 from fedjigsaw.cli._shared import check_outputs, count_rows_then, parse_params, split_names
 from fedjigsaw.errors import DataError
+from fedjigsaw.privacy.ledger import Ledger
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,13 @@ class TestOutputs:
         with pytest.raises(DataError, match="a already exists. Use --force"):
             check_outputs(tmp_path / "a", force=False)
         check_outputs(tmp_path / "a", force=True)
+
+    def test_nor_is_a_ledger_whatever_the_inputs_are(self, tmp_path):
+        Ledger(tmp_path / "ledger.jsonl").set_limit(1.0)
+        (tmp_path / "link").symlink_to(tmp_path / "ledger.jsonl")
+        for name in ("ledger.jsonl", "link"):
+            with pytest.raises(DataError, match="is a ledger or a journal"):
+                check_outputs(tmp_path / name, force=True)
 
     @pytest.mark.parametrize("force", [True, False])
     def test_a_device_is_never_replaced(self, force):

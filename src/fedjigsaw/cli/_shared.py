@@ -262,6 +262,8 @@ def split_names(names: str | None) -> list[str] | None:
 
 def check_outputs(*paths: Path | None, force: bool, inputs: Sequence[Path | None] = ()) -> None:
     """Check before the work starts that these files can be written."""
+    from fedjigsaw.privacy.journal import is_journal  # lazy: help needs no NumPy
+
     given = [path.resolve() for path in paths if path is not None]
     if len(set(given)) < len(given):
         raise DataError(f"Two results cannot be written to one file, {given[0]}.")
@@ -273,6 +275,8 @@ def check_outputs(*paths: Path | None, force: bool, inputs: Sequence[Path | None
         if path in sources:
             raise DataError(f"{path} is an input; write the result to another file.")
         check_regular(path)
+        if is_journal(path):  # what left would count no more
+            raise DataError(f"{path} is a ledger or a journal; write the result to another file.")
         if path.exists() and not force:
             raise DataError(already_there(path))
         if not path.parent.is_dir():
