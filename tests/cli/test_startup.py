@@ -5,6 +5,7 @@ import os
 import pkgutil
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import typer
 from typer.main import get_command, get_group
 
 from fedjigsaw import cli, sites
+from fedjigsaw.cli import _app
 from fedjigsaw.cli._app import COMMANDS, app
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
@@ -142,11 +144,23 @@ def test_clustering_needs_neither_data_frames_nor_intelex(round_of_files, words)
     assert not found & (OTHER | {"sklearnex"}) - {"asyncio"}
 
 
+def test_every_command_keeps_out_what_none_uses(monkeypatch):
+    spared = []
+    monkeypatch.setattr(cli, "started", True)
+    monkeypatch.setattr(cli, "importing", nullcontext)
+    monkeypatch.setattr(_app, "spare_imports", lambda: spared.append(1))
+    for name, row in COMMANDS.items():
+        assert _app.Later(name, *row).command
+    assert len(spared) == len(COMMANDS)
+
+
 def test_what_is_imported_later_is_there_when_it_is_used():
     script = """
 from fedjigsaw.cli._imports import spare_imports
 spare_imports()
 import sys, scipy.stats
+from importlib.util import find_spec
+assert find_spec("pandas").origin is None  # who only asks, as torch does, is answered
 print("scipy.stats._qmc" in sys.modules)
 from scipy.stats import qmc
 print(qmc.Sobol(2, scramble=False).random(1).tolist())

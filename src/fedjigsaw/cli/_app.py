@@ -118,7 +118,7 @@ class Later(TyperCommand):
     def command(self) -> click.Command:
         """The command itself."""
         module, _, group = self.place.partition(":")
-        if cli.started and self.rich_help_panel not in (FEDERATION, IMAGES):
+        if cli.started:
             spare_imports()
         with cli.importing():
             part: typer.Typer = getattr(import_module(f"fedjigsaw.cli.{module}"), group or "app")

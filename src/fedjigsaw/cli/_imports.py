@@ -5,13 +5,28 @@ functions that no command calls. That takes longer than most commands.
 """
 
 import sys
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
-from typing import Any
+from types import ModuleType
+from typing import Any, NoReturn
 
 NEVER = "pandas"
 LATER = "scipy.stats"
+
+
+class _Missing(Loader):
+    """Load nothing: an import ends as where the package is not installed.
+
+    A finder that raised this error itself would end those who only ask whether it is: torch does.
+    """
+
+    def create_module(self, spec: ModuleSpec) -> NoReturn:
+        text = f"The commands of fedjigsaw do not use {spec.name}."
+        raise ModuleNotFoundError(text, name=spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Never called, but a loader must have it."""
 
 
 class _Sparing(MetaPathFinder):
@@ -24,7 +39,7 @@ class _Sparing(MetaPathFinder):
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name == NEVER:
-            raise ModuleNotFoundError(f"The commands of fedjigsaw do not use {name}.", name=name)
+            return ModuleSpec(name, _Missing())
         spec = PathFinder.find_spec(name, path, target) if name == LATER else None
         if spec is not None and spec.loader is not None:
             spec.loader = LazyLoader(spec.loader)
