@@ -182,7 +182,9 @@ class TestProfiles:
         assert all(cluster.lead.endswith(".") for cluster in page.clusters)
         assert {"all rows: " in cluster.lead for cluster in page.clusters} == {True}
         assert page.facts[3].value == "6"  # columns of the file that were clustered
-        assert "profiles of 7 columns" in " ".join(row[2] for row in page.left.rows)
+        left = " ".join(row[2] for row in page.left.rows)
+        assert "profiles of 7 columns" in left
+        assert "mean and spread of 6 columns" in left
 
     def test_without_profiles_centers_are_read_back(self, mixed):
         files, pooled = mixed
@@ -427,7 +429,8 @@ class TestAbsent:
         paths = write_run(tmp_path, k=1, clients=["a", "b"], curve=False)
         page = built(paths)
         assert isinstance(page.map, Absent)
-        render_page(page)
+        assert [row[-2:] for row in page.support.rows] == [("–", "–")]  # it has no neighbor
+        assert not re.search(rb"Margin \d", render_page(page))
 
 
 class TestTrust:

@@ -126,7 +126,7 @@ def stats(
     rows = f"About {found.n_samples:,} rows"
     if privacy is None:
         rows = describe_rows(found.n_samples, table.tally.skipped)
-    out.print(f"{rows}, {len(found.columns)} columns -> {escape(str(output))}")
+    out.print(f"{rows}, {counted(len(found.sources), 'column')} -> {escape(str(output))}")
     print_privacy(privacy, charge, table.tally.skipped)
 
 

@@ -59,6 +59,13 @@ class Stats:
             allowed = f"{self.schema!r}, which made the columns"
             raise MessageError(invalid("schema", owner, allowed, self.made_by.fingerprint))
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The columns of the table; a schema makes several of one, such as one per category."""
+        if self.made_by is None:
+            return self.columns
+        return tuple(column.name for column in self.made_by.clustered)
+
 
 @dataclass(frozen=True, eq=False)
 class Scaler:

@@ -288,7 +288,7 @@ def _remarks(run: Run, i: int, sizes: SizeFacts, nearest: list[int | None]) -> l
             told.append(
                 f"Found in the summaries of {clients} of {counted(len(run.model.clients), 'site')}."
             )
-        if evidence.is_measured(float(support["spread"][i])):
+        if near is not None and evidence.is_measured(float(support["spread"][i])):
             told.append(f"Margin {margin:.2f} (0: on top of a neighbor, near 1: far from all).")
     measured = [score for score in run.scores if score.sse.any() or score.privacy is None]
     rows = sum(int(score.counts[i]) for score in measured)

@@ -63,7 +63,7 @@ def support_table(run: Run, shown: int) -> Table | Absent:
             *(() if noisy else (f"{clients:,.0f}",)),
             f"{points:,.0f}",
             number(spread, spread) if measured else "–",
-            f"{margin:.2f}" if measured else "–",
+            f"{margin:.2f}" if measured and nearest is not None else "–",
             *(() if separation is None else (f"{separation[i]:.2f}",)),
         )
         rows.append((f"Cluster {run.ids[i]}", *numbers, near))

@@ -70,7 +70,7 @@ def content_of(file: GivenFile) -> str:
         profile = "" if content.profile is None else f", profiles of {_columns_of(content.profile)}"
         return f"rows and spread of {counted(len(content.counts), 'cluster')}{profile}{noise}"
     if isinstance(content, Stats):
-        return f"mean and spread of {counted(len(content.columns), 'column')}{noise}"
+        return f"mean and spread of {counted(len(content.sources), 'column')}{noise}"
     return ""
 
 
