@@ -50,6 +50,15 @@ class TestByHand:
         )
         assert found.drift == pytest.approx(0.5 / np.sqrt(0.02))
 
+    def test_other_units_of_some_columns_are_no_change_of_spread(self):
+        """What was 1 long in both columns is now between 1 and 10 long; only more is a change."""
+        scaler = Scaler(("x0", "x1"), np.zeros(2), np.array([1.0, 10.0]))
+        old = model([[0, 0], [10, 10]], spread=5.0)
+        for spread, change in ((0.5, 0), (1.0, 0), (5.0, 0), (7.0, 2), (0.4, 1)):
+            new = model([[0, 0], [10, 1]], spread=spread, scaler=scaler)
+            found = sites.compare(old, new, old_noise=[1.0, 1.0])
+            assert found.clusters[0].change == pytest.approx(change)
+
     def test_a_shaky_new_model_does_not_hide_a_change(self):
         old, new = model([0, 10]), model([0, 13])
         found = sites.compare(old, new, old_noise=[0.1, 0.1], new_noise=[9.0, 9.0])

@@ -2,9 +2,10 @@ r"""How much clusters changed from one model to the next, beside what chance alo
 
 The change between an old cluster i and a new one j is
 :math:`c_{ij} = \sqrt{|a_i - b_j|^2 + (s_i - t_j)^2}`, with centers a and b, and spreads s and t
-where both models know them. A cluster changed by its distance to the nearest cluster of the other
-model, so that moves, new and lost clusters, splits and merges all count; sizes do not, since they
-follow from which sites took part.
+where both models know them. If scalers differ, s - t is as small as the factors of the columns
+allow: a spread is one number for all columns. A cluster changed by its distance to the nearest
+cluster of the other model, so that moves, new and lost clusters, splits and merges all count; sizes
+do not, since they follow from which sites took part.
 
 What chance does is measured by resampling sites: :data:`N_RESAMPLES` models are made, each from as
 many summaries, drawn with replacement. The noise of a cluster is the change that a share
@@ -192,7 +193,9 @@ def _costs(before: Places, after: Places) -> Floats:
     apart = pairwise_distances(before.centers, after.centers)
     if not (before.knows_spread and after.knows_spread):
         return apart
-    found: Floats = np.hypot(apart, before.spread[:, None] - after.spread[None, :])
+    (low, high), old, new = after.limits, before.spread[:, None], after.spread[None, :]
+    wider = np.maximum(np.maximum(low * new - old, old - high * new), 0)
+    found: Floats = np.hypot(apart, wider)
     return found
 
 

@@ -35,11 +35,14 @@ class Places:
     spread : shape (k,), root mean square distance of a cluster's rows to its center; infinite where
         the model does not know it.
     points : shape (k,), rows of each cluster; None if the model does not know them.
+    limits : between which multiples of `spread` the true one is. It is one number for all columns,
+        so in other units it is only known up to the smallest and the largest factor of a column.
     """
 
     centers: Floats
     spread: Floats
     points: Floats | None
+    limits: tuple[float, float] = (1.0, 1.0)
 
     @property
     def knows_spread(self) -> bool:
@@ -196,17 +199,19 @@ def places_of(file: ModelFile, like: ModelFile | None = None) -> Places:
         )
     support = support_of(file.model)
     spread, points = np.full(k, np.inf), None
+    least, usual, most = 1.0, 1.0, 1.0
     if support is not None:
         spread = np.asarray(support["spread"], dtype=np.float64)
         points = np.asarray(support["points"], dtype=np.float64)
     if like is not None:
-        centers, factor = _in_units_of(file, like)
-        spread = spread * factor
-    return Places(centers, spread, points)
+        centers, width = _in_units_of(file, like)
+        least, most = float(width.min()), float(width.max())
+        usual = float(np.sqrt(np.mean(width**2)))
+    return Places(centers, usual * spread, points, (least / usual, most / usual))
 
 
-def _in_units_of(file: ModelFile, like: ModelFile) -> tuple[Floats, float]:
-    """Return centers in the units of another model, and by how much distances change about."""
+def _in_units_of(file: ModelFile, like: ModelFile) -> tuple[Floats, Floats]:
+    """Return centers in the units of another model, and the factor of each column."""
     if sorted(file.columns) != sorted(like.columns):
         ours, theirs = (
             ", ".join(sorted(set(a.columns) - set(b.columns))[:20]) or "no others"
@@ -217,7 +222,7 @@ def _in_units_of(file: ModelFile, like: ModelFile) -> tuple[Floats, float]:
             f"the new one only, {theirs} in the old one only."
         )
     if file.columns == like.columns and scaler_name(file) == scaler_name(like):
-        return file.model.centers, 1.0
+        return file.model.centers, np.ones(len(file.columns))
     where = [file.columns.index(name) for name in like.columns]
     centers, width = file.model.centers, np.ones(len(where))
     if file.scaler is not None:
@@ -225,7 +230,7 @@ def _in_units_of(file: ModelFile, like: ModelFile) -> tuple[Floats, float]:
     centers, width = centers[:, where], width[where]
     if like.scaler is not None:
         centers, width = like.scaler.scale(centers), width / like.scaler.deviation
-    return centers, float(np.sqrt(np.mean(width**2)))
+    return centers, width
 
 
 def reachable(before: Places, after: Places) -> np.ndarray:
