@@ -11,7 +11,7 @@ import pytest
 
 from fedjigsaw._locks import locked
 from fedjigsaw.errors import FederationError
-from fedjigsaw.flower import folders, jobs, processes, renewal, serving
+from fedjigsaw.flower import certificates, folders, jobs, processes, renewal, serving
 from fedjigsaw.flower.certificates import load_certificate, make_authority, make_server_key
 
 
@@ -70,6 +70,21 @@ def test_a_site_says_that_a_certificate_has_ended(tmp_path, tls_server):
     folder = make(tmp_path, -0.1)
     port = tls_server(folder / "server")
     with pytest.raises(FederationError, match="has ended, or this machine's clock is wrong"):
+        processes.answers("127.0.0.1", port, folder / "bern" / "ca.crt")
+
+
+def test_a_clock_that_is_behind_is_no_other_server(tmp_path, tls_server, monkeypatch):
+    """The site waits, as for a renewal: some clocks are set only after a while."""
+
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + timedelta(days=9)
+
+    monkeypatch.setattr(certificates, "datetime", Ahead)
+    folder = make(tmp_path, 20)
+    port = tls_server(folder / "server")
+    with pytest.raises(processes.ExpiredError, match="is not valid yet: the clock of this machine"):
         processes.answers("127.0.0.1", port, folder / "bern" / "ca.crt")
 
 

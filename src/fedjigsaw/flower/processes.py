@@ -23,7 +23,7 @@ from fedjigsaw.flower.logs import for_owner
 from fedjigsaw.flower.logs import log_to as log_to
 
 GRACE_SECONDS = 6.0
-HAS_EXPIRED = 10  # OpenSSL's number for a certificate that has ended
+NOT_YET_VALID, HAS_EXPIRED = 9, 10  # OpenSSL's numbers
 # exit codes of a site's process that the server refused
 NEVER_CONNECTED, WAS_REVOKED, OTHER_PROTOCOL = 3, 4, 5
 # Flower starts the processes of the apps, which read from here which folder and which data to use
@@ -45,7 +45,7 @@ QUIET_FLOWER = {
 
 
 class ExpiredError(FederationError):
-    """A server's certificate has ended; it may be renewed."""
+    """A server's certificate is not valid at this time; it may be renewed, or the clock set."""
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
@@ -168,6 +168,11 @@ def greet(host: str, port: int, authority: Path) -> Mapping[str, Any] | None:
             raise ExpiredError(
                 f"The certificate of the server at {host}:{port} has ended, or this machine's "
                 "clock is wrong. The coordinator renews it with `fedjigsaw federation renew`."
+            ) from error
+        if error.verify_code == NOT_YET_VALID:  # some clocks are wrong after a boot
+            raise ExpiredError(
+                f"The certificate of the server at {host}:{port} is not valid yet: the clock of "
+                "this machine is behind, or that of the coordinator was ahead."
             ) from error
         raise FederationError(
             f"The server at {host}:{port} is not the server of this federation: its certificate "
