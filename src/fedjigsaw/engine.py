@@ -72,11 +72,21 @@ class Client:
         Rows of float32 are converted to answer, and rows with weights are copied for a method
         that does not compute with weights.
     method : FederatedMethod
+        The method that summarizes the data.
     guard : Guard
         What may leave the client. The default lets every summary pass.
     privacy : Privacy or None
         Differential privacy for the client's rows. It takes the place of the guard: everything
         that leaves is noisy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedjigsaw import Jigsaw
+    >>> bern = Client("Bern", np.array([[30.0], [32.0], [60.0], [62.0]]), Jigsaw(2))
+    >>> summary = bern.answer(Broadcast(round=0, seed=0))
+    >>> summary.client, summary.centers.tolist(), summary.counts.tolist()
+    ('Bern', [[31.0], [61.0]], [2, 2])
     """
 
     id: str
@@ -161,7 +171,11 @@ def check_columns(made: Summary | Model, n_columns: int, half: str) -> None:
 
 
 class Engine(Protocol):
-    """Anything that can ask all clients and collect their replies."""
+    """Anything that can ask all clients and collect their replies.
+
+    Any class with these methods is an engine, and need not inherit from this one. ``fit`` calls it
+    with a list of clients, as in ``fit(X, clients=site, engine=SerialEngine)``.
+    """
 
     def gather(self, broadcast: Broadcast) -> list[Reply]:
         """Send the broadcast to every client. Return one reply from each, in any order.
@@ -176,7 +190,21 @@ class Engine(Protocol):
 
 
 class SerialEngine:
-    """Run all clients in this process, one after the other."""
+    """Run all clients in this process, one after the other.
+
+    Parameters
+    ----------
+    clients : sequence of Client
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedjigsaw import FeCA
+    >>> clients = [Client(name, np.array([[30.0], [32.0]]), FeCA(1)) for name in ("Bern", "Oslo")]
+    >>> replies = SerialEngine(clients).gather(Broadcast(round=0, seed=0))
+    >>> [(reply.client, reply.centers.tolist()) for reply in replies]
+    [('Bern', [[31.0]]), ('Oslo', [[31.0]])]
+    """
 
     def __init__(self, clients: Sequence[Client]) -> None:
         self.clients = clients
@@ -197,6 +225,19 @@ class BatchEngine(SerialEngine):
 
     This is how :meth:`~fedjigsaw.FederatedClusterer.fit` runs clients: for many small ones it is
     ten to a hundred times as fast as one after the other, with the same bits.
+
+    Parameters
+    ----------
+    clients : sequence of Client
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedjigsaw import Jigsaw
+    >>> rows, site = np.array([[30.0], [32.0], [60.0], [62.0]]), ["Bern", "Oslo", "Bern", "Oslo"]
+    >>> model = Jigsaw(2, random_state=0).fit(rows, clients=site, engine=BatchEngine)
+    >>> model.cluster_centers_.tolist()
+    [[31.0], [61.0]]
     """
 
     def gather(self, broadcast: Broadcast) -> list[Reply]:
@@ -221,7 +262,16 @@ def _no_garbage() -> Iterator[None]:
 
 
 class Outcome(NamedTuple):
-    """Result of a run: the model, the transcript, and the summaries of the last round."""
+    """Result of a run.
+
+    Attributes
+    ----------
+    model : Model
+    transcript : Transcript
+        What was exchanged in each round.
+    summaries : tuple of Summary
+        Those of the last round, in the order of the clients' names.
+    """
 
     model: Model
     transcript: Transcript
@@ -264,7 +314,17 @@ def run_rounds(
 
     Returns
     -------
-    The model, the transcript of all rounds, and the summaries of the last round.
+    Outcome
+        The model, the transcript of all rounds, and the summaries of the last round.
+
+    Raises
+    ------
+    QuorumError
+        If fewer than `min_clients` clients answered in a round.
+    MessageError
+        If summaries do not fit together.
+    ParameterError
+        If a parameter of the run or of the method is wrong.
 
     Examples
     --------

@@ -84,6 +84,11 @@ class Summary(_Message):
     merged : int
         Number of centers that the client's guard merged into others before sending.
 
+    Raises
+    ------
+    MessageError
+        If a number is not finite, or shapes do not fit together.
+
     Examples
     --------
     >>> Summary(n_samples=3, centers=[[0.0, 0.0]], radii=[1.5]).nbytes
@@ -204,6 +209,17 @@ class Model(_Message):
         Names of the d columns, if the clients' data had names.
     tensors : mapping of str to array
         Further named arrays. Those whose names begin with ``server.`` never leave the server.
+
+    Raises
+    ------
+    MessageError
+        If a number is not finite, or there is not one name for each column.
+
+    Examples
+    --------
+    >>> model = Model([[30.0, 1.5]], method="jigsaw", feature_names=("age", "dose"))
+    >>> model.centers.shape, model.feature_names
+    ((1, 2), ('age', 'dose'))
     """
 
     centers: Floats
@@ -257,6 +273,16 @@ class Broadcast(_Message):
         The model so far; None in the first round.
     client : str
         Name of the client that received it; ``Client.answer`` sets it. The server leaves it empty.
+
+    Raises
+    ------
+    MessageError
+        If `round` or `seed` is not an integer >= 0.
+
+    Examples
+    --------
+    >>> Broadcast(round=0, seed=7).received_by("bern").client
+    'bern'
     """
 
     round: int
@@ -279,7 +305,17 @@ class Broadcast(_Message):
 
 @dataclass(frozen=True)
 class Failure:
-    """A client that did not answer, and why. No transcript keeps the `cause`."""
+    """A client that did not answer, and why. No transcript keeps the `cause`.
+
+    Attributes
+    ----------
+    client : str
+        Name of the client.
+    reason : str
+        Why it did not answer, for people.
+    cause : exception or None
+        What was raised, if it was raised here.
+    """
 
     client: str
     reason: str
@@ -288,7 +324,20 @@ class Failure:
 
 @dataclass(frozen=True)
 class Round:
-    """Record of one round: bytes sent by each client, and failures."""
+    """Record of one round: bytes sent by each client, and failures.
+
+    Attributes
+    ----------
+    number : int
+        Number of the round, counted from 0.
+    bytes_up : mapping of str to int
+        Bytes that each client sent, by its name. Clients that failed are not in it.
+    bytes_down : int
+        Bytes that the server sent to all clients together.
+    failures : tuple of Failure
+    seconds : float
+        Time that the round took.
+    """
 
     number: int
     bytes_up: Mapping[str, int]
@@ -300,6 +349,14 @@ class Round:
 @dataclass(frozen=True)
 class Transcript:
     """Record of a run: what was exchanged between clients and server.
+
+    A fitted estimator has it as `transcript_`.
+
+    Attributes
+    ----------
+    seed : int
+        Seed of the run.
+    rounds : tuple of Round
 
     Examples
     --------

@@ -47,6 +47,21 @@ class ProcessEngine:
     n_jobs : int or None
         Number of workers. None is that of joblib's configuration or else one per core, and at most
         one per client. A cluster uses all of its workers.
+
+    Raises
+    ------
+    ParameterError
+        If `n_jobs` is not an integer >= 1 or None.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> from fedjigsaw import Jigsaw
+    >>> two = partial(ProcessEngine, n_jobs=2)
+    >>> rows, site = [[30.0], [32.0], [60.0], [62.0]], ["Bern", "Oslo", "Bern", "Oslo"]
+    >>> model = Jigsaw(2, random_state=0).fit(rows, clients=site, engine=two)  # doctest: +SKIP
+    >>> model.cluster_centers_.tolist()  # doctest: +SKIP
+    [[31.0], [61.0]]
     """
 
     def __init__(self, clients: Sequence[Client], *, n_jobs: int | None = None) -> None:

@@ -58,8 +58,17 @@ class Privacy:
         A seed for the noise, for tests and studies alone: whoever knows it can remove the noise.
         None draws the noise from the operating system's random numbers.
 
+    Raises
+    ------
+    ParameterError
+        If `bounds` are missing or low is not below high, if `epsilon` is not above 0 and at most
+        100, if `delta` is not above 0 and at most 0.01, or if ``cells="own"`` is asked for with
+        ``unit="site"``.
+
     Examples
     --------
+    In a simulation, ``fit(X, clients=site, privacy=privacy)`` makes every client keep it.
+
     >>> privacy = Privacy(epsilon=1.0, bounds=(0, 120))
     >>> privacy.sentence()
     'With or without any one row, any set of outputs is at most 2.72 times as likely, plus 1e-06.'

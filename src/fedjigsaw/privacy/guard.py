@@ -51,8 +51,24 @@ class Guard:
         How the rows were scaled: centers are then rounded in the units that they had before, in
         which 0 is a step. It is `scaler_` of a `FederatedPreparation`.
 
+    Raises
+    ------
+    ParameterError
+        If a parameter is not one of these, or counts of single rows are to be rounded.
+
     Examples
     --------
+    In a simulation, ``fit`` applies it at every client:
+
+    >>> from fedjigsaw import Jigsaw
+    >>> rows = [[30.0], [31.0], [32.0], [99.0], [60.0], [61.0], [62.0]]
+    >>> site = ["bern"] * 4 + ["oslo"] * 3
+    >>> model = Jigsaw(2, random_state=0).fit(rows, clients=site, guard=Guard(3))
+    >>> [(sent.client, sent.counts.tolist()) for sent in model.summaries_]
+    [('bern', [4]), ('oslo', [3])]
+
+    A summary alone:
+
     >>> summary = Summary(n_samples=6, centers=[[0.0], [1.0], [9.0]], counts=[1, 2, 3])
     >>> leaves = Guard(min_cluster_size=3).apply(summary, client="berlin", needed=("counts",))
     >>> leaves.counts.tolist(), leaves.merged
@@ -93,6 +109,11 @@ class Guard:
             Fields besides the centers that the server needs.
         rows : array or None
             The client's rows, for guards that look at them, and to round to values within them.
+
+        Raises
+        ------
+        DataError
+            If the client has fewer than `min_cluster_size` rows, or the method tells no counts.
         """
         fields = set(FIELDS) & set(needed)
         if self.counts is not None:
