@@ -22,6 +22,23 @@ def load(path: str | os.PathLike[str]) -> "FederatedClusterer":
     of the tables, and are scaled as the file says. A method of your own must be registered first
     (:func:`fedjigsaw.register`), or be installed.
 
+    Parameters
+    ----------
+    path : str or path
+        The model file.
+
+    Returns
+    -------
+    FederatedClusterer
+        A fitted estimator of the class that made the model.
+
+    Raises
+    ------
+    MessageError
+        If the file cannot be read, is not a model, or its method is not known here.
+    ParameterError
+        If `path` is no path.
+
     Examples
     --------
     >>> import tempfile

@@ -43,7 +43,13 @@ class Rule:
 
 
 def is_integer(value: object) -> bool:
-    """Whether a value is an integer of Python or NumPy, and not a boolean."""
+    """Whether a value is an integer of Python or NumPy, and not a boolean.
+
+    Examples
+    --------
+    >>> is_integer(np.int64(3)), is_integer(3.0), is_integer(True)
+    (True, False, False)
+    """
     if type(value) is int:  # nearly always; an abstract class takes longer to ask
         return True
     return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
@@ -53,6 +59,15 @@ def integer(
     low: int, high: int | None = None, *, or_none: bool = False, or_word: str | None = None
 ) -> Rule:
     """Allow integers >= `low`, at most `high` if given, and also None or one word if asked.
+
+    Parameters
+    ----------
+    low, high : int
+        Least and greatest value; `high` None is no limit.
+    or_none : bool, default False
+        Whether None is allowed, too.
+    or_word : str or None
+        A text that is allowed, too, such as "auto".
 
     Examples
     --------

@@ -99,6 +99,14 @@ def compare(
     Returns
     -------
     Comparison
+        Print it, or ask for `frame`, `summary()`, `significance()` or `plot()`.
+
+    Raises
+    ------
+    ParameterError
+        If a method, a split, or one of their parameters is wrong or missing.
+    DataError
+        If rows or classes cannot be used, or every run failed.
 
     Examples
     --------

@@ -133,6 +133,11 @@ def make(
     method : the name of a method, its class, or an estimator, of which a copy is made.
     n_clusters, random_state, params : parameters of the new estimator, all of which may be named.
 
+    Raises
+    ------
+    ParameterError
+        If the method is unknown or learns from images, or if a parameter is wrong.
+
     Examples
     --------
     >>> make("feca", 15, 0, refine=False)
@@ -184,6 +189,11 @@ def find(name: str) -> Entry:
         If nobody knows the name.
     ExtraError
         If the package that has the method cannot be imported, or two packages have one.
+
+    Examples
+    --------
+    >>> find("kfed").label, find("kfed").cls.__name__
+    ('k-FED', 'KFed')
     """
     if name in METHODS:
         return METHODS[name]

@@ -32,6 +32,12 @@ class Entry:
         What the method learns from.
     found : type or None
         The class itself, of a method that is no part of the package.
+
+    Examples
+    --------
+    >>> from fedjigsaw.methods import METHODS
+    >>> METHODS["kfed"].label, METHODS["kfed"].own_parameters[0]
+    ('k-FED', 'n_local_clusters')
     """
 
     name: str
