@@ -82,6 +82,13 @@ class FederatedClusterer(
     and allowed values of its parameters (`rules`; others than these two are not checked by
     default). It implements :class:`~fedjigsaw.contract.FederatedMethod`.
 
+    Parameters
+    ----------
+    n_clusters : int, default 8
+        Number of clusters in the data of all clients together.
+    random_state : int, RandomState, Generator or None
+        Seed of the run; None draws one.
+
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, n_features)
@@ -113,6 +120,24 @@ class FederatedClusterer(
     n_features_in_ : int
     feature_names_in_ : array of str
         Names of the columns, if the data had names.
+
+    Examples
+    --------
+    >>> class OneMean(FederatedClusterer):
+    ...     "One cluster: the mean of all rows."
+    ...
+    ...     sends = ("counts",)
+    ...
+    ...     def summarize(self, X, broadcast, rng):
+    ...         return Summary(len(X), X.mean(axis=0, keepdims=True), counts=[len(X)])
+    ...
+    ...     def aggregate(self, summaries, broadcast, rng):
+    ...         means = [summary.centers[0] for summary in summaries]
+    ...         counts = [summary.counts[0] for summary in summaries]
+    ...         return self.make_model([np.average(means, axis=0, weights=counts)])
+    >>> model = OneMean(1).fit([[1.0], [2.0], [6.0]], clients=["bern", "bern", "oslo"])
+    >>> model.cluster_centers_.tolist()
+    [[3.0]]
     """
 
     method: ClassVar[str] = DefaultName()  # type: ignore[assignment]

@@ -82,6 +82,17 @@ class Column:
         profiles show it.
     categories : all categories that are told apart, in order for an ordered column.
     format : of dates, as in ``%d.%m.%Y``; empty if each site's is recognized.
+
+    Raises
+    ------
+    ParameterError
+        If a setting is not allowed for the column's kind.
+
+    Examples
+    --------
+    >>> age = Column("age", unit="years", range=(0, 120))
+    >>> age.kind, age.missing, age.outside
+    ('number', 'mean', 'refuse')
     """
 
     name: str
@@ -243,6 +254,7 @@ class Schema:
 
     Attributes
     ----------
+    columns : one or more, at least one of them with a say in the clustering.
     missing : texts that stand for a missing value, besides the usual ones such as NA.
     rare : categories with a smaller share of all rows than this are pooled.
 

@@ -24,8 +24,29 @@ TEXTS = re.compile(r'"(?:[^"\\]|\\.)*"?|\'[^\']*\'?|#.*')  # in quotes, and comm
 WIDTH = 90  # of lines
 
 
-def load_schema(path: Path) -> Schema:
-    """Read a schema, within a limit on its size; every error names the file."""
+def load_schema(path: Path | str) -> Schema:
+    """Read a schema, within a limit on its size; every error names the file.
+
+    Parameters
+    ----------
+    path : a TOML file, such as one that ``fedjigsaw schema init`` wrote.
+
+    Raises
+    ------
+    DataError
+        If the file is not a schema; the error says where.
+    MessageError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "schema.toml")
+    >>> _ = path.write_text(schema_to_toml(Schema((Column("age", range=(0, 120)),))))
+    >>> load_schema(path)["age"].range
+    (0.0, 120.0)
+    """
+    path = Path(path)
     content = read_bounded(path, MAX_TOML)
     try:
         text = content.decode("utf-8-sig")

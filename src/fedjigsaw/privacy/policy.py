@@ -93,6 +93,17 @@ class Policy:
         may be started with it all the same.
     largest_epsilon : float, default 1
         Largest epsilon of one run, where privacy is required.
+
+    Raises
+    ------
+    PolicyError
+        If a rule has a value that is not allowed.
+
+    Examples
+    --------
+    >>> strict = Policy(methods=("jigsaw",), least_cluster_size=20)
+    >>> strict.rounds, strict.questions_per_day
+    (1, 10)
     """
 
     methods: tuple[str, ...] = ("jigsaw", "feca", "kfed", "match")

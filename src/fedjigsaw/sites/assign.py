@@ -31,6 +31,12 @@ class Assigned:
     distances : the distance of each row to the center of its cluster, in units of the clustering
         (scaled, if the model has a scaler); of a row of no cluster, to the nearest center.
     ids : the id columns of these rows, in the order in which they were asked for.
+
+    Examples
+    --------
+    >>> part = Assigned(pa.array([0, None, -1]), pa.array([3.0, None, 40.0]))
+    >>> part.labels.null_count
+    1
     """
 
     labels: pa.Array

@@ -60,6 +60,12 @@ class ClusterChange:
     spread : of the old cluster, or of the new one if there is none; infinite if it is not known.
     noise : change by chance alone; None if it is not known.
     shares : shares of all rows, before and after; None where sizes are not known.
+
+    Examples
+    --------
+    >>> moved = ClusterChange(0, 0, change=0.3, spread=1.0, noise=0.1, shares=(0.5, 0.4))
+    >>> round(moved.drift, 2)
+    3.0
     """
 
     old: int | None
@@ -86,6 +92,10 @@ class Difference:
         model has.
     drift : the largest change of a cluster relative to its noise; None if the noise is not known.
     limit : drift from which on there is an alarm.
+
+    See Also
+    --------
+    compare : has an example.
     """
 
     clusters: tuple[ClusterChange, ...]

@@ -41,6 +41,14 @@ class Lineage:
     succession : what became of the parent's clusters, or None.
     drift : how much they changed relative to noise, or None.
     noise : how much chance moves each cluster, in the order of the centers, or None.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.formats import ModelFile
+    >>> from fedjigsaw.messages import Model
+    >>> first, second = (ModelFile(Model([[x]]), None, ("bern",), 10) for x in (0.0, 1.0))
+    >>> Lineage.of(second, parent=first).parent == Lineage.of(first).model
+    True
     """
 
     model: str

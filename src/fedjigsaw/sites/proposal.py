@@ -65,8 +65,14 @@ class Proposal:
 
     Attributes
     ----------
+    columns : what is proposed for each column, with what was seen.
     missing : texts that seem to stand for missing values.
+    min_rows : fewest rows that anything in it is about.
     told : what is said at the site alone.
+
+    See Also
+    --------
+    propose_schema : makes one, and has an example.
     """
 
     columns: tuple[ProposedColumn, ...]

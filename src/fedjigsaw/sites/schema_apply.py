@@ -36,6 +36,7 @@ class Applied:
 
     Attributes
     ----------
+    n_rows : rows of the copy.
     n_missing : column -> rows without a value.
     n_outside : column -> values outside of its range, or none of its categories.
     said : what was changed, in words.

@@ -26,6 +26,13 @@ class Changes:
     missing : texts or numbers that stand for a missing value, in all columns.
     missing_in : column -> the same for this column alone.
     empty : columns that the file does not have, which get no values.
+
+    Examples
+    --------
+    A file whose column Alter is the schema's age, with 999 for a missing value:
+
+    >>> Changes(names={"age": "Alter"}, missing=["999"]).names["age"]
+    'Alter'
     """
 
     names: Mapping[str, str] = field(default_factory=dict)

@@ -20,12 +20,19 @@ class ColumnCheck:
 
     Attributes
     ----------
+    name, kind : name of the column, and its kind in the schema.
+    n_rows, n_missing : rows of the file, and those without a value.
     n_unreadable : values that are not of the column's kind.
     n_outside : values outside of its range, or none of its categories.
     unknown : values that are no category -> number of rows.
     problems : why the file cannot be used as it is.
     remarks : what a person should know besides.
     options : of ``fedjigsaw schema apply`` that may help, as pairs of option and value.
+
+    Examples
+    --------
+    >>> ColumnCheck("age", "number", n_rows=10, n_missing=2).share_missing
+    0.2
     """
 
     name: str
@@ -51,7 +58,14 @@ class FileCheck:
 
     Attributes
     ----------
+    path : the file.
+    n_rows : number of its rows.
+    columns : how each column of the schema fits, in the order of the schema.
     others : columns of the file that the schema does not name.
+
+    See Also
+    --------
+    check_file : makes one, and has an example.
     """
 
     path: Path

@@ -61,6 +61,12 @@ class Succession:
     gone : ids of the old model that will not be used again.
     splits : id of the old model -> ids of the clusters that are now where it was.
     merges : id of the new model -> ids of the clusters that were where it is now.
+
+    Examples
+    --------
+    >>> changes = Succession(kept=(0,), new=(3,), gone=(2,), splits={0: (0, 3)}, merges={})
+    >>> list(changes.sentences())
+    ['1 cluster keeps its id.', 'Cluster 0 split into 0 and 3.', 'Gone: cluster 2.']
     """
 
     kept: tuple[int, ...]
