@@ -35,7 +35,19 @@ FILE = "model"  # in the folder of an MLflow model
 
 
 class Predictor:
-    """A model that labels rows, as MLflow calls it."""
+    """A model that labels rows, as MLflow calls it.
+
+    Parameters
+    ----------
+    model : the model.
+
+    Examples
+    --------
+    >>> from fedjigsaw.messages import Model
+    >>> model = ModelFile(Model([[32.0], [62.0]], feature_names=("age",)), None, ("bern",), 10)
+    >>> Predictor(model).predict({"age": [35.0, 60.0]})["label"].tolist()
+    [0, 1]
+    """
 
     def __init__(self, model: ModelFile) -> None:
         self.model = model
@@ -76,6 +88,13 @@ def save_model(
     model : the model, or its file; only a file has a lineage.
     path : the folder, which must not exist yet.
     mlflow_model : MLflow's description, which :func:`log_model` begins.
+
+    Raises
+    ------
+    ExtraError
+        If MLflow or pandas is not installed.
+    DataError
+        If the folder has files already.
     """
     _check_installed()
     from mlflow import pyfunc
@@ -110,7 +129,13 @@ def log_model(model: ModelFile | Path, name: str = "model", **options: Any) -> A
     Parameters
     ----------
     model : the model, or its file; only a file has a lineage.
+    name : name of the logged model.
     options : further ones of ``mlflow.models.Model.log``, such as `registered_model_name`.
+
+    Raises
+    ------
+    ExtraError
+        If MLflow or pandas is not installed.
     """
     _check_installed()
     from mlflow.models import Model
@@ -132,7 +157,24 @@ def log_model(model: ModelFile | Path, name: str = "model", **options: Any) -> A
 
 
 def load_model(model_uri: str) -> ModelFile:
-    """Load a model that was logged or saved, by its URI or folder."""
+    """Load a model that was logged or saved, by its URI or folder.
+
+    Parameters
+    ----------
+    model_uri : such as ``"models:/patients/3"``, or the path of a folder.
+
+    Returns
+    -------
+    ModelFile
+        For :func:`fedjigsaw.sites.assign` and all functions that take a model.
+
+    Raises
+    ------
+    ExtraError
+        If MLflow or pandas is not installed.
+    MessageError
+        If the folder holds no model of this package.
+    """
     _check_installed()
     from mlflow import artifacts
 

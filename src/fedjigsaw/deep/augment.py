@@ -58,6 +58,11 @@ class Augmentation:
         Strength of the color jitter. 1 is that of SwAV and DeepCluster-v2, 0 is none.
     grayscale : float, default 0.2
         Probability that a view loses its colors.
+
+    Examples
+    --------
+    >>> Augmentation(small_crops=4).n_views
+    6
     """
 
     views: int = 2

@@ -309,6 +309,11 @@ class CentralDeepCluster(DeepFeCA):
 
     *Raw images leave the clients*. The parameters are those of :class:`DeepFeCA`, but `clusterer`
     is always "central". A :class:`DeepFeCA` with that and one client does exactly the same.
+
+    Examples
+    --------
+    >>> CentralDeepCluster(3, random_state=0).clusterer_name
+    'central'
     """
 
     method: ClassVar[str] = "central-deepcluster"

@@ -41,6 +41,11 @@ class Execution:
         Clients of this process that train at the same time, each with its own copy of the network.
         More lanes keep a GPU busier and take more memory; a CPU gains nothing. Results on a CPU are
         the same bits.
+
+    Examples
+    --------
+    >>> Execution(device="cpu").torch_device
+    device(type='cpu')
     """
 
     device: str = "auto"
@@ -74,7 +79,20 @@ class Execution:
 
 
 def check_device(name: str) -> None:
-    """Raise a ParameterError now if a device cannot be used, not in the middle of the work."""
+    """Raise a ParameterError now if a device cannot be used, not in the middle of the work.
+
+    Parameters
+    ----------
+    name : a torch device such as "cuda:1", or "auto".
+
+    Examples
+    --------
+    >>> check_device("cpu")
+    >>> check_device("tea")
+    Traceback (most recent call last):
+    fedjigsaw.errors.ParameterError: device of DeepFeCA must be the name of a torch device, or
+    'auto'; got 'tea'.
+    """
     Execution.rules["device"].check("device", "DeepFeCA", name)
     try:
         torch.zeros(1, device=None if name == "auto" else name)

@@ -40,6 +40,12 @@ class ImageSet:
         Class of each image, if known.
     train_files, test_files : tuple of Path or None
         File of each image, if images are files of their own.
+
+    Examples
+    --------
+    >>> found = load("digits")
+    >>> found.test.shape, found.has_test
+    ((359, 3, 8, 8), True)
     """
 
     name: str
@@ -61,16 +67,25 @@ def load(source: str | Path, *, size: int | None = None, usual_size: int | None 
 
     Parameters
     ----------
+    source : str or Path
+        A folder of image files (with a folder for each class, if classes are known), of CIFAR-10,
+        CIFAR-100 or Tiny-ImageNet, an NPZ file, or "digits".
     size : int or None
         Height and width to scale image files to. None is `usual_size`.
     usual_size : int or None
         Height and width that image files get unless `size` is given; other images keep theirs. None
         is the size of the first one.
 
+    Returns
+    -------
+    ImageSet
+
     Raises
     ------
     ParameterError
         If the images are not files of their own and have another size than `size`.
+    DataError
+        If there are no images, or two sets of them.
 
     Examples
     --------

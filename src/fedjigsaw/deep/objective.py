@@ -57,6 +57,11 @@ class Objective:
     min_cluster_size : int, default 1
         Smallest number of images that a center sent by a client may stand for. Clients merge
         smaller clusters into their nearest neighbors first.
+
+    Examples
+    --------
+    >>> Objective(network="small", targets="swapped").temperature
+    0.1
     """
 
     network: str = "resnet18"

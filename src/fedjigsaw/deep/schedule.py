@@ -66,6 +66,12 @@ class Schedule:
         more if clients differ; or by the mean of whatever is sent (:mod:`fedjigsaw.deep.robust`).
     wire : {"float32", "bf16"}
         Send weights as they are, or rounded to half the bytes (:mod:`fedjigsaw.deep.wire`).
+
+    Examples
+    --------
+    >>> quick = Schedule(n_rounds=10, local_epochs=1)
+    >>> quick.n_rounds, quick.learning_rate
+    (10, 0.05)
     """
 
     n_rounds: int = 150

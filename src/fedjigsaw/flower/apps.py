@@ -46,6 +46,16 @@ def client_app(
     ----------
     load : returns the site, given Flower's context; called once per question.
     keep : called with each summary before it leaves. If it raises, nothing leaves.
+
+    Returns
+    -------
+    flwr.clientapp.ClientApp
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> site = Site("bern", from_array([[30.0], [60.0]] * 5, ["age"]))
+    >>> app = client_app(lambda context: site)
     """
     app = ClientApp()
 
@@ -107,6 +117,15 @@ def server_app(
     output : file for the model.
     min_sites : smallest number of sites that must answer in every round; None is all of them.
     options : `names`, `timeout`, `wait` and `tell` of :class:`FlowerEngine`.
+
+    Returns
+    -------
+    flwr.serverapp.ServerApp
+
+    Examples
+    --------
+    >>> from fedjigsaw import Jigsaw
+    >>> app = server_app(Jigsaw(5, random_state=0), Path("patients.model"), min_sites=3)
     """
     app = ServerApp()
 
