@@ -81,6 +81,24 @@ class Prediction:
             The client of each row, as in `fit`. A row then gets the label of the nearest center
             that its client sent, as with ``assign="local"``. Rows of clients that took no part in
             the fit get their nearest center.
+
+        Returns
+        -------
+        array of int of shape (n_samples,)
+
+        Raises
+        ------
+        DataError
+            If the rows have other columns than those of the fit, or missing values.
+        ParameterError
+            If `clients` are given to a model that was loaded from a file.
+
+        Examples
+        --------
+        >>> from fedjigsaw import Jigsaw
+        >>> model = Jigsaw(2, random_state=0).fit([[30.0], [32.0], [60.0], [62.0]])
+        >>> model.predict([[35.0], [70.0]]).tolist()
+        [0, 1]
         """
         owner = f"{type(self).__name__}.predict"
         X, clients = take_clients(X, clients, owner=owner)
@@ -105,6 +123,11 @@ class Prediction:
             Present for scikit-learn's API.
         sample_weight : array of shape (n_samples,) or None
             Weight of each row in the sum, a number >= 0.
+
+        Returns
+        -------
+        float
+            At most 0; the larger, the better.
         """
         rows = self._known(X, "score")
         owner = f"{type(self).__name__}.score"
@@ -138,6 +161,11 @@ class Prediction:
             the commands and a loaded model take rows as they were before.
         overwrite : bool, default False
             Replace a file that exists, instead of raising an error.
+
+        Raises
+        ------
+        DataError
+            If the file exists and is not to be replaced, or cannot be written.
         """
         check_is_fitted(self, "model_")
         place = check_path(path, f"{type(self).__name__}.save")
@@ -151,6 +179,15 @@ class Prediction:
         and `score` take rows as they were before they were scaled, and so are `cluster_centers_`.
         There is no `labels_`, `inertia_`, `transcript_` or `profile_`. Labels count from 0;
         `cluster_ids_` has the ids of a model that follows another one.
+
+        Parameters
+        ----------
+        path : path of the file
+
+        Raises
+        ------
+        MessageError
+            If the file cannot be read, is not a model, or is one of another method.
         """
         loaded: Self = _saving.load(cls, check_path(path, f"{cls.__name__}.load"))
         return loaded

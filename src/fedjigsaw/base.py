@@ -299,6 +299,19 @@ class FederatedClusterer(
             workers, ``functools.partial(ProcessEngine, n_jobs=2)``.
         min_clients : int or None
             Number of clients that must answer. None is all of them. Ignored where rows are pooled.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            If the rows, weights or clients cannot be used: texts, missing values, other lengths.
+        ParameterError
+            If a parameter is wrong, or there are fewer rows than `n_clusters`.
+        QuorumError
+            If fewer than `min_clients` clients answered, such as one that its guard blocks.
         """
         self.check()
         owner = f"{type(self).__name__}.fit"
@@ -342,6 +355,24 @@ class FederatedClusterer(
         sample_weight : list of arrays, mapping of id to array, or None
             The weights of each client's rows, as in `fit`; for data in memory.
         guard, privacy, engine, min_clients : as in `fit`
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            If there are no shards, or one of them cannot be read or has other columns.
+        ParameterError, QuorumError
+            As in `fit`.
+
+        Examples
+        --------
+        >>> from fedjigsaw import Jigsaw
+        >>> shards = {"bern": [[30.0], [60.0]], "oslo": [[32.0], [62.0]]}
+        >>> Jigsaw(2, random_state=0).fit_clients(shards).cluster_centers_.tolist()
+        [[31.0], [61.0]]
         """
         self.check()
         owner = f"{type(self).__name__}.fit_clients"

@@ -31,6 +31,7 @@ from fedjigsaw.sites.lineage import Lineage, fingerprint, sidecar
 __all__ = ["FLAVOR", "Predictor", "load_model", "log_model", "save_model"]
 
 FLAVOR = "fedjigsaw"
+"""Name of the flavor in the file ``MLmodel`` of a model."""
 FILE = "model"  # in the folder of an MLflow model
 
 

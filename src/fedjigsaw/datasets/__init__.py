@@ -375,3 +375,4 @@ SOURCES = {
         FEATURES["cifar100-features"],
     ),
 }
+"""Data sets that :func:`load` knows by name; `is_here` of each tells whether it can be loaded."""

@@ -113,8 +113,11 @@ METHODS = {
         ),
     )
 }
+"""Methods of the package, by their names on the command line."""
 CLUSTERERS = {name: entry for name, entry in METHODS.items() if entry.data_kind == "rows"}
+"""Those of them that cluster rows."""
 DEFAULT = "jigsaw"
+"""Name of the method that functions and commands use unless another one is given."""
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")  # it may become the name of a folder
 _registered: dict[str, Entry] = {}
 

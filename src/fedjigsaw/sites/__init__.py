@@ -27,7 +27,8 @@ from fedjigsaw.sites.compatibility import (
     check_own,
     reorder,
 )
-from fedjigsaw.sites.drift import ALARM, ClusterChange, Difference, compare, measure_noise
+from fedjigsaw.sites.drift import ALARM as _ALARM
+from fedjigsaw.sites.drift import ClusterChange, Difference, compare, measure_noise
 from fedjigsaw.sites.labels import write_labels
 from fedjigsaw.sites.lineage import Lineage
 from fedjigsaw.sites.preparation import Progress, open_data, prepare, quiet
@@ -48,7 +49,8 @@ from fedjigsaw.sites.stats import (
     untold,
 )
 from fedjigsaw.sites.succession import Succession, succeed
-from fedjigsaw.sites.summarize import MAX_ROWS, summarize
+from fedjigsaw.sites.summarize import MAX_ROWS as _MAX_ROWS
+from fedjigsaw.sites.summarize import summarize
 
 __all__ = [
     "ALARM",
@@ -100,3 +102,9 @@ __all__ = [
     "untold",
     "write_labels",
 ]
+
+# numbers have no docstring of their own: the pages of the API show these
+ALARM = _ALARM
+"""Drift from which on :func:`compare` gives an alarm: twice what is usual by chance."""
+MAX_ROWS = _MAX_ROWS
+"""Rows of a file that :func:`summarize` clusters; of more, it takes a random sample."""
