@@ -15,11 +15,13 @@ MAX_CELLS = 3000  # more cells are merged to so many: 20 for each of 150 cluster
 MANY_CELLS = 500  # from where on compiled code is loaded
 FEW_COLUMNS = 8  # up to which a tree finds the nearest cells faster than all distances
 LEAST_VARIANCE = 1e-9  # of a column, relative to that of an average one: less is rounding
+MOST_ROWS = 0.9  # their spread is the unit if the others are so far away that it seems rounding
+ROUNDING = 1e-13  # of numbers, relative to the largest
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells in units in which an average column has variance 1.
+    """Cells in units in which an average column has variance 1, but for a few absurd numbers.
 
     Attributes
     ----------
@@ -48,6 +50,10 @@ class Cells:
         middle = counts @ centers / counts.sum()
         points = centers - middle
         total = counts @ (points**2).sum(axis=1) + sse.sum()
+        usual = counts.sum() * _usual_spread(centers, counts, sse)
+        rounding = counts.sum() * (ROUNDING * np.abs(centers).max()) ** 2
+        if rounding < usual < 10 * LEAST_VARIANCE * total:
+            total = usual  # a few absurd numbers would make all clusters seem rounding
         seen = np.flatnonzero(counts @ points**2 > LEAST_VARIANCE * total / len(middle))
         if not len(seen):  # all cells are at one place, or there is one only
             seen = np.arange(len(middle))
@@ -163,6 +169,14 @@ class Cells:
             widths = (points + half).max(axis=0) - (points - half).min(axis=0)
             volumes.append(float(np.log(np.maximum(widths, 1e-6)).sum()))
         return -min(volumes)
+
+
+def _usual_spread(centers: Floats, counts: Floats, sse: Floats) -> float:
+    """Return the squared distance from the middle that most rows do not exceed."""
+    squared = ((centers - np.median(centers, axis=0)) ** 2).sum(axis=1) + sse / counts
+    order = np.argsort(squared)
+    last = np.searchsorted(np.cumsum(counts[order]), MOST_ROWS * counts.sum())
+    return float(squared[order[last]])
 
 
 def condense(
