@@ -140,12 +140,24 @@ def one_of(*choices: str) -> Rule:
 
 
 def boolean() -> Rule:
-    """Allow True and False."""
+    """Allow True and False.
+
+    Examples
+    --------
+    >>> boolean().accepts(True), boolean().accepts(1)
+    (True, False)
+    """
     return Rule("True or False", lambda value: isinstance(value, (bool, np.bool_)))
 
 
 def seed_source() -> Rule:
-    """Allow what scikit-learn allows for `random_state`, and generators of NumPy."""
+    """Allow what scikit-learn allows for `random_state`, and generators of NumPy.
+
+    Examples
+    --------
+    >>> seed_source().accepts(np.random.default_rng(0)), seed_source().accepts(-1)
+    (True, False)
+    """
     return Rule(
         "an integer >= 0, a numpy RandomState or Generator, or None",
         lambda value: (
@@ -181,7 +193,13 @@ def check_parameters(owner: str, rules: Mapping[str, Rule], values: Mapping[str,
 
 
 def anything() -> Rule:
-    """Allow every value: for parameters that a method checks itself, or not at all."""
+    """Allow every value: for parameters that a method checks itself, or not at all.
+
+    Examples
+    --------
+    >>> anything().accepts(object())
+    True
+    """
     return Rule("any value", lambda value: True)
 
 

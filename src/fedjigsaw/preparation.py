@@ -112,6 +112,13 @@ class FederatedPreparation(TransformerMixin, BaseEstimator):  # type: ignore[mis
             Present for scikit-learn's API.
         clients : array of shape (n_samples,), name of a column, or None
             The client of each row, as for clusterers. None is a single client.
+
+        Raises
+        ------
+        DataError
+            If a column of the schema is missing, or has values that the schema refuses.
+        ParameterError
+            If `min_cluster_size` or the schema is wrong.
         """
         owner = type(self).__name__
         parameters = self.get_params(deep=False)

@@ -21,7 +21,9 @@ class State:
     round : int
         Rounds of training that are done.
     seed : int
+        Seed of the run.
     model : Model
+        The centers, and the weights as named tensors.
     numbers : dict
         Loss, cluster sizes, traffic and times of the last round, as JSON values.
     exchanges : tuple of Round

@@ -72,6 +72,12 @@ class FlowerEngine:
     ----------
     files : the last answer of every site, by name.
     shown : what the next round shows to the sites: the summaries of this one.
+
+    Raises
+    ------
+    ParameterError
+        If the method is not known, a time is not positive, or answers are kept for a method with
+        several rounds.
     """
 
     def __init__(

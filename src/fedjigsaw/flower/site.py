@@ -79,6 +79,17 @@ class Site:
         no model.
     version : under privacy, the name of the data: an answer about data of this name is given again
         even if they changed. By default the name of the site.
+
+    Raises
+    ------
+    DataError
+        If `name` or `version` cannot be a name.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> Site("bern", from_array([[30.0], [60.0]] * 5, ["age"])).guard
+    Guard(min_cluster_size=5, counts=None, sums=True)
     """
 
     name: str

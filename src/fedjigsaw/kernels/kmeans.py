@@ -75,6 +75,8 @@ def kmeans(
 
     Parameters
     ----------
+    X : shape (n, d), the rows.
+    n_clusters : most centers to look for.
     rng : source of random numbers; the same state gives the same clusters.
     weights : shape (n,), weight of each row; None gives every row the weight 1. A row of weight w
         acts as w copies of it.
@@ -84,6 +86,11 @@ def kmeans(
         effect.
     backend : backend that searches for the clusters; None is
         :func:`~fedjigsaw.kernels.backends.default_backend`.
+
+    Returns
+    -------
+    Solution
+        With `centers`, `labels` of the rows, and `counts`, `sse` and `extents` of the clusters.
 
     Examples
     --------

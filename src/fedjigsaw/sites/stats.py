@@ -251,7 +251,20 @@ def unlike_units(
     Returns
     -------
     list of Conspicuous
-        Each has the name of the `column`; ``str`` says in a sentence what is conspicuous.
+        Each has the name of the `column`; ``str`` says what is conspicuous, and what to do.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> meters = np.array([[1.6], [1.7], [1.8], [1.9]] * 5)
+    >>> heights = {"bern": meters, "oslo": meters, "rome": meters * 100}
+    >>> stats = {s: measure(from_array(X, ["height"]), client=s) for s, X in heights.items()}
+    >>> _, verdicts = merge_statistics(stats)
+    >>> print(*str(unlike_units(stats, verdicts)[0]).splitlines()[:4], sep="\\n")
+    Do all sites use the same unit in column 'height'?
+      bern: 20 rows, mean 1.75, deviation 0.112
+      oslo: 20 rows, mean 1.75, deviation 0.112
+      rome: 20 rows, mean 175, deviation 11.2 (about 100 times the others)
     """
     aside = {verdict.stats.client for verdict in verdicts if verdict.used is None}
     return conspicuous_columns(
@@ -266,6 +279,10 @@ def untold(verdicts: Sequence[Verdict], units: Sequence[Conspicuous]) -> list[Ve
     ----------
     verdicts : what :func:`merge_statistics` found.
     units : what :func:`unlike_units` found.
+
+    Returns
+    -------
+    list of Verdict
     """
     told = {column.column for column in units}
     return [
