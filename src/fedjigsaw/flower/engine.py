@@ -76,7 +76,7 @@ class FlowerEngine:
     Raises
     ------
     ParameterError
-        If the method is not known, a time is not positive, or answers are kept for a method with
+        If the method is not known, a time is not allowed, or answers are kept for a method with
         several rounds.
     """
 

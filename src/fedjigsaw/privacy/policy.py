@@ -94,10 +94,7 @@ class Policy:
     largest_epsilon : float, default 1
         Largest epsilon of one run, where privacy is required.
 
-    Raises
-    ------
-    PolicyError
-        If a rule has a value that is not allowed.
+    Values are checked by :meth:`load`, which reads them from a file, and not here.
 
     Examples
     --------
