@@ -123,6 +123,8 @@ class FederatedClusterer(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from fedjigsaw import FederatedClusterer, Summary
     >>> class OneMean(FederatedClusterer):
     ...     "One cluster: the mean of all rows."
     ...

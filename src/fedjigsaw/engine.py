@@ -82,7 +82,7 @@ class Client:
     Examples
     --------
     >>> import numpy as np
-    >>> from fedjigsaw import Jigsaw
+    >>> from fedjigsaw import Broadcast, Client, Jigsaw
     >>> bern = Client("Bern", np.array([[30.0], [32.0], [60.0], [62.0]]), Jigsaw(2))
     >>> summary = bern.answer(Broadcast(round=0, seed=0))
     >>> summary.client, summary.centers.tolist(), summary.counts.tolist()
@@ -199,7 +199,7 @@ class SerialEngine:
     Examples
     --------
     >>> import numpy as np
-    >>> from fedjigsaw import FeCA
+    >>> from fedjigsaw import Broadcast, Client, FeCA, SerialEngine
     >>> clients = [Client(name, np.array([[30.0], [32.0]]), FeCA(1)) for name in ("Bern", "Oslo")]
     >>> replies = SerialEngine(clients).gather(Broadcast(round=0, seed=0))
     >>> [(reply.client, reply.centers.tolist()) for reply in replies]
@@ -233,7 +233,7 @@ class BatchEngine(SerialEngine):
     Examples
     --------
     >>> import numpy as np
-    >>> from fedjigsaw import Jigsaw
+    >>> from fedjigsaw import BatchEngine, Jigsaw
     >>> rows, site = np.array([[30.0], [32.0], [60.0], [62.0]]), ["Bern", "Oslo", "Bern", "Oslo"]
     >>> model = Jigsaw(2, random_state=0).fit(rows, clients=site, engine=BatchEngine)
     >>> model.cluster_centers_.tolist()
@@ -329,7 +329,7 @@ def run_rounds(
     Examples
     --------
     >>> import numpy as np
-    >>> from fedjigsaw import FeCA
+    >>> from fedjigsaw import Client, FeCA, SerialEngine, run_rounds
     >>> rows = {"Bern": np.array([[0.0], [1.0], [9.0]]), "Oslo": np.array([[8.0], [9.0], [10.0]])}
     >>> method = FeCA(2)
     >>> clients = [Client(name, X, method) for name, X in rows.items()]

@@ -91,6 +91,7 @@ class Summary(_Message):
 
     Examples
     --------
+    >>> from fedjigsaw import Summary
     >>> Summary(n_samples=3, centers=[[0.0, 0.0]], radii=[1.5]).nbytes
     40
     """
@@ -217,6 +218,7 @@ class Model(_Message):
 
     Examples
     --------
+    >>> from fedjigsaw import Model
     >>> model = Model([[30.0, 1.5]], method="jigsaw", feature_names=("age", "dose"))
     >>> model.centers.shape, model.feature_names
     ((1, 2), ('age', 'dose'))
@@ -281,6 +283,7 @@ class Broadcast(_Message):
 
     Examples
     --------
+    >>> from fedjigsaw import Broadcast
     >>> Broadcast(round=0, seed=7).received_by("bern").client
     'bern'
     """
@@ -360,6 +363,8 @@ class Transcript:
 
     Examples
     --------
+    >>> from fedjigsaw import Transcript
+    >>> from fedjigsaw.messages import Round
     >>> transcript = Transcript(seed=7, rounds=(Round(0, {"a": 96, "b": 64}, 16, (), 0.1),))
     >>> transcript.bytes_up, transcript.clients
     (160, ('a', 'b'))

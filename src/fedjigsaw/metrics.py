@@ -41,6 +41,7 @@ def center_mse(found: Any, true: Any) -> float:
 
     Examples
     --------
+    >>> from fedjigsaw.metrics import center_mse
     >>> center_mse([[0.0, 3.0], [5.0, 5.0]], [[5.0, 5.0], [0.0, 0.0]])
     4.5
     """
@@ -71,6 +72,7 @@ def center_l2(found: Any, true: Any) -> float:
 
     Examples
     --------
+    >>> from fedjigsaw.metrics import center_l2
     >>> center_l2([[0.0, 3.0], [5.0, 5.0]], [[5.0, 5.0], [0.0, 0.0]])
     3.0
     """
@@ -105,6 +107,7 @@ def purity(*positional: Any, labels_true: Any = None, labels_pred: Any = None) -
 
     Examples
     --------
+    >>> from fedjigsaw.metrics import purity
     >>> purity(labels_true=["a", "a", "a", "b"], labels_pred=[0, 0, 1, 1])
     0.75
     """
@@ -142,6 +145,7 @@ def nmi(labels_true: Any, labels_pred: Any) -> float:
 
     Examples
     --------
+    >>> from fedjigsaw.metrics import nmi
     >>> nmi(["b", "b", "a", "a"], [0, 0, 1, 1])
     1.0
     """
@@ -176,6 +180,7 @@ def ari(labels_true: Any, labels_pred: Any) -> float:
 
     Examples
     --------
+    >>> from fedjigsaw.metrics import ari
     >>> ari(["b", "b", "a", "a"], [0, 0, 1, 1])
     1.0
     >>> ari([0, 0, 1, 1], [0, 1, 0, 1])
@@ -208,6 +213,7 @@ def inertia(X: Any, centers: Any) -> float:
 
     Examples
     --------
+    >>> from fedjigsaw.metrics import inertia
     >>> inertia([[0.0], [3.0]], [[1.0]])
     5.0
     """
@@ -242,6 +248,7 @@ def inertia_ratio(X: Any, centers: Any, reference: Any) -> float:
 
     Examples
     --------
+    >>> from fedjigsaw.metrics import inertia_ratio
     >>> inertia_ratio([[0.0], [2.0]], [[0.0]], [[1.0]])
     2.0
     """

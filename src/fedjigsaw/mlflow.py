@@ -44,7 +44,9 @@ class Predictor:
 
     Examples
     --------
+    >>> from fedjigsaw.io.formats import ModelFile
     >>> from fedjigsaw.messages import Model
+    >>> from fedjigsaw.mlflow import Predictor
     >>> model = ModelFile(Model([[32.0], [62.0]], feature_names=("age",)), None, ("bern",), 10)
     >>> Predictor(model).predict({"age": [35.0, 60.0]})["label"].tolist()
     [0, 1]

@@ -56,7 +56,7 @@ class ProcessEngine:
     Examples
     --------
     >>> from functools import partial
-    >>> from fedjigsaw import Jigsaw
+    >>> from fedjigsaw import Jigsaw, ProcessEngine
     >>> two = partial(ProcessEngine, n_jobs=2)
     >>> rows, site = [[30.0], [32.0], [60.0], [62.0]], ["Bern", "Oslo", "Bern", "Oslo"]
     >>> model = Jigsaw(2, random_state=0).fit(rows, clients=site, engine=two)  # doctest: +SKIP

@@ -28,6 +28,7 @@ class Rule:
 
     Examples
     --------
+    >>> from fedjigsaw.parameters import Rule
     >>> Rule("even", lambda value: value % 2 == 0).check("size", "Pairs", 3)
     Traceback (most recent call last):
     fedjigsaw.errors.ParameterError: size of Pairs must be even; got 3.
@@ -47,6 +48,8 @@ def is_integer(value: object) -> bool:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from fedjigsaw.parameters import is_integer
     >>> is_integer(np.int64(3)), is_integer(3.0), is_integer(True)
     (True, False, False)
     """
@@ -71,6 +74,7 @@ def integer(
 
     Examples
     --------
+    >>> from fedjigsaw.parameters import integer
     >>> integer(1, or_word="auto").allowed
     "an integer >= 1 or 'auto'"
     """
@@ -92,6 +96,7 @@ def real(low: float, high: float = inf, *, inclusive: bool = True) -> Rule:
 
     Examples
     --------
+    >>> from fedjigsaw.parameters import real
     >>> real(0, 5, inclusive=False).allowed
     'a finite number > 0 and <= 5'
     """
@@ -115,6 +120,7 @@ def fraction(*, zero: bool = True, one: bool = True) -> Rule:
 
     Examples
     --------
+    >>> from fedjigsaw.parameters import fraction
     >>> fraction(zero=False).allowed
     'a number > 0 and <= 1'
     """
@@ -130,6 +136,7 @@ def one_of(*choices: str) -> Rule:
 
     Examples
     --------
+    >>> from fedjigsaw.parameters import one_of
     >>> one_of("ward", "single").allowed
     "one of 'ward', 'single'"
     """
@@ -144,6 +151,7 @@ def boolean() -> Rule:
 
     Examples
     --------
+    >>> from fedjigsaw.parameters import boolean
     >>> boolean().accepts(True), boolean().accepts(1)
     (True, False)
     """
@@ -155,6 +163,8 @@ def seed_source() -> Rule:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from fedjigsaw.parameters import seed_source
     >>> seed_source().accepts(np.random.default_rng(0)), seed_source().accepts(-1)
     (True, False)
     """
@@ -180,6 +190,7 @@ def check_parameters(owner: str, rules: Mapping[str, Rule], values: Mapping[str,
 
     Examples
     --------
+    >>> from fedjigsaw.parameters import check_parameters, integer
     >>> check_parameters("Pairs", {"size": integer(1)}, {"size": 0})
     Traceback (most recent call last):
     fedjigsaw.errors.ParameterError: size of Pairs must be an integer >= 1; got 0.
@@ -197,6 +208,7 @@ def anything() -> Rule:
 
     Examples
     --------
+    >>> from fedjigsaw.parameters import anything
     >>> anything().accepts(object())
     True
     """
@@ -214,6 +226,7 @@ def complete_rules(
 
     Examples
     --------
+    >>> from fedjigsaw.parameters import complete_rules
     >>> def init(self, n_clusters=8, *, linkage="ward"): ...
     >>> {name: rule.allowed for name, rule in complete_rules(init, {}, {}).items()}
     {'n_clusters': 'an integer >= 1', 'linkage': 'any value'}

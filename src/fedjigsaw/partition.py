@@ -85,6 +85,8 @@ def split(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from fedjigsaw.partition import iid, split
     >>> split("iid", [0, 0, 1, 1], 2, rng=0).tolist() == iid(4, 2, rng=0).tolist()
     True
     >>> halves = lambda X, labels, n_clients, rng: np.arange(len(labels)) * 2 // len(labels)
@@ -130,6 +132,8 @@ def register(function: F, *, name: str | None = None) -> F:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from fedjigsaw.partition import register, split
     >>> @register
     ... def odd_and_even(X, labels, n_clients, rng):
     ...     return np.arange(len(labels)) % 2
@@ -200,6 +204,8 @@ def iid(n_samples: int, n_clients: int, *, rng: np.random.Generator | int) -> In
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from fedjigsaw.partition import iid
     >>> np.bincount(iid(10, 3, rng=0)).tolist()
     [4, 3, 3]
     """
@@ -239,6 +245,8 @@ def dirichlet(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from fedjigsaw.partition import dirichlet
     >>> ids = dirichlet([0] * 50 + [1] * 50, 4, alpha=0.3, rng=0, min_size=5)
     >>> ids.shape, bool(np.bincount(ids).min() >= 5)
     ((100,), True)
@@ -282,6 +290,8 @@ def quantity(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from fedjigsaw.partition import quantity
     >>> ids = quantity(100, 4, alpha=0.3, rng=0, min_size=2)
     >>> np.bincount(ids).sum().item(), bool(np.bincount(ids).min() >= 2)
     (100, True)
@@ -352,6 +362,7 @@ def shards(
 
     Examples
     --------
+    >>> from fedjigsaw.partition import shards
     >>> ids = shards([0] * 6 + [1] * 6, 2, rng=0, shards_per_client=1)
     >>> sorted([ids[:6].tolist(), ids[6:].tolist()])
     [[0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1]]
@@ -405,6 +416,7 @@ def features(
 
     Examples
     --------
+    >>> from fedjigsaw.partition import features
     >>> features([[3.0], [1.0], [4.0], [2.0]], 2, rng=0, direction=0).tolist()
     [1, 0, 1, 0]
     """
@@ -443,6 +455,7 @@ def column(values: Any) -> Ints:
 
     Examples
     --------
+    >>> from fedjigsaw.partition import column
     >>> column(["Oslo", "Bern", "Oslo"]).tolist()
     [1, 0, 1]
     """

@@ -77,6 +77,7 @@ class FederatedPreparation(TransformerMixin, BaseEstimator):  # type: ignore[mis
 
     Examples
     --------
+    >>> from fedjigsaw import FederatedPreparation
     >>> table = {"age": [61, 35, None, 48], "sex": ["f", "m", "m", "f"]}
     >>> preparation = FederatedPreparation().fit(table, clients=["a", "a", "b", "b"])
     >>> preparation.get_feature_names_out().tolist()

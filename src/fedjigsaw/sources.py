@@ -35,7 +35,9 @@ class Source(ABC):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from fedjigsaw import Jigsaw
+    >>> from fedjigsaw.sources import Source
     >>> class Ages(Source):
     ...     def learn(self, estimator, client, *, private):
     ...         estimator.n_features_in_ = 1
@@ -95,7 +97,9 @@ def table(
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from fedjigsaw import Jigsaw
+    >>> from fedjigsaw.sources import table
     >>> path = Path(tempfile.mkdtemp(), "bern.csv")
     >>> _ = path.write_text("name,age\\nA,30\\nB,31\\nC,60\\nD,61\\n")
     >>> model = Jigsaw(2, random_state=0).fit_clients({"bern": table(path, columns=["age"])})
@@ -135,9 +139,11 @@ def by_client(
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> import pyarrow as pa
     >>> import pyarrow.parquet
     >>> from fedjigsaw import Jigsaw
+    >>> from fedjigsaw.sources import by_client
     >>> path = Path(tempfile.mkdtemp(), "all.parquet")
     >>> rows = pa.table({"city": ["bern", "oslo", "bern", "oslo"], "age": [30.0, 31.0, 60.0, 61.0]})
     >>> pyarrow.parquet.write_table(rows, path)

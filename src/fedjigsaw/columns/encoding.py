@@ -227,6 +227,7 @@ def provisional(schema: Schema) -> Encoding:
     Examples
     --------
     >>> from fedjigsaw.columns.schema import Column, Schema
+    >>> from fedjigsaw.sites import provisional
     >>> sex = Column("sex", kind="category", categories=("f", "m"), missing="refuse")
     >>> provisional(Schema((Column("age"), sex))).features
     ('age', 'age: (missing)', 'sex: f', 'sex: m', 'sex: (other)')

@@ -62,6 +62,7 @@ class Source:
 
     Examples
     --------
+    >>> from fedjigsaw.datasets import SOURCES
     >>> SOURCES["iris"].is_here, SOURCES["iris"].read().X.shape
     (True, (150, 4))
     """
@@ -119,6 +120,7 @@ def load(
 
     Examples
     --------
+    >>> from fedjigsaw.datasets import load
     >>> digits = load("digits")
     >>> digits.X.shape, digits.n_clusters
     ((1797, 64), 10)
@@ -178,6 +180,7 @@ def gaussian_grid(
 
     Examples
     --------
+    >>> from fedjigsaw.datasets import gaussian_grid
     >>> grid = gaussian_grid(600, overlap=0.05, rng=1)
     >>> grid.X.shape, grid.centers.shape
     ((600, 2), (15, 2))
@@ -248,6 +251,8 @@ def cache_folder() -> Path:
 
     Examples
     --------
+    >>> import os
+    >>> from fedjigsaw.datasets import cache_folder
     >>> os.environ.get("FEDJIGSAW_CACHE", str(cache_folder())) == str(cache_folder())
     True
     """

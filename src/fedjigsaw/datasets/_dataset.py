@@ -31,6 +31,8 @@ class Dataset:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from fedjigsaw.datasets import Dataset
     >>> data = Dataset(np.array([[0.0], [1.0], [9.0]]), np.array([0, 0, 1]), None, "toy")
     >>> data.n_clusters
     2

@@ -61,6 +61,7 @@ class Augmentation:
 
     Examples
     --------
+    >>> from fedjigsaw.deep import Augmentation
     >>> Augmentation(small_crops=4).n_views
     6
     """

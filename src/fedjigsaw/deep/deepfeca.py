@@ -89,7 +89,8 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
 
     Examples
     --------
-    >>> from fedjigsaw.deep import Objective, Schedule
+    >>> import numpy as np
+    >>> from fedjigsaw.deep import DeepFeCA, Objective, Schedule
     >>> images = np.random.default_rng(0).integers(256, size=(60, 3, 8, 8), dtype=np.uint8)
     >>> deep = DeepFeCA(
     ...     3,
@@ -312,6 +313,7 @@ class CentralDeepCluster(DeepFeCA):
 
     Examples
     --------
+    >>> from fedjigsaw.deep import CentralDeepCluster
     >>> CentralDeepCluster(3, random_state=0).clusterer_name
     'central'
     """

@@ -44,6 +44,7 @@ class Execution:
 
     Examples
     --------
+    >>> from fedjigsaw.deep import Execution
     >>> Execution(device="cpu").torch_device
     device(type='cpu')
     """
@@ -87,6 +88,7 @@ def check_device(name: str) -> None:
 
     Examples
     --------
+    >>> from fedjigsaw.deep import check_device
     >>> check_device("cpu")
     >>> check_device("tea")
     Traceback (most recent call last):

@@ -43,6 +43,7 @@ class ImageSet:
 
     Examples
     --------
+    >>> from fedjigsaw.deep.images import load
     >>> found = load("digits")
     >>> found.test.shape, found.has_test
     ((359, 3, 8, 8), True)
@@ -89,6 +90,7 @@ def load(source: str | Path, *, size: int | None = None, usual_size: int | None 
 
     Examples
     --------
+    >>> from fedjigsaw.deep.images import load
     >>> load("digits").train.shape
     (1438, 3, 8, 8)
     """

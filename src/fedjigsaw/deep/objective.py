@@ -60,6 +60,7 @@ class Objective:
 
     Examples
     --------
+    >>> from fedjigsaw.deep import Objective
     >>> Objective(network="small", targets="swapped").temperature
     0.1
     """

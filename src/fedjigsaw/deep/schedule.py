@@ -69,6 +69,7 @@ class Schedule:
 
     Examples
     --------
+    >>> from fedjigsaw.deep import Schedule
     >>> quick = Schedule(n_rounds=10, local_epochs=1)
     >>> quick.n_rounds, quick.learning_rate
     (10, 0.05)

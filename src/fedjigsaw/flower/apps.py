@@ -53,6 +53,8 @@ def client_app(
 
     Examples
     --------
+    >>> from fedjigsaw.flower.apps import client_app
+    >>> from fedjigsaw.flower.site import Site
     >>> from fedjigsaw.io.tables import from_array
     >>> site = Site("bern", from_array([[30.0], [60.0]] * 5, ["age"]))
     >>> app = client_app(lambda context: site)
@@ -124,7 +126,9 @@ def server_app(
 
     Examples
     --------
+    >>> from pathlib import Path
     >>> from fedjigsaw import Jigsaw
+    >>> from fedjigsaw.flower.apps import server_app
     >>> app = server_app(Jigsaw(5, random_state=0), Path("patients.model"), min_sites=3)
     """
     app = ServerApp()

@@ -87,6 +87,7 @@ class Site:
 
     Examples
     --------
+    >>> from fedjigsaw.flower.site import Site
     >>> from fedjigsaw.io.tables import from_array
     >>> Site("bern", from_array([[30.0], [60.0]] * 5, ["age"])).guard
     Guard(min_cluster_size=5, counts=None, sums=True)

@@ -127,6 +127,8 @@ class ModelFile:
 
     Examples
     --------
+    >>> from fedjigsaw import Model
+    >>> from fedjigsaw.io.formats import ModelFile
     >>> file = ModelFile(Model([[32.0], [62.0]], feature_names=("age",)), None, ("bern",), 10)
     >>> file.columns, file.cluster_ids
     (('age',), (0, 1))
@@ -201,6 +203,8 @@ class Score:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from fedjigsaw.io.formats import Score
     >>> score = Score("bern", "model 1", np.array([5, 3]), np.array([1.5, 0.5]))
     >>> score.n_rows, float(score.sse.sum() / score.n_rows)
     (8, 0.25)

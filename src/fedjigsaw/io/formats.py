@@ -86,7 +86,9 @@ def save(content: Content, path: Path | str, *, replace: bool = True) -> None:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> import numpy as np
+    >>> from fedjigsaw.io.formats import Score, load, save
     >>> path = Path(tempfile.mkdtemp(), "bern.score")
     >>> save(Score("bern", "model 1", np.array([5, 3]), np.array([1.5, 0.5])), path)
     >>> load(path, Score).counts.tolist()
@@ -120,7 +122,9 @@ def load(path: Path | str, kind: type[T]) -> T:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> import numpy as np
+    >>> from fedjigsaw.io.formats import ModelFile, Score, load, save
     >>> path = Path(tempfile.mkdtemp(), "bern.score")
     >>> save(Score("bern", "model 1", np.array([5, 3]), np.array([1.5, 0.5])), path)
     >>> load(path, Score).client
@@ -159,7 +163,9 @@ def load_any(path: Path | str) -> Content:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> import numpy as np
+    >>> from fedjigsaw.io.formats import Score, load_any, save
     >>> path = Path(tempfile.mkdtemp(), "bern.score")
     >>> save(Score("bern", "model 1", np.array([5, 3]), np.array([1.5, 0.5])), path)
     >>> type(load_any(path)).__name__

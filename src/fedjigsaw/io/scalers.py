@@ -43,6 +43,10 @@ def save_scaler(scaler: Scaler, path: Path | str, *, replace: bool = True) -> No
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from fedjigsaw.io.formats import load_scaler, save_scaler
+    >>> from fedjigsaw.kernels.scaling import Scaler
     >>> path = Path(tempfile.mkdtemp(), "scaler.json")
     >>> save_scaler(Scaler(("age",), np.array([40.0]), np.array([10.0])), path)
     >>> load_scaler(path).scale(np.array([[60.0]])).tolist()
@@ -83,6 +87,7 @@ def load_scaler(path: Path | str) -> Scaler:
 
     Examples
     --------
+    >>> from fedjigsaw.io.formats import load_scaler
     >>> load_scaler("nofile.json")
     Traceback (most recent call last):
     fedjigsaw.errors.MessageError: Cannot read nofile.json: no such file or directory.

@@ -82,6 +82,7 @@ class Table:
 
     Examples
     --------
+    >>> from fedjigsaw.io.tables import from_array
     >>> table = from_array([[30.0, 1.5], [40.0, 2.5]], ["age", "dose"]).select(["dose"])
     >>> table.n_rows, [batch.rows.tolist() for batch in table.batches()]
     (2, [[[1.5], [2.5]]])
@@ -329,6 +330,8 @@ def open_table(
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
+    >>> from fedjigsaw.io.tables import open_table
     >>> path = Path(tempfile.mkdtemp(), "bern.csv")
     >>> _ = path.write_text("name;age\\nA;30,5\\nB;31\\n")
     >>> table = open_table(path, columns=["age"], id_column="name")
@@ -363,6 +366,7 @@ def from_array(rows: Any, columns: Sequence[str] | None = None) -> Table:
 
     Examples
     --------
+    >>> from fedjigsaw.io.tables import from_array
     >>> from_array([[1.0, 2.0]]).columns
     ('x0', 'x1')
     """

@@ -94,6 +94,8 @@ def kmeans(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from fedjigsaw.kernels.kmeans import kmeans
     >>> X = np.array([[0.0], [1.0], [10.0], [11.0]])
     >>> solution = kmeans(X, 2, rng=np.random.default_rng(0))
     >>> sorted(solution.centers.ravel().tolist()), solution.inertia

@@ -143,6 +143,7 @@ def make(
 
     Examples
     --------
+    >>> from fedjigsaw.methods import make
     >>> make("feca", 15, 0, refine=False)
     FeCA(n_clusters=15, random_state=0, refine=False)
     """

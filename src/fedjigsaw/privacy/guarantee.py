@@ -69,6 +69,7 @@ class Privacy:
     --------
     In a simulation, ``fit(X, clients=site, privacy=privacy)`` makes every client keep it.
 
+    >>> from fedjigsaw import Privacy
     >>> privacy = Privacy(epsilon=1.0, bounds=(0, 120))
     >>> privacy.sentence()
     'With or without any one row, any set of outputs is at most 2.72 times as likely, plus 1e-06.'

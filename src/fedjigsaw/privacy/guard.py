@@ -60,7 +60,7 @@ class Guard:
     --------
     In a simulation, ``fit`` applies it at every client:
 
-    >>> from fedjigsaw import Jigsaw
+    >>> from fedjigsaw import Guard, Jigsaw, Summary
     >>> rows = [[30.0], [31.0], [32.0], [99.0], [60.0], [61.0], [62.0]]
     >>> site = ["bern"] * 4 + ["oslo"] * 3
     >>> model = Jigsaw(2, random_state=0).fit(rows, clients=site, guard=Guard(3))

@@ -65,6 +65,7 @@ def read_summaries(paths: Sequence[Path | str]) -> dict[str, Loaded]:
 
     Examples
     --------
+    >>> from fedjigsaw.sites import read_summaries
     >>> found = read_summaries(["nofile.summary"])
     >>> found["nofile.summary"]
     MessageError('Cannot read nofile.summary: no such file or directory.')

@@ -67,7 +67,7 @@ def aggregate(
     Examples
     --------
     >>> from fedjigsaw.io.tables import from_array
-    >>> from fedjigsaw.sites import summarize
+    >>> from fedjigsaw.sites import aggregate, summarize
     >>> ages = [[30], [31], [32], [33], [34], [60], [61], [62], [63], [64]]
     >>> bern = summarize(from_array(ages, ["age"]), 2, client="bern")
     >>> oslo = summarize(from_array([[age + 1] for [age] in ages], ["age"]), 2, client="oslo")

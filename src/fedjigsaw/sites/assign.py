@@ -34,6 +34,8 @@ class Assigned:
 
     Examples
     --------
+    >>> import pyarrow as pa
+    >>> from fedjigsaw.sites import Assigned
     >>> part = Assigned(pa.array([0, None, -1]), pa.array([3.0, None, 40.0]))
     >>> part.labels.null_count
     1
@@ -81,8 +83,10 @@ def assign(
 
     Examples
     --------
+    >>> from fedjigsaw import Model
     >>> from fedjigsaw.io.formats import ModelFile
     >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import assign
     >>> file = ModelFile(Model([[32.0], [62.0]], feature_names=("age",)), None, ("bern",), 10)
     >>> rows = from_array([[35.0], [float("nan")], [60.0]], ["age"])
     >>> for part in assign(rows, file, drop_missing=True):

@@ -70,7 +70,9 @@ class Charge:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from fedjigsaw import Privacy, sites
+    >>> from fedjigsaw.sites import Charge
     >>> data = Path(tempfile.mkdtemp(), "bern.csv")
     >>> _ = data.write_text("age\\n" + "30\\n40\\n50\\n" * 100)
     >>> charge = Charge.for_file(data, "statistics")

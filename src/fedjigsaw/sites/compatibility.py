@@ -41,7 +41,7 @@ def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
     Examples
     --------
     >>> from fedjigsaw.io.tables import from_array
-    >>> from fedjigsaw.sites import summarize
+    >>> from fedjigsaw.sites import check_fit_together, summarize
     >>> rows = {"bern": from_array([[30.0]] * 5, ["age"]), "oslo": from_array([[1.5]] * 5)}
     >>> check_fit_together({site: summarize(X, 1, client=site) for site, X in rows.items()})
     Traceback (most recent call last):
@@ -83,6 +83,7 @@ def check_different(clients: Mapping[str, str]) -> None:
 
     Examples
     --------
+    >>> from fedjigsaw.sites import check_different
     >>> check_different({"a.summary": "bern", "b.summary": "bern"})
     Traceback (most recent call last):
     fedjigsaw.errors.MessageError: a.summary and b.summary are both from client 'bern'. Give one
@@ -131,6 +132,7 @@ def check_once(files: Sequence[Path | str]) -> None:
 
     Examples
     --------
+    >>> from fedjigsaw.sites import check_once
     >>> check_once(["bern.summary", "./bern.summary"])
     Traceback (most recent call last):
     fedjigsaw.errors.ParameterError: bern.summary is given twice; every site counts once.
@@ -162,7 +164,7 @@ def check_own(local: SummaryFile, file: ModelFile) -> SummaryFile:
     Examples
     --------
     >>> from fedjigsaw.io.tables import from_array
-    >>> from fedjigsaw.sites import aggregate, summarize
+    >>> from fedjigsaw.sites import aggregate, check_own, summarize
     >>> rows = from_array([[30.0]] * 5, ["age"])
     >>> bern, oslo = (summarize(rows, 1, client=site) for site in ("bern", "oslo"))
     >>> check_own(oslo, aggregate({"bern": bern}, 1))
@@ -206,7 +208,7 @@ def reorder(file: SummaryFile, columns: tuple[str, ...]) -> SummaryFile:
     Examples
     --------
     >>> from fedjigsaw.io.tables import from_array
-    >>> from fedjigsaw.sites import summarize
+    >>> from fedjigsaw.sites import reorder, summarize
     >>> file = summarize(from_array([[30.0, 1.5]] * 5, ["age", "dose"]), 1, client="bern")
     >>> reorder(file, ("dose", "age")).summary.centers.tolist()
     [[1.5, 30.0]]

@@ -63,6 +63,7 @@ class ClusterChange:
 
     Examples
     --------
+    >>> from fedjigsaw.sites import ClusterChange
     >>> moved = ClusterChange(0, 0, change=0.3, spread=1.0, noise=0.1, shares=(0.5, 0.4))
     >>> round(moved.drift, 2)
     3.0
@@ -138,7 +139,9 @@ def compare(
 
     Examples
     --------
+    >>> from fedjigsaw.io.formats import ModelFile
     >>> from fedjigsaw.messages import Model
+    >>> from fedjigsaw.sites import compare
     >>> old = ModelFile(Model([[0.0], [9.0]], feature_names=("x",)), None, (), 2)
     >>> new = ModelFile(Model([[0.5], [9.0]], feature_names=("x",)), None, (), 2)
     >>> found = compare(old, new, old_noise=[0.1, 0.1])
@@ -280,7 +283,7 @@ def measure_noise(
     Examples
     --------
     >>> from fedjigsaw.io.tables import from_array
-    >>> from fedjigsaw.sites import aggregate, summarize
+    >>> from fedjigsaw.sites import aggregate, measure_noise, summarize
     >>> ages = {"bern": [[30.0]] * 5, "oslo": [[31.0]] * 5, "rome": [[33.0]] * 5}
     >>> files = {site: summarize(from_array(X), 1, client=site) for site, X in ages.items()}
     >>> noise = measure_noise(files, aggregate(files, 1))

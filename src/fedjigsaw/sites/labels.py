@@ -61,6 +61,9 @@ def write_labels(
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
+    >>> import pyarrow as pa
+    >>> from fedjigsaw.sites import Assigned, write_labels
     >>> path = Path(tempfile.mkdtemp(), "labels.csv")
     >>> part = Assigned(pa.array([0, None, 1]), pa.array([3.0, None, 2.0]))
     >>> write_labels(path, [part], distances=True)

@@ -46,6 +46,7 @@ class Lineage:
     --------
     >>> from fedjigsaw.io.formats import ModelFile
     >>> from fedjigsaw.messages import Model
+    >>> from fedjigsaw.sites import Lineage
     >>> first, second = (ModelFile(Model([[x]]), None, ("bern",), 10) for x in (0.0, 1.0))
     >>> Lineage.of(second, parent=first).parent == Lineage.of(first).model
     True

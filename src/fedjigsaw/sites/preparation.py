@@ -88,6 +88,7 @@ def open_data(
     Examples
     --------
     >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import open_data
     >>> open_data(from_array([[30.0, 1.5]], ["age", "dose"]), ["dose"]).columns
     ('dose',)
     """
@@ -152,6 +153,7 @@ def prepare(
     Examples
     --------
     >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import prepare
     >>> prepare(from_array([[30.0, 1.5]], ["age", "dose"]), order=["dose", "age"]).columns
     ('dose', 'age')
     """

@@ -130,6 +130,8 @@ def schema_bounds(schema: Schema) -> tuple[Floats, Floats]:
 
     Examples
     --------
+    >>> from fedjigsaw.columns.schema import Column, Schema
+    >>> from fedjigsaw.sites import schema_bounds
     >>> low, high = schema_bounds(Schema((Column("age", range=(0, 120), missing="refuse"),)))
     >>> low.tolist(), high.tolist()
     ([0.0], [120.0])

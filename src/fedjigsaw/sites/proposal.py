@@ -114,6 +114,7 @@ def propose_schema(
     Examples
     --------
     >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import propose_schema
     >>> rows = from_array([[50.5, 0], [61.0, 1], [50.5, 1], [72.5, 0]] * 5, ["weight", "smoker"])
     >>> [(column.name, column.kind) for column in propose_schema(rows).schema.columns]
     [('weight', 'number'), ('smoker', 'boolean')]

@@ -40,7 +40,7 @@ def proposal_to_toml(proposal: Proposal) -> str:
     Examples
     --------
     >>> from fedjigsaw.io.tables import from_array
-    >>> from fedjigsaw.sites import propose_schema
+    >>> from fedjigsaw.sites import proposal_to_toml, propose_schema
     >>> rows = from_array([[50.5], [61.0], [50.5], [72.5]] * 5, ["weight"])
     >>> text = proposal_to_toml(propose_schema(rows))
     >>> print(text[text.index("[columns.weight]") :].strip())

@@ -73,7 +73,7 @@ def aggregate_region(
     Examples
     --------
     >>> from fedjigsaw.io.tables import from_array
-    >>> from fedjigsaw.sites import summarize
+    >>> from fedjigsaw.sites import aggregate_region, summarize
     >>> ages = [[30], [31], [32], [33], [34], [60], [61], [62], [63], [64]]
     >>> files = {s: summarize(from_array(ages, ["age"]), 2, client=s) for s in ("bern", "basel")}
     >>> summary, model = aggregate_region(files, 2, client="switzerland", n_centers=2)

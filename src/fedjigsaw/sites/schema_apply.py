@@ -89,8 +89,10 @@ def apply_schema(
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from fedjigsaw.columns.schema import Column, Schema
     >>> from fedjigsaw.io.tables import from_array, open_table
+    >>> from fedjigsaw.sites import Changes, apply_schema
     >>> output = Path(tempfile.mkdtemp(), "clean.parquet")
     >>> schema = Schema((Column("height", unit="cm"),))
     >>> done = apply_schema(

@@ -31,6 +31,7 @@ class Changes:
     --------
     A file whose column Alter is the schema's age, with 999 for a missing value:
 
+    >>> from fedjigsaw.sites import Changes
     >>> Changes(names={"age": "Alter"}, missing=["999"]).names["age"]
     'Alter'
     """

@@ -31,6 +31,7 @@ class ColumnCheck:
 
     Examples
     --------
+    >>> from fedjigsaw.sites import ColumnCheck
     >>> ColumnCheck("age", "number", n_rows=10, n_missing=2).share_missing
     0.2
     """
@@ -110,6 +111,7 @@ def check_file(
     --------
     >>> from fedjigsaw.columns.schema import Column, Schema
     >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import check_file
     >>> schema = Schema((Column("age", range=(0, 120)),))
     >>> found = check_file(from_array([[30.0], [400.0]], ["age"]), schema)
     >>> found.fits, found.columns[0].n_outside

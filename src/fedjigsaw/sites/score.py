@@ -72,7 +72,10 @@ def score(
 
     Examples
     --------
+    >>> from fedjigsaw import Model
+    >>> from fedjigsaw.io.formats import ModelFile
     >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import score
     >>> file = ModelFile(Model([[32.0], [62.0]], feature_names=("age",)), None, ("bern",), 10)
     >>> found = score(from_array([[30.0], [35.0], [60.0]], ["age"]), file, client="oslo")
     >>> found.counts.tolist(), found.sse.tolist()
@@ -133,6 +136,9 @@ def merge_scores(scores: Mapping[str, Score]) -> Score:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from fedjigsaw.io.formats import Score
+    >>> from fedjigsaw.sites import merge_scores
     >>> bern = Score("bern", "model 1", np.array([2, 1]), np.array([13.0, 4.0]))
     >>> oslo = Score("oslo", "model 1", np.array([5, 0]), np.array([7.0, 0.0]))
     >>> total = merge_scores({"bern": bern, "oslo": oslo})
@@ -199,7 +205,7 @@ def mean_squared_distance(
     Examples
     --------
     >>> from fedjigsaw.io.tables import from_array
-    >>> from fedjigsaw.sites import summarize
+    >>> from fedjigsaw.sites import mean_squared_distance, summarize
     >>> rows = from_array([[30.0], [31.0], [32.0], [33.0], [34.0]], ["age"])
     >>> mean_squared_distance(rows, summarize(rows, 1, client="bern"))
     2.0

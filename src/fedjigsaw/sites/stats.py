@@ -92,6 +92,7 @@ def measure(
     Examples
     --------
     >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import measure
     >>> stats = measure(from_array([[30.0], [40.0], [50.0]], ["age"]), client="bern")
     >>> stats.n_samples, stats.mean.tolist(), stats.sum_of_squares.tolist()
     (3, [40.0], [200.0])
@@ -177,6 +178,7 @@ def scaler_of_bounds(columns: Sequence[str], low: Sequence[float], high: Sequenc
 
     Examples
     --------
+    >>> from fedjigsaw.sites import scaler_of_bounds
     >>> scaler_of_bounds(["age"], [0.0], [120.0]).deviation.round(2).tolist()
     [34.64]
     """
@@ -220,6 +222,7 @@ def common_scaler(
     Examples
     --------
     >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import common_scaler, measure
     >>> tables = {"bern": from_array([[30.0], [40.0]]), "oslo": from_array([[50.0], [60.0]])}
     >>> stats = {site: measure(table, client=site) for site, table in tables.items()}
     >>> scaler = common_scaler(stats)
@@ -255,7 +258,9 @@ def unlike_units(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import measure, merge_statistics, unlike_units
     >>> meters = np.array([[1.6], [1.7], [1.8], [1.9]] * 5)
     >>> heights = {"bern": meters, "oslo": meters, "rome": meters * 100}
     >>> stats = {s: measure(from_array(X, ["height"]), client=s) for s, X in heights.items()}
@@ -316,6 +321,7 @@ def merge_statistics(
     Examples
     --------
     >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import measure, merge_statistics
     >>> tables = {"bern": from_array([[30.0], [40.0]]), "oslo": from_array([[50.0], [60.0]])}
     >>> stats = {site: measure(table, client=site) for site, table in tables.items()}
     >>> scaler, verdicts = merge_statistics(stats)

@@ -64,6 +64,7 @@ class Succession:
 
     Examples
     --------
+    >>> from fedjigsaw.sites import Succession
     >>> changes = Succession(kept=(0,), new=(3,), gone=(2,), splits={0: (0, 3)}, merges={})
     >>> list(changes.sentences())
     ['1 cluster keeps its id.', 'Cluster 0 split into 0 and 3.', 'Gone: cluster 2.']
@@ -127,7 +128,9 @@ def succeed(new: ModelFile, old: ModelFile) -> tuple[ModelFile, Succession]:
 
     Examples
     --------
+    >>> from fedjigsaw.io.formats import ModelFile
     >>> from fedjigsaw.messages import Model
+    >>> from fedjigsaw.sites import succeed
     >>> old = ModelFile(Model([[0.0], [9.0]], feature_names=("x",)), None, (), 2)
     >>> new = ModelFile(Model([[-8.0], [0.1], [9.0]], feature_names=("x",)), None, (), 3)
     >>> file, changes = succeed(new, old)

@@ -98,6 +98,7 @@ def summarize(
     Examples
     --------
     >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import summarize
     >>> ages = [[30], [31], [32], [33], [34], [60], [61], [62], [63], [64]]
     >>> file = summarize(from_array(ages, ["age"]), 2, client="bern")
     >>> file.summary.centers.round(1).tolist(), file.summary.counts.tolist()
