@@ -289,6 +289,19 @@ def test_categories_are_the_same_however_their_letters_are_composed(tmp_path, sc
     np.testing.assert_allclose(found[0][:4], [1 / 3, 1 / 3, 0, 1 / 3])
 
 
+@pytest.mark.parametrize("schema_form", ["NFC", "NFD"])
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_so_are_marks_of_missing_values(tmp_path, schema_form, form):
+    mark, path = normalize(schema_form, "ungeklärt"), tmp_path / "bern.csv"
+    columns = (Column("city", "category", categories=("Bern", "Zürich")), Column("age"))
+    table = "city,age\n" + "Bern,1\nZürich,2\nungeklärt,3\nBern,ungeklärt\n" * 5
+    path.write_text(normalize(form, table), encoding="utf-8")
+    found = sites.measure(path, schema=Schema(columns, missing=(mark,)))
+    shares = dict(zip(found.columns, found.mean.tolist(), strict=True))
+    assert shares["city: (other)"] == 0
+    assert shares["city: (missing)"] == shares["age: (missing)"] == 1 / 4
+
+
 def test_a_category_column_of_one_category_may_have_missing_values(tmp_path):
     (tmp_path / "bern.csv").write_text("land,age\nCH,1\n,2\nDE,3\n")
     schema = Schema((Column("land", "category", categories=("CH",)), Column("age")))

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Self
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -156,7 +157,9 @@ def without_missing(values: pa.Array, text: TextFormat) -> pa.Array:
 
 @lru_cache(maxsize=64)  # it takes longer than to look for the words in a short column
 def _as_array(words: tuple[str, ...], kind: pa.DataType) -> pa.Array:
-    return pa.array(words, kind)
+    """Return words in both ways of composing letters: values may have either."""
+    forms = (normalize(form, word) for word in words for form in ("NFC", "NFD"))
+    return pa.array(list(dict.fromkeys(forms)), kind)
 
 
 def composed(values: pa.Array) -> pa.Array:
