@@ -24,7 +24,29 @@ def write(path, rows, **more):
     return path
 
 
+class Table(sources.Source):
+    """A source of somebody else, which tells names to the estimator and returns none."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def learn(self, estimator, client, *, private):
+        estimator.n_features_in_ = len(NAMES)
+        estimator.feature_names_in_ = np.array(NAMES, dtype=object)
+
+    def read(self, estimator, client):
+        return self.rows
+
+
 class TestTheSameModel:
+    def test_tables_after_a_source_that_returns_no_names_are_put_in_order(self, shards):
+        expected = FeCA(3, random_state=0).fit_clients({n: shards[n] for n in "ab"})
+        other = pa.table({name: shards["b"][:, j] for j, name in enumerate(NAMES)})
+        turned = other.select(NAMES[::-1])
+        for given in (turned, lambda: turned):
+            found = FeCA(3, random_state=0).fit_clients({"a": Table(shards["a"]), "b": given})
+            assert found.cluster_centers_.tolist() == expected.cluster_centers_.tolist()
+
     @pytest.mark.parametrize("method", [FeCA(3, random_state=0), FuzzyCMeans(3, random_state=0)])
     def test_arrays_files_folders_functions_and_generators(self, method, shards, tmp_path):
         expected = method.fit_clients({**shards, "d": shards["a"]}).cluster_centers_.tobytes()

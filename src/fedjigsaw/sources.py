@@ -185,6 +185,8 @@ def unread(
         source = _as_source(shard, client)
         if not number:
             names = source.learn(estimator, client, private=private)
+            if names is None:  # a class of somebody else may tell them to the estimator alone
+                names = getattr(estimator, "feature_names_in_", None)
         if isinstance(source, _Call):
             source = replace(source, names=names)
         yield client, Unread(source, estimator, client)
