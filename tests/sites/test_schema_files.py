@@ -547,14 +547,17 @@ class TestCheck:
 
     @pytest.mark.parametrize(
         ("level", "category"),
-        [("1.0", "1"), ("1,00", "1"), ("01", "1"), ("7", "007"), ("1,50", "1.50"), ("-1.0", "-1")],
+        [
+            *(("1.0", "1"), ("1,00", "1"), ("01", "1"), ("7", "007"), ("-1.0", "-1")),
+            *(("1,50", "1.50"), ("1.50", "1.5"), ("0,1", "0.10")),
+        ],
     )
     def test_numbers_that_are_written_in_another_way(self, check, level, category):
         """Such as 1.0, which pandas writes for 1 in a column with missing values."""
         column = Column("x", "category", categories=("10", "150", category))
         assert check(column, [level]).options == (("--map", f"x:{level}={category}"),)
 
-    @pytest.mark.parametrize("level", ["-10", "1.000", "1.5", "100"])
+    @pytest.mark.parametrize("level", ["-10", "1.000", "1.5", "1.500", "100"])
     def test_other_numbers_are_other_categories(self, check, level):
         column = Column("x", "category", categories=("1", "10", "15", "1000"))
         assert check(column, [level]).options == ()

@@ -234,7 +234,7 @@ def close_names(name: str, names: Sequence[str], cutoff: float = 0.6) -> list[st
     """Return names that may be the same, the most likely one first.
 
     That is the same name but for capital letters, a word that means the same, or a similar one.
-    Codes that differ, such as E11 and E12, are not alike; 1.0, 01 and 1 are the same number.
+    Codes that differ, such as E11 and E12, are not alike; 1.50, 01.5 and 1,5 are the same number.
 
     Examples
     --------
@@ -256,8 +256,9 @@ def close_names(name: str, names: Sequence[str], cutoff: float = 0.6) -> list[st
 
 def _fold(name: str) -> str:
     number = NUMBER.fullmatch(name)
-    if number:  # three zeros may be thousands
+    if number:
         sign, whole, fraction = number.groups(default="")
-        fraction = "" if fraction != "000" and not fraction.strip("0") else f".{fraction}"
-        return f"{sign}{whole}{fraction}"
+        if len(fraction) != 3:  # three digits may be thousands
+            fraction = fraction.rstrip("0")
+        return f"{sign}{whole}.{fraction}" if fraction else f"{sign}{whole}"
     return "".join(sign for sign in name.casefold() if sign.isalnum()) or name
