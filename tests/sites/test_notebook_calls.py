@@ -41,6 +41,7 @@ def test_a_table_keeps_the_names_of_a_data_frame():
     frame = pd.DataFrame(ROWS, columns=["age", "dose"])
     assert from_array(frame).columns == ("age", "dose")
     assert from_array(frame, ["a", "b"]).columns == ("a", "b")
+    assert from_array(frame.to_numpy(), frame.columns).columns == ("age", "dose")
 
 
 def test_nothing_to_merge():

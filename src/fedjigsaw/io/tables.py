@@ -370,7 +370,8 @@ def from_array(rows: Any, columns: Sequence[str] | None = None) -> Table:
     >>> from_array([[1.0, 2.0]]).columns
     ('x0', 'x1')
     """
-    reader = ArrayReader(np.asarray(rows), columns or column_names(rows))
+    names = column_names(rows) if columns is None else list(columns)  # an Index has no truth value
+    reader = ArrayReader(np.asarray(rows), names)
     return Table(Path("an array"), tuple(reader.names), reader)
 
 
