@@ -1,6 +1,7 @@
 """Fixtures shared by all tests."""
 
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -22,6 +23,12 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.parent.name in FOLDERS:
             item.add_marker(FOLDERS[item.path.parent.name])
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread_of_torch():
+    if "torch" in sys.modules:  # tests run side by side; two threads each would only wait
+        sys.modules["torch"].set_num_threads(1)
 
 
 @pytest.fixture

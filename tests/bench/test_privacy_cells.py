@@ -61,6 +61,7 @@ def test_a_cell_that_is_hardly_more_than_noise_has_a_row(load_or_skip):
     assert replace(S1, epsilon=0.1).compute()["ratio"] > 1.2
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_without_a_package_its_cells_are_left_out_and_named(
     monkeypatch, tmp_path, load_or_skip, capsys
 ):

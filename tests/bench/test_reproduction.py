@@ -11,7 +11,7 @@ CELL = Cell("gaussian-grid", "feca", 15, seed=0, n_clients=3, params={"n_init": 
 STUDY = Study("toy", "a toy", (Plan("a", CELL),), layout=("line",), runs=2)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("in_this_process")
 def test_from_nothing_to_rows(tmp_path):
     work = Reproduction([STUDY], tmp_path)
     assert len(work.missing()) == len(work.tasks) == 2

@@ -22,18 +22,13 @@ from fedjigsaw.errors import (
 
 pytestmark = pytest.mark.deep
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
 TRAIN = [
     "deep", "train", "--network", "small", "--clients", "3", "--local-epochs", "1", "-s", "flip=0",
     "--batch-size", "32", "--device", "cpu",
 ]  # fmt: skip
 PARTS = ("train", "test")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")

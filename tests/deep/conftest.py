@@ -5,12 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from fedjigsaw.deep import DeepFeCA, images  # noqa: E402
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _one_thread():
-    torch.set_num_threads(1)  # tests run side by side; two threads each would only wait
+from fedjigsaw.deep import DeepFeCA, images, network, trainer  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -41,3 +36,19 @@ def small():
         return cls.from_settings({"n_clusters": n_clusters, **quick, **params})
 
     return make
+
+
+@pytest.fixture
+def shallow(monkeypatch):
+    """Networks of two blocks instead of three, which take less time to compile."""
+
+    def build(name, height, *, norm="batch", seed=0):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return network.Network((16, 32), 1, 32, 32, 1, norm)
+
+    for module in (network, trainer):
+        monkeypatch.setattr(module, "build", build)
+    network.initial_model.cache_clear()
+    yield
+    network.initial_model.cache_clear()

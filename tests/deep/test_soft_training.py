@@ -152,6 +152,7 @@ def test_training_with_soft_targets_is_repeatable(small, few, targets):
     assert train(trainer, images, epochs=1, stored_share=0.5) != first
 
 
+@pytest.mark.usefixtures("shallow")
 @pytest.mark.parametrize("targets", ["swapped", pytest.param("teacher", marks=pytest.mark.long)])
 def test_soft_targets_compile(small, few, monkeypatch, targets):
     quick = partial(torch.compile, backend="aot_eager_decomp_partition", fullgraph=True)

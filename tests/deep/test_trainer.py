@@ -119,6 +119,7 @@ def test_a_step_is_that_of_torchs_sgd(small, few, momentum):
     torch.testing.assert_close(ours.weights.vector, theirs.weights.vector, atol=1e-6, rtol=1e-4)
 
 
+@pytest.mark.usefixtures("shallow")
 @pytest.mark.parametrize("half", [False, True])
 def test_compiled_training_is_the_same_and_compiled_once(small, few, monkeypatch, half):
     """All that torch.compile does but the last step, code of its own: that takes a minute."""

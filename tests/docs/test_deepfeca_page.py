@@ -43,7 +43,6 @@ def _in_a_folder_with_images(tmp_path, monkeypatch):
     for i in range(30):
         pixels = rng.integers(256, size=(40, 40, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(tmp_path / "photos" / f"{i}.png")
-    torch.set_num_threads(1)
 
 
 def value(words, option):

@@ -392,7 +392,7 @@ def test_empty_rows_at_the_end_are_no_rows(tmp_path, monkeypatch, encoding, n_bl
         open_table(write(path, (content + more).encode(encoding)))
 
 
-@pytest.mark.parametrize(("n_columns", "n_blank"), [(700, 95), (2000, 40), (20_000, 4)])
+@pytest.mark.parametrize(("n_columns", "n_blank"), [(700, 95), (2000, 40), (8000, 9)])
 def test_empty_rows_of_wide_tables_are_no_rows_either(tmp_path, n_columns, n_blank):
     """They may be more than the bytes in which they are looked for: then, somebody is told."""
     names, row = (",".join(f"{a}{j}" for j in range(n_columns)) for a in ("x", ""))

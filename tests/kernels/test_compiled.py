@@ -119,8 +119,8 @@ def test_objective_is_that_of_sklearn(shape):
     n, d, k = shape
     k *= 3  # more than there are, so that starts differ
     X = blobs(n, d, k // 2)
-    ours = [kmeans(X, k, rng=np.random.default_rng(i), backend=NUMBA).inertia for i in range(12)]
-    theirs = [KMeans(k, n_init=10, random_state=i).fit(X).inertia_ for i in range(12)]
+    ours = [kmeans(X, k, rng=np.random.default_rng(i), backend=NUMBA).inertia for i in range(6)]
+    theirs = [KMeans(k, n_init=10, random_state=i).fit(X).inertia_ for i in range(6)]
     assert np.mean(ours) <= 1.02 * np.mean(theirs)
 
 
