@@ -244,6 +244,7 @@ def invalid(what: str, whom: str, allowed: str, got: object, advice: str = "") -
 
     Examples
     --------
+    >>> from fedjigsaw.errors import invalid
     >>> invalid("n_clusters", "FeCA", "an integer >= 1", 0)
     'n_clusters of FeCA must be an integer >= 1; got 0.'
     """
@@ -256,6 +257,7 @@ def shorten(value: object, limit: int) -> str:
 
     Examples
     --------
+    >>> from fedjigsaw.errors import shorten
     >>> shorten("a" * 20, 10)
     'aaa ... aa'
     """
@@ -270,6 +272,7 @@ def quote_names(names: Sequence[str], most: int = 20) -> str:
 
     Examples
     --------
+    >>> from fedjigsaw.errors import quote_names
     >>> quote_names(["age", "sex"]), quote_names(["age", "sex"], most=1)
     ("'age', 'sex'", "'age' and 1 more")
     """
@@ -293,6 +296,7 @@ def unreadable(path: object, error: OSError) -> str:
 
     Examples
     --------
+    >>> from fedjigsaw.errors import unreadable
     >>> unreadable("site.csv", FileNotFoundError(2, "No such file or directory"))
     'Cannot read site.csv: no such file or directory.'
     """
@@ -304,6 +308,7 @@ def unwritable(path: object, error: OSError) -> str:
 
     Examples
     --------
+    >>> from fedjigsaw.errors import unwritable
     >>> unwritable("out.csv", PermissionError(13, "Permission denied"))
     'Cannot write out.csv: permission denied.'
     """
@@ -326,6 +331,7 @@ def broken(path: object, ending: str, error: Exception) -> str:
 
     Examples
     --------
+    >>> from fedjigsaw.errors import broken
     >>> broken("site.npy", ".npy", ValueError("No data left in file"))
     'site.npy cannot be read as NPY: No data left in file'
     """
@@ -338,6 +344,7 @@ def requires_extra(what: str, package: str, extra: str) -> str:
 
     Examples
     --------
+    >>> from fedjigsaw.errors import requires_extra
     >>> requires_extra("fedjigsaw.deep", "torch", "deep")
     "fedjigsaw.deep requires torch: pip install 'fedjigsaw[deep]'."
     """

@@ -1,11 +1,14 @@
 """The documentation site has every public name, every command and every page. `make site` builds it."""
 
 import ast
+import builtins
 import importlib
 import importlib.util
 import inspect
 import re
+from doctest import DocTestParser
 from fnmatch import fnmatch
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 import pytest
@@ -108,6 +111,48 @@ def test_all_that_is_documented_exists_and_has_a_docstring():
             ):
                 whole = f"{name}.{member}"
                 assert inspect.getdoc(getattr(found, member)), whole
+
+
+def light():
+    """The documented names that need no extra."""
+    return sorted(name for name in documented() if not name.startswith(HEAVY))
+
+
+def unbound(source):
+    """The names that code uses, but neither makes, imports nor has from Python."""
+    used, bound = set(), set(dir(builtins))
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name):
+            (used if isinstance(node.ctx, ast.Load) else bound).add(node.id)
+        elif isinstance(node, ast.alias):
+            bound.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+    return used - bound
+
+
+@pytest.mark.parametrize("name", light())
+def test_an_example_imports_what_it_uses(name):
+    found = resolve(name)
+    if inspect.isclass(found) or inspect.isfunction(found):
+        examples = DocTestParser().get_examples(found.__doc__)
+        assert unbound("".join(example.source for example in examples)) == set()
+
+
+def test_a_constant_has_a_docstring_where_it_is_documented():
+    constants = [name for name in light() if not callable(resolve(name))]
+    assert "fedjigsaw.sites.MAX_ROWS" in constants
+    for name in constants:
+        module, _, constant = name.rpartition(".")
+        body = ast.parse(inspect.getsource(importlib.import_module(module))).body
+        places = [
+            following
+            for node, following in pairwise(body)
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == constant
+        ]
+        assert [isinstance(place, ast.Expr) for place in places] == [True], name
 
 
 # ---------------------------------------------------------------------------------------- commands

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="type[FederatedClusterer]")
 
-
 METHODS = {
     entry.name: entry
     for entry in (
@@ -167,13 +166,12 @@ def build(name: str, settings: Mapping[str, Any]) -> FederatedMethod:
 
     Parameters
     ----------
-    name : str
-        Name on the command line.
-    settings : mapping
-        Parameters by name, such as those of `FederatedMethod.configuration`.
+    name : its name on the command line.
+    settings : parameters by name, such as those of `FederatedMethod.configuration`.
 
     Examples
     --------
+    >>> from fedjigsaw.methods import build
     >>> build("feca", {"n_clusters": 15, "refine": False})
     FeCA(n_clusters=15, refine=False)
     """
@@ -196,6 +194,7 @@ def find(name: str) -> Entry:
 
     Examples
     --------
+    >>> from fedjigsaw.methods import find
     >>> find("kfed").label, find("kfed").cls.__name__
     ('k-FED', 'KFed')
     """
@@ -244,6 +243,7 @@ def data_kind(name: str) -> str:
 
     Examples
     --------
+    >>> from fedjigsaw.methods import data_kind
     >>> data_kind("deepfeca"), data_kind("a method of another package")
     ('images', 'rows')
     """
@@ -313,11 +313,11 @@ def register(
 
     Examples
     --------
-    >>> import fedjigsaw
-    >>> class Quick(fedjigsaw.Jigsaw):
+    >>> from fedjigsaw import Jigsaw, methods, register
+    >>> class Quick(Jigsaw):
     ...     "Jigsaw with one start."
-    >>> _ = fedjigsaw.register(Quick, name="quick-jigsaw")
-    >>> make("quick-jigsaw", 3)
+    >>> _ = register(Quick, name="quick-jigsaw")
+    >>> methods.make("quick-jigsaw", 3)
     Quick(n_clusters=3)
     """
     if problem := why_no_method(cls):
