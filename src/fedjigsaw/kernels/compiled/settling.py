@@ -1,4 +1,4 @@
-"""Lloyd's iterations of the server's solver for a few thousand rows, see `solver.py`."""
+"""Lloyd's iterations of the server's solver for a few thousand rows, see `local_search.py`."""
 
 import numpy as np
 
