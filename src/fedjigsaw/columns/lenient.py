@@ -1,7 +1,6 @@
 """Read values as a schema does, but without stopping at the first bad one: for checks."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +34,7 @@ from fedjigsaw.columns.values import (
     AmbiguousDatesError,
     BadValueError,
     date_format,
+    fitting_formats,
     read_codes,
     read_levels,
 )
@@ -92,9 +92,11 @@ def best_format(column: Column, values: pa.Array, text: TextFormat) -> str:
     values = plain(values)
     if column.format or not is_text(values.type):
         return column.format
-    with suppress(BadValueError):  # as other commands read them, if one format fits all
-        return date_format(column, values, text)
-    texts = without_missing(values, text).drop_null()[:SAMPLE]
+    texts = without_missing(values, text).drop_null()
+    fits = fitting_formats(texts) if len(texts) else []
+    if fits:  # as other commands read them
+        return fits[0]
+    texts = texts[:SAMPLE]
     found = {f: len(texts) - parse_dates(texts, f).null_count for f in likely_formats(texts)}
     best = max(found, key=lambda f: found[f])
     return best if found[best] else ""

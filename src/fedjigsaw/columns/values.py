@@ -159,6 +159,19 @@ def _float_name(value: float) -> str | None:
     return str(int(value)) if value == round(value, 0) and abs(value) < 2**53 else repr(value)
 
 
+def fitting_formats(texts: pa.Array) -> list[str]:
+    """Return the formats in which all texts can be read; few can be, so some texts are tried first.
+
+    Examples
+    --------
+    >>> fitting_formats(pa.array(["24.10.2024", "1.2.2024"]))
+    ['%d.%m.%Y']
+    """
+    some = texts[:100]
+    fits = [f for f in likely_formats(some) if not parse_dates(some, f).null_count]
+    return [f for f in fits if not parse_dates(texts, f).null_count]
+
+
 def date_format(column: Column, values: pa.Array, text: TextFormat) -> str:
     """Return the format in which all dates are written; empty for values that are dates already.
 
@@ -170,9 +183,7 @@ def date_format(column: Column, values: pa.Array, text: TextFormat) -> str:
     texts = without_missing(values, text).drop_null()
     if not len(texts):
         return ""
-    likely = likely_formats(texts[:100])
-    fits = [f for f in likely if not parse_dates(texts[:100], f).null_count]
-    fits = [f for f in fits if not parse_dates(texts, f).null_count]
+    fits = fitting_formats(texts)
     if not fits:
         place = _first_bad_date(without_missing(values, text))
         advice = advice_for(DATE, str(values[place].as_py())) or DATE_ADVICE
