@@ -19,7 +19,7 @@ def few(digits):
     return digits.train[:240], np.arange(240) % 3
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def small():
     """An estimator for `few`, with whatever else a test wants."""
 
