@@ -403,3 +403,7 @@ def test_accuracy_over_epochs():
     assert lines[1].get_color() == CLUSTERERS["feca"].color
     again = deep_tables.accuracy_over_epochs(runs)
     assert render(drawn, ".svg") == render(again, ".svg")
+    three = deep_tables.accuracy_over_epochs(runs | {"e": rows("iid", "feca")})
+    places = [axes.get_subplotspec() for axes in three.axes]
+    assert [(at.rowspan.start, at.colspan.start) for at in places] == [(0, 0), (0, 1), (1, 0)]
+    assert three.axes[2].get_ylabel() == three.axes[0].get_ylabel() == "linear probe, %"

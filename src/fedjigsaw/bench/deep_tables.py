@@ -44,6 +44,7 @@ FIXED_PENALTY = 1e-4  # of the linear probe, before it was chosen for each netwo
 TRIAL = "deep-try"  # prefix of files of short runs that compare options
 EQUAL = "deep-table"  # prefix of files of runs that compare methods
 BEST = "deep-swapped-dirichlet0.1-weight-decay"  # has the settings of the recipe `best`
+PANELS = 2  # beside each other in the picture; more are too small to read on a page
 AGAIN = "the same"  # in the legend: another run with the same configuration
 
 
@@ -441,10 +442,12 @@ def accuracy_over_epochs(runs: Mapping[str, Run], dataset: str = "cifar10") -> F
     published = _published(dataset)
     labels = {split: _legend(found) for split, found in by_split.items()}
     longest = max(sum(text.count("\n") + 1 for text in texts) for texts in labels.values())
-    figure = new_figure(3.4 * len(by_split), 3.4 + 0.14 * longest)
-    panels = figure.subplots(1, len(by_split), sharey=True, squeeze=False)[0]
+    n_beside = min(PANELS, len(by_split))
+    n_below = -(-len(by_split) // n_beside)
+    figure = new_figure(3.4 * n_beside, n_below * (3.0 + 0.14 * longest))
+    panels = figure.subplots(n_below, n_beside, sharey=True, squeeze=False)
     order = [*TITLES, *by_split]
-    for axes, split in zip(panels, sorted(by_split, key=order.index), strict=True):
+    for axes, split in zip(panels.flat, sorted(by_split, key=order.index), strict=False):
         theirs = {**published["DeepFeCA"], "central": published["Centralized"]["any"]}
         if split in theirs:
             axes.axhline(
@@ -471,7 +474,10 @@ def accuracy_over_epochs(runs: Mapping[str, Run], dataset: str = "cifar10") -> F
         axes.legend(
             fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=below
         )
-    panels[0].set_ylabel("linear probe, %")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("linear probe, %")
+    for axes in panels.flat[len(by_split) :]:
+        axes.remove()
     return figure
 
 
