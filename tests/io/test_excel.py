@@ -106,6 +106,13 @@ def test_a_title_above_the_names_is_told_with_its_row(save):
         open_table(save(*rows))
 
 
+def test_a_title_is_told_where_cells_at_the_end_of_rows_are_empty(save):
+    names = ["age", "bmi", "note"]
+    rows = [["Ward 3"], ["User", "meier"], names, *[[60 + i, 25.5] for i in range(9)]]
+    with pytest.raises(DataError, match=r"names of the columns seem to be in row 3: delete the"):
+        open_table(save(*rows))
+
+
 def test_empty_rows_and_columns(save):
     path = save([], ["a", "b", None, None], [1, 2], [None, None], [3, 4], [None], ["", None])
     assert open_table(path).columns == ("a", "b")

@@ -13,7 +13,7 @@ from fedjigsaw.columns.text import TextFormat
 from fedjigsaw.errors import DataError
 from fedjigsaw.io import text_files
 from fedjigsaw.io.tables import open_table
-from fedjigsaw.sites import measure, provisional
+from fedjigsaw.sites import measure, propose_schema, provisional
 
 NONE = ""
 
@@ -203,6 +203,11 @@ class TestHeader:
             assert part not in str(caught.value).replace(str(tmp_path), "").split()
         assert self.SECRET not in str(caught.value)
 
+    def test_the_place_of_what_looks_like_data_is_told(self, tmp_path):
+        path = write(tmp_path / "t.csv", "age,bmi,2024\n61,27.5,1\n58,30.2,0\n")
+        with pytest.raises(DataError, match=r"a value of its own column; see column 3\.$"):
+            open_table(path)
+
     @pytest.mark.parametrize(
         ("content", "columns"),
         [
@@ -365,9 +370,37 @@ def test_a_title_above_the_names_is_told_with_its_line(tmp_path, title, line, de
 
 
 @pytest.mark.parametrize(
+    ("title", "told"),
+    [
+        ("Export,ward 3,2024-10-24\n", "seem to be in line 2: delete the lines above it"),
+        ("Ward,3,B\n", "seem to be in line 2: delete the lines above it"),
+        ("Hospital,Bern,\nUser,meier,\n", "seem to be in line 3: delete the lines above it"),
+        ("Export,ward A,Dr. Secret\n", "lines 1 to 2 have no numbers where those below have"),
+        ("Age,BMI,Sex\nyears,kg/m2,code\n", "lines 1 to 3 .* keep only the one with the names"),
+    ],
+)
+def test_no_schema_is_made_of_a_title_as_wide_as_the_table(tmp_path, title, told):
+    path = write(tmp_path / "x.csv", f"{title}age,bmi,sex\n{ROWS}".replace("{0}", ","))
+    with pytest.raises(DataError, match=told) as error:
+        propose_schema(path)
+    assert "header line" not in str(error.value)
+    assert "Secret" not in str(error.value)
+
+
+def test_lines_of_keys_and_values_above_two_columns_are_no_names(tmp_path):
+    rows = "".join(f"{40 + i},2{i % 10}.5\n" for i in range(30))
+    path = write(tmp_path / "x.csv", f"Hospital,Bern\nUser,meier\n\nage,bmi\n{rows}")
+    with pytest.raises(DataError, match="The lines 1 to 4 have no numbers where those below have"):
+        propose_schema(path)
+
+
+@pytest.mark.parametrize(
     "content",
     [
         "age,bmi\n61,27.5\n70,22.1\n35,24.0\n",
+        "town,age,bmi\nBern,k.A.,unknown\n" + "Lyon,61,27.5\n" * 9,
+        "town,age\nBern,not asked\n" + "Lyon,61\n" * 9,
+        "age,bmi\n61,27.5\nnot asked,refused\n" + "70,22.1\n" * 9,
         "bmi\n27,5\n22,1\n24,0\n",
         "note\nfall, left\nfall, right\n1, 2\n",
         "a,b\nx,\n,y\nname,other\n1,2\n3,4\n",

@@ -13,7 +13,14 @@ import pyarrow as pa
 
 from fedjigsaw.errors import DataError, ExtraError, broken, quote_names, requires_extra
 from fedjigsaw.io.detection import find_text_format, in_words
-from fedjigsaw.io.headers import MAX_TITLE, check_header, check_last, name_columns, title_hint
+from fedjigsaw.io.headers import (
+    MAX_TITLE,
+    Title,
+    check_header,
+    check_last,
+    find_title,
+    name_columns,
+)
 
 BATCH, SAMPLE = 4096, 2048  # rows
 PROLOG = 2**16  # bytes
@@ -34,6 +41,9 @@ class ExcelReader:
         _check_parts(path)
         with self._sheet() as (sheet, told):
             rows = list(islice(_filled(sheet), SAMPLE + 1))
+        title = self._find_title(rows[:MAX_TITLE])
+        title.refuse(path)
+        self.hint = title.hint or (_other_sheets(told) if told else "")
         try:
             self._open_rows(rows, told)
         except DataError as error:
@@ -41,15 +51,8 @@ class ExcelReader:
 
     def _open_rows(self, rows: list[Row], told: str) -> None:
         path = self.path
-        self.hint = told and (
-            f"It was read from {told}. If the data are on another sheet, move that to the front, "
-            "or save it as a file of its own."
-        )
         if not rows:
             raise DataError(f"{path} is empty.")
-        cells = [[_text(cell, ".").strip() for cell in row] for row in rows[:MAX_TITLE]]
-        if title_hint(cells, 1, "row"):
-            self.hint = title_hint(cells, self._first_row(), "row")
         self.header = _trimmed(rows[0])
         self.width = len(self.header)
         cut = [self._cut(row, n) for n, row in enumerate(rows[1:])]
@@ -80,6 +83,13 @@ class ExcelReader:
                 last = cut
             if n_rows > SAMPLE:  # of fewer rows, all were seen when the file was opened
                 check_last(self.path, self.all_names, _texts(last))
+
+    def _find_title(self, rows: Sequence[Row]) -> Title:
+        width = max((len(_trimmed(row)) for row in rows), default=0)
+        cells = [[_text(cell, ".").strip() for cell in row[:width]] for row in rows]
+        cells = [[*row, *[""] * (width - len(row))] for row in cells]  # empty ones may lack
+        title = find_title(cells, 1, "row")
+        return find_title(cells, self._first_row(), "row") if title.hint else title
 
     def _first_row(self) -> int:
         """Return the number of the first row that is not empty."""
@@ -134,6 +144,13 @@ def _broken_files(path: Path) -> Iterator[None]:
         raise DataError(broken(path, ".xlsx", error)) from error
 
 
+def _other_sheets(told: str) -> str:
+    return (
+        f"It was read from {told}. If the data are on another sheet, move that to the front, "
+        "or save it as a file of its own."
+    )
+
+
 def _openpyxl() -> Any:
     try:
         import openpyxl
@@ -182,7 +199,7 @@ def _is_formula(cell: Any) -> bool:
 
 def _trimmed(row: Row) -> Row:
     filled = [j for j, cell in enumerate(row) if cell is not None]
-    return row[: filled[-1] + 1]
+    return row[: filled[-1] + 1] if filled else ()
 
 
 def _texts(rows: Sequence[Row]) -> list[list[str]]:

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from fedjigsaw._arrow import pc
-from fedjigsaw.columns.text import TextFormat, to_numbers
+from fedjigsaw.columns.text import MISSING, TextFormat, to_numbers
 from fedjigsaw.columns.words import PAIRS, SCALES, TOTALS, UNNAMED
 from fedjigsaw.errors import MAX_VALUE, DataError, shorten
 from fedjigsaw.io.detection import KINDS
@@ -16,6 +17,7 @@ from fedjigsaw.io.detection import KINDS
 DAY = "[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.]([0-9]{2}|[0-9]{4})"
 DAY += "|[0-9]{1,2}[-/. ]{0,2}[A-Za-z]{3,9}[-/. ]{0,2}[0-9]{4}"
 DATE = f"^({DAY})([ T][0-9:.Z+-]*)?$"
+NUMBER = re.compile("|".join((DATE, *(pattern for _, pattern in KINDS.values()))))
 NUMBERS = "[0-9]+"
 TRUTHS = ("true", "false")
 MAX_TITLE = 30  # lines in which the names of columns are looked for, below a title
@@ -42,24 +44,42 @@ def check_header(path: Path, names: Sequence[str], columns: Sequence[pa.Array]) 
 
     The error does not show that line, for it is about a person.
     """
-    given = [name for name in names if name]
-    data = _look_like_data(given) and not _counts_up(given)
-    data = data or any(map(_is_like, names, columns))
+    like = [j for j, name in enumerate(names) if _looks_like_data(name)]
+    like = [] if _counts_up([name for name in names if name]) else like
+    like = like or [j for j, name in enumerate(names) if _is_like(name, columns[j])]
     again = _in_own_column(names, columns)
-    if data or any(_is_text(names[j], columns[j]) for j in again):
-        row = -1 if data or len(again) < max(2, len(given)) else _row_of(names, columns)
+    texts = [j for j in again if _is_text(names[j], columns[j])]
+    if not like and texts and len(again) >= max(2, sum(map(bool, names))):
+        row = _row_of(names, columns)
         if row >= 0:
             raise DataError(
                 f"{path}, row {row + 1}, has the names of the columns again. Delete this row."
             )
+    if like or texts:
         raise DataError(
             f"{path} has no header line: its first line looks like data. Add a line with the names "
-            "of the columns. A name must not be a number, a date, or a value of its own column."
+            "of the columns. A name must not be a number, a date, or a value of its own column; "
+            f"see column {(like or texts)[0] + 1}."
         )
 
 
-def title_hint(rows: Sequence[Sequence[str]], first: int, what: str) -> str:
-    """Say in which line the names of the columns seem to be, if there is a title above them.
+class Title(NamedTuple):
+    """Lines above the names of the columns; the hint says what to do about them, or is empty."""
+
+    hint: str = ""
+    is_sure: bool = False
+
+    def refuse(self, path: Path) -> None:
+        """Raise if there surely is a title, for its words would be taken for names of columns."""
+        if self.is_sure:
+            raise DataError(f"{path} does not begin with one line of names. {self.hint}")
+
+
+def find_title(rows: Sequence[Sequence[str]], first: int, what: str) -> Title:
+    """Find the line that the names of the columns seem to be in, if that is not the first one.
+
+    It has texts where the lines below it have numbers. Lines above it have fewer values; or as
+    many, and not all of those numbers. The latter may also be a second line of names or units.
 
     Parameters
     ----------
@@ -69,22 +89,37 @@ def title_hint(rows: Sequence[Sequence[str]], first: int, what: str) -> str:
 
     Examples
     --------
-    >>> title_hint([["Ward 3"], [], ["age", "bmi"], ["61", "27.5"], ["70", "22.1"]], 1, "line")
+    >>> rows = [["age", "bmi"], ["61", "27.5"], ["70", "22.1"]]
+    >>> find_title([["Ward 3"], [], *rows], 1, "line").hint
     'The names of the columns seem to be in line 3: delete the lines above it.'
     """
     filled = [sum(map(bool, row)) for row in rows]
     for place in range(1, len(rows) - 2):
-        names = rows[place]
-        if not max(1, *filled[:place]) < filled[place] == len(set(names)):
+        names = [name for name in rows[place] if name]
+        if len(names) < 2 or len(set(names)) < len(names) or any(map(_is_value, names)):
             continue
         below = [row for row in rows[place + 1 : place + 1 + BELOW] if any(row)]
-        same = all(len(row) == len(names) for row in below)
-        if same and _have_numbers(below) and not any(map(_is_number, names)):
-            return (
-                f"The names of the columns seem to be in {what} {first + place}: delete the "
-                f"{what}s above it."
-            )
-    return ""
+        if any(len(row) != len(rows[place]) for row in below):
+            continue
+        where = [j for j in _with_numbers(below) if rows[place][j]]
+        is_wider = max(1, *filled[:place]) < filled[place]
+        is_sure = len(where) > 1 and len(below) == BELOW
+        if not where or any(_are_numbers(row, where) for row in rows[:place]):
+            continue
+        if is_wider or (is_sure and filled[place] == max(filled[:place])):
+            return Title(_above(rows[0], filled[: place + 1], first, what), is_sure)
+    return Title()
+
+
+def _above(top: Sequence[str], filled: Sequence[int], first: int, what: str) -> str:
+    """Say what to do about the lines down to the last of those in which cells were counted."""
+    last = first + len(filled) - 1
+    if filled[0] < filled[-1] or any(map(_is_number, top)):
+        return f"The names of the columns seem to be in {what} {last}: delete the {what}s above it."
+    return (
+        f"The {what}s {first} to {last} have no numbers where those below have them: keep only "
+        "the one with the names of the columns."
+    )
 
 
 def check_last(path: Path, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -124,27 +159,30 @@ def _is_phrase(text: str) -> bool:
     return len(text.split()) > 1 and any(sign.isalpha() for sign in text)
 
 
-def _have_numbers(rows: Sequence[Sequence[str]]) -> bool:
-    """Tell whether a column has numbers or dates only."""
+def _with_numbers(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the columns that have numbers or dates only."""
     columns = ([cell for cell in cells if cell] for cells in zip(*rows, strict=True))
-    return any(cells and all(map(_is_number, cells)) for cells in columns)
+    return [j for j, cells in enumerate(columns) if cells and all(map(_is_number, cells))]
+
+
+def _are_numbers(row: Sequence[str], where: Sequence[int]) -> bool:
+    return len(row) > max(where) and all(_is_number(row[j]) for j in where)
 
 
 def _is_number(cell: str) -> bool:
-    values = pa.array([cell.strip()])
-    return any(
-        pc.match_substring_regex(values, pattern)[0].as_py()
-        for pattern in (DATE, *(pattern for _, pattern in KINDS.values()))
-    )
+    """Tell whether a cell is a number in any format, or a date; none begins with a letter."""
+    cell = cell.strip()
+    return not cell[:1].isalpha() and NUMBER.match(cell) is not None
 
 
-def _look_like_data(names: Sequence[str]) -> bool:
+def _is_value(cell: str) -> bool:
+    """Tell whether a cell is a number, a date or a mark of a missing value, and so no name."""
+    return cell in MISSING or _is_number(cell)
+
+
+def _looks_like_data(name: str) -> bool:
     """Tell whether a name is a number in any format, a date, or true or false."""
-    values = pa.array(names, pa.string())
-    if pc.any(pc.is_in(pc.utf8_lower(values), value_set=pa.array(TRUTHS))).as_py():
-        return True
-    patterns = (DATE, *(pattern for _, pattern in KINDS.values()))
-    return any(pc.any(pc.match_substring_regex(values, p)).as_py() for p in patterns)
+    return name.lower() in TRUTHS or _is_number(name)
 
 
 def _is_like(name: str, values: pa.Array) -> bool:

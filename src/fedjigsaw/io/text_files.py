@@ -23,7 +23,14 @@ from fedjigsaw.io.detection import (
     in_words,
     whole_rows,
 )
-from fedjigsaw.io.headers import MAX_TITLE, check_header, check_last, name_columns, title_hint
+from fedjigsaw.io.headers import (
+    MAX_TITLE,
+    Title,
+    check_header,
+    check_last,
+    find_title,
+    name_columns,
+)
 from fedjigsaw.io.quotes import MAX_MARKS, first_wrong_mark
 from fedjigsaw.io.regular import ending
 
@@ -54,7 +61,9 @@ class TextReader:
         self.encoding = find_encoding(path, self._counted())
         self.skipped, self.delimiter, sample = self._sample()
         self._check_marks()
-        self.hint = self._find_title(sample)
+        title = self._find_title(sample)
+        title.refuse(path)
+        self.hint = title.hint
         try:
             self._open_columns(sample)
         except DataError as error:
@@ -98,17 +107,17 @@ class TextReader:
         except (OSError, ValueError, pa.ArrowException) as error:
             raise DataError(self._why(error, n_rows)) from error
 
-    def _find_title(self, sample: str) -> str:
+    def _find_title(self, sample: str) -> Title:
         """Look for the names of the columns below a title; it hides what separates columns."""
         lines = sample[:TOP].split("\n")[:MAX_TITLE]
         for delimiter in DELIMITERS:
             rows = [
                 [cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter)
             ]
-            hint = title_hint(rows, self.skipped + 1, "line")
-            if hint:
-                return hint
-        return ""
+            title = find_title(rows, self.skipped + 1, "line")
+            if title.hint:
+                return title
+        return Title()
 
     def _check_end(self, names: Sequence[str]) -> None:
         """Count rows without any value at the end, which are skipped; raise if a note is there.
