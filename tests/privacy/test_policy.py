@@ -82,6 +82,29 @@ def test_a_mistake_is_an_error_that_says_where_and_what_to_do(tmp_path, text, wo
     assert any(word in str(caught.value) for word in ("Correct the file", "Known:"))
 
 
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"rounds": 0}, "rounds of Policy must be an integer >= 1; got 0.$"),
+        ({"methods": "jigsaw"}, "methods of Policy must be a list of methods; got 'jigsaw'.$"),
+        ({"methods": ()}, "methods of Policy must be a list of methods"),
+        ({"counts": "some"}, "counts of Policy must be one of 'exact', 'rounded', 'none'"),
+        ({"at_most": {"n_cluster": 5}}, "at_most of Policy must be a table of integers >= 1"),
+        ({"largest_epsilon": float("nan")}, "largest_epsilon of Policy must be a finite number"),
+        ({"counts": "rounded", "least_cluster_size": 1}, "greater than 1 for rounded counts"),
+    ],
+)
+def test_values_are_checked_in_python_too(values, words):
+    with pytest.raises(ParameterError, match=words):
+        Policy(**values)
+
+
+def test_in_python_too_a_limit_that_is_not_named_keeps_its_default():
+    policy = Policy(methods=["jigsaw"], at_most={"n_clusters": 7})
+    assert policy == replace(Policy(methods=("jigsaw",)), at_most={"n_clusters": 7})
+    assert policy.at_most == Policy().at_most | {"n_clusters": 7}
+
+
 def test_a_file_that_cannot_be_read_is_not_the_default(tmp_path):
     (tmp_path / "policy.toml").mkdir()
     with pytest.raises(ParameterError, match="Cannot read"):

@@ -70,7 +70,7 @@ class Policy:
     methods : tuple of str
         Methods that the site runs.
     at_most : mapping of str to int
-        Largest values of parameters.
+        Largest values of parameters; those that are not named keep their defaults.
     rounds : int, default 1
         Rounds of one run that the site answers.
     later_models : {"derived", "any"}
@@ -94,7 +94,10 @@ class Policy:
     largest_epsilon : float, default 1
         Largest epsilon of one run, where privacy is required.
 
-    Values are checked by :meth:`load`, which reads them from a file, and not here.
+    Raises
+    ------
+    PolicyError
+        If a value is not allowed. That methods exist is checked by :meth:`load` alone.
 
     Examples
     --------
@@ -116,6 +119,12 @@ class Policy:
     scores: str = DERIVED
     privacy: str = NONE
     largest_epsilon: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check({f.name: getattr(self, f.name) for f in fields(self)}, "Policy")
+        object.__setattr__(self, "methods", tuple(self.methods))
+        # a limit that is not named keeps its default
+        object.__setattr__(self, "at_most", LIMITS | dict(self.at_most))
 
     @classmethod
     def load(cls, folder: Path, *, known: Collection[str]) -> Self:
@@ -147,24 +156,12 @@ class Policy:
     @classmethod
     def from_values(cls, values: Mapping[str, Any], owner: str, *, known: Collection[str]) -> Self:
         """Make a policy from the values of a file, and check every one of them."""
-        rules = _rules(known)
-        unknown = sorted(set(values) - set(rules))
+        names = [f.name for f in fields(cls)]
+        unknown = sorted(set(values) - set(names))
         if unknown:
-            names = ", ".join(map(repr, unknown))
-            raise PolicyError(f"{owner} has unknown keys: {names}. Known: {', '.join(rules)}.")
-        for name, value in values.items():
-            if not rules[name].accepts(value):
-                raise PolicyError(
-                    invalid(name, owner, rules[name].allowed, repr(value)[:80], ADVICE)
-                )
-        if values.get("counts") == "rounded" and values.get("least_cluster_size") == 1:
-            allowed = "greater than 1 for rounded counts"
-            raise PolicyError(invalid("least_cluster_size", owner, allowed, 1, ADVICE))
-        values = dict(values)
-        if "methods" in values:
-            values["methods"] = tuple(values["methods"])
-        # a limit that the file does not name keeps its default
-        values["at_most"] = LIMITS | values.get("at_most", {})
+            given = ", ".join(map(repr, unknown))
+            raise PolicyError(f"{owner} has unknown keys: {given}. Known: {', '.join(names)}.")
+        _check(values, owner, known, ADVICE)
         return cls(**values)
 
     def check_question(
@@ -305,17 +302,31 @@ class Policy:
             )
 
 
-def _rules(known: Collection[str]) -> dict[str, Rule]:
+def _check(
+    values: Mapping[str, Any], owner: str, known: Collection[str] | None = None, advice: str = ""
+) -> None:
+    """Raise a PolicyError if a value is not allowed, or a method is not known."""
+    rules = _rules(known)
+    for name, value in values.items():
+        if not rules[name].accepts(value):
+            got = repr(value)[:80]
+            raise PolicyError(invalid(name, owner, rules[name].allowed, got, advice))
+    if values.get("counts") == "rounded" and values.get("least_cluster_size") == 1:
+        allowed = "greater than 1 for rounded counts"
+        raise PolicyError(invalid("least_cluster_size", owner, allowed, 1, advice))
+
+
+def _rules(known: Collection[str] | None) -> dict[str, Rule]:
     """Return a rule for each key of the file."""
     whole = integer(1)
     names = Rule(
-        "a list of methods, each one of " + ", ".join(known),
-        _list_of(lambda value: isinstance(value, str) and value in known),
+        "a list of methods" + (f", each one of {', '.join(known)}" if known else ""),
+        _list_of(lambda value: isinstance(value, str) and (known is None or value in known)),
     )
     limits = Rule(
         "a table of integers >= 1 for some of " + ", ".join(LIMITS),
         lambda value: (
-            isinstance(value, dict)
+            isinstance(value, Mapping)
             and set(value) <= set(LIMITS)
             and all(map(whole.accepts, value.values()))
         ),
@@ -335,7 +346,9 @@ def _rules(known: Collection[str]) -> dict[str, Rule]:
 
 
 def _list_of(accepts: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, list) and bool(value) and all(map(accepts, value))
+    return lambda value: (
+        isinstance(value, (list, tuple)) and bool(value) and all(map(accepts, value))
+    )
 
 
 def _largest(value: object) -> float:
