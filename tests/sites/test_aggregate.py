@@ -88,6 +88,11 @@ class TestFitTogether:
         straight = sites.aggregate({"A": first, "B": second()}, 3)
         assert metrics.center_l2(model.model.centers, straight.model.centers) < 1e-6
 
+    @pytest.mark.parametrize("columns", [("x", "z"), ("x",), ("x", "y", "y"), ("x", "x")])
+    def test_an_order_names_each_column_once(self, two, columns):
+        with pytest.raises(MessageError, match="of '1' has the columns 'x', 'y', which cannot be"):
+            sites.reorder(two[3](), columns)
+
     def test_other_methods(self, two):
         other = replace(two[3](), method="jigsaw")
         with pytest.raises(

@@ -13,7 +13,7 @@ from fedjigsaw._names import mixes_alphabets, skeleton
 from fedjigsaw._regions import each_summary
 from fedjigsaw._validation import repeated
 from fedjigsaw.choice.grain import GRAIN
-from fedjigsaw.errors import MessageError, ParameterError
+from fedjigsaw.errors import MessageError, ParameterError, quote_names
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import Summary
 from fedjigsaw.methods import find, is_known
@@ -197,13 +197,18 @@ def check_own(local: SummaryFile, file: ModelFile) -> SummaryFile:
     return reorder(local, file.columns)
 
 
-def reorder(file: SummaryFile, columns: tuple[str, ...]) -> SummaryFile:
+def reorder(file: SummaryFile, columns: Sequence[str]) -> SummaryFile:
     """Return the same summary with its columns in another order.
 
     Parameters
     ----------
     file : the summary.
     columns : the names of its columns, all of them, in the order that is wanted.
+
+    Raises
+    ------
+    MessageError
+        If these are not the names of its columns.
 
     Examples
     --------
@@ -213,8 +218,15 @@ def reorder(file: SummaryFile, columns: tuple[str, ...]) -> SummaryFile:
     >>> reorder(file, ("dose", "age")).summary.centers.tolist()
     [[1.5, 30.0]]
     """
+    columns = tuple(columns)
     if file.columns == columns:
         return file
+    if sorted(columns) != sorted(file.columns):
+        raise MessageError(
+            f"The summary of {file.summary.client!r} has the columns "
+            f"{quote_names(file.columns)}, which cannot be put into the order "
+            f"{quote_names(columns)}. Give each of them once."
+        )
     places = {name: j for j, name in enumerate(file.columns)}
     where = [places[name] for name in columns]
     summary = each_summary(file.summary, lambda summary: _reordered(summary, where))
