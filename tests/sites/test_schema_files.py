@@ -967,3 +967,11 @@ class TestHostileSchemas:
         given = "range = [2015-01-01T10:00:00, 2016-01-01T00:00:00Z]"
         (tmp_path / "s.toml").write_text(f'{self.HEAD}[columns.d]\nkind = "date"\n{given}\n')
         assert load_schema(tmp_path / "s.toml")["d"].range == (16436, 16801)
+
+
+@pytest.mark.parametrize("kind", ["category", "ordered"])
+def test_a_category_is_listed_once_however_its_letters_are_composed(kind):
+    with pytest.raises(ParameterError, match="of column 'town' have 'Z\u00fcrich' several times"):
+        Column("town", kind, categories=("Bern", "Z\u00fcrich", "Zu\u0308rich"))
+    with pytest.raises(ParameterError, match="have 'Bern' several times"):
+        Column("town", kind, categories=("Bern", "Bern"))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import date, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Self
+from unicodedata import normalize
 
 from fedjigsaw._validation import MAX_MAGNITUDE, MAX_NAME_LENGTH, repeated
 from fedjigsaw.errors import ParameterError, invalid
@@ -155,8 +156,13 @@ class Column:
             self._refuse("categories", "given: the categories to tell apart")
         if self.kind == ORDERED and len(self.categories) < 2:
             self._refuse("categories", "at least two, since they have an order")
+        for name in repeated(normalize("NFC", category) for category in self.categories):
+            raise ParameterError(
+                f"The categories of column {self.name!r} have {name!r} several times, perhaps "
+                "with letters composed in other ways. Delete all but one."
+            )
         strange = [c for c in self.categories if not is_name(c) or c in (OTHER, ABSENT)]
-        if strange or repeated(self.categories) or len(self.categories) > MAX_CATEGORIES:
+        if strange or len(self.categories) > MAX_CATEGORIES:
             allowed = f"at most {MAX_CATEGORIES} different printable texts, each without blanks "
             self._refuse("categories", allowed + f"at its ends, none of them {OTHER} or {ABSENT}")
 
