@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedjigsaw
-from fedjigsaw import FeCA, FederatedClusterer, Jigsaw, methods
+from fedjigsaw import FeCA, FederatedClusterer, Jigsaw, methods, partition
 from fedjigsaw.errors import ExtraError, FedJigsawError, ParameterError
 from fedjigsaw.methods import METHODS, find, find_for_rows, is_known, label_of, make, others
 from plugin_packages import WARD, install
@@ -262,6 +262,31 @@ class TestOwnFiles:
         (tmp_path / "numpy.py").write_text(WARD)
         methods.register_all(str(tmp_path / "numpy.py"))
         assert sys.modules["numpy"] is np
+
+    @pytest.mark.parametrize(
+        ("code", "words"),
+        [
+            ("import fedjigsaw", "neither a method, .* nor a split that it registers"),
+            (WARD.replace("def aggregate", "def agregate"), "ToyWard does not define aggregate"),
+        ],
+    )
+    def test_a_file_without_a_method_that_can_run_is_an_error(self, tmp_path, code, words):
+        path = tmp_path / "toy_file.py"
+        path.write_text(code)
+        with pytest.raises(ParameterError, match=f"The plugin .*toy_file.py .*{words}"):
+            methods.register_all(str(path))
+
+    def test_a_file_may_have_splits_alone(self, tmp_path, monkeypatch):
+        monkeypatch.setitem(partition.SPLITS, "toy-split", ())  # so that it is removed again
+        monkeypatch.setitem(partition._own, "toy-split", None)
+        monkeypatch.setattr(partition, "WITHOUT_CLASSES", partition.WITHOUT_CLASSES.copy())
+        del partition.SPLITS["toy-split"]
+        monkeypatch.syspath_prepend(tmp_path)
+        code = "from fedjigsaw import partition\npartition.register(lambda *a: 0, name='toy-split')"
+        (tmp_path / "toy_splits.py").write_text(code)
+        methods.register_all("toy_splits")
+        methods.register_all("toy_splits")
+        assert "toy-split" in partition.SPLITS
 
     @pytest.mark.parametrize("code", ["1 / 0", "raise SystemExit(3)"])
     def test_a_file_that_fails_says_why(self, tmp_path, code):

@@ -11,6 +11,7 @@ group ``fedjigsaw.methods`` in a package of their own. :func:`find` is the one p
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +21,7 @@ from fedjigsaw.errors import ExtraError, FedJigsawError, ParameterError, invalid
 from fedjigsaw.methods._entries import Entry as Entry
 from fedjigsaw.methods._entries import location_of, row_of
 from fedjigsaw.methods._plugins import Plugin, classes_of, plugins, why_no_method
+from fedjigsaw.partition import SPLITS
 
 if TYPE_CHECKING:
     from fedjigsaw.base import FederatedClusterer
@@ -341,8 +343,21 @@ def register_all(place: str) -> None:
     ----------
     place : a path that ends in ``.py``, or the name of a module. It runs code: only for places that
         the user names, never for one that came from elsewhere.
+
+    Raises
+    ------
+    ParameterError
+        If it cannot be run, or has neither a method that can run nor a split.
     """
-    for cls in classes_of(place):
+    known = len(_registered) + len(SPLITS)
+    was_imported = place in sys.modules  # and has registered its splits then
+    found = classes_of(place)
+    if not found and not was_imported and len(_registered) + len(SPLITS) == known:
+        raise ParameterError(
+            f"The plugin {place} has neither a method, which is a subclass of "
+            "fedjigsaw.FederatedClusterer, nor a split that it registers. Is it another file?"
+        )
+    for cls in found:
         if all(entry.found is not cls for entry in _registered.values()):
             register(cls)
 

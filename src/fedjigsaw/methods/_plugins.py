@@ -112,10 +112,20 @@ def classes_of(place: str) -> list[type[FederatedClusterer]]:
         module = _run_file(Path(place)) if place.endswith(".py") else import_module(place)
     except (Exception, SystemExit) as error:
         raise ParameterError(f"Cannot load the plugin {place}: {_reason(error)}.") from error
-    own = [v for v in vars(module).values() if getattr(v, "__module__", "") == module.__name__]
-    return list(
-        dict.fromkeys(cls for cls in own if isinstance(cls, type) and not why_no_method(cls))
-    )
+    from fedjigsaw.base import FederatedClusterer
+
+    own = dict.fromkeys(v for v in vars(module).values() if _is_class_of(module, v))
+    given = [cls for cls in own if issubclass(cls, FederatedClusterer)]
+    found = [cls for cls in given if not why_no_method(cls)]
+    if given and not found:
+        raise ParameterError(
+            f"The plugin {place} has no method that can run: {why_no_method(given[0])}."
+        )
+    return found
+
+
+def _is_class_of(module: ModuleType, found: Any) -> bool:
+    return isinstance(found, type) and found.__module__ == module.__name__
 
 
 def _run_file(path: Path) -> ModuleType:
