@@ -43,8 +43,7 @@ class Options(NamedTuple):
         rows, weights : the data of all clients, if they are in memory.
         """
         owner = type(estimator).__name__
-        if not isinstance(self.guard, Guard):
-            raise ParameterError(invalid("guard", owner, "a Guard", repr(self.guard)))
+        Guard.check(self.guard, owner)
         if not isinstance(self.privacy, Privacy | None):
             allowed = "a Privacy or None"
             raise ParameterError(invalid("privacy", owner, allowed, repr(self.privacy)))

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedjigsaw import sites
+from fedjigsaw import Jigsaw, sites
 from fedjigsaw.columns.schema import Schema
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.formats import encode
@@ -13,6 +13,20 @@ from fedjigsaw.report.centers import centers_table
 from fedjigsaw.report.inspection import describe
 
 OFF = Guard(min_cluster_size=1)
+
+
+@pytest.mark.parametrize("guard", [None, 5, "none"])
+def test_a_guard_is_a_guard_everywhere(grid_sites, guard):
+    path = grid_sites[0][0]
+    model = sites.aggregate({"a": sites.summarize(path, 3)}, 3)
+    calls = (
+        lambda: sites.summarize(path, 3, guard=guard),
+        lambda: sites.score(path, model, profile=True, guard=guard),
+        lambda: Jigsaw(3).fit(np.eye(9), guard=guard),
+    )
+    for call in calls:
+        with pytest.raises(ParameterError, match=r"must be a Guard; got .* Guard\(1\) lets every"):
+            call()
 
 
 def test_every_site_takes_its_own_number_of_local_clusters(grid_sites):

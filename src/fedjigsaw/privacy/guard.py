@@ -89,6 +89,13 @@ class Guard:
             allowed = "greater than 1 for rounded counts"
             raise ParameterError(invalid("min_cluster_size", "a guard", allowed, 1))
 
+    @classmethod
+    def check(cls, guard: object, owner: str) -> None:
+        """Raise a ParameterError if an argument `guard` is none: None could mean on or off."""
+        if not isinstance(guard, cls):
+            advice = "Guard() is the guard of the commands, Guard(1) lets every center pass."
+            raise ParameterError(invalid("guard", owner, "a Guard", repr(guard), advice))
+
     def apply(
         self,
         summary: Summary,

@@ -81,6 +81,7 @@ def score(
     >>> found.counts.tolist(), found.sse.tolist()
     ([2, 1], [13.0, 4.0])
     """
+    Guard.check(guard, "score")
     check_has_centers(file)
     table = open_data(data, file.columns, drop_missing=drop_missing, encoding=file.encoding)
     name, print_of_model = site_name(client, table), fingerprint(encode(file))

@@ -32,6 +32,7 @@ from fedjigsaw.sites.preparation import (
     site_name,
 )
 
+GUARD = Guard()
 MAX_ROWS = 1_000_000
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ def summarize(
     params: Mapping[str, Any] | None = None,
     client: str | None = None,
     scaler: Scaler | None = None,
-    guard: Guard | None = None,
+    guard: Guard = GUARD,
     seed: int = 0,
     broadcast: Broadcast | None = None,
     privacy: Privacy | None = None,
@@ -106,6 +107,7 @@ def summarize(
     >>> file.columns, file.method, file.guard["min_cluster_size"]
     (('age',), 'jigsaw', 5)
     """
+    Guard.check(guard, "summarize")
     estimator = make(method, n_clusters, seed, **(params or {}))
     estimator.check_federated() if broadcast else check_one_round(estimator)
     given = prepare(data, scaler=scaler, columns=columns, drop_missing=drop_missing)
@@ -127,7 +129,7 @@ def summarize(
     if privacy is None and n_clusters != "auto" and len(rows) < int(n_clusters):
         _warn_of_fewer_rows(table.path, len(rows), n_clusters)
     warn_of_marks(table.path, rows, table.columns, _schema_of(scaler))
-    rule = replace(guard or Guard(), scaled_by=scaler) if privacy is None else NO_GUARD
+    rule = replace(guard, scaled_by=scaler) if privacy is None else NO_GUARD
     rule.watch(rows)
     if scaler is not None:
         scaler.scale_in_place(rows)
