@@ -133,6 +133,22 @@ def test_predict_keeps_to_the_order_of_the_fit():
         Jigsaw(2, random_state=0).fit(frame).predict(frame[["y", "x"]])
 
 
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_missing_value_is_told_with_the_name_of_its_column(make):
+    table = make(TABLE | {"dose": [0.0, 1.0, np.nan, 8.0, 0.5, 9.0]})
+    words = r"NaN in row 2, column 'dose' \(1 such"
+    with pytest.raises(DataError, match=words):
+        Jigsaw(2).fit(table, clients="site")
+    with pytest.raises(DataError, match="column 'dose'"):
+        Jigsaw(2, random_state=0).fit(make(TABLE), clients="site").predict(table, clients="site")
+
+
+def test_columns_of_one_name_are_told_with_what_to_do():
+    table = pd.DataFrame([[1.0, 2.0], [3.0, 4.0]], columns=["age", "age"])
+    with pytest.raises(DataError, match="'age' 2 times. Rename all but one of each"):
+        Jigsaw(1).fit(table)
+
+
 def test_a_name_needs_names():
     with pytest.raises(DataError, match="names a column, but X has no names of columns"):
         Jigsaw(2).fit([[0.0], [1.0]], clients="site")

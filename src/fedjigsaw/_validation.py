@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
@@ -58,7 +58,7 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool = True) -> Any
         reason = " ".join(str(error).split()).rstrip(".")
         kind = DataTypeError if isinstance(error, TypeError) else DataError
         raise kind(_unusable(X, owner, reason)) from error
-    return _check_sizes(_canonical(rows) if is_sparse(rows) else rows, owner)
+    return _check_sizes(_canonical(rows) if is_sparse(rows) else rows, owner, X)
 
 
 def _refuse_dates(X: Any, owner: str) -> None:
@@ -137,8 +137,11 @@ def _is_plain(X: Any, estimator: Any) -> bool:
     )
 
 
-def _check_sizes(rows: Any, owner: str) -> Any:
-    """Return the rows if all numbers in them are finite, and neither too large nor too small."""
+def _check_sizes(rows: Any, owner: str, X: Any = None) -> Any:
+    """Return the rows if all numbers in them are finite, and neither too large nor too small.
+
+    Errors name columns as the table X does from which the rows are, if it is one.
+    """
     values = rows.data[:, None] if is_sparse(rows) else rows
     largest, n_bad, first = 0.0, 0, (0, 0)
     step = max(1, BLOCK // values.shape[1])
@@ -153,7 +156,8 @@ def _check_sizes(rows: Any, owner: str) -> Any:
             first = start + int(bad[0, 0]), int(bad[0, 1])
         n_bad += len(bad)
     if n_bad:
-        raise DataError(_not_finite(rows, values[first], first, n_bad, owner))
+        names = [repr(name) for name, _ in _kinds(X)]
+        raise DataError(_not_finite(rows, values[first], first, n_bad, owner, names))
     if 0 < largest < 1 / MAX_MAGNITUDE:
         got = f"a largest absolute value of {largest:g}"
         allowed = f"zero or at least {1 / MAX_MAGNITUDE:g} in size"
@@ -161,13 +165,21 @@ def _check_sizes(rows: Any, owner: str) -> Any:
     return rows
 
 
-def _not_finite(rows: Any, value: float, first: tuple[int, int], n_bad: int, owner: str) -> str:
+def _not_finite(
+    rows: Any,
+    value: float,
+    first: tuple[int, int],
+    n_bad: int,
+    owner: str,
+    names: Sequence[str],
+) -> str:
     row, column = first
     if is_sparse(rows):
         column = int(rows.indices[row])
         row = int(np.searchsorted(rows.indptr, row, side="right")) - 1
     shown = "NaN" if isnan(value) else "infinity (inf)" if isinf(value) else f"{value:g}"
-    got = f"{shown} in row {row}, column {column} ({n_bad} such values in total)"
+    where = f"row {row}, column {names[column] if names else column}"
+    got = f"{shown} in {where} ({n_bad} such values in total)"
     allowed = f"finite, at most {MAX_MAGNITUDE:g} in size"
     advice = "Rescale them first." if isfinite(value) else "Drop these rows or impute the values."
     return invalid("data", owner, allowed, got, advice)
@@ -186,7 +198,7 @@ def _unusable(X: Any, owner: str, reason: str) -> str:
         return f"Cannot use the data of {owner}: {reason}."
     reason = re.split(r":? array=| \[", reason, maxsplit=1)[0]  # the values come last
     text = [str(name) for name, kind in _kinds(X) if str(kind).lower().startswith(TEXT_NAMES)]
-    advice = ""
+    advice = " Rename all but one of each." if "unique column names" in reason else ""
     if text:
         which = "A column" if len(text) == 1 else "Columns"
         advice = (
