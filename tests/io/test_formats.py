@@ -117,6 +117,10 @@ def test_scaler_survives_to_the_last_bit(tmp_path, rng):
     assert formats.load_scaler(tmp_path / "s.json").fingerprint == scaler.fingerprint
 
 
+def nested(depth):
+    return [nested(depth - 1)] if depth else []
+
+
 def with_header(content, **changes):
     """The bytes of a file whose header was changed."""
     data = encode(content)
@@ -237,6 +241,11 @@ BROKEN = {
     # a line of the sender's own on the screen of whoever is told that parameters differ
     "keys": (with_header(SUMMARY, params={"a\nAll is well": 1}), "header field 'params'"),
     "keys of a model": (with_header(MODEL, params={"a\n": 1}), "short printable keys"),
+    "nested": (with_header(MODEL, params={"a": nested(400)}), "nested too deeply"),
+    "rows without columns": (
+        with_arrays(SUMMARY, **{"tensor.w": np.zeros((2**40, 0))}),
+        "more rows or columns than a file can hold",
+    ),
     "two of one": (with_header(MODEL, clients=["a", "a"]), "The model lists a client twice: 'a'"),
     "scaler": (with_header(SUMMARY, scaler="beef"), "scaler of the file"),
     "no centers": (

@@ -1,6 +1,7 @@
 """Encode files as a JSON header and plain arrays; decode them with limits and checks."""
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ FORMAT = 1
 FORMATS = (1, 2)  # 2: with ids of clusters
 MAX_BYTES = 64 * 2**20
 MAX_HEADER = 2**20
+MAX_DEPTH = 30  # of a header: deeper ones can be read, and not be written as JSON
 DTYPES = {"F64", "I64"}
 TENSOR_DTYPES = {*DTYPES, "F32", "U16"}  # U16: bfloat16, for weights
 T = TypeVar("T")
@@ -83,6 +85,10 @@ def unpack(content: bytes) -> tuple[Header, Arrays]:
     except (SafetensorError, ValueError, TypeError, OverflowError, MemoryError) as error:
         reason = str(error)[:200]
         raise MessageError(f"The arrays of the file do not match its header: {reason}.") from error
+    # rows without columns need no byte, and there could be any number of them
+    empty = [array.shape for array in arrays.values() if not array.size]
+    if any(math.prod(filter(None, shape)) > MAX_HEADER for shape in empty):
+        raise MessageError("The file has an array of more rows or columns than a file can hold.")
     return header, arrays
 
 
@@ -105,9 +111,20 @@ def _header(content: bytes) -> Header:
     if not isinstance(header, dict) or not known:
         allowed = "F64 and I64 (tensors: F32 and U16)"
         raise MessageError(f"The file has arrays of types other than {allowed}.")
+    if _is_deep(header):
+        raise MessageError("The file has values in its header that are nested too deeply.")
     if not plain:
         raise MessageError("The file has arrays whose names are not short and printable.")
     return header
+
+
+def _is_deep(value: object) -> bool:
+    """Whether lists and dicts are nested deeper than in any header that we write."""
+    layer = [value]
+    for _ in range(MAX_DEPTH):
+        dicts = [item for part in layer if isinstance(part, dict) for item in part.values()]
+        layer = dicts + [item for part in layer if isinstance(part, list) for item in part]
+    return bool(layer)
 
 
 def check_format(header: Header) -> None:
