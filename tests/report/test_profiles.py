@@ -5,6 +5,7 @@ import pytest
 
 from fedjigsaw import Guard, Model, Privacy, sites
 from fedjigsaw.columns.schema import Column
+from fedjigsaw.errors import MessageError
 from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.kernels.contrasts import Contrast
@@ -163,3 +164,11 @@ def number(way, mean, everyone, std=1.0):
 )
 def test_phrases(one, about, words):
     assert phrase(one, about) == words
+
+
+def test_a_score_of_very_many_clusters_does_not_fill_the_memory():
+    counts = np.ones((40_000, 1), dtype=np.int64)
+    profile = Profile(("x0",), counts, counts * 1.0, counts * 0.0, {}, {})
+    score = Score("bern", "m", counts[:, 0], np.ones(40_000), profile)
+    with pytest.raises(MessageError, match="at most 5,000 clusters"):
+        describe_clusters(None, score)

@@ -7,7 +7,7 @@ from fedjigsaw import Guard, Model, Privacy, sites
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io.formats import ModelFile, Score, encode
 from fedjigsaw.io.tables import from_array
-from fedjigsaw.kernels.profiles import Profile
+from fedjigsaw.kernels.profiles import Profile, check_describable
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.profiles import guard_profile
 from fedjigsaw.sites.profiles import nearest_by_row
@@ -154,3 +154,17 @@ def test_a_rounded_and_an_exact_profile_can_be_merged():
         "b": Score("b", "m", np.array([2]), np.zeros(1), of([1, 1])),
     }
     assert sites.merge_scores(scores).profile.level_counts["sex"].tolist() == [[6, 6]]
+
+
+@pytest.mark.parametrize("privacy", [None, Privacy(1.0, bounds=(0, 10))])
+def test_a_model_of_very_many_clusters_does_not_fill_the_memory(privacy):
+    """A file of 600 kB, perhaps one that a coordinator sent, asked for a dozen gigabytes."""
+    model = model_of(np.arange(80_000.0).reshape(-1, 2))
+    with pytest.raises(MessageError, match="40,000 clusters .* at most 5,000 clusters"):
+        scored([[1, 2]], model, privacy=privacy)
+
+
+def test_nor_do_very_many_categories_that_are_not_clustered():
+    levels = {f"c{i}": [str(j) for j in range(1000)] for i in range(20)}
+    with pytest.raises(MessageError, match="1,000 clusters and 20,001 columns and categories"):
+        check_describable(1000, ["age"], levels)

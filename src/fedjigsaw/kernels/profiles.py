@@ -20,6 +20,8 @@ from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.messages import MAX_COUNT, _Message
 
 MAX_COLUMNS = 10_000
+MAX_CLUSTERS = 5_000  # that are described: each is compared with each
+MAX_CELLS = 2_000_000  # clusters times columns and levels
 MAX_LEVELS = 1_002  # of one column: as many as a schema may name, and two for all others
 BLOCK = 2**18  # numbers that are copied at a time
 MAX_NAME = 1_000  # characters of a column or level
@@ -110,6 +112,19 @@ class Profile(_Message):
     def columns(self) -> tuple[str, ...]:
         """All columns: numbers first, then categories."""
         return (*self.numbers, *self.levels)
+
+
+def check_describable(
+    n_clusters: int, numbers: Sequence[str], levels: Mapping[str, Sequence[str]]
+) -> None:
+    """Raise a MessageError if a profile of so many clusters and columns would fill the memory."""
+    width = len(numbers) + sum(map(len, levels.values()))
+    if n_clusters > MAX_CLUSTERS or n_clusters * width > MAX_CELLS:
+        raise MessageError(
+            f"A profile of {n_clusters:,} clusters and {width:,} columns and categories is too "
+            f"large: at most {MAX_CLUSTERS:,} clusters and {MAX_CELLS:,} numbers can be described. "
+            "Score without a profile."
+        )
 
 
 class Collector:

@@ -17,7 +17,7 @@ from fedjigsaw.errors import counted
 from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.kernels.contrasts import MOSTLY, Contrast, contrasts, sets_apart
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.kernels.profiles import Profile
+from fedjigsaw.kernels.profiles import Profile, check_describable
 from fedjigsaw.methods._support import support_of
 from fedjigsaw.report.units import number, percent
 
@@ -73,10 +73,16 @@ def describe_clusters(
     score : of all sites together.
     sites : the scores of the single sites, if they are known.
     most : how many columns may set a cluster apart.
+
+    Raises
+    ------
+    MessageError
+        If there are too many clusters and columns.
     """
     columns = {} if file is None else _columns(file)
     found: list[list[Contrast]] = [[] for _ in score.counts]
     if score.profile is not None:
+        check_describable(len(found), score.profile.numbers, score.profile.levels)
         noise = _noise(score, score.profile, max(1, len(sites)))
         for one in contrasts(score.profile, *noise, len(sites)):
             found[one.cluster].append(one)

@@ -15,7 +15,7 @@ from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.io.encoded import EncodedReader
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.tables import Table
-from fedjigsaw.kernels.profiles import Collector, Profile
+from fedjigsaw.kernels.profiles import Collector, Profile, check_describable
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.noisy_profiles import Sums, release
@@ -54,6 +54,7 @@ class Part(NamedTuple):
 def measure(table: Table, file: ModelFile, min_size: int, progress: Progress) -> Measured:
     """Measure sizes and summed squared distances, and a profile that passed the guard."""
     k = len(file.model.centers)
+    check_describable(k, *shown(file))
     n_sets = k + 1 if knows_noise(file.model) else k  # the last set is of no cluster
     counts: Ints = np.zeros(n_sets, dtype=np.int64)
     sse: Floats = np.zeros(n_sets)
@@ -74,6 +75,7 @@ def measure_privately(
 ) -> Measured:
     """Measure all of it with noise; the summed squared distances follow from the noisy moments."""
     numbers, levels = shown(file)
+    check_describable(len(file.model.centers), numbers, levels)
     sums, shapes = (
         Sums(len(file.model.centers), numbers, levels, privacy),
         ClusterShapes.from_model(file.model),
