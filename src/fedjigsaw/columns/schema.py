@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import date, datetime, timedelta
+from functools import cached_property
 from hashlib import sha256
 from typing import Any, Self
 from unicodedata import normalize
@@ -291,7 +292,11 @@ class Schema:
             raise ParameterError(invalid("rare", "the schema", "from 0 to 0.5", self.rare))
 
     def __getitem__(self, name: str) -> Column:
-        return {column.name: column for column in self.columns}[name]
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
 
     @property
     def clustered(self) -> tuple[Column, ...]:
