@@ -306,6 +306,15 @@ def test_bad_npz(tmp_path, arrays, message):
         load(tmp_path / "bad.npz")
 
 
+def test_an_npz_that_cannot_be_unpacked(tmp_path):
+    np.savez_compressed(tmp_path / "bad.npz", images=np.zeros((2, 3, 8, 8), np.uint8))
+    content = bytearray((tmp_path / "bad.npz").read_bytes())
+    content[60:80] = b"\xff" * 20
+    (tmp_path / "bad.npz").write_bytes(content)
+    with pytest.raises(DataError, match="is not an NPZ file"):
+        load(tmp_path / "bad.npz")
+
+
 def test_no_npz_at_all(tmp_path):
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 broken")
     with pytest.raises(DataError, match="is not an NPZ file"):

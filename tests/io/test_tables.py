@@ -1,6 +1,7 @@
 import time
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -231,6 +232,37 @@ class TestBadInput:
     def test_arrays_of_another_shape(self, tmp_path, array):
         np.save(tmp_path / "t.npy", array)
         with pytest.raises(DataError, match="2-D array of numbers is needed"):
+            open_table(tmp_path / "t.npy")
+
+    @pytest.mark.parametrize("damage", ["encrypted", "unknown method", "not deflated"])
+    @pytest.mark.parametrize("kind", ["npz", "xlsx"])
+    def test_a_zip_that_cannot_be_unpacked(self, tmp_path, kind, damage):
+        path = tmp_path / f"t.{kind}"
+        if kind == "npz":
+            np.savez_compressed(path, X=np.random.default_rng(0).normal(size=(99, 2)))
+        else:
+            pd.DataFrame({"a": range(99)}).to_excel(path, index=False)
+        content = bytearray(path.read_bytes())
+        local, central = content.index(b"PK\3\4"), content.index(b"PK\1\2")
+        if damage == "encrypted":
+            content[local + 6] = content[central + 8] = 1
+        elif damage == "unknown method":
+            content[local + 8] = content[central + 10] = 99
+        else:
+            start = local + 30 + content[local + 26] + content[local + 28]
+            content[start : start + 20] = b"\xff" * 20
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=f"cannot be read as {kind.upper()}"):
+            open_table(path)
+
+    @pytest.mark.parametrize(
+        "shape", ["(-5, 2)", "-" * 5000 + "1", "(0, 2 ** 40)", f"(0, {2**40})"]
+    )
+    def test_a_shape_that_no_array_has(self, tmp_path, shape):
+        header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}\n".encode()
+        start = b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little")
+        (tmp_path / "t.npy").write_bytes(start + header + bytes(800))
+        with pytest.raises(DataError, match="cannot be read as NPY"):
             open_table(tmp_path / "t.npy")
 
     def test_ambiguous_npz(self, tmp_path):

@@ -38,7 +38,8 @@ class ExcelReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        _check_parts(path)
+        with _broken_files(path):
+            _check_parts(path)
         with self._sheet() as (sheet, told):
             rows = list(islice(_filled(sheet), SAMPLE + 1))
         title = self._find_title(rows[:MAX_TITLE])

@@ -15,6 +15,7 @@ from fedjigsaw.io.regular import check_regular, ending
 from fedjigsaw.io.text_files import TextReader
 
 BATCH_ROWS = 65_536
+MAX_COLUMNS = 2**20  # of an array: a header of a few bytes can claim any number
 # what a reader raises if a file is not what the ending of its name says
 BROKEN = (OSError, ValueError, EOFError, MemoryError, pa.ArrowException, zipfile.BadZipFile)
 
@@ -90,6 +91,8 @@ class ArrayReader:
     def __init__(self, array: np.ndarray, names: Sequence[str] | None) -> None:
         if array.ndim != 2 or array.dtype.kind not in "biuf":
             raise DataError(f"a 2-D array of numbers is needed; got {array.dtype}, {array.shape}")
+        if array.shape[1] > MAX_COLUMNS:
+            raise DataError(f"it has {array.shape[1]:,} columns, more than {MAX_COLUMNS:,}")
         self.array = array
         self.n_rows: int | None = len(array)
         self.names = [str(name) for name in names or (f"x{j}" for j in range(array.shape[1]))]
@@ -111,20 +114,27 @@ class NumpyReader(ArrayReader):
     """
 
     def __init__(self, path: Path) -> None:
-        names = None
-        if ending(path) == ".npy":
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-        else:
-            with np.load(path, allow_pickle=False) as arrays:
-                keys = [key for key in arrays if key != "columns"]
-                if "X" not in keys and len(keys) != 1:
-                    raise ValueError(f"an array named X is needed; there are {keys}")
-                array = arrays["X" if "X" in keys else keys[0]]
-                names = _names(arrays["columns"]) if "columns" in arrays else None
+        try:
+            array, names = _load(path)
+        except (OSError, ValueError):
+            raise
+        except Exception as error:  # neither NumPy nor zipfile promise a kind for broken files
+            raise ValueError(str(error)) from error
         try:
             super().__init__(array, names)
         except DataError as error:
             raise ValueError(str(error)) from error
+
+
+def _load(path: Path) -> tuple[np.ndarray, list[str] | None]:
+    if ending(path) == ".npy":
+        return np.load(path, mmap_mode="r", allow_pickle=False), None
+    with np.load(path, allow_pickle=False) as arrays:
+        keys = [key for key in arrays if key != "columns"]
+        if "X" not in keys and len(keys) != 1:
+            raise ValueError(f"an array named X is needed; there are {keys}")
+        array = arrays["X" if "X" in keys else keys[0]]
+        return array, _names(arrays["columns"]) if "columns" in arrays else None
 
 
 def _names(array: np.ndarray) -> list[str]:
