@@ -6,9 +6,9 @@ import pytest
 import safetensors
 import safetensors.numpy
 
-from fedjigsaw import datasets, sites
+from fedjigsaw import Model, datasets, sites
 from fedjigsaw.cli import _shared as cli
-from fedjigsaw.errors import FedJigsawError, ParameterError
+from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.privacy.journal import Journal
 
@@ -25,6 +25,26 @@ def test_how_k_was_chosen_as_a_picture(run, tmp_path, monkeypatch):
     assert (tmp_path / "k.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(FedJigsawError, match="is not a model"):
         run("inspect", "a.summary", "--picture", "k2.png")
+
+
+def test_very_many_centers_do_not_fill_the_memory_as_json(run, tmp_path):
+    """A file of 64 MB would need a dozen gigabytes."""
+    model = Model(np.zeros((600_000, 2)), "jigsaw", {}, ("x", "y"))
+    formats.save(formats.ModelFile(model, None, ("bern",), 9), tmp_path / "model")
+    with pytest.raises(MessageError, match="model has too many numbers to print as JSON"):
+        run("inspect", tmp_path / "model", "--json")
+    assert "599980 more" in run("inspect", tmp_path / "model").output
+    score = formats.Score("bern", "m", np.ones(600_000, dtype=np.int64), np.ones(600_000))
+    formats.save(score, tmp_path / "score")
+    with pytest.raises(MessageError, match="too many numbers"):
+        run("inspect", tmp_path / "score", "--json")
+
+
+def test_weights_are_not_printed_and_may_be_many(run, tmp_path):
+    weights = {"weights.a": np.zeros(3 * 2**20, dtype=np.float32)}
+    model = Model(np.zeros((1, 1)), "deepfeca", {}, ("p",), weights)
+    formats.save(formats.ModelFile(model, None, ("bern",), 9), tmp_path / "model")
+    assert json.loads(run("inspect", tmp_path / "model", "--json").output)["n_weights"] == 3 * 2**20
 
 
 ESCAPE = "\x1b[2J\x1b[1A\r\x07\x9b31m\u202e"

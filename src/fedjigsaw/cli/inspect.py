@@ -15,7 +15,9 @@ from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.journal import is_journal
 from fedjigsaw.report.inspection import MAX_SHOWN, describe
-from fedjigsaw.report.values import file_values
+from fedjigsaw.report.values import file_values, shown_bytes
+
+MAX_JSON = 8 * 2**20  # bytes of numbers; as JSON they need more than a hundred times the memory
 
 app = typer.Typer()
 
@@ -56,6 +58,11 @@ def inspect(
     content = formats.load_scaler(file) if formats.is_scaler(file) else formats.load_any(file)
     if picture is not None:
         _draw_k_curve(content, file, picture, replace=force)
+    if as_json and shown_bytes(content) > MAX_JSON:
+        raise MessageError(
+            f"{file} has too many numbers to print as JSON: at most {MAX_JSON // 8:,}. "
+            "Leave --json out; --all shows every center."
+        )
     most = sys.maxsize if everything or as_json else MAX_SHOWN
     try:
         lines = describe(content, file.stat().st_size, most=most)

@@ -48,6 +48,18 @@ def file_values(content: Content | Scaler, lines: Sequence[str]) -> Values:
     return values
 
 
+def shown_bytes(content: Content | Scaler) -> int:
+    """Return how many bytes the numbers of a file have that its values show: all but weights."""
+    if isinstance(content, Score):
+        profile = 0 if content.profile is None else content.profile.nbytes
+        return content.counts.nbytes + content.sse.nbytes + profile
+    if isinstance(content, (SummaryFile, ModelFile)):
+        message = content.summary if isinstance(content, SummaryFile) else content.model
+        named = message.tensors.items()
+        return message.nbytes - sum(a.nbytes for n, a in named if n.startswith("weights."))
+    return 0  # those of statistics and scalers have a name each, and headers are short
+
+
 def inferences(lines: Sequence[str]) -> list[str]:
     """Return what could be inferred from a file, of the lines that describe it.
 
