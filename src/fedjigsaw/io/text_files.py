@@ -35,6 +35,7 @@ from fedjigsaw.io.quotes import MAX_MARKS, first_wrong_mark
 from fedjigsaw.io.regular import ending
 
 CHUNK, SAMPLE, BLOCK = 2**20, 2**21, 1_000_000  # bytes
+MAX_COLUMNS = 2**17  # a column takes thousands of times its two bytes in a line of commas
 TOP = 2**16  # characters in which a title is looked for
 TAIL = 2**16  # bytes at the end of the file, in which rows without any value are looked for
 TOO_LONG = f"is longer than {BLOCK:,} bytes. Is a quotation mark or line break missing?"
@@ -219,6 +220,9 @@ class TextReader:
                 where = "row 1" if "\n" in rows else "its first line"
                 raise DataError(f"{self.path}: {where} {TOO_LONG}")
         rows = rows if rows.endswith("\n") else f"{rows}\n"
+        first = rows[: rows.index("\n")]
+        if max(map(first.count, DELIMITERS)) >= MAX_COLUMNS:
+            raise DataError(f"{self.path}: its first line has more than {MAX_COLUMNS:,} columns.")
         return skipped, told[1] if told else find_delimiter(rows), rows
 
     def _beyond(self, found: Found) -> Found:
