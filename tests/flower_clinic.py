@@ -46,6 +46,14 @@ def end_with_the_tests():
     LIBC.prctl(1, signal.SIGTERM)
 
 
+def without_rights_of_root():
+    """Linux: this process may write only what its user may write, even if that user is root."""
+    end_with_the_tests()
+    drop, overriding_modes, reading_all = 24, 1, 2  # of linux/prctl.h and linux/capability.h
+    for capability in (overriding_modes, reading_all):
+        LIBC.prctl(drop, capability, 0, 0, 0)  # an error for other users, who have none
+
+
 def members(folder):
     """All living processes that were started for a folder: it is in their environment."""
     found = []

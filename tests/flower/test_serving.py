@@ -20,6 +20,7 @@ from fedjigsaw.errors import DataError, FederationError, ParameterError
 from fedjigsaw.flower import checks, processes, serving, versions
 from fedjigsaw.flower.certificates import make_server_key
 from fedjigsaw.flower.folders import OWN_APP
+from flower_clinic import COMMAND, PATIENCE, without_rights_of_root
 
 
 @pytest.mark.parametrize(
@@ -106,6 +107,45 @@ def test_a_server_whose_port_is_taken_says_so(clinic, started):
         words = f"did not start: it cannot listen on port {port} of 127.0.0.1, where perhaps"
         with pytest.raises(FederationError, match=words):
             serving.serve(clinic)
+
+
+def command(*words):
+    """Run a command of a user who is not root: exit code, and what it printed."""
+    done = subprocess.run(
+        [COMMAND, "federation", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        preexec_fn=without_rights_of_root,
+    )
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", [(), ("--check-config",)])
+@pytest.mark.parametrize("what", ["", "site.log", "journal.jsonl", "groups"])
+def test_a_site_that_cannot_write_its_folder_does_not_start(clinic, rows, what, check):
+    path = clinic / "bern" / what
+    if what:
+        path.mkdir() if what == "groups" else path.touch()
+    path.chmod(0o500)
+    code, printed = command("site", clinic / "bern", "--data", rows["data"], *check)
+    path.chmod(0o700)
+    assert (code, f"Cannot write {path}: it belongs" in printed) == (8, True), printed
+    assert not (clinic / "bern" / "lock").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["", "runs", "flower.log"])
+def test_a_server_that_cannot_write_its_folder_says_so(clinic, what):
+    path = clinic / "server" / what
+    if what == "flower.log":
+        path.touch()
+    path.chmod(0o500)
+    found = [command("server", clinic, *more) for more in ((), ("--check-config",))]
+    path.chmod(0o700)
+    for code, printed in found:
+        assert (code, f"Cannot write {path}: it belongs" in printed) == (8, True), printed
 
 
 @pytest.mark.parametrize("listen", ["foo", "", "127.0.0.1:9092", "127.0.0"])

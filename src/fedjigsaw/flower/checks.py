@@ -18,9 +18,11 @@ from fedjigsaw.flower.folders import (
     CERTIFICATE,
     KEY,
     NEW_SERVER_KEY,
+    WRITTEN_BY_A_SERVER,
     ServerSettings,
     SiteSettings,
     check_private,
+    check_writable,
     read_revoked,
     server_folder,
 )
@@ -37,6 +39,7 @@ def check_server(folder: Path, listen: str | None = None) -> Iterator[str]:
     settings, revoked = ServerSettings.load(home), read_revoked(home)
     check_listen(listen)
     check_private(home / KEY, NEW_SERVER_KEY)
+    check_writable(home, WRITTEN_BY_A_SERVER)
     if not (home / APP).is_file():
         raise FederationError(f"{home} has no {APP}, the app of the federation.")
     names = [name for name in settings.sites if name not in revoked]

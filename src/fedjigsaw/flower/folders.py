@@ -80,6 +80,8 @@ WRITTEN_BY_A_SITE = (
     PART_LOCK,
     CONTACT,
 )
+RUNS, KEPT = "runs", "kept"  # in the server's folder: jobs, and summaries of earlier ones
+WRITTEN_BY_A_SERVER = (SERVER_LOG, FLOWER_LOG, PART_LOCK, MEMBERS_LOCK, FLOWER, RUNS, KEPT)
 # SHA-256 of `bundle.build()`, the app of every federation so far. A site runs no other one: its
 # settings come from the coordinator, and an app may do anything at the site.
 OWN_APP = "aa513de12ce4c567c7412ed1b716b8a505a85382d02c61cdc821399108bfc97b"
@@ -152,6 +154,7 @@ class SiteSettings:
                     f"{folder / name} is a link to {(folder / name).readlink()}, which the site "
                     "would change. Remove it: a site writes in its own folder."
                 )
+        check_writable(folder, (*WRITTEN_BY_A_SITE, FLOWER))
 
 
 def beside(home: Path, name: str) -> Path:
@@ -253,7 +256,7 @@ def _fill(
     (server / CERTIFICATE).write_bytes(certificate)
     write_secret(server / KEY, key)
     (server / APP).write_bytes(app)
-    (server / "runs").mkdir()
+    (server / RUNS).mkdir()
     save_settings(server, "server", ServerSettings(host, port, publics))
 
 
@@ -362,6 +365,20 @@ def check_private(key: Path, remedy: str = "have the site revoked") -> None:
             f"{key} is a private key, and others than its owner may read it (mode {mode:04o}). "
             f"Run `chmod 600 {quote(str(key))}`. If others have had access to it, {remedy}."
         )
+
+
+def check_writable(folder: Path, names: Sequence[str]) -> None:
+    """Raise if a folder, or one of what a server or site writes in it, cannot be written.
+
+    Found at the start, since a site that cannot keep its journal could answer nothing. Nothing is
+    written to find it.
+    """
+    for path in (folder, *(folder / name for name in names)):
+        if path.exists() and not os.access(path, os.W_OK | (os.X_OK if path.is_dir() else 0)):
+            raise FederationError(
+                f"Cannot write {path}: it belongs to another user, or is read-only. Give the user "
+                "who starts this the right to write it."
+            )
 
 
 # ------------------------------------------------------------------------------------- revocation

@@ -26,7 +26,16 @@ from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError, invalid
 from fedjigsaw.flower import job_tasks, renewal
 from fedjigsaw.flower.doors import SECRET_HEADER
-from fedjigsaw.flower.folders import APP, CA, CERTIFICATE, RUNNING, ServerSettings, read_revoked
+from fedjigsaw.flower.folders import (
+    APP,
+    CA,
+    CERTIFICATE,
+    RUNNING,
+    RUNS,
+    ServerSettings,
+    read_revoked,
+)
+from fedjigsaw.flower.folders import KEPT as KEPT
 from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.patches import START_TIME, Control
 from fedjigsaw.io.atomic import write_json
@@ -39,7 +48,6 @@ logger = logging.getLogger(__name__)
 logger.addHandler(logging.NullHandler())  # `run --ask none` has no log: nothing on its screen
 
 EVENTS, RESULT, MODEL, CHECKPOINT = "events.jsonl", "result.json", "model", "checkpoint"
-KEPT = "kept"  # in the server's folder: summaries of earlier runs
 ALL, NEW, NONE = "all", "new", "none"  # whom a run asks
 Tell = Callable[[Mapping[str, Any]], object]
 JOB = "job.json"
@@ -126,7 +134,7 @@ class Job:
 def new_job_folder(home: Path) -> Path:
     """Make the folder of a new job."""
     name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
-    folder = home / "runs" / name
+    folder = home / RUNS / name
     folder.mkdir(parents=True)
     return folder
 
@@ -135,7 +143,7 @@ def job_folder(home: Path, name: str) -> Path:
     """Return the folder of a job. Any other name, such as a path, is a ParameterError."""
     if not NAME.fullmatch(name):
         raise ParameterError(invalid("name", "a job", "like 20260131-235959-0123abcd", repr(name)))
-    return home / "runs" / name
+    return home / RUNS / name
 
 
 # ---------------------------------------------------------- written by the server's half of the app
@@ -275,7 +283,7 @@ def finished(folder: Path) -> tuple[Path, dict[str, Any]]:
 
 def unfinished(home: Path, job: Job, allowed: Callable[[Path], bool] = lambda folder: True) -> Path:
     """Find the folder of the latest run of a job that ended, or was ended, before its model."""
-    for checkpoint in sorted((home / "runs").glob(f"*/{CHECKPOINT}"), reverse=True):
+    for checkpoint in sorted((home / RUNS).glob(f"*/{CHECKPOINT}"), reverse=True):
         if allowed(checkpoint.parent) and Job.load(checkpoint.parent).is_same(job):
             return checkpoint.parent
     raise ParameterError(

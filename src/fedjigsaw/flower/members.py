@@ -16,6 +16,7 @@ from fedjigsaw.flower.certificates import make_site_key, read_public_key
 from fedjigsaw.flower.folders import (
     APP,
     CA,
+    KEPT,
     REVOKED,
     SETTINGS,
     SITE_KEY,
@@ -172,8 +173,7 @@ def _forgive(home: Path, name: str) -> None:
 
 def _forget_summaries(home: Path, name: str) -> None:
     """Delete the kept summaries of a name, so that runs ask whoever has it now."""
-    from fedjigsaw.flower.jobs import KEPT  # needs what servers do not
-    from fedjigsaw.sites.keeping import Kept
+    from fedjigsaw.sites.keeping import Kept  # needs what servers do not
 
     Kept(home / KEPT).forget(name)
 

@@ -23,9 +23,11 @@ from fedjigsaw.flower.folders import (
     RUNNING,
     SERVER_LOG,
     SITE_LOG,
+    WRITTEN_BY_A_SERVER,
     ServerSettings,
     SiteSettings,
     check_private,
+    check_writable,
     read_revoked,
     server_folder,
     write_secret,
@@ -63,6 +65,7 @@ def serve(
     settings, revoked = ServerSettings.load(home), read_revoked(home)
     check_listen(listen)
     check_private(home / KEY, NEW_SERVER_KEY)
+    check_writable(home, WRITTEN_BY_A_SERVER)
     private, secret = processes.free_port(), token_hex(32)
     address = listen or listen_address(settings.host)
     arguments = (str(home), str(private), address)
