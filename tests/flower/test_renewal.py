@@ -41,6 +41,22 @@ def test_a_server_whose_certificate_has_ended_is_not_just_silent(tmp_path, days,
         c.online()
 
 
+@pytest.mark.parametrize("name", ["server.crt", "ca.crt"])
+def test_nor_is_one_whose_certificate_is_not_valid_yet(home, name, monkeypatch):
+    """As after it was renewed on a machine whose clock was ahead."""
+    (home / "running.json").write_text('{"control_port": 9, "secret": "s"}')
+    ahead = datetime.now(UTC) + timedelta(days=400)
+    monkeypatch.setattr(certificates, "datetime", SimpleNamespace(now=lambda zone: ahead))
+    authority, key = make_authority()
+    own = certificates.sign_server("127.0.0.1", make_server_key(), key)
+    (home / name).write_bytes(own if name == "server.crt" else authority)
+    monkeypatch.undo()
+    text = "does not answer .*certificate is not valid yet: set the clock.*`federation renew"
+    with pytest.raises(FederationError, match=text) as caught, jobs.control(home) as client:
+        client.online()
+    assert "It may have ended" not in str(caught.value)
+
+
 @pytest.mark.parametrize(("days", "text"), [(59, "ends in 59 days, on 20"), (-0.1, "has ended")])
 def test_an_end_is_told_sixty_days_ahead(tmp_path, days, text):
     (warning,) = renewal.ending(make(tmp_path, days) / "server")

@@ -26,15 +26,7 @@ from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError, invalid
 from fedjigsaw.flower import job_tasks, renewal
 from fedjigsaw.flower.doors import SECRET_HEADER
-from fedjigsaw.flower.folders import (
-    APP,
-    CA,
-    CERTIFICATE,
-    RUNNING,
-    RUNS,
-    ServerSettings,
-    read_revoked,
-)
+from fedjigsaw.flower.folders import APP, CA, RUNNING, RUNS, ServerSettings, read_revoked
 from fedjigsaw.flower.folders import KEPT as KEPT
 from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.patches import START_TIME, Control
@@ -190,9 +182,8 @@ def control(home: Path) -> Iterator[Control]:
         reason = type(error).__name__
         # one that was killed could not say that it ended
         advice = f" It may have ended. {_start(home)}" * isinstance(error, httpx.ConnectError)
-        if renewal.has_ended(home / CERTIFICATE):
-            reason = f"its certificate has ended: renew it with {renewal.RENEW}"
-            advice = ""
+        if invalid_now := renewal.why_invalid(home):
+            reason, advice = invalid_now, ""
         raise FederationError(
             f"The server of {home} does not answer ({reason}).{advice}"
         ) from error

@@ -58,9 +58,21 @@ def ends(path: Path) -> datetime:
     return load_certificate(path).not_valid_after_utc
 
 
-def has_ended(path: Path) -> bool:
-    """Return whether a certificate has ended."""
-    return days_until(ends(path)) <= 0
+def why_invalid(home: Path) -> str:
+    """Say why nobody trusts the certificates of a server's folder today; nothing if they do."""
+    for name, whose, remedy in (
+        (CERTIFICATE, "its", RENEW),
+        (CA, "its authority's", RENEW_AUTHORITY),
+    ):
+        certificate = load_certificate(home / name)
+        if days_until(certificate.not_valid_after_utc) <= 0:
+            return f"{whose} certificate has ended: renew it with {remedy}"
+        if days_until(certificate.not_valid_before_utc) > 0:
+            return (
+                f"{whose} certificate is not valid yet: set the clock of this machine, or if it is "
+                f"right, renew the certificate with {remedy}"
+            )
+    return ""
 
 
 def ending(home: Path) -> Iterator[str]:
