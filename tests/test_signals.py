@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from fedjigsaw._signals import exit_code, stopped_by_signals
+from fedjigsaw._signals import exit_code, holding_signals, stopped_by_signals
 
 
 @pytest.fixture
@@ -41,3 +41,26 @@ def test_jobs_in_the_background_heed_ctrl_c_if_they_want(handled):
         signal.raise_signal(signal.SIGHUP)  # as with nohup
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_waits_for_the_end_of_a_block_that_holds_it(handled, name):
+    handled(signal.SIG_DFL)
+    number, reached = getattr(signal, name), []
+
+    def press_twice():  # as many do
+        with stopped_by_signals(), holding_signals():
+            signal.raise_signal(number)
+            signal.raise_signal(signal.SIGINT)
+            reached.append(True)
+
+    with pytest.raises(KeyboardInterrupt) as stop:
+        press_twice()
+    assert (reached, exit_code(stop.value)) == ([True], 128 + number)
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_a_signal_that_is_ignored_is_not_held(handled):
+    handled(signal.SIG_IGN)
+    with holding_signals():
+        signal.raise_signal(signal.SIGHUP)

@@ -50,6 +50,31 @@ def ignoring_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def holding_signals() -> Iterator[None]:
+    """Let a block end before signals that ask a process to end raise KeyboardInterrupt.
+
+    For what cannot be undone halfway, such as a request whose answer is needed to undo it. A signal
+    that is ignored stays ignored.
+    """
+    if current_thread() is not main_thread():  # signals go to the main thread alone
+        yield
+        return
+    held: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, frame: held.append(number))
+        for number in NUMBERS
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if held:
+        raise KeyboardInterrupt(held[0])
+
+
 def exit_code(stop: KeyboardInterrupt) -> int:
     """Return the exit code of a process that was stopped, as shells know it.
 

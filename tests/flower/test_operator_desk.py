@@ -4,6 +4,8 @@ import json
 import signal
 import socket
 import ssl
+import subprocess
+import threading
 import time
 from dataclasses import asdict
 
@@ -17,6 +19,7 @@ from fedjigsaw.flower.operator_door import Allowance
 from fedjigsaw.flower.operator_protocol import MAX_JOB, PATH
 from fedjigsaw.flower.operator_run import main as do_run
 from fedjigsaw.flower.operator_run import read_job
+from flower_clinic import COMMAND, PATIENCE, end_with_the_tests
 from flower_operators import FINISHES, WAITS, Office, runs_are
 
 JOB = {"method": "feca", "n_clusters": 3}
@@ -278,6 +281,32 @@ def test_ctrl_c_stops_the_run_at_the_server(office, anna, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         Impatient(anna).run(jobs.Job("feca", 3), interrupt, resume=False)
+    (run,) = office.desk.runs.values()
+    assert run.process.wait(10) != 0
+
+
+def test_ctrl_c_while_a_run_is_being_started_stops_it_too(office, anna, monkeypatch, tmp_path):
+    """The operator's process does not know the name of the run yet, and waits for it."""
+    runs_are(monkeypatch, WAITS)
+    asked, start_run = threading.Event(), operator_desk.OperatorDesk.start
+
+    def slow_start(self, *request):
+        asked.set()
+        time.sleep(1)
+        return start_run(self, *request)
+
+    monkeypatch.setattr(operator_desk.OperatorDesk, "status", lambda desk: {"connected": {"a": 1}})
+    monkeypatch.setattr(operator_desk.OperatorDesk, "start", slow_start)
+    words = [COMMAND, "federation", "run", anna, "-k", "3", "-o", tmp_path / "model"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, preexec_fn=end_with_the_tests)
+    try:
+        assert asked.wait(PATIENCE)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, b"The run was stopped" in said) == (130, True), said
     (run,) = office.desk.runs.values()
     assert run.process.wait(10) != 0
 

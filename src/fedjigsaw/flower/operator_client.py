@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from fedjigsaw._signals import ignoring_signals
+from fedjigsaw._signals import holding_signals, ignoring_signals
 from fedjigsaw.errors import FederationError, FedJigsawError, MessageError, ParameterError
 from fedjigsaw.flower import jobs, processes
 from fedjigsaw.flower.doors import UNKNOWN, UNSIGNED
@@ -87,13 +87,13 @@ class OperatorPlace:
             )
         results = self._results()
         with self._connected() as client:
-            name = self._ask(client, START, request).get("run")
-            if not isinstance(name, str) or not jobs.NAME.fullmatch(name):
-                raise self._nonsense()
-            folder = results / name
-            folder.mkdir()
-            job.save(folder)
+            name = ""
             try:
+                with holding_signals():  # only by its name can the run be stopped
+                    name = self._start(client, request)
+                folder = results / name
+                folder.mkdir()
+                job.save(folder)
                 sizes = self._follow(client, name, tell)
             except KeyboardInterrupt:
                 with ignoring_signals(), suppress(FedJigsawError):
@@ -108,6 +108,13 @@ class OperatorPlace:
             if isinstance(error, FedJigsawError):
                 raise
             raise self._nonsense() from error
+
+    def _start(self, client: httpx.Client, request: Mapping[str, Any]) -> str:
+        """Start a run, and return its name."""
+        name = self._ask(client, START, request).get("run")
+        if not isinstance(name, str) or not jobs.NAME.fullmatch(name):
+            raise self._nonsense()
+        return name
 
     def _results(self) -> Path:
         """Return the folder for results: `runs`, or a temporary one where that is read-only."""
