@@ -146,6 +146,10 @@ class Client:
         return self.guard.apply(summary, client=self.id, needed=needed, rows=rows)
 
 
+class MadeError(ParameterError):
+    """A half of a method returned something else than it must."""
+
+
 def _made(found: T, method: FederatedMethod, half: str) -> T:
     """Return what a half of a method made; raise if it is not what that half must return."""
     kind: type = Model if half == "aggregate" else Summary
@@ -155,16 +159,16 @@ def _made(found: T, method: FederatedMethod, half: str) -> T:
     if kind is Model:
         example = "self.make_model(centers)"
     got = "None" if found is None else f"an object of type {type(found).__name__}"
-    raise ParameterError(
+    raise MadeError(
         f"{type(method).__name__}.{half} must return a {kind.__name__}, such as {example}; "
         f"got {got}."
     )
 
 
 def check_columns(made: Summary | Model, n_columns: int, half: str) -> None:
-    """Raise a ParameterError if centers of a method have other columns than the rows."""
+    """Raise a MadeError if centers of a method have other columns than the rows."""
     if not len(made.centers) or made.centers.shape[1] != n_columns:
-        raise ParameterError(
+        raise MadeError(
             f"{half} must return centers with a number for each of the {n_columns} columns of the "
             f"rows; got shape {made.centers.shape}."
         )
@@ -379,7 +383,11 @@ def aggregate_round(
             return made
     with one_thread():
         found = method.aggregate(ordered, broadcast, stream(broadcast.seed, broadcast.round))
-    return _made(found, method, "aggregate")
+    model = _made(found, method, "aggregate")
+    sent = next((summary.centers for summary in ordered if len(summary.centers)), None)
+    if sent is not None and len(model.centers) and getattr(method, "data_kind", "rows") == "rows":
+        check_columns(model, sent.shape[1], f"{type(method).__name__}.aggregate")
+    return model
 
 
 def check_answer(method: FederatedMethod, summary: Summary, broadcast: Broadcast) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from flwr.app import ConfigRecord, RecordDict
 
+from fedjigsaw.engine import MadeError
 from fedjigsaw.errors import (
     BudgetError,
     DataError,
@@ -130,6 +131,7 @@ def category(error: BaseException) -> str:
         PolicyError: "policy",  # before ParameterError, of which it is a kind
         BudgetError: "policy",  # before DataError
         DataError: "data",
+        MadeError: "error",  # before ParameterError, too
         ParameterError: "parameter",
         MessageError: "message",
         MemoryError: "memory",

@@ -20,7 +20,8 @@ import numpy as np
 from fedjigsaw import sites
 from fedjigsaw._validation import check_name
 from fedjigsaw.contract import FederatedMethod
-from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.engine import MadeError
+from fedjigsaw.errors import DataError, MessageError, ParameterError
 from fedjigsaw.flower import site_tasks
 from fedjigsaw.flower.desk import Desk, make_method
 from fedjigsaw.flower.records import LateError
@@ -128,7 +129,10 @@ class Site:
         def work(guard: Guard, broadcast: Broadcast, spend: Spend) -> SummaryFile:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                file = self._summarize(question, guard, broadcast, spend)
+                try:
+                    file = self._summarize(question, guard, broadcast, spend)
+                except MessageError as error:  # about the summary, not about the question
+                    raise MadeError(f"{question.method} made no summary: {error}") from error
             for warning in caught:  # about its rows: for the log of the site, and nobody else
                 logger.warning("a warning about the rows: %s", warning.message)
             return file
