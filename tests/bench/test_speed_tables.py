@@ -41,6 +41,28 @@ def test_a_target_that_was_missed_is_a_no():
     assert reached["server, 100,000 centers, alone: objective"] == ("1.0100", "no")
 
 
+@pytest.mark.parametrize(
+    ("ratio", "measured", "done"),
+    [
+        (1.5, "1.50", "yes"),
+        (1.504, "1.504", "no"),
+        (1.50004, "1.50004", "no"),
+        (1.496, "1.496", "yes"),
+        (1.56, "1.56", "no"),
+    ],
+)
+def test_only_a_number_that_is_the_target_is_rounded_to_it(ratio, measured, done):
+    rows = [fitted(10_000, 1.0) | {"ratio": ratio}]
+    assert targets_table(rows).splitlines()[-1].endswith(f"at most 1.5 | {measured} | {done} |")
+
+
+def test_only_a_gain_that_is_the_target_is_rounded_to_it():
+    sizes = {"n_rows": 50, "n_columns": 2, "n_clusters": 5}
+    gains = {"target": ">= 10, >= 20, x 1", "ratio": 9.97, "ratio_two": 20.31, "objective": 1.0}
+    (line, _) = targets_table([{"benchmark": "small_clients", **sizes, **gains}]).splitlines()[2:]
+    assert line.endswith("| 9.97 and 20.3 | no |")
+
+
 def test_methods_are_compared_with_the_kernel_and_targets_are_those_that_were_asked():
     sizes = {"n_rows": 500, "n_columns": 2, "n_clusters": 15, "kernel_microseconds": 1300.0}
     ratios = {"jigsaw_ratio": 1.1, "feca_ratio": 1.6, "kfed_ratio": 1.9}

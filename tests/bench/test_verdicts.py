@@ -56,6 +56,12 @@ def test_ours_beside_the_papers():
     assert found["S1/dirichlet(0.3)/FeCA", "nmi"].text == "0.50 ± 0.00"  # nothing published
 
 
+def test_a_large_error_is_written_as_the_paper_writes_its_own():
+    study = Study("toy", "a toy", (Plan("S1", CELL, {"mse": (8738.6, None)}),), numbers=("mse",))
+    (found,) = verdicts.outcomes(study, [{"cell": "S1", "mse": 10_012.3e6}]).values()
+    assert found.text == "10012.3 (8738.6) ▼"
+
+
 def test_tables():
     tables = verdicts.tables(STUDY, ROWS)
     assert list(tables) == ["S1, center distance, l2 / 1e4", "S1, NMI"]

@@ -65,6 +65,21 @@ class TestByHand:
         assert aggregate(3) == [1 / 3, 10.5, 30.0]  # of two single centers, the larger radius
         assert aggregate(9) == [1 / 3, 10.5, 30.0, 20.0]
 
+    def test_centers_without_a_radius_are_not_chosen_silently_by_their_coordinates(self, rng):
+        """Radius 1 at 0 takes 0 and 1; of the others, which are single rows, any would do."""
+        summaries = [
+            Summary(9, [[0.0], [20.0]], [1.0, 0.0], client="a"),
+            Summary(9, [[1.0], [30.0]], [0.0, 0.0], client="b"),
+            Summary(1, [[40.0]], [0.0], client="c"),
+        ]
+        with pytest.warns(FewerClustersWarning, match="1 of 2 clusters is one of 3 centers of ra"):
+            model = FeCA(2).aggregate(summaries, Broadcast(0, 0), rng)
+        assert model.centers[:, 0].tolist() == [0.5, 20.0]
+        with pytest.warns(FewerClustersWarning, match="2 of 3 clusters are 2 of 3 centers of ra"):
+            FeCA(3).aggregate(summaries, Broadcast(0, 0), rng)
+        FeCA(1).aggregate(summaries, Broadcast(0, 0), rng)  # the largest group: no warning
+        FeCA(4).aggregate(summaries, Broadcast(0, 0), rng)  # all groups: nothing was chosen
+
     def test_a_center_exactly_at_the_radius_belongs(self):
         summaries = [Summary(1, [[0.0, 0.0], [3.0, 4.0]], [5.0, 0.0], client="a")]
         model = FeCA(5).aggregate(summaries, Broadcast(0, 0), np.random.default_rng(0))

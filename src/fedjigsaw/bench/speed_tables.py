@@ -279,8 +279,8 @@ def _targets(rows: Rows) -> list[tuple[str, str, str, bool]]:
 
     def compare(what: str, row: Row, key: str, most: float, unit: str = "") -> None:
         value = row[key]
-        words = (f"at most {most:g}{unit}", f"{value:.{4 if 'objective' in key else 2}f}{unit}")
-        found.append((what, *words, bool(value <= most)))
+        measured = _beside(value, most, 4 if "objective" in key else 2)
+        found.append((what, f"at most {most:g}{unit}", f"{measured}{unit}", bool(value <= most)))
 
     for row in part(rows, "many_clients"):
         if row["method"] not in _ASKED:
@@ -298,7 +298,7 @@ def _targets(rows: Rows) -> list[tuple[str, str, str, bool]]:
             compare(title, row, f"{name}_ratio", 1.5)
     for row in part(rows, "small_clients"):
         one, two, _ = (float(words.split()[-1]) for words in row["target"].split(","))
-        reached = f"{row['ratio']:.1f} and {row['ratio_two']:.1f}"
+        reached = f"{_beside(row['ratio'], one, 1)} and {_beside(row['ratio_two'], two, 1)}"
         done = row["ratio"] >= one and row["ratio_two"] >= two
         asked = f"gain of {one:g}, and {two:g} on two threads"
         found.append((f"client of {size(row)}", asked, reached, done))
@@ -323,6 +323,19 @@ def _targets(rows: Rows) -> list[tuple[str, str, str, bool]]:
         if "ratio" in row:
             compare(f"GPU, {size(row)}: of flash-kmeans, float32", row, "ratio", 1.5)
     return found
+
+
+def _beside(value: float, target: float, digits: int) -> str:
+    """Write a number, with more digits if it would otherwise be rounded to the target.
+
+    Examples
+    --------
+    >>> _beside(1.4, 1.5, 2), _beside(1.504, 1.5, 2)
+    ('1.40', '1.504')
+    """
+    while value != target == float(f"{value:.{digits}f}"):
+        digits += 1
+    return f"{value:.{digits}f}"
 
 
 def growth(rows: Rows) -> str:

@@ -103,9 +103,9 @@ class Outcome:
     def text(self) -> str:
         """Ours, the paper's in brackets, and the verdict."""
         digits = NUMBERS[self.number].digits
-        ours = f"{self.mean:.{digits}f}" if self.mean < 1e4 else f"{self.mean:.0e}"
+        ours = f"{self.mean:.{digits}f}" if self.mean < 1e5 else f"{self.mean:.0e}"
         if self.published is None or self.published[1] is not None:
-            ours += f" ± {self.std:.{digits}f}" if self.std < 1e4 else f" ± {self.std:.0e}"
+            ours += f" ± {self.std:.{digits}f}" if self.std < 1e5 else f" ± {self.std:.0e}"
         if self.published is None:
             return ours
         mean, std = self.published

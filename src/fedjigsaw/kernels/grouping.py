@@ -1,6 +1,6 @@
 """Group received centers by their radii: the server side of FeCA."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +23,18 @@ def means_of_groups(centers: Floats, radii: Floats, k: int) -> Floats:
     >>> means_of_groups(centers, np.array([1.0, 2.0, 0.5, 0.1]), 1).tolist()
     [[1.0]]
     """
-    groups = group_by_radius(centers, radii)
+    return means_of(centers, groups_by_size(centers, radii)[:k])
+
+
+def groups_by_size(centers: Floats, radii: Floats) -> list[Ints]:
+    """Return the groups of :func:`group_by_radius`, the largest first; then, the larger radius."""
     # a stable sort: groups come in the order of their radii
-    largest = sorted(groups, key=len, reverse=True)[:k]
-    return np.stack([centers[group].mean(axis=0) for group in largest])
+    return sorted(group_by_radius(centers, radii), key=len, reverse=True)
+
+
+def means_of(centers: Floats, groups: Sequence[Ints]) -> Floats:
+    """Return the mean of the centers of each group."""
+    return np.stack([centers[group].mean(axis=0) for group in groups])
 
 
 def group_by_radius(centers: Floats, radii: Floats) -> list[Ints]:

@@ -42,9 +42,8 @@ def drop_one_fit_many(centers: Floats, counts: Floats, sse: Floats) -> Ints:
 
     The cluster with the largest spread :math:`\sqrt{G_i / n_i}` is the candidate for one-fit-many,
     the closest pair of centers the candidate for many-fit-one. If :math:`G_i` is at least the
-    objective of the merged pair, a second center in cluster i would have been better than two in
-    the pair: i is dropped, and the search continues with the remaining centers until only two are
-    left.
+    objective of the merged pair, a center seems to be missing in cluster i and one too many in the
+    pair: i is dropped, and the search continues with the remaining centers until only two are left.
 
     Returns
     -------

@@ -17,7 +17,7 @@ from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_sour
 from fedjigsaw.trust.examination import examine
 from fedjigsaw.trust.influence import influences
 from fedjigsaw.trust.plausibility import unexamined, variance_of
-from fedjigsaw.trust.received import Received, group_means
+from fedjigsaw.trust.received import Received, final_group_means, group_means
 from fedjigsaw.trust.site_reports import site_tensors
 
 MAX_CENTERS = 5_000  # of a client that is not trusted: they are compared pair by pair
@@ -34,6 +34,11 @@ class FeCA(SiteFindings, LocalSearch):
     others a radius, and sends both. The server groups all received centers by those radii
     (:func:`~fedjigsaw.kernels.grouping.means_of_groups`) and returns the means of the
     k largest groups. Of two groups of the same size, the one with the larger radius comes first.
+
+    A local cluster of one row has the radius 0, so that nothing is grouped with it. Where clients
+    have hardly more rows than local clusters, centers are therefore chosen arbitrarily, with a
+    :class:`~fedjigsaw.errors.FewerClustersWarning`: use fewer `n_local_clusters`, or
+    :class:`~fedjigsaw.Jigsaw`.
 
     Parameters
     ----------
@@ -146,7 +151,7 @@ class FeCA(SiteFindings, LocalSearch):
         if self.robust:
             separate = self.radius == "empirical"
             examined = examine(received, lambda _: self.n_clusters, group_means, separate=separate)
-        centers = group_means(examined.received, self.n_clusters)
+        centers = final_group_means(examined.received, self.n_clusters)
         labels, _ = nearest_centers(examined.received.centers, centers)
         table = np.zeros((received.n_sites, len(centers)))
         np.add.at(table, (examined.received.owners, labels), 1)

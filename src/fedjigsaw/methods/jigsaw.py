@@ -61,7 +61,7 @@ from fedjigsaw.trust.examination import examine
 from fedjigsaw.trust.influence import Find, Refind, influences
 from fedjigsaw.trust.merging import divide, merge_received, merge_tables
 from fedjigsaw.trust.plausibility import Examined, unexamined
-from fedjigsaw.trust.received import Received, group_means, receive
+from fedjigsaw.trust.received import Received, final_group_means, group_means, receive
 from fedjigsaw.trust.site_reports import PREFIX as SITE_TENSOR
 from fedjigsaw.trust.site_reports import site_tensors
 
@@ -353,7 +353,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
         received = receive(summaries, allow_radii=not self._in_cells)
         if received.radii is not None:  # FeCA's rule
             examined = self._examine(received, group_means)
-            return self._model(examined, group_means(examined.received, int(self.n_clusters)))
+            return self._model(examined, final_group_means(examined.received, int(self.n_clusters)))
         if self._in_cells:
             _check_sums(received)
         examined = self._examine(received, self._find)

@@ -10,8 +10,15 @@ import numpy.typing as npt
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE
 from fedjigsaw.choice.grain import GRAIN
-from fedjigsaw.errors import CountsWarning, MessageError, invalid, quote_names, warn
-from fedjigsaw.kernels.grouping import means_of_groups
+from fedjigsaw.errors import (
+    CountsWarning,
+    FewerClustersWarning,
+    MessageError,
+    invalid,
+    quote_names,
+    warn,
+)
+from fedjigsaw.kernels.grouping import groups_by_size, means_of, means_of_groups
 from fedjigsaw.kernels.kmeans import blocks
 from fedjigsaw.kernels.nearest import side_by_side
 from fedjigsaw.messages import Summary
@@ -215,6 +222,28 @@ def group_means(received: Received, k: int) -> Floats:
     """Return the means of the k largest groups of centers by their radii, FeCA's rule."""
     assert received.radii is not None
     return means_of_groups(received.centers, received.radii, k)
+
+
+def final_group_means(received: Received, k: int) -> Floats:
+    """Return :func:`group_means`, and warn if the choice of the groups was arbitrary.
+
+    A local cluster of one row has the radius 0, so its center forms a group of its own. Of many
+    such groups, nothing but their coordinates tells which come first.
+    """
+    assert received.radii is not None
+    groups = groups_by_size(received.centers, received.radii)
+    bare = [len(group) == 1 and received.radii[group[0]] == 0 for group in groups]
+    chosen, others = sum(bare[:k]), sum(bare[k:])
+    if chosen and others:
+        clusters = f"{chosen} of {k} clusters {'is' if chosen == 1 else 'are'}"
+        number = "one" if chosen == 1 else f"{chosen}"
+        warn(
+            f"{clusters} {number} of {chosen + others} centers of radius 0, chosen arbitrarily: "
+            "local clusters of a single row cannot be grouped. Use fewer local clusters, or "
+            "Jigsaw with counts.",
+            FewerClustersWarning,
+        )
+    return means_of(received.centers, groups[:k])
 
 
 def _counts(summaries: Sequence[Summary], owners: Ints, sizes: Ints) -> tuple[Floats, Floats]:
