@@ -11,6 +11,7 @@ from fedjigsaw import Broadcast, Client, FeCA, Jigsaw, Summary
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import MAX_COUNT
 from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.privacy.moments import rounded_moments
 from fedjigsaw.privacy.rounding import grid_errors, power_of_two, round_summary, to_bits, to_grid
 
 
@@ -150,6 +151,36 @@ class TestColumns:
             row = len(last) * rounded(of(*others, last)).centers[3] - (len(last) - 1) * before
             hits += np.abs(row - last[0]) < [0.1 * 15_000, 1, 0.1]
         assert (hits / 200 <= 0.15).all()
+
+    def finest(self, rows, tell):
+        """The sum of the second column, by the clustering whose centers agree most in it."""
+        found = []
+        for cut in np.quantile(rows[:, 0], np.linspace(0.1, 0.9, 11)):
+            centers, sizes = tell(rows, (rows[:, 0] > cut).astype(np.int64))
+            found.append((np.ptp(centers[:, 1]) or np.inf, sizes @ centers[:, 1]))
+        return min(found)[1]
+
+    def guarded(self, rows, labels):
+        exact = of(rows[labels == 0], rows[labels == 1])
+        sent = Guard().apply(exact, client="a", needed=("counts", "sse"), rows=rows)
+        return sent.centers, sent.counts
+
+    def unscaled(self, rows, labels):
+        """What leaves where the server chose the scaler, and with it the clusters."""
+        sent = rounded_moments(rows, labels, 2)
+        return sent.means, sent.counts
+
+    @pytest.mark.parametrize(
+        ("tell", "large"), [("guarded", 1), ("guarded", 1000), ("unscaled", 1)]
+    )
+    def test_centers_that_agree_by_chance_do_not_tell_an_added_row(self, tell, large):
+        """An attacker asks for many clusterings; a guess at the mean finds 8 %."""
+        hits = 0
+        for seed in range(60):
+            rows = np.random.default_rng(seed).normal(size=(61, 2)) * [large, 1]
+            after, before = (self.finest(some, getattr(self, tell)) for some in (rows, rows[:-1]))
+            hits += abs(after - before - rows[-1, 1]) < 0.1
+        assert hits / 60 <= 0.12
 
     @given(st.integers(0, 10**6), st.integers(2, 9))
     @settings(max_examples=100, deadline=None)

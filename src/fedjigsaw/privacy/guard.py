@@ -21,7 +21,7 @@ from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import COUNTS, FIELDS, Summary
 from fedjigsaw.parameters import boolean, integer, one_of
-from fedjigsaw.privacy.rounding import SUPPORT, keep_bits, range_of, round_summary
+from fedjigsaw.privacy.rounding import SUPPORT, columns_of, keep_bits, round_summary
 
 LABELS = "labels"  # tensor with the cluster of each row, -1 for none; it never leaves
 CELLS_ONLY = "cells_only"  # tensor of a summary whose clusters may be left out; it never leaves
@@ -152,7 +152,7 @@ class Guard:
 
     def round(self, summary: Summary, sizes: Ints, rows: Any) -> Summary:
         """Round what leaves; `sizes` are the rows of each cluster as they are told."""
-        return round_summary(summary, sizes, range_of(rows), self.scaled_by)
+        return round_summary(summary, sizes, columns_of(rows), self.scaled_by)
 
     def watch(self, rows: Floats) -> None:
         """Look at the rows before they are scaled; a plain guard does not."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.kmeans import label_sums
-from fedjigsaw.privacy.rounding import round_centers, to_bits
+from fedjigsaw.privacy.rounding import Columns, round_centers, to_bits
 
 
 class Moments(NamedTuple):
@@ -66,10 +66,10 @@ def rounded_moments(rows: Floats, labels: Ints, n_groups: int) -> Moments:
         return exact
     squares[there] = to_bits(squares[there], sizes[:, None])
     inside = rows[labels >= 0]
-    low, high = inside.min(axis=0), inside.max(axis=0)
+    facts = inside.min(axis=0), inside.max(axis=0), inside.std(axis=0)
     for j in range(rows.shape[1]):
-        limits = (low[[j]], high[[j]])
-        column = round_centers(means[there][:, [j]], sizes, squares[there, j], limits)
+        own = Columns(*(fact[[j]] for fact in facts))
+        column = round_centers(means[there][:, [j]], sizes, squares[there, j], own)
         means[there, j] = column[:, 0]
     return Moments(exact.counts, means, squares)
 

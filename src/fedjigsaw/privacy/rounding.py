@@ -19,7 +19,7 @@ stays as it is.
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,14 +39,22 @@ RADIUS_BITS = 4  # steps of 6 to 12 %
 MAX_RADIUS = 4.0  # largest radius, in root mean squared distances of the rows
 
 
+class Columns(NamedTuple):
+    """Least and greatest value, and standard deviation, of each column of a client's rows."""
+
+    low: Floats
+    high: Floats
+    deviation: Floats
+
+
 def round_summary(
-    summary: Summary, sizes: Ints, limits: Limits | None = None, scaler: Scaler | None = None
+    summary: Summary, sizes: Ints, columns: Columns | None = None, scaler: Scaler | None = None
 ) -> Summary:
     """Round centers, radii and sums of a summary whose clusters have these numbers of rows.
 
     Parameters
     ----------
-    limits : least and greatest value of each column, or None.
+    columns : what is known of the client's rows, or None.
     scaler : how the rows were scaled, or None.
 
     Examples
@@ -62,7 +70,7 @@ def round_summary(
         return summary
     sse = None if summary.sse is None else to_bits(summary.sse, sizes)
     changes: dict[str, Any] = {"sse": sse}
-    changes["centers"] = round_centers(summary.centers, sizes, sse, limits, scaler)
+    changes["centers"] = round_centers(summary.centers, sizes, sse, columns, scaler)
     if summary.radii is not None:
         changes["radii"] = round_radii(summary.radii, sizes, sse)
     tensors = dict(summary.tensors)
@@ -73,12 +81,17 @@ def round_summary(
     return replace(summary, **changes, tensors=tensors)
 
 
-def range_of(rows: Any) -> Limits | None:
-    """Return the least and the greatest value of each column; None if there are no columns."""
+def columns_of(rows: Any) -> Columns | None:
+    """Return range and deviation of each column; None if there are no columns."""
     if getattr(rows, "ndim", 0) != 2 or not rows.shape[0]:
         return None
     low, high = rows.min(axis=0), rows.max(axis=0)
-    return (dense(low).ravel(), dense(high).ravel()) if is_sparse(rows) else (low, high)
+    if not is_sparse(rows):
+        return Columns(low, high, rows.std(axis=0))
+    mean = rows.mean(axis=0)
+    variance = rows.multiply(rows).mean(axis=0) - np.square(mean)
+    deviation = np.sqrt(np.maximum(np.asarray(variance), 0)).ravel()
+    return Columns(dense(low).ravel(), dense(high).ravel(), deviation)
 
 
 def to_bits(values: Floats, sizes: Ints) -> Floats:
@@ -123,7 +136,7 @@ def round_centers(
     centers: Floats,
     sizes: Ints,
     sse: Floats | None,
-    limits: Limits | None = None,
+    columns: Columns | None = None,
     scaler: Scaler | None = None,
 ) -> Floats:
     """Round centers to their grids, until rounding again changes nothing.
@@ -132,8 +145,11 @@ def round_centers(
     has the double step. A center that has moved is on a coarser grid than before, and grids have
     a largest step, so this ends, nearly always at once.
     """
+    limits, deviation = None, None
+    if columns is not None and columns.low.shape == centers.shape[1:]:
+        limits, deviation = (columns.low, columns.high), columns.deviation
     for _ in range(64):
-        errors = grid_errors(centers, sizes, sse)
+        errors = grid_errors(centers, sizes, sse, deviation)
         if scaler is None:
             rounded = to_grid(centers, power_of_two(errors), limits)
         else:
@@ -155,7 +171,7 @@ def _to_grid_before_scaling(
     steps = power_of_two(errors * scaler.deviation)
     mean = np.where(np.abs(scaler.mean) < MAX_STEPS * steps, scaler.mean, 0.0)
     before = None
-    if limits is not None and limits[0].shape == centers.shape[1:]:
+    if limits is not None:
         low, high = (x * scaler.deviation + mean for x in limits)
         # scaling back and forth moves a limit by a few units of the last digit
         size = np.abs(mean) + np.maximum(np.abs(low), np.abs(high))
@@ -177,14 +193,17 @@ def power_of_two(errors: Floats) -> Floats:
     return np.where(errors > 0, np.ldexp(0.5, np.frexp(errors)[1]), 0.0)
 
 
-def grid_errors(centers: Floats, sizes: Ints, sse: Floats | None) -> Floats:
+def grid_errors(
+    centers: Floats, sizes: Ints, sse: Floats | None, deviation: Floats | None = None
+) -> Floats:
     r"""Return what the steps of each center's grid are at most in each column, shape (k, d).
 
     A step is at most :math:`s / \sqrt n`, and at most half the deviation of the site's centers
-    in that column, so that a column of small numbers beside large ones keeps its digits. By chance
-    alone, means of n rows deviate by the sampling error of *their* column, so half of it is not far
-    below that error either. A single center, or
-    a column where all centers agree, gets :math:`s / \sqrt n`.
+    in that column, so that a column of small numbers beside large ones keeps its digits. But the
+    means of a column in a few clusters may agree by chance, and whoever asks for many clusterings
+    finds one in which they do. So this limit is at least the sampling error that the deviation of
+    the rows in that column gives, if it is known. A single center, or a column where all centers
+    agree, gets :math:`s / \sqrt n`.
 
     Clusters of equal rows have no spread: they get the median spread of the others. If all rows of
     every cluster are equal, there is nothing to go by: the steps are 0, which rounds nothing. A
@@ -203,7 +222,8 @@ def grid_errors(centers: Floats, sizes: Ints, sse: Floats | None) -> Floats:
     equal = spread <= np.maximum(EQUAL_ROWS * far, LAST_DIGITS * large)
     typical = np.median(spread[~equal]) if not equal.all() else 0.0
     errors = (np.where(equal, typical, spread) / np.sqrt(sizes))[:, None]
-    return np.minimum(errors, np.where(constant, np.inf, between / 2))
+    least = 0.0 if deviation is None else deviation / np.sqrt(sizes)[:, None]
+    return np.minimum(errors, np.where(constant, np.inf, np.maximum(between / 2, least)))
 
 
 def to_grid(values: Floats, steps: Floats, limits: Limits | None = None) -> Floats:
