@@ -9,6 +9,7 @@ from typer.main import get_command
 
 from fedjigsaw import cli
 from fedjigsaw.cli._app import Later
+from fedjigsaw.io import formats
 
 
 def all_commands():
@@ -115,6 +116,17 @@ def test_a_round_by_file(site, run):
     assert page["sites"] == ["bern"]
     limit = values("privacy", "set-limit", "oslo.csv", "--epsilon", 4)
     assert limit["limit"]["epsilon"] == 4.0
+
+
+def test_what_is_printed_under_privacy_has_one_exact_number(site, run):
+    """As the page says: the rows that were skipped; the file does not tell them."""
+    pytest.importorskip("opendp")
+    path = site / "bern.csv"
+    path.write_text(path.read_text() + ",1.0\n" * 3)
+    words = ("--epsilon", "5", "--bounds", "0,60", "--drop-missing", "--json")
+    made = run("summarize", "bern.csv", "-k", "2", "-o", "bern.summary", *words)
+    assert json.loads(made.stdout)["skipped_at_this_site"] == 3
+    assert formats.load(site / "bern.summary", formats.SummaryFile).n_skipped == 0
 
 
 def test_a_schema(site, run):

@@ -14,8 +14,8 @@ units 0 is wherever the scaler has put it, between two multiples.
 Where the nearest multiple is outside the range of the client's rows, the next one is taken if it is
 inside, so that a share stays between 0 and 1. A range that is narrower than a step may have no
 multiple inside; the nearest one is then taken, for the range itself is values of rows. Otherwise
-rounding depends on the summary alone: the same summary gives the same digits, and a rounded summary
-stays as it is.
+rounding depends on the summary and on the deviation of the rows in each column alone: the same
+summary of the same rows gives the same digits, and a rounded summary stays as it is.
 """
 
 from dataclasses import replace
