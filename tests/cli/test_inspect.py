@@ -28,7 +28,7 @@ def test_how_k_was_chosen_as_a_picture(run, tmp_path, monkeypatch):
 
 
 def test_very_many_centers_do_not_fill_the_memory_as_json(run, tmp_path):
-    """A file of 64 MB would need a dozen gigabytes."""
+    """The largest file that is read would need several gigabytes."""
     model = Model(np.zeros((600_000, 2)), "jigsaw", {}, ("x", "y"))
     formats.save(formats.ModelFile(model, None, ("bern",), 9), tmp_path / "model")
     with pytest.raises(MessageError, match="model has too many numbers to print as JSON"):
