@@ -11,7 +11,9 @@ from dataclasses import asdict
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from fedjigsaw import cli
 from fedjigsaw.errors import FederationError, MessageError, ParameterError
 from fedjigsaw.flower import folders, gate, jobs, operator_desk, operators, places
 from fedjigsaw.flower.operator_client import OperatorPlace
@@ -283,6 +285,28 @@ def test_ctrl_c_stops_the_run_at_the_server(office, anna, monkeypatch):
         Impatient(anna).run(jobs.Job("feca", 3), interrupt, resume=False)
     (run,) = office.desk.runs.values()
     assert run.process.wait(10) != 0
+
+
+def test_a_run_that_could_not_be_stopped_is_not_told_as_stopped(
+    office, anna, monkeypatch, tmp_path
+):
+    runs_are(monkeypatch, WAITS)
+    monkeypatch.setattr(operator_desk.OperatorDesk, "status", lambda desk: {"connected": {"a": 1}})
+    losing_connections(office, monkeypatch, "stop", 999)
+
+    def interrupt(self, *about):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(OperatorPlace, "_follow", interrupt)
+    words = ["federation", "run", str(anna), "-k", "3", "-o", str(tmp_path / "model")]
+    done = CliRunner().invoke(cli.app, words)
+    (name,) = office.desk.runs
+    assert isinstance(done.exception, FederationError)
+    assert f"does not answer (RemoteProtocolError). So it could not be told to stop run {name}" in (
+        str(done.exception)
+    )
+    assert "Tell the coordinator: the run ends when the server is ended." in str(done.exception)
+    assert "was stopped" not in done.output + str(done.exception)
 
 
 def test_ctrl_c_while_a_run_is_being_started_stops_it_too(office, anna, monkeypatch, tmp_path):

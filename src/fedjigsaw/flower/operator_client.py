@@ -77,7 +77,10 @@ class OperatorPlace:
         return jobs.asked_sites(self.status()["connected"], without)
 
     def run(self, job: Job, tell: Tell, *, resume: bool) -> tuple[Path, dict[str, Any]]:
-        """Run a job on the server; Ctrl-C stops it there and raises KeyboardInterrupt."""
+        """Run a job on the server; Ctrl-C stops it there and raises KeyboardInterrupt.
+
+        It is a FederationError if the server cannot be told to stop it.
+        """
         job.make_method()  # what is wrong with it is told here and now
         request = {"job": asdict(job), "resume": resume}
         if (size := len(json.dumps(request))) > MAX_JOB:
@@ -96,8 +99,9 @@ class OperatorPlace:
                 job.save(folder)
                 sizes = self._follow(client, name, tell)
             except KeyboardInterrupt:
-                with ignoring_signals(), suppress(FedJigsawError):
-                    self._ask(client, STOP, {"run": name})
+                if name:  # otherwise it was not started
+                    with ignoring_signals():
+                        self._stop(client, name)
                 raise
             for file in FILES:
                 if file in sizes:
@@ -115,6 +119,15 @@ class OperatorPlace:
         if not isinstance(name, str) or not jobs.NAME.fullmatch(name):
             raise self._nonsense()
         return name
+
+    def _stop(self, client: httpx.Client, name: str) -> None:
+        try:
+            self._ask(client, STOP, {"run": name})
+        except FedJigsawError as error:
+            raise FederationError(
+                f"{error} So it could not be told to stop run {name}, which may go on there and "
+                "ask sites. Tell the coordinator: the run ends when the server is ended."
+            ) from error
 
     def _results(self) -> Path:
         """Return the folder for results: `runs`, or a temporary one where that is read-only."""
