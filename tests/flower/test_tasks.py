@@ -1,5 +1,6 @@
 """Statistics, scores and labels over a grid in this process."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from builders import write_table
 from fedjigsaw import FeCA, Guard, Jigsaw, sites
-from fedjigsaw.errors import ParameterError, QuorumError
+from fedjigsaw.errors import FederationError, ParameterError, QuorumError
 from fedjigsaw.flower import engine, job_tasks, records, tasks
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.engine import federate
@@ -340,6 +341,19 @@ def test_a_place_where_labels_cannot_be_is_told_at_the_start(tmp_path, path, wor
     options = {"kind": "rows", "name": "bern", "data": str(tmp_path / "bern.csv")}
     site = load_site({**options, "labels": str(tmp_path / path)})
     with pytest.raises(ParameterError, match=words):
+        site.check()
+
+
+def test_a_folder_where_labels_cannot_be_written_is_told_at_the_start(tmp_path, monkeypatch):
+    rows, place = SHARDS["bern"], tmp_path / "shared"
+    write_table(tmp_path / "bern.csv", age=rows[:, 0], dose=rows[:, 1])
+    place.mkdir()
+    options = {"kind": "rows", "name": "bern", "data": str(tmp_path / "bern.csv")}
+    site = load_site({**options, "labels": str(place / "labels.csv")})
+    site.check()
+    # root may write everywhere
+    monkeypatch.setattr(os, "access", lambda path, mode: path != place)
+    with pytest.raises(FederationError, match=f"Cannot write {place}: it belongs to another"):
         site.check()
 
 

@@ -19,6 +19,7 @@ from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.flower.derived import derived, describe_model
 from fedjigsaw.flower.desk import make_method, name_scaler, topic_of
 from fedjigsaw.flower.earlier import Earlier, journaled
+from fedjigsaw.flower.folders import check_writable
 from fedjigsaw.flower.task_desk import answer_task
 from fedjigsaw.flower.tasks import LABELS, SCORE, STATISTICS, Done, Scoring
 from fedjigsaw.io import formats
@@ -61,6 +62,7 @@ class LabelFile:
             raise ParameterError(f"--labels {self.path}: there is no folder {self.path.parent}.")
         if isinstance(data, Path) and self.path.resolve() == data.resolve():
             raise ParameterError(f"--labels {self.path} would replace the data. Name another file.")
+        check_writable(self.path.parent, ())  # the file itself is replaced, whatever its mode
         sites.open_data(data, columns, id_column=self.id_columns or None, encoding=encoding)
 
 
