@@ -15,6 +15,7 @@ from pathlib import Path
 from queue import Queue
 from types import SimpleNamespace
 
+import httpx
 import pytest
 from flwr.app import ConfigRecord, Error, Message, RecordDict
 from flwr.common.constant import ISOLATION_MODE_PROCESS, ErrorCode, Status, SubStatus
@@ -309,16 +310,26 @@ def test_requests_and_answers_of_a_site_are_seen(monkeypatch):
     kind = module.NodeAuthHttpInterceptor
     monkeypatch.setattr(kind, "intercept", kind.intercept)
     seen = []
-    patches.watch_requests({"more": "x"}, lambda *answer: seen.append(answer))
+    patches.watch_requests(
+        {"more": "x"}, lambda *answer: seen.append(answer), lambda: seen.append("none")
+    )
     key = import_module("cryptography.hazmat.primitives.asymmetric.ec")
     private = key.generate_private_key(key.SECP384R1())
     request = SimpleNamespace(headers={})
     answer = SimpleNamespace(status_code=410, headers={"a": "b"})
     context = SimpleNamespace(request=request)
-    assert kind(private, private.public_key()).intercept(context, lambda c: answer) is answer
+    node = kind(private, private.public_key())
+    assert node.intercept(context, lambda c: answer) is answer
     assert request.headers["more"] == "x"
     assert "flwr-signature" in request.headers
     assert seen == [(410, {"a": "b"})]
+
+    def lose(context):
+        raise httpx.ConnectError("refused")
+
+    with pytest.raises(httpx.ConnectError):  # Flower sends it again
+        node.intercept(SimpleNamespace(request=SimpleNamespace(headers={})), lose)
+    assert seen[1:] == ["none"]
 
 
 class TestEveryQuestionIsAnswered:

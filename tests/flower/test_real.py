@@ -283,6 +283,7 @@ def test_sites_find_a_server_that_was_started_again(clinic):
     assert clinic.interrupt("server") == 0
     assert run.wait(PATIENCE) == 8, clinic.output("run orphan")
     wait_for(lambda: not members(clinic.home / "server"), "what the server left behind")
+    clinic.wait_to_say("bern", "the server does not answer; this site goes on trying")
     clinic.start("server", "server", clinic.home)
     wait_for(lambda: "running.json" in os.listdir(clinic.home / "server"), "the server")
     wait_for(lambda: clinic.connected() == list(NAMES), "sites to connect again")

@@ -99,6 +99,18 @@ def test_a_lost_connection_is_one_plain_sentence(ended, caplog, capsys):
     assert ended.is_set()
 
 
+def test_silence_of_the_server_is_told_once_and_so_is_its_end(monkeypatch, caplog, tmp_path):
+    monkeypatch.setattr(supernode, "silent", False)
+    caplog.set_level(logging.INFO)
+    for _ in range(3):
+        supernode.note_silence()
+    for _ in range(2):
+        supernode.note_answer(tmp_path, 200, {})
+    supernode.note_silence()
+    silence = "the server does not answer; this site goes on trying"
+    assert caplog.messages == [silence, "the server answers again", silence]
+
+
 def test_a_twin_is_told_once(monkeypatch, caplog, tmp_path):
     monkeypatch.setattr(supernode, "twin", False)
     for _ in range(2):

@@ -16,6 +16,7 @@ from time import sleep
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import httpx
 from flwr.app import Error, Message
 from flwr.common.constant import ErrorCode
 
@@ -196,16 +197,26 @@ def guard_local_port(secret: bytes, gate: Callable[[Any, Any], Any]) -> None:
 
 
 def watch_requests(
-    headers: Mapping[str, str], answered: Callable[[int, Mapping[str, str]], object]
+    headers: Mapping[str, str],
+    answered: Callable[[int, Mapping[str, str]], object],
+    unanswered: Callable[[], object],
 ) -> None:
-    """Add headers to all requests to the server; call `answered` with status and headers."""
+    """Add headers to all requests to the server; call `answered` with status and headers.
+
+    `unanswered` is called for each request that got no answer: Flower sends it again for a minute,
+    and says nothing.
+    """
     # Upstream: an interceptor of a SuperNode's requests.
     module: Any = import_module("flwr.supernode.node_auth_http_interceptor")
     original = module.NodeAuthHttpInterceptor.intercept
 
     def intercept(self: Any, context: Any, call_next: Any) -> Any:
         context.request.headers.update(headers)
-        response = original(self, context, call_next)
+        try:
+            response = original(self, context, call_next)
+        except httpx.TransportError:
+            unanswered()
+            raise
         answered(response.status_code, response.headers)
         return response
 

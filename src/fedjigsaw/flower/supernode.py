@@ -52,6 +52,7 @@ POLL_SECONDS = 1.0
 logger = logging.getLogger("fedjigsaw.flower.supernode")
 connected = False
 twin = False
+silent = False
 server: versions.Told | None = None
 
 
@@ -69,7 +70,7 @@ def main(folder: Path, port: int) -> None:
     patches.guard_local_port(token_bytes(32), partial(guarded, loop, port, AppStarter(port)))
     noted = noting_contact(folder, partial(note_answer, folder))
     own = {name.decode(): value.decode() for name, value in versions.headers()}
-    patches.watch_requests({PROCESS_HEADER.decode(): token_hex(16), **own}, noted)
+    patches.watch_requests({PROCESS_HEADER.decode(): token_hex(16), **own}, noted, note_silence)
     patches.answer_every_question(loop, crashed=log_crash)
     threading.excepthook = leave_after_failure
     try:
@@ -127,7 +128,10 @@ def guarded(loop: Any, port: int, starter: AppStarter, app: Any, state: Any) -> 
 
 def note_answer(folder: Path, status: int, headers: Mapping[str, str]) -> None:
     """Note what the server says about itself, and about this site's key and version."""
-    global twin, server
+    global twin, silent, server
+    if silent:
+        silent = False
+        logger.info("the server answers again")
     if status == REVOKED:
         logger.error("the server no longer accepts this site's key")
         end(WAS_REVOKED)
@@ -146,6 +150,14 @@ def note_answer(folder: Path, status: int, headers: Mapping[str, str]) -> None:
             "this site's key is used from two places at once; if this site does not run twice, "
             "somebody else has the key: tell the coordinator, who can revoke it"
         )
+
+
+def note_silence() -> None:
+    """Say that the server does not answer; once, until it does."""
+    global silent
+    if not silent:
+        silent = True
+        logger.warning("the server does not answer; this site goes on trying")
 
 
 def note_connection(line: Connection) -> Connection:
