@@ -4,10 +4,12 @@ import json
 import logging
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
 
+from fedjigsaw import FeCA
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.flower import site
 from fedjigsaw.flower.records import Question, category
@@ -55,6 +57,20 @@ def test_skipped_rows_are_told_in_the_log_of_the_site_only(tmp_path, caplog):
         file = load_site(options).answer(question())
     assert "a.csv: 11 rows, 3 of them skipped (missing values)" in caplog.text
     assert b"n_skipped" not in formats.encode(file)
+
+
+def test_a_warning_of_a_method_is_not_told_as_one_about_the_rows(tmp_path, caplog, monkeypatch):
+    summarize = FeCA.summarize
+
+    def warn(*given):
+        warnings.warn("an old name of an option", FutureWarning, stacklevel=2)
+        return summarize(*given)
+
+    monkeypatch.setattr(FeCA, "summarize", warn)
+    (tmp_path / "a.csv").write_text("x\n" + "1\n2\n" * 8)
+    load_site({"kind": "rows", "name": "a", "data": str(tmp_path / "a.csv")}).answer(question())
+    told = "a warning while the rows were summarized: an old name of an option"
+    assert told in caplog.messages
 
 
 def test_bad_rows_are_found_before_the_first_question(tmp_path):

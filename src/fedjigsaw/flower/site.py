@@ -133,8 +133,8 @@ class Site:
                     file = self._summarize(question, guard, broadcast, spend)
                 except MessageError as error:  # about the summary, not about the question
                     raise MadeError(f"{question.method} made no summary: {error}") from error
-            for warning in caught:  # about its rows: for the log of the site, and nobody else
-                logger.warning("a warning about the rows: %s", warning.message)
+            for warning in caught:  # it may tell of rows: for the log of the site, and nobody else
+                logger.warning("a warning while the rows were summarized: %s", warning.message)
             return file
 
         return self.desk().answer(question, self.data_set, self.guard, work, self._method)
