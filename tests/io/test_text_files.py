@@ -401,6 +401,8 @@ def test_lines_of_keys_and_values_above_two_columns_are_no_names(tmp_path):
         "town,age,bmi\nBern,k.A.,unknown\n" + "Lyon,61,27.5\n" * 9,
         "town,age\nBern,not asked\n" + "Lyon,61\n" * 9,
         "age,bmi\n61,27.5\nnot asked,refused\n" + "70,22.1\n" * 9,
+        "id,crp,egfr\na,<5,>90\n" + "b,7,61.5\n" * 9,
+        "id,chromosome,allele\na,X,T\n" + "b,7,1\n" * 9 + "c,Y,G\n",
         "bmi\n27,5\n22,1\n24,0\n",
         "note\nfall, left\nfall, right\n1, 2\n",
         "a,b\nx,\n,y\nname,other\n1,2\n3,4\n",

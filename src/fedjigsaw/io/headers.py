@@ -18,6 +18,7 @@ DAY = "[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.]([0-
 DAY += "|[0-9]{1,2}[-/. ]{0,2}[A-Za-z]{3,9}[-/. ]{0,2}[0-9]{4}"
 DATE = f"^({DAY})([ T][0-9:.Z+-]*)?$"
 NUMBER = re.compile("|".join((DATE, *(pattern for _, pattern in KINDS.values()))))
+BOUNDS = "<>≤≥="  # <5 is a value that is too small to be measured
 NUMBERS = "[0-9]+"
 TRUTHS = ("true", "false")
 MAX_TITLE = 30  # lines in which the names of columns are looked for, below a title
@@ -104,6 +105,8 @@ def find_title(rows: Sequence[Sequence[str]], first: int, what: str) -> Title:
         where = [j for j in _with_numbers(below) if rows[place][j]]
         is_wider = max(1, *filled[:place]) < filled[place]
         is_sure = len(where) > 1 and len(below) == BELOW
+        # where texts come further down, too, such as X among chromosomes, they are values
+        is_sure = is_sure and not _have_texts(rows[place + 1 :], where)
         if not where or any(_are_numbers(row, where) for row in rows[:place]):
             continue
         if is_wider or (is_sure and filled[place] == max(filled[:place])):
@@ -169,6 +172,12 @@ def _are_numbers(row: Sequence[str], where: Sequence[int]) -> bool:
     return len(row) > max(where) and all(_is_number(row[j]) for j in where)
 
 
+def _have_texts(rows: Sequence[Sequence[str]], where: Sequence[int]) -> bool:
+    """Tell whether cells of these columns are neither numbers nor marks of missing values."""
+    cells = [row[j] for row in rows for j in where if j < len(row)]
+    return any(cell and not _is_value(cell) for cell in cells)
+
+
 def _is_number(cell: str) -> bool:
     """Tell whether a cell is a number in any format, or a date; none begins with a letter."""
     cell = cell.strip()
@@ -176,8 +185,8 @@ def _is_number(cell: str) -> bool:
 
 
 def _is_value(cell: str) -> bool:
-    """Tell whether a cell is a number, a date or a mark of a missing value, and so no name."""
-    return cell in MISSING or _is_number(cell)
+    """Tell whether a cell is a number, a bound, a date or a mark of a missing value: no name."""
+    return cell in MISSING or _is_number(cell.lstrip(BOUNDS))
 
 
 def _looks_like_data(name: str) -> bool:
