@@ -1,18 +1,27 @@
 """Numbers leave rounded to their sampling error: what that costs, and what it hides."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from fedjigsaw import Broadcast, Client, FeCA, Jigsaw, Summary
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import MAX_COUNT
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.moments import rounded_moments
-from fedjigsaw.privacy.rounding import grid_errors, power_of_two, round_summary, to_bits, to_grid
+from fedjigsaw.privacy.rounding import (
+    columns_of,
+    grid_errors,
+    power_of_two,
+    round_summary,
+    to_bits,
+    to_grid,
+)
 
 
 def of(*clusters, **more):
@@ -181,6 +190,23 @@ class TestColumns:
             after, before = (self.finest(some, getattr(self, tell)) for some in (rows, rows[:-1]))
             hits += abs(after - before - rows[-1, 1]) < 0.1
         assert hits / 60 <= 0.12
+
+    @pytest.mark.parametrize("form", [np.asarray, csr_array])
+    def test_what_is_known_of_columns(self, form):
+        rows = np.random.default_rng(0).normal(3, [1, 20], (200_000, 2))
+        found = columns_of(form(rows))
+        assert found.low.tolist() == rows.min(axis=0).tolist()
+        assert found.high.tolist() == rows.max(axis=0).tolist()
+        assert found.deviation == pytest.approx(rows.std(axis=0))
+
+    def test_the_rows_are_not_copied_for_it(self):
+        """A site may have rows that fill half of its memory."""
+        rows = np.ones((2**17, 16))
+        tracemalloc.start()
+        columns_of(rows)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert most < rows.nbytes / 2
 
     @given(st.integers(0, 10**6), st.integers(2, 9))
     @settings(max_examples=100, deadline=None)

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.kmeans import label_sums
-from fedjigsaw.privacy.rounding import Columns, round_centers, to_bits
+from fedjigsaw.privacy.rounding import Columns, columns_of, round_centers, to_bits
 
 
 class Moments(NamedTuple):
@@ -65,8 +65,8 @@ def rounded_moments(rows: Floats, labels: Ints, n_groups: int) -> Moments:
     if not len(sizes):
         return exact
     squares[there] = to_bits(squares[there], sizes[:, None])
-    inside = rows[labels >= 0]
-    facts = inside.min(axis=0), inside.max(axis=0), inside.std(axis=0)
+    facts = columns_of(rows[labels >= 0])
+    assert facts is not None
     for j in range(rows.shape[1]):
         own = Columns(*(fact[[j]] for fact in facts))
         column = round_centers(means[there][:, [j]], sizes, squares[there, j], own)

@@ -26,6 +26,7 @@ import numpy as np
 from fedjigsaw._rows import dense, is_sparse
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE
+from fedjigsaw.kernels.kmeans import blocks
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Summary
 
@@ -36,6 +37,7 @@ EQUAL_ROWS = 2.0**-40  # spread, relative to the range of centers, that equal ro
 LAST_DIGITS = 2.0**-50  # and relative to the centers themselves: rounding of their digits
 MAX_STEPS = 2.0**40  # from the zero of a column to its mean: more are too far to count exactly
 RADIUS_BITS = 4  # steps of 6 to 12 %
+BLOCK = 2**18  # numbers that are copied at a time
 MAX_RADIUS = 4.0  # largest radius, in root mean squared distances of the rows
 
 
@@ -87,11 +89,19 @@ def columns_of(rows: Any) -> Columns | None:
         return None
     low, high = rows.min(axis=0), rows.max(axis=0)
     if not is_sparse(rows):
-        return Columns(low, high, rows.std(axis=0))
+        return Columns(low, high, _deviation(rows))
     mean = rows.mean(axis=0)
     variance = rows.multiply(rows).mean(axis=0) - np.square(mean)
     deviation = np.sqrt(np.maximum(np.asarray(variance), 0)).ravel()
     return Columns(dense(low).ravel(), dense(high).ravel(), deviation)
+
+
+def _deviation(rows: Floats) -> Floats:
+    """Return the standard deviation of each column; NumPy's needs a copy of all rows."""
+    mean, squares = rows.mean(axis=0), np.zeros(rows.shape[1])
+    for part in blocks(len(rows), max(1, rows.shape[1]), BLOCK):
+        squares += np.square(rows[part] - mean).sum(axis=0)
+    return np.sqrt(squares / len(rows))
 
 
 def to_bits(values: Floats, sizes: Ints) -> Floats:
