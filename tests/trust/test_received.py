@@ -33,6 +33,9 @@ def test_parts_join_to_the_whole(received):
     joined = one.joined(other)
     assert joined.centers.tolist() == received.centers.tolist()
     assert joined.owners.tolist() == [0, 0, 1]
+    late = other.joined(one)  # the first site after the second: still in the order of sites
+    assert late.centers.tolist() == received.centers.tolist()
+    assert late.centers[late.clusters_of(0)].tolist() == [[0.0], [4.0]]
 
 
 def test_a_share_of_the_rows(received):

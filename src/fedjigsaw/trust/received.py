@@ -157,7 +157,7 @@ class Received:
 
     def joined(self, other: "Received") -> "Received":
         """Return the clusters of both; sites have the same numbers in both."""
-        return replace(
+        both = replace(
             self,
             centers=np.concatenate([self.centers, other.centers]),
             counts=np.concatenate([self.counts, other.counts]),
@@ -168,6 +168,7 @@ class Received:
             else np.concatenate([self.radii, other.radii]),
             noise=np.concatenate([self.noise, other.noise]),
         )
+        return both.select(np.argsort(both.owners, kind="stable"))  # clusters_of needs their order
 
     def weighted(self, shares: Floats) -> "Received":
         """Return the clusters with a share of the rows of each site."""
