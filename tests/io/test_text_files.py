@@ -376,7 +376,10 @@ def test_a_title_above_the_names_is_told_with_its_line(tmp_path, title, line, de
         ("Ward,3,B\n", "seem to be in line 2: delete the lines above it"),
         ("Hospital,Bern,\nUser,meier,\n", "seem to be in line 3: delete the lines above it"),
         ("Export,ward A,Dr. Secret\n", "lines 1 to 2 have no numbers where those below have"),
-        ("Age,BMI,Sex\nyears,kg/m2,code\n", "lines 1 to 3 .* keep only the one with the names"),
+        (
+            "Age,BMI,Sex\nyears,kg/m2,code\n",
+            "lines 1 to 3 .* keep only the one with the names .* move that line",
+        ),
     ],
 )
 def test_no_schema_is_made_of_a_title_as_wide_as_the_table(tmp_path, title, told):

@@ -121,7 +121,8 @@ def _above(top: Sequence[str], filled: Sequence[int], first: int, what: str) -> 
         return f"The names of the columns seem to be in {what} {last}: delete the {what}s above it."
     return (
         f"The {what}s {first} to {last} have no numbers where those below have them: keep only "
-        "the one with the names of the columns."
+        f"the one with the names of the columns. If one of them is a row of data, move that {what} "
+        "further down."
     )
 
 
