@@ -8,6 +8,7 @@ from PIL import Image, ImageOps
 
 from fedjigsaw.deep.images import check_images, left_out, load, names_in, with_channels
 from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.io import npz
 
 
 def record(labels, image):
@@ -313,6 +314,16 @@ def test_an_npz_that_cannot_be_unpacked(tmp_path):
     (tmp_path / "bad.npz").write_bytes(content)
     with pytest.raises(DataError, match="is not an NPZ file"):
         load(tmp_path / "bad.npz")
+
+
+def test_an_npz_that_would_fill_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(npz, "MAX_BYTES", 2**20)
+    zeros = np.zeros((9000, 3, 32, 32), np.uint8)
+    np.savez_compressed(tmp_path / "bad.npz", images=zeros)
+    with pytest.raises(DataError, match="bad.npz .* 'images' needs 27,648,000 bytes"):
+        load(tmp_path / "bad.npz")
+    np.savez_compressed(tmp_path / "some.npz", images=zeros[:9], other=zeros)
+    assert len(load(tmp_path / "some.npz").train) == 9  # what is not needed is not read
 
 
 def test_no_npz_at_all(tmp_path):

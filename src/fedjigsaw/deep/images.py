@@ -16,6 +16,7 @@ import numpy as np
 from fedjigsaw._typing import Ints
 from fedjigsaw.deep.pictures import Bytes, read_pictures
 from fedjigsaw.errors import DataError, ParameterError, counted, invalid, unreadable
+from fedjigsaw.io.npz import PackedArrays
 from fedjigsaw.io.regular import check_regular
 
 ENDINGS = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
@@ -24,6 +25,7 @@ CIFARS = {  # training files, test files, label bytes, height and width
     "cifar100": (["train.bin"], ["test.bin"], 2, 32),
 }
 TINY_SIZE = 64
+ARRAYS = {"x_train", "y_train", "x_test", "y_test", "images", "labels"}  # of an NPZ file
 
 
 @dataclass(frozen=True)
@@ -250,14 +252,16 @@ def _npz(path: Path) -> ImageSet:
     """Read the arrays x_train, y_train, x_test and y_test, or images and labels."""
     check_regular(path)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        with PackedArrays(path) as file:
+            names = sorted(file.parts)
+            arrays = {name: file.read(name) for name in names if name in ARRAYS}
     except Exception as error:  # neither NumPy nor zipfile promise a kind for broken files
-        raise DataError(f"{path} is not an NPZ file of plain arrays.") from error
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"{path} is not an NPZ file of plain arrays: {reason}.") from error
     images = arrays.get("x_train", arrays.get("images"))
     if images is None:
-        names = ", ".join(sorted(arrays)[:9])
-        raise DataError(f"{path} has no array x_train or images; it has {names}.")
+        has = ", ".join(names[:9])
+        raise DataError(f"{path} has no array x_train or images; it has {has}.")
     train = with_channels(images, str(path))
     test = np.zeros((0, *train.shape[1:]), dtype=np.uint8)
     if len(arrays.get("x_test", ())):

@@ -11,6 +11,7 @@ import pyarrow as pa
 from fedjigsaw.columns.text import TextFormat
 from fedjigsaw.errors import DataError, broken, unreadable, unsupported
 from fedjigsaw.io.excel import ExcelReader
+from fedjigsaw.io.npz import PackedArrays
 from fedjigsaw.io.regular import check_regular, ending
 from fedjigsaw.io.text_files import TextReader
 
@@ -89,10 +90,7 @@ class ArrayReader:
     told = hint = ""
 
     def __init__(self, array: np.ndarray, names: Sequence[str] | None) -> None:
-        if array.ndim != 2 or array.dtype.kind not in "biuf":
-            raise DataError(f"a 2-D array of numbers is needed; got {array.dtype}, {array.shape}")
-        if array.shape[1] > MAX_COLUMNS:
-            raise DataError(f"it has {array.shape[1]:,} columns, more than {MAX_COLUMNS:,}")
+        _check_numbers(array.dtype, array.shape)
         self.array = array
         self.n_rows: int | None = len(array)
         self.names = [str(name) for name in names or (f"x{j}" for j in range(array.shape[1]))]
@@ -129,20 +127,27 @@ class NumpyReader(ArrayReader):
 def _load(path: Path) -> tuple[np.ndarray, list[str] | None]:
     if ending(path) == ".npy":
         return np.load(path, mmap_mode="r", allow_pickle=False), None
-    with np.load(path, allow_pickle=False) as arrays:
-        keys = [key for key in arrays if key != "columns"]
+    with PackedArrays(path) as arrays:
+        keys = [key for key in arrays.parts if key != "columns"]
         if "X" not in keys and len(keys) != 1:
             raise ValueError(f"an array named X is needed; there are {keys}")
-        array = arrays["X" if "X" in keys else keys[0]]
-        return array, _names(arrays["columns"]) if "columns" in arrays else None
+        key = "X" if "X" in keys else keys[0]
+        _check_numbers(*arrays.kind(key))  # before it is unpacked
+        return arrays.read(key), _names(arrays) if "columns" in arrays.parts else None
 
 
-def _names(array: np.ndarray) -> list[str]:
-    if array.ndim != 1 or array.dtype.kind not in "US":
-        raise ValueError(
-            f"columns must be a 1-D array of strings; got {array.dtype}, {array.shape}"
-        )
-    return [str(name) for name in array.astype(str).tolist()]
+def _check_numbers(dtype: np.dtype, shape: tuple[int, ...]) -> None:
+    if len(shape) != 2 or dtype.kind not in "biuf":
+        raise DataError(f"a 2-D array of numbers is needed; got {dtype}, {shape}")
+    if shape[1] > MAX_COLUMNS:
+        raise DataError(f"it has {shape[1]:,} columns, more than {MAX_COLUMNS:,}")
+
+
+def _names(arrays: PackedArrays) -> list[str]:
+    dtype, shape = arrays.kind("columns")
+    if len(shape) != 1 or dtype.kind not in "US":
+        raise ValueError(f"columns must be a 1-D array of strings; got {dtype}, {shape}")
+    return [str(name) for name in arrays.read("columns").astype(str).tolist()]
 
 
 READERS: dict[str, Any] = {
