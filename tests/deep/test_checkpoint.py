@@ -130,6 +130,10 @@ def test_a_header_that_is_no_table(saved, header):
         ("round", -1),
         ("seed", "0"),
         ("numbers", 3),
+        ("numbers", {"loss": json.loads("[" * 50 + "]" * 50)}),
+        ("about", {"split": json.loads("[" * 50 + "]" * 50)}),
+        ("about", {"\x1b[2J": 1}),
+        *[("about", {"image_size": size}) for size in ("xy", [8], [None, 8], [8, 2**40], [[8], 8])],
     ],
 )
 def test_a_header_that_is_not_in_order(saved, name, value):
@@ -141,6 +145,29 @@ def test_a_header_that_is_not_in_order(saved, name, value):
         arrays, metadata={"fedjigsaw": json.dumps({**header, name: value})}
     )
     path.write_bytes(content)
+    with pytest.raises(MessageError, match="is not a checkpoint"):
+        checkpoint.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("centers", np.zeros((2**45, 0))),
+        ("centers", np.zeros((10, 3))),
+        ("centers", np.zeros((3, 32))),
+        ("tensor.head", np.full(10, 2**60)),
+        ("tensor.head", np.full(10, np.nan)),
+        ("tensor.report.sizes", np.zeros((0, 2**50), int)),
+        ("tensor.weights.stem.weight", np.zeros((16, 3, 3, 3), np.uint8)),
+        ("tensor.\x1b[2J", np.zeros(3)),
+    ],
+)
+def test_crafted_arrays_are_refused_before_anything_uses_them(saved, name, array):
+    path, _, _ = saved
+    arrays = safetensors.numpy.load(path.read_bytes())
+    with safetensors.safe_open(path, framework="numpy") as file:
+        metadata = file.metadata()
+    path.write_bytes(safetensors.numpy.save({**arrays, name: array}, metadata=metadata))
     with pytest.raises(MessageError, match="is not a checkpoint"):
         checkpoint.load(path)
 

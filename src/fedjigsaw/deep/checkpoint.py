@@ -11,22 +11,23 @@ from typing import Any
 
 import numpy as np
 import safetensors.numpy
-from safetensors import SafetensorError, safe_open
 
 from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
 from fedjigsaw.deep.execution import Execution
-from fedjigsaw.deep.image_size import check_size
+from fedjigsaw.deep.heads import check_model
+from fedjigsaw.deep.image_size import IMAGE_SIZE, check_size
+from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.state import State
-from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid, unreadable
+from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
 from fedjigsaw.io import formats
+from fedjigsaw.io._codec import read_bounded, take, unpack
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import ModelFile
-from fedjigsaw.io.regular import check_regular
 from fedjigsaw.messages import Model
 from fedjigsaw.parameters import integer
 
 FORMAT = 1
-MAX_CHECKPOINT_BYTES = 2**31
+MAX_CHECKPOINT_BYTES = 2**29  # ten times the weights of the largest network
 CLASSES = {cls.method: cls for cls in (DeepFeCA, CentralDeepCluster)}
 NOT_COMPARED = tuple(Execution.rules)  # a run may go on with another device
 
@@ -86,23 +87,13 @@ def save(checkpoint: Checkpoint, path: Path) -> None:
 
 def load(path: Path) -> Checkpoint:
     """Read a checkpoint, or the model of a federation; every error names the file."""
-    check_regular(path)
+    content = read_bounded(path, MAX_CHECKPOINT_BYTES)
     try:
-        size = path.stat().st_size
-    except OSError as error:
-        raise MessageError(unreadable(path, error)) from error
-    if size > MAX_CHECKPOINT_BYTES:
-        raise MessageError(
-            invalid("size", str(path), f"at most {MAX_CHECKPOINT_BYTES} bytes", size)
-        )
-    try:
-        with safe_open(path, framework="numpy") as file:
-            header = json.loads((file.metadata() or {})["fedjigsaw"])
-            if isinstance(header, dict) and header.get("kind") == "model":
-                return _of_federation(formats.load(path, ModelFile))
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        header, arrays = unpack(content)
+        if header.get("kind") == "model":
+            return _of_federation(formats.load(path, ModelFile))
         return _restore(header, arrays)
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         known = isinstance(error, FedJigsawError)
         reason = str(error)[:300] if known else "it is another file, or was cut off."
         raise MessageError(
@@ -128,8 +119,13 @@ def _restore(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Che
     tensors = {n.removeprefix("tensor."): a for n, a in arrays.items() if n.startswith("tensor.")}
     tensors = {_new_name(name): array for name, array in tensors.items()}
     model = Model(arrays["centers"], method.method, method.configuration(), None, tensors)
-    state = State(header["round"], header["seed"], model, dict(header["numbers"]))
-    return Checkpoint(method.load_model(model), state, dict(header["about"]))
+    start = initial_model(method.objective.network, method.objective.norm, 0)
+    check_model(model, method.sizes, start.centers.shape[1])
+    state = State(header["round"], header["seed"], model, take(header, "numbers", dict))
+    about = take(header, "about", dict)
+    if "image_size" in about:
+        check_size({IMAGE_SIZE: np.asarray(about["image_size"])}, "the file")
+    return Checkpoint(method.load_model(model), state, about)
 
 
 def _new_name(name: str) -> str:

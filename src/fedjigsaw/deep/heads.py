@@ -107,7 +107,7 @@ def check_model(model: Model, sizes: Sequence[int], width: int) -> None:
     found = np.bincount(owners, minlength=len(sizes)) if shapes and known else np.zeros(len(sizes))
     if (found < 1).any() or (found > sizes).any():
         raise MessageError(
-            f"The server must send 1 to {max(sizes)} centers of {width} numbers for each of "
+            f"The model must have 1 to {max(sizes)} centers of {width} numbers for each of "
             f"{len(sizes)} heads, and say which are whose; got {model.centers.shape}."
         )
 

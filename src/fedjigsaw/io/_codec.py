@@ -84,7 +84,10 @@ def unpack(content: bytes) -> tuple[Header, Arrays]:
         arrays = safetensors.numpy.load(content)
     except (SafetensorError, ValueError, TypeError, OverflowError, MemoryError) as error:
         reason = str(error)[:200]
-        raise MessageError(f"The arrays of the file do not match its header: {reason}.") from error
+        raise MessageError(
+            "The arrays of the file do not match its header; it was changed or was cut off: "
+            f"{reason}."
+        ) from error
     # rows without columns need no byte, and there could be any number of them
     empty = [array.shape for array in arrays.values() if not array.size]
     if any(math.prod(filter(None, shape)) > MAX_HEADER for shape in empty):
