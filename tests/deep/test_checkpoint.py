@@ -130,6 +130,7 @@ def test_a_header_that_is_no_table(saved, header):
         ("round", -1),
         ("seed", "0"),
         ("numbers", 3),
+        ("numbers", {"seconds": "long"}),
         ("numbers", {"loss": json.loads("[" * 50 + "]" * 50)}),
         ("about", {"split": json.loads("[" * 50 + "]" * 50)}),
         ("about", {"\x1b[2J": 1}),

@@ -24,7 +24,7 @@ from fedjigsaw.io._codec import read_bounded, take, unpack
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.messages import Model
-from fedjigsaw.parameters import integer
+from fedjigsaw.parameters import integer, real
 
 FORMAT = 1
 MAX_CHECKPOINT_BYTES = 2**29  # ten times the weights of the largest network
@@ -121,7 +121,9 @@ def _restore(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Che
     model = Model(arrays["centers"], method.method, method.configuration(), None, tensors)
     start = initial_model(method.objective.network, method.objective.norm, 0)
     check_model(model, method.sizes, start.centers.shape[1])
-    state = State(header["round"], header["seed"], model, take(header, "numbers", dict))
+    numbers = take(header, "numbers", dict)
+    real(0).check("seconds", "the file", numbers.get("seconds", 0))  # --resume adds to them
+    state = State(header["round"], header["seed"], model, numbers)
     about = take(header, "about", dict)
     if "image_size" in about:
         check_size({IMAGE_SIZE: np.asarray(about["image_size"])}, "the file")

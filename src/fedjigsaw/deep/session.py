@@ -84,7 +84,7 @@ class Session:
     def run(self, start: Checkpoint | None = None) -> Generator[dict[str, Any], None, None]:
         """Train from the beginning or from a checkpoint; yield the row of every round."""
         began = perf_counter()
-        before = 0.0 if start is None else float(start.state.numbers["seconds"])
+        before = 0.0 if start is None else float(start.state.numbers.get("seconds", 0))
         if start is not None:
             self._cut_rows(start.state.round)
         evaluation = 0.0  # seconds of the last one
