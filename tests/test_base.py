@@ -58,7 +58,7 @@ class TestTheTwoDoors:
 
     def test_data_frames_keep_their_column_names(self):
         frame = pd.DataFrame(ROWS, columns=["age", "dose"])
-        method = FeCA(2, random_state=0).fit_clients({"a": frame[:2], "b": frame[2:]})
+        method = FeCA(2, random_state=0).fit_clients({"a": frame, "b": frame})
         assert method.feature_names_in_.tolist() == ["age", "dose"]
         assert method.model_.feature_names == ("age", "dose")
         with pytest.raises(DataError, match="feature names"):
