@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fedjigsaw.errors import DataError, FederationError, ParameterError
-from fedjigsaw.flower import folders, jobs, members
+from fedjigsaw.flower import folders, members
 from fedjigsaw.flower.certificates import make_site_key
 from fedjigsaw.flower.folders import ServerSettings, SiteSettings
 from fedjigsaw.io.tables import from_array
@@ -240,7 +240,7 @@ class TestKeptSummaries:
 
     @pytest.fixture
     def kept(self, home):
-        kept = Kept(home / jobs.KEPT)
+        kept = Kept(home / folders.KEPT)
         rows = np.repeat([[0.0], [9.0]], 5, axis=0)
         for name in ("bern", "lyon"):
             kept.add(summarize(from_array(rows), 2, client=name))

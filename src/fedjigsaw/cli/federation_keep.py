@@ -36,7 +36,7 @@ def keep(
     from fedjigsaw.flower import folders, jobs
 
     home = folders.server_folder(folder)
-    kept, sites = Kept(home / jobs.KEPT), jobs.active_sites(home)
+    kept, sites = Kept(home / folders.KEPT), jobs.active_sites(home)
     loaded = {path: formats.load(path, SummaryFile) for path in files or ()}
     for path, file in loaded.items():
         if file.summary.client not in sites:
@@ -80,7 +80,7 @@ def forget(
     from fedjigsaw.flower import folders, jobs
 
     home = folders.server_folder(folder)
-    kept = Kept(home / jobs.KEPT)
+    kept = Kept(home / folders.KEPT)
     known = sorted({*kept.sites(), *jobs.active_sites(home)})
     if site not in known:
         raise ParameterError(f"There is no site {site!r}. Sites: {', '.join(known)}.")

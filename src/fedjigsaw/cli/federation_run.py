@@ -144,7 +144,7 @@ def run(
 
     Example: fedjigsaw federation run clinic -k 4 -o clinic.model
     """
-    from fedjigsaw.flower import jobs, places
+    from fedjigsaw.flower import folders, jobs, places
 
     check_outputs(output, force=force, inputs=[like, scaler])
     check_folder(score)
@@ -165,7 +165,7 @@ def run(
             if job.make_method().data_kind == "images":
                 err.print("To go on after its last complete round, add --resume.")
             raise typer.Exit(exit_code(stop)) from None
-    kept = place.home / jobs.KEPT if isinstance(place, places.ServerPlace) and keep else None
+    kept = place.home / folders.KEPT if isinstance(place, places.ServerPlace) and keep else None
     summaries = _summaries(job.make_method(), kept) if earlier is not None else []
     made = follow(formats.load(model, ModelFile), earlier, summaries)
     made.save(output, replace=force, run=model.parent.name)

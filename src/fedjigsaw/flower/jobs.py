@@ -27,7 +27,6 @@ from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError, in
 from fedjigsaw.flower import job_tasks, renewal
 from fedjigsaw.flower.doors import SECRET_HEADER
 from fedjigsaw.flower.folders import APP, CA, RUNNING, RUNS, ServerSettings, read_revoked
-from fedjigsaw.flower.folders import KEPT as KEPT
 from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.patches import START_TIME, Control
 from fedjigsaw.io.atomic import write_json

@@ -22,7 +22,7 @@ from fedjigsaw.errors import ParameterError
 from fedjigsaw.flower import jobs
 from fedjigsaw.flower.desk import Desk, make_method, name_scaler
 from fedjigsaw.flower.earlier import DAY, read_earlier
-from fedjigsaw.flower.folders import CA, ServerSettings, server_folder
+from fedjigsaw.flower.folders import CA, KEPT, ServerSettings, server_folder
 from fedjigsaw.flower.scaler_values import scaler_values
 from fedjigsaw.io.formats import SummaryFile, encode
 from fedjigsaw.messages import COUNTS, Broadcast
@@ -146,7 +146,7 @@ class RegionSite:
         assert isinstance(method, FederatedClusterer)
         _, transcript = jobs.run_job(self.home, job, tell=_log)
         answered = {name for one in transcript["rounds"] for name in one["bytes_up"]}
-        kept = Kept(self.home / jobs.KEPT).about(method.method, method.configuration())
+        kept = Kept(self.home / KEPT).about(method.method, method.configuration())
         files = sorted(
             (file for name, file in kept.items() if name in answered),
             key=lambda file: min(sites_of(file.summary)),

@@ -11,11 +11,10 @@ from flwr.serverapp import Grid
 
 from fedjigsaw.errors import FedJigsawError, ParameterError
 from fedjigsaw.flower import job_tasks
-from fedjigsaw.flower.folders import read_regions
+from fedjigsaw.flower.folders import KEPT, read_regions
 from fedjigsaw.flower.jobs import (
     ALL,
     CHECKPOINT,
-    KEPT,
     MODEL,
     NONE,
     RESULT,

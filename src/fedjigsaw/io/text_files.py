@@ -222,7 +222,10 @@ class TextReader:
         rows = rows if rows.endswith("\n") else f"{rows}\n"
         first = rows[: rows.index("\n")]
         if max(map(first.count, DELIMITERS)) >= MAX_COLUMNS:
-            raise DataError(f"{self.path}: its first line has more than {MAX_COLUMNS:,} columns.")
+            raise DataError(
+                f"{self.path}: its first line has more than {MAX_COLUMNS:,} columns. Is a line "
+                "break missing?"
+            )
         return skipped, told[1] if told else find_delimiter(rows), rows
 
     def _beyond(self, found: Found) -> Found:
