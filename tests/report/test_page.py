@@ -244,6 +244,16 @@ class TestProfiles:
         assert told.count("of yes and no, are rounded to a multiple of 5.") == 2
         assert "rounded to about their sampling error" in told
 
+    def test_other_categories_that_no_row_has_are_not_shown(self, tmp_path):
+        paths = write_run(tmp_path, k=3, levels=("a", "b", "(other)"))
+        for path in paths[1:]:
+            score = formats.load(path, Score)
+            counts = {"kind": score.profile.level_counts["kind"] * [1, 1, 0]}
+            formats.save(replace(score, profile=replace(score.profile, level_counts=counts)), path)
+        page = built(paths)
+        names = [row.name for row in page.heat.rows]
+        assert [name for name in names if name.startswith("kind")] == ["kind: a", "kind: b"]
+
     def test_exact_shares_need_no_excuse(self, tmp_path):
         paths = write_run(tmp_path, k=3, levels=("a", "(other)"))
         for path in paths[1:]:

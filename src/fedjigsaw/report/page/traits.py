@@ -112,6 +112,7 @@ def _of_contrasts(
     guard: int = 1,
 ) -> Traits:
     columns = run.schema_columns
+    found = _without_nothing(found)
     own = [columns.get(one.column) for one in found[0]]
     places = {(one.column, one.category): j for j, one in enumerate(found[0])}
     texts = [[_texts(one, c) for one, c in zip(row, own, strict=True)] for row in found]
@@ -128,6 +129,13 @@ def _of_contrasts(
         note,
         _about_shares(guard) if any(one.category is not None for one in found[0]) else "",
     )
+
+
+def _without_nothing(found: Sequence[Sequence[Contrast]]) -> list[list[Contrast]]:
+    """Leave out "(other)" of columns in which no row has such a category."""
+    columns = zip(*found, strict=True)
+    kept = [any(one.category != OTHER or one.share > 0 for one in column) for column in columns]
+    return [[one for one, keep in zip(row, kept, strict=True) if keep] for row in found]
 
 
 def _guard_of(run: Run) -> int:
