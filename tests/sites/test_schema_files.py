@@ -969,6 +969,38 @@ class TestHostileSchemas:
         assert load_schema(tmp_path / "s.toml")["d"].range == (16436, 16801)
 
 
+ONE_SIGN, TWO_SIGNS = "Gr\u00f6\u00dfe", "Gro\u0308\u00dfe"  # they look the same
+
+
+@pytest.mark.parametrize(("agreed", "there"), [(ONE_SIGN, TWO_SIGNS), (TWO_SIGNS, ONE_SIGN)])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_column_is_found_however_the_letters_of_its_name_are_composed(
+    tmp_path, agreed, there, ending
+):
+    path = tmp_path / f"t.{ending}"
+    frame = pd.DataFrame({"id": ["a", "b", "c"], there: [1.7, 1.8, 1.9]})
+    frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
+    schema = Schema((Column(agreed), Column("id", "ignore")))
+    found = sites.check_file(path, schema)
+    assert found.fits
+    assert not found.others
+    done = sites.apply_schema(path, schema, tmp_path / "copy.parquet")
+    assert done.copied == ("id",)
+    assert pq.read_table(tmp_path / "copy.parquet").column_names == [agreed, "id"]
+    assert sites.measure(path, schema=schema, client="bern").mean[0] == pytest.approx(1.8)
+    named = open_table(path, columns=[agreed], id_column="id")
+    assert named.columns == (agreed,)
+    assert next(named.batches()).rows.ravel().tolist() == [1.7, 1.8, 1.9]
+
+
+def test_columns_that_look_alike_stay_apart(tmp_path):
+    frame = pd.DataFrame({TWO_SIGNS: [2.0] * 3, ONE_SIGN: [1.0] * 3})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for name, value in ((ONE_SIGN, 1.0), (TWO_SIGNS, 2.0)):
+        (batch,) = open_table(tmp_path / "t.csv", columns=[name]).batches()
+        assert batch.rows.ravel().tolist() == [value] * 3
+
+
 @pytest.mark.parametrize("kind", ["category", "ordered"])
 def test_a_category_is_listed_once_however_its_letters_are_composed(kind):
     with pytest.raises(ParameterError, match="of column 'town' have 'Z\u00fcrich' several times"):

@@ -34,6 +34,7 @@ from fedjigsaw.errors import (
 from fedjigsaw.io.encoded import EncodedReader
 from fedjigsaw.io.identifiers import find_identifiers
 from fedjigsaw.io.readers import ArrayReader, Reader, open_reader
+from fedjigsaw.io.renamed import RenamedReader, other_forms
 
 Names = str | Sequence[str] | None  # one name, several, or none
 MANY = 100  # columns from which on they are cast together
@@ -156,9 +157,18 @@ class Table:
                 "values must not decide which columns are used: name them (--columns)."
             )
 
+    def called(self, names: Sequence[str]) -> Self:
+        """Return the same file with its columns called as here, however letters are composed."""
+        forms = other_forms(self.reader.names, names)
+        if not forms:
+            return self
+        columns = tuple(forms.get(name, name) for name in self.columns)
+        return replace(self, columns=columns, reader=RenamedReader(self.reader, forms))
+
     def encoded(self, encoding: Encoding) -> Self:
         """Return the same file, with the features of an encoding as its columns."""
         raw = self.reader.reader if isinstance(self.reader, EncodedReader) else self.reader
+        raw = replace(self, reader=raw).called(encoding.sources).reader
         reader = EncodedReader(self.path, raw, encoding)
         return replace(self, columns=encoding.features, reader=reader)
 
@@ -338,7 +348,7 @@ def open_table(
     >>> [(batch.rows.tolist(), batch.ids[0].to_pylist()) for batch in table.batches()]
     [([[30.5], [31.0]], ['A', 'B'])]
     """
-    table = open_file(path)
+    table = open_file(path).called([*(columns or ()), *as_names(id_column)])
     if encoding is not None:
         table = table.encoded(encoding)
         columns = encoding.features if columns is None else columns

@@ -103,8 +103,10 @@ def apply_schema(
     """
     from pyarrow.parquet import ParquetWriter
 
-    table = with_all_columns(data)
-    plan = _plan(table, schema, changes or Changes())
+    changes = changes or Changes()
+    wanted = [changes.names.get(column.name, column.name) for column in schema.columns]
+    table = with_all_columns(data).called(wanted)
+    plan = _plan(table, schema, changes)
     with open_whole(Path(output), replace=replace) as file:
         writer: Any = None
         try:

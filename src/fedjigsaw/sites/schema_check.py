@@ -117,7 +117,7 @@ def check_file(
     >>> found.fits, found.columns[0].n_outside
     (False, 1)
     """
-    table = with_all_columns(data)
+    table = with_all_columns(data).called([column.name for column in schema.columns])
     names = table.reader.names
     used = [column for column in schema.columns if column.kind != IGNORE]
     found = {column.name: ColumnCount(column) for column in used if column.name in set(names)}
