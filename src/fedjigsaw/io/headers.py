@@ -22,6 +22,8 @@ BOUNDS = "<>≤≥="  # <5 is a value that is too small to be measured
 NUMBERS = "[0-9]+"
 TRUTHS = ("true", "false")
 MAX_TITLE = 30  # lines in which the names of columns are looked for, below a title
+NOTHING = "(?!)"
+FEW = 10  # values at either end of a column by which it is seen quickly that no name is among them
 BELOW = 5  # lines below the names by which these are known
 
 
@@ -202,28 +204,23 @@ def _is_like(name: str, values: pa.Array) -> bool:
     """
     word = name.lower()
     others = [words for words in (*SCALES, *PAIRS) if word in words]
-    coded = any(c.isdigit() for c in name) and any(c.isalpha() for c in name)
-    if not (others or coded) or not _has_letters(values):
+    coded = any(c.isdecimal() for c in name) and any(c.isalpha() for c in name)
+    if not (others or coded):
         return False
-    texts = pc.utf8_lower(pc.utf8_trim_whitespace(values))
-    texts = texts.filter(pc.not_equal(texts, ""))
-    if not len(texts):
-        return False
-    words = pa.array([w for some in others for w in some if not w.isdecimal()], pa.string())
-    if _mean(pc.is_in(texts, value_set=words)) > 0.5:
-        return True
-    return coded and _mean(pc.match_substring_regex(texts, f"^{_shape(word)}$")) > 0.5
+    words = {w for some in others for w in some if not w.isdecimal()}
+    shape = re.compile(_shape(word) if coded else NOTHING)
 
 
-def _has_letters(values: pa.Array) -> bool:
-    """Tell quickly whether some of the first and last values have a letter.
-
-    There may be tens of thousands of columns, most of them numbers.
-    """
-    some = [*values[:10].to_pylist(), *values[-10:].to_pylist()]
-    return any(c.isalpha() for text in some for c in text or "")
+    # there may be tens of thousands of columns, so those are looked at whole that begin so
+    return (share(values[:FEW]) > 0 or share(values[-FEW:]) > 0) and share(values) > 0.5
 
 
+    def share(values: pa.Array) -> float:
+        texts = [text for value in values.to_pylist() if (text := (value or "").strip().lower())]
+        if not any(c.isalpha() for text in texts for c in text):
+            return 0.0
+        in_words = sum(text in words for text in texts)
+        return max(in_words, sum(map(bool, map(shape.fullmatch, texts)))) / len(texts)
 def _shape(text: str) -> str:
     r"""Return a pattern of texts that have letters, numbers and signs in the same places.
 
@@ -232,7 +229,7 @@ def _shape(text: str) -> str:
     Examples
     --------
     >>> print(_shape("c91.0"))
-    \p{L}{1}[0-9]+(\.[0-9]+)?
+    [^\W\d_]{1}[0-9]+(\.[0-9]+)?
     """
     parts = re.findall(r"[0-9]+|[^\W\d_]+|.", text)
     kinds = [_kind(part) for part in parts]
@@ -243,11 +240,7 @@ def _shape(text: str) -> str:
 def _kind(part: str) -> str:
     if part.isdecimal():
         return NUMBERS
-    return rf"\p{{L}}{{{len(part)}}}" if part.isalpha() else re.escape(part)
-
-
-def _mean(flags: pa.Array) -> float:
-    return float(pc.mean(pc.cast(flags, pa.int8())).as_py())
+    return rf"[^\W\d_]{{{len(part)}}}" if part.isalpha() else re.escape(part)
 
 
 def _counts_up(names: Sequence[str]) -> bool:
