@@ -407,9 +407,21 @@ def test_lines_of_keys_and_values_above_two_columns_are_no_names(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "units", ["years,,kg/m2,mg/dl", ",,kg/m2,mg/dl", "years,-,kg/m2,n/a", "%,,%,%", "years,x,%,%"]
+)
+def test_a_line_of_units_may_have_gaps(tmp_path, units):
+    rows = "".join(f"{40 + i},{'fm'[i % 2]},2{i % 10}.5,{90 + i}\n" for i in range(30))
+    path = write(tmp_path / "x.csv", f"age,sex,bmi,glucose\n{units}\n{rows}")
+    with pytest.raises(DataError, match="The lines 1 to 2 have no numbers where those below have"):
+        propose_schema(path)
+
+
+@pytest.mark.parametrize(
     "content",
     [
         "age,bmi\n61,27.5\n70,22.1\n35,24.0\n",
+        "town,age,bmi\nBern,not asked,refused\n" + "Lyon,61,27.5\n" * 9,
+        "town,age,bmi,crp\nBern,not asked,x,5\n" + "Lyon,61,27.5,\n" * 9,
         "town,age,bmi\nBern,k.A.,unknown\n" + "Lyon,61,27.5\n" * 9,
         "town,age\nBern,not asked\n" + "Lyon,61\n" * 9,
         "age,bmi\n61,27.5\nnot asked,refused\n" + "70,22.1\n" * 9,

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from fedjigsaw._arrow import pc
 from fedjigsaw.columns.text import MISSING, TextFormat, to_numbers
-from fedjigsaw.columns.words import PAIRS, SCALES, TOTALS, UNNAMED
+from fedjigsaw.columns.words import PAIRS, SCALES, TOTALS, UNNAMED, may_be_missing
 from fedjigsaw.errors import MAX_VALUE, DataError, shorten
 from fedjigsaw.io.detection import KINDS
 
@@ -82,7 +82,8 @@ def find_title(rows: Sequence[Sequence[str]], first: int, what: str) -> Title:
     """Find the line that the names of the columns seem to be in, if that is not the first one.
 
     It has texts where the lines below it have numbers. Lines above it have fewer values; or as
-    many, and not all of those numbers. The latter may also be a second line of names or units.
+    many, and not all of those numbers. The latter may also be a second line of names or units, and
+    a line of units may have gaps.
 
     Parameters
     ----------
@@ -99,19 +100,24 @@ def find_title(rows: Sequence[Sequence[str]], first: int, what: str) -> Title:
     filled = [sum(map(bool, row)) for row in rows]
     for place in range(1, len(rows) - 2):
         names = [name for name in rows[place] if name]
-        if len(names) < 2 or len(set(names)) < len(names) or any(map(_is_value, names)):
+        texts = [name for name in names if name not in MISSING]
+        if len(texts) < 2 or any(_is_value(text) or may_be_missing(text) for text in texts):
             continue
         below = [row for row in rows[place + 1 : place + 1 + BELOW] if any(row)]
         if any(len(row) != len(rows[place]) for row in below):
             continue
-        where = [j for j in _with_numbers(below) if rows[place][j]]
+        where = [j for j in _with_numbers(below) if rows[place][j] in texts]
         is_wider = max(1, *filled[:place]) < filled[place]
         is_sure = len(where) > 1 and len(below) == BELOW
         # where texts come further down, too, such as X among chromosomes, they are values
         is_sure = is_sure and not _have_texts(rows[place + 1 :], where)
         if not where or any(_are_numbers(row, where) for row in rows[:place]):
             continue
-        if is_wider or (is_sure and filled[place] == max(filled[:place])):
+        are_names = len(set(texts)) == len(names)
+        is_title = are_names and (is_wider or (is_sure and filled[place] == max(filled[:place])))
+        # units are often the same, and not every column has one
+        is_second = is_sure and not is_wider and not _have_numbers(rows[:place], where)
+        if is_title or is_second:
             return Title(_above(rows[0], filled[: place + 1], first, what), is_sure)
     return Title()
 
@@ -175,6 +181,10 @@ def _are_numbers(row: Sequence[str], where: Sequence[int]) -> bool:
     return len(row) > max(where) and all(_is_number(row[j]) for j in where)
 
 
+def _have_numbers(rows: Sequence[Sequence[str]], where: Sequence[int]) -> bool:
+    return any(_is_number(row[j]) for row in rows for j in where if j < len(row))
+
+
 def _have_texts(rows: Sequence[Sequence[str]], where: Sequence[int]) -> bool:
     """Tell whether cells of these columns are neither numbers nor marks of missing values."""
     cells = [row[j] for row in rows for j in where if j < len(row)]
@@ -210,17 +220,17 @@ def _is_like(name: str, values: pa.Array) -> bool:
     words = {w for some in others for w in some if not w.isdecimal()}
     shape = re.compile(_shape(word) if coded else NOTHING)
 
-
-    # there may be tens of thousands of columns, so those are looked at whole that begin so
-    return (share(values[:FEW]) > 0 or share(values[-FEW:]) > 0) and share(values) > 0.5
-
-
     def share(values: pa.Array) -> float:
         texts = [text for value in values.to_pylist() if (text := (value or "").strip().lower())]
         if not any(c.isalpha() for text in texts for c in text):
             return 0.0
         in_words = sum(text in words for text in texts)
         return max(in_words, sum(map(bool, map(shape.fullmatch, texts)))) / len(texts)
+
+    # there may be tens of thousands of columns, so those are looked at whole that begin so
+    return (share(values[:FEW]) > 0 or share(values[-FEW:]) > 0) and share(values) > 0.5
+
+
 def _shape(text: str) -> str:
     r"""Return a pattern of texts that have letters, numbers and signs in the same places.
 
