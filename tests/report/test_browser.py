@@ -208,5 +208,26 @@ def test_each_cluster_is_printed_on_a_page_of_its_own(tab, pages):
     assert n_pages - count_pages(tab.pdf()) == 3  # of five clusters, two are left
 
 
+DAYS = (
+    "document.querySelectorAll('.values tbody tr:first-child .value').forEach("
+    "c => {c.innerHTML = '2020-10-04<small> ± 15 days</small>'})"
+)
+
+
+@pytest.mark.parametrize("k", [5, 9, 14, 50])
+def test_tables_are_not_wider_than_paper(tab, tmp_path, k):
+    """Browsers print the whole page smaller otherwise, or cut them."""
+    columns = ["estimated creatinine clearance at discharge", "Ungetuem_ohne_Leerzeichen" * 2]
+    clients = [f"clinic {i}" for i in range(12)]
+    run = read_run(write_run(tmp_path, k=k, columns=columns, clients=clients, levels=["a", "b"]))
+    path = tmp_path / "report.html"
+    path.write_bytes(render_page(build_report(run, today=date(2026, 11, 16))))
+    millimeters = 210 - 2 * 16 if k < 10 else 297 - 2 * 12  # A4, upright or not
+    tab.show(int(millimeters / 25.4 * 96)).open(path)
+    tab.evaluate(DAYS)
+    tab.call("Emulation.setEmulatedMedia", media="print")
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def count_pages(pdf):
     return len(re.findall(rb"/Type\s*/Page\b", pdf))
