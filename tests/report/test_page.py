@@ -414,6 +414,17 @@ class TestPage:
         assert page.more_clusters == "20 more clusters are not shown."
         assert page.heat.more == "50 columns in which the clusters differ less are not shown."
 
+    def test_categories_are_not_counted_as_columns(self, tmp_path):
+        paths = write_run(tmp_path, k=3, levels=[f"level {j}" for j in range(160)])
+        more = "columns and categories in which the clusters differ less are not shown."
+        assert built(paths).heat.more == f"{10 + len(COLUMNS)} {more}"
+
+    def test_a_table_that_is_cut_says_so(self, tmp_path):
+        told = "lines: scroll inside it to see all."
+        columns = [f"column {j}" for j in range(40)]
+        assert f"The table has 40 {told}" in rendered(write_run(tmp_path, k=3, columns=columns))
+        assert told not in rendered(write_run(tmp_path, k=3))
+
 
 class TestAbsent:
     def test_sections_without_files_name_the_command(self, tmp_path):

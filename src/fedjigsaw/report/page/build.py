@@ -233,7 +233,9 @@ def _heat(run: Run, traits: Traits, shown: int) -> Heat:
         told = "–" if absent is None else percent(absent)
         rows.append(HeatRow(traits.names[j], traits.overall[j], tuple(cells), told))
     left = len(traits.names) - len(order)
-    more = f"{left:,} columns in which the clusters differ less are not shown." if left else ""
+    # each category has a line of its own
+    what = "columns" if len(set(traits.columns)) == len(traits.names) else "columns and categories"
+    more = f"{left:,} {what} in which the clusters differ less are not shown." if left else ""
     clusters = run.ids[:shown]
     return Heat(clusters, tuple(rows), traits.note, traits.about_shares, bool(missing), more)
 
