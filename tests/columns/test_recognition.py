@@ -224,3 +224,13 @@ def test_dates_in_several_formats_are_named():
         "dates in several formats: write all of them alike",
     )
     assert "dates" not in seen(WORDS).why
+
+
+def test_many_categories_are_not_said_to_be_rare():
+    codes = [f"{letter}{i:02}" for letter in "ABCDEFGH" for i in range(25)]
+    found = seen(codes * 10, "diagnosis")
+    assert found.kind == "ignore"
+    assert found.why == "over 30 different texts that repeat: names, or categories?"
+    assert 'kind = "category"' in found.notes[0]
+    assert "most of them in few rows" in seen(codes * 2, "diagnosis").why
+    assert "an identifier?" in seen(codes * 10, "patient_id").why

@@ -61,6 +61,10 @@ LONG = 60  # characters: longer texts are sentences
 ACCOUNT = 10_000  # the least number of five digits
 SAMPLE = 200  # values by which formats of dates are tried
 MOST, NEARLY_ALL = 0.5, 0.9
+MANY_NOTE = (
+    'If these are categories: kind = "category", and list those that are to be told apart. Larger '
+    "groups, such as chapters of diagnoses, tell more."
+)
 
 
 @dataclass(frozen=True)
@@ -316,11 +320,11 @@ def _text(seen: Sighting, min_rows: int) -> Recognized:
     levels = common_levels(counts, min_rows)
     covered = sum(counts[level] for level in levels)
     if covered < MOST * n:
-        kind = (
-            "an identifier"
-            if named_like_an_identifier(seen.name)
-            else "an identifier, names or free text"
-        )
+        named = named_like_an_identifier(seen.name)
+        kind = "an identifier" if named else "an identifier, names or free text"
+        if not named and sum(some for some in counts.values() if some >= min_rows) >= MOST * n:
+            why = f"over {MAX_CATEGORIES} different texts that repeat: names, or categories?"
+            return Recognized(IGNORE, why, notes=(MANY_NOTE,))
         return Recognized(IGNORE, f"many different texts, most of them in few rows: {kind}?")
     ordered = find_order(levels) if covered >= NEARLY_ALL * n else ()
     notes = (*notes, *_doubts(levels))
