@@ -191,6 +191,26 @@ class TestBadInput:
             open_table(path)
 
     @pytest.mark.parametrize(
+        ("part", "end", "limit"),
+        [
+            ("xl/styles.xml", b"</styleSheet>", "MAX_TREE"),
+            ("xl/workbook.xml", b"</workbook>", "MAX_TREE"),
+            ("xl/worksheets/sheet1.xml", b"</worksheet>", "MAX_BYTES"),
+        ],
+    )
+    def test_a_small_file_that_unpacks_to_much_is_refused(
+        self, save, tmp_path, monkeypatch, part, end, limit
+    ):
+        with zipfile.ZipFile(save(["a"], [1])) as old, zipfile.ZipFile(tmp_path / "x.xlsx", "w", zipfile.ZIP_DEFLATED) as new:  # fmt: skip
+            for name in old.namelist():
+                data = old.read(name)
+                new.writestr(name, data.replace(end, b"<a/>" * 2**19 + end) if name == part else data)  # fmt: skip
+        assert (tmp_path / "x.xlsx").stat().st_size < 2**14
+        monkeypatch.setattr(excel, limit, 2**20, raising=False)
+        with pytest.raises(DataError, match=rf"'{part}' inside it has [0-9,]+ bytes. Save"):
+            open_table(tmp_path / "x.xlsx")
+
+    @pytest.mark.parametrize(
         ("padding", "words"),
         [(b"", "was not written by Excel"), (b"<!--" + b"x" * 10**6 + b"-->", "read as XLSX")],
     )

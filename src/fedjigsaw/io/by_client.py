@@ -1,16 +1,13 @@
 """Parquet files that hold the rows of several clients, with the client of each row in a column."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from fedjigsaw._arrow import pc
 from fedjigsaw.columns.text import TextFormat, plain
-from fedjigsaw.errors import DataError, broken, quote_names
-from fedjigsaw.io.readers import BATCH_ROWS, open_reader
+from fedjigsaw.errors import DataError, quote_names
+from fedjigsaw.io.readers import open_parquet, open_reader
 
 
 class ClientReader:
@@ -25,11 +22,10 @@ class ClientReader:
         self.names = [name for name in open_reader(path).names if name != column]
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
-        wanted = list(dict.fromkeys([*names, self.column]))
-        with _opened(self.path) as file:
-            for batch in file.iter_batches(BATCH_ROWS, row_groups=self.groups, columns=wanted):
-                own = pc.equal(plain(batch.column(self.column)), self.value)
-                yield [batch.column(name).filter(own) for name in names]
+        with open_parquet(self.path) as file:
+            for *columns, clients in file.batches([*names, self.column], self.groups):
+                own = pc.equal(plain(clients), self.value)
+                yield [values.filter(own) for values in columns]
 
 
 def clients_of_groups(path: Path, column: str) -> Iterator[list[Any]]:
@@ -40,23 +36,14 @@ def clients_of_groups(path: Path, column: str) -> Iterator[list[Any]]:
             f"{path} must be a Parquet file with the column {column!r}. "
             f"It has {quote_names(names)}."
         )
-    with _opened(path) as file:
+    with open_parquet(path) as file:
         start = 0
-        for group in range(file.num_row_groups):
-            values = file.read_row_group(group, columns=[column]).column(0)
-            if values.null_count:
-                row = start + pc.index(pc.is_null(values), True).as_py() + 1
-                raise DataError(f"{path}, row {row}, column {column!r}: the client is missing.")
-            start += len(values)
-            yield values.unique().to_pylist()
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    from pyarrow.parquet import ParquetFile
-
-    try:
-        with ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
-            yield file
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(broken(path, ".parquet", error)) from error
+        for group in range(file.content.num_row_groups):
+            found: dict[Any, None] = {}
+            for (values,) in file.batches([column], [group]):
+                if values.null_count:
+                    row = start + pc.index(pc.is_null(values), True).as_py() + 1
+                    raise DataError(f"{path}, row {row}, column {column!r}: the client is missing.")
+                start += len(values)
+                found.update(dict.fromkeys(values.unique().to_pylist()))
+            yield list(found)

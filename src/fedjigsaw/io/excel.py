@@ -25,6 +25,10 @@ from fedjigsaw.io.headers import (
 BATCH, SAMPLE = 4096, 2048  # rows
 PROLOG = 2**16  # bytes
 MAX_PART, MAX_TEXTS = 2**32, 2**28  # bytes of a sheet, which is streamed, and of what is not
+MAX_TREE = 2**24  # bytes of what becomes a tree in memory, such as styles, and takes 25 times that
+# Parts of more bytes than this, and of more than so many times their size in the file, are refused.
+# Excel's sheets are packed to a tenth, or to a fiftieth if all cells are alike.
+MAX_BYTES, MAX_RATIO = 2**26, 200
 MAX_ROWS, MAX_COLUMNS, MAX_CELL = 2**20, 2**14, 2**15 - 1  # as in Excel
 ERRORS = ("#N/A", "#DIV/0!", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#NAME?", "#GETTING_DATA")
 EMPTY = frozenset(("", *ERRORS))
@@ -122,11 +126,15 @@ class ExcelReader:
 
     @contextmanager
     def _sheet(self, *, data_only: bool = True) -> Iterator[tuple[Any, str]]:
-        openpyxl = _openpyxl()
+        reader = _openpyxl().ExcelReader
         with _broken_files(self.path), ExitStack() as stack:
+            opened = reader(self.path, read_only=True, data_only=data_only, keep_links=False)
+            stack.callback(opened.archive.close)
+            # as openpyxl's load_workbook does, but with an archive that limits what it reads whole
+            opened.archive = stack.enter_context(_Archive(self.path))
             with warnings.catch_warnings(action="ignore"):  # about styles and the like
-                book = openpyxl.load_workbook(self.path, read_only=True, data_only=data_only)
-            stack.callback(book.close)
+                opened.read()
+            book = opened.wb
             shown = [s for s in book.worksheets if s.sheet_state == "visible"]
             if not shown:
                 raise DataError(f"{self.path} has no visible sheet.")
@@ -142,6 +150,8 @@ def _broken_files(path: Path) -> Iterator[None]:
     except DataError:
         raise
     except Exception as error:  # openpyxl promises no kind of error for broken files
+        if isinstance(error.__cause__, DataError):  # what the archive raised, in openpyxl's words
+            raise error.__cause__ from None
         raise DataError(broken(path, ".xlsx", error)) from error
 
 
@@ -154,10 +164,27 @@ def _other_sheets(told: str) -> str:
 
 def _openpyxl() -> Any:
     try:
-        import openpyxl
+        from openpyxl.reader import excel
     except ImportError:
         raise ExtraError(requires_extra("Reading Excel files", "openpyxl", "excel")) from None
-    return openpyxl
+    return excel
+
+
+class _Archive(zipfile.ZipFile):
+    """A file whose parts are read whole only if they are small; sheets and texts are streamed."""
+
+    def read(self, name: str | zipfile.ZipInfo, pwd: bytes | None = None) -> bytes:
+        part = name if isinstance(name, zipfile.ZipInfo) else self.getinfo(name)
+        if part.file_size > MAX_TREE:
+            raise DataError(_too_large(str(self.filename), part))
+        return super().read(name, pwd)
+
+
+def _too_large(path: Path | str, part: zipfile.ZipInfo) -> str:
+    return (
+        f"{path} cannot be read: {part.filename[:100]!r} inside it has {part.file_size:,} bytes. "
+        "Save the sheet as CSV."
+    )
 
 
 def _check_parts(path: Path) -> None:
@@ -165,14 +192,13 @@ def _check_parts(path: Path) -> None:
 
     XML with entities, which Excel does not write, can grow without end.
     """
+    size = path.stat().st_size
     with zipfile.ZipFile(path) as file:
         for part in file.infolist():
             limit = MAX_PART if "/worksheets/" in part.filename else MAX_TEXTS
-            if part.file_size > limit:
-                raise DataError(
-                    f"{path} cannot be read: {part.filename[:100]!r} inside it has "
-                    f"{part.file_size:,} bytes. Save the sheet as CSV."
-                )
+            packed = min(part.compress_size, size)  # what a part says of itself may be wrong
+            if part.file_size > min(limit, max(MAX_BYTES, MAX_RATIO * packed)):
+                raise DataError(_too_large(path, part))
             with file.open(part) as content:
                 if b"<!DOCTYPE" in content.read(PROLOG).replace(b"\0", b""):
                     raise DataError(f"{path} cannot be read: it was not written by Excel.")

@@ -1,21 +1,28 @@
 """Readers of files by format: names of columns, and columns in batches."""
 
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from fedjigsaw.columns.text import TextFormat
+from fedjigsaw._arrow import pc
+from fedjigsaw.columns.text import TextFormat, is_text
 from fedjigsaw.errors import DataError, broken, unreadable, unsupported
+from fedjigsaw.io import npz
 from fedjigsaw.io.excel import ExcelReader
 from fedjigsaw.io.npz import PackedArrays
 from fedjigsaw.io.regular import check_regular, ending
 from fedjigsaw.io.text_files import TextReader
 
 BATCH_ROWS = 65_536
+MAX_TEXTS = 2**27  # bytes of the texts in a batch of Parquet
+LISTS = {"RLE_DICTIONARY", "PLAIN_DICTIONARY"}  # how Parquet stores each text once
+DELTAS = {"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"}  # ways beside that Arrow cannot keep so
 MAX_COLUMNS = 2**20  # of an array: a header of a few bytes can claim any number
 # what a reader raises if a file is not what the ending of its name says
 BROKEN = (OSError, ValueError, EOFError, MemoryError, pa.ArrowException, zipfile.BadZipFile)
@@ -64,23 +71,105 @@ class ParquetReader:
     told = hint = ""
 
     def __init__(self, path: Path) -> None:
-        from pyarrow.parquet import ParquetFile
-
         self.path = path
-        with ParquetFile(path) as file:
-            self.names = file.schema_arrow.names
-            self.n_rows = file.metadata.num_rows
+        with open_parquet(path) as file:
+            self.names = file.names
+            self.n_rows = file.content.metadata.num_rows
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
-        from pyarrow.parquet import ParquetFile
+        with open_parquet(self.path) as file:
+            yield from file.batches(names)
 
-        try:
-            # read ahead one megabyte per column, not (as is the default) the whole file
-            with ParquetFile(self.path, pre_buffer=False, buffer_size=2**20) as file:
-                for batch in file.iter_batches(BATCH_ROWS, columns=list(dict.fromkeys(names))):
-                    yield [batch.column(name) for name in names]
-        except (OSError, pa.ArrowException) as error:
-            raise DataError(broken(self.path, ".parquet", error)) from error
+
+@dataclass(frozen=True)
+class ParquetContent:
+    """An open Parquet file, in batches whose texts fit into memory.
+
+    A text that is the same in many rows is stored once, so that a file of a kilobyte can hold
+    gigabytes of texts. So texts are read as places in a list of different ones, and only as many
+    rows at a time are made of them as fit.
+
+    Attributes
+    ----------
+    content : the file.
+    names : of its columns.
+    listed : columns of texts that are stored as such a list, and their types.
+    """
+
+    content: Any
+    names: list[str]
+    listed: Mapping[str, pa.DataType]
+
+    def batches(
+        self, names: Sequence[str], groups: Sequence[int] | None = None
+    ) -> Iterator[list[Any]]:
+        """Yield some columns, from all row groups or from some."""
+        wanted = list(dict.fromkeys(names))
+        for batch in self.content.iter_batches(BATCH_ROWS, row_groups=groups, columns=wanted):
+            for part in _that_fit(batch):
+                columns = dict(zip(wanted, part.columns, strict=True))
+                for name in self.listed.keys() & columns.keys():
+                    columns[name] = columns[name].cast(self.listed[name])
+                yield [columns[name] for name in names]
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[ParquetContent]:
+    """Open a Parquet file; one that cannot be read, or would fill the memory, is a DataError."""
+    from pyarrow.parquet import ParquetFile
+
+    # read ahead one megabyte per column, not (as is the default) the whole file
+    options = {"pre_buffer": False, "buffer_size": 2**20}
+    try:
+        with ParquetFile(path) as file:
+            schema, about = file.schema_arrow, file.metadata
+        _check_groups(path, about)
+        listed = _listed(schema, about)
+        with ParquetFile(path, metadata=about, read_dictionary=list(listed), **options) as file:
+            yield ParquetContent(file, schema.names, listed)
+    except (FileNotFoundError, PermissionError):
+        raise
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(broken(path, ".parquet", error)) from error
+
+
+def _check_groups(path: Path, about: Any) -> None:
+    """Raise if a row group needs far more memory than the file, as an array of an NPZ file may."""
+    most = max(npz.MAX_BYTES, npz.MAX_RATIO * path.stat().st_size)
+    for i in range(about.num_row_groups):
+        if (needed := about.row_group(i).total_byte_size) > most:
+            raise DataError(
+                f"{path} cannot be read: a row group needs {needed:,} bytes, over {npz.MAX_RATIO} "
+                "times what the file has. If you trust it, save it without compression."
+            )
+
+
+def _listed(schema: Any, about: Any) -> dict[str, pa.DataType]:
+    """Return the columns of texts that are stored as a list of different ones in every group."""
+    texts = {field.name: field.type for field in schema if is_text(field.type)}
+    for group in map(about.row_group, range(about.num_row_groups) if texts else ()):
+        for column in map(group.column, range(group.num_columns)):
+            if not LISTS.intersection(column.encodings) or DELTAS.intersection(column.encodings):
+                texts.pop(column.path_in_schema, None)
+    return texts
+
+
+def _that_fit(batch: Any) -> Iterator[Any]:
+    """Split a batch into parts whose texts fit into memory."""
+    if len(batch) > 1 and sum(map(_text_bytes, batch.columns)) > MAX_TEXTS:
+        middle = len(batch) // 2
+        yield from _that_fit(batch.slice(0, middle))
+        yield from _that_fit(batch.slice(middle))
+    else:
+        yield batch
+
+
+def _text_bytes(values: Any) -> int:
+    """Return how many bytes a column of texts will have, with the text of each row in it."""
+    if not pa.types.is_dictionary(values.type) or not is_text(values.type.value_type):
+        return 0
+    lengths = pc.binary_length(values.dictionary)
+    return pc.sum(pc.take(lengths, values.indices)).as_py() or 0
 
 
 class ArrayReader:
