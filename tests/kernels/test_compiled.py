@@ -257,3 +257,20 @@ def test_it_works_where_no_folder_can_be_written(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert 0 <= float(done.stdout) < 1
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])
+@pytest.mark.parametrize("share", [1.0, 0.3])
+def test_no_row_gets_a_label_beyond_the_clusters_whatever_the_numbers(share, value, shape, given):
+    """Nothing checks places in compiled code: a wrong label is a write into foreign memory."""
+    (n, d, k), rng = shape, np.random.default_rng(0)
+    rows = blobs(n, d, k)
+    rows[rng.random(n) < share] = value
+    junk = [np.full(n, -(2**62)) for _ in range(50)]  # what new arrays find in their memory
+    del junk
+    start = rows[:k].copy() if given else None
+    batch = batches.Batch.of([rows], [None], [k], [0])
+    found = batches.cluster(batch, n_init=2, max_iter=5, tol=0.0, given=start)
+    assert 0 <= found.labels.min() <= found.labels.max() < k

@@ -17,6 +17,9 @@ def compiled(function: Callable[..., Any]) -> Any:
     must not be forked, and its simplest ones not be shared. Where no folder can be written, the
     function is compiled anew in every process.
 
+    Nothing checks that a place is within an array. So arrays of places begin as zeros, not empty:
+    where a distance is NaN, no comparison sets one.
+
     An array is copied into part of another by a loop: for ``a[:] = b``, numba also compiles the
     words of an error with both shapes, which takes seconds.
     """

@@ -110,7 +110,7 @@ def cluster(
     first = np.concatenate([[0], np.cumsum(batch.n_clusters)[:-1]])
     total = int(batch.n_clusters.sum())
     made = Clusters(
-        labels=np.empty(len(batch.X), np.int64),
+        labels=np.zeros(len(batch.X), np.int64),
         centers=np.empty((total, d)),
         counts=np.empty(total),
         sse=np.empty(total),

@@ -24,7 +24,7 @@ def best_of(X, w, k, n_init, max_iter, seed, labels):
     D = _squared_distances(X)
     T, totals, inside = np.empty((k, n)), np.empty(k), np.empty(k)
     sizes = np.empty(k, np.int64)
-    nearest, squared, sums = np.empty(n, np.int64), np.empty(n), np.empty(n)
+    nearest, squared, sums = np.zeros(n, np.int64), np.empty(n), np.empty(n)
     found = np.empty(n, np.int64)
     best = np.inf
     for start in range(n_init):
@@ -47,7 +47,9 @@ def from_centers(X, w, centers, max_iter, labels):
     D = _squared_distances(X)
     T, totals, inside = np.empty((k, n)), np.empty(k), np.empty(k)
     sizes = np.empty(k, np.int64)
-    nearest, squared = np.empty(n, np.int64), np.full(n, np.inf)
+    nearest, squared = np.zeros(n, np.int64), np.full(n, np.inf)
+    for i in range(n):
+        labels[i] = 0
     for j in range(k):
         for i in range(n):
             value = 0.0

@@ -13,7 +13,7 @@ def describe(X, w, k, labels, centers, counts, sse, extents):
     """
     means, totals = _means(X, w, k, labels)
     order = _by_coordinates(means, totals)
-    places = np.empty(k, np.int64)
+    places = np.zeros(k, np.int64)
     for place in range(len(order)):
         j = order[place]
         places[j] = place

@@ -213,7 +213,7 @@ def _settle(tiles, w, norms, centers, max_iter, tol, labels, upper, sums, totals
     lower = np.empty((n_tiles, size))
     columns, halves, moves, reach = np.empty((d, k)), np.empty(k), np.empty(k), np.empty(k)
     scores, best, second = np.empty(size), np.empty(size), np.empty(size)
-    nearest, still_open = np.empty(size, np.int64), np.empty(size, np.int64)
+    nearest, still_open = np.zeros(size, np.int64), np.empty(size, np.int64)
     row, row_scores = np.empty(d), np.empty(k)
     total = 0.0
     for t in range(n_tiles):
