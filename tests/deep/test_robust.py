@@ -117,6 +117,20 @@ def test_liars_do_not_take_over(small, before, lie, n_clients, n_liars, rule):
     assert np.linalg.norm(found - truth) < most * np.linalg.norm(truth)
 
 
+@pytest.mark.parametrize(("n_clients", "n_liars"), [(4, 1), (10, 3)])
+def test_within_the_limits_liars_move_weights_by_ten_typical_updates(
+    small, before, n_clients, n_liars
+):
+    """As many images and as long an update as nobody notices: the worst that they can do."""
+    honest = answers(before, n_clients)
+    lies = [replace(moved(s, before, -9.9), n_samples=1990) for s in honest[:n_liars]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = step_of(small(robust_average="mean"), lies + honest[n_liars:], before)
+    typical = np.median([np.linalg.norm(step_of(small(robust_average="off"), [s], before)) for s in honest])  # fmt: skip
+    assert 4 * typical < np.linalg.norm(found) < 10 * typical
+
+
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
 def test_liars_are_told_by_name(small, before, lie):
     honest = answers(before, 10)

@@ -130,6 +130,15 @@ def test_a_crafted_model_is_a_message_that_cannot_be_used(site, model):
         site.answer(ask(2, model))
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_network_that_makes_no_numbers_of_images_is_refused(site, number):
+    """In compiled k-means, NaN led to writes beyond the ends of arrays."""
+    start = initial_model("small", "batch", 0).tensors
+    large = {n: np.full(a.shape, 9e5, a.dtype) for n, a in start.items() if n.startswith("weights")}
+    with pytest.raises(MessageError, match="gives NaN or infinity"):
+        site.answer(ask(number, weights(**large)))
+
+
 def test_a_model_as_it_should_be_is_answered(site):
     assert site.answer(ask(2, weights())).summary.n_samples == 150
 
@@ -188,3 +197,36 @@ def test_a_lie_about_centers_does_not_end_the_run(digits, tmp_path, lie, cluster
         file, transcript = run(tmp_path, in_clustering(lie), {"clusterer": clusterer})
     assert {failure.client for failure in transcript.failures} == {"bern"}
     assert all(np.isfinite(tensor).all() for tensor in file.model.tensors.values())
+
+
+def with_tensors(end, value):
+    """A lie in all tensors whose names end so."""
+
+    def lie(summary):
+        tensors = {
+            n: np.full(a.shape, value, a.dtype) if n.endswith(end) else a
+            for n, a in summary.tensors.items()
+        }
+        return replace(summary, tensors=tensors)
+
+    return lie
+
+
+NUMBERS = {
+    "negative variance": with_tensors("running_var", -1),
+    "huge variance": with_tensors("running_var", 3e38),
+    "huge mean": with_tensors("running_mean", 3e38),
+    "NaN": with_tensors("weight", np.nan),
+    "huge weights": with_tensors("weight", 3e38),
+    "projections too long": with_tensors("mean_projection", 3e38),
+}
+
+
+@pytest.mark.parametrize("lie", NUMBERS.values(), ids=NUMBERS)
+def test_numbers_that_no_network_has_cost_a_site_its_place(digits, tmp_path, lie):
+    for i, name in enumerate(NAMES):
+        np.savez(tmp_path / f"{name}.npz", images=digits[i::3])
+    file, transcript = run(tmp_path, lie)
+    assert {failure.client for failure in transcript.failures} == {"bern"}
+    assert all(np.isfinite(tensor).all() for tensor in file.model.tensors.values())
+    assert file.model.tensors["report.spread"] > 0.1

@@ -19,7 +19,7 @@ from fedjigsaw.deep.schedule import Step
 from fedjigsaw.deep.trainer import Trainer
 from fedjigsaw.deep.validation import split_rows
 from fedjigsaw.engine import summarizes_many
-from fedjigsaw.errors import DivergedError
+from fedjigsaw.errors import DivergedError, MessageError
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.privacy.guard import LABELS, merge_small
 
@@ -44,6 +44,8 @@ def answer(
     else:
         trainer.use(model, projecting_weights(model))
         z = trainer.cached_projections(images, objective.view_seed(broadcast.seed, step.round))
+        if not torch.isfinite(z).all():
+            raise MessageError("The server's network gives NaN or infinity for images of the site.")
         if step.kind == "train" or step.inner_round:  # others need no centers
             heads.check_model(model, method.sizes, trainer.network.n_projections)
         if step.kind == "train":

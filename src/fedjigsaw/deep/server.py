@@ -26,6 +26,7 @@ from fedjigsaw.messages import Broadcast, Model, Summary, Tensors
 LOSSES = ("report.loss", "report.validation_loss")
 SAME = 1e-6  # unit centers that are closer than this are duplicates
 LONGEST = 1.001  # of a mean of unit vectors, with room for rounding
+LARGEST = 1e6  # weight that a network can train on; products of larger ones may be infinite
 NEAR = 1e-9  # squared distance from which on rounding cannot hide that
 
 
@@ -191,7 +192,7 @@ def _unit(rows: Floats) -> Floats:
 
 
 def check_weights(summary: Summary, model: Model, *, statistics_only: bool) -> None:
-    """Raise unless a client sent the model's weights: same names and shapes, finite, float32."""
+    """Raise unless a client sent the model's weights: same names and shapes, float32, not huge."""
     wanted = {n: a.shape for n, a in _weights(model.tensors).items()}
     if statistics_only:
         wanted = {n: shape for n, shape in wanted.items() if n.endswith(STATISTICS)}
@@ -209,6 +210,9 @@ def check_weights(summary: Summary, model: Model, *, statistics_only: bool) -> N
             )
         if not np.isfinite(array).all():
             raise MessageError(f"Client {summary.client!r} sent NaN or infinity in {name}.")
+        most = LARGEST**2 if name.endswith("running_var") else LARGEST
+        if (np.abs(array) > most).any():
+            raise MessageError(f"Client {summary.client!r} sent numbers beyond {most:g} in {name}.")
         if name.endswith("running_var") and (array < 0).any():
             raise MessageError(f"Client {summary.client!r} sent a negative variance in {name}.")
 
@@ -241,6 +245,8 @@ def check_report(summary: Summary, model: Model, *, validates: bool = False) -> 
             raise MessageError(
                 f"Client {summary.client!r} reported a cluster of more images than it has."
             )
+    if np.linalg.norm(summary.tensors["report.mean_projection"].astype(np.float64)) > LONGEST:
+        raise MessageError(f"Client {summary.client!r} reported a mean of projections beyond 1.")
 
 
 def average(
