@@ -134,7 +134,10 @@ def test_a_header_that_is_no_table(saved, header):
         ("numbers", {"loss": json.loads("[" * 50 + "]" * 50)}),
         ("about", {"split": json.loads("[" * 50 + "]" * 50)}),
         ("about", {"\x1b[2J": 1}),
-        *[("about", {"image_size": size}) for size in ("xy", [8], [None, 8], [8, 2**40], [[8], 8])],
+        *[
+            ("about", {"image_size": size})
+            for size in ("xy", [8], [None, 8], [8, 2**40], [[8], 8], [4097, 4097])
+        ],
     ],
 )
 def test_a_header_that_is_not_in_order(saved, name, value):

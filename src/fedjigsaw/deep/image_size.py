@@ -14,7 +14,7 @@ from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.messages import Summary, Tensors
 
 IMAGE_SIZE = "image_size"  # tensor of a client's first summary, and of the model
-LEAST, MOST = 8, 2**16  # pixels
+LEAST, MOST = 8, 2**12  # pixels; image files are scaled to what a checkpoint says
 
 
 def with_size(summary: Summary, images: Tensor) -> Summary:
