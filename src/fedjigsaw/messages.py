@@ -23,6 +23,7 @@ MAX_COUNT = 2**53  # whole numbers up to here are exact in every format
 MAX_TIMEOUT = 86_400  # seconds, a day: a site works no longer on one question
 FIELDS = ("radii", "counts", "sse", "tensors")  # of a summary, besides its centers
 COUNTS = ("exact", "rounded", "none")  # how a guard lets cluster sizes leave
+IMAGE_SIZE = "image_size"  # tensor of a client's first summary, and of the model
 SERVER_ONLY = "server."  # tensors of a model with such names are not sent to clients
 
 

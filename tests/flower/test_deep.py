@@ -19,7 +19,7 @@ from fedjigsaw.deep.site import ImageSite
 from fedjigsaw.errors import MessageError, ParameterError, QuorumError
 from fedjigsaw.flower import jobs, records
 from fedjigsaw.flower.apps import client_app
-from fedjigsaw.flower.engine import FlowerEngine, federate
+from fedjigsaw.flower.engine import OTHER_SIZE, FlowerEngine, federate
 from fedjigsaw.flower.places import ServerPlace
 from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.site import load_site
@@ -55,8 +55,11 @@ def image_site(folder, name, size=1):
     return ImageSite(name, str(folder / f"{name}.npz"), device="cpu", min_cluster_size=size)
 
 
-def run(folder, deep, min_sites=None, **spoiled):
-    """Name -> what becomes of the tensors that this site sends when it has trained."""
+def run(folder, deep, min_sites=None, names=NAMES, first=None, **spoiled):
+    """Name -> what becomes of the tensors that this site sends when it has trained.
+
+    `first` is name -> what becomes of the tensors of its first answer.
+    """
 
     def app(name):
         site = image_site(folder, name)
@@ -67,12 +70,15 @@ def run(folder, deep, min_sites=None, **spoiled):
             if name in spoiled and "report.loss" in file.summary.tensors:
                 tensors = spoiled[name](dict(file.summary.tensors))
                 file = replace(file, summary=replace(file.summary, tensors=tensors))
+            if name in (first or {}) and not question.broadcast.round:
+                tensors = first[name](dict(file.summary.tensors))
+                file = replace(file, summary=replace(file.summary, tensors=tensors))
             return file
 
         return client_app(lambda context: SimpleNamespace(answer=answer))
 
-    grid = LocalGrid({name: app(name) for name in NAMES})
-    engine = FlowerEngine(grid, deep, names=NAMES, timeout=60, wait=0.0)
+    grid = LocalGrid({name: app(name) for name in names})
+    engine = FlowerEngine(grid, deep, names=names, timeout=60, wait=0.0)
     return federate(engine, min_sites=min_sites)
 
 
@@ -133,12 +139,53 @@ def test_training_that_diverges_is_told_as_such(folder):
         run(folder, deep)
 
 
-def test_sites_with_images_of_different_sizes_are_told(folder, tmp_path):
+@pytest.fixture
+def sizes(folder, tmp_path):
+    """Two sites with small images, and one, the first by name, with large ones."""
     large = np.load(folder / "lyon.npz")["images"].repeat(2, axis=2).repeat(2, axis=3)
-    np.savez(tmp_path / "lyon.npz", images=large)
-    (tmp_path / "bern.npz").write_bytes((folder / "bern.npz").read_bytes())
-    with pytest.raises(MessageError, match="different sizes: 8 x 8 pixels at 'bern', 16 x 16"):
-        run(tmp_path, made(5, random_state=0))
+    np.savez(tmp_path / "aosta.npz", images=large)
+    for name in NAMES:
+        (tmp_path / f"{name}.npz").write_bytes((folder / f"{name}.npz").read_bytes())
+    return tmp_path
+
+
+OF_SIZE = f"{OTHER_SIZE}: 16 x 16 pixels, theirs 8 x 8; start it with their --size"
+
+
+def test_a_site_with_images_of_another_size_does_not_end_the_run(sizes, folder):
+    """It is named, and takes no part in later rounds, where nobody compares sizes."""
+    deep, names = made(5, random_state=0), ("aosta", *NAMES)
+    file, transcript = run(sizes, deep, 2, names)
+    assert file.model == run(folder, deep)[0].model
+    assert (file.clients, file.partly) == (NAMES, ())
+    reasons = [failure.reason for failure in transcript.failures]
+    assert {failure.client for failure in transcript.failures} == {"aosta"}
+    assert reasons[0] == OF_SIZE
+    assert len(reasons) == deep.total_rounds
+    assert all(reason.startswith(records.REASONS["data"]) for reason in reasons[1:])
+    with pytest.raises(QuorumError, match="'aosta' failed: the size of its images is not that of"):
+        run(sizes, deep, None, names)
+
+
+def test_a_site_that_lies_about_the_size_of_its_images_is_set_aside(folder):
+    def lie(tensors):
+        return {**tensors, "image_size": np.array([16, 16])}
+
+    deep = made(5, n_rounds=1, random_state=0)
+    (folder / "aosta.npz").write_bytes((folder / "lyon.npz").read_bytes())
+    file, transcript = run(folder, deep, 2, ("aosta", *NAMES), {"aosta": lie})
+    assert [failure.reason for failure in transcript.failures] == [OF_SIZE]
+    assert file.partly == ("aosta",)
+
+
+def test_a_site_of_an_earlier_version_tells_no_size_and_takes_part(folder):
+    def silent(tensors):
+        return {name: tensor for name, tensor in tensors.items() if name != "image_size"}
+
+    deep = made(5, n_rounds=1, random_state=0)
+    file, transcript = run(folder, deep, first={"bern": silent})
+    assert not transcript.failures
+    assert file.model.tensors["image_size"].tolist() == [8, 8]
 
 
 def test_a_site_of_images_by_options(folder):

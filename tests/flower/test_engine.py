@@ -197,7 +197,7 @@ BAD = {
     ),
     "wrong width": (
         site_app("oslo", np.random.default_rng(0).normal(size=(50, 2))),
-        engine.OTHER_KIND,
+        engine.OTHER_COLUMNS,
     ),
     "no radii": (
         tampered(

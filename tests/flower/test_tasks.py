@@ -127,7 +127,8 @@ def test_a_site_with_other_columns_is_told_apart(made, apps):
     with pytest.raises(QuorumError, match="3 sites sent statistics, but at least 4 must: oslo"):
         make_scaler(run)
     assert make_scaler(run, 3).columns == COLUMNS
-    assert ("failed", "oslo", engine.OTHER_KIND) in events
+    reason = engine.describe_columns(("age", "weight"), sorted(COLUMNS))
+    assert ("failed", "oslo", reason) in events
 
 
 def test_a_lie_about_statistics_does_not_make_the_scaler(apps):

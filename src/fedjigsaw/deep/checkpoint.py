@@ -15,7 +15,7 @@ import safetensors.numpy
 from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
 from fedjigsaw.deep.execution import Execution
 from fedjigsaw.deep.heads import check_model
-from fedjigsaw.deep.image_size import IMAGE_SIZE, check_size
+from fedjigsaw.deep.image_size import check_size
 from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.state import State
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
@@ -23,7 +23,7 @@ from fedjigsaw.io import formats
 from fedjigsaw.io._codec import read_bounded, take, unpack
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import ModelFile
-from fedjigsaw.messages import Model
+from fedjigsaw.messages import IMAGE_SIZE, Model
 from fedjigsaw.parameters import integer, real
 
 FORMAT = 1

@@ -12,7 +12,7 @@ from torch import Tensor
 from fedjigsaw._typing import Ints
 from fedjigsaw.deep import heads, wire
 from fedjigsaw.deep.deepcluster import Prototypes
-from fedjigsaw.deep.image_size import with_size
+from fedjigsaw.deep.image_size import check_own_size, with_size
 from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.parameters import DeepParameters
 from fedjigsaw.deep.schedule import Step
@@ -38,6 +38,7 @@ def answer(
     objective = method.objective
     step = method.plan()[broadcast.round]
     model = broadcast.model or initial_model(objective.network, objective.norm, broadcast.seed)
+    check_own_size(model, images)
     trained, held = _parts(method, images)
     if step.kind == "calibrate":
         found = calibrate(trainer, images[trained] if len(held) else images, model, rng)

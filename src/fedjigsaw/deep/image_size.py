@@ -10,10 +10,9 @@ from dataclasses import replace
 import numpy as np
 from torch import Tensor
 
-from fedjigsaw.errors import MessageError, invalid
-from fedjigsaw.messages import Summary, Tensors
+from fedjigsaw.errors import DataError, MessageError, invalid
+from fedjigsaw.messages import IMAGE_SIZE, Model, Summary, Tensors
 
-IMAGE_SIZE = "image_size"  # tensor of a client's first summary, and of the model
 LEAST, MOST = 8, 2**12  # pixels; image files are scaled to what a checkpoint says
 
 
@@ -33,6 +32,20 @@ def check_size(tensors: Tensors, owner: str) -> tuple[int, int] | None:
         allowed = f"two whole numbers from {LEAST} to {MOST}"
         raise MessageError(invalid(IMAGE_SIZE, owner, allowed, f"shape {size.shape}"))
     return int(size[0]), int(size[1])
+
+
+def check_own_size(model: Model, images: Tensor) -> None:
+    """Raise a DataError if a client's images are not of the size that the model learns from.
+
+    The server compares sizes in the first step only, and a client may miss that one.
+    """
+    size, own = check_size(model.tensors, "the model"), tuple(images.shape[-2:])
+    if size is not None and size != own:
+        raise DataError(
+            f"The images here are {own[0]} x {own[1]} pixels, and the model learns from images of "
+            f"{size[0]} x {size[1]}. Start all sites with the same --size, which scales image "
+            "files."
+        )
 
 
 def common_size(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:

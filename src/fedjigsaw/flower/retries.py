@@ -11,8 +11,8 @@ from flwr.serverapp import Grid
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import Reply
 from fedjigsaw.flower import patches, records
-from fedjigsaw.flower.engine import NOT_CONNECTED, OTHER_KIND, FlowerEngine, kind_of
-from fedjigsaw.messages import Broadcast, Failure, Summary
+from fedjigsaw.flower.engine import NOT_CONNECTED, FlowerEngine, kind_of
+from fedjigsaw.messages import Broadcast, Failure
 from fedjigsaw.parameters import integer
 
 # what Flower says of a site that may well answer the next time
@@ -86,15 +86,19 @@ class RetryingEngine(FlowerEngine):
             replies = super().gather(broadcast)
         assert before is not None
         assert self.shown is not None
-        kinds = {kind_of(file) for file in before.files}  # the first answers have settled it
-        fits = [file for file in self.shown.files if not kinds or kind_of(file) in kinds]
+        usual = next(map(kind_of, before.files), None)  # the first answers have settled it
+        others = {
+            file.summary.client: kind_of(file)
+            for file in self.shown.files
+            if usual is not None and kind_of(file) != usual
+        }
+        fits = [file for file in self.shown.files if file.summary.client not in others]
         self.shown = replace(before, files=(*before.files, *fits))
-        good = {file.summary.client for file in fits}
+        for name in others:
+            del self.files[name]
         return [
-            reply if isinstance(reply, Failure) or reply.client in good else self._drop(reply)
+            self.fail(reply.client, self.difference(others[reply.client], usual))
+            if reply.client in others
+            else reply
             for reply in replies
         ]
-
-    def _drop(self, summary: Summary) -> Failure:
-        del self.files[summary.client]
-        return self.fail(summary.client, OTHER_KIND)

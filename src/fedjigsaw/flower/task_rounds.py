@@ -38,9 +38,11 @@ def make_scaler(engine: RetryingEngine, min_sites: int | None = None) -> Scaler:
     n_asked = len(found) + len(failures)
     usual = Counter(tuple(sorted(one.columns)) for one in stats.values()).most_common(1)
     for name in sorted(stats):
-        if tuple(sorted(stats[name].columns)) != usual[0][0]:
+        columns = sorted(stats[name].columns)
+        if tuple(columns) != usual[0][0]:
             del stats[name]
-            failures.append(engine.fail(name, engines.OTHER_KIND))
+            reason = engines.describe_columns(columns, usual[0][0])
+            failures.append(engine.fail(name, reason))
     for name in _unusable(stats):
         del stats[name]
         failures.append(engine.fail(name, engines.INVALID_ANSWER))
