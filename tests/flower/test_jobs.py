@@ -3,10 +3,12 @@
 import itertools
 import signal
 
+import httpx
 import pytest
 
 from fedjigsaw.errors import DataError, FederationError, FedJigsawError, ParameterError, QuorumError
 from fedjigsaw.flower import folders, jobs, work
+from fedjigsaw.io.atomic import write_json
 
 
 def test_a_job_survives(tmp_path):
@@ -104,6 +106,11 @@ def finishes(folder):
     return 7
 
 
+def only_run(home):
+    (folder,) = (home / "runs").iterdir()
+    return folder
+
+
 def test_a_run_gives_a_model_and_its_events(server):
     events = []
     model, transcript = jobs.run_job(server(finishes).home, jobs.Job("feca", 3), events.append)
@@ -131,8 +138,10 @@ def test_an_error_at_the_server_is_raised_as_itself(server, code, kind):
 def test_a_run_that_leaves_nothing_is_an_error(server, monkeypatch):
     now = iter(range(0, 1000, 3))
     monkeypatch.setattr(jobs, "monotonic", lambda: next(now))
+    home = server(lambda folder: 7).home
     with pytest.raises(FederationError, match="ended without a result"):
-        jobs.run_job(server(lambda folder: 7).home, jobs.Job("feca", 3))
+        jobs.run_job(home, jobs.Job("feca", 3))
+    assert jobs.read_result(only_run(home)) == {"error": jobs.NO_RESULT, "exit_code": 8}
 
 
 @pytest.mark.parametrize("status", ["pending", "starting"])
@@ -170,6 +179,49 @@ def test_an_interrupted_run_is_stopped_at_the_server(server):
     assert control.stopped == [7]
 
 
+def test_a_run_that_was_stopped_has_ended(server, monkeypatch):
+    """Without a result, it would count as active until the server ends."""
+
+    def status(run):
+        raise KeyboardInterrupt
+
+    control = server(lambda folder: 7)
+    monkeypatch.setattr(control, "status", status)
+    monkeypatch.setattr(jobs, "monotonic", itertools.count(0, 3).__next__)
+    with pytest.raises(KeyboardInterrupt):
+        jobs.run_job(control.home, jobs.Job("feca", 3))
+    assert control.stopped == [7]
+    folder = only_run(control.home)
+    assert jobs.read_result(folder) == {"error": "The run was stopped.", "exit_code": 130}
+
+
+@pytest.mark.parametrize("error", [httpx.ConnectError, httpx.ReadError, httpx.RemoteProtocolError])
+def test_a_server_that_was_killed_is_to_be_started_again(server, error):
+    def killed(folder):
+        raise error("gone")
+
+    home = server(killed).home
+    with pytest.raises(FederationError, match="It may have ended. Start it with `fedjigsaw fede"):
+        jobs.run_job(home, jobs.Job("feca", 3))
+    assert jobs.read_result(only_run(home))["exit_code"] == 8
+
+
+def test_a_full_disk_is_named_where_the_server_could_not_write_the_result(
+    server, monkeypatch, caplog
+):
+    def full(path, content):
+        if path.name == jobs.RESULT:
+            raise DataError(f"Cannot write {path}: no space left on device.")
+        write_json(path, content)
+
+    control = server(lambda folder: 7)
+    monkeypatch.setattr(jobs, "monotonic", itertools.count(0, 3).__next__)
+    monkeypatch.setattr(jobs, "write_json", full)
+    with pytest.raises(DataError, match=r"result\.json: no space left on device"):
+        jobs.run_job(control.home, jobs.Job("feca", 3))
+    assert f"{jobs.RESULT}: is the disk full?" in caplog.text
+
+
 def test_a_run_that_is_interrupted_while_it_is_submitted_does_nothing(server):
     """The server may have it, and nobody knows its number."""
 
@@ -179,7 +231,7 @@ def test_a_run_that_is_interrupted_while_it_is_submitted_does_nothing(server):
     control = server(interrupted)
     with pytest.raises(KeyboardInterrupt):
         jobs.run_job(control.home, jobs.Job("feca", 3))
-    (folder,) = (control.home / "runs").iterdir()
+    folder = only_run(control.home)
     work.do(control.home, folder, None)  # what the server does with it, later
     assert jobs.read_result(folder) == {"error": "The run was stopped.", "exit_code": 130}
     assert not (folder / "events.jsonl").exists()

@@ -154,7 +154,18 @@ def write_result(folder: Path, **result: Any) -> None:
     logger.log(
         logging.INFO if good else logging.ERROR, "run %s has ended", folder.name, extra=ended
     )
-    write_json(folder / RESULT, result)
+    try:
+        write_json(folder / RESULT, result)
+    except FedJigsawError:
+        found = told("run_unwritten", run=folder.name)
+        logger.error("cannot write %s: is the disk full?", folder / RESULT, extra=found)
+        raise
+
+
+def write_end(folder: Path, error: str, exit_code: int) -> None:
+    """Write how a run ended without a model, unless it has a result."""
+    if not (folder / RESULT).exists():
+        write_result(folder, error=error, exit_code=exit_code)
 
 
 # ------------------------------------------------------------------------ read by `federation run`
@@ -179,8 +190,9 @@ def control(home: Path) -> Iterator[Control]:
         yield client
     except httpx.HTTPError as error:
         reason = type(error).__name__
-        # one that was killed could not say that it ended
-        advice = f" It may have ended. {_start(home)}" * isinstance(error, httpx.ConnectError)
+        # one that was killed could not say that it ended, also in the middle of an answer
+        gone = isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError)
+        advice = f" It may have ended. {_start(home)}" * gone
         if invalid_now := renewal.why_invalid(home):
             reason, advice = invalid_now, ""
         raise FederationError(
@@ -232,10 +244,18 @@ def run_job(
         else:
             _do_at_server(home, folder, tell)
         return finished(folder)
+    # a run without a result would count as active; and if it cannot be written, the disk is full
+    except KeyboardInterrupt:
+        with ignoring_signals():
+            write_end(folder, STOPPED, 130)
+        raise
     except FedJigsawError as error:
-        if not (folder / CHECKPOINT).exists():
+        kept = (folder / CHECKPOINT).exists()
+        text = f"{error} {GO_ON}" if kept else str(error)
+        write_end(folder, text, error.exit_code)
+        if not kept:
             raise
-        raise type(error)(f"{error} {GO_ON}") from error
+        raise type(error)(text) from error
 
 
 def _do_at_server(home: Path, folder: Path, tell: Tell) -> None:
@@ -246,10 +266,9 @@ def _do_at_server(home: Path, folder: Path, tell: Tell) -> None:
             for event in follow(client, folder, run):
                 tell(event)
         except KeyboardInterrupt:
+            # without a number, the server may have the run all the same: it finds that it has ended
             with ignoring_signals():  # many press Ctrl-C twice
-                if run is None:  # the server may have it all the same: it finds that it has ended
-                    write_result(folder, error=STOPPED, exit_code=130)
-                else:
+                if run is not None:
                     client.stop_run(run)
             raise
 

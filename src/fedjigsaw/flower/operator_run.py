@@ -40,14 +40,14 @@ def main(home: Path, name: str, resume: bool) -> None:
             job = read_job(folder)
             jobs.run_job(home, job, resume=resume, folder=folder, may_resume=_same_owner(folder))
         except KeyboardInterrupt:
-            _fail(folder, jobs.STOPPED, 130)
+            jobs.write_end(folder, jobs.STOPPED, 130)
         except FedJigsawError as error:
             if type(error) is FedJigsawError:  # the text of an unexpected error stays here
                 jobs.write_result(folder, error=FAILED, exit_code=1)
-            _fail(folder, str(error), error.exit_code)
+            jobs.write_end(folder, str(error), error.exit_code)
         except Exception:
             traceback.print_exc()
-            _fail(folder, FAILED, 1)
+            jobs.write_end(folder, FAILED, 1)
 
 
 def read_job(folder: Path) -> jobs.Job:
@@ -79,11 +79,6 @@ def read_job(folder: Path) -> jobs.Job:
 def _same_owner(folder: Path) -> Callable[[Path], bool]:
     owner = owner_of(folder)
     return lambda other: owner is not None and owner_of(other) == owner
-
-
-def _fail(folder: Path, text: str, code: int) -> None:
-    if not (folder / jobs.RESULT).exists():
-        jobs.write_result(folder, error=text, exit_code=code)
 
 
 # ------------------------------------------------ types of the fields of a job, which came as JSON
