@@ -1,5 +1,6 @@
 """The process that starts apps: what Flower gives it, and what it gives to the apps."""
 
+import errno
 import inspect
 import os
 import socket
@@ -16,7 +17,7 @@ pytest.importorskip("flwr")
 from flwr.supercore.constant import TASK_TYPE_TO_COMMAND, TaskType
 from flwr.supercore.superexec.executor.types import ExecutionSpec
 
-from fedjigsaw.flower import app_patches, launcher, processes
+from fedjigsaw.flower import app_patches, bundle, launcher, processes
 from fedjigsaw.flower.app_patches import CLIENT_APP, SERVER_APP, Task
 
 SPEC = ExecutionSpec(
@@ -40,6 +41,32 @@ def test_flowers_own_functions_run_the_apps():
         assert names == given | more | {"runtime_dependency_install"}
     with pytest.raises(ValueError, match="neither"):
         app_patches.load("flwr-agentapp")
+
+
+def test_an_app_is_installed_whole_or_not_at_all(monkeypatch, tmp_path):
+    """On a full disk, Flower itself leaves a part of it, which it then takes for the app."""
+    install = import_module("flwr.cli.install")
+    monkeypatch.setattr(install, "validate_and_install", install.validate_and_install)
+    app_patches.install_whole()
+    app, copy = bundle.build(), install.shutil.copy2
+
+    def full(source, target):
+        copy(source, target)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(install.shutil, "copy2", full)
+        with pytest.raises(OSError, match="No space left"):
+            install.install_from_fab(app, tmp_path, skip_prompt=True)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    place = install.install_from_fab(app, tmp_path, skip_prompt=True)
+    assert (place / "pyproject.toml").is_file()
+    assert (place / "fedjigsaw_app" / "client.py").is_file()
+    assert place.parent == tmp_path / "apps"
+    assert list(tmp_path.iterdir()) == [tmp_path / "apps"]
+    (place / "pyproject.toml").write_text("kept")
+    assert install.install_from_fab(app, tmp_path, skip_prompt=True) == place
+    assert (place / "pyproject.toml").read_text() == "kept"
 
 
 def test_flowers_own_loop_starts_them_and_looks_after_them(monkeypatch):

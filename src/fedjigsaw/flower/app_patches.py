@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from fedjigsaw.flower.patches import wrap
@@ -55,6 +56,7 @@ def run_app(task: Task) -> None:
     """Run an app in this process."""
     # Upstream: public functions that take a configuration object.
     run = load(task.app)
+    install_whole()
     # a forked process must not close what belongs to the one that it was forked from
     import_module("flwr.supercore.exit.exit_handler").registered_exit_handlers.clear()
     more: dict[str, Any] = {}
@@ -74,6 +76,43 @@ def run_app(task: Task) -> None:
         runtime_dependency_install=False,
         **more,
     )
+
+
+def install_whole() -> None:
+    """Have this process install apps whole or not at all.
+
+    Flower takes every folder with the name of an app for the app. One that was begun on a full
+    disk, or by a process that was killed, would fail in every later run.
+    """
+    # Upstream: an app that is installed elsewhere, and then renamed.
+    wrap(import_module("flwr.cli.install"), "validate_and_install", _install_whole)
+
+
+def _install_whole(
+    original: Callable[..., Path],
+    source: Path,
+    fingerprint: str,
+    name: str | None,
+    place: Path | None,
+    quiet: bool = False,
+) -> Path:
+    from flwr.common.constant import APP_DIR, FAB_HASH_TRUNCATION
+    from flwr.supercore.utils import get_flwr_home
+
+    home = place or get_flwr_home()
+    apps = home / APP_DIR
+    for found in apps.glob(f"*.{fingerprint[:FAB_HASH_TRUNCATION]}"):
+        return found
+    apps.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=home) as begun:
+        made = original(source, fingerprint, name, Path(begun), quiet)
+        whole = apps / made.name
+        try:
+            made.rename(whole)
+        except OSError:
+            if not whole.exists():  # otherwise another process was faster
+                raise
+    return whole
 
 
 def run_starter(
