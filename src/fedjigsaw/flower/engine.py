@@ -432,7 +432,7 @@ def describe_columns(columns: Sequence[str], usual: Sequence[str]) -> str:
 def _image_size(file: SummaryFile) -> tuple[int, ...]:
     """Return height and width of a site's images, nothing if its answer does not tell them."""
     size = file.summary.tensors.get(IMAGE_SIZE)
-    return () if size is None else tuple(size.ravel().tolist())
+    return () if size is None else tuple(size.ravel()[:2].tolist())
 
 
 def _source(file: SummaryFile) -> tuple[Any, ...]:
