@@ -73,6 +73,19 @@ def test_a_warning_of_a_method_is_not_told_as_one_about_the_rows(tmp_path, caplo
     assert told in caplog.messages
 
 
+def test_warnings_of_a_method_that_fails_are_in_the_log(tmp_path, caplog, monkeypatch):
+    def fail(*given):
+        warnings.warn("overflow in a sum", RuntimeWarning, stacklevel=2)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(FeCA, "summarize", fail)
+    (tmp_path / "a.csv").write_text("x\n" + "1\n2\n" * 8)
+    site = load_site({"kind": "rows", "name": "a", "data": str(tmp_path / "a.csv")})
+    with pytest.raises(ZeroDivisionError):
+        site.answer(question())
+    assert "a warning while the rows were summarized: overflow in a sum" in caplog.messages
+
+
 def test_bad_rows_are_found_before_the_first_question(tmp_path):
     (tmp_path / "a.csv").write_text("x\n1\n")
     options = {"kind": "rows", "name": "a", "data": str(tmp_path / "a.csv"), "columns": ["z"]}

@@ -127,15 +127,16 @@ class Site:
         """Return the summary that leaves, if the policy allows it; keep it in the journal."""
 
         def work(guard: Guard, broadcast: Broadcast, spend: Spend) -> SummaryFile:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                try:
-                    file = self._summarize(question, guard, broadcast, spend)
-                except MessageError as error:  # about the summary, not about the question
-                    raise MadeError(f"{question.method} made no summary: {error}") from error
-            for warning in caught:  # it may tell of rows: for the log of the site, and nobody else
-                logger.warning("a warning while the rows were summarized: %s", warning.message)
-            return file
+            caught: list[warnings.WarningMessage] = []
+            try:
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    return self._summarize(question, guard, broadcast, spend)
+            except MessageError as error:  # about the summary, not about the question
+                raise MadeError(f"{question.method} made no summary: {error}") from error
+            finally:  # they may tell of rows: for the log of the site, and nobody else
+                for told in caught:
+                    logger.warning("a warning while the rows were summarized: %s", told.message)
 
         return self.desk().answer(question, self.data_set, self.guard, work, self._method)
 
