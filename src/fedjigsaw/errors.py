@@ -22,6 +22,7 @@ parameter, and so on). Values of parameters have one template: *what* of *whom* 
 got *value*. All other errors are plain sentences: what happened, where, and what to do.
 """
 
+import difflib
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
@@ -278,6 +279,19 @@ def quote_names(names: Sequence[str], most: int = 20) -> str:
     """
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(map(repr, names[:most])) + more
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Ask whether the most similar known name was meant; empty if none is similar.
+
+    Examples
+    --------
+    >>> did_you_mean("Jigsww", ["feca", "jigsaw"]), did_you_mean("x", ["feca", "jigsaw"])
+    ('Did you mean jigsaw?', '')
+    """
+    wanted = name.lower().replace("_", "-").removeprefix("--")
+    similar = difflib.get_close_matches(wanted, sorted(known), 1)
+    return f"Did you mean {similar[0]}?" if similar else ""
 
 
 def counted(n: float, noun: str, plural: str = "") -> str:

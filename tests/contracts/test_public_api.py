@@ -72,6 +72,10 @@ def test_make():
         make("feca")
     with pytest.raises(ParameterError, match="Unknown method 'x'. Choose one of feca, "):
         make("x", 3)
+    for typed in ("jigsww", "Jigsaw"):
+        words = f"Unknown method '{typed}'. Did you mean jigsaw\\? Choose one of feca, "
+        with pytest.raises(ParameterError, match=words):
+            make(typed, 3)
     with pytest.raises(ParameterError, match="FeCA has no parameter 'color'; it has n_local_clust"):
         make("feca", 3, color="red")
     with pytest.raises(ParameterError, match="DeepFeCA learns from images, not from rows"):

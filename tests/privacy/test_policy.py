@@ -102,6 +102,7 @@ def test_values_are_checked_in_python_too(values, words):
 def test_in_python_too_a_limit_that_is_not_named_keeps_its_default():
     policy = Policy(methods=["jigsaw"], at_most={"n_clusters": 7})
     assert policy == replace(Policy(methods=("jigsaw",)), at_most={"n_clusters": 7})
+    assert Policy(methods={"jigsaw", "feca"}).methods == ("feca", "jigsaw")
     assert policy.at_most == Policy().at_most | {"n_clusters": 7}
 
 

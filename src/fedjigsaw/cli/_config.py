@@ -6,7 +6,6 @@ names of options and the names of arguments.
 """
 
 import csv
-import difflib
 import io
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -17,7 +16,7 @@ import click
 import typer
 
 from fedjigsaw.cli._shared import escape, out, print_json
-from fedjigsaw.errors import FedJigsawError, ParameterError
+from fedjigsaw.errors import FedJigsawError, ParameterError, did_you_mean
 from fedjigsaw.io._codec import read_bounded
 
 MAX_CONFIG = 2**20  # bytes of a config file
@@ -97,7 +96,8 @@ def read_config(context: typer.Context, path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in _load(path).items():
         if key not in known:
-            raise ParameterError(f"{path}: unknown key {key!r}. {_nearest(key, known)}")
+            advice = did_you_mean(key, known) or f"Known: {', '.join(sorted(known))}."
+            raise ParameterError(f"{path}: unknown key {key!r}. {advice}")
         parameter = known[key]
         try:
             given = _convert(parameter, value, path.resolve().parent)
@@ -115,13 +115,6 @@ def _load(path: Path) -> dict[str, Any]:
         return tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:
         raise ParameterError(f"{path} is not a TOML file: {error}.") from error
-
-
-def _nearest(key: str, known: Iterable[str]) -> str:
-    names = sorted(known)
-    wanted = key.lower().replace("_", "-").removeprefix("--")
-    similar = difflib.get_close_matches(wanted, names, 1)
-    return f"Did you mean {similar[0]}?" if similar else f"Known: {', '.join(names)}."
 
 
 def _convert(parameter: click.Parameter, value: Any, folder: Path) -> Any:

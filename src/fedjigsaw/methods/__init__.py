@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fedjigsaw.contract import FederatedMethod, default_name, own_name
-from fedjigsaw.errors import ExtraError, FedJigsawError, ParameterError, invalid
+from fedjigsaw.errors import ExtraError, FedJigsawError, ParameterError, did_you_mean, invalid
 from fedjigsaw.methods._entries import Entry as Entry
 from fedjigsaw.methods._entries import location_of, row_of
 from fedjigsaw.methods._plugins import Plugin, classes_of, plugins, why_no_method
@@ -206,11 +206,14 @@ def find(name: str) -> Entry:
         return _registered[name]
     offers = plugins().get(name, ())
     if not offers:
-        known = ", ".join([*METHODS, *other_names()])
-        raise ParameterError(
-            f"Unknown method {name!r}. Choose one of {known}. One of your own must be known here: "
-            "--plugin FILE (not in a federation), fedjigsaw.register, or install its package."
+        known = [*METHODS, *other_names()]
+        words = (
+            f"Unknown method {name!r}.",
+            did_you_mean(str(name), known),
+            f"Choose one of {', '.join(known)}. One of your own must be known here: --plugin FILE "
+            "(not in a federation), fedjigsaw.register, or install its package.",
         )
+        raise ParameterError(" ".join(filter(None, words)))
     if len(offers) > 1:
         both = " and ".join(f"{offer.package} ({offer.location})" for offer in offers)
         raise ExtraError(f"Method {name!r} is in two packages: {both}. Uninstall one of them.")

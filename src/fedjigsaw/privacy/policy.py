@@ -67,7 +67,7 @@ class Policy:
 
     Parameters
     ----------
-    methods : tuple of str
+    methods : tuple, list or set of str
         Methods that the site runs.
     at_most : mapping of str to int
         Largest values of parameters; those that are not named keep their defaults.
@@ -122,7 +122,9 @@ class Policy:
 
     def __post_init__(self) -> None:
         _check({f.name: getattr(self, f.name) for f in fields(self)}, "Policy")
-        object.__setattr__(self, "methods", tuple(self.methods))
+        unordered = isinstance(self.methods, (set, frozenset))
+        names = sorted(self.methods) if unordered else self.methods
+        object.__setattr__(self, "methods", tuple(names))
         # a limit that is not named keeps its default
         object.__setattr__(self, "at_most", LIMITS | dict(self.at_most))
 
@@ -347,7 +349,9 @@ def _rules(known: Collection[str] | None) -> dict[str, Rule]:
 
 def _list_of(accepts: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: (
-        isinstance(value, (list, tuple)) and bool(value) and all(map(accepts, value))
+        isinstance(value, (list, tuple, set, frozenset))
+        and bool(value)
+        and all(map(accepts, value))
     )
 
 
