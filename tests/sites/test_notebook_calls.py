@@ -53,6 +53,44 @@ def test_nothing_to_merge():
         sites.check_fit_together({})
 
 
+def test_contents_of_files_are_given_by_name():
+    table = from_array(ROWS)
+    summary, stats = sites.summarize(table, 2, client="bern"), sites.measure(table, client="bern")
+    model = sites.aggregate({"bern": summary}, 2)
+    score = sites.score(table, model, client="bern")
+    for call, kind, good in [
+        (lambda files: sites.aggregate(files, 2), "SummaryFile", summary),
+        (sites.check_fit_together, "SummaryFile", summary),
+        (sites.merge_statistics, "Stats", stats),
+        (sites.common_scaler, "Stats", stats),
+        (sites.merge_scores, "Score", score),
+    ]:
+        for wrong, got in [
+            ([good], "a list"),
+            ("bern.summary", "a str"),
+            ({"bern": "bern.summary"}, "a str"),
+            ({"bern": model}, "a ModelFile"),
+        ]:
+            with pytest.raises(ParameterError, match=f"to objects of type {kind}; got {got}"):
+                call(wrong)
+    with pytest.raises(ParameterError, match="needs a list of paths; got one path"):
+        sites.read_summaries("bern.summary")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda rows, file: list(sites.assign(rows, file)),
+        sites.score,
+        lambda _, file: sites.compare(file, file),
+    ],
+)
+@pytest.mark.parametrize("wrong", ["bern.model", None])
+def test_a_model_is_the_content_of_its_file(call, wrong):
+    with pytest.raises(ParameterError, match=r"A ModelFile is needed; got .*formats.load\(path"):
+        call(from_array(ROWS), wrong)
+
+
 def test_no_labels_to_write(tmp_path):
     with pytest.raises(ParameterError, match="labels.csv: there are no labels"):
         sites.write_labels(tmp_path / "labels.csv", [])

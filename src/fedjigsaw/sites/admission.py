@@ -27,6 +27,7 @@ from fedjigsaw.methods import find_for_rows, is_known, make
 from fedjigsaw.parameters import integer
 from fedjigsaw.sites.compatibility import (
     agreed_parameters,
+    check_contents,
     check_different,
     check_fit_together,
     check_look_alikes,
@@ -70,6 +71,8 @@ def read_summaries(paths: Sequence[Path | str]) -> dict[str, Loaded]:
     >>> found["nofile.summary"]
     MessageError('Cannot read nofile.summary: no such file or directory.')
     """
+    if isinstance(paths, str | Path):
+        raise ParameterError("read_summaries needs a list of paths; got one path.")
     return {str(path): _read(path) for path in paths}
 
 
@@ -110,6 +113,8 @@ class Admission:
 
     def __init__(self, files: Mapping[str, Loaded], min_sites: int | None) -> None:
         integer(1, or_none=True).check("min_sites", "aggregate", min_sites)
+        if files != {}:  # of none at all, too few are there
+            check_contents(files, "summaries", SummaryFile, FedJigsawError)
         self.min_sites = min_sites
         self.n_files = len(files)
         self.kept: dict[str, SummaryFile] = {}

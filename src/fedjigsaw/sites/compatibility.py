@@ -48,9 +48,8 @@ def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
     fedjigsaw.errors.MessageError: bern has the columns age; oslo has x0. Use the same --columns at
     all sites.
     """
+    check_contents(files, "summaries", SummaryFile)
     check_different({name: file.summary.client for name, file in files.items()})
-    if not files:
-        raise ParameterError("No summaries are given.")
     (first_name, first), *others = files.items()
     for name, file in others:
         if sorted(first.columns) != sorted(file.columns):
@@ -67,6 +66,27 @@ def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
         if shared_bounds(first) != shared_bounds(file):
             text = f"{first_name} has {_cells(first)}, but {name} has {_cells(file)}."
             raise MessageError(f"{text} Use the same --cells and --bounds at all sites.")
+
+
+def check_contents(files: Mapping[str, object], what: str, *kinds: type) -> None:
+    """Raise a ParameterError unless contents of files are given by the names of the files.
+
+    Examples
+    --------
+    >>> check_contents(["bern.summary"], "summaries", SummaryFile)
+    Traceback (most recent call last):
+    fedjigsaw.errors.ParameterError: Give summaries by name, as a mapping such as {'bern': ...} to
+    objects of type SummaryFile; got a list.
+    """
+    contents: list[object] = list(files.values()) if isinstance(files, Mapping) else [files]
+    if not contents:
+        raise ParameterError(f"No {what} are given.")
+    for content in contents:
+        if not isinstance(content, kinds):
+            raise ParameterError(
+                f"Give {what} by name, as a mapping such as {{'bern': ...}} to objects of type "
+                f"{kinds[0].__name__}; got a {type(content).__name__}."
+            )
 
 
 def check_different(clients: Mapping[str, str]) -> None:
@@ -309,5 +329,10 @@ def _cells(file: SummaryFile) -> str:
 
 def check_has_centers(file: ModelFile) -> None:
     """Check that a model has centers: that of an unfinished deep run may have none."""
+    if not isinstance(file, ModelFile):
+        raise ParameterError(
+            f"A ModelFile is needed; got an object of type {type(file).__name__}. To read one, "
+            "use fedjigsaw.io.formats.load(path, ModelFile)."
+        )
     if not len(file.model.centers):
         raise MessageError("The model has no centers, so it cannot label rows.")

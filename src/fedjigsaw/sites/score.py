@@ -21,7 +21,7 @@ from fedjigsaw.privacy import Guard, Privacy
 from fedjigsaw.sites import profiles
 from fedjigsaw.sites.aggregate import weakest
 from fedjigsaw.sites.charge import Spend, free
-from fedjigsaw.sites.compatibility import check_different, check_has_centers
+from fedjigsaw.sites.compatibility import check_contents, check_different, check_has_centers
 from fedjigsaw.sites.preparation import Progress, open_data, quiet, scaled_rows, site_name
 
 GUARD = Guard()
@@ -146,8 +146,7 @@ def merge_scores(scores: Mapping[str, Score]) -> Score:
     >>> total.client, total.counts.tolist(), total.sse.tolist()
     ('2 sites', [7, 1], [20.0, 4.0])
     """
-    if not scores:
-        raise ParameterError("No scores are given.")
+    check_contents(scores, "scores", Score)
     check_different({name: score.client for name, score in scores.items()})
     (first_name, first), *others = scores.items()
     for name, found in scores.items():

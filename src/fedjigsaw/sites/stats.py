@@ -24,7 +24,7 @@ from fedjigsaw.privacy import features, statistics
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.sites.charge import Spend, free
-from fedjigsaw.sites.compatibility import check_different
+from fedjigsaw.sites.compatibility import check_contents, check_different
 from fedjigsaw.sites.marks import Marks
 from fedjigsaw.sites.preparation import (
     Progress,
@@ -328,8 +328,7 @@ def merge_statistics(
     >>> [verdict.reason for verdict in verdicts]
     ['', '']
     """
-    if not stats:
-        raise ParameterError("No statistics are given.")
+    check_contents(stats, "statistics", Stats)
     check_different({name: found.client for name, found in stats.items()})
     known = {found.client for found in stats.values()}
     unknown = sorted(set(without) - known)
