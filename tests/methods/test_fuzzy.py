@@ -1,3 +1,4 @@
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -6,10 +7,11 @@ from skfuzzy.cluster import cmeans
 from sklearn.cluster import KMeans
 
 from fedjigsaw import Broadcast, Client, FuzzyCMeans, Summary, metrics
+from fedjigsaw.datasets import load
 from fedjigsaw.engine import SerialEngine, run_rounds
-from fedjigsaw.errors import MessageError, ParameterError
+from fedjigsaw.errors import FewerClustersWarning, MessageError, ParameterError
 from fedjigsaw.messages import Model
-from fedjigsaw.methods.fuzzy import average_by_support, fuzzy_cmeans
+from fedjigsaw.methods.fuzzy import average_by_support, count_apart, fuzzy_cmeans
 from fedjigsaw.privacy.guard import Guard
 
 
@@ -190,3 +192,20 @@ class TestFederation:
     def test_bad_parameters(self, params, words, blobs):
         with pytest.raises(ParameterError, match=words):
             FuzzyCMeans(3, **params).fit(blobs)
+
+
+def test_centers_that_coincide_are_told():
+    X = load("digits").X
+    ids = np.arange(len(X)) % 5
+    with pytest.warns(FewerClustersWarning, match=r"found 1 of 10 clusters: .* A smaller m"):
+        FuzzyCMeans(10, random_state=0).fit(X, clients=ids)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FuzzyCMeans(10, m=1.1, random_state=0).fit(X, clients=ids)
+
+
+def test_small_clusters_beside_a_wide_one_are_apart():
+    centers = np.array([[0.0], [0.002], [5000.0]])
+    rows = np.array([0.0, 0.001, 0.002, 0.003, 3000.0, 7000.0])
+    labels = np.array([0, 0, 1, 1, 2, 2])
+    assert count_apart(centers, labels, np.abs(rows - centers[labels, 0])) == 3

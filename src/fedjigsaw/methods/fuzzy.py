@@ -5,14 +5,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedjigsaw._typing import Floats
+from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.base import ASSIGN, FederatedClusterer
+from fedjigsaw.engine import warn_of_fewer_clusters
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.kernels.kmeans import blocks, kmeans, nearest_centers
 from fedjigsaw.kernels.matching import match
 from fedjigsaw.kernels.scaling import Stats, merge
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.parameters import Rule, integer, is_integer, real, seed_source
+
+SAME = 1e-3  # the distance of two centers that coincide, beside those of their rows to them
 
 
 class FuzzyCMeans(FederatedClusterer):
@@ -41,7 +44,8 @@ class FuzzyCMeans(FederatedClusterer):
         Rounds of clustering; the round for the statistics comes on top.
     m : float, default 2.0
         Fuzziness, above 1. Close to 1 a row belongs to its nearest center alone, as in k-means. In
-        many dimensions, large values make all centers coincide at the mean of the data.
+        many dimensions, large values make all centers coincide at the mean of the data; a
+        FewerClustersWarning says so.
     max_iter, tol : int, float
         A client stops when its centers move, in sum of squares, by at most `tol` times the mean
         variance of its columns.
@@ -143,6 +147,15 @@ class FuzzyCMeans(FederatedClusterer):
             return self.make_model(found.centers)
         return self.make_model(average_by_support(summaries, broadcast.model.centers))
 
+    def _warn_of_fewer(self, rows: Any, weights: Floats | None) -> None:
+        """Warn also of centers that coincide."""
+        super()._warn_of_fewer(rows, weights)
+        found = count_apart(self.model_.centers, *self._label(rows))
+        if self.n_clusters_ == self.n_clusters and found < self.n_clusters:
+            why = "the other centers coincide with these. A smaller m may tell them apart"
+            owner = type(self).__name__
+            warn_of_fewer_clusters(self.n_clusters, found, owner=owner, why=why)
+
     def _draw(self, summaries: Sequence[Summary], rng: np.random.Generator) -> Floats:
         """Draw centers with the mean and the variance of all the data in every column."""
         columns = tuple(map(str, range(summaries[0].centers.shape[1])))
@@ -178,6 +191,29 @@ def average_by_support(summaries: Sequence[Summary], before: Floats) -> Floats:
     alone = weights == 0
     means: Floats = np.where(alone[:, None], before, sums / np.where(alone, 1.0, weights)[:, None])
     return means
+
+
+def count_apart(centers: Floats, labels: Ints, distances: Floats) -> int:
+    """Count the centers that do not coincide with one that was counted before.
+
+    Two coincide if their distance is nothing beside those of their rows to them. That is measured
+    by their own rows: small clusters close together, beside a wide one, are apart.
+
+    Examples
+    --------
+    >>> centers = np.array([[1.0], [1.0001], [9.0]])
+    >>> count_apart(centers, np.array([0, 1, 2]), np.array([1.0, 1.0, 0.0]))
+    2
+    """
+    k = len(centers)
+    counts, sse = np.bincount(labels, minlength=k), np.bincount(labels, distances**2, minlength=k)
+    kept: list[int] = []
+    for j in np.argsort(-counts, kind="stable"):
+        gaps = ((centers[kept] - centers[j]) ** 2).sum(axis=1)
+        spreads = (sse[kept] + sse[j]) / np.maximum(counts[kept] + counts[j], 1)
+        if (gaps > SAME**2 * spreads).all():
+            kept.append(int(j))
+    return len(kept)
 
 
 def _sent(summary: Summary, name: str) -> np.ndarray:
