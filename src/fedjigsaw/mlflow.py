@@ -23,7 +23,6 @@ import fedjigsaw
 from fedjigsaw import sites
 from fedjigsaw.errors import DataError, ExtraError, requires_extra
 from fedjigsaw.io import formats
-from fedjigsaw.io.atomic import already_there
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.frames import from_frame
 from fedjigsaw.sites.lineage import Lineage, fingerprint, sidecar
@@ -105,7 +104,7 @@ def save_model(
 
     folder = Path(path)
     if folder.exists() and any(folder.iterdir()):
-        raise DataError(already_there(folder))
+        raise DataError(f"{folder} already exists, with files in it. Choose another folder.")
     content, lineage = _read(model)
     folder.mkdir(parents=True, exist_ok=True)
     formats.save(content, folder / FILE)

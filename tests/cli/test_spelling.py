@@ -27,6 +27,8 @@ from fedjigsaw.errors import DataError
         ("scaler", "set robust=False.", "set --no-robust."),
         ("aggregate", "counts='exact' or 'rounded'.", "--counts exact or rounded."),  # at sites
         ("score", "needs a profile: profile=True.", "needs a profile: --profile."),
+        ("aggregate", "go on without it: min_sites=4.", "go on without it: --min-sites 4."),
+        ("summarize", "Skip rows with drop_missing=True, or", "Skip rows with --drop-missing, or"),
         ("federation site", "Use unit='row', or no profile.", "Use --unit row, or no profile."),
     ],
 )

@@ -82,7 +82,7 @@ class TestMinSites:
     @pytest.mark.parametrize("kind", KINDS)
     def test_by_default_it_is_an_error_that_names_file_and_remedy(self, files, kind):
         mixed = {**files, "2.summary": self.bad(files["2.summary"], kind)}
-        with pytest.raises(MessageError, match=r"2\.summary.* --min-sites N"):
+        with pytest.raises(MessageError, match=r"2\.summary.* go on without it: min_sites=4\."):
             sites.aggregate(mixed, 5)
 
     def test_too_few_remain(self, files):

@@ -61,7 +61,7 @@ class TestFitTogether:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"columns": ["y"]}, "A has the columns x, y; B has y. Use the same --columns"),
+            ({"columns": ["y"]}, "A has the columns x, y; B has y. Use the same columns"),
             (
                 {"params": {"radius": "theoretical"}},
                 "A was made with radius='empirical', B with radius='theoretical'. Use the same",
@@ -96,7 +96,7 @@ class TestFitTogether:
     def test_other_methods(self, two):
         other = replace(two[3](), method="jigsaw")
         with pytest.raises(
-            MessageError, match="A was made with feca, B with jigsaw. Use the same --method"
+            MessageError, match="A was made with feca, B with jigsaw. Use the same method"
         ):
             sites.aggregate({"A": two[2], "B": other}, 3)
 

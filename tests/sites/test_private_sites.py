@@ -212,7 +212,7 @@ class TestAggregate:
         files = {"a": summarized("a", privacy=shared)}
         for b in (other, promise(), None):
             files["b"] = summarized("b", table(seed=1), privacy=b)
-            with pytest.raises(MessageError, match="the same --cells and --bounds at all sites"):
+            with pytest.raises(MessageError, match="the same cells and bounds at all sites"):
                 sites.aggregate(files, 3)
 
     def test_a_file_with_other_cells_can_be_left_out(self):

@@ -292,7 +292,7 @@ class Table:
         found = ", ".join(
             f"{n} in {name!r}" for name, n in zip(self.columns, counts, strict=True) if n
         )
-        advice = "Skip these rows with --drop-missing, or fill in the values first."
+        advice = "Skip these rows with drop_missing=True, or fill in the values first."
         return f"{self.path} has missing values: {found}. {advice}"
 
 

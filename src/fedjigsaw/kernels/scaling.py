@@ -160,7 +160,7 @@ def aligned(stats: Sequence[Stats]) -> list[Stats]:
             ours, theirs = (", ".join(found.columns[:20]) for found in (first, other))
             raise MessageError(
                 f"Client {first.client!r} has the columns {ours}; client {other.client!r} has "
-                f"{theirs}. Use the same --columns at all sites."
+                f"{theirs}. Use the same columns at all sites."
             )
         places = {name: j for j, name in enumerate(other.columns)}
         where = [places[name] for name in first.columns]

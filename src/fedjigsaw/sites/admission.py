@@ -39,7 +39,6 @@ from fedjigsaw.sites.compatibility import (
 if TYPE_CHECKING:
     from fedjigsaw.base import FederatedClusterer
 
-ADVICE = "Mend or leave out that file, or go on without such files: --min-sites N."
 Loaded = SummaryFile | FedJigsawError
 
 
@@ -196,17 +195,21 @@ class Admission:
     def _refuse(self, name: str, error: FedJigsawError) -> None:
         if self.min_sites is None:
             where = "" if name in str(error) else f"{name}: "
-            raise type(error)(f"{where}{error} {ADVICE}") from error
+            advice = "Mend or leave out that file"
+            if self.n_files > 1:
+                advice += f", or go on without it: min_sites={self.n_files - 1}"
+            raise type(error)(f"{where}{error} {advice}.") from error
         file = self.kept.pop(name, None)
         client = "" if file is None else file.summary.client
         self.refused.append(Refused(name, client, str(error)))
 
     def _check_enough(self) -> None:
-        if len(self.kept) < (self.min_sites or 1):
+        needed = self.min_sites or 1
+        if len(self.kept) < needed:
             reasons = " ".join(f"{r.file}: {r.reason}" for r in self.refused[:5])
             raise QuorumError(
-                f"Only {len(self.kept)} of {self.n_files} files can be used, and --min-sites asks "
-                f"for {self.min_sites or 1}. {reasons}".strip()
+                f"Only {len(self.kept)} of {self.n_files} files can be used, and at least {needed} "
+                f"must be. {reasons}".strip()
             )
 
     def warn(self) -> None:

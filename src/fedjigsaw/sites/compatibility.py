@@ -45,7 +45,7 @@ def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
     >>> rows = {"bern": from_array([[30.0]] * 5, ["age"]), "oslo": from_array([[1.5]] * 5)}
     >>> check_fit_together({site: summarize(X, 1, client=site) for site, X in rows.items()})
     Traceback (most recent call last):
-    fedjigsaw.errors.MessageError: bern has the columns age; oslo has x0. Use the same --columns at
+    fedjigsaw.errors.MessageError: bern has the columns age; oslo has x0. Use the same columns at
     all sites.
     """
     check_contents(files, "summaries", SummaryFile)
@@ -55,17 +55,17 @@ def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
         if sorted(first.columns) != sorted(file.columns):
             ours, theirs = _listed(first.columns), _listed(file.columns)
             text = f"{first_name} has the columns {ours}; {name} has {theirs}."
-            raise MessageError(f"{text} Use the same --columns at all sites.")
+            raise MessageError(f"{text} Use the same columns at all sites.")
         if scaler_name(first) != scaler_name(file):
             text = f"{first_name} is {_scaling(first)}, but {name} is {_scaling(file)}."
-            raise MessageError(f"{text} Summarize all sites with the same --scaler.")
+            raise MessageError(f"{text} Summarize all sites with the same scaler.")
         if first.method != file.method:
             text = f"{first_name} was made with {first.method}, {name} with {file.method}."
-            raise MessageError(f"{text} Use the same --method at all sites.")
+            raise MessageError(f"{text} Use the same method at all sites.")
         _check_parameters(first_name, agreed_parameters(first), name, agreed_parameters(file))
         if shared_bounds(first) != shared_bounds(file):
             text = f"{first_name} has {_cells(first)}, but {name} has {_cells(file)}."
-            raise MessageError(f"{text} Use the same --cells and --bounds at all sites.")
+            raise MessageError(f"{text} Use the same cells and bounds at all sites.")
 
 
 def check_contents(files: Mapping[str, object], what: str, *kinds: type) -> None:
