@@ -92,6 +92,7 @@ class Column:
 
     Examples
     --------
+    >>> from fedjigsaw.columns.schema import Column
     >>> age = Column("age", unit="years", range=(0, 120))
     >>> age.kind, age.missing, age.outside
     ('number', 'mean', 'refuse')
@@ -267,6 +268,7 @@ class Schema:
 
     Examples
     --------
+    >>> from fedjigsaw.columns.schema import Column, Schema
     >>> sex = Column("sex", "category", categories=("f", "m"))
     >>> schema = Schema((Column("age", unit="years"), sex))
     >>> schema["age"].missing, schema["sex"].missing

@@ -41,6 +41,9 @@ def load_schema(path: Path | str) -> Schema:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
+    >>> from fedjigsaw.columns.schema import Column, Schema
+    >>> from fedjigsaw.io.schemas import load_schema, schema_to_toml
     >>> path = Path(tempfile.mkdtemp(), "schema.toml")
     >>> _ = path.write_text(schema_to_toml(Schema((Column("age", range=(0, 120)),))))
     >>> load_schema(path)["age"].range
@@ -84,6 +87,8 @@ def schema_to_toml(
 
     Examples
     --------
+    >>> from fedjigsaw.columns.schema import Column, Schema
+    >>> from fedjigsaw.io.schemas import schema_to_toml
     >>> print(schema_to_toml(Schema((Column("age", range=(0, 120)),))), end="")
     format = 1
     rare = 0.01

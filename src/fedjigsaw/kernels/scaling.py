@@ -27,11 +27,24 @@ from fedjigsaw.errors import MessageError, invalid
 class Stats:
     """Column statistics of one site: means and sums of squared deviations.
 
+    :func:`fedjigsaw.sites.measure` makes them, for :func:`fedjigsaw.sites.common_scaler`.
+
     Attributes
     ----------
+    client : name of the site.
+    columns, mean, sum_of_squares : of each column, its name, mean and squared deviations from it.
+    n_samples : number of rows.
     schema : fingerprint of the schema that the columns were made by; empty without one.
     made_by : that schema, so that people can read the numbers; None in files of earlier versions.
     sketches : quantiles of the columns that need them.
+
+    Examples
+    --------
+    >>> from fedjigsaw.io.tables import from_array
+    >>> from fedjigsaw.sites import measure
+    >>> stats = measure(from_array([[30.0], [50.0]], ["age"]), client="bern")
+    >>> stats.columns, stats.n_samples, stats.mean.tolist(), stats.sum_of_squares.tolist()
+    (('age',), 2, [40.0], [200.0])
     """
 
     client: str
@@ -77,6 +90,8 @@ class Scaler:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from fedjigsaw.kernels.scaling import Scaler
     >>> scaler = Scaler(("age",), np.array([40.0]), np.array([10.0]))
     >>> scaler.scale(np.array([[60.0]])).tolist(), scaler.unscale(np.array([[2.0]])).tolist()
     ([[2.0]], [[60.0]])

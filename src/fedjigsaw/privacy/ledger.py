@@ -89,8 +89,10 @@ class Ledger:
 
     Examples
     --------
+    >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> from fedjigsaw.privacy.accounting import multiplier_for
+    >>> from fedjigsaw.privacy.ledger import LEDGER, Ledger
     >>> with TemporaryDirectory() as folder:
     ...     ledger = Ledger(Path(folder) / LEDGER)
     ...     ledger.set_limit(4.0)
