@@ -24,6 +24,7 @@ from fedjigsaw._threads import one_thread
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import (
     ExtraError,
+    FedJigsawError,
     FewerClustersWarning,
     MessageError,
     ParameterError,
@@ -381,13 +382,30 @@ def aggregate_round(
         made = own_model(ordered, method.method, method.configuration())
         if made is not None:
             return made
-    with one_thread():
+    with one_thread(), _noting_what_was_sent(method):
         found = method.aggregate(ordered, broadcast, stream(broadcast.seed, broadcast.round))
     model = _made(found, method, "aggregate")
     sent = next((summary.centers for summary in ordered if len(summary.centers)), None)
     if sent is not None and len(model.centers) and getattr(method, "data_kind", "rows") == "rows":
         check_columns(model, sent.shape[1], f"{type(method).__name__}.aggregate")
     return model
+
+
+@contextmanager
+def _noting_what_was_sent(method: FederatedMethod) -> Iterator[None]:
+    """Note in an error of a method, as of counts that are None, which fields its server gets."""
+    try:
+        yield
+    except FedJigsawError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        sent = ", ".join(("n_samples", "centers", *method.sends))
+        name = type(method).__name__
+        error.add_note(
+            f"{name}.aggregate gets these fields of a summary: {sent}. Others are None or empty, "
+            f"unless `sends` of {name} names them."
+        )
+        raise
 
 
 def check_answer(method: FederatedMethod, summary: Summary, broadcast: Broadcast) -> None:

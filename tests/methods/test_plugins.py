@@ -299,3 +299,17 @@ class TestOwnFiles:
         assert "toy_file" not in sys.modules
         with pytest.raises(ParameterError, match="no_file.py: FileNotFoundError: no such file"):
             methods.register_all(str(tmp_path / "no_file.py"))
+
+
+def test_an_error_at_the_server_tells_which_fields_it_gets():
+    class Weighed(OwnMethod):
+        def aggregate(self, summaries, broadcast, rng):
+            np.concatenate([summary.counts for summary in summaries])
+
+    with pytest.raises(ValueError, match="zero-dimensional") as caught:
+        Weighed(1).fit(ROWS, clients=np.arange(12) % 2)
+    (note,) = caught.value.__notes__
+    assert note.startswith("Weighed.aggregate gets these fields of a summary: n_samples, centers.")
+    Weighed.sends = ("counts",)
+    with pytest.raises(ParameterError, match="must return a Model"):  # it has got the counts
+        Weighed(1).fit(ROWS, clients=np.arange(12) % 2)
