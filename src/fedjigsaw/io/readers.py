@@ -2,7 +2,7 @@
 
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -86,31 +86,48 @@ class ParquetContent:
     """An open Parquet file, in batches whose texts fit into memory.
 
     A text that is the same in many rows is stored once, so that a file of a kilobyte can hold
-    gigabytes of texts. So texts are read as places in a list of different ones, and only as many
-    rows at a time are made of them as fit.
+    gigabytes of texts. Where that may be, texts are read as places in a list of different ones, and
+    only as many rows at a time are made of them as fit. Others are read as they are: lists of texts
+    that do not repeat, such as ids, take several times as long.
 
     Attributes
     ----------
     content : the file.
     names : of its columns.
     listed : columns of texts that are stored as such a list, and their types.
+    lists : the file once more, with these columns as lists.
     """
 
     content: Any
     names: list[str]
     listed: Mapping[str, pa.DataType]
+    lists: Any
 
     def batches(
         self, names: Sequence[str], groups: Sequence[int] | None = None
     ) -> Iterator[list[Any]]:
         """Yield some columns, from all row groups or from some."""
         wanted = list(dict.fromkeys(names))
-        for batch in self.content.iter_batches(BATCH_ROWS, row_groups=groups, columns=wanted):
+        groups = range(self.content.num_row_groups) if groups is None else groups
+        listed = [name for name in wanted if name in self.listed]
+        grows = self._most_bytes(listed, groups) > MAX_TEXTS
+        file = self.lists if grows else self.content
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=wanted):
             for part in _that_fit(batch):
                 columns = dict(zip(wanted, part.columns, strict=True))
-                for name in self.listed.keys() & columns.keys():
+                for name in listed if grows else ():
                     columns[name] = columns[name].cast(self.listed[name])
                 yield [columns[name] for name in names]
+
+    def _most_bytes(self, listed: Sequence[str], groups: Sequence[int]) -> int:
+        """Return how many bytes a batch would have if all its texts were the longest of a list."""
+        longest, n_rows = 0, 0
+        for group in groups if listed else ():
+            n_rows += self.content.metadata.row_group(group).num_rows
+            # a row group has one list for each column, which comes with its first row
+            first = next(self.lists.iter_batches(1, row_groups=[group], columns=listed), None)
+            longest = max(longest, sum(map(_longest, first.columns)) if first is not None else 0)
+        return longest * min(n_rows, BATCH_ROWS)
 
 
 @contextmanager
@@ -119,14 +136,16 @@ def open_parquet(path: Path) -> Iterator[ParquetContent]:
     from pyarrow.parquet import ParquetFile
 
     # read ahead one megabyte per column, not (as is the default) the whole file
-    options = {"pre_buffer": False, "buffer_size": 2**20}
+    options: dict[str, Any] = {"pre_buffer": False, "buffer_size": 2**20}
     try:
-        with ParquetFile(path) as file:
-            schema, about = file.schema_arrow, file.metadata
-        _check_groups(path, about)
-        listed = _listed(schema, about)
-        with ParquetFile(path, metadata=about, read_dictionary=list(listed), **options) as file:
-            yield ParquetContent(file, schema.names, listed)
+        with ExitStack() as stack:
+            file = stack.enter_context(ParquetFile(path, **options))
+            _check_groups(path, file.metadata)
+            lists, listed = file, _listed(file.schema_arrow, file.metadata)
+            if listed:
+                options |= {"metadata": file.metadata, "read_dictionary": list(listed)}
+                lists = stack.enter_context(ParquetFile(path, **options))
+            yield ParquetContent(file, file.schema_arrow.names, listed, lists)
     except (FileNotFoundError, PermissionError):
         raise
     except (OSError, pa.ArrowException) as error:
@@ -147,10 +166,13 @@ def _check_groups(path: Path, about: Any) -> None:
 def _listed(schema: Any, about: Any) -> dict[str, pa.DataType]:
     """Return the columns of texts that are stored as a list of different ones in every group."""
     texts = {field.name: field.type for field in schema if is_text(field.type)}
-    for group in map(about.row_group, range(about.num_row_groups) if texts else ()):
-        for column in map(group.column, range(group.num_columns)):
-            if not LISTS.intersection(column.encodings) or DELTAS.intersection(column.encodings):
-                texts.pop(column.path_in_schema, None)
+    n_columns = about.num_columns if texts else 0
+    places = {about.schema.column(j).path: j for j in range(n_columns)}
+    for group in map(about.row_group, range(about.num_row_groups)):
+        for name in list(texts):
+            encodings = group.column(places[name]).encodings
+            if not LISTS.intersection(encodings) or DELTAS.intersection(encodings):
+                del texts[name]
     return texts
 
 
@@ -162,6 +184,11 @@ def _that_fit(batch: Any) -> Iterator[Any]:
         yield from _that_fit(batch.slice(middle))
     else:
         yield batch
+
+
+def _longest(values: Any) -> int:
+    """Return the bytes of the longest text in the list of a column."""
+    return pc.max(pc.binary_length(values.dictionary)).as_py() or 0
 
 
 def _text_bytes(values: Any) -> int:
