@@ -40,6 +40,12 @@ def test_every_format_gives_the_same_rows(files, name):
     assert read(files / name, columns=["b", "a"]).tolist() == ROWS[:, ::-1].tolist()
 
 
+@pytest.mark.parametrize("kind", [list, np.array, pd.Index, pd.Series, iter])
+def test_columns_may_be_those_of_a_data_frame(tmp_path, kind):
+    (tmp_path / "t.csv").write_text("a,b,c\n1,2,3\n")
+    assert open_table(tmp_path / "t.csv", columns=kind(["c", "a"])).columns == ("c", "a")
+
+
 def test_arrays_have_default_names(files):
     assert open_table(files / "t.npy").columns == ("x0", "x1")
     assert read(files / "t.npy", columns=["x1"]).tolist() == ROWS[:, 1:].tolist()

@@ -1001,6 +1001,13 @@ def test_columns_that_look_alike_stay_apart(tmp_path):
         assert batch.rows.ravel().tolist() == [value] * 3
 
 
+def test_of_two_columns_that_look_like_the_one_asked_for_none_is_taken(tmp_path):
+    one_sign, two_signs, unit = "\u00c5", "A\u030a", "\u212b"
+    (tmp_path / "t.csv").write_text(f"{two_signs},{unit}\n" + "1,2\n" * 3, encoding="utf-8")
+    with pytest.raises(DataError, match="has no column"):
+        open_table(tmp_path / "t.csv", columns=[one_sign])
+
+
 @pytest.mark.parametrize("kind", ["category", "ordered"])
 def test_a_category_is_listed_once_however_its_letters_are_composed(kind):
     with pytest.raises(ParameterError, match="of column 'town' have 'Z\u00fcrich' several times"):

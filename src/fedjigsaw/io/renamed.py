@@ -1,6 +1,7 @@
 """Columns of a file under other names than they have there."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 from unicodedata import normalize
 
@@ -30,7 +31,8 @@ class RenamedReader:
 def other_forms(names: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
     """Return name -> wanted name, for those that differ by how letters are composed alone.
 
-    A Mac may write "ü" as u and two dots, which nobody can see.
+    A Mac may write "ü" as u and two dots, which nobody can see. Where several names could be meant,
+    none is.
 
     Examples
     --------
@@ -39,7 +41,11 @@ def other_forms(names: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
     """
     if all(map(str.isascii, names)):
         return {}
-    asked, there = set(wanted), set(names)
-    forms = {normalize("NFC", name): name for name in asked - there}
-    found = {name: forms.get(normalize("NFC", name)) for name in there - asked}
-    return {name: new for name, new in found.items() if new is not None}
+    asked, there = (_by_form(set(a) - set(b)) for a, b in ((wanted, names), (names, wanted)))
+    return {there[form]: asked[form] for form in there.keys() & asked.keys()}
+
+
+def _by_form(names: Collection[str]) -> dict[str, str]:
+    """Return composed name -> name, without those of which there are several."""
+    counts = Counter(normalize("NFC", name) for name in names)
+    return {form: name for name in names if counts[form := normalize("NFC", name)] == 1}

@@ -348,6 +348,7 @@ def open_table(
     >>> [(batch.rows.tolist(), batch.ids[0].to_pylist()) for batch in table.batches()]
     [([[30.5], [31.0]], ['A', 'B'])]
     """
+    columns = None if columns is None else tuple(columns)  # an Index has no truth value
     table = open_file(path).called([*(columns or ()), *as_names(id_column)])
     if encoding is not None:
         table = table.encoded(encoding)
