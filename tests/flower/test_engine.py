@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -379,3 +380,12 @@ def test_a_seed_is_drawn_if_none_is_given(shards):
 def test_bad_parameters(shards, make, message):
     with pytest.raises(ParameterError, match=message):
         make(grid_of(shards))
+
+
+def test_a_site_that_names_very_many_columns_does_not_keep_the_server_busy():
+    """Nor does it fill its log: a name may be long, too."""
+    usual = [f"gene {j}" for j in range(30_000)]
+    started = time.process_time()
+    told = engine.describe_columns(["x" * 10**6, *(f"other {j}" for j in range(30_000))], usual)
+    assert time.process_time() - started < 4
+    assert len(told) < 1000

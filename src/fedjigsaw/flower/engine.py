@@ -14,7 +14,14 @@ from flwr.serverapp import Grid
 from fedjigsaw._regions import PREFIX, is_region, sites_of, unpacked
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import Reply, check_answer
-from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid, quote_names
+from fedjigsaw.errors import (
+    FedJigsawError,
+    MessageError,
+    ParameterError,
+    invalid,
+    quote_names,
+    shorten,
+)
 from fedjigsaw.flower import patches, records
 from fedjigsaw.flower.records import Question, Shown
 from fedjigsaw.flower.rounds import federate as federate
@@ -421,9 +428,10 @@ def describe_columns(columns: Sequence[str], usual: Sequence[str]) -> str:
     >>> describe_columns(["age", "mass"], ["age", "dose"]).partition(": ")[2]
     "without 'dose', with 'mass'; start it with their --columns"
     """
+    own, others = set(columns), set(usual)  # there may be tens of thousands
     parts = {
-        "without": [name for name in usual if name not in columns],
-        "with": [name for name in columns if name not in usual],
+        "without": [shorten(name, 100) for name in usual if name not in own],
+        "with": [shorten(name, 100) for name in columns if name not in others],
     }
     found = ", ".join(f"{word} {quote_names(names, 5)}" for word, names in parts.items() if names)
     return f"{OTHER_COLUMNS}: {found}; start it with their --columns"
