@@ -206,7 +206,7 @@ class TestBadInput:
                 data = old.read(name)
                 new.writestr(name, data.replace(end, b"<a/>" * 2**19 + end) if name == part else data)  # fmt: skip
         assert (tmp_path / "x.xlsx").stat().st_size < 2**14
-        monkeypatch.setattr(excel, limit, 2**20, raising=False)
+        monkeypatch.setattr(excel, limit, 2**20)
         with pytest.raises(DataError, match=rf"'{part}' inside it has [0-9,]+ bytes. Save"):
             open_table(tmp_path / "x.xlsx")
 

@@ -14,7 +14,7 @@ MEGABYTE = 2**20
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch):
     monkeypatch.setattr(npz, "MAX_BYTES", MEGABYTE)
-    monkeypatch.setattr(readers, "MAX_TEXTS", MEGABYTE, raising=False)
+    monkeypatch.setattr(readers, "MAX_TEXTS", MEGABYTE)
 
 
 def save(path, columns, **options):
