@@ -1,15 +1,18 @@
 """Data of every kind, in cells of five rows: how many clusters are found."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from fedjigsaw.choice import decision
 from fedjigsaw.choice import search as searching
 from fedjigsaw.choice.cells import MANY_CELLS, Cells
 from fedjigsaw.choice.confidence import confidence, telling_columns
 from fedjigsaw.choice.decision import choose
 from fedjigsaw.choice.findings import Doubt, KFindings
 from fedjigsaw.choice.local_cells import find_cells
-from fedjigsaw.choice.mixtures import from_labels
+from fedjigsaw.choice.mixtures import fit, from_labels
 from fedjigsaw.choice.search import agglomerate
 from fedjigsaw.choice.sizes import n_cells
 from fedjigsaw.choice.valleys import BELIEVED, valleys
@@ -129,6 +132,27 @@ class TestDoubt:
         choice = chosen(blobs(rng, [[0, 0], [9, 0]], [500, 500]))
         sure, doubtful = (confidence(choice, n) for n in (0.0, 100.0))
         assert doubtful == pytest.approx(sure / 2)
+
+    @pytest.mark.parametrize("ahead", [1.0, 1e4])
+    def test_more_clusters_with_valleys(self, rng, monkeypatch, ahead):
+        """A BIC that is slightly better, or k-means partitions, speak for the larger number."""
+
+        def misled(cells, most):
+            found = searching.search(cells, most)
+            four = found.mixtures[4]
+            three = fit(cells, searching.merge_best(cells, four))
+            better = replace(three, bic=four.bic - ahead)
+            return replace(found, mixtures={3: better, 4: four})
+
+        X = blobs(rng, [[0, 0], [9, 0], [0, 9], [9, 9]], [300] * 4)
+        right = chosen(X)
+        monkeypatch.setattr(decision, "search", misled)
+        wrong = chosen(X)
+        assert (right.k, right.finer) == (4, None)
+        assert (wrong.k, wrong.finer, wrong.runner_up) == (3, 4, 4)
+        assert confidence(wrong, 0.0) < 0.5 < confidence(right, 0.0)
+        sentence = KFindings.of(wrong, np.arange(3), 0.0).sentence()
+        assert "; 4 is about as good: so many have gaps between them, too." in sentence
 
     def test_the_largest_number_allowed(self, rng):
         X = blobs(rng, [[0, 0], [9, 0], [0, 9], [9, 9]], [300] * 4)
