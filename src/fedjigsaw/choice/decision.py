@@ -215,18 +215,15 @@ class _Judge:
         raise AssertionError("a single cluster, which is among these, has no neighbors")
 
     def finer(self, chosen: Mixture) -> int | None:
-        """Return a larger number of clusters that have valleys between them, too, and that a
-        criterion prefers, or that costs less than a cluster more by BIC; None if there is none.
+        """Return a larger number of clusters that have valleys between them, too, and that ICL or
+        the k-means partitions prefer; None if there is none.
 
-        Valleys do not come from a bad fit, but may be missed by one: EM may end in a mixture that
-        has one component for two clusters.
+        EM may end in a mixture that has one component for two clusters. Other mixtures are not
+        asked, since pieces of one cluster have valleys between them in many columns, nor partitions
+        where columns have steps, between which there are valleys, too.
         """
-        found = self.found.mixtures
-        best = found[self.by_bic]
-        near = best.bic + float(best.shapes.penalties.mean()) + self.cells.log_rows / 2
-        others = [m for k, m in found.items() if k == self.by_icl or m.bic < near]
-        if self.partitions:
-            others.append(min(self.partitions, key=lambda p: p.equal).mixture)
+        others = [self.found.mixtures[self.by_icl]]
+        if self.partitions and not self.cells.has_grain:
             others.append(min(self.partitions, key=lambda p: p.own).mixture)
         numbers = (
             len(m) for m in others if len(m) > len(chosen) and valleys(self.cells, m).separate
