@@ -1,15 +1,20 @@
 """Data of every kind, in cells of five rows: how many clusters are found."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from fedjigsaw.bench.hard_sets import HARD_SETS
+from fedjigsaw.choice import decision
 from fedjigsaw.choice import search as searching
 from fedjigsaw.choice.cells import MANY_CELLS, Cells
 from fedjigsaw.choice.confidence import confidence, telling_columns
 from fedjigsaw.choice.decision import choose
 from fedjigsaw.choice.findings import Doubt, KFindings
+from fedjigsaw.choice.grain import grain_of
 from fedjigsaw.choice.local_cells import find_cells
-from fedjigsaw.choice.mixtures import from_labels
+from fedjigsaw.choice.mixtures import fit, from_labels
 from fedjigsaw.choice.search import agglomerate
 from fedjigsaw.choice.sizes import n_cells
 from fedjigsaw.choice.valleys import BELIEVED, valleys
@@ -129,6 +134,34 @@ class TestDoubt:
         choice = chosen(blobs(rng, [[0, 0], [9, 0]], [500, 500]))
         sure, doubtful = (confidence(choice, n) for n in (0.0, 100.0))
         assert doubtful == pytest.approx(sure / 2)
+
+    def test_more_clusters_with_valleys(self, rng, monkeypatch):
+        """The best k-means partition has them; a mixture with one component for two misleads."""
+
+        def misled(cells, most):
+            found = searching.search(cells, most)
+            four = found.mixtures[4]
+            three = fit(cells, searching.merge_best(cells, four))
+            better = replace(three, bic=four.bic - 1)
+            return replace(found, mixtures={3: better, 4: four})
+
+        X = blobs(rng, [[0, 0], [9, 0], [0, 9], [9, 9]], [300] * 4)
+        right = chosen(X)
+        monkeypatch.setattr(decision, "search", misled)
+        wrong = chosen(X)
+        assert (right.k, right.finer) == (4, None)
+        assert (wrong.k, wrong.finer, wrong.runner_up) == (3, 4, 4)
+        assert confidence(wrong, 0.0) < 0.5 < confidence(right, 0.0)
+        sentence = KFindings.of(wrong, np.arange(3), 0.0).sentence()
+        assert "; 4 is about as good: so many have gaps between them, too." in sentence
+
+    @pytest.mark.parametrize("name", ["irrel01-5d", "b5-256d"])
+    def test_pieces_with_valleys_are_no_clusters(self, name):
+        """Columns of 0 and 1 divide clusters, and in many columns halves have valleys."""
+        data = HARD_SETS[name]
+        X = data.draw(1).X
+        choice = chosen(X, grain=grain_of(X))
+        assert (choice.k, choice.finer) == (data.n_clusters, None)
 
     def test_the_largest_number_allowed(self, rng):
         X = blobs(rng, [[0, 0], [9, 0], [0, 9], [9, 9]], [300] * 4)

@@ -35,6 +35,7 @@ def confidence(choice: Choice, left_out: float) -> float:
     if not value:
         value = VOTES[sum(k == choice.k for k in choice.criteria.values())]
     value *= BLURRED if choice.valleys.arguable or are_copies(choice) else 1.0
+    value *= BLURRED if choice.finer is not None else 1.0
     if choice.k == 1:
         value *= min(1.0, choice.cells.resolved / RESOLVED) ** 2
         value *= HIDDEN if len(telling_columns(choice.cells)) else 1.0

@@ -32,6 +32,7 @@ MORE, MORE_SHARE = 8, 1.5  # k-means partitions are tried for so many more clust
 
 AGREE, SEPARATE, MIXTURE, PARTITION = "agree", "separate", "mixture", "partition"
 JOINED, GIVEN = "joined", "given"
+DECIDED = (AGREE, SEPARATE, MIXTURE, PARTITION)  # by criteria and valleys
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Choice:
         minus the BIC, in which the best has 0.
     complete : False if the search ended at its limit, or at the largest number allowed.
     components, groups : the mixture by which rows are labeled, and the cluster of each component.
+    finer : a larger number that is about as good, or None; see :meth:`_Judge.finer`.
     """
 
     cells: Cells
@@ -63,6 +65,7 @@ class Choice:
     complete: bool
     components: Mixture
     groups: Ints
+    finer: int | None = None
 
     @property
     def k(self) -> int:
@@ -81,7 +84,10 @@ class Choice:
 
     @property
     def runner_up(self) -> int | None:
-        """The number that most other criteria prefer, or else that of the second best BIC."""
+        """A larger number that is about as good, or else what most other criteria prefer, or else
+        that of the second best BIC."""
+        if self.finer is not None:
+            return self.finer
         others = Counter(k for k in self.criteria.values() if k != self.k)
         if others:
             return min(others, key=lambda k: (-others[k], abs(k - self.k), k))
@@ -156,6 +162,7 @@ def choose(
         complete=judge.found.complete and not at_limit,
         components=components,
         groups=groups,
+        finer=judge.finer(mixture) if way in DECIDED else None,
     )
 
 
@@ -206,6 +213,22 @@ class _Judge:
             if hills.separate:
                 return mixture, hills, way
         raise AssertionError("a single cluster, which is among these, has no neighbors")
+
+    def finer(self, chosen: Mixture) -> int | None:
+        """Return a larger number of clusters that have valleys between them, too, and that ICL or
+        the k-means partitions prefer; None if there is none.
+
+        EM may end in a mixture that has one component for two clusters. Other mixtures are not
+        asked, since pieces of one cluster have valleys between them in many columns, nor partitions
+        where columns have steps, between which there are valleys, too.
+        """
+        others = [self.found.mixtures[self.by_icl]]
+        if self.partitions and not self.cells.has_grain:
+            others.append(min(self.partitions, key=lambda p: p.own).mixture)
+        numbers = (
+            len(m) for m in others if len(m) > len(chosen) and valleys(self.cells, m).separate
+        )
+        return min(numbers, default=None)
 
     def finest(self, k: int | None, shape: str) -> tuple[Mixture, Valleys, str]:
         """Return the mixture whose components are joined, or the best one of `k` components."""

@@ -53,6 +53,10 @@ class Doubt(IntFlag):
     FEW_CELLS = 64  # clients sent too few cells
     LIMIT = 128  # the search ended at its limit
     COPIES = 256  # most clusters are a single row that repeats
+    FINER = 512  # more clusters are about as good, and have valleys between them, too
+
+
+NAMED = Doubt.OVERLAP | Doubt.CRITERIA | Doubt.FINER  # doubts for which another number is told
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,7 @@ class KFindings:
         if self.confidence >= SURE:
             return f"{text}."
         reasons = [reason for doubt, reason in self._reasons().items() if doubt in self.doubts]
-        if self.runner_up is not None and self.doubts & (Doubt.OVERLAP | Doubt.CRITERIA):
+        if self.runner_up is not None and self.doubts & NAMED:
             near = "nearly" if self.confidence >= DOUBTFUL else "about"
             text += f"; {self.runner_up} is {near} as good"
         return f"{text}{': ' if reasons else ''}{', and '.join(reasons[:2])}."
@@ -169,6 +173,7 @@ class KFindings:
         a, b = (self.name(i) for i in self.closest or (0, 0))
         return {
             Doubt.COPIES: "most clusters are a single row that repeats",
+            Doubt.FINER: "so many have gaps between them, too",
             Doubt.COLUMNS: "a few columns seem to have clusters that the others hide",
             Doubt.LIMIT: "the search ended at its limit, and there may be more",
             Doubt.FEW_CELLS: "each site has few different rows",
@@ -260,5 +265,6 @@ def _doubts(choice: Choice, left_out: float) -> Doubt:
         Doubt.FEW_CELLS: choice.per_client < FEW_CELLS and few,
         Doubt.LIMIT: not choice.complete,
         Doubt.COPIES: are_copies(choice),
+        Doubt.FINER: choice.finer is not None,
     }
     return Doubt(sum(doubt for doubt, is_so in reasons.items() if is_so))
