@@ -1,5 +1,6 @@
 """Fixtures shared by all tests."""
 
+import gc
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,8 @@ from typer.testing import CliRunner
 from builders import write_table
 from fedjigsaw import cli, datasets, partition
 
+gc.disable()  # while tests are collected: nothing of what that makes is garbage
+
 # folder of tests or of the package -> marker
 FOLDERS = {"deep": "deep", "device": "deep", "flower": "federation"}
 
@@ -23,6 +26,12 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.parent.name in FOLDERS:
             item.add_marker(FOLDERS[item.path.parent.name])
+
+
+def pytest_collection_finish():
+    """Look for garbage from here on, but not in modules and tests, which stay to the end."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="session")
