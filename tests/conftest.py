@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 os.environ.pop("COLUMNS", None)  # workers have one, and the console is as wide when it is made
 
@@ -34,10 +35,27 @@ def pytest_collection_finish():
     gc.enable()
 
 
+def limit_threads(number):
+    """Let libraries compute on so many threads, where the code under test sets no other limit."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(number)
+    threadpool_limits(number, user_api="openmp")
+    # by a thread that ends: while the one that has set the threads of BLAS lives, no other can
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(threadpool_limits, number, user_api="blas").result()
+
+
 @pytest.fixture(autouse=True, scope="session")
-def _one_thread_of_torch():
-    if "torch" in sys.modules:  # tests run side by side; two threads each would only wait
-        sys.modules["torch"].set_num_threads(1)
+def _one_thread():
+    limit_threads(1)  # tests run side by side; two threads each would only wait
+
+
+@pytest.fixture
+def two_threads():
+    """Start with two threads, where a test is about code that computes on one."""
+    limit_threads(2)
+    yield
+    limit_threads(1)
 
 
 @pytest.fixture

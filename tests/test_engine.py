@@ -36,6 +36,7 @@ class TestClient:
         for other in (answer("b", 0, 0), answer("a", 1, 0), answer("a", 0, 1)):
             assert other.centers.tobytes() != base
 
+    @pytest.mark.usefixtures("two_threads")
     @pytest.mark.parametrize("engine", [SerialEngine, ProcessEngine])
     def test_computes_on_one_thread(self, engine):
         with engine(clients(CountsThreads(2), a=GOOD, b=GOOD)) as running:
@@ -227,6 +228,7 @@ class Recorder(Counter):
         return super().aggregate(summaries, broadcast, rng)
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_the_server_sees_replies_by_name_on_one_thread_with_a_stream_per_round():
     method = Recorder()
     people = clients(method, b=GOOD, c=GOOD, a=GOOD)

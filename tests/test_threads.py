@@ -48,6 +48,7 @@ def test_the_limit_of_a_container_counts(tmp_path, files, cores):
     assert _quota(tmp_path) == cores
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_one_thread_inside_the_block_and_as_many_as_before_after_it():
     before = limits()
     with one_thread():
@@ -55,6 +56,7 @@ def test_one_thread_inside_the_block_and_as_many_as_before_after_it():
     assert limits() == before
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_the_limit_holds_in_new_threads_and_after_they_have_ended():
     def work():
         with one_thread_inside():

@@ -48,6 +48,7 @@ def test_each_head_receives_its_own_model():
     assert heads.inner_broadcast(broadcast, 1, 1) == Broadcast(1, 7, models[1])
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_heads_run_side_by_side_with_streams_of_their_own():
     def work(head, rng):
         assert {pool["num_threads"] for pool in threadpool_info()} == {1}
@@ -61,6 +62,7 @@ def test_heads_run_side_by_side_with_streams_of_their_own():
     assert len({draw for _, draw in first}) == 3
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_one_thread_for_all_heads_until_the_last_is_done():
     """The first head is done before the second one looks; afterwards all is as it was."""
 
@@ -89,6 +91,7 @@ def test_one_thread_for_all_heads_until_the_last_is_done():
     assert threads() == before
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_sequential_heads_never_run_at_the_same_time():
     """Neither do the heads of several lanes."""
     inside, alone, seen = Lock(), [], []

@@ -36,6 +36,7 @@ def test_bit_for_bit_as_one_after_the_other(grid):
     assert other.transcript_.rounds[0].bytes_up == one.transcript_.rounds[0].bytes_up
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_clients_compute_on_one_thread():
     with TwoThreads(clients(CountsThreads(2), a=GOOD, b=GOOD)) as running:
         for summary in running.gather(Broadcast(0, 0)):
@@ -78,6 +79,7 @@ def test_a_client_stays_on_its_thread():
     assert sorted(by_thread.values()) == [[6, 8], [24]]
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_one_thread_until_the_last_is_done():
     """The first thread to end must not give libraries their threads back."""
     first_is_in, second_is_in, first_is_done = Event(), Event(), Event()
