@@ -63,7 +63,7 @@ def rng():
     return np.random.default_rng(0)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run():
     """Run a command in this process: its words, or one line. Errors are raised, exits are not."""
 

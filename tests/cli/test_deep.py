@@ -1,6 +1,7 @@
 """The commands of DeepFeCA on real files: train, stop, go on, evaluate, embed, export."""
 
 import json
+import shutil
 import signal
 from itertools import product
 
@@ -48,11 +49,17 @@ def data(tmp_path_factory):
     return path
 
 
-@pytest.fixture
-def checkpoint(run, data, tmp_path):
-    path = tmp_path / "run.st"
+@pytest.fixture(scope="module")
+def trained(run, data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("trained") / "run.st"
     assert not run(*TRAIN, "--data", data, "-k", 6, "--rounds", 1, "-o", path).exit_code
+    assert [other.name for other in path.parent.iterdir()] == ["run.st"]
     return path
+
+
+@pytest.fixture
+def checkpoint(trained, tmp_path):
+    return shutil.copy(trained, tmp_path / "run.st")
 
 
 def test_train_writes_a_row_per_round(run, data, tmp_path):

@@ -14,11 +14,15 @@ from fedjigsaw.errors import DataError, MessageError, ParameterError
 ABOUT = {"dataset": "few", "split": "iid"}
 
 
-@pytest.fixture
-def saved(small, few, tmp_path):
+@pytest.fixture(scope="module")
+def trained(small, few):
     method = small([6, 4], n_rounds=2)
-    state = next(method.train(few[0], clients=few[1]))
-    path = tmp_path / "run.st"
+    return method, next(method.train(few[0], clients=few[1]))
+
+
+@pytest.fixture
+def saved(trained, tmp_path):
+    (method, state), path = trained, tmp_path / "run.st"
     checkpoint.save(Checkpoint(method, state, ABOUT), path)
     return path, method, state
 
