@@ -28,7 +28,7 @@ from fedjigsaw.flower.certificates import make_site_key
 pytestmark = pytest.mark.federation
 
 VERBS = (
-    *("init", "server", "site", "run", "status", "policy"),
+    *("init", "server", "site", "run", "status", "stop", "policy"),
     *("keep", "forget"),
     *("add", "remove", "rekey", "revoke", "renew"),
     "operator",

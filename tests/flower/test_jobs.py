@@ -209,10 +209,10 @@ def test_a_server_that_was_killed_is_to_be_started_again(server, error):
 def test_a_full_disk_is_named_where_the_server_could_not_write_the_result(
     server, monkeypatch, caplog
 ):
-    def full(path, content):
+    def full(path, content, **more):
         if path.name == jobs.RESULT:
             raise DataError(f"Cannot write {path}: no space left on device.")
-        write_json(path, content)
+        write_json(path, content, **more)
 
     control = server(lambda folder: 7)
     monkeypatch.setattr(jobs, "monotonic", itertools.count(0, 3).__next__)

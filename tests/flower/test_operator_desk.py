@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from fedjigsaw import cli
 from fedjigsaw.errors import FederationError, MessageError, ParameterError
-from fedjigsaw.flower import folders, gate, jobs, operator_desk, operators, places
+from fedjigsaw.flower import folders, gate, jobs, operator_desk, operators, places, status
 from fedjigsaw.flower.operator_client import OperatorPlace
 from fedjigsaw.flower.operator_door import Allowance
 from fedjigsaw.flower.operator_protocol import MAX_JOB, PATH
@@ -134,7 +134,7 @@ def test_nor_after_a_restart_of_the_server(tmp_path, monkeypatch):
         assert answer.json() == {"word": office.desk.word}
         # whoever has the key learns the word, and signs again
         monkeypatch.setattr(
-            operator_desk.OperatorDesk, "status", lambda self: {"connected": {"b": True}}
+            operator_desk.OperatorDesk, "status", lambda *about: {"connected": {"b": True}}
         )
         assert OperatorPlace(anna).sites([]) == ["b"]
     assert not list((office.home / "runs").iterdir())
@@ -241,6 +241,42 @@ def test_a_removed_operator_is_refused_and_the_runs_are_stopped(office, anna, mo
     office.desk.stop_removed()
     assert processes[0].wait(10) != 0
     assert processes[1].poll() is None
+    result = jobs.read_result(office.home / "runs" / names[0])
+    assert result["stopped_by"] == "the removal of its operator"
+
+
+def test_a_run_can_be_stopped_later_by_its_name(office, anna, monkeypatch):
+    """By its operator and the coordinator, and nobody else."""
+    runs_are(monkeypatch, WAITS)
+    monkeypatch.setattr(status, "read_status", lambda home: {"connected": {"bern": True}})
+    bob = office.add("bob")
+    names = [start(office, anna), start(office, anna)]
+    processes = [office.desk.runs[name].process for name in names]
+    assert list(OperatorPlace(anna).status()["runs"]) == sorted(names)
+    assert OperatorPlace(bob).status()["runs"] == {}
+    with pytest.raises(ParameterError, match=f"There is no run '{names[0]}'. `fedjigsaw"):
+        OperatorPlace(bob).stop(names[0])
+    with pytest.raises(ParameterError, match=f"Did you mean {names[0]}?"):
+        OperatorPlace(anna).stop(names[0] + "x")
+    assert processes[0].poll() is None
+
+    found = places.find_place(anna).stop(names[0])
+    text = "The run was stopped by operator anna."
+    by = {"error": text, "stopped_by": "operator anna"}
+    assert found == {"run": names[0], "stopped": True, **by}
+    assert processes[0].wait(10) != 0
+    assert OperatorPlace(anna).stop(names[0]) == {"run": names[0], "stopped": False, **by}
+    assert processes[1].poll() is None
+    assert places.find_place(office.clinic).stop(names[1])["stopped"]
+    assert OperatorPlace(anna).stop(names[1])["stopped_by"] == "the coordinator"
+    assert processes[1].wait(10) != 0
+
+
+def test_a_server_that_does_not_say_what_it_stopped(office, anna, monkeypatch):
+    runs_are(monkeypatch, WAITS)
+    monkeypatch.setattr(operator_desk.OperatorDesk, "stop", lambda *about: {})
+    with pytest.raises(MessageError, match="cannot be used"):
+        OperatorPlace(anna).stop(start(office, anna))
 
 
 def test_runs_at_once_are_limited(office, anna, monkeypatch):
@@ -253,7 +289,7 @@ def test_runs_at_once_are_limited(office, anna, monkeypatch):
     bob = office.add("bob")
     name = start(office, bob)
     assert ask(office, bob, "stop", {"run": name}).status_code == 200
-    assert wait_until_ended(office, bob, name)["state"] == "ended"
+    assert wait_until_ended(office, bob, name)["state"] == "done"
 
 
 def test_runs_in_a_row_are_limited(office, anna, monkeypatch):
@@ -291,7 +327,9 @@ def test_a_run_that_could_not_be_stopped_is_not_told_as_stopped(
     office, anna, monkeypatch, tmp_path
 ):
     runs_are(monkeypatch, WAITS)
-    monkeypatch.setattr(operator_desk.OperatorDesk, "status", lambda desk: {"connected": {"a": 1}})
+    monkeypatch.setattr(
+        operator_desk.OperatorDesk, "status", lambda *about: {"connected": {"a": 1}}
+    )
     losing_connections(office, monkeypatch, "stop", 999)
 
     def interrupt(self, *about):
@@ -305,7 +343,7 @@ def test_a_run_that_could_not_be_stopped_is_not_told_as_stopped(
     assert f"does not answer (RemoteProtocolError). So it could not be told to stop run {name}" in (
         str(done.exception)
     )
-    assert "Tell the coordinator: the run ends when the server is ended." in str(done.exception)
+    assert str(done.exception).endswith(f"Stop it later: fedjigsaw federation stop {anna} {name}")
     assert "was stopped" not in done.output + str(done.exception)
 
 
@@ -319,7 +357,9 @@ def test_ctrl_c_while_a_run_is_being_started_stops_it_too(office, anna, monkeypa
         time.sleep(1)
         return start_run(self, *request)
 
-    monkeypatch.setattr(operator_desk.OperatorDesk, "status", lambda desk: {"connected": {"a": 1}})
+    monkeypatch.setattr(
+        operator_desk.OperatorDesk, "status", lambda *about: {"connected": {"a": 1}}
+    )
     monkeypatch.setattr(operator_desk.OperatorDesk, "start", slow_start)
     words = [COMMAND, "federation", "run", anna, "-k", "3", "-o", tmp_path / "model"]
     process = subprocess.Popen(words, stderr=subprocess.PIPE, preexec_fn=end_with_the_tests)
@@ -336,7 +376,7 @@ def test_ctrl_c_while_a_run_is_being_started_stops_it_too(office, anna, monkeypa
 
 
 def test_an_unexpected_error_stays_at_the_server(office, anna, monkeypatch, capfd):
-    def fail(self):
+    def fail(*about):
         raise RuntimeError("patient 4711")
 
     monkeypatch.setattr(operator_desk.OperatorDesk, "status", fail)
@@ -614,7 +654,7 @@ def test_answers_that_are_none(office, anna, monkeypatch):
     """A server that has gone bad makes an error, and no traceback."""
     place = OperatorPlace(anna)
     for answer in ([], {}, {"connected": 3}, "x"):
-        monkeypatch.setattr(operator_desk.OperatorDesk, "status", lambda self, a=answer: a)
+        monkeypatch.setattr(operator_desk.OperatorDesk, "status", lambda *about, a=answer: a)
         with pytest.raises(MessageError, match="cannot be used"):
             place.status()
     for name in ("..", 3, "../../x"):

@@ -119,6 +119,21 @@ def test_runs_and_status_from_another_machine(clinic, tmp_path):
     latest = max((clinic.home / "server" / "runs").iterdir())
     assert json.loads((latest / "result.json").read_text())["exit_code"] == 130
 
+    # and so does `stop`, later, also if nobody follows the run any more
+    with (tmp_path / "out").open("wb") as out:
+        process = subprocess.Popen(words, stderr=out, env=os.environ | dict([BACKEND]))
+    wait_for(lambda: b"asked oslo" in (tmp_path / "out").read_bytes(), "the sites to be asked")
+    process.kill()
+    process.wait()
+    (name,) = json.loads(command("status", anna, "--json")[1])["runs"]
+    code, printed = command("stop", anna, name)
+    assert (code, f"Run {name} is stopped." in " ".join(printed.split())) == (0, True), printed
+    wait_for(lambda: not runners(), "the run to end at the server")
+    latest = clinic.home / "server" / "runs" / name
+    result = json.loads((latest / "result.json").read_text())
+    assert (result["exit_code"], result["stopped_by"]) == (130, "operator anna")
+    assert command("stop", anna, name)[0] == 0
+
     # a stolen key that was removed opens nothing
     assert command("operator", "remove", clinic.home, "anna")[0] == 0
     for words in (["status", anna], ["run", anna, *options, "-o", tmp_path / "no"]):

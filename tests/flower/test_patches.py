@@ -93,6 +93,7 @@ def test_the_control_client_has_the_requests(monkeypatch):
             if name == "ListRuns":
                 run = control_pb2.ListRunsResponse().run_dict[7]
                 run.status.status = Status.FINISHED
+                run.override_config["job"].string = "a name"
                 response = {"run_dict": {7: run}}
             if name == "ListNodes":
                 nodes = [{"name": "bern", "status": "online"}, {"name": "lyon", "status": "off"}]
@@ -117,6 +118,8 @@ def test_the_control_client_has_the_requests(monkeypatch):
     control.stop_run(7)
     assert [request.run_id for request in asked[1:]] == [7, 7]
     assert control.online() == {"bern"}
+    assert (control.runs_of("a name"), control.runs_of("another")) == ([7], [])
+    assert asked[-1].limit > 10**6
 
 
 @pytest.mark.parametrize(

@@ -259,6 +259,35 @@ def test_an_interrupted_run_leaves_nothing_and_the_next_one_works(clinic):
     assert file.model == in_process(Jigsaw("auto", random_state=0), clinic.shards)
 
 
+def test_a_run_is_stopped_from_another_shell_even_if_its_method_never_ends(clinic):
+    clinic.behave("server", "endless")
+    run = clinic.start_run("endless")
+    wait_for(lambda: clinic.mode("server") == "computes", "the server to compute")
+
+    def apps():
+        names = [Path(f"/proc/{number}/comm") for number in members(clinic.home / "server")]
+        return [path for path in names if path.exists() and "flwr-serverapp" in path.read_text()]
+
+    def command(*words):
+        done = CliRunner().invoke(cli.app, ["federation", *map(str, words), "--json"])
+        assert done.exit_code == 0, clinic.story(done.output)
+        return json.loads(done.stdout)
+
+    assert len(apps()) == 1
+    (name,) = command("status", clinic.home)["runs"]
+    assert command("stop", clinic.home, name)["stopped"] is True
+    assert run.wait(PATIENCE) == 130
+    text = "The run was stopped by the coordinator."
+    assert text in " ".join(clinic.output("run endless").split())
+    wait_for(lambda: not apps(), "the app at the server to end")
+    folder = clinic.home / "server" / "runs" / name
+    assert json.loads((folder / "result.json").read_text())["stopped_by"] == "the coordinator"
+    assert {path.name for path in folder.iterdir()} == {"job.json", "events.jsonl", "result.json"}
+    assert not (clinic.folder / "endless").exists()
+    assert command("stop", clinic.home, name)["stopped"] is False
+    assert command("status", clinic.home)["runs"] == {}
+
+
 def test_a_site_runs_no_app_but_its_own(clinic):
     own = clinic.home / "server" / "app.fab"
     handed = own.read_bytes()

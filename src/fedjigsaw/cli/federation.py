@@ -1,4 +1,4 @@
-"""The commands of a federation on Flower: init, server, site, run, status, and those beside."""
+"""The commands of a federation on Flower: init, server, site, run, status, stop, and others."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -124,8 +124,17 @@ def print_status(found: Mapping[str, Any]) -> None:
             out.print(escape(f"    {text}"))
     for name, time in found["revoked"].items():
         out.print(escape(f"  {name}: revoked on {time}"))
+    for name, about in found.get("runs", {}).items():
+        owner = f" of operator {about['operator']}" if about["operator"] else ""
+        text = f"{about['method']}, -k {_clusters(about['n_clusters'])}"
+        out.print(escape(f"Run {name}{owner} has not ended: {text}"))
     for text in found.get("warnings", ()):
         out.print(escape(f"Warning: {text}."), style="yellow")
+
+
+def _clusters(value: object) -> str:
+    """Return a number of clusters as it was given: `auto`, one, or one for each head."""
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def other_version(found: Mapping[str, Any], site: str) -> str:
@@ -138,6 +147,36 @@ def other_version(found: Mapping[str, Any], site: str) -> str:
         f"its version of fedjigsaw is {told['version'] or 'unknown'} (protocol "
         f"{told['protocol']}), the server's is {own['version']} (protocol {own['protocol']})"
     )
+
+
+@app.command(rich_help_panel=RUN)
+def stop(
+    folder: RunFolder,
+    run: Annotated[
+        str,
+        typer.Argument(
+            help="Name of the run; `federation status` lists those that have not ended. "
+            "Example: 20260131-235959-0123abcd"
+        ),
+    ],
+    as_json: JsonFlag = False,
+) -> None:
+    """Stop a run by its name: on the server's machine any, on an operator's their own.
+
+    No more sites are asked, and there is no model. A run that has ended is left as it is.
+
+    Example: fedjigsaw federation stop clinic 20260131-235959-0123abcd
+    """
+    from fedjigsaw.flower import places
+
+    found = places.find_place(folder).stop(run)
+    if as_json:
+        print_json(found)
+    elif found["stopped"]:
+        out.print(f"Run {run} is stopped. A site that is computing may finish that first.")
+    else:
+        end = found.get("error") or "it has a model."
+        out.print(escape(f"Run {run} had ended before: {end}"))
 
 
 app.command(rich_help_panel=RUN)(keep)

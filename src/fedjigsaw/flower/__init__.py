@@ -10,7 +10,7 @@ Needs ``pip install 'fedjigsaw[flower]'``. The modules by subject::
     engine retries rounds task_rounds progress     the server's half: ask, ask again, make a model
     site region_site site_tasks                    the site's half: what it computes
     desk task_desk earlier derived                 ... and whether it answers: policy, journal
-    jobs job_tasks work status places              runs, as `federation run` and `status` see them
+    jobs job_tasks work status stopping places     runs, as `run`, `status` and `stop` see them
     operators operator_protocol operator_door      operators: keys, signed requests, the door,
     operator_desk operator_run operator_client     what the server does for them, their machine
     patches node_patches app_patches               every private name of Flower

@@ -13,7 +13,7 @@ from flwr.app import Context
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedjigsaw.flower import patches, work
+from fedjigsaw.flower import patches, stopping, work
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.folders import SERVER_LOG, SETTINGS, SITE_LOG
 from fedjigsaw.flower.jobs import job_folder
@@ -105,4 +105,6 @@ def do_job(grid: Grid, context: Context) -> None:
     """Run a job, and write its model or its error to the folder of the job."""
     home = Path(os.environ[FOLDER])
     log_to(home / SERVER_LOG)
-    work.do(home, job_folder(home, str(context.run_config["job"])), grid)
+    folder = job_folder(home, str(context.run_config["job"]))
+    with stopping.watched(folder, stopping.end_process):
+        work.do(home, folder, grid)

@@ -10,6 +10,7 @@ import json
 import logging
 import re
 import secrets
+from _thread import interrupt_main
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -50,6 +51,12 @@ NOT_STARTED = (
 )
 GO_ON = "The rounds so far are kept: add --resume to go on after them."
 NAME = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
+
+
+class StoppedError(FedJigsawError):
+    """The run was stopped by somebody else; with the exit code of one that Ctrl-C stops."""
+
+    exit_code = 130
 
 
 @dataclass(frozen=True)
@@ -148,24 +155,27 @@ def append_event(folder: Path, event: str, site: str, detail: str) -> None:
     logger.info("run %s: %s %s", folder.name, event, site, extra=found)
 
 
-def write_result(folder: Path, **result: Any) -> None:
+def write_result(folder: Path, *, replace: bool = False, **result: Any) -> bool:
+    """Write how a run ended, and return whether that counts: the first result does."""
+    try:
+        write_json(folder / RESULT, result, replace=replace)
+    except FedJigsawError:
+        if (folder / RESULT).exists():  # it was stopped in the meantime
+            return False
+        found = told("run_unwritten", run=folder.name)
+        logger.error("cannot write %s: is the disk full?", folder / RESULT, extra=found)
+        raise
     good, code = "error" not in result, result.get("exit_code", 0)
     ended = told("run_ended", run=folder.name, exit_code=code)
     logger.log(
         logging.INFO if good else logging.ERROR, "run %s has ended", folder.name, extra=ended
     )
-    try:
-        write_json(folder / RESULT, result)
-    except FedJigsawError:
-        found = told("run_unwritten", run=folder.name)
-        logger.error("cannot write %s: is the disk full?", folder / RESULT, extra=found)
-        raise
+    return True
 
 
 def write_end(folder: Path, error: str, exit_code: int) -> None:
     """Write how a run ended without a model, unless it has a result."""
-    if not (folder / RESULT).exists():
-        write_result(folder, error=error, exit_code=exit_code)
+    write_result(folder, error=error, exit_code=exit_code)
 
 
 # ------------------------------------------------------------------------ read by `federation run`
@@ -275,9 +285,10 @@ def _do_at_server(home: Path, folder: Path, tell: Tell) -> None:
 
 def _do_here(home: Path, folder: Path, tell: Tell) -> None:
     """Do a job that asks nobody: it needs no running server."""
-    from fedjigsaw.flower import work  # which needs this module
+    from fedjigsaw.flower import stopping, work  # which need this module
 
-    work.do(home, folder, None)
+    with stopping.watched(folder, interrupt_main):
+        work.do(home, folder, None)
     for event in read_rows(folder / EVENTS):
         tell(event)
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep, time
 from typing import Any, TypeVar
@@ -17,7 +18,7 @@ import httpx
 
 from fedjigsaw._signals import holding_signals, ignoring_signals
 from fedjigsaw.errors import FederationError, FedJigsawError, MessageError, ParameterError
-from fedjigsaw.flower import jobs, processes
+from fedjigsaw.flower import jobs, processes, stopping
 from fedjigsaw.flower.doors import UNKNOWN, UNSIGNED
 from fedjigsaw.flower.folders import CA
 from fedjigsaw.flower.jobs import Job, Tell
@@ -49,6 +50,10 @@ T = TypeVar("T")
 
 class LostError(FederationError):
     """The server does not answer now; it may do so later."""
+
+
+class NoRunError(FederationError):
+    """The server has no such run of this operator."""
 
 
 class OperatorPlace:
@@ -113,6 +118,19 @@ class OperatorPlace:
                 raise
             raise self._nonsense() from error
 
+    def stop(self, name: str) -> dict[str, Any]:
+        """Stop a run of this operator, wherever it was started, and return how it ended."""
+        with self._connected() as client:
+            try:
+                found = self._ask(client, STOP, {"run": name})
+            except NoRunError as error:
+                known = self._ask(client, STATUS, {}).get("runs")
+                known = known if isinstance(known, dict) else {}
+                raise stopping.unknown_run(name, known) from error
+        if not isinstance(found.get("stopped"), bool):  # also of an earlier version
+            raise self._nonsense()
+        return found
+
     def _start(self, client: httpx.Client, request: Mapping[str, Any]) -> str:
         """Start a run, and return its name."""
         name = self._ask(client, START, request).get("run")
@@ -126,7 +144,8 @@ class OperatorPlace:
         except FedJigsawError as error:
             raise FederationError(
                 f"{error} So it could not be told to stop run {name}, which may go on there and "
-                "ask sites. Tell the coordinator: the run ends when the server is ended."
+                f"ask sites. Stop it later: fedjigsaw federation stop {quote(str(self.folder))} "
+                f"{name}"
             ) from error
 
     def _results(self) -> Path:
@@ -257,6 +276,7 @@ class OperatorPlace:
             reason = f"refused the signature of operator {name}."
         elif status == MISSING:
             reason = "knows no such run, or its version of fedjigsaw serves no operators."
+            return NoRunError(f"{self.where} {reason}")
         else:
             reason = f"could not answer (status {status}); see flower.log there."
         return FederationError(f"{self.where} {reason}")

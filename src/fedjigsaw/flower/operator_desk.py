@@ -21,6 +21,7 @@ from time import sleep
 from typing import Any
 
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError
+from fedjigsaw.flower.folders import OWNER
 from fedjigsaw.flower.gate import Receive, Scope, Send
 from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.operator_door import CALLER, Allowance, Caller
@@ -42,7 +43,6 @@ from fedjigsaw.io.rows import read_rows
 
 logger = logging.getLogger(__name__)
 
-OWNER = "operator.json"  # in the folder of a run: whose it is
 MAX_RUNS = 4  # unfinished runs of an operator
 STARTS = (0.1, 10)  # runs a second that an operator may start in the long run, and at once
 MAX_EVENTS = 1000  # in one answer
@@ -120,7 +120,7 @@ class OperatorDesk:
                 return 200, {"run": self.start(caller, body)}
             content = _parse(body)
             if verb == STATUS:
-                return 200, self.status()
+                return 200, self.status(caller)
             name = content.get("run")
             folder = self.own_folder(caller, name)
             if folder is None or not isinstance(name, str):
@@ -128,7 +128,7 @@ class OperatorDesk:
             if verb == EVENTS:
                 return 200, self.events(folder, content.get("from"))
             if verb == STOP:
-                return 200, self.stop(name)
+                return 200, self.stop(name, f"operator {caller.operator.name}")
             return self.file(folder, content.get("name"))
         except FedJigsawError as error:
             return BAD, _refusal(error)
@@ -139,10 +139,12 @@ class OperatorDesk:
             logger.error("a request of operator %s failed; see flower.log", name, extra=found)
             return BROKEN, {}
 
-    def status(self) -> dict[str, Any]:
+    def status(self, caller: Caller) -> dict[str, Any]:
+        """Return the state of the server, with the caller's own runs that have not ended."""
         from fedjigsaw.flower.status import read_status  # needs what servers do not
+        from fedjigsaw.flower.stopping import open_runs
 
-        return read_status(self.home)
+        return {**read_status(self.home), "runs": open_runs(self.home, caller.head.key)}
 
     def start(self, caller: Caller, body: bytes) -> str:
         """Start a run, and return its name. What is wrong with its job is told by its result."""
@@ -215,13 +217,17 @@ class OperatorDesk:
             run = self.runs.get(name)
             return run is not None and run.process.poll() is None
 
-    def stop(self, name: str) -> dict[str, Any]:
-        """Stop a run as Ctrl-C does."""
-        with self.lock:
-            run = self.runs.get(name)
-            if run is not None and run.process.poll() is None:
-                run.process.terminate()
-        return {}
+    def stop(self, name: str, by: str) -> dict[str, Any]:
+        """Stop a run, and end its process as Ctrl-C does; return how the run ended."""
+        from fedjigsaw.flower import stopping
+
+        try:
+            return stopping.stop(self.home, name, by)
+        finally:
+            with self.lock:
+                run = self.runs.get(name)
+                if run is not None and run.process.poll() is None:
+                    run.process.terminate()
 
     def watch(self) -> None:
         """Look every second whose keys were removed, and stop their runs."""
@@ -237,7 +243,10 @@ class OperatorDesk:
             if self.operators.find(run.key) is None:
                 found = told("operator_removed", run=name)
                 logger.warning("run %s is stopped: its operator was removed", name, extra=found)
-                self.stop(name)
+                try:
+                    self.stop(name, "the removal of its operator")
+                except Exception:  # whatever it is, other runs must be stopped
+                    traceback.print_exc()
 
     def _forget_ended(self) -> None:
         self.runs = {name: run for name, run in self.runs.items() if run.process.poll() is None}

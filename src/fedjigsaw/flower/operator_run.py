@@ -43,7 +43,7 @@ def main(home: Path, name: str, resume: bool) -> None:
             jobs.write_end(folder, jobs.STOPPED, 130)
         except FedJigsawError as error:
             if type(error) is FedJigsawError:  # the text of an unexpected error stays here
-                jobs.write_result(folder, error=FAILED, exit_code=1)
+                jobs.write_result(folder, replace=True, error=FAILED, exit_code=1)
             jobs.write_end(folder, str(error), error.exit_code)
         except Exception:
             traceback.print_exc()

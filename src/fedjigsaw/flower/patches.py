@@ -40,6 +40,7 @@ TOKEN_HEADER = b"flwr-task-token"
 
 START_TIME = timedelta(minutes=10)  # that an app has to load its libraries
 RESTART_SECONDS = 1.0
+MAX_RUNS = 2**31 - 1  # Flower lists the last 20 unless it is told how many
 
 # Upstream: public constants for the codes of a message's error.
 ERRORS = {
@@ -116,6 +117,18 @@ class Control:
 
         runs = self._client.ListRuns(ListRunsRequest(run_id=run)).run_dict
         return str(next(iter(runs.values())).status.status)
+
+    def runs_of(self, job: str) -> list[int]:
+        """Return the numbers of the runs that were started for a job."""
+        from flwr.common.serde import user_config_from_proto
+        from flwr.proto.control_pb2 import ListRunsRequest
+
+        runs = self._client.ListRuns(ListRunsRequest(limit=MAX_RUNS)).run_dict
+        return [
+            int(number)
+            for number, run in runs.items()
+            if user_config_from_proto(run.override_config).get("job") == job
+        ]
 
     def stop_run(self, run: int) -> None:
         """Stop a run, unless it has ended meanwhile."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedjigsaw.flower import jobs
+from fedjigsaw.flower import jobs, stopping
 from fedjigsaw.flower.folders import server_folder
 from fedjigsaw.flower.jobs import Job, Tell
 from fedjigsaw.flower.operators import is_operator_folder
@@ -12,7 +12,7 @@ from fedjigsaw.flower.status import read_status
 
 
 class Place(Protocol):
-    """What `federation run` and `federation status` need, wherever the server is."""
+    """What `federation run`, `status` and `stop` need, wherever the server is."""
 
     def status(self) -> dict[str, Any]:
         """Return the state of the server, as `federation status --json` prints it."""
@@ -23,6 +23,9 @@ class Place(Protocol):
     def run(self, job: Job, tell: Tell, *, resume: bool) -> tuple[Path, dict[str, Any]]:
         """Run a job; return the file of its model, in a folder of its own, and the transcript."""
 
+    def stop(self, name: str) -> dict[str, Any]:
+        """Stop a run, and return how it ended, as `federation stop --json` prints it."""
+
 
 class ServerPlace:
     """The machine of the server, whose folder is here."""
@@ -31,13 +34,16 @@ class ServerPlace:
         self.home = home
 
     def status(self) -> dict[str, Any]:
-        return read_status(self.home)
+        return {**read_status(self.home), "runs": stopping.open_runs(self.home)}
 
     def sites(self, without: Sequence[str]) -> list[str]:
         return jobs.active_sites(self.home, without)
 
     def run(self, job: Job, tell: Tell, *, resume: bool) -> tuple[Path, dict[str, Any]]:
         return jobs.run_job(self.home, job, tell, resume=resume)
+
+    def stop(self, name: str) -> dict[str, Any]:
+        return stopping.stop(self.home, name, stopping.COORDINATOR)
 
 
 def find_place(folder: Path) -> Place:

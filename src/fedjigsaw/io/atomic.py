@@ -20,9 +20,9 @@ def write_whole(path: Path, content: bytes, *, replace: bool = True) -> None:
         file.write(content)
 
 
-def write_json(path: Path, values: Any) -> None:
+def write_json(path: Path, values: Any, *, replace: bool = True) -> None:
     """Write values as JSON that people can read, or leave the old file as it was."""
-    write_whole(path, (json.dumps(values, indent=1) + "\n").encode())
+    write_whole(path, (json.dumps(values, indent=1) + "\n").encode(), replace=replace)
 
 
 @contextmanager

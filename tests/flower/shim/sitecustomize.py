@@ -3,6 +3,7 @@
 A file, named by FEDJIGSAW_TEST_MODE, says how the site behaves now; a test may change it any time.
 """
 
+import ctypes
 import os
 import sys
 import time
@@ -75,6 +76,24 @@ def listen():
     HttpGrid.pull_messages = overheard
 
 
+def compute_forever():
+    """At the server: do not come to an end once all sites have answered."""
+    from fedjigsaw.flower import work
+
+    federate = work.federate
+
+    def endless(*args, **options):
+        made = federate(*args, **options)
+        if mode() == "endless":
+            Path(os.environ["FEDJIGSAW_TEST_MODE"]).write_text("computes")
+            mutex, lock = ctypes.create_string_buffer(256), ctypes.CDLL(None).pthread_mutex_lock
+            while True:  # as compiled code that never returns, whatever the signal
+                lock(mutex)
+        return made
+
+    work.federate = endless
+
+
 def dawdle():
     """At a site: take the content of a question only when the file says something else."""
     from flwr.supernode import start_client_internal as loop
@@ -96,6 +115,7 @@ if "FEDJIGSAW_TEST_MODE" in os.environ and "fedjigsaw.flower.warm" in words:
     misbehave()
 if "FEDJIGSAW_TEST_MODE" in os.environ and "fedjigsaw.flower.launcher" in words:
     listen()
+    compute_forever()
 if "FEDJIGSAW_TEST_MODE" in os.environ and "fedjigsaw.flower.supernode" in words:
     dawdle()
 if "fedjigsaw.flower.supernode" in words and mode().startswith("protocol "):

@@ -1,0 +1,172 @@
+"""Stop a run by its name."""
+
+import json
+import threading
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from fedjigsaw import cli
+from fedjigsaw.errors import FedJigsawError, ParameterError
+from fedjigsaw.flower import jobs, stopping
+from fedjigsaw.flower.folders import OWNER
+
+BY_COORDINATOR = {
+    "error": "The run was stopped by the coordinator.",
+    "exit_code": 130,
+    "stopped_by": "the coordinator",
+}
+
+
+class Flower:
+    """The control of a server that has a run for each job."""
+
+    def __init__(self):
+        self.stopped = []
+
+    def runs_of(self, job):
+        return [job]
+
+    def stop_run(self, run):
+        self.stopped.append(run)
+
+    def start_run(self, app, config):
+        return config["job"]
+
+    def status(self, run):
+        return "running"
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def flower(clinic, monkeypatch):
+    control = Flower()
+    (clinic / "server" / "running.json").write_text('{"control_port": 9, "secret": "s"}')
+    monkeypatch.setattr(jobs, "Control", lambda port, authority, headers: control)
+    return control
+
+
+def new_run(clinic, owner=None, **job):
+    folder = jobs.new_job_folder(clinic / "server")
+    (folder / jobs.JOB).write_text(json.dumps({"method": "feca", "n_clusters": 3} | job))
+    if owner:
+        (folder / OWNER).write_text(json.dumps({"operator": owner, "key": f"key of {owner}"}))
+    return folder
+
+
+def command(*words):
+    return CliRunner().invoke(cli.app, ["federation", *map(str, words)])
+
+
+def test_a_run_is_stopped_once(clinic, flower):
+    folder, other = new_run(clinic), new_run(clinic)
+    done = command("stop", clinic, folder.name)
+    assert done.exit_code == 0, done.exception
+    assert f"Run {folder.name} is stopped." in " ".join(done.output.split())
+    assert (jobs.read_result(folder), flower.stopped) == (BY_COORDINATOR, [folder.name])
+    again = json.loads(command("stop", clinic, folder.name, "--json").stdout)
+    text, by = BY_COORDINATOR["error"], BY_COORDINATOR["stopped_by"]
+    assert again == {"run": folder.name, "stopped": False, "error": text, "stopped_by": by}
+    words = " ".join(command("stop", clinic, folder.name).output.split())
+    assert f"had ended before: {text}" in words
+    assert not (other / jobs.RESULT).exists()
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ({"transcript": {}}, "had ended before: it has a model."),
+        ({"error": "Too few.", "exit_code": 5}, "had ended before: Too few."),
+    ],
+)
+def test_a_run_that_has_ended_stays_as_it_is(clinic, flower, result, text):
+    folder = new_run(clinic)
+    jobs.write_result(folder, **result)
+    done = command("stop", clinic, folder.name)
+    assert (done.exit_code, text in " ".join(done.output.split())) == (0, True)
+    assert (jobs.read_result(folder), flower.stopped) == (result, [])
+
+
+def test_an_unknown_name_is_answered_with_a_similar_one(clinic, flower):
+    folder = new_run(clinic)
+    error = command("stop", clinic, folder.name[:-1] + "x").exception
+    assert isinstance(error, ParameterError)
+    assert str(error).endswith(f"Did you mean {folder.name}?")
+    for name in ("../../bern", "x", "20200101-000000-00000000"):
+        stopping.stop(clinic / "server", folder.name, "nobody")  # then there is none to stop
+        with pytest.raises(ParameterError, match=r"There is no run .* status` lists"):
+            stopping.stop(clinic / "server", name, "nobody")
+
+
+def test_a_run_of_a_server_that_is_gone_can_be_stopped(clinic):
+    folder = new_run(clinic)
+    assert stopping.stop(clinic / "server", folder.name, "the coordinator")["stopped"]
+    assert jobs.read_result(folder) == BY_COORDINATOR
+
+
+def test_whoever_follows_the_run_learns_who_stopped_it(clinic, flower, tmp_path):
+    def stop():
+        while not (runs := stopping.open_runs(clinic / "server")):
+            time.sleep(0.01)
+        stopping.stop(clinic / "server", *runs, "operator anna")
+
+    threading.Thread(target=stop, daemon=True).start()
+    error = command("run", clinic, "-k", 3, "-o", tmp_path / "model").exception
+    assert isinstance(error, FedJigsawError)
+    assert (error.exit_code, str(error)) == (130, "The run was stopped by operator anna.")
+    assert not (tmp_path / "model").exists()
+
+
+def test_the_first_result_counts(clinic):
+    """What still computes when a run is stopped cannot say afterwards that there is a model."""
+    folder = new_run(clinic)
+    assert jobs.write_result(folder, **BY_COORDINATOR)
+    assert not jobs.write_result(folder, transcript={})
+    assert jobs.read_result(folder) == BY_COORDINATOR
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
+
+
+def test_runs_that_have_not_ended_are_listed_to_those_who_may_see_them(clinic, capsys):
+    home = clinic / "server"
+    own, annas, ended = new_run(clinic), new_run(clinic, "anna", n_clusters=[3, 4]), new_run(clinic)
+    jobs.write_end(ended, "Too few.", 5)
+    assert stopping.open_runs(home) == {
+        own.name: {"method": "feca", "n_clusters": 3, "operator": None},
+        annas.name: {"method": "feca", "n_clusters": [3, 4], "operator": "anna"},
+    }
+    assert list(stopping.open_runs(home, "key of anna")) == [annas.name]
+    assert stopping.open_runs(home, "key of bob") == {}
+    from fedjigsaw.cli.federation import print_status
+
+    found = {"host": "h", "port": 1, "connected": {}, "revoked": {}, "twins": {}}
+    print_status({**found, "runs": stopping.open_runs(home)})
+    words = " ".join(capsys.readouterr().out.split())
+    assert f"Run {own.name} has not ended: feca, -k 3" in words
+    assert f"Run {annas.name} of operator anna has not ended: feca, -k 3,4" in words
+
+
+@pytest.mark.parametrize("method", ["x" * 10**6, "\x1b[2J", ["a"] * 99])
+def test_a_job_that_an_operator_made_up_is_not_shown(clinic, method):
+    new_run(clinic, "anna", method=method)
+    (about,) = stopping.open_runs(clinic / "server").values()
+    assert about["method"] is None
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{"])
+def test_files_that_are_none_hide_no_run(clinic, content):
+    folder = new_run(clinic)
+    (folder / jobs.JOB).write_text(content)
+    assert list(stopping.open_runs(clinic / "server")) == [folder.name]
+
+
+def test_work_is_ended_when_its_run_is_stopped_and_not_by_its_own_result(clinic, monkeypatch):
+    monkeypatch.setattr(stopping, "WATCH_SECONDS", 0.01)
+    for result, ends in ((BY_COORDINATOR, True), ({"error": "Too few.", "exit_code": 5}, False)):
+        folder, ended = new_run(clinic), threading.Event()
+        with stopping.watched(folder, ended.set):
+            assert not ended.wait(0.1)
+            jobs.write_result(folder, **result)
+            assert ended.wait(10 if ends else 0.2) is ends
