@@ -13,7 +13,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from fedjigsaw import cli
+from fedjigsaw import _signals, cli
 from fedjigsaw.errors import FederationError, MessageError, ParameterError
 from fedjigsaw.flower import folders, gate, jobs, operator_desk, operators, places, status
 from fedjigsaw.flower.operator_client import OperatorPlace
@@ -373,6 +373,19 @@ def test_ctrl_c_while_a_run_is_being_started_stops_it_too(office, anna, monkeypa
     assert (process.returncode, b"The run was stopped" in said) == (130, True), said
     (run,) = office.desk.runs.values()
     assert run.process.wait(10) != 0
+
+
+def test_ctrl_c_again_does_not_wait_until_a_run_has_been_started(office, anna, monkeypatch):
+    def start(self, client, request):
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(0.01)
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("it waits")
+
+    monkeypatch.setattr(_signals, "PATIENCE", 0.001)
+    monkeypatch.setattr(OperatorPlace, "_start", start)
+    with pytest.raises(FederationError, match=f"may have done so. .* status {anna}` lists runs"):
+        OperatorPlace(anna).run(jobs.Job("feca", 3), lambda event: None, resume=False)
 
 
 def test_an_unexpected_error_stays_at_the_server(office, anna, monkeypatch, capfd):

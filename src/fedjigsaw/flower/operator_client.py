@@ -95,15 +95,18 @@ class OperatorPlace:
             )
         results = self._results()
         with self._connected() as client:
-            name = ""
+            name, asked = "", False
             try:
                 with holding_signals():  # only by its name can the run be stopped
+                    asked = True
                     name = self._start(client, request)
                 folder = results / name
                 folder.mkdir()
                 job.save(folder)
                 sizes = self._follow(client, name, tell)
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as stop:
+                if asked and not name:  # somebody did not wait for the answer
+                    raise self._unanswered() from stop
                 if name:  # otherwise it was not started
                     with ignoring_signals():
                         self._stop(client, name)
@@ -257,6 +260,13 @@ class OperatorPlace:
         return found
 
     # --------------------------------------------------------------------------------------- errors
+
+    def _unanswered(self) -> FederationError:
+        return FederationError(
+            f"{self.where} was asked to start the run, and has not answered: it may have done so. "
+            f"`fedjigsaw federation status {quote(str(self.folder))}` lists runs, and `fedjigsaw "
+            "federation stop` stops them."
+        )
 
     def _nonsense(self) -> MessageError:
         return MessageError(f"{self.where} sent an answer that cannot be used.")
