@@ -13,7 +13,8 @@ def test_the_reasons_of_failures_are_those_of_the_program():
     quoted = re.findall(r"`failed: \w+ \((.*?)\)`", section(PAGE, "When something goes wrong"))
     assert len(quoted) == 10
     for reason in quoted:
-        start = re.split(r",? \.\.\.|\d", reason)[0]  # up to what is left out, or a number
+        # up to what is left out, a number, or names
+        start = re.split(r",? \.\.\.|\d|: without '", reason)[0]
         assert start.strip() in source, reason
 
 
