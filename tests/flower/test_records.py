@@ -3,6 +3,7 @@
 import errno
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +18,12 @@ from fedjigsaw.errors import (
     ParameterError,
     QuorumError,
 )
-from fedjigsaw.flower import records
+from fedjigsaw.flower import records, tasks
 from fedjigsaw.flower.records import Question
 from fedjigsaw.io import formats
+from fedjigsaw.io._codec import MAX_HEADER
 from fedjigsaw.io.tables import from_array
+from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.journal import FullError
@@ -118,6 +121,33 @@ def test_what_is_no_question(content):
         records.unpack_question(content)
 
 
+@pytest.mark.parametrize(
+    ("unpack", "limit"),
+    [
+        (records.unpack_answer, records.MAX_ANSWER_HEAD),
+        (records.unpack_question, records.MAX_QUESTION_HEAD),
+        (partial(tasks.unpack_task, "statistics"), records.MAX_QUESTION_HEAD),
+        (partial(tasks.unpack_result, tasks.Statistics(), "bern"), records.MAX_ANSWER_HEAD),
+    ],
+)
+def test_a_long_head_is_not_even_read(unpack, limit, monkeypatch):
+    """JSON such as [{},{},...] takes thirty times its bytes in memory."""
+    content = with_head(failure="data", more=" " * limit)
+    monkeypatch.setattr(records.json, "loads", lambda text: pytest.fail("it was read"))
+    with pytest.raises(MessageError, match=f"size of a message must be at most {limit} bytes"):
+        unpack(content)
+
+
+def test_a_question_may_have_as_many_columns_as_a_file():
+    """The header of a file limits the names of columns, and a question has them twice."""
+    columns = tuple(f"{i:x}" for i in range(120_000))
+    assert len(json.dumps(columns)) < MAX_HEADER < 1.05 * len(json.dumps(columns))
+    numbers = np.full(len(columns), -1 / 3 * 1e-100)
+    scaler = Scaler(columns, numbers, -numbers)
+    question = Question(Broadcast(0, 0), "feca", {}, 7, columns, scaler=scaler)
+    assert records.unpack_question(records.pack_question(question)).columns == columns
+
+
 def answer(body):
     return RecordDict({"fedjigsaw": ConfigRecord({"head": '{"format": 1}', "body": body})})
 
@@ -167,6 +197,15 @@ def test_what_is_no_answer(file, spoil):
     assert records.unpack_answer(answer(formats.encode(file)))
     with pytest.raises((MessageError, DataError)):
         records.unpack_answer(answer(spoil(file)))
+
+
+def test_the_sum_of_counts_does_not_begin_anew(file):
+    """2,048 times 2^53 is 0 in 64 bits."""
+    k = 2048
+    lie = Summary(k, np.arange(2.0 * k).reshape(k, 2), counts=[2**53] * k, client="bern")
+    assert lie.counts.sum() == 0
+    with pytest.raises(MessageError, match="sum to 18446744073709551616, which exceeds twice"):
+        records.unpack_answer(answer(formats.encode(replace(file, summary=lie))))
 
 
 def test_rounded_counts_may_add_up_to_more_than_the_rows():

@@ -8,12 +8,14 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from fedjigsaw.flower.patches import wrap
+from fedjigsaw.flower.plain_records import check_envelope, check_record
 
 CLIENT_APP, SERVER_APP = "flwr-clientapp", "flwr-serverapp"
 
@@ -57,6 +59,7 @@ def run_app(task: Task) -> None:
     # Upstream: public functions that take a configuration object.
     run = load(task.app)
     install_whole()
+    read_plain_records_only()
     # a forked process must not close what belongs to the one that it was forked from
     import_module("flwr.supercore.exit.exit_handler").registered_exit_handlers.clear()
     more: dict[str, Any] = {}
@@ -113,6 +116,33 @@ def _install_whole(
             if not whole.exists():  # otherwise another process was faster
                 raise
     return whole
+
+
+def read_plain_records_only() -> None:
+    """Have this process read no records that take much more memory than bytes on the way."""
+    # Upstream: a limit on the number of values in a record.
+    from flwr.proto.recorddict_pb2 import ConfigRecordValue
+
+    utils: Any = import_module("flwr.supercore.inflatable.inflatable_utils")
+    kinds = utils.inflatable_class_registry
+    for name in set(kinds) - {"Message", "RecordDict", "ConfigRecord"}:
+        del kinds[name]  # Flower refuses them, then
+    numbers = {field.name: field.number for field in ConfigRecordValue.DESCRIPTOR.fields}
+    single = {number for name, number in numbers.items() if not name.endswith("_list")}
+    check = partial(check_record, single=single, bytes_list=numbers["bytes_list"])
+    for name, checks in (
+        ("Message", check_envelope),
+        ("RecordDict", check_envelope),
+        ("ConfigRecord", check),
+    ):
+        wrap(kinds[name], "inflate", partial(_inflate, checks))
+
+
+def _inflate(
+    check: Callable[[bytes], None], original: Callable[..., Any], content: bytes, children: Any
+) -> Any:
+    check(content)
+    return original(content, children)
 
 
 def run_starter(

@@ -42,7 +42,10 @@ from fedjigsaw.privacy.policy import (
 
 KEY, SHOWN = "fedjigsaw", "shown"
 MAX_MESSAGE_BYTES = MAX_BYTES  # size limit of a request or a summary over Flower
-
+# The JSON part of a message takes thirty times its bytes in memory. That of an answer has one word;
+# that of a question may have a scaler of as many columns as the header of a file can name.
+MAX_ANSWER_HEAD = 2**16
+MAX_QUESTION_HEAD = 2**24
 MAX_SHOWN_BYTES = MAX_BYTES // 2  # of the summaries of the round before, in a question
 
 
@@ -251,7 +254,7 @@ def pack_failure(word: str) -> RecordDict:
 
 def unpack_answer(content: RecordDict) -> SummaryFile | str:
     """Unpack a summary, or the reason why there is none. Anything else is a MessageError."""
-    head, body = unpack(content)
+    head, body = unpack(content, MAX_ANSWER_HEAD)
     if body is None:
         return reason(head)
     file = formats.decode(body)
@@ -283,11 +286,12 @@ def _check_plausible(file: SummaryFile) -> None:
             f"The {len(summary.centers)} centers of {owner} exceed {most}, one per row and head."
         )
     # a guard that rounds at most doubles a count; what the site says about its guard is not asked
-    if summary.counts is not None and summary.counts.sum() > 2 * most:
-        total = int(summary.counts.sum())
+    # not as integers, whose sum may pass the largest one and begin anew
+    total = 0.0 if summary.counts is None else float(summary.counts.sum(dtype=np.float64))
+    if total > 2 * most:
         raise MessageError(
-            f"The counts of {owner} sum to {total}, which exceeds twice {most}, one per row and "
-            "head."
+            f"The counts of {owner} sum to {total:.0f}, which exceeds twice {most}, one per row "
+            "and head."
         )
     for name, tensor in summary.tensors.items():
         if not np.isfinite(tensor).all():
@@ -315,16 +319,18 @@ def pack(head: Mapping[str, Any], body: bytes | None) -> RecordDict:
     return RecordDict({KEY: record})
 
 
-def unpack(content: RecordDict) -> tuple[dict[str, Any], bytes | None]:
+def unpack(
+    content: RecordDict, max_head: int = MAX_QUESTION_HEAD
+) -> tuple[dict[str, Any], bytes | None]:
     """Return the JSON part and the arrays of a message, after checking their size."""
     record = content.get(KEY)
     text = record.get("head") if isinstance(record, ConfigRecord) else None
     body = record.get("body") if isinstance(record, ConfigRecord) else None
     if not isinstance(text, str) or not isinstance(body, bytes | None):
         raise MessageError("The message was not packed by fedjigsaw.")
-    size = max(len(text), len(body or b""))
-    if size > MAX_MESSAGE_BYTES:
-        raise MessageError(invalid("size", "a message", f"at most {MAX_MESSAGE_BYTES} bytes", size))
+    for part, most in ((text, max_head), (body or b"", MAX_MESSAGE_BYTES)):
+        if len(part) > most:
+            raise MessageError(invalid("size", "a message", f"at most {most} bytes", len(part)))
     try:
         head = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -126,7 +126,7 @@ def unpack_result(task: Task, name: str, content: RecordDict) -> Result | str:
     Anything else is a MessageError: something of another kind, about another model, or under the
     name of another site.
     """
-    head, body = records.unpack(content)
+    head, body = records.unpack(content, records.MAX_ANSWER_HEAD)
     if "failure" in head:
         return records.reason(head)
     if isinstance(task, Labeling):
