@@ -70,6 +70,52 @@ def scaler_of(mean, deviation):
     return Scaler(COLUMNS, np.array(mean, dtype=float), np.array(deviation, dtype=float))
 
 
+# ------------------------------------------------------------------------------------- added rows
+
+
+def answers_about(rows, folder, ks):
+    """What a site with the default policy answers for several numbers of clusters."""
+    folder.mkdir()
+    site = Site("bern", from_array(rows, COLUMNS), folder=folder)
+    return [site.answer(ask(k)).summary for k in ks]
+
+
+def mean_of_sums(answers):
+    """The sum of all rows, from answers about all of them; those of narrow clusters count more."""
+    whole = [a for a in answers if a.counts.sum() == a.n_samples]
+    sums = [a.counts @ a.centers for a in whole]
+    return np.average(sums, axis=0, weights=[1 / a.sse.sum() for a in whole])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guard", [True, False])
+def test_many_answers_before_and_after_do_not_give_an_added_row(tmp_path, guard, monkeypatch):
+    """Ten questions are a day's: rounding errors of ten sums nearly cancel, but not enough."""
+    hits, n_trials = 0, 20 if guard else 3
+    if not guard:  # the attack is a real one
+        monkeypatch.setattr(Guard, "round", lambda self, summary, sizes, rows: summary)
+    for seed in range(n_trials):
+        rows = patients(61, seed)
+        after, before = (
+            mean_of_sums(answers_about(some, tmp_path / f"{seed} {len(some)}", range(1, 11)))
+            for some in (rows, rows[:-1])
+        )
+        hits += bool((np.abs(after - before - rows[-1]) < 0.1 * np.array([2.0, 0.3])).all())
+    assert hits / n_trials <= 0.05 if guard else hits == n_trials
+
+
+def test_sizes_tell_the_cluster_of_an_added_row(tmp_path):
+    """It is not defended: where clusters are narrow, their center is close to the row."""
+    rows = patients(201)
+    after, before = (
+        answers_about(some, tmp_path / str(len(some)), [4])[0] for some in (rows, rows[:-1])
+    )
+    nearest = ((after.centers[:, None] - before.centers) ** 2).sum(axis=2).argmin(axis=1)
+    grown = np.flatnonzero(after.counts != before.counts[nearest])
+    assert len(grown) == 1
+    assert np.allclose(after.centers[grown[0]], rows[-1], atol=3 * np.array([2.0, 0.3]))
+
+
 # ----------------------------------------------------------------------------------- statistics
 
 
