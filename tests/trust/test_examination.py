@@ -14,6 +14,7 @@ from fedjigsaw.bench.lies import LIES, LyingEngine, fit_among_liars
 from fedjigsaw.datasets import Dataset, gaussian_grid
 from fedjigsaw.engine import Client, aggregate_round
 from fedjigsaw.errors import MessageError
+from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.partition import dirichlet
 from fedjigsaw.privacy.guard import Guard
@@ -129,6 +130,21 @@ class TestLies:
         )
         assert found["honest_ratio"] < (1.3 if lie.endswith("d") else 1.1)
         assert found["accused"] == 0
+
+    @pytest.mark.parametrize("factor", [30, 100])
+    @pytest.mark.parametrize("n_sites", [5, 10])
+    def test_large_sums_of_squares_do_not_draw_centers_together(self, grid, n_sites, factor):
+        """True centers with sums that rows could have: such clusters are divided between all."""
+        method = Jigsaw(15, random_state=0)
+        shards = {f"{i:02}": grid.X[i::n_sites] for i in range(n_sites)}
+        *honest, last = method.fit_clients(shards, guard=Guard()).summaries_
+        rows = np.concatenate(list(shards.values())[:-1])
+
+        def objective(*liars):
+            found = aggregate_round(method, [*honest, *liars], Broadcast(0, 0))
+            return (pairwise_distances(rows, found.centers).min(axis=1) ** 2).sum()
+
+        assert objective(replace(last, sse=factor * last.sse)) <= 1.06 * objective()
 
     @pytest.mark.filterwarnings("ignore:Jigsaw found 2 of 15")
     @pytest.mark.parametrize("lie", ["a", "a'", "a''", "b", "c'"])

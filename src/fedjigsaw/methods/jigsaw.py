@@ -356,7 +356,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
             return self._model(examined, final_group_means(examined.received, int(self.n_clusters)))
         if self._in_cells:
             _check_sums(received)
-        examined = self._examine(received, self._find)
+        examined = self._examine(received, self._find, divided=True)
         found = self._found(examined.received, rng)
         return self._model(examined, *found[:2], refind=self._refind, of_k=found[2])
 
@@ -389,7 +389,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
             )
         if self._in_cells:
             _check_sums(received)
-        used = self._examine(received, self._find).received
+        used = self._examine(received, self._find, divided=True).received
         if len(used.centers) <= n_centers:
             labels = np.arange(len(used.centers))
         elif self._in_cells:
@@ -443,10 +443,10 @@ class Jigsaw(ClusterFindings, LocalSearch):
         if broadcast.model is not None:
             _check_counts(received)
 
-    def _examine(self, received: Received, find: Find) -> Examined:
+    def _examine(self, received: Received, find: Find, *, divided: bool = False) -> Examined:
         if not self.robust:
             return unexamined(received)
-        return examine(received, self._test_k, find, strict=self._in_cells)
+        return examine(received, self._test_k, find, strict=self._in_cells, divided=divided)
 
     def _solve(self, received: Received, k: int, rng: np.random.Generator) -> Floats:
         return solve(

@@ -3,7 +3,8 @@ r"""Checks of a server that trusts no site: implausible numbers, strange sites, 
 Up to 30 % of the sites may send anything. What the others sent says what is plausible:
 
 1. **Far centers**, many ranges of the other sites away, are set aside if they lie in many places or
-   harm the others (below); a **spread** many times that of the others is replaced by theirs.
+   harm the others (below); a **spread** many times that of the others is replaced by theirs if it
+   is impossible or harms them.
 2. A site is **strange** if its centers lie where no other site has any, and in many places. It is
    set aside only if it harms the others (below).
 3. A site with many times the **rows** of the others counts as an average one if its weight harms
@@ -25,6 +26,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import MessageError
+from fedjigsaw.kernels.clouds import settle_clouds
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.kernels.nearest import compiles, to_other_owners
 from fedjigsaw.trust.influence import HARM, SAMPLE, Choose, Find, harm, objective, ratio
@@ -39,6 +41,7 @@ from fedjigsaw.trust.plausibility import (
     limit_spread,
     typical_variance,
     variance_of,
+    wide_sites,
     without_copies,
     without_overlaps,
 )
@@ -60,6 +63,7 @@ def examine(
     *,
     separate: bool = True,
     strict: bool = False,
+    divided: bool = False,
 ) -> Examined:
     """Check the summaries of all sites against each other.
 
@@ -69,6 +73,7 @@ def examine(
     find : finds centers: the method itself, without refinements.
     separate : whether no two circles of a site overlap, if there are radii.
     strict : whether sums of squares matter, as they do for the number of clusters.
+    divided : whether local clusters are divided between centers at last, by their sums of squares.
     """
     notes = np.zeros(received.n_sites, dtype=np.int64)
     used = _without(received, endless_centers(received), notes)
@@ -76,7 +81,9 @@ def examine(
         used = without_copies(used, notes)
         used = _without(used, _harmful_far_centers(used, choose, find), notes)
         used = _limit_radii(used, choose, find, notes)
-        used = limit_spread(used, notes, strict=strict)
+        used = _limit_spread(used, notes, strict=strict)
+        if divided and not strict:
+            used = _limit_harmful_spread(used, choose, find, notes)
         if separate:
             used = without_overlaps(used, notes)
         if not len(used.centers):
@@ -124,6 +131,35 @@ def _limit_radii(received: Received, choose: Choose, find: Find, notes: Ints) ->
     if ratio(objective(others, find(received, k)), own) <= TOO_HEAVY:
         return received
     notes[liars] |= Note.RADIUS
+    return limited
+
+
+def _limit_spread(received: Received, notes: Ints, *, strict: bool) -> Received:
+    """Limit sums of squares that are impossible or, if strict, many times those of the others."""
+    wide = wide_sites(received, impossible=not strict)
+    notes[wide] |= Note.SPREAD
+    return limit_spread(received, wide) if wide.any() else received
+
+
+def _limit_harmful_spread(received: Received, choose: Choose, find: Find, notes: Ints) -> Received:
+    """Limit large sums of squares if they harm the sites that sent none.
+
+    A site whose clusters are too few has large ones honestly. Those of a liar divide its clusters
+    between all centers in the last step, which draws the centers together.
+    """
+    wide = wide_sites(received, impossible=False)
+    others = received.of_sites(~wide)
+    if not wide.any() or not len(others.centers):
+        return received
+    limited = limit_spread(received, wide)
+    start = find(limited, choose(others))
+    fair, found = (
+        objective(others, settle_clouds(used.centers, used.counts, used.sse, start))
+        for used in (limited.weighed(), received.weighed())
+    )
+    if ratio(found, fair) <= TOO_HEAVY:
+        return received
+    notes[wide] |= Note.SPREAD
     return limited
 
 

@@ -197,21 +197,22 @@ def _overlapping(centers: Floats, radii: Floats) -> Flags:
     return repeated
 
 
-def limit_spread(received: Received, notes: Ints, *, strict: bool) -> Received:
-    """Replace sums of squares that no data within the range of the centers can have.
+def wide_sites(received: Received, *, impossible: bool) -> Flags:
+    """Tell which sites have sums of squares that are many times those of the other sites.
 
     Parameters
     ----------
-    strict : also those that are many times those of the other sites
-        A site whose clusters are too few has such sums honestly.
+    impossible : tell only those that no data within the range of the centers can have.
     """
     variance = typical_variance(received)
     rows = received.per_site(received.counts)
     mean = received.per_site(received.sse) / np.where(rows > 0, rows, 1)
     diagonal = np.linalg.norm(np.ptp(received.centers, axis=0)) + 4 * np.sqrt(variance)
-    wide = mean > (WIDE * variance if strict else diagonal**2)
-    if not variance or not wide.any():
-        return received
-    notes[wide] |= Note.SPREAD
-    theirs = np.where(wide[received.owners], variance * received.counts, received.sse)
-    return replace(received, sse=theirs)
+    wide: Flags = mean > (diagonal**2 if impossible else WIDE * variance)
+    return wide & (variance > 0)
+
+
+def limit_spread(received: Received, wide: Flags) -> Received:
+    """Replace the sums of squares of some sites by those that other sites have."""
+    usual = typical_variance(received) * received.counts
+    return replace(received, sse=np.where(wide[received.owners], usual, received.sse))
