@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -48,6 +49,19 @@ def limit_threads(number):
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread():
     limit_threads(1)  # tests run side by side; two threads each would only wait
+
+
+@pytest.fixture
+def handled():
+    """Set the handlers of the signals, and restore them afterwards.
+
+    Those of tests that run in the background are often ignored.
+    """
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield lambda handler: [signal.signal(number, handler) for number in numbers]
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

@@ -8,16 +8,6 @@ from fedjigsaw import _signals
 from fedjigsaw._signals import exit_code, holding_signals, stopped_by_signals
 
 
-@pytest.fixture
-def handled():
-    """Set the handlers of the signals, and restore them afterwards."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.getsignal(number) for number in numbers}
-    yield lambda handler: [signal.signal(number, handler) for number in numbers]
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_signals_interrupt_and_tell_their_exit_code(handled, name):
     handled(signal.SIG_DFL)

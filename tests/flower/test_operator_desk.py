@@ -375,13 +375,16 @@ def test_ctrl_c_while_a_run_is_being_started_stops_it_too(office, anna, monkeypa
     assert run.process.wait(10) != 0
 
 
-def test_ctrl_c_again_does_not_wait_until_a_run_has_been_started(office, anna, monkeypatch):
+def test_ctrl_c_again_does_not_wait_until_a_run_has_been_started(
+    office, anna, monkeypatch, handled
+):
     def start(self, client, request):
         signal.raise_signal(signal.SIGINT)
         time.sleep(0.01)
         signal.raise_signal(signal.SIGINT)
         raise AssertionError("it waits")
 
+    handled(signal.default_int_handler)
     monkeypatch.setattr(_signals, "PATIENCE", 0.001)
     monkeypatch.setattr(OperatorPlace, "_start", start)
     with pytest.raises(FederationError, match=f"may have done so. .* status {anna}` lists runs"):
