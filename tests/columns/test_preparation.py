@@ -209,7 +209,7 @@ def test_files_carry_the_preparation_whole(paths, tmp_path):
 
 def test_statistics_of_another_schema_are_refused(paths):
     stats = {"a": sites.measure(paths["bern"], schema=SCHEMA)}
-    with pytest.raises(MessageError, match="Give it here, too"):
+    with pytest.raises(MessageError, match="Give that schema here, too"):
         sites.common_scaler(stats)
     with pytest.raises(MessageError, match="by another schema"):
         sites.common_scaler(stats, schema=SCHEMA.without(["age"]))

@@ -151,9 +151,9 @@ def check_schema(stats: Mapping[str, Stats], schema: Schema | None) -> None:
                 check_features(name, found, schema)
             continue
         if not wanted:
-            raise MessageError(f"{name} was made by a schema. Give it here, too.")
+            raise MessageError(f"{name} was made by a schema. Give that schema here, too.")
         if not found.schema:
-            raise MessageError(f"{name} was made without a schema. Make it with one.")
+            raise MessageError(f"{name} was made without a schema. Make it again with the schema.")
         raise MessageError(
             f"{name} was made by another schema ({found.schema}) than the one given ({wanted}). "
             "Use the same file at all sites."
