@@ -1,9 +1,7 @@
 """Several heads in one message, and side by side."""
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Event, Lock, get_ident
-from time import sleep
+from threading import Event
 
 import numpy as np
 import pytest
@@ -54,9 +52,7 @@ def test_heads_run_side_by_side_with_streams_of_their_own():
         assert {pool["num_threads"] for pool in threadpool_info()} == {1}
         return head, int(rng.integers(2**60))
 
-    first, again = (
-        heads.for_each(work, 3, np.random.default_rng(0), sequential=False) for _ in range(2)
-    )
+    first, again = (heads.for_each(work, 3, np.random.default_rng(0)) for _ in range(2))
     assert first == again
     assert [head for head, _ in first] == [0, 1, 2]
     assert len({draw for _, draw in first}) == 3
@@ -86,35 +82,9 @@ def test_one_thread_for_all_heads_until_the_last_is_done():
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(heads, "one_thread_inside", noted)
-        found = heads.for_each(work, 2, np.random.default_rng(0), sequential=False)
+        found = heads.for_each(work, 2, np.random.default_rng(0))
     assert found == [None, {1}]
     assert threads() == before
-
-
-@pytest.mark.usefixtures("two_threads")
-def test_sequential_heads_never_run_at_the_same_time():
-    """Neither do the heads of several lanes."""
-    inside, alone, seen = Lock(), [], []
-
-    def work(head, rng):
-        assert {pool["num_threads"] for pool in threadpool_info()} == {1}
-        alone.append(inside.acquire(blocking=False))
-        sleep(0.002)
-        inside.release()
-        seen.append((get_ident(), int(rng.integers(2**60))))
-        return head
-
-    def lane(_):
-        return heads.for_each(work, 3, np.random.default_rng(0), sequential=True)
-
-    with ThreadPoolExecutor(4) as lanes:
-        assert list(lanes.map(lane, range(4))) == [[0, 1, 2]] * 4
-    assert alone == [True] * 12
-    by_lane = {thread: {d for t, d in seen if t == thread} for thread, _ in seen}
-    usual = heads.for_each(
-        lambda _, rng: int(rng.integers(2**60)), 3, np.random.default_rng(0), sequential=False
-    )
-    assert all(draws == set(usual) for draws in by_lane.values())
 
 
 def test_an_error_in_a_head_comes_through():
@@ -122,4 +92,4 @@ def test_an_error_in_a_head_comes_through():
         raise DataError(f"head {head}")
 
     with pytest.raises(DataError, match="head 0"):
-        heads.for_each(work, 2, np.random.default_rng(0), sequential=False)
+        heads.for_each(work, 2, np.random.default_rng(0))

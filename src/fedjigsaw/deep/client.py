@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedjigsaw._threads import one_thread_inside
 from fedjigsaw._typing import Ints
 from fedjigsaw.deep import heads, wire
 from fedjigsaw.deep.deepcluster import Prototypes
@@ -92,15 +93,13 @@ def cluster(
         ]
 
     if method.execution.kmeans_backend is None:
-        parts = heads.for_each(
-            lambda head, own: summarize([head], [own])[0], n_heads, rng, sequential=False
-        )
+        parts = heads.for_each(lambda head, own: summarize([head], [own])[0], n_heads, rng)
     else:
         streams = rng.spawn(n_heads)
         alike = [[head] for head in range(n_heads)]
         if step.inner_round == 0:  # later, each head has a model of its own
             alike = [list(some) for _, some in groupby(range(n_heads), method.sizes.__getitem__)]
-        with heads.in_order():
+        with one_thread_inside():
             parts = [s for some in alike for s in summarize(some, [streams[h] for h in some])]
     return heads.pack(parts)
 

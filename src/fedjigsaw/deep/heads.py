@@ -4,11 +4,9 @@ Centers of all heads follow one another. The tensor ``head`` has the head of eac
 tensors named ``inner.0.*`` belong to the clusterer of head 0.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
-from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,41 +17,24 @@ from fedjigsaw.errors import MessageError
 from fedjigsaw.messages import Broadcast, Model, Summary, Tensors
 
 OPTIONAL = ("radii", "counts", "sse")
-_ORDERING = Lock()  # held while heads are clustered on a GPU
 T = TypeVar("T")
 
 
 def for_each(
-    work: Callable[[int, np.random.Generator], T],
-    n_heads: int,
-    rng: np.random.Generator,
-    *,
-    sequential: bool,
+    work: Callable[[int, np.random.Generator], T], n_heads: int, rng: np.random.Generator
 ) -> list[T]:
-    """Call a function for every head, each with its own random stream.
+    """Call a function for every head, each with its own random stream, in parallel.
 
-    On a CPU, heads run in parallel. On a GPU, concurrent launches from several threads were slower:
-    with `sequential`, heads run one after the other, and so do the lanes that call this function.
+    On a GPU they take turns (:func:`fedjigsaw.kernels.device.rows.turn`).
     """
 
     def alone(head: int, own: np.random.Generator) -> T:
         with one_thread_inside():
             return work(head, own)
 
-    streams = list(enumerate(rng.spawn(n_heads)))
-    if sequential:
-        with in_order():
-            return [work(head, own) for head, own in streams]
     with one_thread(), ThreadPoolExecutor(n_heads) as pool:
-        running = [pool.submit(alone, head, own) for head, own in streams]
+        running = [pool.submit(alone, head, own) for head, own in enumerate(rng.spawn(n_heads))]
         return [result.result() for result in running]
-
-
-@contextmanager
-def in_order() -> Iterator[None]:
-    """Let no other thread cluster heads on a GPU meanwhile."""
-    with _ORDERING, one_thread():
-        yield
 
 
 def named(tensors: Tensors, prefix: str) -> dict[str, np.ndarray]:

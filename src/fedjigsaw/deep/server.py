@@ -117,8 +117,7 @@ def new_centers(
         received = np.concatenate([part.centers for part in parts])
         return fill_up(found, received, method.sizes[head])
 
-    sequential = method.execution.kmeans_backend is not None
-    models = heads.for_each(aggregate_head, len(method.sizes), rng, sequential=sequential)
+    models = heads.for_each(aggregate_head, len(method.sizes), rng)
     centers, tensors = heads.pack_models(models)
     kept = {n: a for n, a in model.tensors.items() if not n.startswith(("inner.", "report."))}
     return centers, {**kept, **tensors}

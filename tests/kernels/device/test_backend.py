@@ -1,5 +1,7 @@
 """k-means on the device, here the CPU: the same answers as the package's own."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -120,6 +122,68 @@ def test_seeds_are_rows_and_different(monkeypatch, at_once):
         chosen = seed(rows, k, torch.ones(10), torch.Generator().manual_seed(0)).flatten().tolist()
         assert len(set(chosen)) == k
         assert set(chosen) <= set(range(10))
+
+
+@pytest.mark.parametrize("growth", [1 / 16, 1.0])
+def test_seeds_drawn_together_are_rows_and_different(growth):
+    rows = torch.randn(130, 3, generator=torch.Generator().manual_seed(1))
+    for k in (1, 2, 40, 130):
+        chosen = seed(rows, k, torch.ones(130), torch.Generator().manual_seed(k), growth=growth)
+        places = [int((rows == one).all(dim=1).nonzero()[0, 0]) for one in chosen]
+        assert len(set(places)) == k
+
+
+def test_seeds_drawn_together_gain_as_much_in_far_fewer_steps(monkeypatch):
+    """Weighted rows without clusters, as in DeepFeCA: as good as one by one, unlike plain draws."""
+    steps, topk = [], torch.Tensor.topk
+
+    def noted(speeds, n):
+        steps.append(n)
+        return topk(speeds, n)
+
+    rows = torch.randn(2000, 16, generator=torch.Generator().manual_seed(0))
+    weights = 1.0 + torch.arange(2000) % 5
+
+    def objective(draw_one):
+        centers = [draw_one(torch.Generator().manual_seed(i)) for i in range(4)]
+        return sum(float(weights @ nearest(rows, own)[1]) for own in centers)
+
+    one_by_one = objective(lambda g: seed(rows, 200, weights, g))
+    plain = objective(lambda g: rows[device_lloyd.draw(weights, 200, g)])
+    monkeypatch.setattr(torch.Tensor, "topk", noted)
+    quick = objective(lambda g: QUICK._seed(rows, 200, weights, g))
+    assert quick < 1.01 * one_by_one < 0.97 * plain
+    assert len(steps) < 4 * 80  # one by one, there would be 200 each
+
+
+def test_few_seeds_are_always_drawn_one_by_one():
+    rows, weights = torch.randn(300, 2), torch.ones(300)
+    quick, careful = (
+        own._seed(rows, 64, weights, torch.Generator().manual_seed(0)) for own in (QUICK, BACKEND)
+    )
+    assert torch.equal(quick, careful)
+
+
+def test_threads_take_turns_on_a_gpu_but_not_on_a_cpu():
+    def is_free(device):  # another thread asks: this one may always go on
+        with ThreadPoolExecutor(1) as other:
+            return other.submit(_may_go_on, device).result()
+
+    gpu, cpu = torch.device("cuda"), torch.device("cpu")
+    with device_rows.turn(gpu), device_rows.turn(gpu):
+        assert not is_free(gpu)
+        assert is_free(cpu)
+    assert is_free(gpu)
+
+
+def _may_go_on(device):
+    turn = device_rows.turn(device)
+    if not hasattr(turn, "acquire"):
+        return True
+    free = turn.acquire(blocking=False)
+    if free:
+        turn.release()
+    return free
 
 
 def test_seeds_spread_over_groups_of_rows():

@@ -1,7 +1,7 @@
 """The backend that clusters on a device: that of ``FEDJIGSAW_BACKEND=torch``, and of DeepFeCA."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import cache
 from itertools import groupby, islice
 from typing import Any
@@ -13,11 +13,13 @@ from torch import Tensor
 from fedjigsaw._threads import one_thread_inside
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.backends import Backend, BatchBackend, Found, name_of
-from fedjigsaw.kernels.device.lloyd import CAREFUL_SEEDS, label_sums, lloyd, seed, sets_at_once
-from fedjigsaw.kernels.device.rows import DeviceRows, exact
+from fedjigsaw.kernels.device.lloyd import draw, label_sums, lloyd, seed, sets_at_once
+from fedjigsaw.kernels.device.rows import DeviceRows, exact, turn
 from fedjigsaw.kernels.kmeans import coordinate_order, count_distinct
 
 LEAST = 2**23  # products of coordinates (rows x columns x centers) from where on a GPU is faster
+CAREFUL = 64  # up to this many centers are always seeded by k-means++, one after the other
+GROWTH = 1 / 16  # of quick seeds, a step draws this share of those that there are
 _BLOCK = 2**24  # coordinates of a block of rows
 
 
@@ -34,8 +36,9 @@ class DeviceBackend:
     ----------
     device : where to compute; None is a GPU if there is one, else the CPU.
     small : backend of small problems, for which a GPU is slower; None leaves all to the device.
-    quick_seeds : draw more than `CAREFUL_SEEDS` first centers of rows without weights uniformly. In
-        each round of DeepFeCA's training, k-means++ would take longer than all the rest.
+    quick_seeds : draw more than `CAREFUL` first centers faster: uniformly, or with weights several
+        at once. In each round of DeepFeCA's training, k-means++ would take longer than all the
+        rest.
     """
 
     def __init__(
@@ -97,7 +100,7 @@ class DeviceBackend:
                 yield from islice(others, 1 + len(more))
                 continue
             streams = [rngs[i] for i in (first, *more)]
-            with self._one_thread():
+            with self._alone():
                 found = self._find(
                     rows[first], n_clusters[first], weights[first], streams, **options
                 )
@@ -117,7 +120,7 @@ class DeviceBackend:
         if not self.suits(len(X), X.shape[1], n_clusters):
             assert self.small is not None  # see `suits`
             return self.small.labels(X, n_clusters, weights=weights, rng=rng, init=init, **options)
-        with self._one_thread():
+        with self._alone():
             rows, w = exact(X, self.device), self._weights(weights)
             (found,) = self._search(rows, n_clusters, w, [rng], init=init, **options)
             labels: Ints = found.cpu().numpy()
@@ -129,9 +132,9 @@ class DeviceBackend:
             return None
         return DeviceRows(X, weights, self.device)
 
-    def _one_thread(self) -> AbstractContextManager[object]:
-        """On a CPU, the number of threads would change bits."""
-        return one_thread_inside() if self.device.type == "cpu" else nullcontext()
+    def _alone(self) -> AbstractContextManager[object]:
+        """On a CPU, the number of threads would change bits; on a GPU, wait for others."""
+        return one_thread_inside() if self.device.type == "cpu" else turn(self.device)
 
     def _weights(self, weights: Floats | None) -> Tensor | None:
         return None if weights is None else exact(weights, self.device)
@@ -152,14 +155,12 @@ class DeviceBackend:
         middle = exact_rows.mean(dim=0)
         rows = (exact_rows - middle).float()
         w = rows.new_ones(len(rows)) if weights is None else weights.float()
-        # weighted rows are clients' centers: uniform draws would miss some clusters
-        careful = not self.quick_seeds or k <= CAREFUL_SEEDS or weights is not None
         stop = tol * rows.var(dim=0, unbiased=False).mean()
         starts: list[tuple[int, Tensor]] = []
         for search, rng in enumerate(rngs):
             generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**63)))
             if init is None:
-                drawn = [seed(rows, k, w, generator, careful=careful) for _ in range(n_init)]
+                drawn = [self._seed(rows, k, weights, generator) for _ in range(n_init)]
             else:
                 drawn = [(exact(init, self.device) - middle).float()]
             starts.extend((search, centers) for centers in drawn)
@@ -173,6 +174,16 @@ class DeviceBackend:
                 if search not in best or inertia < best[search][0]:
                     best[search] = inertia, found
         return [best[search][1] for search in range(len(rngs))]
+
+    def _seed(
+        self, rows: Tensor, k: int, weights: Tensor | None, generator: torch.Generator
+    ) -> Tensor:
+        is_quick = self.quick_seeds and k > CAREFUL
+        if is_quick and weights is None:
+            return rows[draw(rows.new_ones(len(rows)), k, generator)]
+        # weighted rows are clients' centers: uniform draws would miss some clusters
+        w = rows.new_ones(len(rows)) if weights is None else weights.float()
+        return seed(rows, k, w, generator, growth=GROWTH if is_quick else 0.0)
 
     def _find(
         self,

@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 
+import numpy as np
 import torch
 from torch import Tensor
 
-CAREFUL_SEEDS = 64  # up to this many centers are always seeded by k-means++, one after the other
 LOOK_EVERY = 5  # iterations between two tests of convergence
 DRAWS = 64  # seeds whose random numbers are drawn at once
 FUSED = 2**25  # entries of the table rows x centers from where on fused kernels are faster
@@ -32,39 +32,59 @@ _BLOCK = 2**26  # entries of a block of the table rows x centers
 
 
 def seed(
-    rows: Tensor, k: int, weights: Tensor, generator: torch.Generator, *, careful: bool = True
+    rows: Tensor, k: int, weights: Tensor, generator: torch.Generator, *, growth: float = 0.0
 ) -> Tensor:
-    """Draw initial centers: by greedy k-means++, or as distinct rows.
+    """Draw initial centers by greedy k-means++: of a few draws, keep the one that gains most.
 
     Seeds are found one after the other, each by a few small operations on the device. A GPU waits
     for the host here, so there are as few of them as possible.
+
+    Parameters
+    ----------
+    growth : seeds that are drawn at once, as a share of those that there are. Without clusters that
+        are far apart, the objective is about the same up to 0.1; with some, two of the seeds may
+        fall into one cluster.
     """
-    if not careful:
-        return rows[_draw(weights, k, generator)]
     norms, one = rows.square().sum(1, keepdim=True), torch.ones_like(rows[:, :1])
     left, right = torch.cat([rows, norms, one], dim=1), torch.cat([-2 * rows, one, norms], dim=1)
-    first = _draw(weights, 1, generator)
+    first = draw(weights, 1, generator)
     distances = (left @ right[first].T).clamp(min=0)
     zero = torch.zeros_like(distances[:1])
     n_trials = min(len(rows), 2 + int(math.log(k)))
     at_once = max(1, min(DRAWS, _BLOCK // len(rows)))
-    drawn, best = [], []
-    for i in range(k - 1):
+    drawn, places, sizes = [], [], _seeds_at_once(k, growth, len(rows) // n_trials)
+    for i, n in enumerate(sizes):
         # exponential race: draws rows with probability proportional to weights * distances
         if i % at_once == 0:
-            times = torch.empty(min(at_once, k - 1 - i), len(rows), device=rows.device)
+            times = torch.empty(min(at_once, len(sizes) - i), len(rows), device=rows.device)
             speeds = weights / times.exponential_(generator=generator)
-        drawn.append((speeds[i % at_once] * distances[:, 0]).topk(n_trials).indices)
+        drawn.append((speeds[i % at_once] * distances[:, 0]).topk(n_trials * n).indices)
         after = torch.clamp(left @ right.index_select(0, drawn[-1]).T, zero, distances)
-        best.append((weights @ after).argmin(dim=0, keepdim=True))
-        distances = after.index_select(1, best[-1])
+        if n == 1:
+            places.append((weights @ after).argmin(dim=0, keepdim=True))
+            distances = after.index_select(1, places[-1])
+        else:  # draws are dealt out to n groups, and the best of each is kept
+            best = (weights @ after).view(n_trials, n).argmin(dim=0)
+            places.append(best * n + torch.arange(n, device=rows.device))
+            distances = after.index_select(1, places[-1]).amin(dim=1, keepdim=True)
     if not drawn:
         return rows[first]
-    others = torch.stack(drawn).gather(1, torch.stack(best))[:, 0]
+    starts = np.repeat(n_trials * (np.cumsum(sizes) - sizes), sizes)
+    others = torch.cat(drawn)[torch.cat(places) + torch.from_numpy(starts).to(rows.device)]
     return rows[torch.cat([first, others])]
 
 
-def _draw(weights: Tensor, n: int, generator: torch.Generator) -> Tensor:
+def _seeds_at_once(k: int, growth: float, most: int) -> list[int]:
+    """Return how many seeds each step draws after the first one, k - 1 in all."""
+    sizes: list[int] = []
+    found = 1
+    while found < k:
+        sizes.append(max(1, min(int(growth * found), most, k - found)))
+        found += sizes[-1]
+    return sizes
+
+
+def draw(weights: Tensor, n: int, generator: torch.Generator) -> Tensor:
     """Draw different rows by their weights; `torch.multinomial` takes at most 2**24 of them."""
     return (weights / torch.empty_like(weights).exponential_(generator=generator)).topk(n).indices
 

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from threading import RLock
 
 import numpy as np
 import torch
@@ -13,6 +15,15 @@ from fedjigsaw.kernels.device.lloyd import LOOK_EVERY, label_sums, scores_of
 from fedjigsaw.kernels.matching import pairwise_distances
 
 _BLOCK = 2**26  # entries of a block of the table rows x centers
+_TURNS = RLock()  # held by the thread that queues many operations on a GPU
+
+
+def turn(device: torch.device) -> AbstractContextManager[object]:
+    """Wait for this thread's turn on a GPU: operations from several threads at once are slower.
+
+    Work on the host may go on in other threads meanwhile.
+    """
+    return nullcontext() if device.type == "cpu" else _TURNS
 
 
 def exact(array: Floats, device: torch.device) -> Tensor:
@@ -83,6 +94,10 @@ class DeviceRows:
         There every line has its reason; here the two shares of a cloud are two entries in its line
         of a table clouds x centers.
         """
+        with turn(self.device):
+            return self._settle_clouds(sse, start, max_iter)
+
+    def _settle_clouds(self, sse: Floats, start: Floats, max_iter: int) -> Floats:
         X, n, norms = self.X, self.w, self.norms
         spread, found = exact(sse, self.device), exact(start, self.device)
         widths = (spread / (n * X.shape[1])).sqrt()
