@@ -490,7 +490,12 @@ def test_a_site_whose_journal_was_changed_answers_nothing(start):
         site.answer(ask(k=3))
 
 
-@pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_bytes(b"")])
+def becomes_a_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_bytes(b""), becomes_a_pipe])
 def test_a_site_whose_journal_is_gone_answers_nothing(start, lose):
     site = start()
     site.answer(ask(k=2))
@@ -499,10 +504,13 @@ def test_a_site_whose_journal_is_gone_answers_nothing(start, lose):
         with pytest.raises(RefusedError, match="is missing or empty, but .*groups shows that"):
             site.answer(ask(k=3))
     (start.home / "groups").rename(start.home / "old groups")
+    (start.home / "journal.jsonl").unlink(missing_ok=True)
     site.answer(ask(k=3))
 
 
-@pytest.mark.parametrize("lose", [Path.unlink, lambda place: os.truncate(place, 200)])
+@pytest.mark.parametrize(
+    "lose", [Path.unlink, lambda place: os.truncate(place, 200), becomes_a_pipe]
+)
 def test_a_site_whose_groups_are_gone_gives_no_new_answer(start, lose):
     """A backup without them, for instance: two answers could differ by a single row."""
     site = start()
@@ -513,6 +521,7 @@ def test_a_site_whose_groups_are_gone_gives_no_new_answer(start, lose):
     with pytest.raises(RefusedError, match=r"npy is (missing|damaged), but the journal has ans"):
         site.answer(ask(k=3))
     assert site.answer(ask(k=2)) == first
+    place.unlink(missing_ok=True)
     place.write_bytes(kept)
     site.answer(ask(k=3))
 

@@ -1,6 +1,8 @@
 """A server and a site as functions: waiting, connecting again, ending."""
 
 import json
+import os
+import re
 import socket
 import subprocess
 import sys
@@ -16,8 +18,8 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
-from fedjigsaw.errors import DataError, FederationError, ParameterError
-from fedjigsaw.flower import checks, processes, serving, versions
+from fedjigsaw.errors import DataError, FederationError, FedJigsawError, ParameterError
+from fedjigsaw.flower import checks, folders, processes, serving, versions
 from fedjigsaw.flower.certificates import make_server_key
 from fedjigsaw.flower.folders import OWN_APP
 from flower_clinic import COMMAND, PATIENCE, without_rights_of_root
@@ -358,3 +360,77 @@ def test_processes_import_nothing_from_the_current_folder(tmp_path):
         check=False,
     )
     assert found.returncode == 0, found.stderr
+
+
+def missing(path):
+    path.unlink()
+
+
+def pipe(path):
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def folder(path):
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
+@pytest.mark.parametrize("what", ["server.key", "server.crt", "ca.crt", "app.fab"])
+@pytest.mark.parametrize("spoil", [missing, pipe, folder])
+def test_a_server_without_its_files_names_the_file_before_anything_is_started(
+    clinic, started, spoil, what
+):
+    spoil(clinic / "server" / what)
+    if spoil is not missing:
+        (clinic / "server" / what).chmod(0o700)
+    for check in (serving.serve, lambda home: list(checks.check_server(home))):
+        with pytest.raises(FederationError, match=re.escape(what)) as error:
+            check(clinic)
+        assert "estore it from a backup" in str(error.value) or what == "app.fab"
+    assert started.started == []
+
+
+@pytest.mark.parametrize("host", ["FE80::1", "fe80:0::1", "Fed.Example.ORG", "127.0.0.1"])
+def test_a_certificate_is_for_its_host_however_that_is_written(tmp_path, host):
+    folders.init(tmp_path / "clinic", ["bern"], host, 9092, b"app")
+    folders.check_server_files(tmp_path / "clinic" / "server", host)
+    with pytest.raises(FederationError, match=r"server\.crt is not valid for the host other\.org"):
+        folders.check_server_files(tmp_path / "clinic" / "server", "other.org")
+
+
+@pytest.mark.parametrize("spoil", [missing, pipe, folder])
+def test_a_site_without_the_authoritys_certificate_says_whom_to_ask(clinic, started, rows, spoil):
+    spoil(clinic / "bern" / "ca.crt")
+    with pytest.raises(FederationError, match=r"bern/ca\.crt.* came from the coordinator with"):
+        serving.serve_site(clinic / "bern", rows)
+    assert started.started == []
+
+
+@pytest.mark.parametrize("spoil", [pipe, folder])
+@pytest.mark.parametrize("what", [*folders.WRITTEN_BY_A_SITE, "flower", "settings.json"])
+def test_a_site_does_not_wait_for_a_pipe(clinic, started, rows, what, spoil):
+    """Nor does it end in a traceback: what a site writes, or reads, is named if it is no file."""
+    path = clinic / "bern" / what
+    spoil(path)
+    if what in folders.FOLDERS and spoil is folder:
+        return
+    for check in (serving.serve_site, lambda *args: list(checks.check_site(*args))):
+        with pytest.raises(FedJigsawError, match=re.escape(str(path))):
+            check(clinic / "bern", rows)
+    assert started.started == []
+
+
+@pytest.mark.parametrize("spoil", [pipe, folder])
+@pytest.mark.parametrize("what", [*folders.WRITTEN_BY_A_SERVER, "settings.json", "revoked.json"])
+def test_a_server_does_not_wait_for_a_pipe(clinic, started, what, spoil):
+    path = clinic / "server" / what
+    if path.is_dir():
+        path.rmdir()
+    spoil(path)
+    if what in folders.FOLDERS and spoil is folder:
+        return
+    for check in (serving.serve, lambda home: list(checks.check_server(home))):
+        with pytest.raises(FedJigsawError, match=re.escape(str(path))):
+            check(clinic)
+    assert started.started == []

@@ -7,14 +7,19 @@ import pytest
 
 from fedjigsaw.errors import DataError
 from fedjigsaw.io import formats
-from fedjigsaw.io.regular import open_regular
+from fedjigsaw.io.regular import open_regular, read_regular
+from fedjigsaw.io.rows import append_row, read_rows
 from fedjigsaw.io.tables import open_table
 
 NOT_A_FILE = "is a pipe or a device; give a regular file"
 
 
 @pytest.mark.parametrize(
-    "read", [open_regular, open_table, formats.load_any, formats.load_scaler, formats.is_scaler]
+    "read",
+    [
+        *(open_regular, read_regular, open_table, read_rows, lambda path: append_row(path, {})),
+        *(formats.load_any, formats.load_scaler, formats.is_scaler),
+    ],
 )
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path, read):
     os.mkfifo(tmp_path / "pipe.csv")

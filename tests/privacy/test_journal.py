@@ -30,6 +30,17 @@ def lines_of(journal):
     return journal.path.read_bytes().splitlines(keepends=True)
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_pipe_is_no_journal_and_not_waited_for(tmp_path, make):
+    path = tmp_path / "journal.jsonl"
+    make(path)
+    for look in (lambda path: list(read(path)), module.last_hash):
+        with pytest.raises(MessageError, match=r"journal\.jsonl is a folder, a pipe or a device"):
+            look(path)
+    with pytest.raises(OSError, match="journal|llegal seek"):
+        Journal(path).add("question")
+
+
 def test_records_come_back_in_order(journal):
     records = list(journal.records())
     assert [record["n"] for record in records] == [0, 1, 2, 3, 4]

@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedjigsaw.errors import FederationError, unreadable
+from fedjigsaw.io.regular import read_regular
 
 AUTHORITY_DAYS, SERVER_DAYS = 20 * 365, 3 * 365
 SOON_DAYS = 60  # how long before its end a certificate is warned of
@@ -76,11 +77,29 @@ def sign_server(host: str, key: bytes, authority_key: bytes, days: float = SERVE
 def load_certificate(path: Path) -> x509.Certificate:
     """Read a certificate; a file that cannot be read as one is a FederationError."""
     try:
-        return x509.load_pem_x509_certificate(path.read_bytes())
+        return x509.load_pem_x509_certificate(read_regular(path))
     except OSError as error:
         raise FederationError(unreadable(path, error)) from error
     except ValueError as error:
         raise FederationError(f"{path} is not a certificate.") from error
+
+
+def check_server_certificate(certificate: Path, key: Path, authority: Path, host: str) -> None:
+    """Raise a FederationError if a certificate does not fit its key, its authority or its host."""
+    found, signer = load_certificate(certificate), load_certificate(authority)
+    try:
+        private = load_pem_private_key(read_regular(key), None)
+    except (OSError, ValueError, TypeError) as error:
+        raise FederationError(f"{key} is not a private key.") from error
+    if private.public_key() != found.public_key():
+        raise FederationError(f"{key} is not the key of {certificate}.")
+    try:
+        found.verify_directly_issued_by(signer)
+    except Exception as error:
+        raise FederationError(f"{authority} did not sign {certificate}.") from error
+    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    if _general_name(host) not in list(names):
+        raise FederationError(f"{certificate} is not valid for the host {host}.")
 
 
 def days_left(path: Path) -> float:
@@ -117,7 +136,7 @@ def read_public_key(content: bytes) -> str:
 def check_site_key(path: Path) -> None:
     """Raise a FederationError if a file is not a site's private key, as Flower reads it."""
     try:
-        key = load_ssh_private_key(path.read_bytes(), None)
+        key = load_ssh_private_key(read_regular(path), None)
     except OSError as error:
         raise FederationError(unreadable(path, error)) from error
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:

@@ -4,16 +4,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
 from fedjigsaw import sites
 from fedjigsaw.errors import FederationError
 from fedjigsaw.flower import processes
-from fedjigsaw.flower.certificates import SOON_DAYS, days_left, is_address, load_certificate
+from fedjigsaw.flower.certificates import SOON_DAYS, days_left
 from fedjigsaw.flower.earlier import read_earlier
 from fedjigsaw.flower.folders import (
-    APP,
     CA,
     CERTIFICATE,
     KEY,
@@ -22,6 +18,7 @@ from fedjigsaw.flower.folders import (
     ServerSettings,
     SiteSettings,
     check_private,
+    check_server_files,
     check_writable,
     read_revoked,
     server_folder,
@@ -40,15 +37,14 @@ def check_server(folder: Path, listen: str | None = None) -> Iterator[str]:
     check_listen(listen)
     check_private(home / KEY, NEW_SERVER_KEY)
     check_writable(home, WRITTEN_BY_A_SERVER)
-    if not (home / APP).is_file():
-        raise FederationError(f"{home} has no {APP}, the app of the federation.")
     names = [name for name in settings.sites if name not in revoked]
     yield f"Server at {settings.host}:{settings.port} for {', '.join(names) or 'no site'}."
     address = listen or listen_address(settings.host)
     free = processes.can_listen(address, settings.port)
     taken = "" if free else ", where another program listens now"
     yield f"It listens on {address}, port {settings.port}{taken}."
-    yield _check_certificate(home, settings.host)
+    check_server_files(home, settings.host)
+    yield "Its certificate, key and authority belong together."
     yield describe_days(home / CERTIFICATE, "The server's certificate", RENEW)
 
 
@@ -106,23 +102,3 @@ def describe_days(path: Path, what: str, remedy: str) -> str:
         )
     soon = f" The coordinator renews it with {remedy}." if days < SOON_DAYS else ""
     return f"{what} is valid for {days:,.0f} more days.{soon}"
-
-
-def _check_certificate(home: Path, host: str) -> str:
-    """Check that the server's certificate fits its key, its authority and its host."""
-    certificate, authority = (load_certificate(home / name) for name in (CERTIFICATE, CA))
-    try:
-        key = load_pem_private_key((home / KEY).read_bytes(), None)
-    except (OSError, ValueError, TypeError) as error:
-        raise FederationError(f"{home / KEY} is not a private key.") from error
-    if key.public_key() != certificate.public_key():
-        raise FederationError(f"{home / KEY} is not the key of {home / CERTIFICATE}.")
-    try:
-        certificate.verify_directly_issued_by(authority)
-    except Exception as error:
-        raise FederationError(f"{home / CA} did not sign {home / CERTIFICATE}.") from error
-    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    kind = x509.IPAddress if is_address(host) else x509.DNSName
-    if host not in map(str, names.get_values_for_type(kind)):
-        raise FederationError(f"{home / CERTIFICATE} is not valid for the host {host}.")
-    return "Its certificate, key and authority belong together."

@@ -28,7 +28,7 @@ from fedjigsaw.flower.logs import told
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import SummaryFile
-from fedjigsaw.io.regular import stem
+from fedjigsaw.io.regular import open_regular, stem
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import build
@@ -269,7 +269,8 @@ class Desk:
         """
         place = self._place(data_set)
         try:
-            return Memory(np.load(place, allow_pickle=False).astype(np.int64))
+            with open_regular(place) as file:
+                return Memory(np.load(file, allow_pickle=False).astype(np.int64))
         except FileNotFoundError:
             if earlier is None or not earlier.has_groups(data_set):
                 return Memory()

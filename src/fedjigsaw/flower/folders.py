@@ -37,14 +37,17 @@ from fedjigsaw.errors import (
 )
 from fedjigsaw.flower.certificates import (
     SERVER_DAYS,
+    check_server_certificate,
     check_site_key,
     is_address,
+    load_certificate,
     make_authority,
     make_server_key,
     make_site_key,
     sign_server,
 )
 from fedjigsaw.io.atomic import write_json
+from fedjigsaw.io.regular import read_regular
 from fedjigsaw.privacy.journal import JOURNAL
 from fedjigsaw.privacy.ledger import LEDGER
 from fedjigsaw.privacy.policy import POLICY
@@ -82,6 +85,7 @@ WRITTEN_BY_A_SITE = (
 )
 RUNS, KEPT = "runs", "kept"  # in the server's folder: jobs, and summaries of earlier ones
 OWNER = "operator.json"  # in the folder of a run that an operator started: whose it is
+FOLDERS = (FLOWER, GROUPS, RUNS, KEPT)  # of what a server or site writes
 WRITTEN_BY_A_SERVER = (SERVER_LOG, FLOWER_LOG, PART_LOCK, MEMBERS_LOCK, FLOWER, RUNS, KEPT)
 # SHA-256 of `bundle.build()`, the app of every federation so far. A site runs no other one: its
 # settings come from the coordinator, and an app may do anything at the site.
@@ -156,6 +160,12 @@ class SiteSettings:
                     "would change. Remove it: a site writes in its own folder."
                 )
         check_writable(folder, (*WRITTEN_BY_A_SITE, FLOWER))
+        try:
+            load_certificate(folder / CA)
+        except FederationError as error:
+            raise FederationError(
+                f"{error} It came from the coordinator with the folder: put it back, or ask for it."
+            ) from error
 
 
 def beside(home: Path, name: str) -> Path:
@@ -287,7 +297,7 @@ def load_settings(folder: Path, kind: str, fields: Mapping[str, type]) -> dict[s
     """Read the settings of a folder of some kind; check that these fields have these types."""
     path = folder / SETTINGS
     try:
-        content = json.loads(path.read_text())
+        content = json.loads(read_regular(path))
     except OSError as error:
         if kind == "site" and (inside := _site_folders(folder)):
             raise FederationError(
@@ -360,7 +370,10 @@ def check_private(key: Path, remedy: str = "have the site revoked") -> None:
     This is an error and no warning, as with SSH: nobody reads the log of a service that works, and
     it is mended by one command. `remedy` says what to do if the key may have been copied.
     """
-    mode = key.stat().st_mode & 0o777
+    try:
+        mode = key.stat().st_mode & 0o777
+    except OSError as error:
+        raise FederationError(f"{unreadable(key, error)} Restore it from a backup.") from error
     if os.name == "posix" and mode & 0o077:
         raise FederationError(
             f"{key} is a private key, and others than its owner may read it (mode {mode:04o}). "
@@ -371,15 +384,32 @@ def check_private(key: Path, remedy: str = "have the site revoked") -> None:
 def check_writable(folder: Path, names: Sequence[str]) -> None:
     """Raise if a folder, or one of what a server or site writes in it, cannot be written.
 
-    Found at the start, since a site that cannot keep its journal could answer nothing. Nothing is
-    written to find it.
+    Found at the start, since a site that cannot keep its journal could answer nothing, and one that
+    writes to a pipe would wait forever. Nothing is written to find it.
     """
     for path in (folder, *(folder / name for name in names)):
+        is_folder = path == folder or path.name in FOLDERS
+        if path.exists() and not (path.is_dir() if is_folder else path.is_file()):
+            what = "folder" if is_folder else "regular file"
+            raise FederationError(f"Cannot write {path}: it is no {what}. Remove it.")
         if path.exists() and not os.access(path, os.W_OK | (os.X_OK if path.is_dir() else 0)):
             raise FederationError(
                 f"Cannot write {path}: it belongs to another user, or is read-only. Give the user "
                 "who starts this the right to write it."
             )
+
+
+def check_server_files(home: Path, host: str) -> None:
+    """Raise if a server's app is missing, or its certificate, key and authority do not fit."""
+    if not (home / APP).is_file():
+        raise FederationError(f"{home} has no {APP}, the app of the federation.")
+    try:
+        check_server_certificate(home / CERTIFICATE, home / KEY, home / CA, host)
+    except FederationError as error:
+        raise FederationError(
+            f"{error} Restore it from a backup, or make a new one: `fedjigsaw federation renew`, "
+            "with --new-authority if it is the key or the authority's certificate."
+        ) from error
 
 
 # ------------------------------------------------------------------------------------- revocation
@@ -420,7 +450,7 @@ def read_entries(
     unknown : what nobody knows if it cannot be read.
     """
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(read_regular(path))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:

@@ -27,6 +27,7 @@ from fedjigsaw.flower.folders import (
     ServerSettings,
     SiteSettings,
     check_private,
+    check_server_files,
     check_writable,
     read_revoked,
     server_folder,
@@ -66,6 +67,7 @@ def serve(
     check_listen(listen)
     check_private(home / KEY, NEW_SERVER_KEY)
     check_writable(home, WRITTEN_BY_A_SERVER)
+    check_server_files(home, settings.host)
     private, secret = processes.free_port(), token_hex(32)
     address = listen or listen_address(settings.host)
     arguments = (str(home), str(private), address)

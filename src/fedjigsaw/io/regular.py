@@ -20,6 +20,12 @@ def open_regular(path: Path) -> BinaryIO:
         raise
 
 
+def read_regular(path: Path) -> bytes:
+    """Return the content of a regular file; a pipe or a device is a DataError, at once."""
+    with open_regular(path) as file:
+        return file.read()
+
+
 def ending(path: Path) -> str:
     """Return the ending of a file's name in small letters, with what is compressed.
 

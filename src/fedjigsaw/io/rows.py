@@ -11,6 +11,7 @@ from typing import Any
 
 from fedjigsaw.errors import DataError, unreadable, unwritable
 from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.regular import check_regular, read_regular
 
 Row = dict[str, Any]
 
@@ -23,7 +24,7 @@ def read_rows(path: Path, *, allow_torn: bool = True) -> list[Row]:
     allow_torn : whether to skip a last line without a line end; otherwise it is an error.
     """
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -36,6 +37,7 @@ def read_rows(path: Path, *, allow_torn: bool = True) -> list[Row]:
 
 def append_row(path: Path, row: Mapping[str, Any]) -> None:
     """Append one row to a file, in one write."""
+    check_regular(path)
     try:
         with path.open("ab") as file:
             file.write(_line(row))

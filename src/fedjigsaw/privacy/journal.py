@@ -91,7 +91,7 @@ def read(path: Path) -> Iterator[tuple[Record | None, str | None]]:
     """
     expected, previous = 0, NO_HASH
     try:
-        with path.open("rb") as file:
+        with _open(path) as file:
             while line := file.readline(MAX_LINE + 1):
                 if not line.endswith(b"\n"):
                     what = "is torn: writing it was interrupted" if len(line) <= MAX_LINE else ""
@@ -108,7 +108,7 @@ def read(path: Path) -> Iterator[tuple[Record | None, str | None]]:
 def last_hash(path: Path) -> str:
     """Return the hash of the last record of a journal that :func:`read` finds in order."""
     try:
-        with path.open("rb") as file:
+        with _open(path) as file:
             return _last(file, path)[1]
     except OSError as error:
         raise MessageError(unreadable(path, error)) from error
@@ -123,6 +123,12 @@ def is_journal(path: Path) -> bool:
             return file.read(len(START)) == START
     except OSError as error:
         raise MessageError(unreadable(path, error)) from error
+
+
+def _open(path: Path) -> BinaryIO:
+    if path.exists() and not path.is_file():  # opening a pipe waits until somebody writes to it
+        raise MessageError(f"{path} is a folder, a pipe or a device; give a file.")
+    return path.open("rb")
 
 
 def _number(n: int) -> str:
