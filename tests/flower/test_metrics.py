@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 import time
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from fedjigsaw.errors import FederationError  # noqa: E402
 from fedjigsaw.flower import metrics  # noqa: E402
 from fedjigsaw.flower.counts import JournalCounts, RunCounts, is_connected, noting_contact  # noqa: E402
 from fedjigsaw.flower.processes import free_port  # noqa: E402
+from fedjigsaw.privacy import journal as journal_module  # noqa: E402
 from fedjigsaw.privacy.journal import Journal  # noqa: E402
 from fedjigsaw.privacy.policy import Policy  # noqa: E402
 
@@ -45,6 +47,14 @@ def values(text):
 def answer(journal, key, data_set="d", size=100, **more):
     number = journal.add("question", method="jigsaw")["n"]
     journal.add("answer", to=number, key=key, data_set=data_set, bytes=size, **more)
+
+
+class HoursAgo(datetime):
+    """A clock that is hours behind."""
+
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.now(tz) - timedelta(hours=3)
 
 
 @pytest.fixture
@@ -106,6 +116,23 @@ class TestSite:
         counts.refresh()
         assert counts.kinds["answer"] == 4
 
+    def test_a_pipe_in_its_place_is_not_waited_for(self, site):
+        (site.home / "journal.jsonl").unlink()
+        os.mkfifo(site.home / "journal.jsonl")
+        assert dict(metrics.SiteNumbers(site.home, "bern", Policy()).journal.kinds) == {}
+        assert values(metrics.as_prometheus(numbers_of(site).read()).decode())["answers_total"] == 0
+
+    def test_a_clock_that_is_set_back_makes_no_answer_take_less_than_no_time(
+        self, site, monkeypatch
+    ):
+        number = site.journal.add("question")["n"]
+        monkeypatch.setattr(journal_module, "datetime", HoursAgo)
+        site.journal.add("answer", to=number, key="k5", data_set="d", bytes=1)
+        counts = JournalCounts(site.home)
+        counts.refresh()
+        assert counts.kinds["answer"] == 5
+        assert 0 <= counts.seconds < 60
+
     def test_epsilon_that_is_left(self, site):
         pytest.importorskip("opendp")
         from fedjigsaw.privacy.ledger import LEDGER, Ledger
@@ -124,6 +151,9 @@ class TestSite:
         assert numbers_of(site).ready()
         long_ago = time.time() - 60
         os.utime(site.home / "contact", (long_ago, long_ago))
+        assert not is_connected(site.home)
+        ahead = time.time() + 3600  # the clock was set back, and the server is gone since
+        os.utime(site.home / "contact", (ahead, ahead))
         assert not is_connected(site.home)
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from time import monotonic, time
 from typing import Any, BinaryIO
 
+from fedjigsaw.errors import DataError
 from fedjigsaw.flower.folders import CONTACT
+from fedjigsaw.io.regular import open_regular
 from fedjigsaw.privacy.journal import JOURNAL
 
 CONTACT_SECONDS = 30.0  # a site without an answer of its server for so long is not connected
@@ -41,8 +43,8 @@ def seconds_since_contact(home: Path) -> float:
 
 
 def is_connected(home: Path) -> bool:
-    """Return whether the server answered this site lately."""
-    return seconds_since_contact(home) < CONTACT_SECONDS
+    """Return whether the server answered this site lately; not in a future that a clock had."""
+    return abs(seconds_since_contact(home)) < CONTACT_SECONDS
 
 
 # ----------------------------------------------------------------------------------------- a site
@@ -75,8 +77,8 @@ class JournalCounts:
     def refresh(self) -> None:
         """Read what was added; begin anew if the journal was replaced."""
         try:
-            file = (self.home / JOURNAL).open("rb")
-        except OSError:
+            file = open_regular(self.home / JOURNAL)
+        except (OSError, DataError):
             return
         with file:
             size, number = file.seek(0, 2), (self.home / JOURNAL).stat().st_ino
@@ -108,7 +110,8 @@ class JournalCounts:
             self.repeated += bool(record.get("repeated"))
             self.n_bytes += int(record.get("bytes", 0))
             number, start = self._asked
-            self.seconds += when - start if number == record.get("to") else 0.0
+            # a clock may have been set back in between, and a counter never shrinks
+            self.seconds += max(0.0, when - start) if number == record.get("to") else 0.0
             self.latest = (when, str(record.get("data_set")))
             self.first.setdefault(str(record.get("key")), self.latest)
         elif kind == "failure" and "key" in record:
