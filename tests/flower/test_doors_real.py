@@ -16,9 +16,10 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from flwr.app import ConfigRecord, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.proto.runtime_pb2 import AcquireTaskRequest
 from flwr.supercore.constant import TaskType
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor, SuperExecAuthHttpInterceptor
 from flwr.supercore.runtime import RuntimeHttpClient
 from typer.testing import CliRunner
@@ -255,6 +256,54 @@ def test_hanging_lying_and_dead_sites_cost_a_run_neither_time_nor_its_model(clin
     assert code == 0, clinic.story(printed)
     assert "failed: turin (its answer is not valid)" in printed
     assert formats.load(clinic.folder / "six", ModelFile).clients == NAMES
+
+
+def offer(line, message):
+    """Push a message as a site does; return the session, or None if the server wants none of it."""
+    message.metadata.__dict__["_message_id"] = message.object_id
+    try:
+        wanted, session = line.send(message, get_object_tree(message), 0.1)
+    except httpx.HTTPStatusError:
+        return None
+    return session if wanted else None
+
+
+def push_whatever_flower_takes(line, taken):
+    """Try to have the server keep more than one answer to one question, then give that answer."""
+    question = wait_for_question(line)
+    run, me = question.metadata.run_id, question.metadata.dst_node_id
+    server = question.metadata.src_node_id
+    for receiver, what in ((server, "asked the server"), (me, "asked a site")):
+        asked = Message(RecordDict(), dst_node_id=receiver, message_type="query.summary")
+        asked.metadata.__dict__.update(_src_node_id=server, _run_id=run)
+        taken[what] = offer(line, asked)
+    first, second, third = (
+        Message(RecordDict({"x": ConfigRecord({"x": c})}), reply_to=question) for c in "abc"
+    )
+    for answer, sender in ((first, me), (second, me), (third, me + 1)):
+        answer.metadata.__dict__["_src_node_id"] = sender
+    taken["answered for another"] = offer(line, third)
+    taken["answered"] = offer(line, first)
+    taken["answered again"] = session = offer(line, first)  # an answer of the server may be lost
+    taken["answered otherwise"] = offer(line, second)
+    second.metadata.__dict__["_message_id"] = first.object_id
+    tree = get_object_tree(second)
+    tree.object_id = first.object_id
+    taken["added to the answer"] = line.send(second, tree, 0.1)[0]
+    for number, part in get_all_nested_objects(first).items():
+        line.push_object(run, session, number, part.deflate())
+
+
+def test_a_site_can_push_one_answer_to_its_own_question_and_nothing_else(clinic):
+    taken = {}
+    with rogue(clinic.home / "rome") as rome:
+        wait_for(lambda: "rome" in clinic.connected(), "rome")
+        with in_background(push_whatever_flower_takes, rome, taken):
+            others = ("--without", "turin", "--without", "zug")
+            code, printed = clinic.run("one", *others, "--min-sites", 3)
+    assert code == 0, clinic.story(printed)
+    assert "failed: rome (its answer is not valid)" in printed, taken
+    assert {what for what, session in taken.items() if session} == {"answered", "answered again"}
 
 
 def test_a_key_that_is_used_from_two_places_is_told_at_both_ends(clinic):

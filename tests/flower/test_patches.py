@@ -19,6 +19,7 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
+from fastapi import HTTPException
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common.constant import ErrorCode, Status, SubStatus
 from flwr.proto.node_pb2 import NodeInfo
@@ -374,17 +375,103 @@ def test_an_answer_is_delivered_when_all_of_it_has_arrived():
     assert parameters(InMemoryLinkState.get_message_res) == ["self", "message_ids", "run_id"]
 
 
-def test_many_small_objects_are_no_way_around_the_size_limit():
+def request_of(sender, **about):
+    """A request of node 7 with a message that says this about itself."""
+    told = {"src_node_id": sender, "reply_to_message_id": "question", "message_id": "1"} | about
+    message = SimpleNamespace(metadata=SimpleNamespace(**told))
+    return SimpleNamespace(
+        node=SimpleNamespace(node_id=7),
+        messages_list=[message],
+        message_object_trees=[SimpleNamespace(object_id="1")],
+    )
+
+
+def test_a_site_pushes_answers_in_its_own_name_alone(monkeypatch):
+    """What Flower itself would take is in test_doors_real."""
+    handlers = import_module("flwr.superlink.servicer.fleet.fleet_handlers")
+    router = import_module("flwr.superlink.routers.fleet.router")
+    assert "fleet_handlers.push_messages(request=request, state=state)" in inspect.getsource(router)
+    taken = []
+    monkeypatch.setattr(handlers, "push_messages", lambda request, state: taken.append(request))
+    patches.accept_own_answers_only()
+    own = request_of(7)
+    handlers.push_messages(request=own, state=None)
+    assert taken == [own]
+    two = request_of(7)
+    two.message_object_trees *= 2
+    for other in (
+        request_of(8),
+        request_of(7, reply_to_message_id=""),
+        request_of(1, reply_to_message_id=""),
+        request_of(7, message_id="2"),
+        two,
+    ):
+        with pytest.raises(HTTPException) as refusal:
+            handlers.push_messages(request=other, state=None)
+        assert refusal.value.status_code == 400
+    assert taken == [own]
+
+
+def announced(state, question, *contents):
+    """Have a site announce an answer; return the message, its session, and what is wanted of it."""
+    record = RecordDict({str(i): ConfigRecord({"x": c}) for i, c in enumerate(contents)})
+    answer = Message(record, reply_to=question)
+    answer.metadata.__dict__["_message_id"] = answer.object_id
+    session = state.start_session(1)
+    return answer, session, announce(state, answer, get_object_tree(answer), session)
+
+
+def announce(state, answer, tree, session):
+    return state.store_message_and_object_tree(answer, tree, session)[1]
+
+
+@pytest.fixture
+def limited():
+    """Flower's own memory, without its checks of runs, and a question."""
     state = InMemoryLinkState(NoOpFederationManager(), InMemoryObjectStore())
-    session, parts = stored_answer(state, numbered_question(7), *(c * 400 for c in "abc"))
+    question = numbered_question(7)
+
+    def store(answer):
+        about = answer.metadata
+        state.message_res_store[about.message_id] = answer
+        number = about.reply_to_message_id
+        state.message_ins_id_to_message_res_id.setdefault(number, about.message_id)
+        return about.message_id
+
+    state.store_message_res = store
     patches.limit_answers(state, 1000)
-    contents = sorted((part.deflate(), number) for number, part in parts.items())
-    stored = [state.store_object(1, session, number, content) for content, number in contents]
+    return state, question
+
+
+def test_many_small_objects_are_no_way_around_the_size_limit(limited):
+    state, question = limited
+    answer, session, wanted = announced(state, question, *(c * 400 for c in "abc"))
+    parts = get_all_nested_objects(answer)
+    assert set(wanted) == set(parts)
+    assert not state.store_object(1, "", *next((n, p.deflate()) for n, p in parts.items()))
+    stored = []
+    for number, part in sorted(parts.items()):  # each of them in a session of its own
+        stored.append(state.store_object(1, session, number, part.deflate()))
+        session = state.start_session(1)
+        announce(state, answer, get_object_tree(answer), session)
     assert stored.count(True) >= 2
     assert False in stored
-    assert not state.store_object(1, "", contents[0][1], contents[0][0])
     names = ["self", "run_id", "session_id", "object_id", "object_content"]
     assert parameters(InMemoryLinkState.store_object) == names
+    names = ["self", "message", "object_tree", "session_id"]
+    assert parameters(InMemoryLinkState.store_message_and_object_tree) == names
+
+
+def test_an_answer_cannot_grow_after_it_was_announced(limited):
+    state, question = limited
+    answer, _, wanted = announced(state, question, "a")
+    assert wanted
+    assert not announced(state, question, "another answer")[2]
+    tree = get_object_tree(answer)
+    assert set(announce(state, answer, tree, state.start_session(1))) == set(wanted)
+    other = get_object_tree(Message(RecordDict({"x": ConfigRecord({"x": "b"})}), reply_to=question))
+    tree.children.extend(other.children)
+    assert announce(state, answer, tree, state.start_session(1)) == []
 
 
 def test_a_site_is_disconnected(superlink_app):

@@ -37,6 +37,7 @@ FLEET_PATH, CONTROL_PATH, RUNTIME_PATH = "/v1/fleet/", "/v1/control/", "/v1/runt
 PUSH_OBJECT_PATH = FLEET_PATH + "push-object"
 ACQUIRE_PATH = RUNTIME_PATH + "acquire-task"
 TOKEN_HEADER = b"flwr-task-token"
+NO_ANSWER = 400  # Flower takes 403 for "this run has ended"
 
 START_TIME = timedelta(minutes=10)  # that an app has to load its libraries
 RESTART_SECONDS = 1.0
@@ -355,20 +356,66 @@ def hold_incomplete_answers(state: Any) -> None:
     wrap(state, "get_message_res", deliver)
 
 
+def accept_own_answers_only() -> None:
+    """Let a site push answers in its own name, and nothing else.
+
+    Flower checks who sends a request, and not what the message in it says: a site could answer for
+    another one, ask questions itself, and fill the memory with them.
+    """
+    # Upstream: the same.
+    from fastapi import HTTPException
+
+    handlers: Any = import_module("flwr.superlink.servicer.fleet.fleet_handlers")
+
+    def push(original: Any, request: Any, state: Any) -> Any:
+        messages, trees = request.messages_list, request.message_object_trees
+        for message in messages:
+            about = message.metadata
+            own = about.src_node_id == request.node.node_id and about.reply_to_message_id
+            if not own or [tree.object_id for tree in trees] != [about.message_id]:
+                raise HTTPException(NO_ANSWER)
+        return original(request=request, state=state)
+
+    wrap(handlers, "push_messages", push)
+
+
 def limit_answers(state: Any, most: int) -> None:
-    """Accept at most this many bytes for each message, however many objects it consists of."""
+    """Accept one answer to each question, of at most this many bytes, in however many objects.
+
+    Flower lets a site announce its answer again, and then push objects that were no part of it.
+    """
     # Upstream: the same, as an option.
+    from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
+
     sizes: dict[str, int] = {}
+    asked: dict[str, str] = {}  # the question that the objects of a session answer
+
+    def parts(tree: Any) -> set[str]:
+        return {part.object_id for part in iterate_object_tree(tree)}
+
+    def announce(original: Any, message: Any, tree: Any, session: str) -> tuple[bool, list[str]]:
+        question, answer = message.metadata.reply_to_message_id, message.metadata.message_id
+        with state.lock:
+            if question in state.message_ins_id_to_message_res_id:
+                store = state.object_store
+                if answer not in store or parts(store.get_object_tree(answer)) != parts(tree):
+                    return False, []
+            found: tuple[bool, list[str]] = original(message, tree, session)
+        if question:
+            asked[session] = question
+        return found
 
     def store(original: Any, run_id: int, session: str, number: str, content: bytes) -> bool:
-        size = sizes.get(session, 0) + len(content)
+        whole = asked.get(session, session)
+        size = sizes.get(whole, 0) + len(content)
         if not session or size > most:
             return False
         stored = bool(original(run_id, session, number, content))
         if stored:
-            sizes[session] = size
+            sizes[whole] = size
         return stored
 
+    wrap(state, "store_message_and_object_tree", announce)
     wrap(state, "store_object", store)
 
 

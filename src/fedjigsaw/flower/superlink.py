@@ -46,6 +46,7 @@ def main(folder: Path, private_port: int, listen: str, secret: str) -> None:
     settings = ServerSettings.load(folder)
     new_task_secret(folder)
     patches.keep_in_process_group()
+    patches.accept_own_answers_only()
     app = patches.make_superlink(arguments(folder, private_port), folder / TASK_SECRET, log_restart)
     state = patches.link_state(app)
     patches.allow_slow_starts(state)
