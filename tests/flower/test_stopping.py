@@ -170,3 +170,44 @@ def test_work_is_ended_when_its_run_is_stopped_and_not_by_its_own_result(clinic,
             assert not ended.wait(0.1)
             jobs.write_result(folder, **result)
             assert ended.wait(10 if ends else 0.2) is ends
+
+
+def test_the_log_of_the_server_says_who_stopped_a_run(clinic, flower):
+    """Whoever stops it, since the process that did the work may have ended before it could say."""
+    log, first = clinic / "server" / "server.log", new_run(clinic)
+    assert command("stop", clinic, first.name).exit_code == 0
+    assert log.read_text().endswith(f"WARNING run {first.name} was stopped by the coordinator\n")
+    assert log.stat().st_mode & 0o777 == 0o600
+    running = {"control_port": 9, "secret": "s", "log": "json info "}
+    (clinic / "server" / "running.json").write_text(json.dumps(running))
+    second = new_run(clinic)
+    assert command("stop", clinic, second.name).exit_code == 0
+    assert command("stop", clinic, second.name).exit_code == 0  # it is said once
+    (line,) = (json.loads(one) for one in log.read_text().splitlines()[1:])
+    told = {name: line[name] for name in ("part", "event", "run", "exit_code", "stopped_by")}
+    assert told == {
+        "part": "server",
+        "event": "run_ended",
+        "run": second.name,
+        "exit_code": 130,
+        "stopped_by": "the coordinator",
+    }
+
+
+def test_the_log_of_the_server_has_a_run_that_ctrl_c_stopped(clinic, flower, tmp_path):
+    def interrupt(event):
+        raise KeyboardInterrupt
+
+    home = clinic / "server"
+    flower.status = lambda run: interrupt(run)
+    with pytest.raises(KeyboardInterrupt):
+        jobs.run_job(home, jobs.Job("feca", 3), interrupt)
+    (folder,) = (home / "runs").iterdir()
+    assert (home / "server.log").read_text().endswith(f"run {folder.name} was stopped\n")
+
+
+def test_a_log_that_cannot_be_written_does_not_keep_a_run_going(clinic, flower):
+    (clinic / "server" / "server.log").mkdir()
+    folder = new_run(clinic)
+    assert command("stop", clinic, folder.name).exit_code == 0
+    assert jobs.read_result(folder) == BY_COORDINATOR

@@ -27,8 +27,16 @@ from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError, invalid
 from fedjigsaw.flower import job_tasks, renewal
 from fedjigsaw.flower.doors import SECRET_HEADER
-from fedjigsaw.flower.folders import APP, CA, RUNNING, RUNS, ServerSettings, read_revoked
-from fedjigsaw.flower.logs import told
+from fedjigsaw.flower.folders import (
+    APP,
+    CA,
+    RUNNING,
+    RUNS,
+    SERVER_LOG,
+    ServerSettings,
+    read_revoked,
+)
+from fedjigsaw.flower.logs import log_of_server, told
 from fedjigsaw.flower.patches import START_TIME, Control
 from fedjigsaw.io.atomic import write_json
 from fedjigsaw.io.rows import append_row, read_rows
@@ -165,12 +173,20 @@ def write_result(folder: Path, *, replace: bool = False, **result: Any) -> bool:
         found = told("run_unwritten", run=folder.name)
         logger.error("cannot write %s: is the disk full?", folder / RESULT, extra=found)
         raise
-    good, code = "error" not in result, result.get("exit_code", 0)
-    ended = told("run_ended", run=folder.name, exit_code=code)
-    logger.log(
-        logging.INFO if good else logging.ERROR, "run %s has ended", folder.name, extra=ended
-    )
+    _log_end(folder, **result)
     return True
+
+
+def _log_end(folder: Path, **result: Any) -> None:
+    """Write to the server's log how a run ended, also from the process of whoever stopped it."""
+    code, by = result.get("exit_code", 0), result.get("stopped_by")
+    found = told("run_ended", run=folder.name, exit_code=code, **{"stopped_by": by} if by else {})
+    level, what = (logging.ERROR if code else logging.INFO), "has ended"
+    if code == StoppedError.exit_code:
+        level, what = logging.WARNING, f"was stopped by {by}" if by else "was stopped"
+    home = folder.parents[1]
+    with log_of_server(home / SERVER_LOG, home / RUNNING):
+        logger.log(level, "run %s %s", folder.name, what, extra=found)
 
 
 def write_end(folder: Path, error: str, exit_code: int) -> None:

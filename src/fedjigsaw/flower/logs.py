@@ -10,7 +10,8 @@ import logging
 import logging.handlers
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ TEXT, JSON = FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
 MAX_VALUE = 500  # characters of a text in a line of JSON
 MAX_LINE, MAX_LINES = 10_000, 1_000  # characters of a line of text, and lines of a traceback
+OWN = logging.getLogger("fedjigsaw")
 bound: dict[str, str] = {}  # what every line of this process has, such as the run
 
 
@@ -45,11 +47,20 @@ class Style:
     @classmethod
     def of_process(cls) -> Self:
         """Return the style that the part was started with; the default one outside of a part."""
-        return cls(*os.environ[LOG].split(" ", 2)) if LOG in os.environ else cls()
+        return cls.of_words(os.environ[LOG]) if LOG in os.environ else cls()
 
     def variable(self) -> dict[str, str]:
         """Return the variable that gives this style to other processes."""
-        return {LOG: f"{self.format} {self.level} {self.site}"}
+        return {LOG: self.words()}
+
+    def words(self) -> str:
+        """Return this style as one text."""
+        return f"{self.format} {self.level} {self.site}"
+
+    @classmethod
+    def of_words(cls, words: str) -> Self:
+        """Return the style that :meth:`words` gave."""
+        return cls(*words.split(" ", 2))
 
     def shows(self, level: str) -> bool:
         """Return whether lines of a level are written."""
@@ -73,15 +84,47 @@ class Style:
 
 def log_to(path: Path) -> None:
     """Write the log of fedjigsaw itself to a file, which may be moved away at any time."""
-    style = Style.of_process()
-    own = logging.getLogger("fedjigsaw")
-    if any(getattr(handler, "baseFilename", "") == str(path) for handler in own.handlers):
-        return
+    if not _logs_to(path):
+        OWN.addHandler(_handler(path, style := Style.of_process()))
+        OWN.setLevel(style.level.upper())
+        OWN.propagate = False
+
+
+@contextmanager
+def log_of_server(path: Path, running: Path) -> Iterator[None]:
+    """Write to the log of the server on this machine, if it runs, from a process that is no part.
+
+    Parameters
+    ----------
+    path : its log; one that cannot be written gets nothing.
+    running : a file that is there while the server runs, with the style of its log under `log`.
+    """
+    handler, level = None, OWN.level
+    with suppress(OSError, ValueError, TypeError, AttributeError):
+        style = Style.of_words(json.loads(running.read_text()).get("log", Style().words()))
+        if not _logs_to(path):
+            handler = _handler(path, style)
+            OWN.addHandler(handler)
+            OWN.setLevel(style.level.upper())
+    try:
+        yield
+    finally:
+        if handler is not None:
+            OWN.removeHandler(handler)
+            OWN.setLevel(level)
+            handler.close()
+
+
+def _logs_to(path: Path) -> bool:
+    """Return whether this process writes to a log already."""
+    files = [getattr(handler, "baseFilename", "") for handler in OWN.handlers]
+    return os.path.abspath(path) in files
+
+
+def _handler(path: Path, style: Style) -> logging.Handler:
     handler = _PrivateFile(path)
     handler.setFormatter(style.formatter())
-    own.addHandler(handler)
-    own.setLevel(style.level.upper())
-    own.propagate = False
+    return handler
 
 
 def for_owner(path: str, flags: int) -> int:

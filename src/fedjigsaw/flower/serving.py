@@ -92,7 +92,7 @@ def serve(
                     raise FederationError(
                         f"The server did not start{reason}; see {home / FLOWER_LOG}."
                     )
-                running = {"control_port": private, "secret": secret}
+                running = {"control_port": private, "secret": secret, "log": style.words()}
                 write_secret(home / RUNNING, json.dumps(running).encode())
                 names = ", ".join(name for name in settings.sites if name not in revoked)
                 place = f"{settings.host}:{settings.port}"
