@@ -51,3 +51,14 @@ def test_many_clients_are_named_in_part_and_the_picture_stays_small():
 def test_bad(clients, y, words):
     with pytest.raises(DataError, match=words):
         partition.plot(clients, y)
+
+
+def test_names_are_no_formulas():
+    """A name is text: with two dollars, matplotlib would set it as one, or fail."""
+    names = np.array(["$\\frac{$", "a$b$"])
+    figure = partition.plot(names, names, title=names[0])
+    figure.canvas.draw()
+    partition.plot(names).canvas.draw()
+    for axis in (figure.axes[0].xaxis, figure.axes[0].yaxis):
+        assert [text.get_text() for text in axis.get_ticklabels()] == sorted(names)
+        assert not any(text.get_parse_math() for text in axis.get_ticklabels())

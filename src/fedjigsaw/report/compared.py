@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.report.pictures import INK, PALE, new_figure
+from fedjigsaw.report.pictures import INK, PALE, label_ticks, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ def draw_comparison(rows: Sequence[Mapping[str, Any]], colors: Mapping[str, str]
         values = [np.array([r[name] for r in known if r["method"] == m]) for m in colors]
         _draw_panel(axes, name, values, list(colors.values()))
         heights = np.arange(len(colors))[::-1]
-        axes.set_yticks(heights, list(colors) if place == 0 else [""] * len(colors))
+        label_ticks(axes.yaxis, heights, list(colors) if place == 0 else [""] * len(colors))
         log = " (log)" if axes.get_xscale() == "log" else ""
         axes.set_title(f"{PANELS[name]}{log}", fontsize=10, color=INK)
         axes.tick_params(labelsize=8, colors=INK)

@@ -10,7 +10,7 @@ import numpy as np
 from fedjigsaw._typing import Ints
 from fedjigsaw._validation import distinct
 from fedjigsaw.errors import DataError, invalid
-from fedjigsaw.report.pictures import INK, new_figure
+from fedjigsaw.report.pictures import INK, label_ticks, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,7 +65,7 @@ def holdings(clients: Any, y: Any = None, *, title: str | None = None) -> Figure
         left.set_title("rows of each class", fontsize=10, color=INK)
         draw_sizes(right, held)
     if title:
-        figure.suptitle(title, fontsize=11, color=INK)
+        figure.suptitle(title, fontsize=11, color=INK, parse_math=False)
     return figure
 
 
@@ -114,4 +114,4 @@ def _name(axis: Any, names: Any) -> None:
     """Write names beside an axis; only some, where they are many."""
     step = -(-len(names) // MAX_NAMES)
     places = np.arange(0, len(names), step)
-    axis.set_ticks(places + 0.5, [str(names[place]) for place in places])
+    label_ticks(axis, places + 0.5, [str(names[place]) for place in places])

@@ -51,6 +51,13 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
+def label_ticks(axis: Any, places: Any, names: Sequence[str]) -> None:
+    """Write names beside an axis as they are: matplotlib reads what is between dollars as TeX."""
+    axis.set_ticks(places, list(names))
+    for text in axis.get_ticklabels():
+        text.set_parse_math(False)
+
+
 def render(figure: Figure, suffix: str) -> bytes:
     """Return the bytes of a figure, in the format of a file name's ending such as ".svg"."""
     check_format(suffix)
