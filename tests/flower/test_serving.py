@@ -1,5 +1,6 @@
 """A server and a site as functions: waiting, connecting again, ending."""
 
+import errno
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from hashlib import sha256
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -434,3 +436,16 @@ def test_a_server_does_not_wait_for_a_pipe(clinic, started, what, spoil):
         with pytest.raises(FedJigsawError, match=re.escape(str(path))):
             check(clinic)
     assert started.started == []
+
+
+def test_a_server_whose_disk_is_full_names_the_file(clinic, started, monkeypatch):
+    """Its process could not: flower.log is on the same disk."""
+
+    def fail(*args):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(DataError, match=r"Cannot write .*server/tasks\.secret: no space left"):
+        serving.serve(clinic)
+    assert started.started == []
+    assert [path.name for path in (clinic / "server").iterdir() if "secret" in path.name] == []

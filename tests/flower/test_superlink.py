@@ -1,12 +1,13 @@
 """The server's process: Flower's app behind the gate, with all sites known from the start."""
 
 import socket
+from functools import partial
 
 import pytest
 
 from fedjigsaw.flower import patches, superlink
 from fedjigsaw.flower.doors import PrivateDoor, SiteDoor
-from fedjigsaw.flower.folders import ServerSettings
+from fedjigsaw.flower.folders import ServerSettings, new_task_secret
 from fedjigsaw.flower.gate import Gate
 from fedjigsaw.flower.operator_desk import OperatorDesk
 from fedjigsaw.flower.operator_door import OperatorDoor
@@ -16,10 +17,11 @@ from fedjigsaw.flower.processes import free_port
 @pytest.fixture
 def served(clinic, monkeypatch):
     """Run the server's program up to the point where it would serve: config, sockets."""
-    calls = []
+    calls, patched = [], []
     monkeypatch.setattr("sys.argv", ["pytest"])
     monkeypatch.setattr(superlink, "end_with_parent", lambda: None)
-    monkeypatch.setattr(patches, "keep_in_process_group", lambda: None)
+    for name in ("keep_in_process_group", "accept_own_answers_only"):
+        monkeypatch.setattr(patches, name, partial(patched.append, name))
     monkeypatch.setattr(
         superlink.uvicorn.Server, "run", lambda self, sockets: calls.append((self.config, sockets))
     )
@@ -33,8 +35,10 @@ def served(clinic, monkeypatch):
     private = free_port()
     monkeypatch.setattr(superlink, "log_to", lambda path: None)
     monkeypatch.setattr(superlink, "watch_keys", lambda keys, state: None)
+    new_task_secret(clinic / "server")
     superlink.main(clinic / "server", private, "127.0.0.1", "a secret")
     ((config, sockets),) = calls
+    assert patched == ["keep_in_process_group", "accept_own_answers_only"]
     yield config, sockets, private, port
     for listener in sockets:
         listener.close()

@@ -29,6 +29,7 @@ from fedjigsaw.flower.folders import (
     check_private,
     check_server_files,
     check_writable,
+    new_task_secret,
     read_revoked,
     server_folder,
     write_secret,
@@ -80,6 +81,7 @@ def serve(
             metrics_port, ServerNumbers(home), lambda: all(p.poll() is None for p in started)
         ),
     ):
+        new_task_secret(home)  # here, where a full disk can be told: flower.log is on it, too
         try:
             with processes.running(
                 "fedjigsaw.flower.superlink", *arguments, folder=home, **variables

@@ -25,7 +25,6 @@ from fedjigsaw.flower.folders import (
     SERVER_LOG,
     TASK_SECRET,
     ServerSettings,
-    new_task_secret,
 )
 from fedjigsaw.flower.gate import MAX_LARGE, Door, Gate, Listener
 from fedjigsaw.flower.keys import Keys, logger
@@ -44,7 +43,6 @@ def main(folder: Path, private_port: int, listen: str, secret: str) -> None:
     end_with_parent()
     log_to(folder / SERVER_LOG)
     settings = ServerSettings.load(folder)
-    new_task_secret(folder)
     patches.keep_in_process_group()
     patches.accept_own_answers_only()
     app = patches.make_superlink(arguments(folder, private_port), folder / TASK_SECRET, log_restart)
