@@ -282,6 +282,8 @@ def test_a_run_is_stopped_from_another_shell_even_if_its_method_never_ends(clini
     wait_for(lambda: not apps(), "the app at the server to end")
     folder = clinic.home / "server" / "runs" / name
     assert json.loads((folder / "result.json").read_text())["stopped_by"] == "the coordinator"
+    ended = f"run {name} was stopped by the coordinator"
+    assert ended in clinic.since(clinic.home / "server" / "server.log")
     assert {path.name for path in folder.iterdir()} == {"job.json", "events.jsonl", "result.json"}
     assert not (clinic.folder / "endless").exists()
     assert command("stop", clinic.home, name)["stopped"] is False
