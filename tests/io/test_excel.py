@@ -100,6 +100,52 @@ def test_errors_name_the_other_sheets_and_what_to_do(save, rows):
     assert "move that to the front" in str(error.value)
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_sheets_of_charts_are_skipped_also_empty_ones(save, place):
+    path = save(["a", "b"], [1, 2], [3, 4])
+    book = openpyxl.load_workbook(path)
+    book.create_chartsheet("chart", place)
+    book.save(path)
+    assert read(path) == [[1, 2], [3, 4]]
+    assert open_table(path).reader.told == ""
+
+
+class TestMergedCells:
+    """All but the first cell of a block would be missing values, without a word."""
+
+    @pytest.fixture
+    def merge(self, save):
+        def write(*blocks, above=0, rows=20):
+            path = save(
+                *[[]] * above, ["a", "b", "c"], *[[i, i * i, i / 8] for i in range(1, rows)]
+            )
+            book = openpyxl.load_workbook(path)
+            for block in blocks:
+                book.active.merge_cells(block)
+            book.save(path)
+            return path
+
+        return write
+
+    @pytest.mark.parametrize(
+        ("block", "column"), [("B3:B6", "b"), ("A3:B3", "b"), ("B4:C5", "b"), ("C20:C25", "c")]
+    )
+    def test_they_are_an_error_that_names_them(self, merge, block, column):
+        words = rf"t.xlsx, column '{column}': the cells {block} are merged, .*Unmerge them"
+        with pytest.raises(DataError, match=words):
+            read(merge(block))
+
+    def test_rows_are_those_of_the_sheet_in_each_batch(self, merge, monkeypatch):
+        monkeypatch.setattr(excel, "BATCH", 4)
+        monkeypatch.setattr(excel, "CHUNK", 50)
+        with pytest.raises(DataError, match="the cells B14:B15 are merged"):
+            read(merge("A1:C1", "B14:B15", above=1), drop_missing=True)
+
+    def test_other_columns_and_blocks_without_a_value_do_no_harm(self, merge):
+        path = merge("B3:B6", "A9:B9", "A30:C31", "E2:E5")
+        assert read(path, columns=["a", "c"]) == [[i, i / 8] for i in range(1, 20)]
+
+
 def test_a_title_above_the_names_is_told_with_its_row(save):
     rows = [[], ["Ward 3"], [], ["age", "bmi"], *[[60 + i, 25.5] for i in range(9)]]
     with pytest.raises(DataError, match=r"names of the columns seem to be in row 4: delete the"):

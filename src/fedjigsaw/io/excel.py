@@ -1,13 +1,14 @@
 """Excel files (.xlsx), with the extra "excel": the first visible sheet, row by row, as texts."""
 
 import datetime
+import re
 import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -32,6 +33,9 @@ MAX_BYTES, MAX_RATIO = 2**26, 200
 MAX_ROWS, MAX_COLUMNS, MAX_CELL = 2**20, 2**14, 2**15 - 1  # as in Excel
 ERRORS = ("#N/A", "#DIV/0!", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#NAME?", "#GETTING_DATA")
 EMPTY = frozenset(("", *ERRORS))
+MERGED = re.compile(rb'<(?:\w+:)?mergeCell\s+ref="(([A-Z]+)([0-9]+):([A-Z]+)([0-9]+))"')
+MAX_MERGED = 2**16  # blocks of merged cells that are looked at
+CHUNK, OVERLAP = 2**20, 2**7  # bytes of a sheet that are searched at once, and of a match
 Row = tuple[Any, ...]
 
 
@@ -46,6 +50,7 @@ class ExcelReader:
             _check_parts(path)
         with self._sheet() as (sheet, told):
             rows = list(islice(_filled(sheet), SAMPLE + 1))
+            self.merged = _merged(sheet)
         title = self._find_title(rows[:MAX_TITLE])
         title.refuse(path)
         self.hint = title.hint or (_other_sheets(told) if told else "")
@@ -77,11 +82,13 @@ class ExcelReader:
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
         where = [self.all_names.index(name) for name in names]
+        below = self._first_row() + 1 if self.merged else 0
         with self._sheet() as (sheet, _):
             rows = islice(_filled(sheet), 1, None)
             n_rows = 0
             while batch := list(islice(rows, BATCH)):
                 cut = [self._cut(row, n_rows + n) for n, row in enumerate(batch)]
+                self._check_merged(cut, below + n_rows, where)
                 picked = [tuple(row[j] for j in where) for row in cut]
                 yield _columns(picked, len(where), self.text.decimal)
                 n_rows += len(batch)
@@ -115,6 +122,21 @@ class ExcelReader:
                         "saved values. Open the file in Excel or LibreOffice, and save it."
                     )
 
+    def _check_merged(self, rows: Sequence[Row], first: int, where: Sequence[int]) -> None:
+        """Raise if cells of these columns are merged: all but the first would be missing values.
+
+        The number of the first of the rows is that of the sheet.
+        """
+        for block in self.merged:
+            inside = first <= block.top < first + len(rows)
+            empty = [j for j in where if j in block.without_value]
+            if inside and empty and rows[block.top - first][block.left] is not None:
+                raise DataError(
+                    f"{self.path}, column {self.all_names[empty[0]]!r}: the cells {block.name} are "
+                    "merged, so only the first of them has a value. Unmerge them in Excel or "
+                    "LibreOffice, and write the value into each cell that it is for."
+                )
+
     def _cut(self, row: Row, n: int) -> Row:
         """Return as many cells as there are names; a value beyond them is an error."""
         if any(cell is not None for cell in row[self.width :]):
@@ -132,6 +154,7 @@ class ExcelReader:
             stack.callback(opened.archive.close)
             # as openpyxl's load_workbook does, but with an archive that limits what it reads whole
             opened.archive = stack.enter_context(_Archive(self.path))
+            opened.read_chartsheet = lambda *_: None  # no table, and openpyxl fails on empty ones
             with warnings.catch_warnings(action="ignore"):  # about styles and the like
                 opened.read()
             book = opened.wb
@@ -218,6 +241,36 @@ def _filled(sheet: Any) -> Iterator[Row]:
             yield ()
         n_empty, began = 0, True
         yield cells
+
+
+class _Block(NamedTuple):
+    """Cells that were merged, and the columns in which some of them have no value of their own."""
+
+    name: str
+    top: int
+    left: int
+    without_value: range
+
+
+def _merged(sheet: Any) -> list[_Block]:
+    """Return the blocks of merged cells, which openpyxl does not tell of a sheet that is streamed.
+
+    They are written below the rows.
+    """
+    from openpyxl.utils import column_index_from_string
+
+    found: dict[tuple[bytes, ...], None] = {}
+    tail = b""
+    with sheet._get_source() as source:
+        while len(found) < MAX_MERGED and (chunk := source.read(CHUNK)):
+            found.update(dict.fromkeys(match.groups() for match in MERGED.finditer(tail + chunk)))
+            tail = chunk[-OVERLAP:]
+    blocks = []
+    for name, left, top, right, bottom in found:
+        first, last = (column_index_from_string(side.decode()) - 1 for side in (left, right))
+        empty = range(first + (int(top) == int(bottom)), last + 1)
+        blocks.append(_Block(name.decode(), int(top), first, empty))
+    return blocks
 
 
 def _is_formula(cell: Any) -> bool:
