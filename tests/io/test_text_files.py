@@ -297,6 +297,33 @@ class TestBadInput:
         with pytest.raises(DataError, match="t.csv.gz cannot be read as CSV.GZ"):
             open_table(write(tmp_path / "t.csv.gz", packed))
 
+    @pytest.mark.parametrize("end", ["\n", "\r\n"])
+    def test_a_sign_at_the_end_of_all_rows_but_not_of_the_header(self, tmp_path, end):
+        path = write(tmp_path / "t.csv", end.join(["a;b", "1,5;2;", "3,5;4;", ""]))
+        hint = "If all rows end with one of the semicolons, end the first line with it, too"
+        with pytest.raises(DataError, match=f"row 1, has 3 values.*{hint}"):
+            open_table(path)
+        content = path.read_text().replace("a;b", "a;b;")
+        assert read(write(path, content)) == [[1.5, 2], [3.5, 4]]
+        with pytest.raises(DataError, match="marks.$"):
+            open_table(write(path, "a;b\n1;2;3\n"))
+
+    @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+    @pytest.mark.parametrize("first", ["utf-8", "cp1252"])
+    def test_lines_of_two_encodings_are_named(self, tmp_path, first, end):
+        """Two exports that were joined: one category would become two."""
+        second = "cp1252" if first == "utf-8" else "utf-8"
+        lines = [b"a,b", b"x,1", "Köln,1".encode(first), b"Bern,2", "Malmö,3".encode(second)]
+        numbers = {first: 3, second: 5}
+        words = f"line {numbers['utf-8']} is UTF-8, and line {numbers['cp1252']} is Windows-1252"
+        with pytest.raises(DataError, match=f"t.csv has two encodings: {words}"):
+            open_table(write(tmp_path / "t.csv", end.join(lines)))
+
+    def test_one_encoding_beyond_ascii_is_one(self, tmp_path):
+        for text in ("«CAFÉ»", "“CAFÉ”", "Ü®", "PRÉ–OP", "Nº 5 °C µg"):
+            content = f"a,b\n{text},1\nKöln,2\n".encode("cp1252")
+            assert open_table(write(tmp_path / "t.csv", content)).reader.told == "Windows-1252"
+
 
 class TestQuotationMarks:
     ROWS = "".join(f"{n},{'ab'[n % 2]}\n" for n in range(1, 501))

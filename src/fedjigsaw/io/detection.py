@@ -2,7 +2,7 @@
 
 import codecs
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,8 @@ DELIMITERS = {"\t": "tabs", ";": "semicolons", "|": "vertical bars", ",": "comma
 BOMS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 ENCODINGS = {"utf-8": "UTF-8", "utf-16": "UTF-16", "cp1252": "Windows-1252", "latin-1": "Latin-1"}
 THOUSANDS = {".": "points", ",": "commas", "'": "apostrophes", " ": "spaces"}
+# letters and signs of Western languages in UTF-8; in Windows-1252, hardly any text has these bytes
+WIDE = re.compile(rb"[\xc2\xc3][\x80-\xbf]|\xe2[\x80-\xbf]{2}")
 TRIAL = 2**18  # characters by which delimiters are judged
 
 # ------------------------------------------------------------------------------------- encoding
@@ -51,6 +53,35 @@ def find_encoding(path: Path, chunks: Iterable[bytes]) -> str:
     if first and not utf8:
         raise DataError(f"{path} begins as UTF-8 and has bytes that are not. Save it as UTF-8.")
     return "utf-8" if utf8 else "latin-1" if undefined else "cp1252"
+
+
+def check_one_encoding(path: Path, chunks: Iterable[bytes], encoding: str) -> None:
+    """Raise if lines of a file that is not UTF-8 as a whole are UTF-8: two files were joined.
+
+    One category would become two, since its letters such as ä are read in two ways.
+    """
+    wide = plain = 0  # numbers of the first lines that are UTF-8, and that are not
+    for n, line in enumerate(_lines(chunks), start=1):
+        if line.isascii():
+            continue
+        if not _decodes(codecs.getincrementaldecoder("utf-8")(), line, final=True):
+            plain = plain or n
+        elif WIDE.search(line):
+            wide = wide or n
+        if wide and plain:
+            raise DataError(
+                f"{path} has two encodings: line {wide} is UTF-8, and line {plain} is "
+                f"{ENCODINGS[encoding]}. Letters such as ä would be read wrong in one of them. "
+                "If files were joined, save each of them as UTF-8 before."
+            )
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from lines
+    yield rest
 
 
 def _decodes(decoder: codecs.IncrementalDecoder, chunk: bytes, *, final: bool = False) -> bool:

@@ -16,6 +16,7 @@ from fedjigsaw.errors import DataError, broken, counted
 from fedjigsaw.io.detection import (
     DELIMITERS,
     Found,
+    check_one_encoding,
     find_delimiter,
     find_encoding,
     find_text_format,
@@ -62,6 +63,8 @@ class TextReader:
         self.encoding = find_encoding(path, self._counted())
         self.skipped, self.delimiter, sample = self._sample()
         self._check_marks()
+        if self.encoding in ("cp1252", "latin-1"):
+            check_one_encoding(path, self._chunks(), self.encoding)
         title = self._find_title(sample)
         title.refuse(path)
         self.hint = title.hint
@@ -300,11 +303,15 @@ class TextReader:
 
     def _ragged(self, row: Any, before: int) -> str:
         sign = DELIMITERS[self.delimiter]
+        is_open = (row.text or "").rstrip("\r\n").endswith(self.delimiter)
+        one_more = is_open and row.actual_columns == row.expected_columns + 1
+        # it is not skipped: the header may lack the name of the first column instead of the last
+        hint = f" If all rows end with one of the {sign}, end the first line with it, too."
         return (
             f"{self.path}, row {row.number - before}, has {counted(row.actual_columns, 'value')}, "
             f"and the header has {row.expected_columns} names (separated by {sign}). "
             "Correct the row, or delete it if it is a note; "
-            f"a value that contains {sign} needs quotation marks."
+            f"a value that contains {sign} needs quotation marks.{hint if one_more else ''}"
         )
 
 
