@@ -5,6 +5,7 @@ import gzip
 import time
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -323,6 +324,27 @@ class TestBadInput:
         for text in ("«CAFÉ»", "“CAFÉ”", "Ü®", "PRÉ–OP", "Nº 5 °C µg"):
             content = f"a,b\n{text},1\nKöln,2\n".encode("cp1252")
             assert open_table(write(tmp_path / "t.csv", content)).reader.told == "Windows-1252"
+
+
+@pytest.mark.parametrize("n_blank", [0, 100])
+def test_wide_tables_have_batches_of_many_rows(tmp_path, n_blank):
+    """What is done once for each batch and column took minutes for two thousand columns."""
+    header = ",".join(f"c{j}" for j in range(400))
+    cells = [[(i * j) % 997 / 8 for j in range(400)] for i in range(2000)]
+    rows = [",".join(map(str, row)) for row in cells]
+    path = write(tmp_path / "t.csv", "\n".join([header, *rows, *["," * 399] * n_blank]))
+    assert path.stat().st_size > 4 * text_files.BLOCK
+    (batch,) = open_table(path).batches()
+    assert batch.rows.tolist() == cells
+
+
+def test_joined_batches_stay_small(monkeypatch):
+    monkeypatch.setattr(text_files, "ENOUGH", 10)
+    monkeypatch.setattr(text_files, "JOINED", 8 * 8)
+    parts = [pa.record_batch({"a": np.arange(float(n))}) for n in (0, 3, 2, 3, 12, 1, 0)]
+    joined = list(text_files._joined(parts))
+    assert [len(batch) for batch in joined] == [8, 12, 1]
+    assert pa.Table.from_batches(joined) == pa.Table.from_batches(parts)
 
 
 class TestQuotationMarks:

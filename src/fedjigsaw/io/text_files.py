@@ -36,6 +36,7 @@ from fedjigsaw.io.quotes import MAX_MARKS, first_wrong_mark
 from fedjigsaw.io.regular import ending
 
 CHUNK, SAMPLE, BLOCK = 2**20, 2**21, 1_000_000  # bytes
+ENOUGH, JOINED = 4096, 2**25  # rows that are worth a batch, and bytes that are too many for one
 MAX_COLUMNS = 2**17  # a column takes thousands of times its two bytes in a line of commas
 TOP = 2**16  # characters in which a title is looked for
 TAIL = 2**16  # bytes at the end of the file, in which rows without any value are looked for
@@ -101,13 +102,19 @@ class TextReader:
             column_types=dict.fromkeys(names, pa.string()), include_columns=names
         )
         n_rows = 0
+
+        def tallied(stream: Iterable[Any]) -> Iterator[Any]:
+            nonlocal n_rows
+            for batch in stream:
+                yield batch
+                n_rows += batch.num_rows
+
         if self.is_empty:
             return
         try:
             with self._file() as file, self._open(file, convert) as stream:
-                for batch in _without_last(stream, self.n_blank):
+                for batch in _without_last(_joined(tallied(stream)), self.n_blank):
                     yield batch.columns
-                    n_rows += batch.num_rows
         except (OSError, ValueError, pa.ArrowException) as error:
             raise DataError(self._why(error, n_rows)) from error
 
@@ -313,6 +320,21 @@ class TextReader:
             "Correct the row, or delete it if it is a note; "
             f"a value that contains {sign} needs quotation marks.{hint if one_more else ''}"
         )
+
+
+def _joined(batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield batches of enough rows: in a wide table, what is done once for each takes longest."""
+    held: list[Any] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(map(len, held)) >= ENOUGH or sum(part.nbytes for part in held) >= JOINED:
+            yield from _one(held)
+            held = []
+    yield from _one(held)
+
+
+def _one(batches: list[Any]) -> list[Any]:
+    return pa.Table.from_batches(batches).combine_chunks().to_batches() if batches[1:] else batches
 
 
 def _without_last(batches: Iterable[Any], n: int) -> Iterator[Any]:
