@@ -259,8 +259,7 @@ class FederatedClusterer(
         total = sum(len(summary.centers) for summary in received)
         raise ParameterError(
             f"Centers of {type(self).__name__} cannot be merged, and these are {total:,}. Allow "
-            f"a region {total} centers (--centers {total}), so that they pass as they are, or use "
-            "jigsaw."
+            f"the region as many (n_centers={total}), so that they pass as they are, or use jigsaw."
         )
 
     def fit(

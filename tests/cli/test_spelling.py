@@ -29,6 +29,12 @@ from fedjigsaw.errors import DataError
         ("score", "needs a profile: profile=True.", "needs a profile: --profile."),
         ("aggregate", "go on without it: min_sites=4.", "go on without it: --min-sites 4."),
         ("summarize", "Skip rows with drop_missing=True, or", "Skip rows with --drop-missing, or"),
+        (
+            "aggregate",
+            "the region as many (n_centers=9), so",
+            "the region as many (--centers 9), so",
+        ),
+        ("deep train", "needs. Use split='iid'.", "needs. Use --split iid."),
         ("federation site", "Use unit='row', or no profile.", "Use --unit row, or no profile."),
     ],
 )

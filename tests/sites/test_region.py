@@ -197,7 +197,7 @@ class TestMerged:
 
     def test_other_methods_say_that_they_cannot(self):
         files = some_sites(method="feca")
-        with pytest.raises(ParameterError, match=r"FeCA cannot be merged.*--centers 18"):
+        with pytest.raises(ParameterError, match=r"FeCA cannot be merged.*n_centers=18"):
             region("north", files)
 
     def test_fewer_centers_than_clusters_are_refused(self):

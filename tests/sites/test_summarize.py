@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -6,7 +8,7 @@ from fedjigsaw import Jigsaw, sites
 from fedjigsaw.columns.schema import Schema
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.formats import encode
-from fedjigsaw.io.tables import open_table
+from fedjigsaw.io.tables import from_array, open_table
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.centers import centers_table
@@ -139,3 +141,28 @@ def test_a_site_without_missing_values_shows_none(tmp_path, share):
             assert not [one.text for one in center.values() if "missing" in one.text]
     (center,) = centers_table(sites.summarize(paths["gaps"], 1, scaler=scaler))
     assert [one.missing for one in center.values()] == pytest.approx([3 * share] * 3, abs=0.12)
+
+
+@pytest.mark.parametrize(("n", "rows"), [(1, "1 row"), (4, "4 rows")])
+def test_a_site_of_very_few_rows_gets_one_error_and_no_advice_to_send_them(n, rows):
+    """It was warned that few rows are fine, and told to lower the limit that protects them."""
+    table = from_array(np.arange(n)[:, None] / 8, ["age"])
+    with warnings.catch_warnings(action="error"), pytest.raises(DataError) as raised:
+        sites.summarize(table, 6, client="bern")
+    text = str(raised.value)
+    assert f"'bern' has {rows}, fewer than min_cluster_size = 5, so its guard blocks" in text
+    assert "Leave this client out" in text
+    assert "Lower" not in text
+    with pytest.raises(DataError, match=f"has {rows}; statistics of fewer than 5 rows"):
+        sites.measure(table, min_rows=5)
+    with pytest.raises(DataError, match=f"has {rows}; a schema of fewer than 5 rows"):
+        sites.propose_schema(table)
+
+
+def test_a_column_without_numbers_is_told_to_need_a_schema(tmp_path):
+    (tmp_path / "t.csv").write_text("seen,age\n01.02.2023,61\n02.02.2023,50.5\n")
+    with pytest.raises(DataError, match=r"'seen': .* leave this column out .* schema init\)\.$"):
+        sites.summarize(tmp_path / "t.csv", 1)
+    (tmp_path / "t.csv").write_text("seen,age\n1,61\n2,50.5\n4,old\n")
+    with pytest.raises(DataError, match=r"'age': 'old' .* leave this column out \(--columns\)\.$"):
+        sites.summarize(tmp_path / "t.csv", 1)

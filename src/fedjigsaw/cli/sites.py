@@ -260,7 +260,7 @@ def aggregate(
     like: LikeModel = None,
     as_summary: AsSummary = False,
     client: RegionName = None,
-    centers: RegionCenters = None,
+    n_centers: RegionCenters = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -281,14 +281,14 @@ def aggregate(
     check_outputs(output, force=force, inputs=[*files, like])
     earlier = load_earlier(like, output)
     sites.check_once(files)
-    check_region(as_summary, client, centers, like)
+    check_region(as_summary, client, n_centers, like)
     loaded = sites.read_summaries(files)
     options: dict[str, Any] = {"without": without or (), "seed": seed, "min_sites": min_sites}
     options["params"] = parse_params(param)
     if as_summary:
         name = client or output.stem
         with warnings_hidden(UncertainNumberWarning), warnings_shown(RefusedFileWarning):
-            made = sites.aggregate_region(loaded, k, client=name, n_centers=centers, **options)
+            made = sites.aggregate_region(loaded, k, client=name, n_centers=n_centers, **options)
         write_region(*made, output, force=force, as_json=as_json)
         return
     shown = warnings_shown(CountsWarning, FewerClustersWarning, RefusedFileWarning)

@@ -39,6 +39,7 @@ from fedjigsaw.io.renamed import RenamedReader, other_forms
 Names = str | Sequence[str] | None  # one name, several, or none
 MANY = 100  # columns from which on they are cast together
 NOT_FINITE = "is not a finite number"
+NO_NUMBERS = "For columns of dates, categories or answers, make a schema (fedjigsaw schema init)."
 
 
 @dataclass(frozen=True)
@@ -275,7 +276,7 @@ class Table:
     ) -> str:
         # below a number, the file is what it should be
         first = above is not None and len(above) == row and np.isnan(above).all()
-        hint = self.reader.hint if first else ""
+        hint = (self.reader.hint or (NO_NUMBERS if reason == NOT_FINITE else "")) if first else ""
         return (
             f"{self.path}, row {row + 1}, column {name!r}: {value} {reason}. "
             f"Correct the value, or leave this column out (--columns). {hint}"

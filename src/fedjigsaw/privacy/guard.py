@@ -15,7 +15,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.choice.grain import GRAIN, MIN_ROWS, grain_of
-from fedjigsaw.errors import DataError, ParameterError, invalid
+from fedjigsaw.errors import DataError, ParameterError, counted, invalid
 from fedjigsaw.kernels.local_solutions import merged_sse
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.kernels.scaling import Scaler
@@ -295,9 +295,9 @@ def check_counts(summary: Summary, client: str) -> None:
 def _check_size(summary: Summary, n_rows: int, size: int) -> None:
     if n_rows < size:
         raise DataError(
-            f"Client {summary.client!r} has {n_rows} rows, fewer than min_cluster_size = {size}, "
-            "so its guard blocks the summary. Lower it (--min-cluster-size), or leave this client "
-            "out."
+            f"Client {summary.client!r} has {counted(n_rows, 'row')}, fewer than min_cluster_size "
+            f"= {size}, so its guard blocks the summary. Leave this client out. A smaller number "
+            "lets centers leave that tell more about single rows."
         )
 
 

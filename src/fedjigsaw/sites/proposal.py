@@ -128,8 +128,8 @@ def propose_schema(
     if n_rows < min_rows:
         hint = tables[0].reader.hint
         raise DataError(
-            f"{tables[0].path} has {n_rows} rows; a schema of fewer than {min_rows} rows may not "
-            f"leave (--min-cluster-size). {hint}".rstrip()
+            f"{tables[0].path} has {counted(n_rows, 'row')}; a schema of fewer than {min_rows} "
+            f"rows may not leave (--min-cluster-size). {hint}".rstrip()
         )
     found = {name: recognize(seen, min_rows) for name, seen in sightings.items()}
     marks = _common_marks(found)

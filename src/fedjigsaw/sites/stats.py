@@ -14,6 +14,7 @@ from fedjigsaw.errors import (
     DataError,
     ParameterError,
     UnitsWarning,
+    counted,
     warn,
 )
 from fedjigsaw.io.formats import NoisyStats
@@ -111,8 +112,8 @@ def measure(
     stats = scaling.measure(name, table.columns, blocks)
     if stats.n_samples < min_rows:  # the mean of one row is that row, of two nearly both
         raise DataError(
-            f"{table.path} has {stats.n_samples} rows; statistics of fewer than {min_rows} rows "
-            "may not leave (--min-cluster-size)."
+            f"{table.path} has {counted(stats.n_samples, 'row')}; statistics of fewer than "
+            f"{min_rows} rows may not leave (--min-cluster-size)."
         )
     marks.warn(table.path)
     if schema is None:

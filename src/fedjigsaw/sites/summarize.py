@@ -10,7 +10,7 @@ from fedjigsaw._random import stream
 from fedjigsaw._validation import MAX_SAMPLES
 from fedjigsaw.columns.schema import Schema
 from fedjigsaw.engine import NO_GUARD, Client
-from fedjigsaw.errors import FewerRowsWarning, warn
+from fedjigsaw.errors import FewerRowsWarning, counted, warn
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.tables import Table
@@ -126,7 +126,8 @@ def summarize(
     skipped = table.tally.skipped
     if skipped:
         logger.info("%s: %s", table.path, describe_rows(n_samples, skipped))
-    if privacy is None and n_clusters != "auto" and len(rows) < int(n_clusters):
+    enough = len(rows) >= guard.min_cluster_size  # else the guard blocks all of it
+    if privacy is None and n_clusters != "auto" and enough and len(rows) < int(n_clusters):
         _warn_of_fewer_rows(table.path, len(rows), n_clusters)
     warn_of_marks(table.path, rows, table.columns, _schema_of(scaler))
     rule = replace(guard, scaled_by=scaler) if privacy is None else NO_GUARD
@@ -173,7 +174,7 @@ def _scaled(privacy: Privacy | None, scaler: Scaler | None) -> Privacy | None:
 
 def _warn_of_fewer_rows(path: Path, n_rows: int, n_clusters: int | str) -> None:
     warn(
-        f"{path} has {n_rows} rows to cluster, fewer than the {n_clusters} clusters requested: "
-        f"it sends at most {n_rows} centers. This is fine for a small site.",
+        f"{path} has {counted(n_rows, 'row')} to cluster, fewer than the {n_clusters} clusters "
+        f"requested: it sends at most {counted(n_rows, 'center')}. This is fine for a small site.",
         FewerRowsWarning,
     )
