@@ -234,3 +234,10 @@ def test_many_categories_are_not_said_to_be_rare():
     assert 'kind = "category"' in found.notes[0]
     assert "most of them in few rows" in seen(codes * 2, "diagnosis").why
     assert "an identifier?" in seen(codes * 10, "patient_id").why
+
+
+@pytest.mark.parametrize("values", [["1.5", "2.5", "4", "8", "9"], ["7"] * 5])
+def test_five_values_are_not_said_to_be_the_same(values):
+    """Whether they are must not show, so the reason is that of their number."""
+    assert seen(values).why == "all values are the same, or nearly all (or too few to tell)"
+    assert seen(["7"] * 10).why == "all values are the same, or nearly all"

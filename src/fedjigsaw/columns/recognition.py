@@ -218,7 +218,8 @@ def recognize(seen: Sighting, min_rows: int) -> Recognized:
     if seen.n_typed[IGNORE]:
         return Recognized(IGNORE, "values of a type that cannot be clustered")
     if is_constant(seen, min_rows):
-        return Recognized(IGNORE, "all values are the same, or nearly all")
+        few = " (or too few to tell)" if n < 2 * min_rows else ""  # by their number alone
+        return Recognized(IGNORE, f"all values are the same, or nearly all{few}")
     if named_like_a_person(seen.name) and not _are_booleans(seen):
         return Recognized(IGNORE, "named like data by which people are known")
     if seen.n_typed[BOOLEAN] == n or _are_booleans(seen):
