@@ -156,7 +156,7 @@ def test_every_command_keeps_out_what_none_uses(monkeypatch):
 
 def test_what_is_imported_later_is_there_when_it_is_used():
     script = """
-from fedjigsaw.cli._imports import spare_imports
+from fedjigsaw._imports import spare_imports
 spare_imports()
 import sys, scipy.stats
 from importlib.util import find_spec

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -118,7 +119,7 @@ def test_a_starter_takes_what_flower_gives_and_no_more():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux processes are forked")
 def test_a_starter_has_one_thread_when_it_asks_for_tasks(tmp_path):
-    """All is loaded then, and nothing has started a thread: it can be forked."""
+    """All that apps use is loaded then, and nothing has started a thread: it can be forked."""
     (tmp_path / "secret").write_bytes(b"secret")
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(90)
@@ -135,6 +136,9 @@ def test_a_starter_has_one_thread_when_it_asks_for_tasks(tmp_path):
             with server.accept()[0] as connection:
                 assert b"acquire-task" in connection.recv(1000)
                 assert len(os.listdir(f"/proc/{process.pid}/task")) == 1
+                maps = Path(f"/proc/{process.pid}/maps").read_text()
+                assert "/sklearn/" in maps
+                assert "/pandas/" not in maps
         finally:
             process.kill()
             process.wait()

@@ -91,6 +91,9 @@ def test_apps_are_started_and_missed_and_memory_is_given_back(starter, site, tmp
     send(starter, 17, site.address, "ends")
     assert starter.stdout.readline() == b"17\n", (tmp_path / "log").read_text()
     assert memory(starter) > WARM
+    maps = Path(f"/proc/{starter.pid}/maps").read_text()
+    assert "/sklearn/" in maps
+    assert "/pandas/" not in maps  # no app uses it
     send(starter, 18, site.address, "wait-1")
     send(starter, 19, site.address, "wait-2")
     wait_for(lambda: len(site.tokens) == 3)

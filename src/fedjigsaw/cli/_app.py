@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from fedjigsaw import __version__, cli
-from fedjigsaw.cli._imports import spare_imports
+from fedjigsaw._imports import spare_imports
 from fedjigsaw.cli._plugins import PLUGGABLE, add_option
 from fedjigsaw.cli._shared import out, print_error
 from fedjigsaw.errors import FedJigsawError

@@ -17,6 +17,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
+from fedjigsaw._imports import spare_imports
 from fedjigsaw.flower import app_patches, forking
 from fedjigsaw.flower.app_patches import SERVER_APP, Task
 
@@ -98,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(command: str, arguments: Sequence[str]) -> None:
+    spare_imports()
     if command == "app":
         app_patches.run_app(Task(**json.loads(sys.stdin.readline())))
     elif command == "flower-superexec":

@@ -18,6 +18,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from fedjigsaw._imports import spare_imports
 from fedjigsaw.flower import forking
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class Starter:
 def main() -> None:
     if sys.platform == "linux":
         forking.end_with_parent(int(sys.argv[1]))
+    spare_imports()
     gc.freeze()
     Starter().run()
 
