@@ -15,10 +15,6 @@ import sys
 from typing import Any
 
 import numpy as np
-import torch
-
-from fedjigsaw.deep import DeepFeCA, Execution, Objective, Schedule
-from fedjigsaw.report.provenance import provenance
 
 VARIANTS = ("128x1", "128x1+compile", "128x10", "32x1", "32x10", "32x10+compile")
 TINY = {"images": 200, "clients": 2, "clusters": 5, "network": "small", "height": 8}
@@ -32,6 +28,11 @@ def measure(variant: str, options: argparse.Namespace) -> Row:
     found = SHAPE.fullmatch(variant)
     if found is None:
         raise SystemExit(f"A variant is written like 128x1 or 32x10+compile; got {variant!r}.")
+    import torch  # after the options are checked: it takes seconds
+
+    from fedjigsaw.deep import DeepFeCA, Execution, Objective, Schedule
+    from fedjigsaw.report.provenance import provenance
+
     deep = DeepFeCA(
         [options.clusters] * options.heads,
         clusterer="jigsaw",
