@@ -15,23 +15,38 @@ HEAVY = {
 
 
 @cache
-def loaded_after(code):
-    script = f"import sys\n{code}\nprint(*({HEAVY!r} & set(sys.modules)))"
+def loaded_after_each(*lines):
+    """Return which of the heavy packages a process has loaded after each line of code."""
+    script = "import sys\n" + "".join(
+        f"{line}\nprint(*({HEAVY!r} & set(sys.modules)))\n" for line in lines
+    )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    return set(done.stdout.split())
+    return [set(line.split()) for line in done.stdout.splitlines()]
+
+
+def loaded_after(code):
+    return loaded_after_each(code)[0]
+
+
+# one process for both tests: scikit-learn takes seconds to import
+FIT = (
+    "import sklearn",
+    "import sklearn.cluster",
+    "import fedjigsaw; fedjigsaw.FeCA(2).fit([[0.0], [1.0], [9.0]])",
+)
 
 
 def test_import_is_light():
-    scikit_learn = loaded_after("import sklearn")
+    scikit_learn = loaded_after_each(*FIT)[0]
     assert not scikit_learn & {"torch", "flwr", "matplotlib"}
     assert loaded_after("import fedjigsaw") <= scikit_learn
 
 
 def test_fitting_needs_only_a_backend():
-    fit = "import fedjigsaw; fedjigsaw.FeCA(2).fit([[0.0], [1.0], [9.0]])"
-    assert loaded_after(fit) <= loaded_after("import sklearn.cluster") | {"sklearnex", "daal4py"}
+    _, scikit_learn, fitted = loaded_after_each(*FIT)
+    assert fitted <= scikit_learn | {"sklearnex", "daal4py"}
 
 
 def test_the_command_line_draws_only_on_demand():
