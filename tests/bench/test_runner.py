@@ -31,7 +31,8 @@ def without_seconds(path):
     return [{k: v for k, v in row.items() if k != "seconds"} for row in read_rows(path)]
 
 
-def test_one_row_for_each_task_in_their_order_whatever_fails(tmp_path):
+def test_one_row_for_each_task_in_their_order_whatever_fails(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDJIGSAW_BACKEND", "sklearn")  # the quickest to import in each worker
     bad = Task("toy", "bad", replace(CELL, dataset="nowhere"), ())
     done = []
     with pytest.raises(DataError, match=r"1 of 5 cells failed. The first: toy/bad/0: "):
