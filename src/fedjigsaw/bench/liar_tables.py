@@ -7,6 +7,7 @@ import numpy as np
 
 from fedjigsaw.bench.lies import ABOUT
 from fedjigsaw.bench.markdown import markdown_table
+from fedjigsaw.errors import counted
 
 Row = Mapping[str, Any]
 GRID, SSETS = ("gaussian-grid",), ("s1", "s2", "s3", "s4")
@@ -135,11 +136,15 @@ def naming(liars: Liars) -> str:
 def _accused(liars: Liars) -> str:
     """Say how often honest sites were limited or set aside."""
     checked = [row for place, rows in liars.rows.items() if place.robust for row in rows]
-    runs = sum(row["accused"] > 0 for row in checked)
-    return (
-        f"In {runs:,} of all {len(checked):,} runs with checks, an honest site was limited or set "
-        "aside, too."
+    accused = [row for row in checked if row["accused"]]
+    draws = {(row["method"], row["dataset"], row["n_liars"], row["seed"]) for row in accused}
+    text = (
+        f"In {len(accused):,} of all {len(checked):,} runs with checks, an honest site was limited "
+        "or set aside, too."
     )
+    if accused:
+        text += f" They have {counted(len(draws), 'draw')} of rows and sites between them."
+    return text
 
 
 def _number(value: float) -> str:
