@@ -474,6 +474,34 @@ def test_an_answer_cannot_grow_after_it_was_announced(limited):
     assert announce(state, answer, tree, state.start_session(1)) == []
 
 
+def test_an_answer_is_not_announced_again_as_that_to_another_question(limited):
+    state, question = limited
+    answer, _, wanted = announced(state, question, "a")
+    assert wanted
+    answer.metadata.__dict__["_reply_to_message_id"] = "another"
+    tree = get_object_tree(Message(RecordDict({"x": ConfigRecord({"x": "b"})}), reply_to=question))
+    tree.object_id = answer.metadata.message_id
+    assert announce(state, answer, tree, state.start_session(1)) == []
+
+
+def test_nothing_is_kept_of_answers_that_have_gone(limited):
+    """A server runs for years: what it remembers of an answer goes with it."""
+    state, question = limited
+    (sizes,) = (kept for kept in closure_of(state.store_object) if isinstance(kept, dict))
+    answer, session, _ = announced(state, question, "a")
+    for number, part in get_all_nested_objects(answer).items():
+        assert state.store_object(1, session, number, part.deflate())
+    assert list(sizes) == [answer.object_id]
+    state.object_store.delete(answer.object_id)
+    assert not sizes
+    assert announce(state, answer, get_object_tree(answer), state.start_session(1)) == []
+
+
+def closure_of(wrapped):
+    """What the function that replaces one of Flower's remembers."""
+    return [cell.cell_contents for cell in wrapped.func.__closure__]
+
+
 def test_a_site_is_disconnected(superlink_app):
     state = patches.link_state(superlink_app)
     patches.register_node(state, "bern", "a public key")

@@ -22,7 +22,7 @@ from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from time import sleep
 from typing import TYPE_CHECKING, Any
 
@@ -387,8 +387,8 @@ def limit_answers(state: Any, most: int) -> None:
     # Upstream: the same, as an option.
     from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
 
-    sizes: dict[str, int] = {}
-    asked: dict[str, str] = {}  # the question that the objects of a session answer
+    objects, counting = state.object_store, Lock()
+    sizes: dict[str, int] = {}  # of the messages in the object store, by their numbers
 
     def parts(tree: Any) -> set[str]:
         return {part.object_id for part in iterate_object_tree(tree)}
@@ -396,25 +396,33 @@ def limit_answers(state: Any, most: int) -> None:
     def announce(original: Any, message: Any, tree: Any, session: str) -> tuple[bool, list[str]]:
         question, answer = message.metadata.reply_to_message_id, message.metadata.message_id
         with state.lock:
-            if question in state.message_ins_id_to_message_res_id:
-                store = state.object_store
-                if answer not in store or parts(store.get_object_tree(answer)) != parts(tree):
+            given = state.message_ins_id_to_message_res_id.get(question)
+            if given or answer in state.message_res_store:  # it may be said again as it was
+                if given != answer or answer not in objects:
+                    return False, []
+                if parts(objects.get_object_tree(answer)) != parts(tree):
                     return False, []
             found: tuple[bool, list[str]] = original(message, tree, session)
-        if question:
-            asked[session] = question
         return found
 
     def store(original: Any, run_id: int, session: str, number: str, content: bytes) -> bool:
-        whole = asked.get(session, session)
-        size = sizes.get(whole, 0) + len(content)
-        if not session or size > most:
+        known = state._object_push_sessions.get(session)
+        if known is None or not known.root_object_ids:
             return False
-        stored = bool(original(run_id, session, number, content))
-        if stored:
-            sizes[whole] = size
+        whole = min(known.root_object_ids)  # an answer is alone in its sessions, questions are not
+        with counting:
+            size = sizes.get(whole, 0) + len(content)
+            stored = size <= most and bool(original(run_id, session, number, content))
+            if stored:
+                sizes[whole] = size
         return stored
 
+    def forget(original: Any, number: str) -> None:
+        original(number)
+        if number not in objects:
+            sizes.pop(number, None)
+
+    wrap(objects, "delete", forget)
     wrap(state, "store_message_and_object_tree", announce)
     wrap(state, "store_object", store)
 
