@@ -3,6 +3,7 @@
 import codecs
 import gzip
 import time
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.columns.text import TextFormat
 from fedjigsaw.errors import DataError
-from fedjigsaw.io import text_files
+from fedjigsaw.io import detection, text_files
 from fedjigsaw.io.tables import open_table
 from fedjigsaw.sites import measure, propose_schema, provisional
 
@@ -309,7 +310,7 @@ class TestBadInput:
         with pytest.raises(DataError, match="marks.$"):
             open_table(write(path, "a;b\n1;2;3\n"))
 
-    @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+    @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
     @pytest.mark.parametrize("first", ["utf-8", "cp1252"])
     def test_lines_of_two_encodings_are_named(self, tmp_path, first, end):
         """Two exports that were joined: one category would become two."""
@@ -319,6 +320,20 @@ class TestBadInput:
         words = f"line {numbers['utf-8']} is UTF-8, and line {numbers['cp1252']} is Windows-1252"
         with pytest.raises(DataError, match=f"t.csv has two encodings: {words}"):
             open_table(write(tmp_path / "t.csv", end.join(lines)))
+
+    @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+    def test_lines_are_counted_wherever_a_file_is_cut(self, size):
+        content = "a\r\n\r\nKöln\rBern\nMalmö\n".encode()
+        pieces = [content[i : i + size] for i in range(0, len(content), size)]
+        lines = [line.rstrip(b"\r\n") for line in detection._lines(pieces)]
+        assert b" ".join(lines).decode() == "a  Köln Bern Malmö"
+
+    def test_a_line_without_end_does_not_fill_the_memory(self):
+        """The reader refuses it later."""
+        asked = []
+        pieces = (asked.append(n) or b"\xfc" * 2**18 for n in range(1000))
+        detection.check_one_encoding("t.csv", pieces, "cp1252")
+        assert len(asked) < 10
 
     def test_one_encoding_beyond_ascii_is_one(self, tmp_path):
         for text in ("«CAFÉ»", "“CAFÉ”", "Ü®", "PRÉ–OP", "Nº 5 °C µg"):
@@ -336,6 +351,22 @@ def test_wide_tables_have_batches_of_many_rows(tmp_path, n_blank):
     assert path.stat().st_size > 4 * text_files.BLOCK
     (batch,) = open_table(path).batches()
     assert batch.rows.tolist() == cells
+
+
+def test_batches_are_measured_once_each(monkeypatch):
+    """In a table of many columns, this takes as long as reading a batch."""
+    measured = []
+
+    class Batch(NamedTuple):
+        num_rows: int
+
+        def get_total_buffer_size(self):
+            measured.append(self)
+            return 1
+
+    monkeypatch.setattr(text_files, "_one", list)
+    assert len(list(text_files._joined(Batch(1) for _ in range(100)))) == 100
+    assert len(measured) == 100
 
 
 def test_joined_batches_stay_small(monkeypatch):

@@ -23,6 +23,7 @@ ENCODINGS = {"utf-8": "UTF-8", "utf-16": "UTF-16", "cp1252": "Windows-1252", "la
 THOUSANDS = {".": "points", ",": "commas", "'": "apostrophes", " ": "spaces"}
 # letters and signs of Western languages in UTF-8; in Windows-1252, hardly any text has these bytes
 WIDE = re.compile(rb"[\xc2\xc3][\x80-\xbf]|\xe2[\x80-\xbf]{2}")
+LONG = 2**20  # bytes of a line; the reader refuses longer ones, and even shorter ones
 TRIAL = 2**18  # characters by which delimiters are judged
 
 # ------------------------------------------------------------------------------------- encoding
@@ -64,23 +65,34 @@ def check_one_encoding(path: Path, chunks: Iterable[bytes], encoding: str) -> No
     for n, line in enumerate(_lines(chunks), start=1):
         if line.isascii():
             continue
-        if not _decodes(codecs.getincrementaldecoder("utf-8")(), line, final=True):
-            plain = plain or n
-        elif WIDE.search(line):
-            wide = wide or n
+        if not plain and not _is_utf8(line):
+            plain = n
+        elif not wide and WIDE.search(line) and _is_utf8(line):
+            wide = n
         if wide and plain:
             raise DataError(
                 f"{path} has two encodings: line {wide} is UTF-8, and line {plain} is "
                 f"{ENCODINGS[encoding]}. Letters such as ä would be read wrong in one of them. "
-                "If files were joined, save each of them as UTF-8 before."
+                "If files were joined, save each of them as UTF-8 before; else correct the line."
             )
 
 
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield lines, whatever ends them, up to one that is too long for a table."""
     rest = b""
-    for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
+    for chunk in filter(None, chunks):
+        *lines, rest = (rest + chunk).splitlines(keepends=True)
         yield from lines
+        if len(rest) > LONG:
+            return
     yield rest
 
 

@@ -325,11 +325,14 @@ class TextReader:
 def _joined(batches: Iterable[Any]) -> Iterator[Any]:
     """Yield batches of enough rows: in a wide table, what is done once for each takes longest."""
     held: list[Any] = []
+    n_rows = n_bytes = 0
     for batch in batches:
         held.append(batch)
-        if sum(map(len, held)) >= ENOUGH or sum(part.nbytes for part in held) >= JOINED:
+        n_rows += batch.num_rows
+        n_bytes += batch.get_total_buffer_size()  # `nbytes` takes ten times as long
+        if n_rows >= ENOUGH or n_bytes >= JOINED:
             yield from _one(held)
-            held = []
+            held, n_rows, n_bytes = [], 0, 0
     yield from _one(held)
 
 
