@@ -156,6 +156,15 @@ def test_seeds_drawn_together_gain_as_much_in_far_fewer_steps(monkeypatch):
     assert len(steps) < 4 * 80  # one by one, there would be 200 each
 
 
+def test_seeds_drawn_together_take_no_more_memory_than_a_block(monkeypatch):
+    sizes, topk = [], torch.Tensor.topk
+    monkeypatch.setattr(device_lloyd, "_BLOCK", 2000 * 30)
+    monkeypatch.setattr(torch.Tensor, "topk", lambda s, n: sizes.append(n) or topk(s, n))
+    rows = torch.randn(2000, 3, generator=torch.Generator().manual_seed(0))
+    seed(rows, 400, torch.ones(2000), torch.Generator().manual_seed(0), growth=1.0)
+    assert 7 < max(sizes) <= 30
+
+
 def test_few_seeds_are_always_drawn_one_by_one():
     rows, weights = torch.randn(300, 2), torch.ones(300)
     quick, careful = (

@@ -52,7 +52,8 @@ def seed(
     zero = torch.zeros_like(distances[:1])
     n_trials = min(len(rows), 2 + int(math.log(k)))
     at_once = max(1, min(DRAWS, _BLOCK // len(rows)))
-    drawn, places, sizes = [], [], _seeds_at_once(k, growth, len(rows) // n_trials)
+    most = min(len(rows), _BLOCK // len(rows)) // n_trials
+    drawn, places, sizes = [], [], _seeds_at_once(k, growth, most)
     for i, n in enumerate(sizes):
         # exponential race: draws rows with probability proportional to weights * distances
         if i % at_once == 0:
