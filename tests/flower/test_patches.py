@@ -19,8 +19,6 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
-from fastapi import HTTPException
-from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common.constant import ErrorCode, Status, SubStatus
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.server.superlink.linkstate.in_memory_linkstate import InMemoryLinkState
@@ -28,7 +26,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.constant import TaskType
 from flwr.supercore.error import ApiErrorCode, FlowerError
 from flwr.supercore.error.http import http_error_translator
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+from flwr.supercore.inflatable.inflatable_object import get_object_tree
 from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
 from flwr.supercore.utils import get_popen_detach_kwargs
 from flwr.superlink.federation import NoOpFederationManager
@@ -342,164 +340,6 @@ def test_a_question_is_delivered_until_it_is_confirmed():
     state.object_store.delete(questions[0].metadata.message_id)
     assert state.get_message_ins(node_id=7, limit=1) == []
     assert questions[1].metadata.delivered_at  # one site does not affect another
-
-
-def stored_answer(state, question, *contents):
-    """Have a site announce an answer to a question; return its objects."""
-    record = RecordDict({str(i): ConfigRecord({"x": c}) for i, c in enumerate(contents)})
-    answer = Message(record, reply_to=question)
-    answer.metadata.__dict__["_message_id"] = number = answer.object_id
-    state.message_res_store[number] = answer
-    state.message_ins_id_to_message_res_id[question.metadata.message_id] = number
-    session = state.start_session(1)
-    state.preregister_object_tree(get_object_tree(answer), session)
-    return session, get_all_nested_objects(answer)
-
-
-def test_an_answer_is_delivered_when_all_of_it_has_arrived():
-    state = InMemoryLinkState(NoOpFederationManager(), InMemoryObjectStore())
-    asked = []
-    state.get_message_res = lambda message_ids, run_id: asked.append(message_ids)
-    patches.hold_incomplete_answers(state)
-    question, other = numbered_question(7), numbered_question(8)
-    numbers = {one.metadata.message_id for one in (question, other)}
-    session, parts = stored_answer(state, question, "content")
-    while parts:
-        state.get_message_res(message_ids=numbers, run_id=1)
-        assert asked.pop() == {other.metadata.message_id}  # for Flower to say that there is none
-        number, part = parts.popitem()
-        assert state.store_object(1, session, number, part.deflate())
-    state.get_message_res(message_ids=numbers, run_id=1)
-    assert asked.pop() == numbers
-    del state.get_message_res
-    assert parameters(InMemoryLinkState.get_message_res) == ["self", "message_ids", "run_id"]
-
-
-def request_of(sender, **about):
-    """A request of node 7 with a message that says this about itself."""
-    told = {"src_node_id": sender, "reply_to_message_id": "question", "message_id": "1"} | about
-    message = SimpleNamespace(metadata=SimpleNamespace(**told))
-    return SimpleNamespace(
-        node=SimpleNamespace(node_id=7),
-        messages_list=[message],
-        message_object_trees=[SimpleNamespace(object_id="1")],
-    )
-
-
-def test_a_site_pushes_answers_in_its_own_name_alone(monkeypatch):
-    """What Flower itself would take is in test_doors_real."""
-    handlers = import_module("flwr.superlink.servicer.fleet.fleet_handlers")
-    router = import_module("flwr.superlink.routers.fleet.router")
-    assert "fleet_handlers.push_messages(request=request, state=state)" in inspect.getsource(router)
-    taken = []
-    monkeypatch.setattr(handlers, "push_messages", lambda request, state: taken.append(request))
-    patches.accept_own_answers_only()
-    own = request_of(7)
-    handlers.push_messages(request=own, state=None)
-    assert taken == [own]
-    two = request_of(7)
-    two.message_object_trees *= 2
-    for other in (
-        request_of(8),
-        request_of(7, reply_to_message_id=""),
-        request_of(1, reply_to_message_id=""),
-        request_of(7, message_id="2"),
-        two,
-    ):
-        with pytest.raises(HTTPException) as refusal:
-            handlers.push_messages(request=other, state=None)
-        assert refusal.value.status_code == 400
-    assert taken == [own]
-
-
-def announced(state, question, *contents):
-    """Have a site announce an answer; return the message, its session, and what is wanted of it."""
-    record = RecordDict({str(i): ConfigRecord({"x": c}) for i, c in enumerate(contents)})
-    answer = Message(record, reply_to=question)
-    answer.metadata.__dict__["_message_id"] = answer.object_id
-    session = state.start_session(1)
-    return answer, session, announce(state, answer, get_object_tree(answer), session)
-
-
-def announce(state, answer, tree, session):
-    return state.store_message_and_object_tree(answer, tree, session)[1]
-
-
-@pytest.fixture
-def limited():
-    """Flower's own memory, without its checks of runs, and a question."""
-    state = InMemoryLinkState(NoOpFederationManager(), InMemoryObjectStore())
-    question = numbered_question(7)
-
-    def store(answer):
-        about = answer.metadata
-        state.message_res_store[about.message_id] = answer
-        number = about.reply_to_message_id
-        state.message_ins_id_to_message_res_id.setdefault(number, about.message_id)
-        return about.message_id
-
-    state.store_message_res = store
-    patches.limit_answers(state, 1000)
-    return state, question
-
-
-def test_many_small_objects_are_no_way_around_the_size_limit(limited):
-    state, question = limited
-    answer, session, wanted = announced(state, question, *(c * 400 for c in "abc"))
-    parts = get_all_nested_objects(answer)
-    assert set(wanted) == set(parts)
-    assert not state.store_object(1, "", *next((n, p.deflate()) for n, p in parts.items()))
-    stored = []
-    for number, part in sorted(parts.items()):  # each of them in a session of its own
-        stored.append(state.store_object(1, session, number, part.deflate()))
-        session = state.start_session(1)
-        announce(state, answer, get_object_tree(answer), session)
-    assert stored.count(True) >= 2
-    assert False in stored
-    names = ["self", "run_id", "session_id", "object_id", "object_content"]
-    assert parameters(InMemoryLinkState.store_object) == names
-    names = ["self", "message", "object_tree", "session_id"]
-    assert parameters(InMemoryLinkState.store_message_and_object_tree) == names
-
-
-def test_an_answer_cannot_grow_after_it_was_announced(limited):
-    state, question = limited
-    answer, _, wanted = announced(state, question, "a")
-    assert wanted
-    assert not announced(state, question, "another answer")[2]
-    tree = get_object_tree(answer)
-    assert set(announce(state, answer, tree, state.start_session(1))) == set(wanted)
-    other = get_object_tree(Message(RecordDict({"x": ConfigRecord({"x": "b"})}), reply_to=question))
-    tree.children.extend(other.children)
-    assert announce(state, answer, tree, state.start_session(1)) == []
-
-
-def test_an_answer_is_not_announced_again_as_that_to_another_question(limited):
-    state, question = limited
-    answer, _, wanted = announced(state, question, "a")
-    assert wanted
-    answer.metadata.__dict__["_reply_to_message_id"] = "another"
-    tree = get_object_tree(Message(RecordDict({"x": ConfigRecord({"x": "b"})}), reply_to=question))
-    tree.object_id = answer.metadata.message_id
-    assert announce(state, answer, tree, state.start_session(1)) == []
-
-
-def test_nothing_is_kept_of_answers_that_have_gone(limited):
-    """A server runs for years: what it remembers of an answer goes with it."""
-    state, question = limited
-    (sizes,) = (kept for kept in closure_of(state.store_object) if isinstance(kept, dict))
-    answer, session, _ = announced(state, question, "a")
-    for number, part in get_all_nested_objects(answer).items():
-        assert state.store_object(1, session, number, part.deflate())
-    assert list(sizes) == [answer.object_id]
-    state.object_store.delete(answer.object_id)
-    assert not sizes
-    assert announce(state, answer, get_object_tree(answer), state.start_session(1)) == []
-
-
-def closure_of(wrapped):
-    """What the function that replaces one of Flower's remembers."""
-    return [cell.cell_contents for cell in wrapped.func.__closure__]
 
 
 def test_a_site_is_disconnected(superlink_app):

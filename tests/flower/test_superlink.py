@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from fedjigsaw.flower import patches, superlink
+from fedjigsaw.flower import answer_patches, patches, superlink
 from fedjigsaw.flower.doors import PrivateDoor, SiteDoor
 from fedjigsaw.flower.folders import ServerSettings, new_task_secret
 from fedjigsaw.flower.gate import Gate
@@ -20,8 +20,11 @@ def served(clinic, monkeypatch):
     calls, patched = [], []
     monkeypatch.setattr("sys.argv", ["pytest"])
     monkeypatch.setattr(superlink, "end_with_parent", lambda: None)
-    for name in ("keep_in_process_group", "accept_own_answers_only"):
-        monkeypatch.setattr(patches, name, partial(patched.append, name))
+    for module, name in (
+        (patches, "keep_in_process_group"),
+        (answer_patches, "accept_own_answers_only"),
+    ):
+        monkeypatch.setattr(module, name, partial(patched.append, name))
     monkeypatch.setattr(
         superlink.uvicorn.Server, "run", lambda self, sockets: calls.append((self.config, sockets))
     )

@@ -1,7 +1,7 @@
 """Every private name of Flower that fedjigsaw uses or replaces, for the server and for both sides.
 
-Those of a site's processes are in :mod:`fedjigsaw.flower.node_patches`; no other module touches
-one.
+Those about sites' answers are in :mod:`fedjigsaw.flower.answer_patches`, and those of a site's
+processes in :mod:`fedjigsaw.flower.node_patches`; no other module touches one.
 
 Flower 1.41 offers no public way to do what is done here. Each function below covers one touch point
 and says, after *Upstream*, what Flower would have to offer so that the function could go.
@@ -22,7 +22,7 @@ from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Thread
 from time import sleep
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,6 @@ FLEET_PATH, CONTROL_PATH, RUNTIME_PATH = "/v1/fleet/", "/v1/control/", "/v1/runt
 PUSH_OBJECT_PATH = FLEET_PATH + "push-object"
 ACQUIRE_PATH = RUNTIME_PATH + "acquire-task"
 TOKEN_HEADER = b"flwr-task-token"
-NO_ANSWER = 400  # Flower takes 403 for "this run has ended"
 
 START_TIME = timedelta(minutes=10)  # that an app has to load its libraries
 RESTART_SECONDS = 1.0
@@ -331,100 +330,6 @@ def redeliver_unconfirmed(state: Any) -> None:
         return original(node_id=node_id, limit=limit, **more)
 
     wrap(state, "get_message_ins", deliver)
-
-
-def hold_incomplete_answers(state: Any) -> None:
-    """Deliver an answer to the app at the server when all of it has arrived, not when it begins.
-
-    Flower's app waits in between, up to hours, and cannot look at the answers of other sites.
-    """
-    # Upstream: the same, or a deadline for pulling messages.
-    from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
-
-    def complete(question: str) -> bool:
-        answer = state.message_ins_id_to_message_res_id.get(question)
-        if answer is None or answer not in state.object_store:
-            return True  # Flower knows what to say
-        tree = state.object_store.get_object_tree(answer)
-        return all(state.object_store.get(part.object_id) for part in iterate_object_tree(tree))
-
-    def deliver(original: Any, message_ids: set[str], run_id: int) -> Any:
-        with state.lock:
-            whole = {number for number in message_ids if complete(number)}
-            return original(message_ids=whole, run_id=run_id)
-
-    wrap(state, "get_message_res", deliver)
-
-
-def accept_own_answers_only() -> None:
-    """Let a site push answers in its own name, and nothing else.
-
-    Flower checks who sends a request, and not what the message in it says: a site could answer for
-    another one, ask questions itself, and fill the memory with them.
-    """
-    # Upstream: the same.
-    from fastapi import HTTPException
-
-    handlers: Any = import_module("flwr.superlink.servicer.fleet.fleet_handlers")
-
-    def push(original: Any, request: Any, state: Any) -> Any:
-        messages, trees = request.messages_list, request.message_object_trees
-        for message in messages:
-            about = message.metadata
-            own = about.src_node_id == request.node.node_id and about.reply_to_message_id
-            if not own or [tree.object_id for tree in trees] != [about.message_id]:
-                raise HTTPException(NO_ANSWER)
-        return original(request=request, state=state)
-
-    wrap(handlers, "push_messages", push)
-
-
-def limit_answers(state: Any, most: int) -> None:
-    """Accept one answer to each question, of at most this many bytes, in however many objects.
-
-    Flower lets a site announce its answer again, and then push objects that were no part of it.
-    """
-    # Upstream: the same, as an option.
-    from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
-
-    objects, counting = state.object_store, Lock()
-    sizes: dict[str, int] = {}  # of the messages in the object store, by their numbers
-
-    def parts(tree: Any) -> set[str]:
-        return {part.object_id for part in iterate_object_tree(tree)}
-
-    def announce(original: Any, message: Any, tree: Any, session: str) -> tuple[bool, list[str]]:
-        question, answer = message.metadata.reply_to_message_id, message.metadata.message_id
-        with state.lock:
-            given = state.message_ins_id_to_message_res_id.get(question)
-            if given or answer in state.message_res_store:  # it may be said again as it was
-                if given != answer or answer not in objects:
-                    return False, []
-                if parts(objects.get_object_tree(answer)) != parts(tree):
-                    return False, []
-            found: tuple[bool, list[str]] = original(message, tree, session)
-        return found
-
-    def store(original: Any, run_id: int, session: str, number: str, content: bytes) -> bool:
-        known = state._object_push_sessions.get(session)
-        if known is None or not known.root_object_ids:
-            return False
-        whole = min(known.root_object_ids)  # an answer is alone in its sessions, questions are not
-        with counting:
-            size = sizes.get(whole, 0) + len(content)
-            stored = size <= most and bool(original(run_id, session, number, content))
-            if stored:
-                sizes[whole] = size
-        return stored
-
-    def forget(original: Any, number: str) -> None:
-        original(number)
-        if number not in objects:
-            sizes.pop(number, None)
-
-    wrap(objects, "delete", forget)
-    wrap(state, "store_message_and_object_tree", announce)
-    wrap(state, "store_object", store)
 
 
 def remove_node(state: Any, public_key: bytes) -> None:

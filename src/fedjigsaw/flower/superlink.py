@@ -16,7 +16,7 @@ from typing import Any
 
 import uvicorn
 
-from fedjigsaw.flower import patches
+from fedjigsaw.flower import answer_patches, patches
 from fedjigsaw.flower.doors import PrivateDoor, SiteDoor
 from fedjigsaw.flower.folders import (
     CA,
@@ -44,14 +44,15 @@ def main(folder: Path, private_port: int, listen: str, secret: str) -> None:
     log_to(folder / SERVER_LOG)
     settings = ServerSettings.load(folder)
     patches.keep_in_process_group()
-    patches.accept_own_answers_only()
+    answer_patches.accept_own_answers_only()
     app = patches.make_superlink(arguments(folder, private_port), folder / TASK_SECRET, log_restart)
     state = patches.link_state(app)
     patches.allow_slow_starts(state)
     patches.accept_reconnection(state)
     patches.redeliver_unconfirmed(state)
-    patches.hold_incomplete_answers(state)
-    patches.limit_answers(state, MAX_LARGE)
+    answer_patches.hold_incomplete_answers(state)
+    answer_patches.limit_answers(state, MAX_LARGE)
+    answer_patches.take_parts_from_contents(state)
     for name, key in settings.sites.items():
         patches.register_node(state, name, key)
     keys = Keys(folder, settings.sites)
