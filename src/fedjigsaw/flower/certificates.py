@@ -5,6 +5,7 @@ Only this needs the authority's private key. Each site has a key pair; the serve
 keys.
 """
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -97,8 +98,10 @@ def check_server_certificate(certificate: Path, key: Path, authority: Path, host
         found.verify_directly_issued_by(signer)
     except Exception as error:
         raise FederationError(f"{authority} did not sign {certificate}.") from error
-    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    if _general_name(host) not in list(names):
+    names: list[x509.GeneralName] = []
+    with suppress(x509.ExtensionNotFound):
+        names += found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    if _general_name(host) not in names:
         raise FederationError(f"{certificate} is not valid for the host {host}.")
 
 
