@@ -22,7 +22,7 @@ class _Missing(Loader):
     """
 
     def create_module(self, spec: ModuleSpec) -> NoReturn:
-        text = f"The commands of fedjigsaw do not use {spec.name}."
+        text = f"This process of fedjigsaw does without {spec.name}."
         raise ModuleNotFoundError(text, name=spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
@@ -31,10 +31,6 @@ class _Missing(Loader):
 
 class _Sparing(MetaPathFinder):
     """Find no pandas, as where it is not installed, and load scipy.stats when it is first used."""
-
-    only_for_commands = (
-        True  # code of others may import everything: `methods._plugins` removes this
-    )
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
@@ -49,3 +45,8 @@ class _Sparing(MetaPathFinder):
 def spare_imports() -> None:
     """Keep packages that are not needed out of this process."""
     sys.meta_path.insert(0, _Sparing())
+
+
+def import_freely() -> None:
+    """Let code of others import every package from now on, also those that are kept out."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Sparing)]

@@ -156,7 +156,7 @@ def test_every_command_keeps_out_what_none_uses(monkeypatch):
 
 def test_what_is_imported_later_is_there_when_it_is_used():
     script = """
-from fedjigsaw._imports import spare_imports
+from fedjigsaw._imports import import_freely, spare_imports
 spare_imports()
 import sys, scipy.stats
 from importlib.util import find_spec
@@ -168,10 +168,14 @@ try:
     import pandas
 except ImportError as error:
     print(error)
+import_freely()  # as for plugins
+import pandas
+print(pandas.DataFrame({"x": [1]}).shape)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.splitlines() == [
         "False",
         "[[0.0, 0.0]]",
-        "The commands of fedjigsaw do not use pandas.",
+        "This process of fedjigsaw does without pandas.",
+        "(1, 1)",
     ]

@@ -15,6 +15,7 @@ from inspect import isabstract
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedjigsaw._imports import import_freely
 from fedjigsaw.errors import ExtraError, ParameterError, shorten
 
 if TYPE_CHECKING:
@@ -151,11 +152,6 @@ def _run_file(path: Path) -> ModuleType:
 
     cloudpickle.register_pickle_by_value(module)  # workers cannot import it by its name
     return module
-
-
-def import_freely() -> None:
-    """Let code of others import every package, also those that our commands keep out."""
-    sys.meta_path[:] = [f for f in sys.meta_path if not getattr(f, "only_for_commands", False)]
 
 
 def _reason(error: BaseException) -> str:
