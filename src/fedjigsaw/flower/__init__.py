@@ -14,7 +14,8 @@ Needs ``pip install 'fedjigsaw[flower]'``. The modules by subject::
     jobs job_tasks work status stopping places     runs, as `run`, `status` and `stop` see them
     operators operator_protocol operator_door      operators: keys, signed requests, the door,
     operator_desk operator_run operator_client     what the server does for them, their machine
-    patches answer_patches node_patches app_patches  every private name of Flower
+    patches answer_patches                         every private name of Flower: at the server,
+    node_patches app_patches                       in a site's process, and in apps
 """
 
 from importlib.util import find_spec
