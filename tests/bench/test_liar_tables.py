@@ -57,7 +57,7 @@ def test_naming_is_asked_for_where_a_lie_does_harm(liars):
     assert "that of a liar in 2 of 2 runs" in text
     assert "worst" not in text
     assert "In 2 of all 12 runs with checks, an honest site" in text
-    assert text.endswith("They have 2 draws of rows and sites between them.")
+    assert text.endswith("These are runs of Jigsaw, with 2 draws of rows and sites.")
     some = liar_tables.Liars(
         [
             *rows_of("none", [1.0], plain=True),

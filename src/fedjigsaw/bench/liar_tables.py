@@ -12,6 +12,7 @@ from fedjigsaw.errors import counted
 Row = Mapping[str, Any]
 GRID, SSETS = ("gaussian-grid",), ("s1", "s2", "s3", "s4")
 TITLES = {"gaussian-grid": "15 Gaussians", "s1": "S1", "s2": "S2", "s3": "S3", "s4": "S4"}
+NAMES = {"feca": "FeCA", "jigsaw": "Jigsaw"}
 LIARS = (1, 2, 3)
 LIMITS = (1.10, 1.30)
 HARMFUL = 1.05  # objective without checks, relative to that without liars
@@ -143,7 +144,10 @@ def _accused(liars: Liars) -> str:
         "or set aside, too."
     )
     if accused:
-        text += f" They have {counted(len(draws), 'draw')} of rows and sites between them."
+        methods = " and ".join(sorted({NAMES[row["method"]] for row in accused}))
+        text += (
+            f" These are runs of {methods}, with {counted(len(draws), 'draw')} of rows and sites."
+        )
     return text
 
 
