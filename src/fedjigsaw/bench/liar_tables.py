@@ -146,7 +146,7 @@ def _accused(liars: Liars) -> str:
     if accused:
         methods = " and ".join(sorted({NAMES[row["method"]] for row in accused}))
         text += (
-            f" These are runs of {methods}, with {counted(len(draws), 'draw')} of rows and sites."
+            f"\nThese are runs of {methods}, with {counted(len(draws), 'draw')} of rows and sites."
         )
     return text
 
