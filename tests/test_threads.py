@@ -7,6 +7,7 @@ import pytest
 import sklearn.cluster  # noqa: F401 (loads OpenMP and BLAS)
 from threadpoolctl import threadpool_info
 
+from fedjigsaw import _threads
 from fedjigsaw._threads import _quota, available_threads, one_thread, one_thread_inside
 
 
@@ -29,6 +30,23 @@ def test_no_more_threads_than_the_environment_and_the_affinity_allow(monkeypatch
 def test_cores_are_counted_as_joblib_counts_them(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert available_threads() == joblib.cpu_count()
+
+
+def test_work_of_one_thread_among_many_is_not_divided_further(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(_threads, "_cores", lambda: 8)
+
+    def work():
+        before = available_threads()
+        with one_thread_inside():
+            with one_thread_inside():
+                inner = available_threads()
+            return before, inner, available_threads()
+
+    with one_thread(), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(work).result() == (8, 1, 1)
+        assert pool.submit(available_threads).result() == 8  # the same thread, afterwards
+        assert available_threads() == 8
 
 
 @pytest.mark.parametrize(

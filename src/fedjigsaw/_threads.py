@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache
@@ -11,6 +12,7 @@ from pathlib import Path
 from threadpoolctl import ThreadpoolController
 
 CGROUP = Path("/sys/fs/cgroup")
+_own = threading.local()
 _initializers: list[Callable[[], object]] = []
 
 
@@ -27,8 +29,10 @@ def available_threads() -> int:
     """Return how many threads this process may compute on.
 
     These are the cores that the system gives it (affinity, limits of a container), or fewer if
-    ``OMP_NUM_THREADS`` says so.
+    ``OMP_NUM_THREADS`` says so; one in :func:`one_thread_inside`.
     """
+    if getattr(_own, "is_one_of_many", False):
+        return 1
     wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # a list: one per level
     return min(_cores(), int(wanted)) if wanted.isdecimal() and int(wanted) else _cores()
 
@@ -86,8 +90,13 @@ def one_thread_inside() -> Iterator[None]:
     only the thread that set them may restore them.
     """
     _initialize()
-    with _libraries().select(user_api="openmp").limit(limits=1):
-        yield
+    before = getattr(_own, "is_one_of_many", False)
+    _own.is_one_of_many = True
+    try:
+        with _libraries().select(user_api="openmp").limit(limits=1):
+            yield
+    finally:
+        _own.is_one_of_many = before
 
 
 def _initialize() -> None:

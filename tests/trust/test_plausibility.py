@@ -7,7 +7,7 @@ import pytest
 
 from fedjigsaw import Summary
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.trust.plausibility import FEW, without_copies, without_overlaps
+from fedjigsaw.trust.plausibility import FEW, MANY, far_centers, without_copies, without_overlaps
 from fedjigsaw.trust.received import receive
 
 
@@ -55,3 +55,18 @@ def test_centers_within_a_circle_of_their_site_are_left_out(received):
     assert found.centers.tolist() == received.centers[kept].tolist()
     assert (notes > 0).sum() > 5
     assert kept.sum() > 50
+
+
+@pytest.mark.parametrize("n_centers", [2, MANY - 1, MANY, 3 * MANY])
+def test_centers_far_from_the_ranges_of_most_sites(n_centers):
+    """However many centers a site has: ranges of sites are found one by one, or all in one step."""
+    rng = np.random.default_rng(n_centers)
+    points = [rng.uniform(size=(n_centers + (i == 3), 3)) for i in range(10)]
+    points[2][0] += [0, 4, 0]  # a few diagonals of the range away: 1.7 each, and the spread
+    points[7][1] -= [0, 0, 90]
+    sent = [
+        Summary(len(p), p, counts=np.ones(len(p), int), client=str(i)) for i, p in enumerate(points)
+    ]
+    received = receive(sent)
+    found = np.flatnonzero(far_centers(received))
+    assert found.tolist() == [received.clusters_of(7).start + 1]

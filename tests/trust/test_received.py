@@ -133,3 +133,10 @@ def test_no_site_is_heard_by_more_than_twice_the_typical_number_of_centers():
     assert of_large[-1] == 99.5
     usual = receive(summaries[:2])
     assert usual.heard.tolist() == list(range(7))
+
+
+@pytest.mark.parametrize("n_centers", [1, 2, 7, 64, 3001])
+def test_the_middle_is_the_median_of_each_column(n_centers):
+    centers = np.random.default_rng(0).normal(size=(n_centers, 40)).round(1)
+    received = receive([Summary(n_centers, centers, counts=np.ones(n_centers, int))])
+    assert received.middle.tolist() == np.median(centers, axis=0).tolist()

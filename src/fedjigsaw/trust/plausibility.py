@@ -20,6 +20,7 @@ FARTHEST = 5.0  # ranges of the other sites beyond which a center is not believe
 EXACT = 1e9  # typical distances beyond which arithmetic would lose the other centers
 COPIES = 3  # centers from which on a site can be seen to repeat one
 FEW = 20  # centers of a site up to which many sites are compared in one step
+MANY = 32  # centers of a site from where on sites are looked at one by one
 PRODUCTS = 16  # that take about as long as one pass over a number
 WIDE = 10.0  # times the others' variance within clusters, or their radii
 
@@ -85,7 +86,7 @@ def far_centers(received: Received) -> Flags:
     highs = -lows
     sites, starts = np.unique(received.owners, return_index=True)
     lows[sites], highs[sites] = side_by_side(
-        lambda least: least.reduceat(X, starts, axis=0),
+        lambda extreme: _of_groups(extreme, X, starts),
         [np.minimum, np.maximum],
         PRODUCTS * X.size,
     )
@@ -99,6 +100,18 @@ def far_centers(received: Received) -> Flags:
     )
     far: Flags = (outside > FARTHEST * diagonal) & (diagonal > 0)
     return far
+
+
+def _of_groups(extreme: np.ufunc, X: Floats, starts: Ints) -> Floats:
+    """Return the extremes of the rows from each start to the next, as `reduceat` does.
+
+    That is slow where groups are large, and a loop where they are many.
+    """
+    if len(X) < MANY * len(starts):
+        few: Floats = extreme.reduceat(X, starts, axis=0)
+        return few
+    ends = [*starts[1:], len(X)]
+    return np.stack([extreme.reduce(X[i:j]) for i, j in zip(starts, ends, strict=True)])
 
 
 def _of_blocks(X: Floats, measure: Callable[[Floats], Floats]) -> Floats:
