@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from string import ascii_lowercase
 from textwrap import fill
@@ -279,13 +280,13 @@ def kept_table(runs: Mapping[str, Run]) -> str:
 
 def speed_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Results of benchmarks/deep_speed.py."""
-    head = ["batch x lanes", "epochs a round", "views/s"]
+    head = ["batch x lanes", "clusters a head", "epochs a round", "views/s"]
     head += ["training, s", "clustering, s", "of the round", "to get ready, s", "memory, GB"]
     lines = []
     for row in rows:
         if "error" in row:
             continue
-        cells = [row["variant"].replace("+", ", "), str(row["local_epochs"])]
+        cells = [row["variant"].replace("+", ", "), str(row["sizes"][0]), str(row["local_epochs"])]
         train, cluster, ready = (row[f"{part}_seconds"] for part in ("train", "cluster", "prepare"))
         cells += [f"{row['views_per_second']:,.0f}", f"{train:.1f}", f"{cluster:.1f}"]
         cells += [f"{cluster / (train + cluster):.0%}"]
@@ -457,12 +458,13 @@ def accuracy_over_epochs(runs: Mapping[str, Run], dataset: str = "cifar10") -> F
                 linestyle=":",
                 label=f"the paper, {PAPER_EPOCHS} epochs",
             )
-        markers = iter("sD^vP*")  # runs with soft targets look alike but for these
+        # lines of one color differ by these
+        markers: dict[str, Iterator[str]] = defaultdict(lambda: iter("osD^vP*"))
         for rows, label in zip(by_split[split], labels[split], strict=True):
             color = CLUSTERERS[rows[-1]["method"]].color
             soft = rows[-1]["config"].get("targets", "stored") != "stored"
-            marker = next(markers, "X") if soft else "o"
-            line = marker + ("--" if label.startswith(AGAIN) else "-." if soft else "-")
+            dashes = "--" if label.startswith(AGAIN) else "-." if soft else "-"
+            line = next(markers[color], "X") + dashes
             percent = {_epochs(row): 100 * row["linear_accuracy"] for row in rows}  # the latest
             axes.plot(*zip(*percent.items(), strict=True), line, ms=4, color=color, label=label)
         axes.set_title(_title(by_split[split][0][-1]))
