@@ -189,7 +189,7 @@ def test_files_that_are_not_the_right_model(tmp_path):
         Jigsaw.load(evil)
     file = formats.load(tmp_path / "feca", ModelFile)
     for change, words in [
-        ({"method": "poem"}, "other.*Unknown method 'poem'.*fedjigsaw.register, or install"),
+        ({"method": "poem"}, "other.*Unknown method 'poem'.*fedjigsaw.register, .*or install"),
         ({"method": "deepfeca"}, "DeepFeCA learns from images, not from rows"),
         ({"params": {"color": "red"}}, "other.*no parameter 'color'"),
     ]:

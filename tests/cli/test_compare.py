@@ -177,7 +177,7 @@ class TestMethods:
         [
             (["--split", "iid", "--alpha", "1"], "Split 'iid' has no option 'alpha'"),
             (["--split", "shards", "--mix", "0.1"], "Split 'shards' has no option 'mix'"),
-            (["--split", "column"], "The split 'column' does not go with --dataset"),
+            (["--split", "column"], "The split 'column' does not go with a named data set"),
             (["--caption", "Mine"], "--caption is for --latex"),
         ],
     )

@@ -251,7 +251,7 @@ class TestCommands:
             return summarize(*words, **options)
 
         monkeypatch.setattr(sites, "summarize", slow)
-        with pytest.raises(DataError, match="r already exists. Use --force"):
+        with pytest.raises(DataError, match="r already exists. Use replace=True"):
             run("summarize a.parquet -k 3 -o r")
         assert (tmp_path / "r").read_bytes() == b"the other command's"
         run("summarize a.parquet -k 3 -o r --force")

@@ -1,14 +1,20 @@
 """Commands speak of options where the package speaks of parameters."""
 
+import ast
+import re
 import sys
+from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import fedjigsaw
 from builders import write_table
 from fedjigsaw.cli import _app
 from fedjigsaw.cli._spelling import as_options, command_of
 from fedjigsaw.errors import DataError
+from fedjigsaw.sites import Changes
 
 
 @pytest.mark.parametrize(
@@ -36,6 +42,14 @@ from fedjigsaw.errors import DataError
         ),
         ("deep train", "needs. Use split='iid'.", "needs. Use --split iid."),
         ("federation site", "Use unit='row', or no profile.", "Use --unit row, or no profile."),
+        (
+            "summarize",
+            "Name the columns to use (columns=...).",
+            "Name the columns to use (--columns).",
+        ),
+        ("aggregate", "for a plain name (client=...).", "for a plain name (--client)."),  # at sites
+        ("stats", "rows may not leave (min_rows=5).", "rows may not leave (--min-cluster-size 5)."),
+        ("assign", "Use replace=True to overwrite it.", "Use --force to overwrite it."),
     ],
 )
 def test_parameters_are_spelled_as_options(command, message, printed):
@@ -53,13 +67,56 @@ def test_parameters_are_spelled_as_options(command, message, printed):
         "Column 'my dose = 3' is not there.",
         "weight=3 is no parameter",
         "delta = 1e-05 is not far below 1 / rows",
-        "force=3, profile='x'",  # no values of a flag
+        "force=3, profile='x', profile=...",  # no values of a flag
     ],
 )
 def test_all_else_stays_as_it_is(message):
     for command in ("summarize", "score"):
         assert as_options(message, command_of([command])) == message
     assert as_options("Use cells='shared'.", None) == "Use --cells shared."  # that of a site
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Changes)])
+def test_changes_of_a_file_are_spelled_as_options(field):
+    apply = command_of(["schema", "apply"])
+    options = [name for option in apply.params for name in option.opts]
+    whole = as_options(f"Give Changes.{field}.", apply)
+    assert whole.removeprefix("Give ").removesuffix(".") in options
+    one = as_options(f"Give Changes.{field}['my dose'].", apply)
+    assert one.startswith(whole.removesuffix("."))
+    assert "Changes" not in one
+
+
+def test_a_change_of_a_column_is_spelled_as_an_option_with_its_value():
+    advice = "Give the factor (Changes.factors['my dose']), or Changes.names['dose']."
+    assert as_options("""Changes.units["it's"]""", None) == "--unit '" + """it'"'"'s=...'"""
+    assert (
+        as_options(advice, None)
+        == "Give the factor (--factor 'my dose=...'), or --rename ...=dose."
+    )
+
+
+def texts_of_errors(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        raises = isinstance(node, ast.Raise)
+        warns = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "warn"
+        if raises or warns:
+            parts = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
+            yield "".join(part for part in parts if isinstance(part, str))
+
+
+def test_the_package_names_options_only_as_such():
+    """One who calls it from Python has no options; Flower's parts are started by commands."""
+    root = Path(fedjigsaw.__file__).parent
+    folders = {path.name for path in root.iterdir() if path.is_dir()} - {"cli", "deep", "flower"}
+    paths = [
+        *root.glob("*.py"),
+        *(path for name in folders for path in (root / name).rglob("*.py")),
+    ]
+    texts = [text for path in paths for text in texts_of_errors(path)]
+    assert len(texts) > 500
+    found = [text for text in texts if re.search(r"(^|[\s(`])--[a-z]", text)]
+    assert [text for text in found if not re.search("fedjigsaw [a-z]+|command line", text)] == []
 
 
 def test_words_of_the_command_line_stay_as_they_are(monkeypatch, capsys, tmp_path):

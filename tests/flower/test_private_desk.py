@@ -277,7 +277,9 @@ class TestLimits:
 
 class TestPolicy:
     def test_required(self, home):
-        with pytest.raises(ParameterError, match="bern was not started: .*Give --epsilon .at most"):
+        with pytest.raises(
+            ParameterError, match="bern was not started: .*Give an epsilon .at most"
+        ):
             load(home, 'privacy = "required"', privacy=None)
         with pytest.raises(ParameterError, match="with epsilon at most 1; got 2"):
             load(home, 'privacy = "required"')

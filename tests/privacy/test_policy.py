@@ -216,9 +216,9 @@ class TestGuard:
     def test_a_command_may_not_be_laxer(self):
         with pytest.raises(ParameterError, match="4 is less than least_cluster_size = 5"):
             Policy().guard(4, None)
-        with pytest.raises(ParameterError, match="--counts exact tells more than .*'rounded'"):
+        with pytest.raises(ParameterError, match="counts='exact' tells more than .*'rounded'"):
             Policy(counts="rounded").guard(None, "exact")
-        with pytest.raises(ParameterError, match="--counts rounded tells more than"):
+        with pytest.raises(ParameterError, match="counts='rounded' tells more than"):
             Policy(counts="none").guard(None, "rounded")
 
     @pytest.mark.parametrize(

@@ -102,13 +102,13 @@ def _load(dataset: Any, split: str, *, by: str | None, **options: Any) -> datase
         data = datasets.load(data, clients=by if by_column else None, **options)
     if by_column and data.clients is None:
         raise ParameterError(
-            "The split 'column' needs a file, and by (--by): the column that tells who holds a row."
+            "The split 'column' needs a file, and by=...: the column that tells who holds a row."
         )
     if split not in partition.WITHOUT_CLASSES and not data.has_classes:
         others = ", ".join(n for n in partition.SPLITS if n in partition.WITHOUT_CLASSES)
         raise DataError(
             f"The classes of {data.name} are not known, and the split {split!r} needs them. Name "
-            f"their column (label, --label), or use another split: {others}."
+            f"their column (label=...), or use another split: {others}."
         )
     return data
 

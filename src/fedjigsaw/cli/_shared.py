@@ -17,7 +17,6 @@ from rich.console import Console
 
 from fedjigsaw._steps import listening
 from fedjigsaw.errors import DataError, ParameterError
-from fedjigsaw.io.atomic import already_there
 from fedjigsaw.io.regular import check_regular
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def print_error(error: Exception) -> None:
 
 def _in_options(text: str) -> str:
     """Return a message in the words of the command that is running."""
-    if "=" not in text:
+    if "=" not in text and "Changes." not in text:
         return text
     from fedjigsaw.cli._spelling import as_options, running
 
@@ -269,7 +268,7 @@ def check_outputs(*paths: Path | None, force: bool, inputs: Sequence[Path | None
         raise DataError(f"Two results cannot be written to one file, {given[0]}.")
     for path in paths:
         if path is not None and path.is_symlink() and not force:  # even if it leads nowhere
-            raise DataError(already_there(path))
+            raise DataError(_already_there(path))
     sources = {path.resolve() for path in inputs if path is not None}
     for path in given:
         if path in sources:
@@ -278,11 +277,15 @@ def check_outputs(*paths: Path | None, force: bool, inputs: Sequence[Path | None
         if is_journal(path):  # what left would count no more
             raise DataError(f"{path} is a ledger or a journal; write the result to another file.")
         if path.exists() and not force:
-            raise DataError(already_there(path))
+            raise DataError(_already_there(path))
         if not path.parent.is_dir():
             raise DataError(f"Cannot write {path}: there is no folder {path.parent}.")
         if not os.access(path.parent, os.W_OK):
             raise DataError(f"Cannot write {path}: permission denied in {path.parent}.")
+
+
+def _already_there(path: Path) -> str:
+    return f"{path} already exists. Use --force to overwrite it."
 
 
 @contextmanager

@@ -6,6 +6,7 @@ that do the same, as far as there are some.
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
@@ -14,11 +15,25 @@ from typing import Any
 import click
 
 PYTHON = {"True": True, "False": False}
-VALUE = r"'[^']*'(?: or '[^']*')*|True|False|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+OPEN = "..."  # a value that is left to the reader
+VALUE = rf"'[^']*'(?: or '[^']*')*|True|False|{re.escape(OPEN)}|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 # a word that is set to a value; not the first one in quotes, nor a part of the name of a file
 SET = re.compile(rf"(?:(?<=\s)|(?<=\s\()|^)([a-z]+(?:_[a-z]+)*)( ?= ?)({VALUE})(?![\w/]|\.\w)")
 GIVEN = re.compile(r"(^|\s)--?[a-z-]+ $")  # an option that the message has spelled itself
 SITE = "summarize"  # a server tells of what sites must do
+OTHER_NAMES = {"min_rows": "min_cluster_size", "replace": "force"}  # parameter -> that of commands
+# field of `sites.Changes` -> the option of `schema apply`, and its value for a column
+CHANGES = {
+    "names": ("--rename", "...={}"),
+    "units": ("--unit", "{}=..."),
+    "factors": ("--factor", "{}=..."),
+    "levels": ("--map", "{}:...=..."),
+    "date_formats": ("--date-format", "{}=..."),
+    "missing": ("--missing", "..."),
+    "missing_in": ("--missing", "{}:..."),
+    "empty": ("--empty", "{}"),
+}
+CHANGE = re.compile(rf"\bChanges\.({'|'.join(CHANGES)})\b(?:\[(['\"])(.+?)\2\])?")
 
 
 def as_options(text: str, command: click.Command | None, words: Sequence[str] = ()) -> str:
@@ -41,18 +56,27 @@ def as_options(text: str, command: click.Command | None, words: Sequence[str] = 
         formula = equals != "=" and "_" not in name  # delta = 0.1: people write so, too
         if formula or found[0] in typed or GIVEN.search(text[: found.start()]):
             return found[0]
-        option = options.get(name) or _of_site().get(name)
+        called = OTHER_NAMES.get(name, name)
+        option = options.get(called) or _of_site().get(called)
         if option is not None:
             return _spelled(option, value) or found[0]
         if "param" in options and name in _of_methods():
             return f"-p {name}={json.dumps(PYTHON[value]) if value in PYTHON else _bare(value)}"
         return found[0]
 
-    return SET.sub(spell, text)
+    return CHANGE.sub(_change, SET.sub(spell, text))
+
+
+def _change(found: re.Match[str]) -> str:
+    """Return the option that makes a change of a file, for one column if it is named."""
+    option, value = CHANGES[found[1]]
+    return option if found[3] is None else f"{option} {shlex.quote(value.format(found[3]))}"
 
 
 def _spelled(option: click.Option, value: str) -> str:
     """Return an option with its value; nothing if it cannot have this one."""
+    if value == OPEN and not option.is_flag:
+        return option.opts[0]
     if value not in PYTHON:
         return "" if option.is_flag else f"{option.opts[0]} {_bare(value)}"
     if not option.is_flag:

@@ -185,7 +185,7 @@ def conversion(name: str, source: str, target: str) -> Conversion:
         if found is None:
             raise ParameterError(
                 f"Unit {text!r} of column {name!r} is not known. Give the factor instead "
-                f"(--factor '{name}=...')."
+                f"(Changes.factors[{name!r}])."
             )
     (kind, factor, offset), (goal, divisor, shift) = (UNITS[unit] for unit in units if unit)
     if kind != goal:
@@ -193,7 +193,7 @@ def conversion(name: str, source: str, target: str) -> Conversion:
         if {kind, goal} != {MASS, AMOUNT} or not molar_mass:
             raise ParameterError(
                 f"Column {name!r}: there is no known way from {source} to {target}. Give the "
-                f"factor instead (--factor '{name}=...')."
+                f"factor instead (Changes.factors[{name!r}])."
             )
         factor = factor / molar_mass if kind == MASS else factor * molar_mass
     return Conversion(factor / divisor, (offset - shift) / divisor)

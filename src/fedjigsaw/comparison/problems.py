@@ -111,14 +111,14 @@ def deal_dataset(
     """
     if split == "column":
         raise ParameterError(
-            "The split 'column' does not go with --dataset: give one file per site."
+            "The split 'column' does not go with a named data set: give one file per site."
         )
     data = datasets.load(dataset, label=label, columns=columns)
     if split not in partition.WITHOUT_CLASSES and not data.has_classes:
         others = ", ".join(name for name in partition.WITHOUT_CLASSES if name != "column")
         raise DataError(
             f"The classes of {data.name} are not known, and rows are dealt by them. "
-            f"Name their column (--label), or use another split: {others}."
+            f"Name their column (label=...), or use another split: {others}."
         )
     deal, words = _split(split, data.X, data.y if data.has_classes else None, n_clients, options)
     names = data.columns or [f"x{j}" for j in range(data.X.shape[1])]

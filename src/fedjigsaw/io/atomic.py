@@ -62,18 +62,14 @@ def remove_unfinished() -> None:
         temporary.unlink(missing_ok=True)
 
 
-def already_there(path: Path) -> str:
-    """Say that a result is there already, and how to replace it."""
-    return f"{path} already exists. Use --force to overwrite it."
-
-
 def _move_to_new(temporary: Path, path: Path) -> None:
     """Give the file its name, unless that name is taken: unlike a move, a link never replaces."""
+    taken = f"{path} already exists. Use replace=True to overwrite it."
     try:
         os.link(temporary, path)
     except FileExistsError as error:
-        raise DataError(already_there(path)) from error
+        raise DataError(taken) from error
     except (OSError, NotImplementedError):  # a file system without links
         if os.path.lexists(path):
-            raise DataError(already_there(path)) from None
+            raise DataError(taken) from None
         temporary.replace(path)

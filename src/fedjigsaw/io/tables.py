@@ -144,7 +144,7 @@ class Table:
         are = "look like identifiers and are" if found[1:] else "looks like an identifier and is"
         warn(
             f"{self.path}: {quote_names(found)} {are} left out. To choose for yourself, "
-            "name the columns to use (--columns).",
+            "name the columns to use (columns=...).",
             IdentifierWarning,
         )
         kept = tuple(name for name in self.columns if name not in found)
@@ -155,7 +155,7 @@ class Table:
         if self.left_out:
             raise DataError(
                 f"{self.path} has columns that look like identifiers. Under differential privacy, "
-                "values must not decide which columns are used: name them (--columns)."
+                "values must not decide which columns are used: name them (columns=...)."
             )
 
     def called(self, names: Sequence[str]) -> Self:
@@ -279,7 +279,7 @@ class Table:
         hint = (self.reader.hint or (NO_NUMBERS if reason == NOT_FINITE else "")) if first else ""
         return (
             f"{self.path}, row {row + 1}, column {name!r}: {value} {reason}. "
-            f"Correct the value, or leave this column out (--columns). {hint}"
+            f"Correct the value, or leave this column out (columns=...). {hint}"
         ).rstrip()
 
     def _missing(self) -> str:

@@ -210,8 +210,9 @@ def find(name: str) -> Entry:
         words = (
             f"Unknown method {name!r}.",
             did_you_mean(str(name), known),
-            f"Choose one of {', '.join(known)}. One of your own must be known here: --plugin FILE "
-            "(not in a federation), fedjigsaw.register, or install its package.",
+            f"Choose one of {', '.join(known)}. One of your own must be known here: "
+            "fedjigsaw.register, --plugin FILE on the command line (not in a federation), or "
+            "install its package.",
         )
         raise ParameterError(" ".join(filter(None, words)))
     if len(offers) > 1:

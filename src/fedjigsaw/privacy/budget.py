@@ -121,7 +121,7 @@ class Account:
         if multiplier is None or delta is None:
             return (
                 f"{start}: it would leave without noise, but {stated} "
-                f"({ledger}). Only releases with --epsilon are possible."
+                f"({ledger}). Only releases with an epsilon are possible."
             )
         adds = f"it has epsilon {total([multiplier], delta):.4g} at delta {delta:g}"
         spent = f"earlier releases have {in_words(self.spent(limit.delta))}"

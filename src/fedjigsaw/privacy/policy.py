@@ -223,7 +223,7 @@ class Policy:
         demand = f"Site {name} was not started: its {POLICY} demands differential privacy"
         if epsilon is None:
             raise PolicyError(
-                f"{demand}. Give --epsilon (at most {self.largest_epsilon:g}) and --bounds."
+                f"{demand}. Give an epsilon (at most {self.largest_epsilon:g}) and bounds."
             )
         if epsilon > self.largest_epsilon:
             raise PolicyError(
@@ -238,12 +238,12 @@ class Policy:
         size = self.least_cluster_size if min_cluster_size is None else min_cluster_size
         if size < self.least_cluster_size:
             raise PolicyError(
-                f"--min-cluster-size {size} is less than least_cluster_size = "
+                f"min_cluster_size={size} is less than least_cluster_size = "
                 f"{self.least_cluster_size} in {POLICY}. Give a larger one, or change the policy."
             )
         if counts in COUNTS and COUNTS.index(counts) < COUNTS.index(self.counts):
             raise PolicyError(
-                f"--counts {counts} tells more than counts = {self.counts!r} in {POLICY} allows. "
+                f"counts={counts!r} tells more than counts = {self.counts!r} in {POLICY} allows. "
                 "Give a stricter one, or change the policy."
             )
         return Guard(size, counts)
@@ -301,7 +301,7 @@ class Policy:
             raise PolicyError(
                 f"Site {name} was not started: its {POLICY} allows more than the default rules."
                 f"{lines}\nThe file came with the folder, from the coordinator. Tighten these "
-                "rules, or start the site with --accept-policy if you agree to them."
+                "rules, or agree to them: `fedjigsaw federation site --accept-policy`."
             )
 
 

@@ -225,7 +225,7 @@ def _check_usable(name: str, file: SummaryFile) -> None:
     if not is_known(file.method):
         raise MessageError(
             f"{name} was made with method {file.method!r}, which is not known here: use --plugin "
-            "FILE, or install its package."
+            "FILE on the command line, fedjigsaw.register in Python, or install its package."
         )
     try:
         check_one_round(make(file.method, 2, 0, **agreed_parameters(file)))

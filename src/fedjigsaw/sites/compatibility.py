@@ -127,14 +127,14 @@ def check_look_alikes(clients: Mapping[str, str]) -> None:
         if mixes_alphabets(client):
             raise MessageError(
                 f"{name} is from client {client!a}, a name that mixes alphabets, so that it "
-                "can be taken for another. Ask that site for a plain name (--client)."
+                "can be taken for another. Ask that site for a plain name (client=...)."
             )
         other_name, other = seen.setdefault(skeleton(client), (name, client))
         if other != client:
             raise MessageError(
                 f"{other_name} and {name} are from clients whose names look alike: "
                 f"{other!a} and {client!a}. Leave out the file that is not genuine, or "
-                "ask a site for another name (--client)."
+                "ask a site for another name (client=...)."
             )
 
 

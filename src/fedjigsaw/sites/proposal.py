@@ -129,7 +129,7 @@ def propose_schema(
         hint = tables[0].reader.hint
         raise DataError(
             f"{tables[0].path} has {counted(n_rows, 'row')}; a schema of fewer than {min_rows} "
-            f"rows may not leave (--min-cluster-size). {hint}".rstrip()
+            f"rows may not leave (min_rows={min_rows}). {hint}".rstrip()
         )
     found = {name: recognize(seen, min_rows) for name, seen in sightings.items()}
     marks = _common_marks(found)

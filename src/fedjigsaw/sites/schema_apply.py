@@ -205,18 +205,20 @@ def _source(path: Path, name: str, there: Sequence[str], changes: Changes) -> st
     """Return the name of a column in the file; None for one that shall be empty."""
     source = changes.names.get(name, name)
     if name in changes.empty and source in there:
-        raise ParameterError(f"--empty: {path} has a column {source!r}, which would get lost.")
+        raise ParameterError(
+            f"Changes.empty: {path} has a column {source!r}, which would get lost."
+        )
     if name in changes.empty:
         return None
     if source in there:
         return source
     close = close_names(source, there)
     guess = f" Is it {close[0]!r}?" if close else ""
-    which = f"{source!r}" if source == name else f"{source!r}, which --rename names"
+    which = f"{source!r}" if source == name else f"{source!r}, which Changes.names gives"
     advice = (
         ""
         if source != name
-        else f" Say which one it is (--rename '...={name}'), or add an empty one (--empty)."
+        else f" Say which one it is (Changes.names[{name!r}]), or add an empty one (Changes.empty)."
     )
     raise DataError(f"{path} has no column {which}.{guess}{advice}")
 
@@ -227,7 +229,7 @@ def _way(column: Column, changes: Changes) -> Conversion | None:
         if not column.unit:
             raise ParameterError(
                 f"Column {name!r} has no unit in the schema, so nothing can be converted to it. "
-                f"Give the factor instead (--factor '{name}=...')."
+                f"Give the factor instead (Changes.factors[{name!r}])."
             )
         return conversion(name, changes.units[name], column.unit)
     return Conversion(changes.factors[name]) if name in changes.factors else None

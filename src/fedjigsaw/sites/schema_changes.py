@@ -48,46 +48,50 @@ class Changes:
 
 def check_changes(used: Mapping[str, Column], changes: Changes) -> None:
     numbers, words = (NUMBER,), MAPPED
-    for option, names, kinds in (
-        ("--rename", changes.names, (*MAPPED, NUMBER, DATE)),
-        ("--unit", changes.units, numbers),
-        ("--factor", changes.factors, numbers),
-        ("--map", changes.levels, words),
-        ("--date-format", changes.date_formats, (DATE,)),
-        ("--missing", changes.missing_in, (*MAPPED, NUMBER, DATE)),
-        ("--empty", dict.fromkeys(changes.empty, ""), (*MAPPED, NUMBER, DATE)),
+    for field_name, names, kinds in (
+        ("names", changes.names, (*MAPPED, NUMBER, DATE)),
+        ("units", changes.units, numbers),
+        ("factors", changes.factors, numbers),
+        ("levels", changes.levels, words),
+        ("date_formats", changes.date_formats, (DATE,)),
+        ("missing_in", changes.missing_in, (*MAPPED, NUMBER, DATE)),
+        ("empty", dict.fromkeys(changes.empty, ""), (*MAPPED, NUMBER, DATE)),
     ):
         for name in names:
-            _check_column(option, name, used, kinds)
+            _check_column(f"Changes.{field_name}", name, used, kinds)
     for name in changes.empty:
         if used[name].missing == REFUSE:
             raise ParameterError(
-                f"--empty: the schema refuses missing values of column {name!r}. Ignore the column "
-                "in the schema of all sites instead."
+                f"Changes.empty: the schema refuses missing values of column {name!r}. Ignore the "
+                "column in the schema of all sites instead."
             )
     both = sorted(set(changes.units) & set(changes.factors))
     if both:
-        raise ParameterError(f"Give --unit or --factor for column {both[0]!r}, not both.")
+        raise ParameterError(
+            f"Give Changes.units or Changes.factors for column {both[0]!r}, not both."
+        )
     for name, factor in changes.factors.items():
         if not isfinite(factor) or factor == 0:
             allowed = "a finite number other than 0"
-            raise ParameterError(invalid("--factor", f"column {name!r}", allowed, factor))
+            raise ParameterError(invalid("Changes.factors", f"column {name!r}", allowed, factor))
     for name, levels in changes.levels.items():
         _check_levels(used[name], levels)
     sources = Counter(changes.names.values())
     for source, n in sources.items():
         if n > 1:
-            raise ParameterError(f"--rename: column {source!r} of the file is given two names.")
+            raise ParameterError(
+                f"Changes.names: column {source!r} of the file is given two names."
+            )
 
 
-def _check_column(option: str, name: str, used: Mapping[str, Column], kinds: Sequence[str]) -> None:
+def _check_column(place: str, name: str, used: Mapping[str, Column], kinds: Sequence[str]) -> None:
     if name not in used:
         close = close_names(name, list(used))
         guess = f" Is it {close[0]!r}?" if close else f" It has {', '.join(used)}."
-        raise ParameterError(f"{option}: the schema uses no column {name!r}.{guess}")
+        raise ParameterError(f"{place}: the schema uses no column {name!r}.{guess}")
     if used[name].kind not in kinds:
         raise ParameterError(
-            f"{option}: column {name!r} is of kind {used[name].kind}; this option is for "
+            f"{place}: column {name!r} is of kind {used[name].kind}; this is for "
             f"{' and '.join(kinds)}."
         )
 
@@ -98,5 +102,5 @@ def _check_levels(column: Column, levels: Mapping[str, str]) -> None:
         if (new.lower() if column.kind == BOOLEAN else new) not in known:
             shown = "true, false" if column.kind == BOOLEAN else ", ".join(column.categories)
             raise ParameterError(
-                f"--map: {new!r} is no category of column {column.name!r}. It has {shown}."
+                f"Changes.levels: {new!r} is no category of column {column.name!r}. It has {shown}."
             )

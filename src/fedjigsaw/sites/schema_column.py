@@ -1,6 +1,5 @@
 """One column of a clean copy: how its values are converted, and what is said about it."""
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -118,7 +117,7 @@ class CopiedColumn:
             raise DataError(
                 f"{self.path}, column {name!r}: {self.n_outside:,} of {self.n_present:,} values "
                 "would be outside of the range of the schema, and no command would take the copy. "
-                f"Nothing was written. Is the unit right (--unit {shlex.quote(name + '=...')}), "
+                f"Nothing was written. Is the unit right (Changes.units[{name!r}]), "
                 "and the range of the schema?"
             )
         if self.n_unasked > MOST * self.n_present:
@@ -126,7 +125,7 @@ class CopiedColumn:
                 f"{self.path}, column {name!r}: {self.n_unasked:,} of {self.n_present:,} values "
                 f"would become missing; {self.first_gone}. Nothing was written. Is the unit right, "
                 "and the range of the schema? A mark for so many missing values is given for its "
-                f"column alone (--missing {shlex.quote(name + ':...')})."
+                f"column alone (Changes.missing_in[{name!r}])."
             )
 
     def _build(self, values: pa.Array, numbers: Floats) -> pa.Array:
@@ -181,17 +180,18 @@ class CopiedColumn:
         if is_ambiguous(self.column, values, self.text):
             raise DataError(
                 f"{self.path}, column {name!r}: dates can be read with the day or with the month "
-                f"first. Say which: --date-format '{name}={found}' or '{name}={exchanged(found)}'."
+                f"first. Say which (Changes.date_formats[{name!r}]): {found!r} or "
+                f"{exchanged(found)!r}."
             )
         self.pattern = found
 
     def _unreadable(self, values: pa.Array, place: int) -> str:
         column, value = self.column, show_value(values, place, LONGEST)
-        advice = f"Correct it, or count it as missing (--missing {value})."
+        advice = "Correct it, or count it as missing (Changes.missing)."
         if column.kind == DATE:
-            advice = f"Correct it, or give the format (--date-format '{column.name}=...')."
+            advice = f"Correct it, or give the format (Changes.date_formats[{column.name!r}])."
         if column.kind == BOOLEAN:
-            advice = f"Correct it, or say what it means (--map {column.name + ':...=true'!r})."
+            advice = f"Correct it, or say what it means (Changes.levels[{column.name!r}])."
         where = f"{self.path}, row {self.n_rows + place + 1}, column {column.name!r}"
         reason = MUST_BE[column.kind]
         if self.pattern and column.kind == DATE:

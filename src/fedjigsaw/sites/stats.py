@@ -113,7 +113,7 @@ def measure(
     if stats.n_samples < min_rows:  # the mean of one row is that row, of two nearly both
         raise DataError(
             f"{table.path} has {counted(stats.n_samples, 'row')}; statistics of fewer than "
-            f"{min_rows} rows may not leave (--min-cluster-size)."
+            f"{min_rows} rows may not leave (min_rows={min_rows})."
         )
     marks.warn(table.path)
     if schema is None:

@@ -178,7 +178,7 @@ def _check_no_sum(scores: dict[str, Score]) -> None:
         if len(scores) > 2 and np.array_equal(2 * score.counts, total):
             raise MessageError(
                 f"{name} is the sum of the other scores, whose rows would count twice. Give "
-                "the scores of the sites, or their sum (`score --merge`), not both."
+                "the scores of the sites, or their sum (`fedjigsaw score --merge`), not both."
             )
 
 
