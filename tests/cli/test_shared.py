@@ -1,15 +1,23 @@
 """Parsing of options and checks of outputs, as all commands share them."""
 
+import json
 import os
 from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from fedjigsaw._steps import tell_step
 from fedjigsaw.cli import _shared
-from fedjigsaw.cli._shared import check_outputs, count_rows_then, parse_params, split_names
+from fedjigsaw.cli._shared import (
+    check_outputs,
+    count_rows_then,
+    parse_params,
+    print_json,
+    split_names,
+)
 from fedjigsaw.errors import DataError
 from fedjigsaw.privacy.ledger import Ledger
 
@@ -95,3 +103,11 @@ class TestOutputs:
         tmp_path.chmod(0o500)
         with pytest.raises(DataError, match="permission denied"):
             check_outputs(tmp_path / "a", force=False)
+
+
+def test_json_has_null_for_numbers_that_it_does_not_know(capsys):
+    print_json({"spent": float("inf"), "clusters": ({"drift": np.float64("nan"), "rows": 3},)})
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {
+        "spent": None,
+        "clusters": [{"drift": None, "rows": 3}],
+    }

@@ -5,8 +5,9 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -161,8 +162,17 @@ def escape(text: str) -> str:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON."""
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+    """Print a value as JSON, with null for numbers that JSON does not know."""
+    sys.stdout.write(json.dumps(_finite(value), indent=2) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    """Return values with None in place of NaN and infinity."""
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def say(text: str) -> None:

@@ -184,21 +184,15 @@ def _totals(account: Account) -> Iterator[str]:
 
 
 def _as_json(account: Account) -> dict[str, Any]:
-    """Return plain values; null is no bound for what is spent, and no limit for what is left."""
+    """Return plain values; infinity: no bound for what is spent, no limit for what is left."""
     spent, left = account.spent(), account.left()
     return {
         "names": account.names,
-        "releases": [
-            {**asdict(release), "epsilon": _finite(release.epsilon)} for release in account.releases
-        ],
+        "releases": [asdict(release) for release in account.releases],
         "changed": account.changed,
         "delta": account.delta,
-        "spent": _finite(spent),
+        "spent": spent,
         "factor": math.exp(spent) if spent < 700 else None,
         "limits": [asdict(limit) for limit in account.limits],
-        "left": _finite(left),
+        "left": left,
     }
-
-
-def _finite(epsilon: float) -> float | None:
-    return epsilon if math.isfinite(epsilon) else None

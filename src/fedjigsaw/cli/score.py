@@ -1,7 +1,6 @@
 """The command score: how well a model fits, and what its clusters are like."""
 
-from collections.abc import Mapping, Sequence
-from math import isfinite
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -233,7 +232,7 @@ def _table(clusters: Sequence[ClusterProfile], parts: Sequence[Score]) -> Table:
 
 
 def _values(cluster: ClusterProfile) -> dict[str, Any]:
-    """Return a cluster as values for JSON, which knows no NaN."""
+    """Return a cluster as values for JSON."""
     return {
         "cluster": cluster.cluster,
         "rows": cluster.rows,
@@ -243,19 +242,12 @@ def _values(cluster: ClusterProfile) -> dict[str, Any]:
             {"column": one.column, "category": one.category, "words": words}
             for one, words in zip(cluster.apart, cluster.phrases, strict=True)
         ],
-        "support": None if cluster.support is None else _plain(cluster.support),
+        "support": cluster.support,
         "nearest": cluster.nearest,
-        "distance": cluster.distance if isfinite(cluster.distance) else None,
+        "distance": cluster.distance,
         "columns": [_contrast(one) for one in cluster.contrasts],
     }
 
 
 def _contrast(one: Contrast) -> dict[str, Any]:
-    return {name: value for name, value in _plain(vars(one)).items() if name != "cluster"}
-
-
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: None if isinstance(value, float) and not isfinite(value) else value
-        for name, value in values.items()
-    }
+    return {name: value for name, value in vars(one).items() if name != "cluster"}

@@ -53,7 +53,7 @@ def moved_columns(one: ClusterChange, old: ModelFile, new: ModelFile, most: int)
 def difference_values(difference: Difference, old: ModelFile, new: ModelFile) -> dict[str, Any]:
     """Return all that is known about a difference as plain values."""
     return {
-        "drift": _finite(difference.drift),
+        "drift": difference.drift,
         "limit": difference.limit,
         "alarm": difference.alarm,
         "succession": difference.succession.to_dict(),
@@ -70,7 +70,7 @@ def _values(one: ClusterChange, old: ModelFile, new: ModelFile) -> dict[str, Any
         "change": one.change,
         "change_in_spreads": in_spreads(one, one.change),
         "noise": one.noise,
-        "drift": _finite(one.drift),
+        "drift": one.drift,
         "share_before": one.shares[0],
         "share_after": one.shares[1],
         "columns": {
@@ -115,7 +115,3 @@ def _by_change(one: ClusterChange, old: ModelFile, new: ModelFile) -> list[str]:
         return [old.columns[c] for c in np.argsort(-np.abs(moved), kind="stable")]
     blocks = old.encoding.by_column(moved)
     return sorted(blocks, key=lambda name: -float(np.linalg.norm(blocks[name])))
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or not np.isfinite(value) else value
