@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.datasets import Dataset
+from fedjigsaw.datasets import Dataset, load
 
 
 def blobs(name: str, sizes: Sequence[int], n_features: int, gap: float, seed: int = 7) -> Dataset:
@@ -57,3 +57,8 @@ GENERATED: dict[str, Callable[[], Dataset]] = {
     "d512": partial(blobs, "d512", [200] * 20, 512, 12.0),
     "small-clients": partial(blobs, "small-clients", [200] * 10, 8, 10.0),
 }
+
+
+def load_any(name: str) -> Dataset:
+    """Return a data set by its name, generated or loaded."""
+    return GENERATED[name]() if name in GENERATED else load(name)

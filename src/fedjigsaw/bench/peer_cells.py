@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedjigsaw import datasets, partition
+from fedjigsaw import partition
 from fedjigsaw._random import stream
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.bench.fed_hire import FedHIRE
-from fedjigsaw.bench.generated import GENERATED
+from fedjigsaw.bench.generated import load_any
 from fedjigsaw.bench.study import PlainCell, Plan
 from fedjigsaw.errors import FewerClustersWarning
 from fedjigsaw.io.rows import Row
@@ -183,9 +183,7 @@ def best(name: str) -> float:
     return min(started, kmeans(rows, k, rng=rng, init=moved, tol=0.0).inertia)
 
 
-@cache
-def _load(name: str) -> datasets.Dataset:
-    return GENERATED[name]() if name in GENERATED else datasets.load(name)
+_load = cache(load_any)
 
 
 def celltype_file() -> Path:

@@ -11,11 +11,10 @@ from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 
-from fedjigsaw import datasets
 from fedjigsaw._locks import locked
 from fedjigsaw._threads import one_thread
 from fedjigsaw.bench.cells import Cell, run_cell
-from fedjigsaw.bench.generated import GENERATED
+from fedjigsaw.bench.generated import load_any
 from fedjigsaw.bench.study import Task
 from fedjigsaw.errors import DataError, unwritable
 from fedjigsaw.io.rows import Row, append_row, read_rows, write_rows
@@ -56,7 +55,7 @@ def computable(tasks: Sequence[Task], folder: Path) -> list[Task]:
 def delete_rows(tasks: Sequence[Task], folder: Path) -> None:
     """Delete all rows of these tasks' studies, after checking that their data can be loaded."""
     for name in {task.cell.dataset for task in tasks if isinstance(task.cell, Cell)}:
-        _read(name)
+        load_any(name)
     with _exclusive(_studies(tasks), folder):
         for study in _studies(tasks):
             result_file(folder, study).unlink(missing_ok=True)
@@ -115,11 +114,7 @@ def compute(task: Task) -> Row:
     return {"table": task.study, "cell": task.name, **row}
 
 
-def _read(name: str) -> datasets.Dataset:
-    return GENERATED[name]() if name in GENERATED else datasets.load(name)
-
-
-_load = cache(_read)
+_load = cache(load_any)
 
 
 def _studies(tasks: Iterable[Task]) -> list[str]:

@@ -116,7 +116,7 @@ def _load(dataset: Any, split: str, *, by: str | None, **options: Any) -> datase
 def _true_number(data: datasets.Dataset) -> int:
     if not data.has_classes:
         raise ParameterError(
-            f"The number of clusters of {data.name} is not known: give it (n_clusters, -k)."
+            f"The number of clusters of {data.name} is not known: give it (n_clusters=...)."
         )
     return data.n_clusters
 
