@@ -2,6 +2,7 @@
 
 import json
 import os
+import warnings
 from io import StringIO
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from fedjigsaw import errors
 from fedjigsaw._steps import tell_step
 from fedjigsaw.cli import _shared
 from fedjigsaw.cli._shared import (
@@ -18,7 +20,7 @@ from fedjigsaw.cli._shared import (
     print_json,
     split_names,
 )
-from fedjigsaw.errors import DataError
+from fedjigsaw.errors import DataError, UncertainNumberWarning, warn
 from fedjigsaw.privacy.ledger import Ledger
 
 
@@ -111,3 +113,18 @@ def test_json_has_null_for_numbers_that_it_does_not_know(capsys):
         "spent": None,
         "clusters": [{"drift": None, "rows": 3}],
     }
+
+
+def test_all_warnings_of_the_package_are_printed_and_no_others(monkeypatch):
+    shown = StringIO()
+    monkeypatch.setattr(_shared, "err", Console(file=shown, soft_wrap=True))
+    with warnings.catch_warnings(record=True) as others:
+        warnings.simplefilter("always")
+        with _shared.warnings_shown(but=[UncertainNumberWarning]):
+            for kind in _shared.WARNINGS:
+                warn(f"Told by {kind.__name__}.", kind)
+            warnings.warn("of another package", DeprecationWarning, stacklevel=1)
+    assert [str(other.message) for other in others] == ["of another package"]
+    told = {line.removeprefix("Warning: ") for line in shown.getvalue().splitlines()}
+    public = {name for name in errors.__all__ if name.endswith("Warning")}
+    assert told == {f"Told by {name}." for name in public - {"UncertainNumberWarning"}}

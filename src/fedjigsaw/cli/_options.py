@@ -11,7 +11,7 @@ from fedjigsaw.cli._config import was_given
 from fedjigsaw.cli._shared import choice, err, escape, out, warnings_shown
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.columns.shown import shown_bounds
-from fedjigsaw.errors import IdentifierWarning, MessageError, ParameterError, counted
+from fedjigsaw.errors import MessageError, ParameterError, counted
 from fedjigsaw.io import formats
 from fedjigsaw.io.bounds import Bounds, read_bounds
 from fedjigsaw.io.formats import ModelFile
@@ -147,7 +147,7 @@ def open_data_file(
     encoding: Encoding | None = None,
 ) -> Table:
     """Open a site's data; print how the file is written, and which columns are left out."""
-    with warnings_shown(IdentifierWarning):
+    with warnings_shown():
         table = open_table(
             path,
             columns=columns,

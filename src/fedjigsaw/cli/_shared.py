@@ -16,6 +16,7 @@ import typer
 from rich import markup
 from rich.console import Console
 
+from fedjigsaw import errors
 from fedjigsaw._steps import listening
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.regular import check_regular
@@ -29,6 +30,10 @@ T = TypeVar("T")
 PIPE_WIDTH = 140 if "COLUMNS" not in os.environ else None
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
+# those of the package; all are in one module
+WARNINGS = tuple(
+    kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Warning)
+)
 
 
 def print_error(error: Exception) -> None:
@@ -299,27 +304,23 @@ def _already_there(path: Path) -> str:
 
 
 @contextmanager
-def warnings_shown(*kinds: type[Warning]) -> Iterator[None]:
-    """Print warnings of these kinds at the end of the block; raise the others again."""
+def warnings_shown(*, but: Sequence[type[Warning]] = ()) -> Iterator[None]:
+    """Print the package's warnings at the end of the block; raise those of others again.
+
+    Parameters
+    ----------
+    but : warnings about what a command prints itself, which are hidden.
+    """
     with warnings.catch_warnings(record=True) as caught:
-        for kind in kinds:
-            warnings.simplefilter("always", kind)
+        for kind in WARNINGS:
+            warnings.simplefilter("ignore" if kind in but else "always", kind)
         try:
             yield
         finally:
-            shown = [w for w in caught if issubclass(w.category, kinds)]
+            shown = [w for w in caught if issubclass(w.category, WARNINGS)]
             for warning in shown:
                 text = _in_options(str(warning.message))
                 err.print(f"[yellow]Warning:[/] {escape(text)}")
     for other in caught:
         if other not in shown:
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
-
-
-@contextmanager
-def warnings_hidden(*kinds: type[Warning]) -> Iterator[None]:
-    """Hide warnings about what a command prints itself."""
-    with warnings.catch_warnings():
-        for kind in kinds:
-            warnings.simplefilter("ignore", kind)
-        yield

@@ -29,7 +29,7 @@ from fedjigsaw.cli._shared import (
 )
 from fedjigsaw.comparison.measures import mean_and_std
 from fedjigsaw.comparison.tables import NUMBERS
-from fedjigsaw.errors import IdentifierWarning, counted
+from fedjigsaw.errors import counted
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.rows import write_rows
 from fedjigsaw.methods import CLUSTERERS, DEFAULT, label_of
@@ -199,7 +199,7 @@ def simulate(
     Example: fedjigsaw simulate --dataset s1 --split dirichlet --alpha 0.3 --method feca -k 15
     """
     check_outputs(rows_file, force=force)
-    with warnings_shown(IdentifierWarning):
+    with warnings_shown():
         rows = run_simulation(
             dataset,
             clients,

@@ -38,7 +38,7 @@ from fedjigsaw.cli.bench import MethodFlag, PictureFlag, SeedFlag, print_table
 from fedjigsaw.cli.report import check_page
 from fedjigsaw.comparison.files import default_columns, pool_files, standard_scaler
 from fedjigsaw.comparison.problems import Problem, deal_dataset, fixed
-from fedjigsaw.errors import IdentifierWarning, ParameterError
+from fedjigsaw.errors import ParameterError
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.tables import Tally
 from fedjigsaw.report import pictures
@@ -279,7 +279,7 @@ def _pool(
 ) -> Problem:
     """Read the files of all sites, one client each."""
     names = split_names(columns)
-    with warnings_shown(IdentifierWarning):
+    with warnings_shown():
         names = default_columns(files[0], label) if names is None else names
     data, ids = pool_files(
         files, names, label=label, drop_missing=drop_missing, tally=tally, opener=open_data_file

@@ -41,7 +41,7 @@ from fedjigsaw.cli._shared import (
 from fedjigsaw.cli._succession import LikeModel, follow, load_earlier
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import warn_of_fewer_clusters
-from fedjigsaw.errors import FewerClustersWarning, ParameterError, counted
+from fedjigsaw.errors import ParameterError, counted
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.methods import DEFAULT, data_kind
@@ -233,7 +233,7 @@ def report(
         print_json({**numbers, **people, **found, **more})
         return
     out.print(rounds_table(file.clients, transcript["rounds"]))
-    with warnings_shown(FewerClustersWarning):
+    with warnings_shown():
         warn_of_fewer_clusters(file.model.params.get("n_clusters"), k)
     if missing:
         out.print(f"[yellow]{_sites(missing)} did not take part.[/]")

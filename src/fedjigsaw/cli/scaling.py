@@ -38,11 +38,7 @@ from fedjigsaw.cli._shared import (
     warnings_shown,
 )
 from fedjigsaw.errors import (
-    ClippedRowsWarning,
-    MarksWarning,
-    OutsideRangeWarning,
     ParameterError,
-    WeakPromiseWarning,
     counted,
 )
 from fedjigsaw.io import formats
@@ -105,10 +101,7 @@ def stats(
     if privacy is not None:
         refuse_with_epsilon(context, "min_cluster_size")
     charge = sites.Charge.for_file(data, "statistics", ledger=ledger, data_set=data_set)
-    shown = warnings_shown(
-        ClippedRowsWarning, MarksWarning, OutsideRangeWarning, WeakPromiseWarning
-    )
-    with shown, count_rows("Rows", table.n_rows) as progress:
+    with warnings_shown(), count_rows("Rows", table.n_rows) as progress:
         found = sites.measure(
             table,
             client=client,

@@ -34,11 +34,8 @@ from fedjigsaw.cli._shared import (
     warnings_shown,
 )
 from fedjigsaw.errors import (
-    ClippedRowsWarning,
     MessageError,
-    OutsideRangeWarning,
     ParameterError,
-    WeakPromiseWarning,
     invalid,
 )
 from fedjigsaw.io import formats
@@ -142,8 +139,7 @@ def score(
     leaves = output is not None or privacy is not None
     if leaves and privacy is None:
         charge.spend(None, None)
-    shown = warnings_shown(ClippedRowsWarning, OutsideRangeWarning, WeakPromiseWarning)
-    with shown, count_rows("Rows", table.n_rows) as progress:
+    with warnings_shown(), count_rows("Rows", table.n_rows) as progress:
         found = sites.score(
             table,
             file,

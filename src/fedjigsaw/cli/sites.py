@@ -45,7 +45,6 @@ from fedjigsaw.cli._shared import (
     parse_params,
     print_json,
     split_names,
-    warnings_hidden,
     warnings_shown,
 )
 from fedjigsaw.cli._succession import LikeModel, follow, load_earlier
@@ -57,17 +56,7 @@ from fedjigsaw.cli.region import (
     write_region,
 )
 from fedjigsaw.errors import (
-    ClippedRowsWarning,
-    CountsWarning,
-    FewerClustersWarning,
-    FewerRowsWarning,
-    ForeignSummaryWarning,
-    MarksWarning,
-    NoisySummaryWarning,
-    OutsideRangeWarning,
-    RefusedFileWarning,
     UncertainNumberWarning,
-    WeakPromiseWarning,
     counted,
 )
 from fedjigsaw.io import formats
@@ -169,15 +158,8 @@ def summarize(
     if privacy is not None:
         refuse_with_epsilon(context, "min_cluster_size", "counts", "max_rows")
     charge = sites.Charge.for_file(data, "summary", ledger=ledger, data_set=data_set)
-    shown = warnings_shown(
-        FewerRowsWarning,
-        ClippedRowsWarning,
-        MarksWarning,
-        NoisySummaryWarning,
-        OutsideRangeWarning,
-        WeakPromiseWarning,
-    )
-    with shown, count_rows_then("Rows", table.n_rows, "Clustering") as (progress, clustering):
+    counting = count_rows_then("Rows", table.n_rows, "Clustering")
+    with warnings_shown(), counting as (progress, clustering):
         file = sites.summarize(
             table,
             k,
@@ -287,12 +269,11 @@ def aggregate(
     options["params"] = parse_params(param)
     if as_summary:
         name = client or output.stem
-        with warnings_hidden(UncertainNumberWarning), warnings_shown(RefusedFileWarning):
+        with warnings_shown(but=[UncertainNumberWarning]):
             made = sites.aggregate_region(loaded, k, client=name, n_centers=n_centers, **options)
         write_region(*made, output, force=force, as_json=as_json)
         return
-    shown = warnings_shown(CountsWarning, FewerClustersWarning, RefusedFileWarning)
-    with warnings_hidden(UncertainNumberWarning), shown:  # printed below
+    with warnings_shown(but=[UncertainNumberWarning]):  # printed below
         model = sites.aggregate(loaded, k, **options)
     summaries = [file for file in loaded.values() if isinstance(file, SummaryFile)]
     step = follow(model, earlier, summaries)
@@ -395,8 +376,7 @@ def assign(
         drop_missing=drop_missing,
         encoding=file.encoding,
     )
-    shown = warnings_shown(ForeignSummaryWarning, OutsideRangeWarning)
-    with shown, count_rows("Rows", table.n_rows) as progress:
+    with warnings_shown(), count_rows("Rows", table.n_rows) as progress:
         parts = sites.assign(table, file, local=own, progress=progress)
         n_rows = sites.write_labels(
             output, parts, id_column=id_column, distances=distances, replace=force
