@@ -460,6 +460,10 @@ class TestTrust:
         assert "No score was given for Oslo" in " ".join(built(paths[:3]).trust)
         assert "No score" not in " ".join(built(paths).trust)
 
+    def test_a_site_whose_name_ends_in_site_is_no_sum(self, tmp_path):
+        paths = write_run(tmp_path, clients=["north site", "south site"])
+        assert "No score was given for south site" in " ".join(built(paths[:2]).trust)
+
     def test_conspicuous_and_partly_missing_sites_are_named(self, tmp_path):
         paths = write_run(tmp_path, scores=False)
         model = formats.load(paths[0], ModelFile)

@@ -1,5 +1,6 @@
 """How well a model fits the rows of one site, and of all sites together."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -174,6 +175,11 @@ def merge_scores(scores: Mapping[str, Score]) -> Score:
     total, distances = np.asarray(counts), np.asarray(sse)
     rest = profile, privacy, skipped, noise, first.ids, first.made_by
     return Score(name, first.model, total, distances, *rest)
+
+
+def is_sum(score: Score) -> bool:
+    """Tell by its name whether a score is one that :func:`merge_scores` made."""
+    return re.fullmatch(r"1 site|\d+ sites", score.client) is not None
 
 
 def mean_squared_distance(

@@ -21,7 +21,7 @@ from fedjigsaw.sites.compatibility import (
     scaler_name,
 )
 from fedjigsaw.sites.profiles import check_profile
-from fedjigsaw.sites.score import merge_scores
+from fedjigsaw.sites.score import is_sum, merge_scores
 
 T = TypeVar("T")
 MAX_CLUSTERS, MAX_CELLS = 2_000, 1_000_000
@@ -80,7 +80,7 @@ class Run:
     @property
     def is_merged(self) -> bool:
         """Tell whether the only score is the sum of several sites."""
-        return len(self.scores) == 1 and self.scores[0].client.endswith((" site", " sites"))
+        return len(self.scores) == 1 and is_sum(self.scores[0])
 
     @property
     def sources(self) -> tuple[str, ...]:
