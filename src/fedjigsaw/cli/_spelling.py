@@ -102,10 +102,9 @@ def _of_site() -> dict[str, click.Option]:
 
 @cache
 def _of_methods() -> set[str]:
-    from fedjigsaw.methods import METHODS
+    from fedjigsaw.methods import CLUSTERERS
 
-    entries = [entry for entry in METHODS.values() if entry.data_kind == "rows"]
-    return {name for entry in entries for name in entry.cls.rules}
+    return {name for entry in CLUSTERERS.values() for name in entry.cls.rules}
 
 
 def command_of(words: list[str]) -> click.Command:

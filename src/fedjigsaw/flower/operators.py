@@ -38,7 +38,7 @@ from fedjigsaw.flower.folders import (
 )
 from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.operator_protocol import fingerprint
-from fedjigsaw.io.atomic import write_json
+from fedjigsaw.io.atomic import version_of, write_json
 
 logger = logging.getLogger(__name__)
 
@@ -171,8 +171,7 @@ class Operators:
 
     def _refresh(self) -> None:
         try:
-            state = (self.home / OPERATORS).stat()
-            now: object = (state.st_ino, state.st_mtime_ns, state.st_size)
+            now: object = version_of(self.home / OPERATORS)
         except OSError:
             now = None
         if now == self._seen:

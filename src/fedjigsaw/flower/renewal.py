@@ -38,7 +38,7 @@ from fedjigsaw.flower.folders import (
 )
 from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.members import is_folder_of
-from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.atomic import version_of, write_whole
 
 logger = logging.getLogger(__name__)
 
@@ -184,7 +184,7 @@ class CertificateWatch:
     def __init__(self, config: Any, home: Path) -> None:
         self.config = config
         self.home = home
-        self.loaded = self._mark()
+        self.loaded = version_of(self.home / CERTIFICATE)
         self.warned = float("-inf")
         self.failed = False
 
@@ -203,10 +203,10 @@ class CertificateWatch:
 
     def reload(self) -> None:
         """Load the certificate if its file has changed; one that does not fit is not used."""
-        mark = self._mark()
-        if mark == self.loaded:
+        version = version_of(self.home / CERTIFICATE)
+        if version == self.loaded:
             return
-        self.loaded = mark
+        self.loaded = version
         files = self.home / CERTIFICATE, self.home / KEY
         try:
             # a context keeps half of what did not fit, so another one tries first
@@ -218,7 +218,3 @@ class CertificateWatch:
         text = "the server has a new certificate, which ends on %s"
         logger.info(text, f"{ends(files[0]):%F}", extra=told("new_certificate"))
         self.warned = float("-inf")
-
-    def _mark(self) -> tuple[int, int]:
-        found = (self.home / CERTIFICATE).stat()
-        return found.st_mtime_ns, found.st_ino

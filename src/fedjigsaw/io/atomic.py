@@ -25,6 +25,12 @@ def write_json(path: Path, values: Any, *, replace: bool = True) -> None:
     write_whole(path, (json.dumps(values, indent=1) + "\n").encode(), replace=replace)
 
 
+def version_of(path: Path) -> tuple[int, int, int]:
+    """Return what tells a file from the one that was at its place before; for files read again."""
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
 @contextmanager
 def open_whole(path: Path, *, replace: bool = True) -> Iterator[BinaryIO]:
     """Open a hidden file beside `path` for writing, and move it to `path` at the end of the block.

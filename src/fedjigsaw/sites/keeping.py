@@ -15,6 +15,7 @@ from typing import Any
 
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
+from fedjigsaw.io.atomic import version_of
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.methods import is_known
 
@@ -81,7 +82,7 @@ class Kept:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._loaded: dict[Path, tuple[tuple[int, int], SummaryFile]] = {}
+        self._loaded: dict[Path, tuple[tuple[int, int, int], SummaryFile]] = {}
 
     def add(self, file: SummaryFile) -> None:
         """Keep a summary, in place of the last one of its site."""
@@ -139,8 +140,7 @@ class Kept:
 
     def _load(self, path: Path) -> SummaryFile:
         """Read a file, unless it is the one that was read before."""
-        state = path.stat()
-        version = state.st_ino, state.st_mtime_ns
+        version = version_of(path)
         known = self._loaded.get(path)
         if known is None or known[0] != version:
             known = version, formats.load(path, SummaryFile)
