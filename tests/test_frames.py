@@ -38,6 +38,18 @@ class TestClientsByColumn:
         local = method.predict(make(TABLE), clients="site")
         assert labels.tolist() == local.tolist() == [labels[0], labels[0], *labels[2:]]
 
+    def test_the_column_is_taken_out_of_later_rows_too(self, make):
+        """A table goes through fit, transform and score as it is; scikit-learn's tools do that."""
+        table = make(TABLE)
+        method = Jigsaw(2, random_state=0).fit(table, clients="site")
+        rows = make({name: TABLE[name] for name in ("age", "dose")})
+        assert method.predict(table).tolist() == method.predict(rows).tolist()
+        assert method.score(table) == method.score(rows)
+        fitted = Jigsaw(2, random_state=0).fit_transform(table, clients="site")
+        assert fitted.tolist() == method.transform(rows).tolist()
+        with pytest.raises(DataError, match="unseen at fit time: - site"):
+            method.fit(rows, clients=TABLE["site"]).predict(table)  # another fit, another column
+
     def test_numbers_are_clients_too(self, make):
         table = {**TABLE, "site": [3, 1, 3, 1, 3, 1]}
         assert Jigsaw(2).fit(make(table), clients="site").transcript_.clients == ("1", "3")
@@ -147,6 +159,14 @@ def test_columns_of_one_name_are_told_with_what_to_do():
     table = pd.DataFrame([[1.0, 2.0], [3.0, 4.0]], columns=["age", "age"])
     with pytest.raises(DataError, match="'age' 2 times. Rename all but one of each"):
         Jigsaw(1).fit(table)
+    with pytest.raises(DataError, match="'age' 2 times"):
+        Jigsaw(1).fit(table.assign(site="a"), clients="site")
+
+
+def test_a_search_takes_clients_by_column():
+    search = GridSearchCV(Jigsaw(random_state=0), {"n_clusters": [1, 2]}, cv=2, error_score="raise")
+    search.fit(pd.DataFrame(TABLE), clients="site")
+    assert search.best_params_ == {"n_clusters": 2}
 
 
 def test_a_name_needs_names():

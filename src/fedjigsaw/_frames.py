@@ -23,6 +23,17 @@ def select(X: Any, names: Sequence[Any]) -> Any:
     return X.loc[:, list(names)] if hasattr(X, "loc") else X.select(list(names))
 
 
+def without(X: Any, name: str | None) -> Any:
+    """Return a table without the columns of a name; data that have none stay as they are."""
+    names = None if name is None else column_names(X)
+    if names is None or name not in names:
+        return X
+    others = [i for i, other in enumerate(names) if other != name]  # by place: names may repeat
+    if hasattr(X, "iloc"):
+        return X.iloc[:, others]
+    return X.select(others) if hasattr(X, "column_names") else X.drop(name)
+
+
 def take_clients(X: Any, clients: Any, *, owner: str) -> tuple[Any, Any]:
     """Return the rows and the client of each; if that is a column, it is taken out of the rows.
 
@@ -44,10 +55,9 @@ def take_clients(X: Any, clients: Any, *, owner: str) -> tuple[Any, Any]:
             f"X of {owner} has {found} {clients!r}, which should hold the client of each row. It "
             f"has {quote_names(names)}."
         )
-    others = [name for name in names if name != clients]
-    if not others:
+    if len(names) == 1:
         raise DataError(f"X of {owner} has no column besides {clients!r}: there is nothing to use.")
-    return select(X, others), X[clients]
+    return without(X, clients), X[clients]
 
 
 def in_order(X: Any, names: Sequence[Any] | None, *, client: str, first: str = "") -> Any:

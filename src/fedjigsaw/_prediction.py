@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from fedjigsaw import _saving
-from fedjigsaw._frames import take_clients
+from fedjigsaw._frames import take_clients, without
 from fedjigsaw._inputs import check_weights
 from fedjigsaw._rows import in_blocks
 from fedjigsaw._typing import Floats, Ints, Rows
@@ -36,6 +36,7 @@ class Prediction:
     _profile: tuple[Ints, Floats, Floats, int] | None  # moments of each cluster, and the guard
     _privacy: Privacy | None = None  # of the fit
     _file: "ModelFile | None" = None  # from which the estimator was loaded
+    _clients_column: str | None = None  # taken out of the rows at the fit, and so of others
 
     @property
     def cluster_ids_(self) -> Ints:
@@ -197,7 +198,7 @@ class Prediction:
         owner = f"{type(self).__name__}.{verb}"
         if self._file is not None and self._file.encoding is not None:
             return _saving.encoded(X, self._file, owner)
-        return check_data(self, X, owner=owner, reset=False)
+        return check_data(self, without(X, self._clients_column), owner=owner, reset=False)
 
     def _blocks(self, rows: Any) -> Iterator[tuple[slice, Floats]]:
         """Yield rows in the units of the model, block by block."""

@@ -289,7 +289,8 @@ class FederatedClusterer(
             rows. A method without ``takes_weights`` makes these copies, one client after the other.
         clients : array of shape (n_samples,), name of a column, or None
             The client of each row, as integers or strings, which become the clients' names. A
-            column of a DataFrame `X` is taken out of the rows. None is a single client.
+            column of a DataFrame `X` is taken out of the rows, and later out of those of `predict`,
+            `transform` and `score`, if they have it. None is a single client.
         guard : Guard
             What may leave a client. The default lets every summary pass; the file workflow and
             federations use ``Guard()``, which merges centers of fewer than five rows.
@@ -316,6 +317,7 @@ class FederatedClusterer(
         """
         self.check()
         owner = f"{type(self).__name__}.fit"
+        column = clients if isinstance(clients, str) else None
         X, clients = take_clients(X, clients, owner=owner)
         with self._all_or_nothing():
             rows = check_data(self, X, owner=owner, reset=True)
@@ -323,6 +325,7 @@ class FederatedClusterer(
             weights = check_weights(sample_weight, rows.shape[0], owner=owner)
             warn_of_slip(y, clients, rows.shape[0], owner)
             self._fit(rows, members, weights, Options(guard, privacy, engine, min_clients))
+            self._clients_column = column
         self._warn_of_fewer(rows, weights)
         return self
 
@@ -547,6 +550,7 @@ class FederatedClusterer(
         self.cluster_centers_ = np.array(self.model_.centers)
         self.n_clusters_ = len(self.cluster_centers_)
         self._profile, self._privacy, self._file = None, privacy, None
+        self._clients_column = None
 
     def _warn_of_fewer(self, rows: Any, weights: Floats | None) -> None:
         if not is_integer(self.n_clusters) or self.n_clusters_ >= int(self.n_clusters):
