@@ -105,6 +105,10 @@ def test_advice():
     assert "Clusters 1, 2 are elongated (up to 8 times as long as wide)" in long[0]
     alone = replace(SURE, elongation=np.array([1.0, 8.2, 1.0])).advice()
     assert alone[0].startswith("Cluster 1 is elongated")
+    assert "may cut it." in alone[0]
+    assert "may cut them." in long[0]
+    bent = replace(SURE, elongation=np.array([1.0, 8.2, 1.0]), doubts=Doubt.CRITERIA).advice()
+    assert bent[1].startswith("If it may be a piece of a bent cluster, ")
     assert "About 5% of the rows lie outside" in replace(SURE, background=0.05).advice()[0]
     few = replace(SURE, columns=np.array([1]), doubts=Doubt.COLUMNS).advice(("age", "dose"))
     assert "seem to have clusters: dose." in few[0]

@@ -203,14 +203,17 @@ class KFindings:
         long = np.flatnonzero(self.elongation >= LONG)
         if len(long) and len(self.elongation) > 1 and not self.shaped:
             times = f"up to {self.elongation.max():.0f} times as long as wide"
+            them, pieces = "them", "they may be pieces of bent clusters"
+            if len(long) == 1:
+                them, pieces = "it", "it may be a piece of a bent cluster"
             found.append(
                 f"{_list([self.name(int(i)) for i in long])} elongated ({times}): nearest centers "
-                f"may cut them. {spell('shape', 'elongated')} labels rows by their shape."
+                f"may cut {them}. {spell('shape', 'elongated')} labels rows by shapes of clusters."
             )
             if Doubt.CRITERIA in self.doubts:
                 found.append(
-                    f"If they may be pieces of bent clusters, {spell('shape', 'any')} joins those "
-                    "that have no valley between them."
+                    f"If {pieces}, {spell('shape', 'any')} joins those that have no valley between "
+                    "them."
                 )
         if self.background >= BACKGROUND and not self.noisy and len(self.separation) > 1:
             found.append(
@@ -223,7 +226,7 @@ class KFindings:
                 "clusters with each row once."
             )
         if Doubt.STEPS in self.doubts:
-            found.append("Columns that mean nothing can have weight 0 in the schema.")
+            found.append("Leave out columns that mean nothing, or give them weight 0 in a schema.")
         if Doubt.LIMIT in self.doubts:
             most = "-p max_clusters" if as_options else "max_clusters"
             found.append(f"There may be more clusters: raise {most}, or give their number.")
