@@ -174,6 +174,13 @@ def test_columns_of_polars_of_every_type():
         assert back[name].to_pylist() == frame[name].to_list()
 
 
+def test_polars_tables_that_numpy_cannot_hold():
+    """Booleans beside dates have no type in common, and polars refuses an array of them."""
+    frame = pd.DataFrame({"seen": pd.date_range("2020-01-01", periods=4), "ill": [True, False] * 2})
+    prepared = FederatedPreparation().fit_transform(pl.from_pandas(frame))
+    assert prepared.tolist() == FederatedPreparation().fit_transform(frame).tolist()
+
+
 def test_values_come_back_in_their_own_units(data):
     frame, clients = data
     fitted = FederatedPreparation(SETTINGS).fit(frame, clients=clients)

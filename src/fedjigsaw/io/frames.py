@@ -76,7 +76,8 @@ def to_arrow(X: Any, columns: Sequence[str] | None = None) -> pa.Table:
     elif hasattr(X, "iloc") and hasattr(X, "columns"):  # pandas, whose own stream adds the index
         names = [str(name) for name in X.columns]
         found = _joined(names, [_from_values(n, X.iloc[:, j]) for j, n in enumerate(names)])
-    elif hasattr(X, "__arrow_c_stream__") and np.ndim(X) == 2:  # not a single column
+    elif hasattr(X, "__arrow_c_stream__") and len(getattr(X, "shape", ())) == 2:
+        # not a single column; NumPy would convert all of a polars table to tell, or fail at that
         found = _without_order(pa.table(X))
     else:
         found = _from_array(np.asarray(X), columns)
