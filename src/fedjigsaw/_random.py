@@ -10,7 +10,7 @@ import numpy.typing as npt
 from numpy.random.bit_generator import ISpawnableSeedSequence
 
 from fedjigsaw._typing import RandomState
-from fedjigsaw.parameters import integer
+from fedjigsaw.parameters import Rule, integer
 
 Words = npt.NDArray[np.uint32]
 
@@ -19,7 +19,7 @@ def generator(rng: object, owner: str) -> np.random.Generator:
     """Return a generator, made from an integer if needed."""
     if isinstance(rng, np.random.Generator):
         return rng
-    integer(0).check("rng", owner, rng)
+    Rule("an integer >= 0 or a numpy Generator", integer(0).accepts).check("rng", owner, rng)
     return np.random.default_rng(int(rng))  # type: ignore[call-overload]
 
 
