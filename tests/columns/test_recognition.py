@@ -236,6 +236,11 @@ def test_many_categories_are_not_said_to_be_rare():
     assert "an identifier?" in seen(codes * 10, "patient_id").why
 
 
+def test_an_index_of_pandas_is_no_number():
+    assert seen([0, 3, 6, 9, 0, 3] * 5, "__index_level_0__").kind == "ignore"
+    assert seen([0, 3, 6, 9, 0, 3] * 5, "level").kind == "number"
+
+
 @pytest.mark.parametrize("values", [["1.5", "2.5", "4", "8", "9"], ["7"] * 5])
 def test_five_values_are_not_said_to_be_the_same(values):
     """Whether they are must not show, so the reason is that of their number."""

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -81,6 +82,17 @@ def test_an_index_that_pandas_wrote(tmp_path):
     (tmp_path / "t.csv").write_text(",age\n" + "".join(f"{j},{a}\n" for j, a in enumerate(AGES)))
     with pytest.warns(IdentifierWarning, match="'unnamed' looks like an identifier"):
         assert open_table(tmp_path / "t.csv").columns == ("age",)
+
+
+@pytest.mark.parametrize("index", [np.arange(0, 3 * N, 3), np.arange(N) % 7, AGES / 2])
+def test_an_index_that_pandas_wrote_to_parquet(tmp_path, index):
+    """A part of a table keeps the index of the whole, and joined tables have numbers twice."""
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"age": AGES}, index=index).to_parquet(path)
+    with pytest.warns(IdentifierWarning, match="'__index_level_0__' looks like an identifier"):
+        assert open_table(path).columns == ("age",)
+    table = open_table(path, id_column="__index_level_0__")
+    assert (table.columns, table.id_columns) == (("age",), ("__index_level_0__",))
 
 
 def test_several_are_named_together(tmp_path):

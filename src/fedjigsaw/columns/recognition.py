@@ -50,6 +50,7 @@ from fedjigsaw.columns.values import (
 from fedjigsaw.columns.words import (
     TITLES,
     are_answers,
+    is_index_of_pandas,
     may_be_missing,
     named_like_a_person,
     named_like_an_identifier,
@@ -220,6 +221,8 @@ def recognize(seen: Sighting, min_rows: int) -> Recognized:
     if is_constant(seen, min_rows):
         few = " (or too few to tell)" if n < 2 * min_rows else ""  # by their number alone
         return Recognized(IGNORE, f"all values are the same, or nearly all{few}")
+    if is_index_of_pandas(seen.name):
+        return Recognized(IGNORE, "the index of a pandas table: an identifier")
     if named_like_a_person(seen.name) and not _are_booleans(seen):
         return Recognized(IGNORE, "named like data by which people are known")
     if seen.n_typed[BOOLEAN] == n or _are_booleans(seen):

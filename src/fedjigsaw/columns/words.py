@@ -90,6 +90,7 @@ JOINED = "(patienten|patient|pat|fall|case|subject|person|record|study|row)(id|n
 PEOPLE = "surname|vorname|nachname|(first|last|full)_name|(e_?)?mail|phone|telefon|iban|ssn"
 NAMES = f"patient|case|subject|person|record|fall|pseudonym|name|{UNNAMED}|{PEOPLE}"
 LOOKS = re.compile(f"(.*_)?({LAST_WORDS}|{JOINED})|{NAMES}")
+INDEX = re.compile("__index_level_[0-9]+__")  # what pandas calls an index in a Parquet file
 NUMBER = re.compile(r"(-?)0*([0-9]+)(?:[.,]([0-9]+))?")
 # names of columns that say who somebody is, or how to reach them
 PERSONS = "patient|person|physician|doctor|doktor|arzt|aerztin|ärztin|nurse|client|kunde|user"
@@ -210,6 +211,11 @@ def named_like_an_identifier(name: str) -> bool:
     [False, False, False, False, False]
     """
     return LOOKS.fullmatch(_words(name)) is not None
+
+
+def is_index_of_pandas(name: str) -> bool:
+    """Tell whether pandas gave a column this name: it numbers rows, whatever its values are."""
+    return INDEX.fullmatch(name) is not None
 
 
 def named_like_a_person(name: str) -> bool:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.text import TextFormat, is_text, plain, to_numbers
-from fedjigsaw.columns.words import named_like_an_identifier
+from fedjigsaw.columns.words import is_index_of_pandas, named_like_an_identifier
 from fedjigsaw.io.readers import Reader
 
 MAX_ROWS = 10_000  # by which a column is judged
@@ -20,7 +20,8 @@ def find_identifiers(reader: Reader, names: Sequence[str]) -> list[str]:
     """Return the columns that look like identifiers, judged by their names and first values.
 
     They are whole numbers that count up by one, or they are named like identifiers, and all values
-    are different whole numbers or texts. If all columns are such, none is.
+    are different whole numbers or texts, or they are an index of pandas. If all columns are such,
+    none is.
     """
     batch = next(iter(reader.batches(names)), None) if names else None
     if batch is None:
@@ -28,7 +29,8 @@ def find_identifiers(reader: Reader, names: Sequence[str]) -> list[str]:
     found = [
         name
         for name, values in zip(names, batch, strict=True)
-        if _identifies(named_like_an_identifier(name), values[:MAX_ROWS], reader.text)
+        if is_index_of_pandas(name)
+        or _identifies(named_like_an_identifier(name), values[:MAX_ROWS], reader.text)
     ]
     return found if len(found) < len(names) else []
 
