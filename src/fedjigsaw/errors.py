@@ -206,7 +206,7 @@ class ForeignSummaryWarning(UserWarning):
 
 
 class IdentifierWarning(UserWarning):
-    """Columns that look like identifiers were left out, since no columns were named."""
+    """No columns were named: those that look like identifiers are left out, and codes are not."""
 
 
 def warn(message: str, category: type[Warning]) -> None:

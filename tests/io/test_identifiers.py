@@ -38,6 +38,22 @@ KEPT = {
     "other names": ("acid", np.random.default_rng(1).permutation(10**6)[:N]),
     "constant": ("id", np.full(N, 7)),
     "steps of two": ("x0", np.arange(0, 2 * N, 2)),
+    "halves": ("depth", np.arange(N) + 0.5),
+    "named like a sum": ("account_balance", np.random.default_rng(1).integers(0, 10**6, N)),
+    "not all over the range": ("salary", np.random.default_rng(1).integers(30_000, 70_000, N)),
+    "not of as many digits": ("cost", np.random.default_rng(1).integers(10**3, 10**8, N)),
+    "repeated, of many digits": ("plants", np.arange(N) // 2 + 10**9),
+    "measured, of many digits": ("cells", np.random.default_rng(1).uniform(10**8, 10**9, N)),
+    "named like codes, as 0 and 1": ("code", np.arange(N) % 2),
+}
+CODES = {
+    "postcodes": ("zip", np.random.default_rng(1).integers(8001, 8050, N)),
+    "few codes": ("ward_code", np.arange(N) % 3),
+    "some missing": ("Kontonummer", [None, *np.random.default_rng(1).integers(1, 10**6, N - 1)]),
+    "phone numbers of several visits": ("phone", np.arange(40 * N) // 2 * 7919 + 10**8),
+    "patients of several visits": ("patient_id", np.arange(40 * N) // 2 * 7),
+    "all over the range": ("x", np.linspace(10_000, 99_999, N).astype(int)[::-1]),
+    "many digits": ("x", np.random.default_rng(1).integers(4 * 10**9, 5 * 10**9, N)),
 }
 
 
@@ -55,6 +71,18 @@ def test_other_columns_are_kept(tmp_path, name):
     with warnings.catch_warnings(action="error"):
         for path in save(tmp_path, age=AGES, **{column: values}):
             assert open_table(path).columns == ("age", column)
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_codes_count_as_numbers_with_a_warning(tmp_path, name):
+    column, values = CODES[name]
+    ages = np.random.default_rng(0).integers(20, 90, len(values))
+    for path in save(tmp_path, age=ages, **{column: values}):
+        with pytest.warns(IdentifierWarning, match=rf"{path}: '{column}' seems to hold codes, .*count as numbers.*--columns.*schema init"):  # fmt: skip
+            assert open_table(path).columns == ("age", column)
+        with warnings.catch_warnings(action="error"):
+            open_table(path, columns=["age", column])
+            open_table(path, id_column=column)
 
 
 def test_named_columns_and_id_columns_are_not_judged(tmp_path):

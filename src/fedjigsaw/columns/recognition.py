@@ -52,6 +52,7 @@ from fedjigsaw.columns.words import (
     are_answers,
     is_index_of_pandas,
     may_be_missing,
+    named_like_a_code,
     named_like_a_person,
     named_like_an_identifier,
 )
@@ -59,6 +60,7 @@ from fedjigsaw.columns.words import (
 MAX_LEVELS = 10_000  # different values of a column that are counted
 MAX_MARKS = 3  # texts among numbers that are taken for marks of missing values
 LONG = 60  # characters: longer texts are sentences
+FEW_CODES = 10  # different numbers that may be codes, whatever the name
 ACCOUNT = 10_000  # the least number of five digits
 SAMPLE = 200  # values by which formats of dates are tried
 MOST, NEARLY_ALL = 0.5, 0.9
@@ -288,6 +290,8 @@ def _number(seen: Sighting, min_rows: int, marks: tuple[str, ...]) -> Recognized
     many = n_different > max(MAX_CATEGORIES, 0.1 * seen.n_present)
     if whole and named_like_an_identifier(seen.name) and many:
         return Recognized(IGNORE, "whole numbers, named like an identifier")
+    if whole and named_like_a_code(seen.name) and n_different > FEW_CODES:
+        return replace(_text(seen, min_rows), why="whole numbers, named like codes")
     runs = seen.greatest - seen.least == seen.n_numbers - 1
     if whole and seen.all_different and runs and seen.n_numbers >= 2 * min_rows:
         return Recognized(IGNORE, "whole numbers that count the rows: an identifier")
@@ -297,7 +301,7 @@ def _number(seen: Sighting, min_rows: int, marks: tuple[str, ...]) -> Recognized
         return Recognized(
             IGNORE, "whole numbers of five digits or more, all different", notes=notes
         )
-    if whole and n_different <= 10:
+    if whole and n_different <= FEW_CODES:
         codes = common_levels(seen.levels, min_rows)
         if codes:
             shown = ", ".join(f'"{code}"' for code in codes)

@@ -91,6 +91,9 @@ PEOPLE = "surname|vorname|nachname|(first|last|full)_name|(e_?)?mail|phone|telef
 NAMES = f"patient|case|subject|person|record|fall|pseudonym|name|{UNNAMED}|{PEOPLE}"
 LOOKS = re.compile(f"(.*_)?({LAST_WORDS}|{JOINED})|{NAMES}")
 INDEX = re.compile("__index_level_[0-9]+__")  # what pandas calls an index in a Parquet file
+# names of columns whose numbers are codes: their order and distances mean nothing
+POST = "zip|plz|postleitzahl|cedex|code_postal|c[oó]digo_postal"
+CODED = re.compile(f"(.*_)?({POST}|.*code|.*nummer|account|konto|blz|ean|gtin|sku)(_?[0-9]+)?")
 NUMBER = re.compile(r"(-?)0*([0-9]+)(?:[.,]([0-9]+))?")
 # names of columns that say who somebody is, or how to reach them
 PERSONS = "patient|person|physician|doctor|doktor|arzt|aerztin|ärztin|nurse|client|kunde|user"
@@ -216,6 +219,19 @@ def named_like_an_identifier(name: str) -> bool:
 def is_index_of_pandas(name: str) -> bool:
     """Tell whether pandas gave a column this name: it numbers rows, whatever its values are."""
     return INDEX.fullmatch(name) is not None
+
+
+def named_like_a_code(name: str) -> bool:
+    """Tell whether numbers of a column seem to be codes, such as postcodes and account numbers.
+
+    Examples
+    --------
+    >>> [named_like_a_code(name) for name in ("ZIP", "homePostcode", "Kontonummer", "ward code")]
+    [True, True, True, True]
+    >>> [named_like_a_code(name) for name in ("account_balance", "zipped", "decoded", "ocean")]
+    [False, False, False, False]
+    """
+    return CODED.fullmatch(_words(name)) is not None
 
 
 def named_like_a_person(name: str) -> bool:

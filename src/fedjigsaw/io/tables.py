@@ -32,7 +32,7 @@ from fedjigsaw.errors import (
     warn,
 )
 from fedjigsaw.io.encoded import EncodedReader
-from fedjigsaw.io.identifiers import find_identifiers
+from fedjigsaw.io.identifiers import find_not_measured
 from fedjigsaw.io.readers import ArrayReader, Reader, open_reader
 from fedjigsaw.io.renamed import RenamedReader, other_forms
 
@@ -135,10 +135,18 @@ class Table:
     def without_identifiers(self, id_columns: Sequence[str] = ()) -> Self:
         """Return the same file without columns that look like identifiers; warn if there are some.
 
-        Id columns are carried along and not used, so that they are no reason to warn.
+        Columns that look like codes stay, with a warning. Id columns are carried along and not
+        used, so that they are no reason to warn.
         """
         names = [name for name in self.columns if name not in id_columns]
-        found = find_identifiers(self.reader, names)
+        found, codes = find_not_measured(self.reader, names)
+        if codes:
+            warn(
+                f"{self.path}: {quote_names(codes)} {'seem' if codes[1:] else 'seems'} to hold "
+                "codes, such as postcodes or account numbers, which count as numbers here. Name "
+                "the columns to use (--columns), or make a schema (fedjigsaw schema init).",
+                IdentifierWarning,
+            )
         if not found:
             return self
         are = "look like identifiers and are" if found[1:] else "looks like an identifier and is"
@@ -324,7 +332,7 @@ def open_table(
     ----------
     path : the file. It is read only when rows are asked for, but for its names of columns.
     columns : names of the columns to read, in this order; None selects all but the id columns and
-        those that look like identifiers, with an IdentifierWarning.
+        those that look like identifiers, with an IdentifierWarning, also about codes.
     id_column : one or more columns to carry along unchanged; they need not be numeric.
     drop_missing : skip rows with missing values instead of raising an error.
     encoding : how the columns of the file become columns of numbers; None takes them as they are.
