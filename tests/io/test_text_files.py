@@ -557,6 +557,30 @@ def test_a_total_below_the_rows_is_refused(tmp_path, row, end):
         open_table(path)
 
 
+@pytest.mark.parametrize("n", [12, 20_000])  # those of the latter are not all in the last bytes
+@pytest.mark.parametrize("start", ["", "A"])
+def test_a_total_without_a_word_is_refused(tmp_path, start, n):
+    rows = "".join(f"{start};{i % 7},5;{i % 90};\n" for i in range(n))
+    bmi, age = sum(i % 7 + 0.5 for i in range(n)), sum(i % 90 for i in range(n))
+    total = f";{bmi:.1f}".replace(".", ",") + f";{age};\n"
+    path = write(tmp_path / "x.csv", f"ward;bmi;age;note\n{rows}{total}")
+    with pytest.raises(DataError, match=r"last row seems to sum up the others: [0-9,]+ in column 'bmi' is the sum.*move it up"):  # fmt: skip
+        open_table(path)
+
+
+@pytest.mark.parametrize("last", [";999;999", ";48;66", "A;55;66", ";55;65", ";k.A.;66", ";;6"])
+def test_other_last_rows_without_a_word_are_rows(tmp_path, last):
+    rows = "".join(f"A;{i % 7 + 2};{i}\n" for i in range(12))
+    path = write(tmp_path / "x.csv", f"ward;bmi;age\n{rows}{last}\n")
+    table = open_table(path, columns=["bmi", "age"], drop_missing=True)
+    assert sum(len(batch.kept) for batch in table.batches()) == 13
+
+
+def test_a_few_rows_may_well_be_the_sum_of_others(tmp_path):
+    path = write(tmp_path / "x.csv", "a,b\n1,2\n2,3\n3,5\n")
+    assert len(read(path)) == 3
+
+
 def test_a_header_that_is_repeated_among_texts_is_named(tmp_path):
     rows = "".join(f"{i},{'mw'[i % 2]}\n" for i in range(30))
     path = write(tmp_path / "x.csv", f"age,sex\n{rows}age,sex\n{rows}")

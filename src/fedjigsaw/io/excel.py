@@ -18,10 +18,10 @@ from fedjigsaw.io.headers import (
     MAX_TITLE,
     Title,
     check_header,
-    check_last,
     find_title,
     name_columns,
 )
+from fedjigsaw.io.last_rows import check_last
 
 BATCH, SAMPLE = 4096, 2048  # rows
 PROLOG = 2**16  # bytes
@@ -66,35 +66,49 @@ class ExcelReader:
         self.header = _trimmed(rows[0])
         self.width = len(self.header)
         cut = [self._cut(row, n) for n, row in enumerate(rows[1:])]
-        sample = _columns(cut, self.width, ".")
+        sample = _columns(cut, range(self.width), ".")
         self.all_names = name_columns(path, [_text(cell, ".") for cell in self.header], sample)
         # only texts tell how numbers are written
         texts = [tuple(cell if isinstance(cell, str) else None for cell in row) for row in cut]
-        columns = _columns(texts, self.width, ".")
+        columns = _columns(texts, range(self.width), ".")
         check_header(path, self.all_names, sample)
-        if cut and len(rows) <= SAMPLE:
-            check_last(path, self.all_names, _texts(cut))
         self._check_formulas([j for j in range(self.width) if all(row[j] is None for row in cut)])
         found = find_text_format(path, self.all_names, columns, ",")
         self.text = found.text
+        if cut and len(rows) <= SAMPLE:
+            self._check_last(cut)
         self.names = [name for name in self.all_names if name]
         self.told = ", ".join(filter(None, (told, in_words("utf-8", ",", found.text, found.guess))))
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
         where = [self.all_names.index(name) for name in names]
         below = self._first_row() + 1 if self.merged else 0
+        n_rows, last = 0, list[Row]()
+        for rows in self._rows():
+            self._check_merged(rows, below + n_rows, where)
+            yield _columns(rows, where, self.text.decimal)
+            n_rows += len(rows)
+            last = [*last, *rows][-SAMPLE:]
+        if n_rows > SAMPLE:  # of fewer rows, all were seen when the file was opened
+            self._check_last(last)
+
+    def _rows(self) -> Iterator[list[Row]]:
+        """Yield all rows below the names, some at a time."""
         with self._sheet() as (sheet, _):
             rows = islice(_filled(sheet), 1, None)
             n_rows = 0
             while batch := list(islice(rows, BATCH)):
-                cut = [self._cut(row, n_rows + n) for n, row in enumerate(batch)]
-                self._check_merged(cut, below + n_rows, where)
-                picked = [tuple(row[j] for j in where) for row in cut]
-                yield _columns(picked, len(where), self.text.decimal)
+                yield [self._cut(row, n_rows + n) for n, row in enumerate(batch)]
                 n_rows += len(batch)
-                last = cut
-            if n_rows > SAMPLE:  # of fewer rows, all were seen when the file was opened
-                check_last(self.path, self.all_names, _texts(last))
+
+    def _check_last(self, rows: Sequence[Row]) -> None:
+        def read(names: Sequence[str]) -> Iterator[list[pa.Array]]:
+            where = [self.all_names.index(name) for name in names]
+            return (_columns(some, where, decimal) for some in self._rows())
+
+        decimal = self.text.decimal
+        texts = [[_text(cell, decimal) for cell in row] for row in rows]
+        check_last(self.path, self.all_names, texts, self.text, read)
 
     def _find_title(self, rows: Sequence[Row]) -> Title:
         width = max((len(_trimmed(row)) for row in rows), default=0)
@@ -282,12 +296,8 @@ def _trimmed(row: Row) -> Row:
     return row[: filled[-1] + 1] if filled else ()
 
 
-def _texts(rows: Sequence[Row]) -> list[list[str]]:
-    return [[_text(cell, ".") for cell in row] for row in rows]
-
-
-def _columns(rows: Sequence[Row], width: int, decimal: str) -> list[pa.Array]:
-    return [pa.array([_text(row[j], decimal) for row in rows], pa.string()) for j in range(width)]
+def _columns(rows: Sequence[Row], where: Sequence[int], decimal: str) -> list[pa.Array]:
+    return [pa.array([_text(row[j], decimal) for row in rows], pa.string()) for j in where]
 
 
 def _text(cell: Any, decimal: str) -> str:

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from fedjigsaw._arrow import pc
 from fedjigsaw.columns.text import MISSING, TextFormat, to_numbers
-from fedjigsaw.columns.words import PAIRS, SCALES, TOTALS, UNNAMED, may_be_missing
-from fedjigsaw.errors import MAX_VALUE, DataError, shorten
+from fedjigsaw.columns.words import PAIRS, SCALES, UNNAMED, may_be_missing
+from fedjigsaw.errors import DataError
 from fedjigsaw.io.detection import KINDS
 
 DAY = "[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.]([0-9]{2}|[0-9]{4})"
@@ -132,43 +132,6 @@ def _above(top: Sequence[str], filled: Sequence[int], first: int, what: str) -> 
         f"the one with the names of the columns. If one of them is a row of data, move that {what} "
         "further down."
     )
-
-
-def check_last(path: Path, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Raise if the last of the rows is a total of the others, or a note: it would count as a row.
-
-    A total begins with a word such as "total", which no row above has there, and has values for
-    some columns only. A note is the only value of its row, and several words; above, its column has
-    single words.
-    """
-    cells = rows[-1]
-    filled = [j for j, cell in enumerate(cells) if cell.strip()]
-    if not filled or filled[0] >= len(names) or len(filled) == len(names):
-        return
-    place = filled[0]
-    word = cells[place].strip()
-    above = [row[place].strip() for row in rows[:-1] if _n_filled(row) > 1 and place < len(row)]
-    if len(filled) > 1:
-        what = "to sum up the others"
-        found = word.rstrip(": ").lower() in TOTALS and word not in above
-    else:
-        what = "to be a note"
-        found = _is_phrase(word) and bool(above) and not any(map(_is_phrase, above))
-    if found:
-        raise DataError(
-            f"{path}: its last row has {shorten(repr(word), MAX_VALUE)} in column "
-            f"{names[place]!r}, and seems {what}. Delete it: it would count as a row. If it is a "
-            "row like the others, move it up: only the last one is looked at."
-        )
-
-
-def _n_filled(row: Sequence[str]) -> int:
-    return sum(bool(cell.strip()) for cell in row)
-
-
-def _is_phrase(text: str) -> bool:
-    """Tell whether a text is more than one word."""
-    return len(text.split()) > 1 and any(sign.isalpha() for sign in text)
 
 
 def _with_numbers(rows: Sequence[Sequence[str]]) -> list[int]:

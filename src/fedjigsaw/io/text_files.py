@@ -28,10 +28,10 @@ from fedjigsaw.io.headers import (
     MAX_TITLE,
     Title,
     check_header,
-    check_last,
     find_title,
     name_columns,
 )
+from fedjigsaw.io.last_rows import check_last
 from fedjigsaw.io.quotes import MAX_MARKS, first_wrong_mark
 from fedjigsaw.io.regular import ending
 
@@ -84,13 +84,13 @@ class TextReader:
         names = name_columns(path, header, columns)
         check_header(path, names, columns)
         self.names = [name for name in names if name]
-        if len(names) > 1:
-            self._check_end(names)
         # columns without a name are never asked for
         self.all_names = [name or f"\0{j}" for j, name in enumerate(names)]
         found = find_text_format(path, names, columns, self.delimiter)
         found = self._beyond(found) if self.is_long else found
         self.text = found.text
+        if len(names) > 1:
+            self._check_end(names)
         delimiter = self.delimiter if len(names) > 1 else ","  # nothing to tell
         told = in_words(self.encoding, delimiter, found.text, found.guess)
         blank = f"{counted(self.n_blank, 'empty row')} at the end" if self.n_blank else ""
@@ -141,7 +141,8 @@ class TextReader:
         if self.n_blank and not lines and self.n_bytes > TAIL:  # there may be more before the tail
             raise DataError(f"{self.path} ends with many empty rows. Delete them.")
         if lines:
-            check_last(self.path, names, list(csv.reader(lines, delimiter=self.delimiter)))
+            rows = list(csv.reader(lines, delimiter=self.delimiter))
+            check_last(self.path, names, rows, self.text, self.batches)
 
     def _last_lines(self) -> list[str]:
         """Return the last lines of the file that are whole, without the header."""
