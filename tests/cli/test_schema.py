@@ -43,6 +43,27 @@ def flat(text):
     return " ".join(re.sub("[│┃]", " ", text).split())
 
 
+def test_init_says_what_a_person_must_decide(folder, run):
+    frame = pd.read_csv("bern.csv")
+    frame["dose"] = [f"{(5, 10, 20)[i % 3]} mg" for i in range(len(frame))]
+    frame.to_csv("doses.csv", index=False)
+    told = flat(run("schema init doses.csv -o schema.toml").stdout)
+    assert "Check 'dose': \"mg\" beside numbers. Write the numbers alone, without units" in told
+    assert "Check 'age'" not in told
+
+
+def test_init_names_texts_among_dates_of_a_sheet(folder, run):
+    frame = pd.read_csv("bern.csv", parse_dates=["seen"])
+    frame["told"] = frame["seen"].astype(object).where(frame["age"] < 70, "in 3 to 5 weeks")
+    frame["left"] = frame["seen"].astype(object).where(frame["age"] < 70, "not yet")
+    frame.to_excel("dates.xlsx", index=False)
+    told = flat(run("schema init dates.xlsx -o schema.toml").stdout)
+    assert "Ignored: 'told' (dates, and texts among them)" in told
+    assert "Check 'told': texts among dates. Correct them, or leave them empty." in told
+    schema = load_schema("schema.toml")
+    assert (schema["left"].kind, schema.missing) == ("date", ("not yet",))
+
+
 class TestLedger:
     """A proposal has no noise: it is written down, and refused where there is a limit."""
 

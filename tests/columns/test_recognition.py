@@ -95,6 +95,28 @@ def test_a_day_or_month_that_is_first_is_asked_about():
     assert "CHECK" in unclear.notes[0]
 
 
+DAYS = [f"2024-{1 + i % 12:02}-{1 + i // 12:02}" for i in range(45)]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "why", "note"),
+    [
+        (["not yet"] * 15, "date", "dates", ""),
+        ([f"{i} days later" for i in range(15)], "ignore", "texts among", "Correct them, or leave"),
+        (["spring", "letter", "see A", "see B", "open"] * 3, "ignore", "texts among", "Correct"),
+        ([str(45_000 + i) for i in range(15)], "ignore", "numbers among", "as in Excel"),
+        ([f"{d[8:]}.{d[5:7]}.2024" for d in DAYS], "ignore", "several formats", ""),
+    ],
+)
+def test_what_is_among_dates_is_told(values, kind, why, note):
+    mixed = [value for pair in zip(DAYS, values, strict=False) for value in pair]
+    found = seen([*mixed, *DAYS[len(values) :]])
+    assert found.kind == kind
+    assert why in found.why
+    assert note in "".join(found.notes)
+    assert found.marks == (("not yet",) if kind == "date" else ())
+
+
 def test_words_among_numbers_are_marks_if_many_rows_have_them():
     values = [f"{v:.3f}" for v in RNG.normal(size=N)] + ["nicht gemessen"] * 20 + ["defekt"] * 3
     found = seen(values)

@@ -97,6 +97,9 @@ def init(
     for entry in proposal.columns:
         if entry.column.kind == IGNORE:
             out.print(escape(f"Ignored: {entry.column.name!r} ({entry.why})."))
+    for entry in proposal.columns:
+        for doubt in entry.doubts:
+            out.print(escape(f"Check {entry.column.name!r}: {doubt}"))
     for line in proposal.told:
         err.print(f"[yellow]At this site:[/] {escape(line)}")
     out.print("Read and edit it, then check it at every site:")

@@ -55,7 +55,7 @@ def unit_beside(text: str) -> str:
 
 def is_day_of_excel(number: float) -> bool:
     """Tell whether a number may be a day of our times, as Excel counts them."""
-    return number == int(number) and EXCEL_DAYS[0] <= number <= EXCEL_DAYS[1]
+    return EXCEL_DAYS[0] <= number <= EXCEL_DAYS[1] and number == int(number)
 
 
 def advice_for(kind: str, text: str) -> str:

@@ -194,7 +194,7 @@ class Sighting:
             return
         if self.formats is None:
             sample = levels[:SAMPLE]
-            least = NEARLY_ALL * len(sample)
+            least = MOST * len(sample)
             fits = [f for f in likely_formats(sample) if _n_dates(sample, f) >= least]
             self.formats = Counter(dict.fromkeys(fits, 0))
         for pattern in list(self.formats):
@@ -229,11 +229,12 @@ def recognize(seen: Sighting, min_rows: int) -> Recognized:
         return Recognized(IGNORE, "named like data by which people are known")
     if seen.n_typed[BOOLEAN] == n or _are_booleans(seen):
         return Recognized(BOOLEAN, "yes and no, in words or as 1 and 0")
-    if seen.n_typed[DATE] + seen.n_dates >= NEARLY_ALL * n:
-        return _date(seen)
     marks = _marks(seen, min_rows)
-    n_limits = sum(n for text, n in seen.odd.items() if is_limit(text))
-    n_marked = n_limits + sum(seen.odd[mark] for mark in marks)
+    n_marked = sum(seen.odd[mark] for mark in marks)
+    dates = seen.n_typed[DATE] + seen.n_dates
+    if dates >= MOST * n and dates + n_marked >= NEARLY_ALL * n:
+        return replace(_date(seen), marks=marks)
+    n_marked += sum(n for text, n in seen.odd.items() if is_limit(text))
     numbers = seen.n_numbers - (seen.n_padded if seen.n_padded > MOST * n else 0)
     if numbers >= NEARLY_ALL * n or (numbers >= MOST * n and numbers + n_marked >= NEARLY_ALL * n):
         return _number(seen, min_rows, marks)
@@ -320,6 +321,12 @@ def _text(seen: Sighting, min_rows: int) -> Recognized:
         return Recognized(IGNORE, "long texts: free text?")
     if _are_mixed_dates(seen):
         return Recognized(IGNORE, "dates in several formats: write all of them alike")
+    if seen.n_dates >= MOST * n:
+        what, advice = "texts", "Correct them, or leave them empty."
+        if is_day_of_excel(seen.least) and is_day_of_excel(seen.greatest):
+            what, advice = "numbers", ADVICE["day"]
+        note = f'CHECK: {what} among dates. {advice} Then it is kind = "date".'
+        return Recognized(IGNORE, f"dates, and {what} among them", notes=(note,))
     if seen.all_different and n > min_rows:
         return Recognized(IGNORE, "texts that all differ: an identifier, or free text")
     if _n_titled(seen) > MOST * n:
@@ -348,10 +355,12 @@ def _are_mixed_dates(seen: Sighting) -> bool:
     """Tell whether texts are dates, though no single format fits them."""
     sample = pa.array(list(seen.levels)[:SAMPLE], pa.string())
     fits = np.zeros(len(sample), dtype=np.bool_)
+    best = 0
     for pattern in likely_formats(sample):
-        found = parse_dates(sample, pattern, ALL_MONTHS)
-        fits |= found.is_valid().to_numpy(zero_copy_only=False)
-    return len(fits) > 1 and bool(fits.mean() >= NEARLY_ALL)
+        found = parse_dates(sample, pattern, ALL_MONTHS).is_valid().to_numpy(zero_copy_only=False)
+        fits |= found
+        best = max(best, int(found.sum()))
+    return len(fits) > 1 and bool(fits.sum() >= NEARLY_ALL * len(fits) > best)
 
 
 def _doubts(levels: Sequence[str]) -> list[str]:

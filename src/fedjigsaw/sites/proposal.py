@@ -38,6 +38,7 @@ from fedjigsaw.errors import DataError, counted, quote_names
 from fedjigsaw.io.tables import Table
 from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_columns
 
+DOUBT = "CHECK: "  # before a note
 SHOWN = 10  # columns that an error names
 TREATED = "missing"  # what happens to values outside of a range, if enough rows have them
 
@@ -57,6 +58,11 @@ class ProposedColumn:
     seen: str
     notes: tuple[str, ...] = ()
     why: str = ""
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Those of the notes that a person must decide, without the word before them."""
+        return tuple(n.removeprefix(DOUBT) for n in self.notes if n.startswith(DOUBT))
 
 
 @dataclass(frozen=True)
@@ -317,6 +323,7 @@ def _told(
             n_bad = sum(n for text, n in seen.odd.items() if text not in marks)
         elif known.kind == DATE:
             n_bad = seen.n_present - seen.n_dates - seen.n_typed[DATE]
+            n_bad -= sum(seen.odd[mark] for mark in marks)
         else:
             continue
         if n_bad:
