@@ -141,6 +141,20 @@ class TestMergedCells:
         with pytest.raises(DataError, match="the cells B14:B15 are merged"):
             read(merge("A1:C1", "B14:B15", above=1), drop_missing=True)
 
+    @pytest.mark.parametrize("names", [["sex", "ward"], ["sex", None, "age"], ["Report of 2024"]])
+    def test_names_that_are_merged_are_no_missing_values(self, save, names):
+        path = save(names, [], *[["f", "A", 30 + i] for i in range(20)])
+        book = openpyxl.load_workbook(path)
+        blocks = {2: ("A1:A2", "B1:B2"), 3: ("A1:B1", "C1:C2"), 1: ("A1:C1",)}[len(names)]
+        for block in blocks:
+            book.active.merge_cells(block)
+        book.save(path)
+        with pytest.raises(DataError, match=f"the cells {blocks[0]} are merged, where the names of the columns should be. Unmerge"):  # fmt: skip
+            open_table(path)
+
+    def test_names_that_are_merged_with_empty_columns_do_no_harm(self, merge):
+        assert len(read(merge("C1:E1", "G1:G4"))) == 19
+
     def test_other_columns_and_blocks_without_a_value_do_no_harm(self, merge):
         path = merge("B3:B6", "A9:B9", "A30:C31", "E2:E5")
         assert read(path, columns=["a", "c"]) == [[i, i / 8] for i in range(1, 20)]

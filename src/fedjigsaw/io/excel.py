@@ -65,6 +65,7 @@ class ExcelReader:
             raise DataError(f"{path} is empty.")
         self.header = _trimmed(rows[0])
         self.width = len(self.header)
+        self._check_merged_names(rows)
         cut = [self._cut(row, n) for n, row in enumerate(rows[1:])]
         sample = _columns(cut, range(self.width), ".")
         self.all_names = name_columns(path, [_text(cell, ".") for cell in self.header], sample)
@@ -135,6 +136,18 @@ class ExcelReader:
                         f"{self.path}, column {self.all_names[found[0]]!r}, has formulas without "
                         "saved values. Open the file in Excel or LibreOffice, and save it."
                     )
+
+    def _check_merged_names(self, rows: Sequence[Row]) -> None:
+        """Raise if names are merged over several rows, or over columns that have values."""
+        top = self._first_row() if self.merged else 0
+        for block in self.merged:
+            named = block.top == top and block.left < self.width
+            if named and any(_has_value(row, block.without_value) for row in rows[1:]):
+                raise DataError(
+                    f"{self.path}: the cells {block.name} are merged, where the names of the "
+                    "columns should be. Unmerge them in Excel or LibreOffice, write a name for "
+                    "each column into one row, and delete other rows above the data."
+                )
 
     def _check_merged(self, rows: Sequence[Row], first: int, where: Sequence[int]) -> None:
         """Raise if cells of these columns are merged: all but the first would be missing values.
@@ -284,7 +297,11 @@ def _merged(sheet: Any) -> list[_Block]:
         first, last = (column_index_from_string(side.decode()) - 1 for side in (left, right))
         empty = range(first + (int(top) == int(bottom)), last + 1)
         blocks.append(_Block(name.decode(), int(top), first, empty))
-    return blocks
+    return sorted(blocks, key=lambda block: (block.top, block.left))  # the file has any order
+
+
+def _has_value(row: Row, where: range) -> bool:
+    return any(cell is not None for cell in row[where.start : where.stop])
 
 
 def _is_formula(cell: Any) -> bool:
