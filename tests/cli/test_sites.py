@@ -440,4 +440,4 @@ class TestJigsaw:
         files = [tmp_path / str(m) for m in range(5)]
         done = run("aggregate", *files, "-o", tmp_path / "model", "-k", "15")
         assert done.exit_code == 0, done.output
-        assert "2 of 5 clients sent no counts" in " ".join(done.output.split())
+        assert "2 of 5 sites sent no counts" in " ".join(done.output.split())

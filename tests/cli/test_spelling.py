@@ -12,7 +12,7 @@ import pytest
 import fedjigsaw
 from builders import write_table
 from fedjigsaw.cli import _app
-from fedjigsaw.cli._spelling import as_options, command_of
+from fedjigsaw.cli._spelling import as_options, as_sites, command_of
 from fedjigsaw.errors import DataError
 from fedjigsaw.sites import Changes
 
@@ -54,6 +54,27 @@ from fedjigsaw.sites import Changes
 )
 def test_parameters_are_spelled_as_options(command, message, printed):
     assert as_options(message, command_of(command.split())) == printed
+
+
+@pytest.mark.parametrize(
+    ("message", "printed"),
+    [
+        ("Client 'a' has 3 rows", "Site 'a' has 3 rows"),
+        ("counts of client 'a client' must", "counts of site 'a client' must"),
+        ("2 of 5 clients sent none, so the client's rows", "2 of 5 sites sent none, so the site's rows"),
+        ("Give a plain name (--client).", "Give a plain name (--client)."),
+        ("x.csv has no column 'client'.", "x.csv has no column 'client'."),
+        ("Cannot read client.csv or client/x.csv", "Cannot read client.csv or client/x.csv"),
+    ],
+)  # fmt: skip
+def test_a_client_is_called_a_site(message, printed):
+    assert as_sites(message, command_of(["summarize"])) == printed
+    assert as_sites(message, command_of(["compare"])) == message  # which has --clients
+
+
+def test_names_of_files_that_were_typed_stay():
+    message, command = "Cannot read my client data.csv.", command_of(["summarize"])
+    assert as_sites(message, command, ["summarize", "my client data.csv"]) == message
 
 
 @pytest.mark.parametrize(

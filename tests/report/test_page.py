@@ -34,6 +34,12 @@ def built(paths, **options):
     return build_report(read_run(paths), today=TODAY, **options)
 
 
+def test_one_site_is_one_site(tmp_path):
+    model, *scores = write_run(tmp_path)
+    assert "One site sent 1 score, " in rendered([model, scores[0]])
+    assert "The sites sent 2 scores, " in rendered([model, *scores[:2]])
+
+
 def rendered(paths, **options):
     return render_page(built(paths, **options)).decode()
 

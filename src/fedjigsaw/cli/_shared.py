@@ -38,17 +38,18 @@ WARNINGS = tuple(
 
 def print_error(error: Exception) -> None:
     """Print an error of fedjigsaw as one line."""
-    err.print(f"[bold red]Error:[/] {escape(_in_options(str(error)))}")
+    err.print(f"[bold red]Error:[/] {escape(_in_own_words(str(error)))}")
 
 
-def _in_options(text: str) -> str:
+def _in_own_words(text: str) -> str:
     """Return a message in the words of the command that is running."""
-    if "=" not in text and "Changes." not in text:
+    if not any(part in text for part in ("=", "Changes.", "lient")):
         return text
-    from fedjigsaw.cli._spelling import as_options, running
+    from fedjigsaw.cli._spelling import as_options, as_sites, running
 
     words = sys.argv[1:]
-    return as_options(text, running(words), words)
+    command = running(words)
+    return as_options(as_sites(text, command, words), command, words)
 
 
 def cluster_count(text: str | int) -> int | str:
@@ -319,7 +320,7 @@ def warnings_shown(*, but: Sequence[type[Warning]] = ()) -> Iterator[None]:
         finally:
             shown = [w for w in caught if issubclass(w.category, WARNINGS)]
             for warning in shown:
-                text = _in_options(str(warning.message))
+                text = _in_own_words(str(warning.message))
                 err.print(f"[yellow]Warning:[/] {escape(text)}")
     for other in caught:
         if other not in shown:

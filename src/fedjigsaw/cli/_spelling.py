@@ -1,7 +1,7 @@
 """Messages of the package in the words of the command line: --cells shared, not cells='shared'.
 
 The package speaks to those who call it from Python. A command prints its messages with the options
-that do the same, as far as there are some.
+that do the same, as far as there are some, and calls a client a site.
 """
 
 import json
@@ -20,6 +20,9 @@ VALUE = rf"'[^']*'(?: or '[^']*')*|True|False|{re.escape(OPEN)}|-?\d+(?:\.\d+)?(
 # a word that is set to a value; not the first one in quotes, nor a part of the name of a file
 SET = re.compile(rf"(?:(?<=\s)|(?<=\s\()|^)([a-z]+(?:_[a-z]+)*)( ?= ?)({VALUE})(?![\w/]|\.\w)")
 GIVEN = re.compile(r"(^|\s)--?[a-z-]+ $")  # an option that the message has spelled itself
+# a client in the package's own words: not in a quoted name or command, nor in the name of a file
+QUOTED = re.compile(r"((?<!\w)(?:'[^']*'|\"[^\"]*\"|`[^`]*`)(?!\w))")
+CLIENT = re.compile(r"(?<![-\w./=])([Cc])lient(s?)(?![-\w/=]|\.\w)")
 SITE = "summarize"  # a server tells of what sites must do
 OTHER_NAMES = {"min_rows": "min_cluster_size", "replace": "force"}  # parameter -> that of commands
 # field of `sites.Changes` -> the option of `schema apply`, and its value for a column
@@ -71,6 +74,24 @@ def _change(found: re.Match[str]) -> str:
     """Return the option that makes a change of a file, for one column if it is named."""
     option, value = CHANGES[found[1]]
     return option if found[3] is None else f"{option} {shlex.quote(value.format(found[3]))}"
+
+
+def as_sites(text: str, command: click.Command, words: Sequence[str] = ()) -> str:
+    """Call clients sites, unless a command splits data among clients, as those for papers do.
+
+    Examples
+    --------
+    >>> as_sites("Client 'my client' sent no counts.", click.Command("x"))
+    "Site 'my client' sent no counts."
+    """
+    names = [word for word in words if not word.startswith("-")]
+    if "clients" in dict(_options(command)) or any(map(CLIENT.search, names)):
+        return text
+    parts = QUOTED.split(text)  # every other one is in quotation marks
+    parts[::2] = [
+        CLIENT.sub(lambda m: f"{'S' if m[1] == 'C' else 's'}ite{m[2]}", p) for p in parts[::2]
+    ]
+    return "".join(parts)
 
 
 def _spelled(option: click.Option, value: str) -> str:

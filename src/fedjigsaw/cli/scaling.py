@@ -116,7 +116,7 @@ def stats(
     if as_json:
         print_json(written(found, output, table.tally.skipped, charge))
         return
-    rows = f"About {found.n_samples:,} rows"
+    rows = f"About {counted(found.n_samples, 'row')}"
     if privacy is None:
         rows = describe_rows(found.n_samples, table.tally.skipped)
     out.print(f"{rows}, {counted(len(found.sources), 'column')} -> {escape(str(output))}")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedjigsaw import sites
-from fedjigsaw.errors import FederationError
+from fedjigsaw.errors import FederationError, counted
 from fedjigsaw.flower import processes
 from fedjigsaw.flower.certificates import SOON_DAYS, days_left
 from fedjigsaw.flower.earlier import read_earlier
@@ -87,7 +87,7 @@ def _read_rows(options: Mapping[str, Any]) -> str:
         drop_missing=bool(options.get("drop_missing")),
     )
     n_rows = sum(len(batch.rows) for batch in table.batches())
-    return f"Its data can be read: {n_rows:,} rows, columns {', '.join(table.columns)}."
+    return f"Its data can be read: {counted(n_rows, 'row')}, columns {', '.join(table.columns)}."
 
 
 # ----------------------------------------------------------------------------------- certificates

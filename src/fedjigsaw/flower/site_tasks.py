@@ -15,7 +15,7 @@ from fedjigsaw._threads import one_thread
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.choice.shapes import label_rows
 from fedjigsaw.columns.encoding import Encoding
-from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.errors import DataError, ParameterError, counted
 from fedjigsaw.flower.derived import derived, describe_model
 from fedjigsaw.flower.desk import make_method, name_scaler, topic_of
 from fedjigsaw.flower.earlier import Earlier, journaled
@@ -102,7 +102,9 @@ def read_rows(
     rows, n_rows = table.read(max_rows=site.max_rows, rng=sampling)
     least = site.guard.min_cluster_size
     if len(rows) < least:
-        raise DataError(f"{table.path} has {len(rows)} rows, fewer than {least}: nothing leaves.")
+        raise DataError(
+            f"{table.path} has {counted(len(rows), 'row')}, fewer than {least}: nothing leaves."
+        )
     spend(None, None)
     return table.columns, rows, n_rows
 
@@ -245,6 +247,8 @@ def write(site: "Site", file: ModelFile) -> Done:
         finally:
             new.unlink(missing_ok=True)
             new_model.unlink(missing_ok=True)
-        text = f"labels of {n_rows} rows are in {path}; the server learns that it is done"
+        text = (
+            f"labels of {counted(n_rows, 'row')} are in {path}; the server learns that it is done"
+        )
         entry.add("note", to=entry.number, text=text)
     return Done()

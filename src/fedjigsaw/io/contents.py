@@ -10,7 +10,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES, repeated
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.columns.schema import Schema
-from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.errors import MessageError, counted, invalid
 from fedjigsaw.io.cluster_ids import check_ids
 from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.kernels.scaling import Scaler, Stats
@@ -88,11 +88,11 @@ def describe_rows(n_used: int, n_skipped: int, kind: str = "rows") -> str:
 
     Examples
     --------
-    >>> describe_rows(1200, 0), describe_rows(150_617, 49_383)
-    ('1,200 rows', '200,000 rows, 49,383 of them skipped (missing values)')
+    >>> describe_rows(1, 0), describe_rows(150_617, 49_383)
+    ('1 row', '200,000 rows, 49,383 of them skipped (missing values)')
     """
     skipped = f", {n_skipped:,} of them skipped (missing values)" if n_skipped else ""
-    return f"{n_used + n_skipped:,} {kind}{skipped}"
+    return f"{counted(n_used + n_skipped, kind.removesuffix('s'))}{skipped}"
 
 
 def _check_skipped(n_skipped: int, owner: str, most: int = MAX_COUNT) -> None:

@@ -280,8 +280,8 @@ def check_counts(summary: Summary, client: str) -> None:
     total = 0 if summary.counts is None else int(summary.counts.sum())
     if total > summary.n_samples:
         raise DataError(
-            f"Client {client!r} has {summary.n_samples} rows, but the counts of its method "
-            f"sum to {total}, so its guard blocks the summary. Correct the method."
+            f"Client {client!r} has {counted(summary.n_samples, 'row')}, but the counts of its "
+            f"method sum to {total}, so its guard blocks the summary. Correct the method."
         )
     labels, k = summary.tensors.get(LABELS, np.zeros(0, dtype=np.int64)), len(summary.centers)
     whole = labels.ndim == 1 and labels.dtype.kind in "iu"

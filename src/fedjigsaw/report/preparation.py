@@ -18,7 +18,7 @@ from fedjigsaw.columns.schema import (
     REFUSE,
     Schema,
 )
-from fedjigsaw.errors import quote_names
+from fedjigsaw.errors import counted, quote_names
 from fedjigsaw.io.formats import NoisyStats
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.report.units import percent
@@ -116,7 +116,7 @@ def describe_features(stats: Stats) -> Lines:
         yes = name in columns and columns[name].kind == BOOLEAN
         if yes or name in shares:
             rows = round(min(1.0, max(0.0, mean)) * n)
-            yield f"  {name}: {rows:,} rows{' yes' * yes} ({percent(mean)})"
+            yield f"  {name}: {counted(rows, 'row')}{' yes' * yes} ({percent(mean)})"
         else:
             yield f"  {name}: {moments(name, mean, math.sqrt(squares / n), columns)}"
     logs = [name for name, column in columns.items() if column.scale == "log"]

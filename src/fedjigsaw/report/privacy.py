@@ -9,6 +9,7 @@ import numpy as np
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.in_words import deviations, features_of, limits, shown_of, value_of
 from fedjigsaw.columns.schema import Column
+from fedjigsaw.errors import counted
 from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Summary
@@ -110,7 +111,7 @@ NOT_COVERED = [
 
 def rows_in_words(summary: Summary) -> str:
     """Say what the number of rows of a noisy summary is: it leaves out what is hidden by noise."""
-    rows = f"about {summary.n_samples:,} rows"
+    rows = f"about {counted(summary.n_samples, 'row')}"
     if summary.counts is None:
         return f"{rows} (a noisy number) in {len(summary.centers)} cells that all sites share"
     found = _deviations(summary)

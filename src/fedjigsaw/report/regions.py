@@ -18,7 +18,7 @@ def describe_region(summary: Summary, most: int) -> Iterator[str]:
     if not is_region(summary):
         return
     region = region_of(summary)
-    sites = [f"{name} ({rows:,} rows)" for name, rows in sorted(region.sites.items())]
+    sites = [f"{name} ({counted(rows, 'row')})" for name, rows in sorted(region.sites.items())]
     listed = ", ".join(sites[:most]) + (f", and {len(sites) - most} more" * (len(sites) > most))
     yield f"It is a region of {counted(len(sites), 'site')}: {listed}."
     if region.members is not None:

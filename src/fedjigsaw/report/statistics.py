@@ -5,6 +5,7 @@ from math import sqrt
 
 from fedjigsaw.columns.in_words import features_of, moments_in_short
 from fedjigsaw.columns.schema import Column
+from fedjigsaw.errors import counted
 from fedjigsaw.kernels.scaling import Stats, schema_of
 from fedjigsaw.trust.moments import Verdict
 
@@ -32,7 +33,7 @@ def describe_statistics(verdicts: Sequence[Verdict], most: int) -> Iterator[str]
 
 
 def _statistics_of(stats: Stats, names: Sequence[str], columns: Mapping[str, Column]) -> str:
-    parts = [f"{stats.n_samples:,} rows"]
+    parts = [counted(stats.n_samples, "row")]
     for name in names:
         j = stats.columns.index(name)
         deviation = sqrt(stats.sum_of_squares[j] / stats.n_samples)

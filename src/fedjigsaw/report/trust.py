@@ -88,8 +88,10 @@ def describe_site(report: SiteReport, *, noisy: bool = False, kind: str = "rows"
     'oslo: 1,200 rows; in 4 clusters, of which 1 is held by this site only; influence 1.00'
     >>> describe_site(SiteReport("oslo", 1200, 4, 0, 9.0, False, ""), noisy=True)
     'oslo: about 1,200 rows; in 4 clusters'
+    >>> describe_site(SiteReport("oslo", 1, 1, 0, 1.0, False, ""), kind="images")
+    'oslo: 1 image; in 1 cluster; influence 1.00'
     """
-    parts = [f"{'about ' * noisy}{report.rows:,} {kind}"]
+    parts = [f"{'about ' * noisy}{counted(report.rows, kind.removesuffix('s'))}"]
     if report.set_aside:
         parts.append(f"set aside, since {report.reason}")
     else:

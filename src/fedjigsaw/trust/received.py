@@ -14,6 +14,7 @@ from fedjigsaw.errors import (
     CountsWarning,
     FewerClustersWarning,
     MessageError,
+    counted,
     invalid,
     quote_names,
     warn,
@@ -269,8 +270,8 @@ def _counts(summaries: Sequence[Summary], owners: Ints, sizes: Ints) -> tuple[Fl
     if len(wrong):
         summary = summaries[wrong[0]]
         raise MessageError(
-            f"Client {summary.client!r} has {summary.n_samples} rows, but its counts sum to "
-            f"{totals[wrong[0]]:.0f}."
+            f"Client {summary.client!r} has {counted(summary.n_samples, 'row')}, but its counts "
+            f"sum to {totals[wrong[0]]:.0f}."
         )
     scale = (rows / np.where(totals > 0, totals, 1))[owners]
     counts = sent * scale

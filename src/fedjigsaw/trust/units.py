@@ -39,6 +39,7 @@ import numpy as np
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.columns.in_words import features_of, moments_in_short
 from fedjigsaw.columns.schema import Column, Schema
+from fedjigsaw.errors import counted
 from fedjigsaw.kernels.scaling import Stats, aligned, schema_of
 
 MIN_ROWS = 10
@@ -203,7 +204,7 @@ def _or_none(factor: float) -> float | None:
 
 def _line(name: str, site: SiteColumn, columns: Mapping[str, Column]) -> str:
     moments = moments_in_short(name, site.mean, site.deviation, columns)
-    text = f"{site.client}: {site.rows:,} rows, {moments}"
+    text = f"{site.client}: {counted(site.rows, 'row')}, {moments}"
     if not site.conspicuous:
         return text
     if site.factor is None:

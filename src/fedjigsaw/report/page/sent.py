@@ -171,4 +171,7 @@ def sent_in_words(run: Run) -> str:
         (run.scores, "score", "scores"),
     )
     parts = [counted(len(found), one, many) for found, one, many in kinds if found]
-    return f"The sites sent {listed(parts)}, {size(total_bytes(run))} in all."
+    files = [file for file in run.files if not isinstance(file.content, ModelFile)]
+    one = len({site_of(file) for file in files}) == 1 and not run.is_merged
+    who = "One site" if one else "The sites"
+    return f"{who} sent {listed(parts)}, {size(total_bytes(run))} in all."
