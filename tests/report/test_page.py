@@ -337,6 +337,22 @@ class TestMap:
         expected = [10, 30, 20, 5, 5]  # the largest cluster first
         np.testing.assert_allclose(np.array(areas) / areas[0], np.array(expected) / 10, rtol=0.02)
 
+    @pytest.mark.parametrize("k", [5, 60, 300])
+    def test_numbers_on_a_map_do_not_overlap(self, rng, k):
+        places, sizes = rng.normal(size=(k, 2)), rng.uniform(1, 9, size=k)
+        figure = cluster_map(places, sizes, None, [0], range(k))
+        axes, draw = figure.axes[0], figure.canvas.get_renderer()
+        boxes = [text.get_window_extent(draw) for text in axes.texts]
+        assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+        shown = {text.get_text() for text in axes.texts}
+        assert str(sizes.argmax()) in shown
+        assert len(shown) >= min(k, 30)
+
+    def test_numbers_that_are_not_on_the_map_are_told(self, tmp_path):
+        words = "Where numbers would overlap, that of the larger cluster is shown."
+        assert words not in rendered(write_run(tmp_path))
+        assert words in rendered(write_run(tmp_path, k=90))
+
 
 def _area(outline):
     x, y = outline.T

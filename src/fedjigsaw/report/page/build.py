@@ -143,6 +143,8 @@ def _map(run: Run, sizes: SizeFacts) -> Picture | Absent:
         *directions_in_words(found, run.model.columns, _dates(run), _indicators(run)),
         shown_in_words(found),
     ]
+    if len(figure.axes[0].texts) < run.k:
+        caption.append("Where numbers would overlap, that of the larger cluster is shown.")
     svg = to_svg(figure, "map", "Map of the clusters", " ".join(caption))
     return Picture((svg,), tuple(caption))
 

@@ -23,6 +23,7 @@ XLINK = "http://www.w3.org/1999/xlink"
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8f8f8f")
 OTHERS = len(PALETTE) - 1
 FRAME = "#d8dde2"
+FONT = 11  # points, of numbers on a map
 # colors of pictures -> variables of the style sheet
 THEME = {
     INK: "var(--ink)",
@@ -92,12 +93,14 @@ def cluster_map(
 ) -> Figure:
     """Draw clusters as bubbles: their area is their size, their slices the shares of sites.
 
+    Where numbers would overlap, that of the larger cluster is written.
+
     Parameters
     ----------
     places : shape (k, 2).
     shares : shape (k, n), rows of each color in each cluster; None draws whole bubbles.
     colors : places in the palette of the n shares.
-    ids : the number that is written on each bubble.
+    ids : the number that is written on each bubble, if there is room.
     reach : area of all bubbles together, of that of the picture.
     """
     width, height = 7.0, 4.4
@@ -109,12 +112,25 @@ def cluster_map(
     areas *= min(1.0, largest / areas.max())
     _set_window(axes, places, np.sqrt(areas / np.pi) / 72, width, height)
     _bubbles(axes, places, areas, np.ones((len(areas), 1)) if shares is None else shares, colors)
-    for i, (x, y) in enumerate(places.tolist()):
+    points = 72 * width / np.ptp(axes.get_xlim()) * places  # of both axes: their scale is the same
+    labels = [f"{number}" for number in ids]
+    for i in _with_room(points, areas, labels):
         axes.annotate(
-            f"{ids[i]}", (x, y), ha="center", va="center", fontsize=11, color=INK, parse_math=False,
-            zorder=len(places) + 5, gid=f"label{i}",
+            labels[i], places[i].tolist(), ha="center", va="center", fontsize=FONT, color=INK,
+            parse_math=False, zorder=len(places) + 5, gid=f"label{i}",
         )  # fmt: skip
     return figure
+
+
+def _with_room(places: Floats, areas: Floats, labels: Sequence[str]) -> list[int]:
+    """Return which labels to write, in their order: no two overlap, and larger areas go first."""
+    halves = np.array([[0.33 * FONT * len(label) + 1, 0.45 * FONT + 1] for label in labels])
+    chosen: list[int] = []
+    for i in np.argsort(-areas, kind="stable").tolist():
+        apart = np.abs(places[chosen] - places[i]) >= halves[chosen] + halves[i]
+        if apart.any(axis=1).all():
+            chosen.append(i)
+    return sorted(chosen)
 
 
 def _set_window(axes: Axes, places: Floats, radii: Floats, width: float, height: float) -> None:
