@@ -1,16 +1,18 @@
+import errno
+import os
 import subprocess
 import sys
 import threading
 
 import pytest
 
-from fedjigsaw._locks import locked
+from fedjigsaw._locks import locked, locked_folder
 
 HOLD = """
 import sys
 import threading
 from pathlib import Path
-from fedjigsaw._locks import locked
+from fedjigsaw._locks import locked, locked_folder
 with locked(Path(sys.argv[1])):
     print("locked", flush=True)
     sys.stdin.read()
@@ -63,3 +65,31 @@ def test_who_waits_gets_the_lock_when_its_holder_ends(tmp_path):
 def test_a_lock_of_the_owner_alone(tmp_path):
     with locked(tmp_path / "lock"):
         assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_folder_stays_locked_if_its_lock_file_is_deleted(tmp_path):
+    path = tmp_path / "lock"
+    with locked_folder(path):
+        path.unlink()
+        with pytest.raises(BlockingIOError), locked_folder(path):
+            pass
+    with locked_folder(path):
+        pass
+
+
+def test_a_lock_file_is_enough_where_folders_cannot_be_locked(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    original = fcntl.flock
+
+    def flock(file, how):
+        if os.path.samestat(os.fstat(file), tmp_path.stat()):
+            raise OSError(errno.EBADF, "as over NFS")
+        original(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with (
+        locked_folder(tmp_path / "lock"),
+        pytest.raises(BlockingIOError),
+        locked_folder(tmp_path / "lock"),
+    ):
+        pass

@@ -45,6 +45,16 @@ def test_only_one_at_a_time(tmp_path):
         pass
 
 
+def test_only_one_at_a_time_even_if_somebody_deletes_the_lock_file(tmp_path):
+    with processes.alone(tmp_path, "The server"):
+        (tmp_path / "lock").unlink()
+        with (
+            pytest.raises(FederationError, match="already running"),
+            processes.alone(tmp_path, "The server"),
+        ):
+            pass
+
+
 def test_nothing_is_sent_anywhere_else(tmp_path):
     variables = processes.environment(tmp_path)
     assert variables["FLWR_TELEMETRY_ENABLED"] == "0"

@@ -16,7 +16,7 @@ from threading import Event, Thread
 from time import monotonic, sleep
 from typing import Any
 
-from fedjigsaw._locks import locked
+from fedjigsaw._locks import locked_folder
 from fedjigsaw.errors import FederationError, unreadable
 from fedjigsaw.flower.folders import FLOWER, FLOWER_LOG, PART_LOCK
 from fedjigsaw.flower.logs import for_owner
@@ -116,7 +116,7 @@ def alone(folder: Path, what: str) -> Iterator[None]:
     """Allow one process at a time in a folder. The lock ends with the process."""
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked(folder / PART_LOCK))
+            stack.enter_context(locked_folder(folder / PART_LOCK))
         except BlockingIOError as error:
             raise FederationError(f"{what} of {folder} is already running.") from error
         yield

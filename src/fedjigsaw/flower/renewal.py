@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from fedjigsaw._locks import locked
+from fedjigsaw._locks import locked_folder
 from fedjigsaw.errors import FederationError, unreadable
 from fedjigsaw.flower.certificates import (
     SERVER_DAYS,
@@ -147,7 +147,7 @@ def renew_authority(home: Path, days: float = SERVER_DAYS) -> list[str]:
     """
     with changing(home), ExitStack() as stack:
         try:
-            stack.enter_context(locked(home / PART_LOCK))
+            stack.enter_context(locked_folder(home / PART_LOCK))
         except BlockingIOError as error:
             raise FederationError(f"End the server of {home} first, and start it again.") from error
         settings = ServerSettings.load(home)
