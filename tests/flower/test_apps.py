@@ -2,6 +2,7 @@
 
 import errno
 import os
+from time import sleep
 
 import pytest
 
@@ -10,7 +11,7 @@ from fedjigsaw.errors import QuorumError
 from fedjigsaw.flower import records
 from fedjigsaw.flower.apps import client_app, server_app
 from fedjigsaw.flower.engine import federate
-from fedjigsaw.flower.site import Site
+from fedjigsaw.flower.site import Site, in_time
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.tables import from_array
@@ -35,6 +36,22 @@ def test_nothing_leaves_that_cannot_be_kept(shards):
     engine = engine_of(grid_of(shards, bern=bern), FeCA(3, random_state=5))
     federate(engine, min_sites=2)
     assert set(engine.files) == {"lyon", "oslo"}
+
+
+def test_a_late_site_logs_one_line_that_says_what_to_do(shards, caplog):
+    class Slow:
+        def answer(self, question):
+            with in_time(0.049996):
+                sleep(5)
+
+    bern = client_app(lambda context: Slow())
+    engine = engine_of(grid_of(shards, bern=bern), FeCA(3, random_state=5))
+    _, transcript = federate(engine, min_sites=2)
+    assert transcript.failures[0].reason == records.REASONS["timeout"] + records.SEE_LOG
+    [record] = [one for one in caplog.records if one.levelname == "ERROR"]
+    assert record.exc_info is None
+    assert "no answer within 0.05 s" in record.getMessage()
+    assert "--timeout" in record.getMessage()
 
 
 @pytest.mark.parametrize("allowed", [0, 1])

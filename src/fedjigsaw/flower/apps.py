@@ -99,7 +99,10 @@ def _reply(
     except Exception as error:
         word = records.category(error)
         category = told("failure", category=word)
-        logger.exception("failed; the server learns only %r", word, extra=category)
+        if isinstance(error, records.LateError):  # nothing is broken: where it was tells nothing
+            logger.error("failed; the server learns only %r: %s", word, error, extra=category)
+        else:
+            logger.exception("failed; the server learns only %r", word, extra=category)
         content = records.pack_failure(word)
     return Message(content, reply_to=message)
 

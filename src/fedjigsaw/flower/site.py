@@ -277,7 +277,10 @@ def in_time(seconds: float) -> Iterator[None]:
     """Raise a LateError in the block when these seconds are over."""
 
     def give_up(number: int, frame: object) -> None:
-        raise LateError(f"no answer within {seconds:g} s; the server has moved on")
+        raise LateError(
+            f"no answer within {round(seconds, 2):g} s; the server has moved on. The coordinator "
+            "can give sites more time (`federation run --timeout`)"
+        )
 
     # for code that no signal interrupts
     faulthandler.dump_traceback_later(seconds + LAST_RESORT_SECONDS, exit=True)
