@@ -102,7 +102,7 @@ def test_a_connection_with_another_number_of_callbacks_is_an_error():
 
 
 def test_an_error_leaves_as_a_number():
-    arrived = []
+    arrived, failed = [], []
 
     def send(message, tree, seconds):
         arrived.append(message)
@@ -115,9 +115,10 @@ def test_an_error_leaves_as_a_number():
     error = Message(Error(2, "patient 4711 in /home/ada"), reply_to=question)
     answer = Message(RecordDict(), reply_to=question)
     loop = connected_loop(send=send, push_object=push)
-    patches.send_errors_without_text(loop)
+    patches.send_errors_without_text(loop, failed=lambda: failed.append(len(arrived)))
     with loop._init_connection() as line:
         results = [line.send(message, None, 0.1) for message in (error, answer)]
+    assert failed == [0]  # told once, before it leaves
     assert b"4711" not in b"".join(x for x in arrived if isinstance(x, bytes))
     assert (arrived[0].error.code, arrived[0].error.reason) == (2, "")
     assert arrived[0].metadata.reply_to_message_id == question.metadata.message_id

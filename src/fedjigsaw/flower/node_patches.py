@@ -70,8 +70,11 @@ def change_connection(loop: Any, change: Callable[[Connection], Connection]) -> 
     wrap(loop, "_init_connection", connect)
 
 
-def send_errors_without_text(loop: Any) -> None:
-    """Send the code of an error to the server, and not its text, which may contain data."""
+def send_errors_without_text(loop: Any, failed: Callable[[], object]) -> None:
+    """Send the code of an error to the server, and not its text, which may contain data.
+
+    `failed` is called if Flower could not start the app, or the app raised an exception.
+    """
     # Upstream: an option that keeps the text of errors at the SuperNode.
     from flwr.supercore.inflatable.inflatable_object import get_object_tree, no_object_id_recompute
 
@@ -80,6 +83,11 @@ def send_errors_without_text(loop: Any) -> None:
             if not message.has_error():
                 result: tuple[set[str], str] = line.send(message, tree, seconds)
                 return result
+            if message.error.code in (
+                ErrorCode.LOAD_CLIENT_APP_EXCEPTION,
+                ErrorCode.CLIENT_APP_RAISED_EXCEPTION,
+            ):
+                failed()
             clean = _without_text(message)
             with no_object_id_recompute():
                 wanted, session = line.send(clean, get_object_tree(clean), seconds)

@@ -42,10 +42,11 @@ START_TIME = timedelta(minutes=10)  # that an app has to load its libraries
 RESTART_SECONDS = 1.0
 MAX_RUNS = 2**31 - 1  # Flower lists the last 20 unless it is told how many
 
+SEE_FLOWER = "; its disk may be full: see flower.log at the site"
 # Upstream: public constants for the codes of a message's error.
 ERRORS = {
-    ErrorCode.LOAD_CLIENT_APP_EXCEPTION: "its half of the app could not be loaded",
-    ErrorCode.CLIENT_APP_RAISED_EXCEPTION: "its half of the app failed",
+    ErrorCode.LOAD_CLIENT_APP_EXCEPTION: "its half of the app could not be loaded" + SEE_FLOWER,
+    ErrorCode.CLIENT_APP_RAISED_EXCEPTION: "its half of the app failed" + SEE_FLOWER,
     ErrorCode.MESSAGE_UNAVAILABLE: "the question or the answer did not arrive in time",
     ErrorCode.REPLY_MESSAGE_UNAVAILABLE: "its answer was incomplete or too large",
     ErrorCode.NODE_UNAVAILABLE: "it lost its connection",

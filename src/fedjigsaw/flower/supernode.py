@@ -63,7 +63,7 @@ def main(folder: Path, port: int) -> None:
     settings = SiteSettings.load(folder)
     command, loop = patches.supernode_command(), patches.supernode_loop()
     patches.run_one_app_only(command, loop, OWN_APP, refused=log_refusal)
-    patches.send_errors_without_text(loop)
+    patches.send_errors_without_text(loop, failed=log_failure)
     patches.change_connection(loop, note_connection)
     patches.poll_every(loop, POLL_SECONDS)
     # nobody has the secret with which Flower would give a task to a process that asks for one
@@ -173,6 +173,10 @@ def log_refusal() -> None:
 
 def log_crash() -> None:
     logger.error("the app ended without an answer; the server learns that and nothing else")
+
+
+def log_failure() -> None:
+    logger.error("the app failed before it could answer; flower.log has the details")
 
 
 def leave_without_starter() -> None:
