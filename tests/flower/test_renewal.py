@@ -12,7 +12,12 @@ import pytest
 from fedjigsaw._locks import locked
 from fedjigsaw.errors import FederationError
 from fedjigsaw.flower import certificates, folders, jobs, processes, renewal, serving
-from fedjigsaw.flower.certificates import load_certificate, make_authority, make_server_key
+from fedjigsaw.flower.certificates import (
+    load_certificate,
+    make_authority,
+    make_server_key,
+    sign_server,
+)
 
 
 @pytest.fixture
@@ -198,6 +203,26 @@ def test_a_certificate_that_does_not_fit_is_not_used(watch, home, caplog):
     (home / "server.crt").write_bytes(own)
     asyncio.run(watch())
     assert not watch.failed
+
+
+def test_a_certificate_that_sites_would_refuse_is_not_used(watch, home, tmp_path, caplog):
+    old, other = number(home), tmp_path / "other"
+    own = (home / "server.crt").read_bytes()
+    signer = (home.parent / "authority" / "authority.key").read_bytes()
+    key = (home / "server.key").read_bytes()
+    folders.init(other, ["bern"], "127.0.0.1", 9092, b"")
+    theirs = (other / "authority" / "authority.key").read_bytes()
+    for signed, reason in (
+        (sign_server("127.0.0.1", key, theirs), "did not sign"),
+        (sign_server("127.0.0.1", key, signer, days=-0.5), "has ended"),
+    ):
+        (home / "server.crt").write_bytes(signed)
+        asyncio.run(watch())
+        assert reason in caplog.text
+        assert shown_by(watch.config.ssl, home / "ca.crt") == old
+    (home / "server.crt").write_bytes(own)
+    asyncio.run(watch())
+    assert shown_by(watch.config.ssl, home / "ca.crt") == old
 
 
 def test_a_server_warns_once_a_day_until_it_is_renewed(tmp_path, caplog, monkeypatch):

@@ -5,6 +5,7 @@ Only this needs the authority's private key. Each site has a key pair; the serve
 keys.
 """
 
+import ssl
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -30,6 +31,10 @@ from fedjigsaw.errors import FederationError, unreadable
 from fedjigsaw.io.regular import read_regular
 
 AUTHORITY_DAYS, SERVER_DAYS = 20 * 365, 3 * 365
+LOOPBACK = "127.0.0.1"
+# OpenSSL's numbers
+NOT_YET_VALID, HAS_EXPIRED = 9, 10
+OTHER_HOST = (62, 64)  # a name, an address
 SOON_DAYS = 60  # how long before its end a certificate is warned of
 
 
@@ -63,7 +68,7 @@ def sign_server(host: str, key: bytes, authority_key: bytes, days: float = SERVE
     """
     public, signer = _load_private(key).public_key(), _load_private(authority_key)
     issuer, subject = _name("fedjigsaw authority"), _name("fedjigsaw server")
-    hosts = [_general_name(name) for name in dict.fromkeys([host, "localhost", "127.0.0.1"])]
+    hosts = [_general_name(name) for name in dict.fromkeys([host, "localhost", LOOPBACK])]
     return (
         _builder(subject, issuer, public, signer, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -86,23 +91,61 @@ def load_certificate(path: Path) -> x509.Certificate:
 
 
 def check_server_certificate(certificate: Path, key: Path, authority: Path, host: str) -> None:
-    """Raise a FederationError if a certificate does not fit its key, its authority or its host."""
-    found, signer = load_certificate(certificate), load_certificate(authority)
+    """Raise a FederationError if a server's certificate would be refused, by sites or here.
+
+    The file may contain more certificates: those of authorities between the server's and the
+    federation's. Whether they all fit is found as sites find it, so wildcards count as well.
+
+    Parameters
+    ----------
+    certificate, key, authority : files of the server.
+    host : name or address by which sites reach it. Its own processes reach it by the loopback.
+    """
+    found = load_certificate(certificate)
+    load_certificate(authority)
     try:
         private = load_pem_private_key(read_regular(key), None)
     except (OSError, ValueError, TypeError) as error:
         raise FederationError(f"{key} is not a private key.") from error
     if private.public_key() != found.public_key():
         raise FederationError(f"{key} is not the key of {certificate}.")
-    try:
-        found.verify_directly_issued_by(signer)
-    except Exception as error:
-        raise FederationError(f"{authority} did not sign {certificate}.") from error
-    names: list[x509.GeneralName] = []
-    with suppress(x509.ExtensionNotFound):
-        names += found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    if _general_name(host) not in names:
-        raise FederationError(f"{certificate} is not valid for the host {host}.")
+    for name in (host, LOOPBACK):
+        try:
+            _shake_hands(certificate, key, authority, name)
+        except ssl.SSLCertVerificationError as error:
+            reason = _why_refused(error, certificate, authority, name)
+            raise FederationError(f"{reason}.") from error
+        except ssl.SSLError as error:
+            raise FederationError(f"{certificate} cannot be used ({error.reason}).") from error
+
+
+def _why_refused(
+    error: ssl.SSLCertVerificationError, certificate: Path, authority: Path, host: str
+) -> str:
+    if error.verify_code in OTHER_HOST:
+        why = ", by which its own processes reach the server" if host == LOOPBACK else ""
+        return f"{certificate} is not valid for the host {host}{why}"
+    if error.verify_code == HAS_EXPIRED:
+        return f"{certificate} has ended, or an authority's above it, or this clock is wrong"
+    if error.verify_code == NOT_YET_VALID:
+        return f"{certificate} is not valid yet, or this clock is behind"
+    return (
+        f"{authority} did not sign {certificate}, nor an authority whose certificate follows in "
+        f"the same file ({error.verify_message})"
+    )
+
+
+def _shake_hands(certificate: Path, key: Path, authority: Path, host: str) -> None:
+    """Connect a server and a site in memory; an SSLError says why the site would refuse."""
+    shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    shown.load_cert_chain(certificate, key)
+    trust = ssl.create_default_context(cafile=authority)
+    to_server, to_site = ssl.MemoryBIO(), ssl.MemoryBIO()
+    site = trust.wrap_bio(to_site, to_server, server_hostname=host)
+    server = shown.wrap_bio(to_server, to_site, server_side=True)
+    for side in (site, server, site):
+        with suppress(ssl.SSLWantReadError):
+            side.do_handshake()
 
 
 def days_left(path: Path) -> float:

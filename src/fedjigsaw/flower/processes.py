@@ -18,12 +18,12 @@ from typing import Any
 
 from fedjigsaw._locks import locked_folder
 from fedjigsaw.errors import FederationError, unreadable
+from fedjigsaw.flower.certificates import HAS_EXPIRED, NOT_YET_VALID
 from fedjigsaw.flower.folders import FLOWER, FLOWER_LOG, PART_LOCK
 from fedjigsaw.flower.logs import for_owner
 from fedjigsaw.flower.logs import log_to as log_to
 
 GRACE_SECONDS = 6.0
-NOT_YET_VALID, HAS_EXPIRED = 9, 10  # OpenSSL's numbers
 # exit codes of a site's process that the server refused
 NEVER_CONNECTED, WAS_REVOKED, OTHER_PROTOCOL = 3, 4, 5
 # Flower starts the processes of the apps, which read from here which folder and which data to use

@@ -14,6 +14,7 @@ from fedjigsaw.errors import FederationError, unreadable
 from fedjigsaw.flower.certificates import (
     SERVER_DAYS,
     SOON_DAYS,
+    check_server_certificate,
     days_until,
     load_certificate,
     make_authority,
@@ -211,9 +212,15 @@ class CertificateWatch:
         try:
             # a context keeps half of what did not fit, so another one tries first
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files)
+            host = ServerSettings.load(self.home).host
+            check_server_certificate(*files, self.home / CA, host)
             self.config.ssl.load_cert_chain(*files)
         except ssl.SSLError:
             logger.error("the new certificate does not fit the server's key, and is not used")
+            return
+        except FederationError as error:
+            text = "the new certificate is not used: %s"
+            logger.error(text, error, extra=told("certificate_is_not_used"))
             return
         text = "the server has a new certificate, which ends on %s"
         logger.info(text, f"{ends(files[0]):%F}", extra=told("new_certificate"))
