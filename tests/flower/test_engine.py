@@ -389,3 +389,9 @@ def test_a_site_that_names_very_many_columns_does_not_keep_the_server_busy():
     told = engine.describe_columns(["x" * 10**6, *(f"other {j}" for j in range(30_000))], usual)
     assert time.process_time() - started < 4
     assert len(told) < 1000
+
+
+def test_a_late_site_is_told_in_seconds_that_people_read(shards):
+    """The sites of a region have what is left of its own time, such as 11.99987 s."""
+    assert engine_of(grid_of(shards), FeCA(3), timeout=11.99987).late.endswith("within 12 s")
+    assert engine_of(grid_of(shards), FeCA(3), timeout=0.2).late.endswith("within 0.2 s")
