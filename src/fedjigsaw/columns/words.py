@@ -85,11 +85,13 @@ TOTALS = (
     *("somma", "totaal", "som", "gemiddelde"),
 )
 # names of columns that tell rows or people apart
-LAST_WORDS = "id|ids|uid|uuid|guid|pid|mrn|nr|no|num|nummer|number|key|index|idx"
-JOINED = "(patienten|patient|pat|fall|case|subject|person|record|study|row)(id|nr|no|nummer|key)"
+LAST_WORDS = "id|ids|uid|uuid|guid|pid|mrn|nr|no|num|nummer|number|key|idx"
+COUNTED = "patienten|patient|pat|fall|case|subject|person|record|study|row"
+JOINED = f"({COUNTED})(id|nr|no|nummer|key)"
+INDEXED = f"((.*_)?({COUNTED}|sample|client|user)_?)?index"  # a body mass index is measured
 PEOPLE = "surname|vorname|nachname|(first|last|full)_name|(e_?)?mail|phone|telefon|iban|ssn"
 NAMES = f"patient|case|subject|person|record|fall|pseudonym|name|{UNNAMED}|{PEOPLE}"
-LOOKS = re.compile(f"(.*_)?({LAST_WORDS}|{JOINED})|{NAMES}")
+LOOKS = re.compile(f"(.*_)?({LAST_WORDS}|{JOINED})|{INDEXED}|{NAMES}")
 INDEX = re.compile("__index_level_[0-9]+__")  # what pandas calls an index in a Parquet file
 # names of columns whose numbers are codes: their order and distances mean nothing
 POST = "zip|plz|postleitzahl|cedex|code_postal|c[oó]digo_postal"
@@ -106,7 +108,7 @@ CALLS = (
 BIRTH = "birth_?da(te|y)|date_of_birth|dob|geb(urts)?_?(datum|tag)|geboren(_am)?|date_de_naissance"
 PERSONAL = re.compile(
     f"names?|nom|prenom|prénom|apellidos?|nombre|nome|cognome|({WHICH})_?(s?_?)names?|nom_.*"
-    f"|((.*_)?({PERSONS})|{PLACES}|(.*_)?({CALLS})|(patient_?)?({BIRTH}))(_?[0-9]+)?"
+    f"|((?!.*_(per|pro|par|to)_)(.*_)?({PERSONS})|{PLACES}|(.*_)?({CALLS})|(patient_?)?({BIRTH}))(_?[0-9]+)?"
 )
 TITLES = "^(Dr|Prof|PD|Mr|Mrs|Ms|Herr|Frau|Mme|Mlle|Dra|Sr|Sra|Dott)([.] ?| )[A-ZÄÖÜ]"
 # words that mean the same, as names of columns or as categories
@@ -210,8 +212,8 @@ def named_like_an_identifier(name: str) -> bool:
     --------
     >>> [named_like_an_identifier(name) for name in ("patientId", "case_no", "Fall-Nr.", "MRN")]
     [True, True, True, True]
-    >>> [named_like_an_identifier(name) for name in ("acid", "age", "dose", "x1", "no_of_visits")]
-    [False, False, False, False, False]
+    >>> [named_like_an_identifier(name) for name in ("acid", "age", "no_of_visits", "BMI index")]
+    [False, False, False, False]
     """
     return LOOKS.fullmatch(_words(name)) is not None
 
@@ -241,8 +243,8 @@ def named_like_a_person(name: str) -> bool:
     --------
     >>> [named_like_a_person(name) for name in ("Nachname", "lastName", "physician", "E-Mail")]
     [True, True, True, True]
-    >>> [named_like_a_person(name) for name in ("ward_name", "birth_weight", "patients", "rename")]
-    [False, False, False, False]
+    >>> [named_like_a_person(name) for name in ("ward_name", "birth_weight", "cost per patient")]
+    [False, False, False]
     """
     return PERSONAL.fullmatch(_words(name)) is not None
 

@@ -24,7 +24,8 @@ from fedjigsaw.io.readers import Reader
 MAX_ROWS = 10_000  # by which a column is judged
 FEWEST, COUNTED = 3, 20  # values that differ; rows that tell, whatever the name
 MANY, SHARE = 30, 0.1  # different values, and their share of all: fewer may be counts or groups
-WIDE, LONG = 5, 8  # digits of codes: those that take up the whole range, and any
+LONG = 8  # digits of codes, whatever the name
+SPREAD = 1.2  # how many times the least one the greatest is: times and positions are closer
 
 
 class NotMeasured(NamedTuple):
@@ -42,8 +43,8 @@ def find_not_measured(reader: Reader, names: Sequence[str]) -> NotMeasured:
     is.
 
     Codes are whole numbers. They are named like codes; or like people or identifiers, and have many
-    different values; or all values differ and have the same number of digits: eight or more, or
-    five or more where they run from 1... to 9...
+    different values; or all values differ, have the same number of digits, eight or more, and are
+    far apart. Those of fewer digits may well be prices, and those close together times in seconds.
     """
     batch = next(iter(reader.batches(names)), None) if names else None
     if batch is None:
@@ -71,7 +72,7 @@ def _identifies(name: str, values: Any, text: TextFormat) -> bool:
 def _are_codes(name: str, values: Any, text: TextFormat) -> bool:
     coded, known = named_like_a_code(name), named_like_a_person(name)
     known = known or named_like_an_identifier(name)
-    if not (coded or known) and not _n_digits(_numbers(values[:COUNTED], text)) >= WIDE:
+    if not (coded or known) and _n_digits(_numbers(values[:COUNTED], text)) < LONG:
         return False
     numbers = _numbers(values, text)
     if numbers is None or not _are_whole(present := numbers[np.isfinite(numbers)]):
@@ -79,10 +80,8 @@ def _are_codes(name: str, values: Any, text: TextFormat) -> bool:
     n_different = len(np.unique(present))
     if coded or known:
         return n_different >= (FEWEST if coded else max(MANY, SHARE * len(present)))
-    n_digits = _n_digits(present)
-    first = present // 10.0 ** (n_digits - 1)
-    wide = n_digits >= WIDE and first.min() == 1 and first.max() == 9
-    return COUNTED <= n_different == len(present) and (wide or n_digits >= LONG)
+    apart = _n_digits(present) >= LONG and present.max() >= SPREAD * present.min()
+    return COUNTED <= n_different == len(present) and bool(apart)
 
 
 def _numbers(values: Any, text: TextFormat) -> Floats | None:

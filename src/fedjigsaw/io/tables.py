@@ -144,7 +144,7 @@ class Table:
             warn(
                 f"{self.path}: {quote_names(codes)} {'seem' if codes[1:] else 'seems'} to hold "
                 "codes, such as postcodes or account numbers, which count as numbers here. Name "
-                "the columns to use (--columns), or make a schema (fedjigsaw schema init).",
+                "the columns to use (columns=...), or make a schema (`fedjigsaw schema init`).",
                 IdentifierWarning,
             )
         if not found:
