@@ -581,6 +581,17 @@ def test_a_few_rows_may_well_be_the_sum_of_others(tmp_path):
     assert len(read(path)) == 3
 
 
+def test_a_few_numbers_among_zeros_may_well_add_up_to_another_one(tmp_path):
+    path = write(tmp_path / "x.csv", "falls,stays\n" + "0,0\n" * 20 + "1,2\n1,1\n2,3\n")
+    assert len(read(path)) == 23
+
+
+def test_a_sorted_file_is_not_read_for_its_sums(tmp_path, monkeypatch):
+    path = write(tmp_path / "x.csv", "s,n\n" + "".join(f"{i},{i * i}\n" for i in range(20_000)))
+    monkeypatch.setattr("fedjigsaw.io.last_rows._sums", pytest.fail)
+    open_table(path, columns=["s", "n"])
+
+
 def test_a_header_that_is_repeated_among_texts_is_named(tmp_path):
     rows = "".join(f"{i},{'mw'[i % 2]}\n" for i in range(30))
     path = write(tmp_path / "x.csv", f"age,sex\n{rows}age,sex\n{rows}")

@@ -13,7 +13,7 @@ from fedjigsaw.columns.words import TOTALS
 from fedjigsaw.errors import MAX_VALUE, DataError, shorten
 
 Read = Callable[[Sequence[str]], Iterable[Sequence[pa.Array]]]  # some columns of all rows
-FEWEST = 10  # rows whose sum is no chance
+FEWEST = 10  # numbers whose sum is no chance
 PRECISION = 1e-6
 ADVICE = (
     "Delete it: it would count as a row. If it is a row like the others, move it up: only the last "
@@ -37,7 +37,7 @@ def check_last(
     rows : the last ones, as texts.
     text : how numbers are written.
     read : reads columns of all rows. It is called if the numbers of the last row are larger than
-        those above them, which is rare.
+        those above them, and these add up to no more, which is rare.
     """
     cells = rows[-1]
     filled = [j for j, cell in enumerate(cells) if cell.strip()]
@@ -89,18 +89,26 @@ def _is_sum(
     """Tell whether all values of the last row are sums of their columns."""
     whole = [row for row in rows if len(row) == len(names)]
     wanted = [names[j] for j in filled]
-    if len(whole) <= FEWEST or whole[-1] is not rows[-1]:
-        return False
-    if not {*repeated(names)}.isdisjoint(wanted):  # an error later on
-        return False
+    if len(rows[-1]) != len(names) or not {*repeated(names)}.isdisjoint(wanted):
+        return False  # an error later on
     last = np.empty(len(filled))
     for n, j in enumerate(filled):
         numbers = to_numbers(pa.array([row[j] for row in whole], pa.string()), text)
-        if numbers is None or not abs(numbers[-1]) > np.nan_to_num(np.abs(numbers[:-1])).max():
+        if numbers is None or not _may_sum_up(numbers):
             return False
         last[n] = numbers[-1]
     sums = _sums(read(wanted), text, len(filled))
     return bool(np.allclose(sums, 2 * last, rtol=PRECISION, atol=0))
+
+
+def _may_sum_up(numbers: Floats) -> bool:
+    """Tell whether the last number may be the sum of a column, of which these are the last ones."""
+    above, last = np.nan_to_num(numbers[:-1]), abs(numbers[-1])
+    if np.count_nonzero(above) < FEWEST or not last > np.abs(above).max():
+        return False
+    # the last number of a sorted column is its largest one, but others add up to more
+    mixed = above.min() < 0 < above.max()
+    return bool(mixed or abs(above.sum()) <= (1 + PRECISION) * last)
 
 
 def _sums(batches: Iterable[Sequence[pa.Array]], text: TextFormat, n_columns: int) -> Floats:
