@@ -318,7 +318,7 @@ def test_a_copy_without_most_values_is_not_written(folder, run):
         ),
         (
             "apply bern.csv --schema schema.toml -o x.parquet --map sex:w=woman",
-            "'woman' is no category of column 'sex'. It has female, male.",
+            "'woman' is no category of column 'sex'. It has 'female', 'male'.",
         ),
         (
             "apply bern.csv --schema schema.toml -o x.parquet --date-format seen",

@@ -279,7 +279,7 @@ def test_a_radius_is_told_for_one_scaler(start):
 def test_a_scaler_for_other_columns_chooses_none(start):
     """A site without --columns uses all of its columns, not those that a scaler names."""
     one = Scaler(("age",), np.array([50.0]), np.array([20.0]))
-    with pytest.raises(DataError, match="is for age; this site has age, dose"):
+    with pytest.raises(DataError, match="is for 'age'; this site has 'age', 'dose'"):
         start().answer(ask(scaler=one))
 
 

@@ -53,7 +53,8 @@ def test_merging_puts_columns_into_the_order_of_the_first():
 
 def test_profiles_of_other_columns_or_clusters_are_not_merged():
     renamed = toy(numbers=("years",))
-    with pytest.raises(MessageError, match="other columns cannot be merged: age, sex; years, sex"):
+    told = "other columns cannot be merged: 'age', 'sex'; 'years', 'sex'"
+    with pytest.raises(MessageError, match=told):
         merge_profiles([toy(), renamed])
     three = Profile(("age",), [[1]] * 3, [[0.0]] * 3, [[0.0]] * 3, {}, {})
     with pytest.raises(MessageError, match="Profiles of 2 and 3 clusters"):

@@ -73,7 +73,7 @@ def test_fingerprint_changes_with_every_part():
 def test_bad_statistics():
     one = np.ones(2)
     with pytest.raises(
-        MessageError, match="Client 'a' has the columns .*; client 'b' has b, c. Use"
+        MessageError, match="Client 'a' has the columns .*; client 'b' has 'b', 'c'. Use"
     ):
         merge([Stats("a", COLUMNS, 1, one, one), Stats("b", ("b", "c"), 1, one, one)])
     for bad, words in (

@@ -106,7 +106,9 @@ class TestMinSites:
     def test_without_a_majority_people_must_decide(self, files):
         two = dict(list(files.items())[:2])
         two["1.summary"] = replace(two["1.summary"], columns=("x", "z"))
-        with pytest.raises(MessageError, match="0.summary has the columns x, y; 1.summary has x, "):
+        with pytest.raises(
+            MessageError, match="0.summary has the columns 'x', 'y'; 1.summary has 'x', "
+        ):
             sites.aggregate(two, 5, min_sites=1)
 
     def test_two_files_of_one_site_are_for_people_to_decide(self, files):

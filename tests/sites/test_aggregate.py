@@ -61,7 +61,7 @@ class TestFitTogether:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"columns": ["y"]}, "A has the columns x, y; B has y. Use the same columns"),
+            ({"columns": ["y"]}, "A has the columns 'x', 'y'; B has 'y'. Use the same columns"),
             (
                 {"params": {"radius": "theoretical"}},
                 "A was made with radius='empirical', B with radius='theoretical'. Use the same",

@@ -45,7 +45,7 @@ class TestLocalLabels:
         ("change", "words"),
         [
             ({"method": "jigsaw"}, "This summary of '0' was made with jigsaw, the model with feca. Use the summary"),
-            ({"columns": ("x", "z")}, "has the columns x, z; the model has x, y"),
+            ({"columns": ("x", "z")}, "has the columns 'x', 'z'; the model has 'x', 'y'"),
             ({"scaler": scaling.Scaler(("x", "y"), np.zeros(2), np.ones(2))}, r"is scaled \(scaler \w+\), but the model is not scaled"),
         ],
     )  # fmt: skip

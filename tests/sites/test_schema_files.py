@@ -825,7 +825,7 @@ class TestApply:
                 Column("x"),
                 ["1", "2"],
                 {"names": {"z": "x"}},
-                "Changes.names: the schema uses no column 'z'. It has x, id.",
+                "Changes.names: the schema uses no column 'z'. It has 'x', 'id'.",
             ),
             (
                 Column("x"),
@@ -879,7 +879,7 @@ class TestApply:
                 Column("x", "category", categories=("a", "b")),
                 ["a"],
                 {"levels": {"x": {"c": "d"}}},
-                "Changes.levels: 'd' is no category of column 'x'. It has a, b.",
+                "Changes.levels: 'd' is no category of column 'x'. It has 'a', 'b'.",
             ),
             (
                 Column("x"),

@@ -87,7 +87,8 @@ class TestMatching:
         assert sites.succeed(old, new)[0].cluster_ids == (1, 2, 0)
 
     def test_other_columns(self):
-        with pytest.raises(MessageError, match="different columns.*: y in the new one only, x0 in"):
+        told = "different columns.*: 'y' in the new one only, 'x0' in"
+        with pytest.raises(MessageError, match=told):
             sites.succeed(model([0, 1], columns=("y",)), model([0, 1]))
 
     @pytest.mark.parametrize("which", [0, 1])

@@ -32,7 +32,7 @@ from fedjigsaw.columns.text import (
     without_missing,
 )
 from fedjigsaw.columns.words import FALSE, TRUE
-from fedjigsaw.errors import MAX_VALUE, DataError, shorten
+from fedjigsaw.errors import MAX_VALUE, DataError, quote_names, shorten
 
 # what a value of each kind must be
 MUST_BE = {
@@ -283,7 +283,7 @@ def _outside(column: Column, value: float) -> str:
 
 
 def _no_category(column: Column, values: pa.Array, place: int) -> str:
-    known = shorten(", ".join(column.categories), MAX_VALUE)
+    known = shorten(quote_names(column.categories), MAX_VALUE)
     return f"{show_value(values, place)} is none of the categories {known}"
 
 

@@ -21,7 +21,7 @@ from fedjigsaw import sites
 from fedjigsaw._validation import check_name
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import MadeError
-from fedjigsaw.errors import DataError, MessageError, ParameterError
+from fedjigsaw.errors import DataError, MessageError, ParameterError, quote_names
 from fedjigsaw.flower import site_tasks
 from fedjigsaw.flower.desk import Desk, make_method
 from fedjigsaw.flower.records import LateError
@@ -159,7 +159,7 @@ class Site:
         check_size(question.scaler)
         columns = sites.prepare(self.data, columns=self.columns).columns
         if sorted(columns) != sorted(question.scaler.columns):
-            ours, theirs = ", ".join(columns), ", ".join(question.scaler.columns)
+            ours, theirs = quote_names(columns), quote_names(question.scaler.columns)
             raise DataError(f"The scaler of the server is for {theirs}; this site has {ours}.")
 
     def desk(self) -> Desk:

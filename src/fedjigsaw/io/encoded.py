@@ -47,8 +47,8 @@ class EncodedReader:
         if lacking:
             raise DataError(
                 f"{path} has no column {quote_names(lacking)}, which the schema names. Rename a "
-                "column of the file (fedjigsaw schema apply --rename), or ignore it in the schema "
-                f"of all sites. {reader.hint}".rstrip()
+                "column of the file (`fedjigsaw schema apply --rename`), or ignore it in the "
+                f"schema of all sites. {reader.hint}".rstrip()
             )
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:

@@ -16,7 +16,7 @@ import numpy as np
 from fedjigsaw._rows import dense
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES, repeated
-from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.errors import MessageError, invalid, quote_names
 from fedjigsaw.messages import MAX_COUNT, _Message
 
 MAX_COLUMNS = 10_000
@@ -300,7 +300,7 @@ def _check_alike(first: Profile, other: Profile) -> None:
         raise MessageError(f"Profiles of {n} clusters cannot be merged. Score the same model.")
     ours, theirs = ((sorted(p.numbers), sorted(p.levels)) for p in (first, other))
     if ours != theirs:
-        a, b = (", ".join(p.columns[:20]) for p in (first, other))
+        a, b = (quote_names(p.columns) for p in (first, other))
         raise MessageError(
             f"Profiles of other columns cannot be merged: {a}; {b}. Score the same model."
         )

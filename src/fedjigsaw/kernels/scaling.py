@@ -20,7 +20,7 @@ from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES, check_name, repeat
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.columns.schema import Schema
 from fedjigsaw.columns.sketches import Sketch
-from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.errors import MessageError, invalid, quote_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +172,7 @@ def aligned(stats: Sequence[Stats]) -> list[Stats]:
     found = [first]
     for other in others:
         if sorted(other.columns) != sorted(first.columns):
-            ours, theirs = (", ".join(found.columns[:20]) for found in (first, other))
+            ours, theirs = (quote_names(found.columns) for found in (first, other))
             raise MessageError(
                 f"Client {first.client!r} has the columns {ours}; client {other.client!r} has "
                 f"{theirs}. Use the same columns at all sites."

@@ -29,7 +29,7 @@ def check_unit(privacy: Privacy) -> None:
     if privacy.unit != ROW:
         raise ParameterError(
             "Statistics protect each row, not a whole site. Make the scaler from the bounds "
-            "instead, which costs nothing: fedjigsaw scaler --bounds columns.json"
+            "instead, which costs nothing: `fedjigsaw scaler --bounds columns.json`"
         )
 
 

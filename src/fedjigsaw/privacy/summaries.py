@@ -101,7 +101,7 @@ def box_of(privacy: Privacy, n_columns: int) -> Box:
     if (box.half * GRID < MIN_STEPS).any():
         raise ParameterError(
             "The bounds of one column are far narrower than those of another (1 to 65,536), so "
-            "it would not count. Scale the columns first (fedjigsaw scaler --bounds)."
+            "it would not count. Scale the columns first (`fedjigsaw scaler --bounds`)."
         )
     return box
 

@@ -53,7 +53,7 @@ def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
     (first_name, first), *others = files.items()
     for name, file in others:
         if sorted(first.columns) != sorted(file.columns):
-            ours, theirs = _listed(first.columns), _listed(file.columns)
+            ours, theirs = quote_names(first.columns), quote_names(file.columns)
             text = f"{first_name} has the columns {ours}; {name} has {theirs}."
             raise MessageError(f"{text} Use the same columns at all sites.")
         if scaler_name(first) != scaler_name(file):
@@ -200,9 +200,8 @@ def check_own(local: SummaryFile, file: ModelFile) -> SummaryFile:
         )
     difference = ""
     if sorted(local.columns) != sorted(file.columns):
-        difference = (
-            f"has the columns {_listed(local.columns)}; the model has {_listed(file.columns)}"
-        )
+        ours, theirs = quote_names(local.columns), quote_names(file.columns)
+        difference = f"has the columns {ours}; the model has {theirs}"
     elif scaler_name(local) != scaler_name(file):
         difference = f"is {_scaling(local)}, but the model is {_scaling(file)}"
     elif local.method != file.model.method:
@@ -308,10 +307,6 @@ def _check_parameters(
             f"{first_name} was made with {ours}, {name} with {theirs}. "
             "Use the same parameters at all sites."
         )
-
-
-def _listed(columns: Sequence[str]) -> str:
-    return ", ".join(columns[:20]) + ", ..." * (len(columns) > 20)
 
 
 def _scaling(file: SummaryFile | ModelFile) -> str:

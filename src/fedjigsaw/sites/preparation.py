@@ -11,7 +11,14 @@ from fedjigsaw._names import mixes_alphabets
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import check_name
 from fedjigsaw.columns.encoding import Encoding
-from fedjigsaw.errors import ClippedRowsWarning, DataError, ParameterError, invalid, warn
+from fedjigsaw.errors import (
+    ClippedRowsWarning,
+    DataError,
+    ParameterError,
+    invalid,
+    quote_names,
+    warn,
+)
 from fedjigsaw.io.readers import as_arrow
 from fedjigsaw.io.regular import stem
 from fedjigsaw.io.tables import Names, Table, open_file, open_table
@@ -162,8 +169,8 @@ def prepare(
     else:
         if columns is not None and set(columns) != set(scaler.columns):
             path = data.path if isinstance(data, Table) else data
-            allowed = f"those of the scaler, {', '.join(scaler.columns)}"
-            raise ParameterError(invalid("columns", str(path), allowed, ", ".join(columns)))
+            allowed = f"those of the scaler, {quote_names(scaler.columns)}"
+            raise ParameterError(invalid("columns", str(path), allowed, quote_names(columns)))
         table = open_data(data, scaler.columns, drop_missing=drop_missing, encoding=scaler.encoding)
     return table if order is None else _in_order(table, tuple(order), scaler)
 
@@ -198,7 +205,7 @@ def scale_bounds(privacy: Privacy, scaler: Scaler | None) -> Privacy:
 def _in_order(table: Table, order: tuple[str, ...], scaler: Scaler | None) -> Table:
     # a scaler has one order of columns, so with a scaler the table cannot be put into another
     if sorted(order) != sorted(table.columns) or (scaler is not None and scaler.columns != order):
-        ours, theirs = ", ".join(table.columns), ", ".join(order)
+        ours, theirs = quote_names(table.columns), quote_names(order)
         raise DataError(
             f"The columns of {table.path} ({ours}) differ from those of the run ({theirs})."
         )

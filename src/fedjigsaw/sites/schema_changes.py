@@ -7,7 +7,7 @@ from math import isfinite
 
 from fedjigsaw.columns.schema import BOOLEAN, CATEGORY, DATE, NUMBER, ORDERED, REFUSE, Column
 from fedjigsaw.columns.words import FALSE, TRUE, close_names
-from fedjigsaw.errors import ParameterError, invalid
+from fedjigsaw.errors import ParameterError, invalid, quote_names
 
 MAPPED = (CATEGORY, ORDERED, BOOLEAN)
 
@@ -87,7 +87,7 @@ def check_changes(used: Mapping[str, Column], changes: Changes) -> None:
 def _check_column(place: str, name: str, used: Mapping[str, Column], kinds: Sequence[str]) -> None:
     if name not in used:
         close = close_names(name, list(used))
-        guess = f" Is it {close[0]!r}?" if close else f" It has {', '.join(used)}."
+        guess = f" Is it {close[0]!r}?" if close else f" It has {quote_names(list(used))}."
         raise ParameterError(f"{place}: the schema uses no column {name!r}.{guess}")
     if used[name].kind not in kinds:
         raise ParameterError(
@@ -100,7 +100,7 @@ def _check_levels(column: Column, levels: Mapping[str, str]) -> None:
     for new in levels.values():
         known = (*TRUE, *FALSE) if column.kind == BOOLEAN else column.categories
         if (new.lower() if column.kind == BOOLEAN else new) not in known:
-            shown = "true, false" if column.kind == BOOLEAN else ", ".join(column.categories)
+            shown = "true, false" if column.kind == BOOLEAN else quote_names(column.categories)
             raise ParameterError(
                 f"Changes.levels: {new!r} is no category of column {column.name!r}. It has {shown}."
             )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.errors import MessageError, counted
+from fedjigsaw.errors import MessageError, counted, quote_names
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.methods._support import support_of
@@ -223,7 +223,7 @@ def _in_units_of(file: ModelFile, like: ModelFile) -> tuple[Floats, Floats]:
     """Return centers in the units of another model, and the factor of each column."""
     if sorted(file.columns) != sorted(like.columns):
         ours, theirs = (
-            ", ".join(sorted(set(a.columns) - set(b.columns))[:20]) or "no others"
+            quote_names(sorted(set(a.columns) - set(b.columns))) or "no others"
             for a, b in ((file, like), (like, file))
         )
         raise MessageError(
