@@ -12,7 +12,7 @@ HOLD = """
 import sys
 import threading
 from pathlib import Path
-from fedjigsaw._locks import locked, locked_folder
+from fedjigsaw._locks import locked
 with locked(Path(sys.argv[1])):
     print("locked", flush=True)
     sys.stdin.read()

@@ -79,6 +79,11 @@ def test_names_of_files_that_were_typed_stay():
     assert as_sites(message, command, ["summarize", "my client data.csv"]) == message
 
 
+def test_a_command_is_found_behind_options_of_its_group():
+    assert command_of(["data", "--json", "fetch", "ssets"]).name == "fetch"
+    assert command_of(["data", "--json"]).name == "data"
+
+
 def test_names_of_columns_stay():
     own, wanted = from_array([[1.0, 2.0]], ["age", "client"]), ["age", "dose"]
     with pytest.raises(DataError, match=r"\('age', 'client'\) differ") as found:

@@ -136,9 +136,10 @@ def command_of(words: list[str]) -> click.Command:
 
     found: Any = get_command(app)
     for word in words:
-        if isinstance(found, click.Group):
-            found = found.commands.get(word, found)
-            found = getattr(found, "command", found)  # one that is imported when it is called
+        if isinstance(found, click.Group) and word in found.commands:
+            found = found.commands[word]
+            if not isinstance(found, click.Group):
+                found = getattr(found, "command", found)  # one that is imported when it is called
     command: click.Command = found
     return command
 
