@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from math import isfinite, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -44,8 +44,7 @@ def file_values(content: Content | Scaler, lines: Sequence[str]) -> Values:
     else:
         found = _scaler(content)
     common = {"inferences": inferences(lines), "privacy": privacy_values(content)}
-    values: Values = _plain({**found, **common})
-    return values
+    return {**found, **common}
 
 
 def shown_bytes(content: Content | Scaler) -> int:
@@ -273,12 +272,3 @@ def _tensors(tensors: Tensors) -> Values:
 
 def _n_weights(tensors: Tensors) -> int:
     return sum(tensor.size for name, tensor in tensors.items() if name.startswith("weights."))
-
-
-def _plain(value: Any) -> Any:
-    """Return values with None in place of numbers that JSON does not know."""
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not isfinite(value) else value
