@@ -206,7 +206,7 @@ class ForeignSummaryWarning(UserWarning):
 
 
 class IdentifierWarning(UserWarning):
-    """No columns were named: those that look like identifiers are left out, and codes are not."""
+    """No columns were named, and some look like identifiers, which are left out, or like codes."""
 
 
 def warn(message: str, category: type[Warning]) -> None:
