@@ -45,8 +45,8 @@ def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
     >>> rows = {"bern": from_array([[30.0]] * 5, ["age"]), "oslo": from_array([[1.5]] * 5)}
     >>> check_fit_together({site: summarize(X, 1, client=site) for site, X in rows.items()})
     Traceback (most recent call last):
-    fedjigsaw.errors.MessageError: bern has the columns age; oslo has x0. Use the same columns at
-    all sites.
+    fedjigsaw.errors.MessageError: bern has the columns 'age'; oslo has 'x0'. Use the same columns
+    at all sites.
     """
     check_contents(files, "summaries", SummaryFile)
     check_different({name: file.summary.client for name, file in files.items()})
