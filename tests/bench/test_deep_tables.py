@@ -1,8 +1,6 @@
 import json
 
-from fedjigsaw.bench import deep_tables
-from fedjigsaw.methods import CLUSTERERS
-from fedjigsaw.report.pictures import render
+from fedjigsaw.bench import deep_runs, deep_tables
 
 
 def deep_row(rounds, accuracy, **more):
@@ -32,7 +30,7 @@ def test_a_later_evaluation_counts_if_it_is_about_the_same_images():
 
 def summary_lines(runs):
     runs = {
-        deep_tables.BEST: [jigsaw_row(60, 0.8, split="dirichlet", alpha=0.1, config=LIKE)],
+        deep_runs.BEST: [jigsaw_row(60, 0.8, split="dirichlet", alpha=0.1, config=LIKE)],
         **runs,
     }
     table, _, notes = deep_tables.summary_table(runs).partition("\n\n")
@@ -215,7 +213,7 @@ def test_deep_tables(tmp_path):
     }
     for name, rows in files.items():
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    runs = deep_tables.deep_runs(tmp_path)
+    runs = deep_runs.read_runs(tmp_path)
     assert list(runs) == ["deep-a", "deep-b", "deep-c"]
     quality = deep_tables.quality_table(runs).splitlines()
     assert "| the paper, DeepFeCA | 55.3 | 63.7 | 59.9 | 80.9 |" in quality
@@ -258,7 +256,6 @@ def test_each_data_set_has_a_table_of_its_own():
     assert lines[-1] == f"{ours} 25.0 (72 of 150 rounds) | - | - | - |"
     words = deep_tables.commands(runs).splitlines()
     assert [line.split()[4] for line in words[1:3]] == ["cifar100", "cifar"]
-    assert [axes.get_title() for axes in deep_tables.accuracy_over_epochs(runs).axes] == ["IID"]
 
 
 def test_settings_that_older_rows_lack_have_their_defaults():
@@ -301,16 +298,13 @@ def test_methods_side_by_side():
     assert "ours, FFCM" not in deep_tables.quality_table(runs)
     assert "75.0 (90 of 150 rounds) | -" in deep_tables.quality_table(runs)
     assert "deep-table" not in deep_tables.progress_table(runs)
-    assert (
-        len(deep_tables.accuracy_over_epochs(runs).axes[0].get_lines()) == 3
-    )  # two, and the paper's
 
 
 def test_runs_are_in_the_order_of_their_numbers(tmp_path):
     for name in ("deep-try10-b", "deep-try9-a", "deep-table-a2-b", "deep-iid", "deep-table-a2-a"):
         (tmp_path / f"{name}.jsonl").write_text(json.dumps(deep_row(1, 0.5)) + "\n")
     wanted = ["deep-iid", "deep-table-a2-a", "deep-table-a2-b", "deep-try9-a", "deep-try10-b"]
-    assert list(deep_tables.deep_runs(tmp_path)) == wanted
+    assert list(deep_runs.read_runs(tmp_path)) == wanted
 
 
 def test_progress_and_speed():
@@ -353,57 +347,3 @@ def test_ways_to_average():
     lines = deep_tables.robust_table(rows).splitlines()
     assert lines[0] == "| robust_average | honest | far |"
     assert lines[2:] == ["| `off` | 85.0, 0.35 | failed |", "| `mean` | 90.0, 0.40 | - |"]
-
-
-def test_runs_with_soft_targets_can_be_told_apart_and_their_legend_leaves_the_panel_alone():
-    runs = {
-        f"deep-{i}": [deep_row(r, 0.5 + r / 100, config={"targets": "swapped", "weight_decay": d})]
-        for i, (r, d) in enumerate([(5, 1e-4), (10, 5e-4), (20, 1e-3), (30, 1e-3)])
-    }
-    figure = deep_tables.accuracy_over_epochs(runs)
-    (axes,) = figure.axes
-    _, *lines = axes.get_lines()
-    assert len({line.get_marker() for line in lines}) == 4
-    assert lines[-1].get_label() == "the same, 150 of 750 epochs"
-    assert lines[-1].get_linestyle() == "--"
-    figure.draw_without_rendering()
-    legend = axes.get_legend().get_window_extent()
-    assert legend.y1 < axes.xaxis.label.get_window_extent().y0
-    assert legend.y0 >= 0
-    assert axes.get_window_extent().height > 1.5 * figure.dpi
-
-
-def test_accuracy_over_epochs():
-    def rows(split, method, **more):
-        return [
-            {
-                "dataset": "cifar10",
-                "split": split,
-                "method": method,
-                "rounds": r,
-                "linear_accuracy": a,
-                "config": {"n_clusters": 10, "local_epochs": 5, "batch_size": 128},
-                **more,
-            }
-            for r, a in ((5, 0.5), (10, 0.625))
-        ]
-
-    runs = {
-        "a": rows("dirichlet", "feca", alpha=0.3),
-        "b": rows("central", "central"),
-        "c": rows("dirichlet", "kfed", alpha=0.3),
-        "d": rows("iid", "feca", dataset="cifar100"),
-    }
-    drawn = deep_tables.accuracy_over_epochs(runs)
-    assert [axes.get_title() for axes in drawn.axes] == ["Dirichlet(0.3)", "centralized"]
-    lines = drawn.axes[0].get_lines()
-    assert len(lines) == 3
-    assert list(lines[0].get_ydata()) == [63.7, 63.7]  # the paper's
-    assert lines[1].get_xydata().tolist() == [[25, 50.0], [50, 62.5]]
-    assert lines[1].get_color() == CLUSTERERS["feca"].color
-    again = deep_tables.accuracy_over_epochs(runs)
-    assert render(drawn, ".svg") == render(again, ".svg")
-    three = deep_tables.accuracy_over_epochs(runs | {"e": rows("iid", "feca")})
-    places = [axes.get_subplotspec() for axes in three.axes]
-    assert [(at.rowspan.start, at.colspan.start) for at in places] == [(0, 0), (0, 1), (1, 0)]
-    assert three.axes[2].get_ylabel() == three.axes[0].get_ylabel() == "linear probe, %"

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fedjigsaw.bench import (
+    deep_picture,
+    deep_runs,
     deep_tables,
     hard_tables,
     jigsaw_tables,
@@ -41,7 +43,7 @@ def build(root: Path) -> dict[Path, bytes]:
     """Return the content of every page and picture that is made from rows."""
     results, docs = root / "results", root / "docs"
     rows = {path.stem: read_rows(path) for path in results.glob("*.jsonl")}
-    runs = deep_tables.deep_runs(results)
+    runs = deep_runs.read_runs(results)
     pages: dict[Path, Callable[[str, Rows], str]] = {
         root / "README.md": readme,
         docs / "reproduction.md": reproduction,
@@ -61,7 +63,7 @@ def build(root: Path) -> dict[Path, bytes]:
     figures[docs / "splits-regions.svg"] = region_figure()
     figures[docs / "performance.svg"] = speed_tables.seconds_over_sizes(rows["benchmarks"])
     if runs:
-        figures[docs / "deepfeca.svg"] = deep_tables.accuracy_over_epochs(runs)
+        figures[docs / "deepfeca.svg"] = deep_picture.accuracy_over_epochs(runs)
     return made | {path: render(figure, ".svg") for path, figure in figures.items()}
 
 
@@ -218,7 +220,7 @@ def peers(text: str, rows: Rows) -> str:
     return fill_block(text, "authors", peer_tables.authors_table(rows["peers-authors"]))
 
 
-def deepfeca(text: str, runs: Mapping[str, deep_tables.Run], rows: Rows) -> str:
+def deepfeca(text: str, runs: Mapping[str, deep_runs.Run], rows: Rows) -> str:
     """Fill in all numbers of the page on DeepFeCA."""
     text = fill_block(text, "summary", deep_tables.summary_table(runs))
     text = fill_block(text, "quality", deep_tables.quality_table(runs))
