@@ -172,8 +172,9 @@ def in_clustering(change):
     return lambda summary: change(summary) if len(summary.centers) else summary
 
 
-def with_centers(summary, centers):
-    rest = {"head": np.zeros(len(centers), dtype=np.int64)}
+def with_centers(summary, centers, **inner):
+    """The summary with other centers, and other tensors of the only head."""
+    rest = {"head": np.zeros(len(centers), dtype=np.int64), **inner}
     counts = None if summary.counts is None else np.ones(len(centers), dtype=np.int64)
     radii = None if summary.radii is None else np.ones(len(centers))
     sse = None if summary.sse is None else np.ones(len(centers))
@@ -185,6 +186,31 @@ LIES = {
     "long centers": lambda s: with_centers(s, 3 * np.eye(s.centers.shape[1])[:5]),
     "no width": lambda s: with_centers(s, np.zeros((5, 0))),
     "other width": lambda s: with_centers(s, np.eye(7)[:5]),
+}
+MANY = 6000  # centers, more than FeCA takes from a client
+
+
+def many_centers(summary):
+    rng = np.random.default_rng(0)
+    centers = rng.uniform(-0.1, 0.1, size=(MANY, summary.centers.shape[1]))
+    return with_centers(replace(summary, n_samples=MANY), centers)
+
+
+def no_counts(summary):
+    return replace(summary, counts=np.zeros_like(summary.counts))
+
+
+# what the method that clusters the projections does not take
+INNER_LIES = {
+    "jigsaw, no counts": ("jigsaw", no_counts),
+    "jigsaw, huge sums": ("jigsaw", lambda s: replace(s, sse=np.full_like(s.sse, 1e308))),
+    "feca, many centers": ("feca", many_centers),
+    "match, more than k centers": ("match", lambda s: with_centers(s, np.eye(32)[:6])),
+    "fuzzy, negative squares": (
+        "fuzzy",
+        lambda s: with_centers(s, s.centers, **{"inner.0.sum_of_squares": np.full(32, -1.0)}),
+    ),
+    "mufc, no counts": ("mufc", no_counts),
 }
 
 
@@ -230,3 +256,15 @@ def test_numbers_that_no_network_has_cost_a_site_its_place(digits, tmp_path, lie
     assert {failure.client for failure in transcript.failures} == {"bern"}
     assert all(np.isfinite(tensor).all() for tensor in file.model.tensors.values())
     assert file.model.tensors["report.spread"] > 0.1
+
+
+@pytest.mark.parametrize(("clusterer", "lie"), INNER_LIES.values(), ids=INNER_LIES)
+def test_a_lie_to_the_clustering_method_does_not_end_the_run(digits, tmp_path, lie, clusterer):
+    for i, name in enumerate(NAMES):
+        np.savez(tmp_path / f"{name}.npz", images=digits[i::3])
+    settings = {"clusterer": clusterer, "n_rounds": 1}
+    if clusterer == "fuzzy":
+        settings["clusterer_params"] = {"n_rounds": 1}
+    with bounded(60, 600):
+        _, transcript = run(tmp_path, in_clustering(lie), settings)
+    assert {failure.client for failure in transcript.failures} == {"bern"}

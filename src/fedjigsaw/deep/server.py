@@ -86,8 +86,11 @@ def check_answer(method: DeepParameters, summary: Summary, broadcast: Broadcast)
     model = _model_before(method, broadcast)
     check_size(summary.tensors, f"client {summary.client!r}")
     if step.kind == "cluster":
-        heads.check(summary, len(method.sizes))
+        parts = heads.unpack(summary, len(method.sizes))
         check_centers(summary, model.centers.shape[1])
+        for head, part in enumerate(parts):
+            inner = heads.inner_broadcast(broadcast, step.inner_round, head)
+            method.make_clusterer(head).check_answer(part, inner)
         return
     if method.schedule.wire == "bf16":
         summary = wire.received(summary, model)
