@@ -380,6 +380,7 @@ def test_heads_on_the_device_are_summarized_as_each_would_be_alone(
     monkeypatch.setattr(Execution, "kmeans_backend", property(lambda _: backend))
     deep = small([6, 6, 4], clusterer=clusterer, clusterer_params=params)
     z = torch.from_numpy(np.random.default_rng(0).normal(size=(90, 3))).float()
+    z = torch.nn.functional.normalize(z)
     rows = z.double().numpy()
     models = [Model(np.random.default_rng(h).normal(size=(k, 3))) for h, k in enumerate((6, 6, 4))]
     centers, tensors = heads.pack_models(models)

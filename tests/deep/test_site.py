@@ -14,6 +14,7 @@ from fedjigsaw.deep.site import ImageSite
 from fedjigsaw.deep.trainer import Trainer
 from fedjigsaw.errors import DataError, MessageError, ParameterError
 from fedjigsaw.messages import Broadcast
+from fedjigsaw.privacy.guard import Guard
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def question(deep, number=0, model=None):
 
 
 def site(data, size=1):
-    return ImageSite("bern", data, device="cpu", min_cluster_size=size)
+    return ImageSite("bern", data, device="cpu", guard=Guard(size))
 
 
 def test_the_guard_of_a_site_holds_whatever_the_server_asks_for(small, data):
@@ -43,6 +44,54 @@ def test_the_guard_of_a_site_holds_whatever_the_server_asks_for(small, data):
     assert centers.guard == {"min_cluster_size": 6, "counts": "exact"}
     stricter = small(20, clusterer="jigsaw", min_cluster_size=15)
     assert site(data, 6).answer(question(stricter, 1, model)).summary.counts.min() >= 15
+
+
+def is_coarse(values):
+    """Tell whether numbers have few digits: steps of a guard are larger than this one here."""
+    steps = np.ldexp(values, 12)
+    return (steps == np.rint(steps)).all()
+
+
+def test_counts_and_sums_leave_as_the_guard_of_the_site_lets_them(small, data):
+    """Centers are rounded, too: with all digits, the mean of one image more shows the image."""
+    start = initial_model("small", "batch", 0)
+    asked = question(small(20, clusterer="jigsaw"), 1, start)
+    exact, careful = (
+        ImageSite("bern", data, device="cpu", guard=guard).answer(asked)
+        for guard in (Guard(1), Guard(6, "rounded", sums=False))
+    )
+    assert not is_coarse(exact.summary.centers)
+    assert exact.summary.sse is not None
+    assert is_coarse(careful.summary.centers)
+    assert careful.summary.sse is None
+    assert set(careful.summary.counts % 6) == {0}
+    assert careful.guard == {"min_cluster_size": 6, "counts": "rounded"}
+
+
+def test_the_report_of_a_site_tells_no_more_than_its_guard_lets_it(small, data):
+    start = initial_model("small", "batch", 0)
+    centers = np.eye(20, start.centers.shape[1])
+    model = replace(start, centers=centers, tensors={**start.tensors, "head": np.zeros(20, int)})
+    asked = question(small(20, clusterer="jigsaw"), 2, model)
+    exact, careful = (
+        ImageSite("bern", data, device="cpu", guard=guard).answer(asked).summary.tensors
+        for guard in (Guard(1), Guard(6, "rounded"))
+    )
+    sizes, told = exact["report.sizes"], careful["report.sizes"]
+    assert sizes.sum() == 80
+    assert (sizes % 6).any()
+    assert (told[sizes < 6] == 0).all()
+    assert set(told % 6) == {0}
+    assert np.abs(told - sizes)[sizes >= 6].max() <= 3
+    means = [sent["report.mean_projection"] for sent in (exact, careful)]
+    assert not is_coarse(means[0])
+    assert is_coarse(means[1])
+    assert np.abs(means[0] - means[1]).max() < 0.1
+
+
+def test_numbers_of_images_cannot_be_kept_back(data):
+    with pytest.raises(ParameterError, match="'exact' or 'rounded' with images"):
+        ImageSite("bern", data, guard=Guard(5, "none"))
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
@@ -119,7 +168,7 @@ def test_bad_images_and_devices_are_found_before_the_first_question(tmp_path, da
     with pytest.raises(DataError, match=r"a\.npz"):
         ImageSite("a", str(tmp_path / "a.npz"), device="cpu").check()
     with pytest.raises(ParameterError, match="min_cluster_size"):
-        ImageSite("a", data, min_cluster_size=0)
+        ImageSite("a", data, guard=Guard(0))
     for device in ("gpu7", "cuda:99"):
         with pytest.raises(ParameterError, match="torch device"):
             ImageSite("a", data, device=device).check()

@@ -25,6 +25,7 @@ from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.site import load_site
 from fedjigsaw.io import formats
 from fedjigsaw.messages import Broadcast, Model
+from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.policy import Policy
 from fedjigsaw.report.inspection import describe
 from flower_doubles import LocalGrid
@@ -52,7 +53,7 @@ def folder(digits, tmp_path_factory):
 
 
 def image_site(folder, name, size=1):
-    return ImageSite(name, str(folder / f"{name}.npz"), device="cpu", min_cluster_size=size)
+    return ImageSite(name, str(folder / f"{name}.npz"), device="cpu", guard=Guard(size))
 
 
 def run(folder, deep, min_sites=None, names=NAMES, first=None, **spoiled):

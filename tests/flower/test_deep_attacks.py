@@ -21,6 +21,7 @@ from fedjigsaw.flower.engine import FlowerEngine, federate
 from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.site import load_site
 from fedjigsaw.messages import Broadcast, Model
+from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.policy import RefusedError
 from flower_doubles import LocalGrid
 from pages_as_code import blocks, page, section
@@ -139,6 +140,26 @@ def test_a_network_that_makes_no_numbers_of_images_is_refused(site, number):
         site.answer(ask(number, weights(**large)))
 
 
+@pytest.mark.parametrize("clusterer", ["jigsaw", "feca"])
+def test_counts_and_sums_leave_as_the_policy_lets_them(site, tmp_path, clusterer):
+    """Whatever the method that clusters the projections needs."""
+    rules = (tmp_path / "policy.toml").read_text()
+    options = {
+        "kind": "images", "name": "bern", "folder": str(tmp_path), "device": "cpu",
+        "data": str(tmp_path / "images.npz"), "accept_policy": True,
+    }  # fmt: skip
+    (tmp_path / "policy.toml").write_text('counts = "rounded"\nsums = "none"\n' + rules)
+    stricter = load_site(options)
+    sent = stricter.answer(ask(1, weights(head=None), clusterer=clusterer)).summary
+    assert sent.sse is None
+    assert sent.counts is None or not (sent.counts % 5).any()
+    sizes = stricter.answer(ask(2, weights(), clusterer=clusterer)).summary.tensors["report.sizes"]
+    assert not (sizes % 5).any()
+    (tmp_path / "policy.toml").write_text('counts = "none"\n' + rules)
+    with pytest.raises(ParameterError, match="'exact' or 'rounded' with images"):
+        load_site(options)
+
+
 def test_a_model_as_it_should_be_is_answered(site):
     assert site.answer(ask(2, weights())).summary.n_samples == 150
 
@@ -150,7 +171,7 @@ def run(place, liar, settings=None):
     """A run of three sites, one of which changes its summaries by `liar`."""
 
     def app(name):
-        held = ImageSite(name, str(place / f"{name}.npz"), device="cpu", min_cluster_size=1)
+        held = ImageSite(name, str(place / f"{name}.npz"), device="cpu", guard=Guard(1))
 
         class Lying:
             def answer(self, question):

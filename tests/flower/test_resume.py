@@ -19,6 +19,7 @@ from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.engine import federate
 from fedjigsaw.flower.progress import Progress
 from fedjigsaw.flower.site import load_site
+from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.journal import Journal
 from flower_doubles import LocalGrid, context, engine_of, grid_of
 
@@ -49,7 +50,7 @@ def grid(tmp_path_factory):
         np.savez(place / f"{name}.npz", images=digits[i::2])
 
     def app(name):
-        site = ImageSite(name, str(place / f"{name}.npz"), device="cpu", min_cluster_size=1)
+        site = ImageSite(name, str(place / f"{name}.npz"), device="cpu", guard=Guard(1))
         return client_app(lambda context: site)
 
     return lambda **options: LocalGrid({name: app(name) for name in NAMES}, **options)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fedjigsaw._threads import one_thread_inside
-from fedjigsaw._typing import Ints
+from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.deep import heads, wire
 from fedjigsaw.deep.deepcluster import Prototypes
 from fedjigsaw.deep.image_size import check_own_size, with_size
@@ -21,8 +21,8 @@ from fedjigsaw.deep.trainer import Trainer
 from fedjigsaw.deep.validation import split_rows
 from fedjigsaw.engine import summarizes_many
 from fedjigsaw.errors import DivergedError, MessageError
-from fedjigsaw.messages import Broadcast, Model, Summary
-from fedjigsaw.privacy.guard import LABELS, merge_small
+from fedjigsaw.messages import FIELDS, Broadcast, Model, Summary
+from fedjigsaw.privacy.guard import Guard
 
 
 def answer(
@@ -74,7 +74,6 @@ def cluster(
 ) -> Summary:
     """Summarize the projections by the clusterer, for every head."""
     rows, n_heads = z.double().cpu().numpy(), len(method.sizes)
-    min_size = method.objective.min_cluster_size
 
     def summarize(some: Sequence[int], streams: Sequence[np.random.Generator]) -> list[Summary]:
         """Summarize for one head, or in the first inner round for several of equal size."""
@@ -84,13 +83,7 @@ def cluster(
             found = clusterer.summarize_many([rows] * n, [inner] * n, streams)
         else:
             found = [clusterer.summarize(rows, inner, own) for own in streams]
-        if min_size > 1:
-            found = [merge_small(part, min_size) for part in found]
-        # the guard of a client removes labels of rows; it does not look into those of heads
-        return [
-            replace(part, tensors={n: t for n, t in part.tensors.items() if n != LABELS})
-            for part in found
-        ]
+        return [_leaving(part, method.guard, rows) for part in found]
 
     if method.execution.kmeans_backend is None:
         parts = heads.for_each(lambda head, own: summarize([head], [own])[0], n_heads, rng)
@@ -143,19 +136,44 @@ def train(
             for own, p in zip(labels, by_head, strict=True)
         ]
     )
-    sizes[sizes < method.objective.min_cluster_size] = 0  # the guard covers reported sizes, too
     weights = trainer.weights.save()
     if method.schedule.wire == "bf16":
         weights = wire.differences(weights, heads.named(model.tensors, "weights"))
     tensors = {f"weights.{name}": array for name, array in weights.items()}
     tensors["report.loss"] = np.array(loss)
-    tensors["report.sizes"] = sizes.cpu().numpy()
+    tensors["report.sizes"] = _told(sizes.cpu().numpy(), len(trained), method.guard)
     # shows the server whether projections collapsed
-    tensors["report.mean_projection"] = z[trained].double().mean(dim=0).cpu().numpy()
+    tensors["report.mean_projection"] = _mean(z[trained].double().cpu().numpy(), method.guard)
     if len(held):
         found = trainer.validate(images[held], labels[:, held], int(rng.integers(2**31)))
         tensors["report.validation_loss"] = np.array(found)
     return _message(trainer.network.n_projections, len(trained), tensors)
+
+
+def _leaving(summary: Summary, guard: Guard, z: Floats) -> Summary:
+    """Return what may leave of the clusters of one head.
+
+    The client removes what the server does not need, and gives its name.
+    """
+    found = guard.apply(summary, client="head", needed=FIELDS, rows=z)
+    # rounding may have made them longer than a mean of projections can be
+    longer = np.maximum(1, np.linalg.norm(found.centers, axis=1, keepdims=True))
+    return replace(found, centers=found.centers / longer)
+
+
+def _told(sizes: Ints, n_images: int, guard: Guard) -> Ints:
+    """Return numbers of images per center as they are told: too few are 0."""
+    told = np.minimum(guard.told(sizes), n_images)
+    return np.where(sizes >= guard.min_cluster_size, told, 0)
+
+
+def _mean(z: Floats, guard: Guard) -> Floats:
+    """Return the mean of all projections, with no more digits than a center has."""
+    mean = z.mean(axis=0)
+    sse = np.square(z - mean).sum()
+    whole = Summary(len(z), mean[None], counts=np.array([len(z)]), sse=np.array([sse]))
+    found: Floats = _leaving(whole, guard, z).centers[0]
+    return found
 
 
 def _parts(method: DeepParameters, images: Tensor) -> tuple[Ints, Ints]:

@@ -56,7 +56,8 @@ class Objective:
         Weight of FedProx's penalty on the distance to the global weights.
     min_cluster_size : int, default 1
         Smallest number of images that a center sent by a client may stand for. Clients merge
-        smaller clusters into their nearest neighbors first.
+        smaller clusters into their nearest neighbors first. From 2 on, centers and sums are rounded
+        to their sampling error, as by :class:`~fedjigsaw.Guard`.
 
     Examples
     --------

@@ -20,6 +20,7 @@ from fedjigsaw.deep.schedule import Schedule, Step, n_steps, plan
 from fedjigsaw.errors import ParameterError, invalid
 from fedjigsaw.methods import CLUSTERERS, make
 from fedjigsaw.parameters import Rule, check_parameters, integer, seed_source
+from fedjigsaw.privacy.guard import Guard
 
 GROUPS: dict[str, Any] = {
     "objective": Objective,
@@ -52,7 +53,11 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
     ----------
     rules : dict
         The rule of every setting, by its flat name.
+    site_guard : Guard or None
+        What a site of a federation lets out, which decides on more than `min_cluster_size`.
     """
+
+    site_guard: Guard | None = None
 
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_clusters": Rule(
@@ -186,6 +191,11 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
     @property
     def clusterer_name(self) -> str:
         return str(_method_name(self.clusterer))
+
+    @property
+    def guard(self) -> Guard:
+        """The guard that everything about clusters of images passes at a client."""
+        return self.site_guard or Guard(self.objective.min_cluster_size)
 
     @property
     def recipe(self) -> Recipe:

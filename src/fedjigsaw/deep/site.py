@@ -4,7 +4,7 @@ Knows nothing of the transport: ``fedjigsaw.flower`` loads this class by name.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -17,11 +17,11 @@ from fedjigsaw.deep.execution import check_device
 from fedjigsaw.deep.pictures import Bytes
 from fedjigsaw.deep.wire import exact
 from fedjigsaw.engine import Client
-from fedjigsaw.errors import DataError, MessageError, ParameterError
+from fedjigsaw.errors import DataError, MessageError, ParameterError, invalid
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.messages import Broadcast
-from fedjigsaw.parameters import integer
 from fedjigsaw.privacy.fingerprints import fingerprint
+from fedjigsaw.privacy.guard import Guard
 
 
 class Question(Protocol):
@@ -51,25 +51,36 @@ class ImageSite:
         Height and width to scale images to; see :func:`fedjigsaw.deep.images.load`.
     device : str, default "auto"
         The torch device of this site, whatever the server asks for.
-    min_cluster_size : int, default 5
-        Smallest number of images that a center may stand for; the server may ask for more, never
-        for fewer. A site with fewer images in all sends nothing.
+    guard : Guard
+        What may leave: clusters of how many images, and how their numbers and sums of squares do.
+        The server may ask for larger clusters, never for smaller ones. A site with fewer images in
+        all sends nothing.
+
+    Raises
+    ------
+    ParameterError
+        If the guard keeps back numbers of images: they leave with the weights in every round.
     """
 
     name: str
     data: str
     size: int | None = None
     device: str = "auto"
-    min_cluster_size: int = 5
+    guard: Guard = field(default_factory=Guard)
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        integer(1).check("min_cluster_size", "a guard", self.min_cluster_size)
+        if self.guard.counts == "none":
+            allowed = "'exact' or 'rounded' with images"
+            advice = "Weights leave with the number of images at each center."
+            raise ParameterError(
+                invalid("counts", f"site {self.name!r}", allowed, "'none'", advice)
+            )
 
     def check(self) -> str | None:
         """Raise if the images or the device cannot be used; say which files were left out."""
         check_device(self.device)
-        self._enough(self.min_cluster_size)
+        self._enough(self.guard.min_cluster_size)
         return images.left_out(self.data, self._loaded)
 
     def data_set(self) -> str:
@@ -85,11 +96,12 @@ class ImageSite:
             )
         method = DeepFeCA.from_settings(question.params)
         method.check_federated()
-        size = max(self.min_cluster_size, method.objective.min_cluster_size)
+        size = max(self.guard.min_cluster_size, method.objective.min_cluster_size)
         held = self._enough(size)
         # The site decides where and how it computes. Each question may be a new process, in which
         # compiling would take longer than training.
         method.set_params(device=self.device, compile=False, min_cluster_size=size)
+        method.site_guard = replace(self.guard, min_cluster_size=size)
         _check_finite(question.broadcast)
         summary = Client(self.name, held, method).answer(question.broadcast)
         return SummaryFile(
@@ -98,7 +110,10 @@ class ImageSite:
             question.params,
             tuple(f"projection {i}" for i in range(summary.centers.shape[1])),
             None,
-            {"min_cluster_size": size, "counts": "none" if summary.counts is None else "exact"},
+            {
+                "min_cluster_size": size,
+                "counts": "none" if summary.counts is None else self.guard.counts or "exact",
+            },
             question.broadcast.seed,
             summary.n_samples,  # without the images to validate on
         )

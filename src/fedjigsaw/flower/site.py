@@ -346,10 +346,9 @@ def load_site(options: Mapping[str, Any]) -> TimeLimitedSite:
     guard = policy.guard(own.pop("min_cluster_size", None), own.pop("counts", None))
     if options["kind"] == "rows":
         return TimeLimitedSite(load_rows(**own, guard=guard, policy=policy, folder=folder))
+    guard = policy.tighten(guard, ("counts",))  # the number of images at each center always leaves
     # by name: flower must not import deep, which needs torch
-    images = import_module("fedjigsaw.deep.site").ImageSite(
-        **own, min_cluster_size=guard.min_cluster_size
-    )
+    images = import_module("fedjigsaw.deep.site").ImageSite(**own, guard=guard)
     desk = Desk(own["name"], policy, folder, data=Path(own["data"]))
     return TimeLimitedSite(PolicedSite(images, desk, guard))
 

@@ -132,14 +132,14 @@ class Guard:
             summary = self.settle(merge_small(named, self.min_cluster_size), rows)
             told = None
             if summary.counts is not None:
-                told = self._told(summary.counts)
+                told = self.told(summary.counts)
                 summary = self.round(summary, told, rows)
             summary = replace(summary, counts=told, tensors=self._tensors(summary, rows))
         names = set(summary.tensors) - {LABELS, CELLS_ONLY} if "tensors" in fields else ()
         return summary.leaving(client, fields, names)
 
-    def _told(self, counts: Ints) -> Ints:
-        """Return the sizes of clusters as they are told."""
+    def told(self, counts: Ints) -> Ints:
+        """Return the sizes of clusters of at least `min_cluster_size` rows as they are told."""
         if self.counts != "rounded":
             return counts
         size = self.min_cluster_size
