@@ -1,6 +1,7 @@
 """The federated method: laws, collapse, every option, and that it learns."""
 
 import pickle
+import time
 from functools import partial
 from threading import get_ident
 
@@ -68,6 +69,23 @@ def test_clients_in_any_order(small, few):
     a = small().fit(images, clients=clients)
     assert len(order) == len(by_client)
     assert same(a, small().fit(images[by_client], clients=clients[by_client]))
+
+
+@pytest.mark.usefixtures("shallow")
+def test_lanes_compile_a_step_once_for_all(small, few, monkeypatch):
+    """Each one compiled its own, and torch gave up after eight."""
+    images, clients = few
+    compiled = []
+
+    def backend(graph, inputs):
+        compiled.append(graph)
+        time.sleep(0.2)  # the other lane is there by then
+        return graph
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+    torch.compiler.reset()
+    small(n_rounds=1, lanes=2, compile=True).fit(images, clients=clients)
+    assert len(compiled) == 1
 
 
 @pytest.mark.parametrize("lanes", [2, 5])

@@ -33,7 +33,8 @@ from fedjigsaw.messages import Model
 FEATURE_BATCH = 1000  # images per forward pass without gradients
 GPU_FEATURE_BATCH = 2500  # fewer launches: the host is slower than the GPU
 CALIBRATION = (2, 1000)  # batches, images per batch
-_CAPTURING = Lock()  # torch can capture one graph at a time
+# torch captures one graph at a time; threads that wait find what the first one compiled
+_PREPARING = Lock()
 
 
 def batches(n_images: int, size: int, epochs: int, rng: np.random.Generator) -> np.ndarray:
@@ -133,6 +134,7 @@ class Trainer:
         if recipe.execution.compile:  # without graphs of its own: the whole step is captured
             self._batch_loss = torch.compile(batch_loss, dynamic=False)
         self._graph: torch.cuda.CUDAGraph | None = None
+        self._is_ready = False
         self._shared = shared or OnDevice()
         self._cache: dict[tuple[Any, ...], tuple[Tensor, Tensor]] = {}
         self._cache_weights: Tensor | None = None
@@ -248,9 +250,9 @@ class Trainer:
         if self.recipe.objective.targets != "stored":
             self._start_soft_targets(labels, stored_share)
         self.network.train()
-        if self.on_gpu and self.recipe.execution.capture and self._graph is None:
-            with _CAPTURING:
-                self._capture()
+        if not self._is_ready:
+            with _PREPARING:
+                self._prepare()
         self._balance.running.copy_(self._balance.wanted)  # after a capture, which changes it
         self._velocity.zero_()
         self._loss.zero_()
@@ -336,10 +338,19 @@ class Trainer:
             self.half,
         )
 
-    def _capture(self) -> None:  # pragma: no cover - tests run without a GPU
-        """Capture one step as a CUDA graph; weights and statistics are restored afterwards."""
-        before = self.weights.vector.clone()
+    def _prepare(self) -> None:
+        """Compile or capture a step; weights and statistics are restored afterwards."""
+        execution, before = self.recipe.execution, self.weights.vector.clone()
         self._rate.zero_()
+        if self.on_gpu and execution.capture:  # pragma: no cover - tests run without a GPU
+            self._capture()
+        elif execution.compile:
+            self._step()
+        self.weights.load(before)
+        self._is_ready = True
+
+    def _capture(self) -> None:  # pragma: no cover - tests run without a GPU
+        """Capture one step as a CUDA graph."""
         usual = torch.cuda.current_stream(self.device)
         stream = usual  # a lane's own stream; the default stream cannot be captured
         if usual == torch.cuda.default_stream(self.device):
@@ -354,7 +365,6 @@ class Trainer:
         with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             self._step()
         self._graph = graph
-        self.weights.load(before)
 
 
 class Trainers(local):
