@@ -288,6 +288,32 @@ class TestProposal:
         assert sites.check_file(tmp_path / "x.csv", proposal.schema).columns[0].n_missing == 9
 
     @pytest.mark.parametrize(
+        ("mark", "other"), [("no", "yes"), ("No", "1"), ("alive", "dead"), ("ALIVE", "dead")]
+    )
+    def test_an_answer_of_another_column_is_no_mark(self, mark, other, tmp_path):
+        """It would erase that answer, and the check would say that the file fits."""
+        days = [f"2024-01-{j % 28 + 1:02}" for j in range(60)]
+        level = {"1": "0"}.get(other, mark.lower())
+        columns = {
+            "died": [mark if j % 3 == 0 else day for j, day in enumerate(days)],
+            "packs": [mark if j % 9 == 0 else str(j % 13) for j in range(60)],
+            "left": ["not yet" if j % 3 == 0 else day for j, day in enumerate(days)],
+            "status": [level if j % 3 else other for j in range(60)],
+        }
+        pd.DataFrame(columns).to_csv(tmp_path / "x.csv", index=False)
+        proposal = sites.propose_schema(tmp_path / "x.csv")
+        kinds = [column.kind for column in proposal.schema.columns]
+        assert kinds[:3] == ["ignore", "ignore", "date"]
+        assert proposal.missing == ("not yet",)
+        for entry in proposal.columns[:2]:
+            assert f'"{mark}" among' in entry.why
+            assert "is an answer in another column" in entry.doubts[-1]
+            assert f"--missing {entry.column.name}:{mark}`" in entry.doubts[-1]
+        found = sites.check_file(tmp_path / "x.csv", proposal.schema)
+        assert found.fits
+        assert found.columns[3].n_missing == 0
+
+    @pytest.mark.parametrize(
         ("code", "n", "told"), [(999, 5, True), (-9, 40, True), (999, 4, False), (99, 9, False)]
     )
     def test_numbers_that_stand_for_missing_values(self, code, n, told, tmp_path):

@@ -34,6 +34,7 @@ from fedjigsaw.columns.schema import (
 )
 from fedjigsaw.columns.units import find_substance, find_unit, likely_units
 from fedjigsaw.columns.values import MUST_BE
+from fedjigsaw.columns.words import FALSE, TRUE
 from fedjigsaw.errors import DataError, counted, quote_names
 from fedjigsaw.io.tables import Table
 from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_columns
@@ -138,7 +139,8 @@ def propose_schema(
             f"rows may not leave (min_rows={min_rows}). {hint}".rstrip()
         )
     found = {name: recognize(seen, min_rows) for name, seen in sightings.items()}
-    marks = _common_marks(found)
+    found = _without_answers(found)
+    marks = tuple(sorted({mark for known in found.values() for mark in known.marks}))
     columns = {name: _draft(name, known) for name, known in found.items()}
     spreads = _measure(tables, columns, marks, min_rows)
     entries = [
@@ -199,11 +201,29 @@ def _measure(
 # --------------------------------------------------------------------------------------- proposing
 
 
-def _common_marks(found: dict[str, Recognized]) -> tuple[str, ...]:
-    """Return marks for missing values, without those that are a category elsewhere."""
-    marks = {mark for known in found.values() for mark in known.marks}
-    categories = {level for known in found.values() for level in known.categories}
-    return tuple(sorted(marks - categories))
+def _without_answers(found: dict[str, Recognized]) -> dict[str, Recognized]:
+    """Ignore columns with marks that are answers elsewhere: a mark is missing in every column.
+
+    Answers are categories, and words for yes and no if a column has such: other sites may write
+    other ones than this.
+    """
+    answers = {fold(level) for known in found.values() for level in known.categories}
+    if any(known.kind == BOOLEAN for known in found.values()):
+        answers |= {*TRUE, *FALSE}
+    lost = {name: [m for m in known.marks if fold(m) in answers] for name, known in found.items()}
+    return {n: _unreadable(n, known, lost[n]) if lost[n] else known for n, known in found.items()}
+
+
+def _unreadable(name: str, known: Recognized, marks: Sequence[str]) -> Recognized:
+    """Ignore a column that cannot be read without these marks, and say what to do."""
+    shown = ", ".join(f'"{mark}"' for mark in marks)
+    options = " ".join(f"--missing {shlex.quote(f'{name}:{mark}')}" for mark in marks)
+    note = (
+        f"{DOUBT}{shown} among {known.kind}s {'are answers' if len(marks) > 1 else 'is an answer'} "
+        "in another column, so it cannot count as missing in all of them. If it does in this one, "
+        f'kind = "{known.kind}", and make a copy with `schema apply {options}`.'
+    )
+    return Recognized(IGNORE, f"{known.kind}s, and {shown} among them", notes=(*known.notes, note))
 
 
 def _draft(name: str, known: Recognized) -> Column:
