@@ -90,7 +90,7 @@ class ExcelReader:
             yield _columns(rows, where, self.text.decimal)
             n_rows += len(rows)
             last = [*last, *rows][-SAMPLE:]
-        if n_rows > SAMPLE:  # of fewer rows, all were seen when the file was opened
+        if n_rows >= SAMPLE:  # of fewer rows, all were seen when the file was opened
             self._check_last(last)
 
     def _rows(self) -> Iterator[list[Row]]:
