@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shlex
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -74,9 +75,41 @@ def test_a_client_is_called_a_site(message, printed):
     assert as_sites(message, command_of(["compare"])) == message  # which has --clients
 
 
-def test_names_of_files_that_were_typed_stay():
-    message, command = "Cannot read my client data.csv.", command_of(["summarize"])
-    assert as_sites(message, command, ["summarize", "my client data.csv"]) == message
+@pytest.mark.parametrize(
+    "name",
+    ["my client data.csv", "./my client data/out", "my client data", "--columns=my client"],
+)
+def test_names_that_were_typed_stay(name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    shown = name.removeprefix("--columns=")
+    for path in (shown, tmp_path / shown):
+        message = f"Client 'a': {path} exists, as clients know"
+        printed = as_sites(message, command_of(["summarize"]), ["summarize", name])
+        assert printed == f"Site 'a': {path} exists, as sites know"
+
+
+def test_the_current_folder_stays(monkeypatch, tmp_path):
+    folder = tmp_path / "my client data"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    message = f"{folder} has no files of 2 clients, nor has {folder}/x"
+    printed = as_sites(message, command_of(["summarize"]), ["summarize", "x"])
+    assert printed == message.replace("clients", "sites")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("/data/my client data/out.st", "/data/my client data.csv", "out/the client list/x"),
+        *(r"C:\my client data\x.csv", r"data\client list.csv", r"a\client", "a/b client.tar.gz"),
+        *map(repr, ("the client's data", 'the client\'s "own" data', "a\\client b\\", "a\nclient")),
+    ],
+)
+def test_paths_and_names_in_quotes_stay(name):
+    """A name may come from a setting or a folder, so that nobody typed it."""
+    message = f"Cannot read {name}: client 'b' sent it. All clients have {name} now. Ask the client"
+    printed = f"Cannot read {name}: site 'b' sent it. All sites have {name} now. Ask the site"
+    assert as_sites(message, command_of(["summarize"])) == printed
 
 
 def test_a_command_is_found_behind_options_of_its_group():
@@ -129,6 +162,19 @@ def test_a_change_of_a_column_is_spelled_as_an_option_with_its_value():
         as_options(advice, None)
         == "Give the factor (--factor 'my dose=...'), or --rename ...=dose."
     )
+
+
+@pytest.mark.parametrize("name", ["a\\b", "both ' and \"", "ü\n", "Changes.units['x']"])
+def test_a_change_has_the_name_of_the_column(name):
+    message = f"Column {name!r}: give Changes.units[{name!r}]."
+    option = f"--unit {shlex.quote(f'{name}=...')}"
+    assert as_options(message, None) == f"Column {name!r}: give {option}."
+
+
+def test_parameters_in_names_of_files_and_columns_stay():
+    stay = r"Column 'a\' n_rounds=1' of /data/my n_rounds=1/x.csv"
+    aggregate = command_of(["aggregate"])
+    assert as_options(f"{stay}: set n_rounds=1.", aggregate) == f"{stay}: set -p n_rounds=1."
 
 
 def texts_of_errors(path):

@@ -4,12 +4,14 @@ The package speaks to those who call it from Python. A command prints its messag
 that do the same, as far as there are some, and calls a client a site.
 """
 
+import ast
 import json
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
+from os.path import abspath, realpath
 from typing import Any
 
 import click
@@ -20,9 +22,13 @@ VALUE = rf"'[^']*'(?: or '[^']*')*|True|False|{re.escape(OPEN)}|-?\d+(?:\.\d+)?(
 # a word that is set to a value; not the first one in quotes, nor a part of the name of a file
 SET = re.compile(rf"(?:(?<=\s)|(?<=\s\()|^)([a-z]+(?:_[a-z]+)*)( ?= ?)({VALUE})(?![\w/]|\.\w)")
 GIVEN = re.compile(r"(^|\s)--?[a-z-]+ $")  # an option that the message has spelled itself
-# a client in the package's own words: not in a quoted name or command, nor in the name of a file
-QUOTED = re.compile(r"((?<!\w)(?:'[^']*'|\"[^\"]*\"|`[^`]*`)(?!\w))")
-CLIENT = re.compile(r"(?<![-\w./=])([Cc])lient(s?)(?![-\w/=]|\.\w)")
+CLIENT = re.compile(r"(?<![-\w./\\=])([Cc])lient(s?)(?![-\w/\\=]|\.\w)")
+# what messages quote: names, with escapes as Python writes them, and commands
+NAME = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+QUOTED = rf"(?<!\w)(?:{NAME}|`[^`]*`)(?!\w)"
+# a path, which may have blanks: to its last separator, and on to the ending of the name of a file
+SIGN = r"(?:(?!\. )[^:;,='\"`\n])"
+PATH = rf"(?<![^\s(])[^\s'\"`(]*[/\\](?:{SIGN}*[/\\])?(?:{SIGN}*?\.\w+|[^\s:;,'\"`]*)"
 SITE = "summarize"  # a server tells of what sites must do
 OTHER_NAMES = {"min_rows": "min_cluster_size", "replace": "force"}  # parameter -> that of commands
 # field of `sites.Changes` -> the option of `schema apply`, and its value for a column
@@ -36,7 +42,7 @@ CHANGES = {
     "missing_in": ("--missing", "{}:..."),
     "empty": ("--empty", "{}"),
 }
-CHANGE = re.compile(rf"\bChanges\.({'|'.join(CHANGES)})\b(?:\[(['\"])(.+?)\2\])?")
+CHANGE = re.compile(rf"\bChanges\.({'|'.join(CHANGES)})\b(?:\[({NAME})\])?")
 
 
 def as_options(text: str, command: click.Command | None, words: Sequence[str] = ()) -> str:
@@ -52,12 +58,12 @@ def as_options(text: str, command: click.Command | None, words: Sequence[str] = 
     'Use --cells shared at all sites.'
     """
     options = dict(_options(command))
-    typed = {word for before, word in pairwise(["", *words]) if before not in ("-p", "--param")}
+    typed = [word for before, word in pairwise(["", *words]) if before not in ("-p", "--param")]
 
     def spell(found: re.Match[str]) -> str:
         name, equals, value = found.groups()
         formula = equals != "=" and "_" not in name  # delta = 0.1: people write so, too
-        if formula or found[0] in typed or GIVEN.search(text[: found.start()]):
+        if formula or GIVEN.search(text[: found.start()]):
             return found[0]
         called = OTHER_NAMES.get(name, name)
         option = options.get(called) or _of_site().get(called)
@@ -67,13 +73,33 @@ def as_options(text: str, command: click.Command | None, words: Sequence[str] = 
             return f"-p {name}={json.dumps(PYTHON[value]) if value in PYTHON else _bare(value)}"
         return found[0]
 
-    return CHANGE.sub(_change, SET.sub(spell, text))
+    text = _rewrite(SET, spell, text, typed)
+    return _rewrite(CHANGE, _change, text, typed)
+
+
+def _rewrite(
+    pattern: re.Pattern[str],
+    replace: Callable[[re.Match[str]], str],
+    text: str,
+    words: Sequence[str],
+) -> str:
+    """Replace what a pattern finds in the package's own words, not in names of the user's.
+
+    These are texts in quotation marks, paths, words of the command line, and the current folder.
+    """
+    given = {word.split("=", 1)[-1] if word.startswith("-") else word for word in words}
+    given |= {place(word) for word in ("", *given) for place in (abspath, realpath)}
+    names = sorted(filter(pattern.search, given), key=len, reverse=True)
+    both = "|".join((*map(re.escape, names), pattern.pattern, QUOTED, PATH))
+    return re.sub(both, lambda found: found[0] if found[1] is None else replace(found), text)
 
 
 def _change(found: re.Match[str]) -> str:
     """Return the option that makes a change of a file, for one column if it is named."""
     option, value = CHANGES[found[1]]
-    return option if found[3] is None else f"{option} {shlex.quote(value.format(found[3]))}"
+    if found[2] is None:
+        return option
+    return f"{option} {shlex.quote(value.format(ast.literal_eval(found[2])))}"
 
 
 def as_sites(text: str, command: click.Command, words: Sequence[str] = ()) -> str:
@@ -84,14 +110,9 @@ def as_sites(text: str, command: click.Command, words: Sequence[str] = ()) -> st
     >>> as_sites("Client 'my client' sent no counts.", click.Command("x"))
     "Site 'my client' sent no counts."
     """
-    names = [word for word in words if not word.startswith("-")]
-    if "clients" in dict(_options(command)) or any(map(CLIENT.search, names)):
+    if "clients" in dict(_options(command)):
         return text
-    parts = QUOTED.split(text)  # every other one is in quotation marks
-    parts[::2] = [
-        CLIENT.sub(lambda m: f"{'S' if m[1] == 'C' else 's'}ite{m[2]}", p) for p in parts[::2]
-    ]
-    return "".join(parts)
+    return _rewrite(CLIENT, lambda m: f"{'S' if m[1] == 'C' else 's'}ite{m[2]}", text, words)
 
 
 def _spelled(option: click.Option, value: str) -> str:

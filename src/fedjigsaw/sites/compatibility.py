@@ -318,7 +318,7 @@ def _cells(file: SummaryFile) -> str:
     if bounds is None:
         return "centers of its own"
     unit, weight, *columns = bounds
-    places = ", ".join(f"{name} {low:g} to {high:g}" for name, low, high in columns[:20])
+    places = ", ".join(f"{name!r} {low:g} to {high:g}" for name, low, high in columns[:20])
     return f"shared cells (unit {unit}, {weight} rows per site; {places})"
 
 
