@@ -16,6 +16,7 @@ from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score
+from fedjigsaw.io.tables import from_array
 from fedjigsaw.messages import Model
 from fedjigsaw.report.page.build import build_report
 from fedjigsaw.report.page.charts import cluster_map, to_svg
@@ -38,6 +39,17 @@ def test_one_site_is_one_site(tmp_path):
     model, *scores = write_run(tmp_path)
     assert "One site sent 1 score, " in rendered([model, scores[0]])
     assert "The sites sent 2 scores, " in rendered([model, *scores[:2]])
+
+
+def test_a_region_is_several_sites(tmp_path):
+    rng = np.random.default_rng(0)
+    tables = {name: from_array(rng.random((50, 2))) for name in "ab"}
+    files = {name: sites.summarize(table, 2, client=name) for name, table in tables.items()}
+    north, model = sites.aggregate_region(files, 2, client="north")
+    formats.save(north, tmp_path / "north.summary")
+    formats.save(model, tmp_path / "model")
+    page = rendered([tmp_path / "model", tmp_path / "north.summary"])
+    assert "The sites sent 1 summary, " in page
 
 
 def rendered(paths, **options):

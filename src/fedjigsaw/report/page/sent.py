@@ -1,7 +1,8 @@
 """What left each site, how many bytes, and with which promise."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from fedjigsaw._regions import sites_of
 from fedjigsaw.errors import counted
 from fedjigsaw.io.formats import ModelFile, NoisyStats, Profile, Score, SummaryFile
 from fedjigsaw.kernels.scaling import Stats
@@ -54,6 +55,12 @@ def site_of(file: GivenFile) -> str:
     if isinstance(content, SummaryFile):
         return content.summary.client
     return content.client if isinstance(content, (Score, Stats)) else ""
+
+
+def _sites_of(file: GivenFile) -> Iterable[str]:
+    """Return the sites that a file stands for: that of a region stands for several."""
+    content = file.content
+    return sites_of(content.summary) if isinstance(content, SummaryFile) else [site_of(file)]
 
 
 def content_of(file: GivenFile) -> str:
@@ -172,6 +179,6 @@ def sent_in_words(run: Run) -> str:
     )
     parts = [counted(len(found), one, many) for found, one, many in kinds if found]
     files = [file for file in run.files if not isinstance(file.content, ModelFile)]
-    one = len({site_of(file) for file in files}) == 1 and not run.is_merged
+    one = len({site for file in files for site in _sites_of(file)}) == 1 and not run.is_merged
     who = "One site" if one else "The sites"
     return f"{who} sent {listed(parts)}, {size(total_bytes(run))} in all."
