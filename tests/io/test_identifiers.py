@@ -51,6 +51,9 @@ KEPT = {
     "positions in a gene": ("locus", np.random.default_rng(1).permutation(80_000)[:N] + 41_196_312),
     "a measured index": ("body_mass_index", np.arange(N) % 35 + 15),
     "measured per person": ("cost_per_patient", np.arange(N) * 70),
+    "reads": ("total_reads", np.random.default_rng(1).integers(10**7, 10**8, N)),
+    "many digits": ("x", np.random.default_rng(1).integers(4 * 10**9, 5 * 10**9, N)),
+    "times over many years": ("seen", np.random.default_rng(1).integers(10**9, 18 * 10**8, N)),
 }
 CODES = {
     "postcodes": ("zip", np.random.default_rng(1).integers(8001, 8050, N)),
@@ -59,8 +62,11 @@ CODES = {
     "phone numbers of several visits": ("phone", np.arange(40 * N) // 2 * 7919 + 10**8),
     "patients of several visits": ("patient_id", np.arange(40 * N) // 2 * 7),
     "users of several visits": ("user", np.arange(40 * N) // 2 * 7),
-    "many digits": ("x", np.random.default_rng(1).integers(4 * 10**9, 5 * 10**9, N)),
 }
+MEASURED = [
+    *("age_patient", "age_of_patient", "income_person", "time_with_doctor", "posts_by_author"),
+    *("platelet_number", "cell_no", "NO", "case", "fall", "record", "mobile", "lines_of_code"),
+]
 
 
 @pytest.mark.parametrize("name", LEFT_OUT)
@@ -69,6 +75,15 @@ def test_are_left_out_with_a_warning(tmp_path, name):
     for path in save(tmp_path, age=AGES, **{column: values}):
         with pytest.warns(IdentifierWarning, match=rf"{path}: '{column}' looks like an identifier and is left out. .*columns=..."):  # fmt: skip
             assert open_table(path).columns == ("age",)
+
+
+@pytest.mark.parametrize("repeated", [1, 2])
+def test_measurements_are_no_codes(tmp_path, repeated):
+    values = np.random.default_rng(1).permutation(1000)[: 20 * N]
+    columns = {name: np.repeat(values, repeated) for name in MEASURED}
+    with warnings.catch_warnings(action="error"):
+        for path in save(tmp_path, **columns):
+            assert open_table(path).columns == (*MEASURED,)
 
 
 @pytest.mark.parametrize("name", KEPT)

@@ -68,6 +68,7 @@ MANY_NOTE = (
     'If these are categories: kind = "category", and list those that are to be told apart. Larger '
     "groups, such as chapters of diagnoses, tell more."
 )
+IF_NUMBERS = 'CHECK: if these are no {}: kind = "number"'
 
 
 @dataclass(frozen=True)
@@ -292,13 +293,16 @@ def _number(seen: Sighting, min_rows: int, marks: tuple[str, ...]) -> Recognized
     if whole and named_like_an_identifier(seen.name) and many:
         return Recognized(IGNORE, "whole numbers, named like an identifier")
     if whole and named_like_a_code(seen.name) and n_different > FEW_CODES:
-        return replace(_text(seen, min_rows), why="whole numbers, named like codes")
+        found = _text(seen, min_rows)
+        if found.kind == IGNORE:
+            found = replace(found, notes=(*found.notes, IF_NUMBERS.format("codes")))
+        return replace(found, why="whole numbers, named like codes")
     runs = seen.greatest - seen.least == seen.n_numbers - 1
     if whole and seen.all_different and runs and seen.n_numbers >= 2 * min_rows:
         return Recognized(IGNORE, "whole numbers that count the rows: an identifier")
     notes: tuple[str, ...] = ()
     if whole and seen.all_different and seen.least >= ACCOUNT and seen.n_numbers >= 2 * min_rows:
-        notes = ('CHECK: if these are no account numbers or the like: kind = "number"',)
+        notes = (IF_NUMBERS.format("account numbers or the like"),)
         return Recognized(
             IGNORE, "whole numbers of five digits or more, all different", notes=notes
         )

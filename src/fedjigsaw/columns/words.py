@@ -84,22 +84,26 @@ TOTALS = (
     *("somme", "moyenne", "totaux", "total général", "suma", "media", "promedio", "totale"),
     *("somma", "totaal", "som", "gemiddelde"),
 )
-# names of columns that tell rows or people apart
-LAST_WORDS = "id|ids|uid|uuid|guid|pid|mrn|nr|no|num|nummer|number|key|idx"
+PERSONS = "patient|person|physician|doctor|doktor|arzt|aerztin|ärztin|nurse|client|kunde|user"
+PERSONS += "|medecin|médecin|surgeon|author|employee|mitarbeiter|behandler|therapist|hausarzt"
+# names of columns that tell rows or people apart; platelet_number, NO and case may be measured
+LAST_WORDS = "id|ids|uid|uuid|guid|pid|mrn|nr|nummer|key|idx"
 COUNTED = "patienten|patient|pat|fall|case|subject|person|record|study|row"
-JOINED = f"({COUNTED})(id|nr|no|nummer|key)"
+NUMBERED = f"{COUNTED}|sample|order|customer|client|user|employee|member|participant|serial|account"
+NUMBERED += "|insurance|invoice|contract|passport|license|reference|registration|tax|ward|room|bed"
+JOINED = f"({NUMBERED})_?(id|nr|no|num|nummer|number|key)"
 INDEXED = f"((.*_)?({COUNTED}|sample|client|user)_?)?index"  # a body mass index is measured
 PEOPLE = "surname|vorname|nachname|(first|last|full)_name|(e_?)?mail|phone|telefon|iban|ssn"
-NAMES = f"patient|case|subject|person|record|fall|pseudonym|name|{UNNAMED}|{PEOPLE}"
+NAMES = f"subject|pseudonym|name|num|number|{PERSONS}|{UNNAMED}|{PEOPLE}"
 LOOKS = re.compile(f"(.*_)?({LAST_WORDS}|{JOINED})|{INDEXED}|{NAMES}")
 INDEX = re.compile("__index_level_[0-9]+__")  # what pandas calls an index in a Parquet file
 # names of columns whose numbers are codes: their order and distances mean nothing
 POST = "zip|plz|postleitzahl|cedex|code_postal|c[oó]digo_postal"
-CODED = re.compile(f"(.*_)?({POST}|.*code|.*nummer|account|konto|blz|ean|gtin|sku)(_?[0-9]+)?")
+MEASURED = "(?!.*_(of|per|by|in|pro|par)_)"  # lines_of_code
+WHAT = f"{POST}|.*code|.*nummer|account|konto|blz|ean|gtin|sku"
+CODED = re.compile(f"{MEASURED}(.*_)?({WHAT})(_?[0-9]+)?")
 NUMBER = re.compile(r"(-?)0*([0-9]+)(?:[.,]([0-9]+))?")
 # names of columns that say who somebody is, or how to reach them
-PERSONS = "patient|person|physician|doctor|doktor|arzt|aerztin|ärztin|nurse|client|kunde|user"
-PERSONS += "|medecin|médecin|surgeon|author|employee|mitarbeiter|behandler|therapist|hausarzt"
 WHICH = f"{PERSONS}|family|first|last|full|given|middle|maiden|sur|vor|nach|fore|birth"
 PLACES = "address|adresse|anschrift|street|strasse|straße|rue|(e_?)?mail|email_?(address|adresse)"
 CALLS = (
@@ -212,7 +216,7 @@ def named_like_an_identifier(name: str) -> bool:
     --------
     >>> [named_like_an_identifier(name) for name in ("patientId", "case_no", "Fall-Nr.", "MRN")]
     [True, True, True, True]
-    >>> [named_like_an_identifier(name) for name in ("acid", "age", "no_of_visits", "BMI index")]
+    >>> [named_like_an_identifier(name) for name in ("acid", "NO", "platelet_number", "BMI index")]
     [False, False, False, False]
     """
     return LOOKS.fullmatch(_words(name)) is not None
@@ -230,8 +234,8 @@ def named_like_a_code(name: str) -> bool:
     --------
     >>> [named_like_a_code(name) for name in ("ZIP", "homePostcode", "Kontonummer", "ward code")]
     [True, True, True, True]
-    >>> [named_like_a_code(name) for name in ("account_balance", "zipped", "decoded", "ocean")]
-    [False, False, False, False]
+    >>> [named_like_a_code(name) for name in ("account_balance", "zipped", "lines_of_code")]
+    [False, False, False]
     """
     return CODED.fullmatch(_words(name)) is not None
 

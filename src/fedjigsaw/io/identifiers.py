@@ -16,7 +16,6 @@ from fedjigsaw.columns.text import TextFormat, is_text, plain, to_numbers
 from fedjigsaw.columns.words import (
     is_index_of_pandas,
     named_like_a_code,
-    named_like_a_person,
     named_like_an_identifier,
 )
 from fedjigsaw.io.readers import Reader
@@ -24,8 +23,6 @@ from fedjigsaw.io.readers import Reader
 MAX_ROWS = 10_000  # by which a column is judged
 FEWEST, COUNTED = 3, 20  # values that differ; rows that tell, whatever the name
 MANY, SHARE = 30, 0.1  # different values, and their share of all: fewer may be counts or groups
-LONG = 8  # digits of codes, whatever the name
-SPREAD = 1.2  # how many times the least one the greatest is: times and positions are closer
 
 
 class NotMeasured(NamedTuple):
@@ -42,9 +39,8 @@ def find_not_measured(reader: Reader, names: Sequence[str]) -> NotMeasured:
     different whole numbers or texts, or they are an index of pandas. If all columns are such, none
     is.
 
-    Codes are whole numbers. They are named like codes; or like people or identifiers, and have many
-    different values; or all values differ, have the same number of digits, eight or more, and are
-    far apart. Those of fewer digits may well be prices, and those close together times in seconds.
+    Codes are whole numbers. They are named like codes; or like identifiers, and have many different
+    values. Values alone do not tell codes from counts, amounts of money and times.
     """
     batch = next(iter(reader.batches(names)), None) if names else None
     if batch is None:
@@ -70,33 +66,19 @@ def _identifies(name: str, values: Any, text: TextFormat) -> bool:
 
 
 def _are_codes(name: str, values: Any, text: TextFormat) -> bool:
-    coded, known = named_like_a_code(name), named_like_a_person(name)
-    known = known or named_like_an_identifier(name)
-    if not (coded or known) and _n_digits(_numbers(values[:COUNTED], text)) < LONG:
+    coded = named_like_a_code(name)
+    if not coded and not named_like_an_identifier(name):
         return False
     numbers = _numbers(values, text)
     if numbers is None or not _are_whole(present := numbers[np.isfinite(numbers)]):
         return False
-    n_different = len(np.unique(present))
-    if coded or known:
-        return n_different >= (FEWEST if coded else max(MANY, SHARE * len(present)))
-    apart = _n_digits(present) >= LONG and present.max() >= SPREAD * present.min()
-    return COUNTED <= n_different == len(present) and bool(apart)
+    return len(np.unique(present)) >= (FEWEST if coded else max(MANY, SHARE * len(present)))
 
 
 def _numbers(values: Any, text: TextFormat) -> Floats | None:
     if isinstance(values, np.ndarray):
         return values.astype(np.float64)
     return to_numbers(values, text)
-
-
-def _n_digits(numbers: Floats | None) -> int:
-    """Return how many digits whole numbers have, or 0 if they are none or differ in that."""
-    present = np.empty(0) if numbers is None else numbers[np.isfinite(numbers)]
-    if not len(present) or present.min() < 1 or not _are_whole(present):
-        return 0
-    least, most = (len(f"{number:.0f}") for number in (present.min(), present.max()))
-    return least if least == most else 0
 
 
 def _are_whole(numbers: Floats) -> bool:
