@@ -581,6 +581,27 @@ def test_a_few_rows_may_well_be_the_sum_of_others(tmp_path):
     assert len(read(path)) == 3
 
 
+def test_infinity_is_no_sum(tmp_path):
+    path = write(tmp_path / "x.csv", "a,b\n" + "1,2\n" * 12 + "inf,-inf\n")
+    with pytest.raises(DataError, match="finite number"):
+        read(path)
+
+
+@pytest.mark.parametrize("n", [12, 19, 20, 21, 40, 60])
+def test_numbers_that_double_are_no_sums(tmp_path, n):
+    """The last one is that of all above it, and 1."""
+    path = write(tmp_path / "x.csv", "a,b\n" + "".join(f"{2**i},{5 * 2**i}\n" for i in range(n)))
+    assert len(read(path)) == n
+
+
+@pytest.mark.parametrize(("last", "refused"), [(",,7", False), ("430000,860000,7", True)])
+def test_a_column_without_a_name_that_begins_late_is_no_sum(tmp_path, last, refused):
+    rows = "1,2,\n" * 429_988 + "1,2,0.5\n" * 12
+    path = write(tmp_path / "x.csv", f"a,b,\n{rows}{last}\n")
+    with pytest.raises(DataError, match="sum of all" if refused else "missing values: 1 in 'a'"):
+        read(path)
+
+
 def test_a_few_numbers_among_zeros_may_well_add_up_to_another_one(tmp_path):
     path = write(tmp_path / "x.csv", "falls,stays\n" + "0,0\n" * 20 + "1,2\n1,1\n2,3\n")
     assert len(read(path)) == 23

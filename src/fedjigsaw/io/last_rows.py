@@ -49,10 +49,12 @@ def check_last(
             f"{path}: its last row has {shorten(repr(word), MAX_VALUE)} in column "
             f"{names[filled[0]]!r}, and seems to {what}. {ADVICE}"
         )
-    if _is_sum(filled, names, rows, text, read):
+    named = [j for j in filled if names[j]]  # others are not read
+    if named and _is_sum(named, names, rows, text, read):
+        number = shorten(cells[named[0]].strip(), MAX_VALUE)
         raise DataError(
-            f"{path}: its last row seems to sum up the others: {shorten(word, MAX_VALUE)} in "
-            f"column {names[filled[0]]!r} is the sum of all values above it. {ADVICE}"
+            f"{path}: its last row seems to sum up the others: {number} in column "
+            f"{names[named[0]]!r} is the sum of all values above it. {ADVICE}"
         )
 
 
@@ -91,20 +93,23 @@ def _is_sum(
     wanted = [names[j] for j in filled]
     if len(rows[-1]) != len(names) or not {*repeated(names)}.isdisjoint(wanted):
         return False  # an error later on
-    last = np.empty(len(filled))
+    before, last = np.empty(len(filled)), np.empty(len(filled))
     for n, j in enumerate(filled):
         numbers = to_numbers(pa.array([row[j] for row in whole], pa.string()), text)
         if numbers is None or not _may_sum_up(numbers):
             return False
-        last[n] = numbers[-1]
+        before[n], last[n] = numbers[-2:]
     sums = _sums(read(wanted), text, len(filled))
-    return bool(np.allclose(sums, 2 * last, rtol=PRECISION, atol=0))
+    if not np.allclose(sums, 2 * last, rtol=PRECISION, atol=0):
+        return False
+    # numbers that double from row to row: the row before would be a sum as well
+    return not np.allclose(sums - last, 2 * before, rtol=4 * PRECISION, atol=0)
 
 
 def _may_sum_up(numbers: Floats) -> bool:
     """Tell whether the last number may be the sum of a column, of which these are the last ones."""
     above, last = np.nan_to_num(numbers[:-1]), abs(numbers[-1])
-    if np.count_nonzero(above) < FEWEST or not last > np.abs(above).max():
+    if np.count_nonzero(above) < FEWEST or not np.abs(above).max() < last < np.inf:
         return False
     # the last number of a sorted column is its largest one, but others add up to more
     mixed = above.min() < 0 < above.max()
