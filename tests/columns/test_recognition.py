@@ -105,6 +105,8 @@ DAYS = [f"2024-{1 + i % 12:02}-{1 + i // 12:02}" for i in range(45)]
         ([f"{i} days later" for i in range(15)], "ignore", "texts among", "Correct them, or leave"),
         (["spring", "letter", "see A", "see B", "open"] * 3, "ignore", "texts among", "Correct"),
         ([str(45_000 + i) for i in range(15)], "ignore", "numbers among", "as in Excel"),
+        ([str(2000 + i) for i in range(15)], "ignore", "numbers among", "Correct them, or leave"),
+        (["2019"] * 8 + ["spring", "a", "b", "c", "d", "e", "f"], "ignore", "texts among", ""),
         ([f"{d[8:]}.{d[5:7]}.2024" for d in DAYS], "ignore", "several formats", ""),
     ],
 )
@@ -115,6 +117,11 @@ def test_what_is_among_dates_is_told(values, kind, why, note):
     assert why in found.why
     assert note in "".join(found.notes)
     assert found.marks == (("not yet",) if kind == "date" else ())
+
+
+def test_texts_among_dates_of_eight_digits_are_texts():
+    days = [day.replace("-", "") for day in DAYS]
+    assert "texts among" in seen([*days, *[f"{i} days later" for i in range(15)]]).why
 
 
 def test_words_among_numbers_are_marks_if_many_rows_have_them():

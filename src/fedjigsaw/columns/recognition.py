@@ -326,7 +326,9 @@ def _text(seen: Sighting, min_rows: int) -> Recognized:
     if _are_mixed_dates(seen):
         return Recognized(IGNORE, "dates in several formats: write all of them alike")
     if seen.n_dates >= MOST * n:
-        what, advice = "texts", "Correct them, or leave them empty."
+        numbers = seen.n_numbers - (seen.n_dates if seen.best == "%Y%m%d" else 0)
+        what = "numbers" if n - seen.n_dates - numbers < min_rows <= numbers else "texts"
+        advice = "Correct them, or leave them empty."
         if is_day_of_excel(seen.least) and is_day_of_excel(seen.greatest):
             what, advice = "numbers", ADVICE["day"]
         note = f'CHECK: {what} among dates. {advice} Then it is kind = "date".'
