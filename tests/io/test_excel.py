@@ -297,9 +297,7 @@ def test_without_the_extra_the_error_says_so(save):
     assert done.stdout.strip() == "Reading Excel files requires openpyxl: pip install 'fedjigsaw[excel]'."  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "n", [20, 2046, 2047, 2048, 5000]
-)  # around the rows that are seen at first
+@pytest.mark.parametrize("n", [20, 2046, 2047, 2048, 5000])  # 2048 rows are seen at first
 def test_a_total_below_the_rows_is_refused(save, n):
     rows = [["id", "x", "y"], *[[f"A{i}", i, 1.5] for i in range(n)], ["Summe", 190, None]]
     with pytest.raises(DataError, match=r"its last row has 'Summe' in column 'id'"):
