@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import ssl
+import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -194,15 +195,15 @@ def test_a_certificate_that_does_not_fit_is_not_used(watch, home, caplog):
     folders.write_secret(home / "server.key", key)
     for _ in range(3):
         asyncio.run(watch())
-    assert caplog.text.count("does not fit the server's key") == 1
+    assert caplog.text.count("server.key is not the key of") == 1
     (home / "server.crt").unlink()
     for _ in range(3):
         asyncio.run(watch())
-    assert caplog.text.count("cannot be read") == 1
+    assert caplog.text.count("Cannot read") == 1
     assert shown_by(watch.config.ssl, home / "ca.crt") == old
     (home / "server.crt").write_bytes(own)
     asyncio.run(watch())
-    assert not watch.failed
+    assert not watch.kept
 
 
 def test_a_certificate_that_sites_would_refuse_is_not_used(watch, home, tmp_path, caplog):
@@ -223,6 +224,47 @@ def test_a_certificate_that_sites_would_refuse_is_not_used(watch, home, tmp_path
     (home / "server.crt").write_bytes(own)
     asyncio.run(watch())
     assert shown_by(watch.config.ssl, home / "ca.crt") == old
+
+
+def ticks(watch, n=1):
+    for _ in range(n):
+        asyncio.run(watch())
+
+
+def test_a_certificate_whose_time_has_not_come_is_used_when_it_has(watch, home, monkeypatch):
+    """As one of an authority whose clock is a little ahead."""
+    with monkeypatch.context() as patch:
+        ahead = datetime.now(UTC) + timedelta(days=1, seconds=2)
+        patch.setattr(certificates, "datetime", SimpleNamespace(now=lambda zone: ahead))
+        renewal.renew(home)
+    ticks(watch)
+    assert "is not valid yet" in watch.kept
+    time.sleep(3)
+    ticks(watch)
+    assert shown_by(watch.config.ssl, home / "ca.crt") == number(home)
+
+
+def test_a_certificate_whose_key_comes_later_is_used_then(watch, home):
+    own, key = (home / "server.key").read_bytes(), make_server_key()
+    folders.write_secret(home / "server.key", key)
+    renewal.renew(home)
+    folders.write_secret(home / "server.key", own)
+    ticks(watch, 3)
+    folders.write_secret(home / "server.key", key)
+    ticks(watch)
+    assert shown_by(watch.config.ssl, home / "ca.crt") == number(home)
+
+
+def test_why_a_new_certificate_is_not_used_is_told_once_a_day(watch, home, caplog):
+    (home / "server.crt").write_bytes(make_authority()[0])
+    ticks(watch, 3)
+    assert caplog.text.count("is not the key of") == 1
+    watch.warned -= renewal.WARN_SECONDS
+    ticks(watch)
+    assert caplog.text.count("is not the key of") == 2
+    (home / "server.crt").write_text("nothing")
+    ticks(watch, 3)
+    assert caplog.text.count("is not a certificate") == 1
 
 
 def test_a_server_warns_once_a_day_until_it_is_renewed(tmp_path, caplog, monkeypatch):

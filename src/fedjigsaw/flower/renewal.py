@@ -3,7 +3,7 @@
 import logging
 import ssl
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
@@ -52,6 +52,7 @@ NO_AUTHORITY = (
 RENEW, RENEW_AUTHORITY = "`federation renew`", "`federation renew --new-authority`"
 CHECK_SECONDS = 1
 WARN_SECONDS = 86400.0
+KEPT = "the server keeps its certificate from before: %s"
 
 
 def ends(path: Path) -> datetime:
@@ -173,6 +174,8 @@ def renew_authority(home: Path, days: float = SERVER_DAYS) -> list[str]:
 class CertificateWatch:
     """Load a server's certificate again when it was renewed, and warn once a day before its end.
 
+    One that sites would refuse is not used; that is told once a day, too.
+
     It is called by the event loop, in which all connections are made: OpenSSL allows no other
     thread to change a certificate that is in use.
 
@@ -185,43 +188,47 @@ class CertificateWatch:
     def __init__(self, config: Any, home: Path) -> None:
         self.config = config
         self.home = home
-        self.loaded = version_of(self.home / CERTIFICATE)
+        self.loaded = version_of(home / CERTIFICATE)
+        self.kept = ""  # why the one from before is used, if it is
         self.warned = float("-inf")
-        self.failed = False
 
     async def __call__(self) -> None:
-        try:
-            self.reload()
-            if monotonic() - self.warned > WARN_SECONDS:
-                self.warned = monotonic()
-                for text in ending(self.home):
-                    logger.warning("%s", text, extra=told("certificate_ends_soon"))
-            self.failed = False
-        except (OSError, FederationError):
-            if not self.failed:
-                logger.error("the server's certificate cannot be read; the one from before is used")
-            self.failed = True
+        kept = self._reload()
+        if kept != self.kept:
+            self.kept, self.warned = kept, float("-inf")
+        if monotonic() - self.warned > WARN_SECONDS:
+            self.warned = monotonic()
+            self._warn()
 
-    def reload(self) -> None:
-        """Load the certificate if its file has changed; one that does not fit is not used."""
-        version = version_of(self.home / CERTIFICATE)
-        if version == self.loaded:
-            return
-        self.loaded = version
-        files = self.home / CERTIFICATE, self.home / KEY
+    def _reload(self) -> str:
+        """Load the certificate if its file has changed; return why it cannot be used, if so.
+
+        Until it can be used, it is tried again every time: its time may not have come yet, or its
+        key may be on the way.
+        """
         try:
-            # a context keeps half of what did not fit, so another one tries first
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files)
-            host = ServerSettings.load(self.home).host
-            check_server_certificate(*files, self.home / CA, host)
-            self.config.ssl.load_cert_chain(*files)
-        except ssl.SSLError:
-            logger.error("the new certificate does not fit the server's key, and is not used")
-            return
+            version = version_of(self.home / CERTIFICATE)
+            if version != self.loaded:
+                self._load()
+                self.loaded = version
+        except OSError as error:
+            return unreadable(self.home / CERTIFICATE, error).removesuffix(".")
         except FederationError as error:
-            text = "the new certificate is not used: %s"
-            logger.error(text, error, extra=told("certificate_is_not_used"))
-            return
+            return str(error).removesuffix(".")
+        return ""
+
+    def _load(self) -> None:
+        files = self.home / CERTIFICATE, self.home / KEY
+        # a context keeps half of what does not fit, so it is checked first
+        check_server_certificate(*files, self.home / CA, ServerSettings.load(self.home).host)
+        self.config.ssl.load_cert_chain(*files)
         text = "the server has a new certificate, which ends on %s"
         logger.info(text, f"{ends(files[0]):%F}", extra=told("new_certificate"))
         self.warned = float("-inf")
+
+    def _warn(self) -> None:
+        if self.kept:
+            logger.error(KEPT, self.kept, extra=told("certificate_is_not_used"))
+        with suppress(FederationError):  # nothing can be read of a certificate that is missing
+            for text in ending(self.home):
+                logger.warning("%s", text, extra=told("certificate_ends_soon"))
