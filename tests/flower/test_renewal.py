@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import ssl
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
@@ -12,7 +12,16 @@ import pytest
 
 from fedjigsaw._locks import locked
 from fedjigsaw.errors import FederationError
-from fedjigsaw.flower import certificates, folders, jobs, processes, renewal, serving
+from fedjigsaw.flower import (
+    certificates,
+    folders,
+    jobs,
+    metrics,
+    processes,
+    renewal,
+    serving,
+    status,
+)
 from fedjigsaw.flower.certificates import (
     load_certificate,
     make_authority,
@@ -203,7 +212,7 @@ def test_a_certificate_that_does_not_fit_is_not_used(watch, home, caplog):
     assert shown_by(watch.config.ssl, home / "ca.crt") == old
     (home / "server.crt").write_bytes(own)
     asyncio.run(watch())
-    assert not watch.kept
+    assert not watch.shown.kept
 
 
 def test_a_certificate_that_sites_would_refuse_is_not_used(watch, home, tmp_path, caplog):
@@ -238,7 +247,7 @@ def test_a_certificate_whose_time_has_not_come_is_used_when_it_has(watch, home, 
         patch.setattr(certificates, "datetime", SimpleNamespace(now=lambda zone: ahead))
         renewal.renew(home)
     ticks(watch)
-    assert "is not valid yet" in watch.kept
+    assert "is not valid yet" in watch.shown.kept
     time.sleep(3)
     ticks(watch)
     assert shown_by(watch.config.ssl, home / "ca.crt") == number(home)
@@ -265,6 +274,37 @@ def test_why_a_new_certificate_is_not_used_is_told_once_a_day(watch, home, caplo
     (home / "server.crt").write_text("nothing")
     ticks(watch, 3)
     assert caplog.text.count("is not a certificate") == 1
+
+
+def test_the_end_of_the_certificate_in_use_is_told_and_not_that_of_the_file(
+    tmp_path, caplog, monkeypatch
+):
+    monkeypatch.setattr(jobs, "control", nullcontext)
+    monkeypatch.setattr(jobs, "connected_sites", lambda client, names: {"bern": True})
+    home = make(tmp_path, 5) / "server"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(home / "server.crt", home / "server.key")
+    watch = renewal.CertificateWatch(SimpleNamespace(ssl=context), home)
+    end = renewal.ends(home / "server.crt")
+    signer = (home.parent / "authority" / "authority.key").read_bytes()
+    other = sign_server("other.org", (home / "server.key").read_bytes(), signer)
+    (home / "server.crt").write_bytes(other)
+    settings = (home / "settings.json").read_text()
+    (home / "settings.json").write_text(settings.replace("127.0.0.1", "fed.org"))
+    ticks(watch)
+    assert renewal.in_use(home).ends == end
+    assert "is not valid for the host fed.org" in renewal.in_use(home).kept
+    assert "ends in 5 days" in caplog.text
+    told = status.read_status(home)
+    assert told["certificate_ends"] == end.isoformat()
+    assert "keeps its certificate from before" in told["warnings"][0]
+    assert "ends in 5 days" in told["warnings"][1]
+    (days,) = (n[-1] for n in metrics.ServerNumbers(home).read() if n[1] == "certificate_days_left")
+    assert days == pytest.approx(5, abs=0.01)
+    (home / "settings.json").write_text(settings)
+    ticks(watch)
+    assert renewal.in_use(home) == (renewal.ends(home / "server.crt"), "")
+    assert status.read_status(home)["warnings"] == []
 
 
 def test_a_server_warns_once_a_day_until_it_is_renewed(tmp_path, caplog, monkeypatch):

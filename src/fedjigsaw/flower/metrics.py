@@ -15,9 +15,10 @@ from typing import Any
 
 from fedjigsaw import __version__
 from fedjigsaw.errors import ExtraError, FederationError, FedJigsawError, requires_extra
-from fedjigsaw.flower.certificates import days_left
+from fedjigsaw.flower.certificates import days_left, days_until
 from fedjigsaw.flower.counts import JournalCounts, RunCounts, is_connected
-from fedjigsaw.flower.folders import CA, CERTIFICATE, RUNNING
+from fedjigsaw.flower.folders import CA, RUNNING
+from fedjigsaw.flower.renewal import in_use
 from fedjigsaw.privacy.ledger import LEDGER, Ledger
 from fedjigsaw.privacy.policy import Policy
 
@@ -141,7 +142,7 @@ class ServerNumbers:
         when = "Time of the last model, in seconds since 1970; 0 if there is none."
         yield GAUGE, "last_model_timestamp_seconds", when, {}, runs.latest
         days = "Days until the server's certificate ends."
-        yield GAUGE, "certificate_days_left", days, {}, days_left(self.home / CERTIFICATE)
+        yield GAUGE, "certificate_days_left", days, {}, days_until(in_use(self.home).ends)
 
 
 def _info(part: str, site: str) -> Number:

@@ -1,5 +1,6 @@
 """Certificates over time: warn before one ends, sign a new one, load it while the server runs."""
 
+import json
 import logging
 import ssl
 from collections.abc import Iterator
@@ -7,10 +8,10 @@ from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedjigsaw._locks import locked_folder
-from fedjigsaw.errors import FederationError, unreadable
+from fedjigsaw.errors import DataError, FederationError, unreadable
 from fedjigsaw.flower.certificates import (
     SERVER_DAYS,
     SOON_DAYS,
@@ -26,6 +27,7 @@ from fedjigsaw.flower.folders import (
     AUTHORITY_KEY,
     CA,
     CERTIFICATE,
+    IN_USE,
     KEY,
     NEW_SERVER_KEY,
     PART_LOCK,
@@ -39,7 +41,8 @@ from fedjigsaw.flower.folders import (
 )
 from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.members import is_folder_of
-from fedjigsaw.io.atomic import version_of, write_whole
+from fedjigsaw.io.atomic import version_of, write_json, write_whole
+from fedjigsaw.io.regular import read_regular
 
 logger = logging.getLogger(__name__)
 
@@ -60,16 +63,31 @@ def ends(path: Path) -> datetime:
     return load_certificate(path).not_valid_after_utc
 
 
+class InUse(NamedTuple):
+    """When the certificate that a server shows ends, and why that is not the one in its folder."""
+
+    ends: datetime
+    kept: str = ""
+
+
+def in_use(home: Path) -> InUse:
+    """Return what the last server of a folder wrote about its certificate, or look at the file."""
+    try:
+        found = json.loads(read_regular(home / IN_USE))
+        return InUse(datetime.fromisoformat(found["ends"]), str(found["kept"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return InUse(ends(home / CERTIFICATE))
+
+
 def why_invalid(home: Path) -> str:
     """Say why nobody trusts the certificates of a server's folder today; nothing if they do."""
-    for name, whose, remedy in (
-        (CERTIFICATE, "its", RENEW),
-        (CA, "its authority's", RENEW_AUTHORITY),
+    for name, end, whose, remedy in (
+        (CERTIFICATE, in_use(home).ends, "its", RENEW),
+        (CA, ends(home / CA), "its authority's", RENEW_AUTHORITY),
     ):
-        certificate = load_certificate(home / name)
-        if days_until(certificate.not_valid_after_utc) <= 0:
+        if days_until(end) <= 0:
             return f"{whose} certificate has ended: renew it with {remedy}"
-        if days_until(certificate.not_valid_before_utc) > 0:
+        if days_until(load_certificate(home / name).not_valid_before_utc) > 0:
             return (
                 f"{whose} certificate is not valid yet: set the clock of this machine, or if it is "
                 f"right, renew the certificate with {remedy}"
@@ -78,8 +96,8 @@ def why_invalid(home: Path) -> str:
 
 
 def ending(home: Path) -> Iterator[str]:
-    """Yield a warning for each certificate of a server's folder that ends soon, or has ended."""
-    yield from _warn("the server's certificate", ends(home / CERTIFICATE), RENEW)
+    """Yield a warning for each certificate of a server that ends soon, or has ended."""
+    yield from _warn("the server's certificate", in_use(home).ends, RENEW)
     yield from authority_ending(home)
 
 
@@ -189,46 +207,49 @@ class CertificateWatch:
         self.config = config
         self.home = home
         self.loaded = version_of(home / CERTIFICATE)
-        self.kept = ""  # why the one from before is used, if it is
+        self.shown = InUse(ends(home / CERTIFICATE))
         self.warned = float("-inf")
+        (home / IN_USE).unlink(missing_ok=True)
 
     async def __call__(self) -> None:
-        kept = self._reload()
-        if kept != self.kept:
-            self.kept, self.warned = kept, float("-inf")
-        if monotonic() - self.warned > WARN_SECONDS:
+        before, self.shown = self.shown, self._reload()
+        if self.shown != before or monotonic() - self.warned > WARN_SECONDS:
             self.warned = monotonic()
-            self._warn()
+            self._tell()
 
-    def _reload(self) -> str:
-        """Load the certificate if its file has changed; return why it cannot be used, if so.
+    def _reload(self) -> InUse:
+        """Load the certificate if its file has changed; return which one is in use.
 
-        Until it can be used, it is tried again every time: its time may not have come yet, or its
-        key may be on the way.
+        Until the new one can be used, it is tried again every time: its time may not have come yet,
+        or its key may be on the way.
         """
+        path = self.home / CERTIFICATE
         try:
-            version = version_of(self.home / CERTIFICATE)
+            version = version_of(path)
             if version != self.loaded:
-                self._load()
-                self.loaded = version
-        except OSError as error:
-            return unreadable(self.home / CERTIFICATE, error).removesuffix(".")
-        except FederationError as error:
-            return str(error).removesuffix(".")
-        return ""
+                shown, self.loaded = self._load(), version
+                return shown
+        except (OSError, FederationError) as error:
+            text = unreadable(path, error) if isinstance(error, OSError) else str(error)
+            return self.shown._replace(kept=text.removesuffix("."))
+        return self.shown._replace(kept="")
 
-    def _load(self) -> None:
+    def _load(self) -> InUse:
         files = self.home / CERTIFICATE, self.home / KEY
         # a context keeps half of what does not fit, so it is checked first
         check_server_certificate(*files, self.home / CA, ServerSettings.load(self.home).host)
+        end = ends(files[0])
         self.config.ssl.load_cert_chain(*files)
         text = "the server has a new certificate, which ends on %s"
-        logger.info(text, f"{ends(files[0]):%F}", extra=told("new_certificate"))
-        self.warned = float("-inf")
+        logger.info(text, f"{end:%F}", extra=told("new_certificate"))
+        return InUse(end)
 
-    def _warn(self) -> None:
-        if self.kept:
-            logger.error(KEPT, self.kept, extra=told("certificate_is_not_used"))
+    def _tell(self) -> None:
+        """Tell status and metrics, in a file, and the log."""
+        with suppress(DataError):  # the disk is full: again tomorrow
+            write_json(self.home / IN_USE, {"ends": str(self.shown.ends), "kept": self.shown.kept})
+        if self.shown.kept:
+            logger.error(KEPT, self.shown.kept, extra=told("certificate_is_not_used"))
         with suppress(FederationError):  # nothing can be read of a certificate that is missing
             for text in ending(self.home):
                 logger.warning("%s", text, extra=told("certificate_ends_soon"))

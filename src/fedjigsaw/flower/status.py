@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from fedjigsaw.flower import jobs, renewal, versions
-from fedjigsaw.flower.folders import CA, CERTIFICATE, ServerSettings, read_revoked
+from fedjigsaw.flower.folders import CA, ServerSettings, read_revoked
 from fedjigsaw.flower.keys import read_twins
 
 
@@ -14,6 +14,8 @@ def read_status(home: Path) -> dict[str, Any]:
     with jobs.control(home) as client:
         connected = jobs.connected_sites(client, jobs.active_sites(home))
     found = versions.read_versions(home)
+    shown = renewal.in_use(home)
+    kept = [renewal.KEPT % shown.kept] if shown.kept else []
     return {
         "host": settings.host,
         "port": settings.port,
@@ -23,7 +25,7 @@ def read_status(home: Path) -> dict[str, Any]:
         "version": versions.OWN.version,
         "protocol": versions.OWN.protocol,
         "versions": {name: told for name, told in found.items() if name in settings.sites},
-        "certificate_ends": renewal.ends(home / CERTIFICATE).isoformat(),
+        "certificate_ends": shown.ends.isoformat(),
         "authority_ends": renewal.ends(home / CA).isoformat(),
-        "warnings": list(renewal.ending(home)),
+        "warnings": [*kept, *renewal.ending(home)],
     }
