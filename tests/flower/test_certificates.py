@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedjigsaw.errors import FederationError
 from fedjigsaw.flower import folders, processes
@@ -33,29 +33,31 @@ def name(text):
 def company(tmp_path):
     """The files of a server whose certificate is from a company: root, authority below, server."""
 
-    def make(*hosts, days=9, with_chain=True):
+    def make(*hosts, days=9, above=99, with_chain=True, strict=True, purpose="SERVER_AUTH"):
         now = datetime.now(UTC)
         keys = [ec.generate_private_key(ec.SECP256R1()), rsa.generate_private_key(65537, 2048)]
         keys.append(rsa.generate_private_key(65537, 2048))
         found = []
         for level, key in enumerate(keys):
-            above = max(level - 1, 0)
-            by = x509.AuthorityKeyIdentifier.from_issuer_public_key(keys[above].public_key())
+            upper = max(level - 1, 0)
+            by = x509.AuthorityKeyIdentifier.from_issuer_public_key(keys[upper].public_key())
             own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
             usage = [False] * 9
             usage[0 if level == 2 else 5] = True  # signs connections, or certificates
             built = (
-                x509.CertificateBuilder(name(f"level {above}"), name(f"level {level}"))
+                x509.CertificateBuilder(name(f"level {upper}"), name(f"level {level}"))
                 .public_key(key.public_key())
                 .serial_number(x509.random_serial_number())
                 .not_valid_before(now - timedelta(days=30))
-                .not_valid_after(now + timedelta(days=days if level == 2 else 99))
+                .not_valid_after(now + timedelta(days=[99, above, days][level]))
                 .add_extension(x509.BasicConstraints(level < 2, None), critical=True)
                 .add_extension(x509.KeyUsage(*usage), critical=True)
-                .add_extension(own, critical=False)
-                .add_extension(by, critical=False)
             )
+            if strict:
+                built = built.add_extension(own, critical=False).add_extension(by, critical=False)
             if level == 2:
+                use = x509.ExtendedKeyUsage([getattr(ExtendedKeyUsageOID, purpose)])
+                built = built.add_extension(use, critical=False)
                 names = x509.SubjectAlternativeName(
                     [
                         x509.IPAddress(ip_address(host))
@@ -65,7 +67,7 @@ def company(tmp_path):
                     ]
                 )
                 built = built.add_extension(names, critical=False)
-            signed = built.sign(keys[above], hashes.SHA256())
+            signed = built.sign(keys[upper], hashes.SHA256())
             found.append(signed.public_bytes(Encoding.PEM))
         home = tmp_path / "company"
         home.mkdir(exist_ok=True)
@@ -114,6 +116,24 @@ def test_a_certificate_that_has_ended_is_told_before_the_start(company):
         check(company("fed.example.org", "127.0.0.1", days=-1), "fed.example.org")
 
 
+def test_what_a_site_on_a_later_python_refuses_is_refused(company):
+    """Sites on Python 3.13 want more; those on earlier ones do not trust an authority below."""
+    with pytest.raises(FederationError, match="Missing Authority Key Identifier"):
+        check(company("fed.example.org", "127.0.0.1", strict=False), "fed.example.org")
+    home = company("fed.example.org", "127.0.0.1")
+    below = (home / "server.crt").read_bytes().rpartition(b"-----BEGIN")[2]
+    (home / "ca.crt").write_bytes(b"-----BEGIN" + below)
+    with pytest.raises(FederationError, match=r"ca\.crt did not sign .*get issuer"):
+        check(home, "fed.example.org")
+
+
+def test_a_wrong_purpose_is_not_a_wrong_authority(company):
+    home = company("fed.example.org", "127.0.0.1", purpose="CLIENT_AUTH")
+    with pytest.raises(FederationError, match="purpose") as error:
+        check(home, "fed.example.org")
+    assert "did not sign" not in str(error.value)
+
+
 def test_the_server_is_known_by_its_host_and_on_its_own_machine(clinic, tls_server):
     port = tls_server(clinic / "server")
     assert processes.answers("127.0.0.1", port, clinic / "bern" / "ca.crt")
@@ -160,10 +180,12 @@ def test_a_certificate_for_no_host_is_refused_by_name(tmp_path):
     files[2].write_bytes(content)
     key = load_pem_private_key(files[1].read_bytes(), None)
     now = datetime.now(UTC)
+    by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     bare = (
         x509.CertificateBuilder(authority.subject, name("bare"), key.public_key(), 1)
         .not_valid_before(now)
         .not_valid_after(now + timedelta(days=9))
+        .add_extension(by, critical=False)
         .sign(signer, hashes.SHA256())
     )
     files[0].write_bytes(bare.public_bytes(Encoding.PEM))

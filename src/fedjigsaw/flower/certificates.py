@@ -35,6 +35,7 @@ LOOPBACK = "127.0.0.1"
 # OpenSSL's numbers
 NOT_YET_VALID, HAS_EXPIRED = 9, 10
 OTHER_HOST = (62, 64)  # a name, an address
+OTHER_AUTHORITY = (2, 18, 19, 20, 21)
 SOON_DAYS = 60  # how long before its end a certificate is warned of
 
 
@@ -129,10 +130,12 @@ def _why_refused(
         return f"{certificate} has ended, or an authority's above it, or this clock is wrong"
     if error.verify_code == NOT_YET_VALID:
         return f"{certificate} is not valid yet, or this clock is behind"
-    return (
-        f"{authority} did not sign {certificate}, nor an authority whose certificate follows in "
-        f"the same file ({error.verify_message})"
-    )
+    if error.verify_code in OTHER_AUTHORITY:
+        return (
+            f"{authority} did not sign {certificate}, nor an authority whose certificate follows "
+            f"in the same file ({error.verify_message})"
+        )
+    return f"sites would refuse {certificate} ({error.verify_message})"
 
 
 def _shake_hands(certificate: Path, key: Path, authority: Path, host: str) -> None:
@@ -140,6 +143,9 @@ def _shake_hands(certificate: Path, key: Path, authority: Path, host: str) -> No
     shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     shown.load_cert_chain(certificate, key)
     trust = ssl.create_default_context(cafile=authority)
+    # sites on Python 3.13 are strict, and on earlier ones, an authority in between is not trusted
+    trust.verify_flags |= ssl.VERIFY_X509_STRICT
+    trust.verify_flags &= ~ssl.VERIFY_X509_PARTIAL_CHAIN
     to_server, to_site = ssl.MemoryBIO(), ssl.MemoryBIO()
     site = trust.wrap_bio(to_site, to_server, server_hostname=host)
     server = shown.wrap_bio(to_server, to_site, server_side=True)
