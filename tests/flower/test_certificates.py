@@ -127,6 +127,24 @@ def test_what_a_site_on_a_later_python_refuses_is_refused(company):
         check(home, "fed.example.org")
 
 
+def test_letters_that_flower_cannot_read_are_refused_on_both_sides(clinic):
+    """Files of companies often have comments; in others, Flower's processes end without a word."""
+    for home in (clinic / "server", clinic / "bern"):
+        authority = home / "ca.crt"
+        authority.write_bytes(b"# the company's root\n" + authority.read_bytes())
+    check(clinic / "server", "127.0.0.1")
+    settings = folders.SiteSettings.load(clinic / "bern")
+    settings.check_folder(clinic / "bern")
+    for home in (clinic / "server", clinic / "bern"):
+        authority = home / "ca.crt"
+        authority.write_bytes("# gültig\n".encode() + authority.read_bytes())
+    text = r"ca\.crt has letters besides ASCII.* Remove all lines"
+    with pytest.raises(FederationError, match=text):
+        check(clinic / "server", "127.0.0.1")
+    with pytest.raises(FederationError, match=text):
+        settings.check_folder(clinic / "bern")
+
+
 def test_a_wrong_purpose_is_not_a_wrong_authority(company):
     home = company("fed.example.org", "127.0.0.1", purpose="CLIENT_AUTH")
     with pytest.raises(FederationError, match="purpose") as error:

@@ -91,6 +91,16 @@ def load_certificate(path: Path) -> x509.Certificate:
         raise FederationError(f"{path} is not a certificate.") from error
 
 
+def check_authority(path: Path) -> None:
+    """Raise a FederationError if a file is not an authority's certificate, as Flower reads it."""
+    load_certificate(path)
+    if not read_regular(path).isascii():
+        raise FederationError(
+            f"{path} has letters besides ASCII, such as in a comment, which Flower cannot read. "
+            "Remove all lines that are not of a certificate."
+        )
+
+
 def check_server_certificate(certificate: Path, key: Path, authority: Path, host: str) -> None:
     """Raise a FederationError if a server's certificate would be refused, by sites or here.
 
@@ -103,7 +113,7 @@ def check_server_certificate(certificate: Path, key: Path, authority: Path, host
     host : name or address by which sites reach it. Its own processes reach it by the loopback.
     """
     found = load_certificate(certificate)
-    load_certificate(authority)
+    check_authority(authority)
     try:
         private = load_pem_private_key(read_regular(key), None)
     except (OSError, ValueError, TypeError) as error:

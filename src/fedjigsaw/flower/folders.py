@@ -37,10 +37,10 @@ from fedjigsaw.errors import (
 )
 from fedjigsaw.flower.certificates import (
     SERVER_DAYS,
+    check_authority,
     check_server_certificate,
     check_site_key,
     is_address,
-    load_certificate,
     make_authority,
     make_server_key,
     make_site_key,
@@ -162,7 +162,7 @@ class SiteSettings:
                 )
         check_writable(folder, (*WRITTEN_BY_A_SITE, FLOWER))
         try:
-            load_certificate(folder / CA)
+            check_authority(folder / CA)
         except FederationError as error:
             raise FederationError(
                 f"{error} It came from the coordinator with the folder: put it back, or ask for it."
