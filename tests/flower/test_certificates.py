@@ -16,9 +16,12 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedjigsaw.errors import FederationError
-from fedjigsaw.flower import folders, processes
+from fedjigsaw.flower import checks, folders, processes, renewal
 from fedjigsaw.flower.certificates import (
+    authority_ends,
     check_server_certificate,
+    days_until,
+    ends,
     make_authority,
     make_server_key,
     sign_server,
@@ -143,6 +146,25 @@ def test_letters_that_flower_cannot_read_are_refused_on_both_sides(clinic):
         check(clinic / "server", "127.0.0.1")
     with pytest.raises(FederationError, match=text):
         settings.check_folder(clinic / "bern")
+
+
+def test_the_end_of_an_authority_in_between_counts(company):
+    home = company("127.0.0.1", days=90, above=20)
+    check(home, "127.0.0.1")
+    assert "server's certificate ends in 20 days" in next(renewal.ending(home))
+    assert checks.describe_days(ends(home / "server.crt"), "It", "x").startswith(
+        "It is valid for 20 "
+    )
+    home = company("127.0.0.1", days=90, above=-1)
+    assert "has ended" in renewal.why_invalid(home)
+
+
+def test_an_old_root_beside_a_new_one_is_no_matter(tmp_path):
+    """As in a file of a company, or while a root is replaced."""
+    for days, wanted in (((-0.5, 900), 900), ((900, 30), 30), ((-0.5, -0.9), -0.5)):
+        (tmp_path / "ca.crt").write_bytes(b"".join(make_authority(n)[0] for n in days))
+        left = days_until(authority_ends(tmp_path / "ca.crt"))
+        assert left == pytest.approx(wanted, abs=0.01)
 
 
 def test_a_wrong_purpose_is_not_a_wrong_authority(company):

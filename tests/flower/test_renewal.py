@@ -23,6 +23,7 @@ from fedjigsaw.flower import (
     status,
 )
 from fedjigsaw.flower.certificates import (
+    ends,
     load_certificate,
     make_authority,
     make_server_key,
@@ -43,7 +44,7 @@ def make(tmp_path, days):
 def test_a_server_is_certified_for_three_years_and_its_authority_for_twenty(home):
     for name, years in (("server.crt", 3), ("ca.crt", 20)):
         wanted = datetime.now(UTC) + timedelta(days=365 * years)
-        assert abs(renewal.ends(home / name) - wanted) < timedelta(hours=1)
+        assert abs(ends(home / name) - wanted) < timedelta(hours=1)
     assert list(renewal.ending(home)) == []
 
 
@@ -285,7 +286,7 @@ def test_the_end_of_the_certificate_in_use_is_told_and_not_that_of_the_file(
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(home / "server.crt", home / "server.key")
     watch = renewal.CertificateWatch(SimpleNamespace(ssl=context), home)
-    end = renewal.ends(home / "server.crt")
+    end = ends(home / "server.crt")
     signer = (home.parent / "authority" / "authority.key").read_bytes()
     other = sign_server("other.org", (home / "server.key").read_bytes(), signer)
     (home / "server.crt").write_bytes(other)
@@ -303,7 +304,7 @@ def test_the_end_of_the_certificate_in_use_is_told_and_not_that_of_the_file(
     assert days == pytest.approx(5, abs=0.01)
     (home / "settings.json").write_text(settings)
     ticks(watch)
-    assert renewal.in_use(home) == (renewal.ends(home / "server.crt"), "")
+    assert renewal.in_use(home) == (ends(home / "server.crt"), "")
     assert status.read_status(home)["warnings"] == []
 
 

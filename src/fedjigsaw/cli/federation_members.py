@@ -150,7 +150,7 @@ def renew(
 
     Example: fedjigsaw federation renew clinic
     """
-    from fedjigsaw.flower import folders, renewal
+    from fedjigsaw.flower import certificates, folders, renewal
 
     if new_authority and authority is not None:
         raise ParameterError("Give --authority or --new-authority, not both.")
@@ -160,7 +160,7 @@ def renew(
         have = renewal.renew_authority(home, days)
     else:
         renewal.renew(home, authority, days)
-    end = renewal.ends(home / folders.CERTIFICATE)
+    end = certificates.ends(home / folders.CERTIFICATE)
     if as_json:
         print_json({"ends": end.isoformat(), "new_authority": new_authority, "sites": have})
         return

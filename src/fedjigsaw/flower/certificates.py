@@ -82,9 +82,13 @@ def sign_server(host: str, key: bytes, authority_key: bytes, days: float = SERVE
 
 
 def load_certificate(path: Path) -> x509.Certificate:
-    """Read a certificate; a file that cannot be read as one is a FederationError."""
+    """Read the first certificate of a file; without one, it is a FederationError."""
+    return _load_certificates(path)[0]
+
+
+def _load_certificates(path: Path) -> list[x509.Certificate]:
     try:
-        return x509.load_pem_x509_certificate(read_regular(path))
+        return x509.load_pem_x509_certificates(read_regular(path))
     except OSError as error:
         raise FederationError(unreadable(path, error)) from error
     except ValueError as error:
@@ -164,9 +168,18 @@ def _shake_hands(certificate: Path, key: Path, authority: Path, host: str) -> No
             side.do_handshake()
 
 
-def days_left(path: Path) -> float:
-    """Return the number of days until a certificate ends."""
-    return days_until(load_certificate(path).not_valid_after_utc)
+def ends(path: Path) -> datetime:
+    """Return when a server's certificate ends, or that of an authority in between, if earlier."""
+    return min(found.not_valid_after_utc for found in _load_certificates(path))
+
+
+def authority_ends(path: Path) -> datetime:
+    """Return when an authority's certificate ends.
+
+    If the file contains several, it is the first one that has not ended yet: old ones do no harm.
+    """
+    found = [found.not_valid_after_utc for found in _load_certificates(path)]
+    return min((end for end in found if days_until(end) > 0), default=max(found))
 
 
 def days_until(end: datetime) -> float:

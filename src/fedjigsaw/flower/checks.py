@@ -1,13 +1,14 @@
 """Checks of a server's or a site's folder and settings, before anything is started or written."""
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from fedjigsaw import sites
 from fedjigsaw.errors import FederationError, counted
 from fedjigsaw.flower import processes
-from fedjigsaw.flower.certificates import SOON_DAYS, days_left
+from fedjigsaw.flower.certificates import SOON_DAYS, authority_ends, days_until, ends
 from fedjigsaw.flower.earlier import read_earlier
 from fedjigsaw.flower.folders import (
     CA,
@@ -45,7 +46,7 @@ def check_server(folder: Path, listen: str | None = None) -> Iterator[str]:
     yield f"It listens on {address}, port {settings.port}{taken}."
     check_server_files(home, settings.host)
     yield "Its certificate, key and authority belong together."
-    yield describe_days(home / CERTIFICATE, "The server's certificate", RENEW)
+    yield describe_days(ends(home / CERTIFICATE), "The server's certificate", RENEW)
 
 
 def check_site(folder: Path, options: Mapping[str, Any]) -> Iterator[str]:
@@ -66,7 +67,7 @@ def check_site(folder: Path, options: Mapping[str, Any]) -> Iterator[str]:
         yield _read_rows(options)
     else:
         yield made.check() or f"Its images can be read: {options['data']}."
-    yield describe_days(folder / CA, "The authority's certificate", RENEW_AUTHORITY)
+    yield describe_days(authority_ends(folder / CA), "The authority's certificate", RENEW_AUTHORITY)
 
 
 def site_name(folder: Path) -> str:
@@ -93,12 +94,10 @@ def _read_rows(options: Mapping[str, Any]) -> str:
 # ----------------------------------------------------------------------------------- certificates
 
 
-def describe_days(path: Path, what: str, remedy: str) -> str:
+def describe_days(end: datetime, what: str, remedy: str) -> str:
     """Say how long a certificate is valid; raise a FederationError if it has ended."""
-    days = days_left(path)
+    days = days_until(end)
     if days <= 0:
-        raise FederationError(
-            f"{what}, {path}, has ended: the coordinator renews it with {remedy}."
-        )
+        raise FederationError(f"{what} has ended: the coordinator renews it with {remedy}.")
     soon = f" The coordinator renews it with {remedy}." if days < SOON_DAYS else ""
     return f"{what} is valid for {days:,.0f} more days.{soon}"

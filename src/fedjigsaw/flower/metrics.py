@@ -15,7 +15,7 @@ from typing import Any
 
 from fedjigsaw import __version__
 from fedjigsaw.errors import ExtraError, FederationError, FedJigsawError, requires_extra
-from fedjigsaw.flower.certificates import days_left, days_until
+from fedjigsaw.flower.certificates import authority_ends, days_until
 from fedjigsaw.flower.counts import JournalCounts, RunCounts, is_connected
 from fedjigsaw.flower.folders import CA, RUNNING
 from fedjigsaw.flower.renewal import in_use
@@ -70,7 +70,7 @@ class SiteNumbers:
         yield GAUGE, "last_answer_timestamp_seconds", when, {}, journal.latest[0]
         yield from self._budget()
         days = "Days until the certificate of the federation's authority ends."
-        yield GAUGE, "certificate_days_left", days, {}, days_left(self.home / CA)
+        yield GAUGE, "certificate_days_left", days, {}, days_until(authority_ends(self.home / CA))
 
     def _budget(self) -> Iterator[Number]:
         what = "Different questions that the policy still allows."

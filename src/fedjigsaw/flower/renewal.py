@@ -15,8 +15,10 @@ from fedjigsaw.errors import DataError, FederationError, unreadable
 from fedjigsaw.flower.certificates import (
     SERVER_DAYS,
     SOON_DAYS,
+    authority_ends,
     check_server_certificate,
     days_until,
+    ends,
     load_certificate,
     make_authority,
     make_server_key,
@@ -58,11 +60,6 @@ WARN_SECONDS = 86400.0
 KEPT = "the server keeps its certificate from before: %s"
 
 
-def ends(path: Path) -> datetime:
-    """Return when a certificate ends."""
-    return load_certificate(path).not_valid_after_utc
-
-
 class InUse(NamedTuple):
     """When the certificate that a server shows ends, and why that is not the one in its folder."""
 
@@ -83,7 +80,7 @@ def why_invalid(home: Path) -> str:
     """Say why nobody trusts the certificates of a server's folder today; nothing if they do."""
     for name, end, whose, remedy in (
         (CERTIFICATE, in_use(home).ends, "its", RENEW),
-        (CA, ends(home / CA), "its authority's", RENEW_AUTHORITY),
+        (CA, authority_ends(home / CA), "its authority's", RENEW_AUTHORITY),
     ):
         if days_until(end) <= 0:
             return f"{whose} certificate has ended: renew it with {remedy}"
@@ -103,7 +100,7 @@ def ending(home: Path) -> Iterator[str]:
 
 def authority_ending(folder: Path) -> Iterator[str]:
     """Yield a warning if the authority's certificate in a folder ends soon, or has ended."""
-    yield from _warn("the authority's certificate", ends(folder / CA), RENEW_AUTHORITY)
+    yield from _warn("the authority's certificate", authority_ends(folder / CA), RENEW_AUTHORITY)
 
 
 def server_ending(certificate: Any) -> Iterator[str]:

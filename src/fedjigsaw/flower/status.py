@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from fedjigsaw.flower import jobs, renewal, versions
+from fedjigsaw.flower.certificates import authority_ends
 from fedjigsaw.flower.folders import CA, ServerSettings, read_revoked
 from fedjigsaw.flower.keys import read_twins
 
@@ -26,6 +27,6 @@ def read_status(home: Path) -> dict[str, Any]:
         "protocol": versions.OWN.protocol,
         "versions": {name: told for name, told in found.items() if name in settings.sites},
         "certificate_ends": shown.ends.isoformat(),
-        "authority_ends": renewal.ends(home / CA).isoformat(),
+        "authority_ends": authority_ends(home / CA).isoformat(),
         "warnings": [*kept, *renewal.ending(home)],
     }
