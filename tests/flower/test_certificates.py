@@ -78,6 +78,7 @@ def company(tmp_path):
         (home / "ca.crt").write_bytes(found[0])
         (home / "server.crt").write_bytes(found[2] + found[1] * with_chain)
         (home / "server.key").write_bytes(private)
+        (home / "app.fab").write_bytes(b"an app")
         return home
 
     return make
@@ -165,6 +166,24 @@ def test_an_old_root_beside_a_new_one_is_no_matter(tmp_path):
         (tmp_path / "ca.crt").write_bytes(b"".join(make_authority(n)[0] for n in days))
         left = days_until(authority_ends(tmp_path / "ca.crt"))
         assert left == pytest.approx(wanted, abs=0.01)
+
+
+def test_a_company_is_asked_for_its_own_certificate(company, clinic):
+    """Another authority of the federation would take the place of the company's."""
+    home = company("127.0.0.1", days=-1)
+    for missing in (None, "server.crt", "ca.crt"):
+        if missing is not None:
+            (home / missing).rename(home / "away")
+        with pytest.raises(FederationError, match="sk whoever signed it") as error:
+            folders.check_server_files(home, "127.0.0.1")
+        assert "federation renew" not in str(error.value)
+        if missing is not None:
+            (home / "away").rename(home / missing)
+    assert "the authority that signed it" in next(renewal.ending(home))
+    assert "the authority that signed it" in renewal.why_invalid(home)
+    (clinic / "server" / "server.crt").write_bytes(b"nothing")
+    with pytest.raises(FederationError, match="federation renew`, with --new-authority"):
+        folders.check_server_files(clinic / "server", "127.0.0.1")
 
 
 def test_a_wrong_purpose_is_not_a_wrong_authority(company):

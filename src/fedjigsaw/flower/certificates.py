@@ -31,6 +31,7 @@ from fedjigsaw.errors import FederationError, unreadable
 from fedjigsaw.io.regular import read_regular
 
 AUTHORITY_DAYS, SERVER_DAYS = 20 * 365, 3 * 365
+OWN_AUTHORITY = "fedjigsaw authority"  # the name of every federation's
 LOOPBACK = "127.0.0.1"
 # OpenSSL's numbers
 NOT_YET_VALID, HAS_EXPIRED = 9, 10
@@ -42,7 +43,7 @@ SOON_DAYS = 60  # how long before its end a certificate is warned of
 def make_authority(days: float = AUTHORITY_DAYS) -> tuple[bytes, bytes]:
     """Make an authority: its certificate and its private key."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _name("fedjigsaw authority")
+    name = _name(OWN_AUTHORITY)
     certificate = (
         _builder(name, name, key.public_key(), key, days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -68,7 +69,7 @@ def sign_server(host: str, key: bytes, authority_key: bytes, days: float = SERVE
     days : how long the certificate is valid.
     """
     public, signer = _load_private(key).public_key(), _load_private(authority_key)
-    issuer, subject = _name("fedjigsaw authority"), _name("fedjigsaw server")
+    issuer, subject = _name(OWN_AUTHORITY), _name("fedjigsaw server")
     hosts = [_general_name(name) for name in dict.fromkeys([host, "localhost", LOOPBACK])]
     return (
         _builder(subject, issuer, public, signer, days)
@@ -166,6 +167,18 @@ def _shake_hands(certificate: Path, key: Path, authority: Path, host: str) -> No
     for side in (site, server, site):
         with suppress(ssl.SSLWantReadError):
             side.do_handshake()
+
+
+def is_own(*paths: Path) -> bool:
+    """Return whether authorities of federations signed these certificates, if they can be read.
+
+    Otherwise, a company did.
+    """
+    for path in paths:
+        with suppress(FederationError):
+            if load_certificate(path).issuer != _name(OWN_AUTHORITY):
+                return False
+    return True
 
 
 def ends(path: Path) -> datetime:

@@ -24,7 +24,7 @@ from fedjigsaw.flower.folders import (
     read_revoked,
     server_folder,
 )
-from fedjigsaw.flower.renewal import RENEW, RENEW_AUTHORITY
+from fedjigsaw.flower.renewal import RENEW_AUTHORITY, remedy
 from fedjigsaw.flower.site import load_policy, load_site
 from fedjigsaw.io import formats
 
@@ -46,7 +46,7 @@ def check_server(folder: Path, listen: str | None = None) -> Iterator[str]:
     yield f"It listens on {address}, port {settings.port}{taken}."
     check_server_files(home, settings.host)
     yield "Its certificate, key and authority belong together."
-    yield describe_days(ends(home / CERTIFICATE), "The server's certificate", RENEW)
+    yield describe_days(ends(home / CERTIFICATE), "The server's certificate", remedy(home))
 
 
 def check_site(folder: Path, options: Mapping[str, Any]) -> Iterator[str]:
@@ -67,7 +67,8 @@ def check_site(folder: Path, options: Mapping[str, Any]) -> Iterator[str]:
         yield _read_rows(options)
     else:
         yield made.check() or f"Its images can be read: {options['data']}."
-    yield describe_days(authority_ends(folder / CA), "The authority's certificate", RENEW_AUTHORITY)
+    end, renewed = authority_ends(folder / CA), remedy(folder, RENEW_AUTHORITY)
+    yield describe_days(end, "The authority's certificate", renewed)
 
 
 def site_name(folder: Path) -> str:

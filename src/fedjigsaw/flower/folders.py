@@ -41,6 +41,7 @@ from fedjigsaw.flower.certificates import (
     check_server_certificate,
     check_site_key,
     is_address,
+    is_own,
     make_authority,
     make_server_key,
     make_site_key,
@@ -407,10 +408,13 @@ def check_server_files(home: Path, host: str) -> None:
     try:
         check_server_certificate(home / CERTIFICATE, home / KEY, home / CA, host)
     except FederationError as error:
-        raise FederationError(
-            f"{error} Restore it from a backup, or make a new one: `fedjigsaw federation renew`, "
-            "with --new-authority if it is the key or the authority's certificate."
-        ) from error
+        advice = (
+            "make a new one: `fedjigsaw federation renew`, with --new-authority if it is the key "
+            "or the authority's certificate"
+        )
+        if not is_own(home / CERTIFICATE, home / CA):
+            advice = 'ask whoever signed it: "A certificate of your company" in docs/federation.md'
+        raise FederationError(f"{error} Restore it from a backup, or {advice}.") from error
 
 
 # ------------------------------------------------------------------------------------- revocation

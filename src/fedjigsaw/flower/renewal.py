@@ -19,6 +19,7 @@ from fedjigsaw.flower.certificates import (
     check_server_certificate,
     days_until,
     ends,
+    is_own,
     load_certificate,
     make_authority,
     make_server_key,
@@ -60,6 +61,11 @@ WARN_SECONDS = 86400.0
 KEPT = "the server keeps its certificate from before: %s"
 
 
+def remedy(folder: Path, own: str = RENEW) -> str:
+    """Return with what the coordinator renews a certificate, which may be of a company."""
+    return own if is_own(folder / CA) else "the authority that signed it"
+
+
 class InUse(NamedTuple):
     """When the certificate that a server shows ends, and why that is not the one in its folder."""
 
@@ -78,42 +84,43 @@ def in_use(home: Path) -> InUse:
 
 def why_invalid(home: Path) -> str:
     """Say why nobody trusts the certificates of a server's folder today; nothing if they do."""
-    for name, end, whose, remedy in (
+    for name, end, whose, own in (
         (CERTIFICATE, in_use(home).ends, "its", RENEW),
         (CA, authority_ends(home / CA), "its authority's", RENEW_AUTHORITY),
     ):
         if days_until(end) <= 0:
-            return f"{whose} certificate has ended: renew it with {remedy}"
+            return f"{whose} certificate has ended: renew it with {remedy(home, own)}"
         if days_until(load_certificate(home / name).not_valid_before_utc) > 0:
             return (
                 f"{whose} certificate is not valid yet: set the clock of this machine, or if it is "
-                f"right, renew the certificate with {remedy}"
+                f"right, renew the certificate with {remedy(home, own)}"
             )
     return ""
 
 
 def ending(home: Path) -> Iterator[str]:
     """Yield a warning for each certificate of a server that ends soon, or has ended."""
-    yield from _warn("the server's certificate", in_use(home).ends, RENEW)
+    yield from _warn("the server's certificate", in_use(home).ends, remedy(home))
     yield from authority_ending(home)
 
 
 def authority_ending(folder: Path) -> Iterator[str]:
     """Yield a warning if the authority's certificate in a folder ends soon, or has ended."""
-    yield from _warn("the authority's certificate", authority_ends(folder / CA), RENEW_AUTHORITY)
+    end, renewed = authority_ends(folder / CA), remedy(folder, RENEW_AUTHORITY)
+    yield from _warn("the authority's certificate", end, renewed)
 
 
-def server_ending(certificate: Any) -> Iterator[str]:
-    """Yield a warning if the certificate that a server showed, as `ssl` describes it, ends soon."""
+def server_ending(folder: Path, certificate: Any) -> Iterator[str]:
+    """Yield a warning if a certificate that a site was shown ends soon; it is as `ssl` tells it."""
     end = datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC)
-    yield from _warn("the server's certificate", end, RENEW)
+    yield from _warn("the server's certificate", end, remedy(folder))
 
 
-def _warn(what: str, end: datetime, remedy: str) -> Iterator[str]:
+def _warn(what: str, end: datetime, renewed: str) -> Iterator[str]:
     days = days_until(end)
     if days < SOON_DAYS:
         when = f"ends in {days:.0f} days, on {end:%Y-%m-%d}" if days > 0 else "has ended"
-        yield f"{what} {when}: the coordinator renews it with {remedy}"
+        yield f"{what} {when}: the coordinator renews it with {renewed}"
 
 
 # ------------------------------------------------------------------------------- by the coordinator

@@ -216,8 +216,9 @@ def remove_apps(home: Path) -> None:
 
 def warn_of_end(home: Path, settings: SiteSettings, show: Show) -> None:
     """Tell a site of certificates that end soon: the authority's, and the one that it is shown."""
-    shown = processes.greet(settings.host, settings.port, home / CA)
-    texts = [*renewal.authority_ending(home), *(renewal.server_ending(shown) if shown else ())]
+    texts = list(renewal.authority_ending(home))
+    if shown := processes.greet(settings.host, settings.port, home / CA):
+        texts += renewal.server_ending(home, shown)
     for text in texts:
         show(f"Warning: {text}.")
 
