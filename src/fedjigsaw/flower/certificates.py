@@ -139,8 +139,11 @@ def _why_refused(
     error: ssl.SSLCertVerificationError, certificate: Path, authority: Path, host: str
 ) -> str:
     if error.verify_code in OTHER_HOST:
-        why = ", by which its own processes reach the server" if host == LOOPBACK else ""
-        return f"{certificate} is not valid for the host {host}{why}"
+        reason = f"{certificate} is not valid for the host {host}"
+        own = (
+            ", by which its own processes reach the server. No public authority signs this address"
+        )
+        return reason + own if host == LOOPBACK else reason
     if error.verify_code == HAS_EXPIRED:
         return f"{certificate} has ended, or an authority's above it, or this clock is wrong"
     if error.verify_code == NOT_YET_VALID:
