@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_public_key, load_ssh_private_key
 
 from fedjigsaw.errors import DataError, FederationError, ParameterError
-from fedjigsaw.flower import folders
+from fedjigsaw.flower import folders, operators
 
 
 def test_every_site_gets_its_own_key_and_the_server_knows_it(clinic):
@@ -53,6 +53,9 @@ def test_sites_pin_the_app(clinic):
         (["a"], "a.org:90", 1),
         (["a"], "", 1),
         (["a"], "a b", 1),
+        (["a"], "a..b", 1),
+        (["a"], f"{'a' * 64}.org", 1),
+        (["a"], "a.org.", 1),
         (["a"], "a.org", 0),
         (["a"], "a.org", 65536),
     ],
@@ -92,6 +95,21 @@ def test_other_settings_are_refused(clinic, text):
     (clinic / "bern" / "settings.json").write_text(text)
     with pytest.raises(FederationError, match="settings.json"):
         folders.SiteSettings.load(clinic / "bern")
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64, "", "köln.de"])
+def test_a_host_that_is_no_name_is_refused_where_it_is_read(clinic, host):
+    """Python would end in a UnicodeError when it connects."""
+    operators.add(clinic / "server", "anna")
+    for name, of in (
+        ("server", folders.ServerSettings),
+        ("bern", folders.SiteSettings),
+        ("anna", operators.OperatorSettings),
+    ):
+        path = clinic / name / "settings.json"
+        path.write_text(path.read_text().replace("127.0.0.1", host))
+        with pytest.raises(FederationError, match=r"settings\.json has no valid 'host'"):
+            of.load(clinic / name)
 
 
 def test_another_folder_of_the_federation_is_named(clinic, monkeypatch):

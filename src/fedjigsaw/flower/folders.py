@@ -56,7 +56,7 @@ from fedjigsaw.privacy.policy_text import default_text
 
 FORMAT = 1
 SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+HOST_NAME = re.compile(r"(?!-)(?!.{254})[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*(?<!-)")
 CA, CERTIFICATE, KEY = "ca.crt", "server.crt", "server.key"
 SITE_KEY, APP, SETTINGS = "site.key", "app.fab", "settings.json"
 AUTHORITY, AUTHORITY_KEY = "authority", "authority.key"
@@ -232,11 +232,15 @@ def _check(sites: Sequence[str], host: str, port: int) -> None:
     if not sites:
         raise ParameterError("A federation needs at least one site.")
     check_names(sites)
-    if not is_address(host) and not HOST_NAME.fullmatch(host):
+    if not _is_host(host):
         allowed = "a host name or an IP address, without a port"
         raise ParameterError(invalid("host", "a federation", allowed, repr(host)))
     if not 1 <= port <= 65535:
         raise ParameterError(invalid("port", "a federation", "from 1 to 65535", port))
+
+
+def _is_host(host: str) -> bool:
+    return is_address(host) or HOST_NAME.fullmatch(host) is not None
 
 
 def check_names(sites: Sequence[str]) -> None:
@@ -321,6 +325,8 @@ def load_settings(folder: Path, kind: str, fields: Mapping[str, type]) -> dict[s
     for name, of in fields.items():
         if type(content.get(name)) is not of:
             raise FederationError(f"{path} has no valid {name!r}. {ADVICE}")
+    if "host" in fields and not _is_host(content["host"]):
+        raise FederationError(f"{path} has no valid 'host': {content['host']!r}. {ADVICE}")
     return {name: content[name] for name in fields}
 
 
