@@ -7,7 +7,14 @@ import pytest
 
 from fedjigsaw import Summary
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.trust.plausibility import FEW, MANY, far_centers, without_copies, without_overlaps
+from fedjigsaw.trust.plausibility import (
+    FEW,
+    MANY,
+    _of_groups,
+    far_centers,
+    without_copies,
+    without_overlaps,
+)
 from fedjigsaw.trust.received import receive
 
 
@@ -55,6 +62,17 @@ def test_centers_within_a_circle_of_their_site_are_left_out(received):
     assert found.centers.tolist() == received.centers[kept].tolist()
     assert (notes > 0).sum() > 5
     assert kept.sum() > 50
+
+
+@pytest.mark.parametrize("mean", [2, MANY, 3 * MANY])
+def test_extremes_of_groups_are_those_of_reduceat(mean):
+    rng = np.random.default_rng(mean)
+    for _ in range(20):
+        sizes = rng.integers(1, 2 * mean, rng.integers(1, 6))
+        X, starts = rng.normal(size=(sizes.sum(), 2)), np.cumsum(sizes) - sizes
+        for extreme in (np.minimum, np.maximum):
+            wanted = extreme.reduceat(X, starts, axis=0)
+            assert np.array_equal(_of_groups(extreme, X, starts), wanted)
 
 
 @pytest.mark.parametrize("n_centers", [2, MANY - 1, MANY, 3 * MANY])
