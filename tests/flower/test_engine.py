@@ -395,3 +395,4 @@ def test_a_late_site_is_told_in_seconds_that_people_read(shards):
     """The sites of a region have what is left of its own time, such as 11.99987 s."""
     assert engine_of(grid_of(shards), FeCA(3), timeout=11.99987).late.endswith("within 12 s")
     assert engine_of(grid_of(shards), FeCA(3), timeout=0.2).late.endswith("within 0.2 s")
+    assert engine_of(grid_of(shards), FeCA(3), timeout=0.004).late.endswith("within 0.01 s")

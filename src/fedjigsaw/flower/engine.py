@@ -131,7 +131,7 @@ class FlowerEngine:
     @property
     def late(self) -> str:
         """Reason of a site that answered too late, or not at all."""
-        return f"it did not answer within {round(self.timeout, 2):g} s"
+        return f"it did not answer within {max(round(self.timeout, 2), 0.01):g} s"
 
     def __enter__(self) -> Self:
         return self

@@ -277,8 +277,9 @@ def in_time(seconds: float) -> Iterator[None]:
     """Raise a LateError in the block when these seconds are over."""
 
     def give_up(number: int, frame: object) -> None:
+        limit = max(round(seconds, 2), 0.01)
         raise LateError(
-            f"no answer within {round(seconds, 2):g} s; the server has moved on. The coordinator "
+            f"no answer within {limit:g} s; the server has moved on. The coordinator "
             "can give sites more time (`federation run --timeout`)"
         )
 
