@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fedjigsaw import FeCA, FederatedPreparation, Jigsaw, compare
+from fedjigsaw import FeCA, FederatedPreparation, Jigsaw, compare, load
 from fedjigsaw.errors import DataError, DataTypeError, FedJigsawError, IgnoredClientsWarning
 
 TABLE = {
@@ -49,6 +49,15 @@ class TestClientsByColumn:
         assert fitted.tolist() == method.transform(rows).tolist()
         with pytest.raises(DataError, match="unseen at fit time: - site"):
             method.fit(rows, clients=TABLE["site"]).predict(table)  # another fit, another column
+
+    def test_a_file_keeps_the_name_of_the_column(self, make, tmp_path):
+        table = make(TABLE)
+        method = Jigsaw(2, random_state=0).fit(table, clients="site")
+        method.save(tmp_path / "model")
+        loaded = load(tmp_path / "model")
+        assert loaded.predict(table).tolist() == method.predict(table).tolist()
+        loaded.save(tmp_path / "again")
+        assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
 
     def test_numbers_are_clients_too(self, make):
         table = {**TABLE, "site": [3, 1, 3, 1, 3, 1]}

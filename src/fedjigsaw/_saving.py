@@ -44,6 +44,7 @@ def to_file(estimator: Any, scaler: Scaler | None = None) -> "ModelFile":
         n_rows_of(estimator.summaries_),
         partly=_partly(transcript),
         privacy=estimator._privacy,
+        clients_column=estimator._clients_column,
     )
 
 
@@ -81,6 +82,7 @@ def restored(cls: type[Any], file: "ModelFile") -> Any:
     estimator = cls.from_settings(dict(file.model.params))
     columns = file.columns if file.encoding is None else file.encoding.sources
     estimator._file, estimator._privacy = file, file.privacy
+    estimator._clients_column = file.clients_column
     estimator.model_, estimator.summaries_ = file.model, ()
     estimator.n_features_in_ = len(columns)
     if columns != unnamed(len(columns)):

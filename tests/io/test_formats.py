@@ -260,6 +260,10 @@ BROKEN = {
     "one-dimensional": (with_arrays(SUMMARY, centers=np.zeros(4)), "centers"),
     "bad score": (with_arrays(SCORE, counts=np.array([-3, 0])), "counts"),
     "empty score": (with_arrays(SCORE, counts=np.array([0, 0])), "covers no rows"),
+    "a clients' column that is no name": (
+        with_header(MODEL, clients_column=3),
+        "header field 'clients_column'",
+    ),
     "no clients": (with_header(MODEL, clients="bern"), "header field 'clients'"),
     "bad stats": (with_arrays(STATS, sum_of_squares=np.array([-1.0, 0.0])), "sum_of_squares"),
 }

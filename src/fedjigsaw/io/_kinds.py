@@ -84,6 +84,8 @@ def _model_parts(file: ModelFile) -> Parts:
     }
     if file.partly:
         header["partly"] = list(file.partly)
+    if file.clients_column is not None:
+        header["clients_column"] = file.clients_column
     header |= ids_header(file.ids, file.next_id)
     arrays = {"centers": file.model.centers}
     return header, arrays | _tensor_arrays(file.model.tensors) | _scaler_arrays(file.scaler)
@@ -104,6 +106,7 @@ def _model_from(header: Header, arrays: Arrays) -> ModelFile:
         _skipped_from(header),
         ids_from(header),
         next_id_from(header),
+        take(header, "clients_column", str) if "clients_column" in header else None,
     )
 
 

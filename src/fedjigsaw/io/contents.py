@@ -124,6 +124,7 @@ class ModelFile:
     n_skipped : rows of the clients that were skipped for missing values, as far as they are told.
     ids : the id of each cluster, if the model follows another one; empty for 0, 1, 2, ...
     next_id : the smallest id that no cluster has had, in this model or one before; 0 without ids.
+    clients_column : the column of a table that named the client of each row, or None.
 
     Examples
     --------
@@ -143,6 +144,7 @@ class ModelFile:
     n_skipped: int = 0
     ids: tuple[int, ...] = ()
     next_id: int = 0
+    clients_column: str | None = None
 
     def __post_init__(self) -> None:
         _check_skipped(self.n_skipped, "a model")
