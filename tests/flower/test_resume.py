@@ -6,6 +6,8 @@ from dataclasses import replace
 import httpx
 import numpy as np
 import pytest
+import safetensors.numpy
+from safetensors import safe_open
 from typer.testing import CliRunner
 
 pytest.importorskip("torch")
@@ -126,6 +128,68 @@ def test_a_broken_file_is_told(grid, tmp_path, content):
     path.write_bytes(path.read_bytes()[:-7] if content is None else content)
     with pytest.raises(MessageError, match="is not the checkpoint of a run"):
         Progress.load(path)
+
+
+def rewritten(path, change, *, checksum=True):
+    """Change header and tensors of a checkpoint; without a checksum, as earlier versions do."""
+    with safe_open(path, framework="numpy") as file:
+        about = file.metadata()
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    header = json.loads(about["progress"])
+    change(header, arrays)
+    about["progress"] = json.dumps(header)
+    if not checksum:
+        del about["sha256"]
+    safetensors.numpy.save_file(arrays, path, metadata=about)
+
+
+def one_bit(header, arrays):
+    arrays["tensor.weights.stem.weight"].view(np.uint8).flat[3] ^= 0x40
+
+
+def test_a_changed_bit_is_told(grid, tmp_path):
+    path = tmp_path / "checkpoint"
+    run(grid(), path, crash=3)
+    rewritten(path, lambda header, arrays: None)
+    Progress.load(path)
+    rewritten(path, one_bit)
+    with pytest.raises(MessageError, match="it was changed, or its disk is damaged"):
+        Progress.load(path)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "words"),
+    [
+        (lambda rounds: [], "not the first ones"),
+        (lambda rounds: rounds[1:], "not the first ones"),
+        (lambda rounds: rounds * 2, "not the first ones"),
+        (lambda rounds: [{**one, "bytes_up": {"evil": 3}} for one in rounds], "other sites"),
+        (lambda rounds: "none", "broken"),
+        (lambda rounds: rounds, None),
+    ],
+)
+def test_rounds_are_checked_in_files_of_earlier_versions(grid, tmp_path, rounds, words):
+    path = tmp_path / "checkpoint"
+    run(grid(), path, crash=3)
+
+    def change(header, arrays):
+        header["rounds"] = rounds(header["rounds"])
+
+    rewritten(path, change, checksum=False)
+    if words is None:
+        assert len(Progress.load(path).rounds) == 3
+    else:
+        with pytest.raises(MessageError, match=words):
+            Progress.load(path)
+
+
+def test_more_rounds_than_the_run_has_are_told(grid, tmp_path):
+    path = tmp_path / "checkpoint"
+    run(grid(), path)
+    found = Progress.load(path)
+    more = (*found.rounds, replace(found.rounds[-1], number=LAST + 1))
+    with pytest.raises(MessageError, match=f"has {LAST + 2} rounds, and the run {LAST + 1}"):
+        replace(found, rounds=more).check_same(method(), 3)
 
 
 def test_rows_have_no_checkpoint(tmp_path):

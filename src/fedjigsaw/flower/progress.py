@@ -1,8 +1,9 @@
 """Checkpoints of a run: what the server needs to go on after a crash, as a file without pickle."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
@@ -52,6 +53,15 @@ class Progress:
                     f"The checkpoint is of a run with {name}={mine.get(name)!r}, not "
                     f"{asked.get(name)!r}."
                 )
+        if len(self.rounds) > method.total_rounds:
+            raise MessageError(
+                f"The checkpoint has {len(self.rounds)} rounds, and the run {method.total_rounds}."
+            )
+
+    def check_sites(self, known: Collection[str]) -> None:
+        """Raise a MessageError if a site took part that is not among the known ones."""
+        if unknown := sorted(set(self.sites) - set(known)):
+            raise MessageError(f"The checkpoint has a site {unknown[0]!r}, which is not known.")
 
     def files(self) -> dict[str, SummaryFile]:
         """Return what is known of the sites' answers, without their numbers."""
@@ -85,8 +95,9 @@ class Progress:
         }
         arrays = {f"{TENSOR}{name}": array for name, array in self.model.tensors.items()}
         arrays["centers"] = self.model.centers
-        content = safetensors.numpy.save(arrays, metadata={"progress": json.dumps(header)})
-        write_whole(path, content)
+        text = json.dumps(header)
+        about = {"progress": text, "sha256": _digest(text, arrays)}
+        write_whole(path, safetensors.numpy.save(arrays, metadata=about))
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -94,10 +105,16 @@ class Progress:
         check_regular(path)
         try:
             with safe_open(path, framework="numpy") as file:
-                header = json.loads((file.metadata() or {})["progress"])
+                about = file.metadata() or {}
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            header = json.loads(about["progress"])
             if header["format"] != FORMAT:
                 raise MessageError(invalid("format", str(path), str(FORMAT), header["format"]))
+            found = _digest(about["progress"], arrays)
+            if about.get("sha256", found) != found:  # those of earlier versions have none
+                raise MessageError("it was changed, or its disk is damaged.")
+            rounds = tuple(map(_round_from_json, header["rounds"]))
+            _check_rounds(rounds, header["sites"])
             tensors = {n.removeprefix(TENSOR): a for n, a in arrays.items() if n != "centers"}
             method, params = header["method"], header["params"]
             return cls(
@@ -105,13 +122,30 @@ class Progress:
                 params,
                 header["seed"],
                 Model(arrays["centers"], method, params, None, tensors),
-                tuple(map(_round_from_json, header["rounds"])),
+                rounds,
                 header["sites"],
                 tuple(header["columns"]),
             )
-        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        except (SafetensorError, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
             reason = str(error) if isinstance(error, FedJigsawError) else "it is broken."
             raise MessageError(f"{path} is not the checkpoint of a run: {reason}") from error
+
+
+def _digest(header: str, arrays: Mapping[str, np.ndarray]) -> str:
+    """Compute the checksum of all that a file contains."""
+    found = sha256(header.encode())
+    for name, array in sorted(arrays.items()):
+        found.update(f"\n{name} {array.dtype} {array.shape}\n".encode())
+        found.update(array.tobytes())
+    return found.hexdigest()
+
+
+def _check_rounds(rounds: Sequence[Round], sites: Mapping[str, int]) -> None:
+    """Raise a MessageError unless these are the first rounds of a run, and of these sites."""
+    if not rounds or [one.number for one in rounds] != list(range(len(rounds))):
+        raise MessageError("its rounds are not the first ones of a run.")
+    if not {name for one in rounds for name in one.bytes_up} <= set(sites):
+        raise MessageError("its rounds are of other sites than it says.")
 
 
 def _round_to_json(one: Round) -> dict[str, Any]:
