@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from fedjigsaw import _signals, cli
 from fedjigsaw.errors import FederationError, MessageError, ParameterError
-from fedjigsaw.flower import folders, gate, jobs, operator_desk, operators, places, status
+from fedjigsaw.flower import folders, gate, jobs, operator_desk, operators, places, resuming, status
 from fedjigsaw.flower.operator_client import OperatorPlace
 from fedjigsaw.flower.operator_door import Allowance
 from fedjigsaw.flower.operator_protocol import MAX_JOB, PATH
@@ -568,24 +568,26 @@ def test_a_run_that_is_stopped_says_so(clinic, monkeypatch):
     assert json.loads((folder / "result.json").read_text())["exit_code"] == 130
 
 
-def test_checkpoints_of_others_are_not_taken(clinic):
+def test_checkpoints_of_others_are_not_taken(clinic, monkeypatch):
     """Those of the coordinator and of other operators stay; one's own is found."""
     home = clinic / "server"
     found = {}
     for owner in ("anna", "bob", None):
         found[owner] = job_folder(home, JOB)
         (found[owner] / "checkpoint").touch()
+        jobs.write_end(found[owner], "lost", 8)
         if owner:
             (found[owner] / "operator.json").write_text(json.dumps({"key": owner}))
     mine = job_folder(home, JOB)
     (mine / "operator.json").write_text('{"key": "bob"}')
     from fedjigsaw.flower.operator_run import _same_owner
 
+    monkeypatch.setattr(resuming, "_check", lambda home, job, checkpoint: None)
     job = jobs.Job("feca", 3)
-    assert jobs.unfinished(home, job, _same_owner(mine)) == found["bob"]
+    assert resuming.unfinished(home, job, _same_owner(mine)) == found["bob"]
     (mine / "operator.json").unlink()
     with pytest.raises(ParameterError, match="no checkpoint"):
-        jobs.unfinished(home, job, _same_owner(mine))
+        resuming.unfinished(home, job, _same_owner(mine))
 
 
 # ------------------------------------------------------------------------------ at the operator's

@@ -16,7 +16,7 @@ from fedjigsaw import FeCA, cli
 from fedjigsaw.deep import DeepFeCA, images
 from fedjigsaw.deep.site import ImageSite
 from fedjigsaw.errors import FederationError, MessageError, ParameterError, QuorumError
-from fedjigsaw.flower import bundle, jobs, processes, work
+from fedjigsaw.flower import bundle, jobs, processes, resuming, work
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.engine import federate
 from fedjigsaw.flower.progress import Progress
@@ -356,23 +356,62 @@ def without_lyon_from(number, grid):
     return grid
 
 
-def test_a_run_is_resumed_from_the_latest_one_with_the_same_options(clinic):
+@pytest.fixture
+def stopped(clinic, grid):
+    """Make the folder of a run that ended after two rounds, and has a checkpoint."""
+
+    def make(job=JOB):
+        folder = jobs.new_job_folder(clinic / "server")
+        job.save(folder)
+        run(grid(), folder / "checkpoint", crash=2, deep=job.make_method())
+        jobs.write_end(folder, "lost", 8)
+        return folder
+
+    return make
+
+
+def test_a_run_is_resumed_from_the_latest_one_with_the_same_options(clinic, stopped):
     home = clinic / "server"
-    made = {}
     for name, job in (
         ("20260101-000000-00000000", JOB),
         ("20260102-000000-00000000", replace(JOB, timeout=9.0, without=["lyon"])),
         ("20260103-000000-00000000", replace(JOB, seed=4)),
         ("20260104-000000-00000000", JOB),  # has no checkpoint
     ):
-        made[name] = home / "runs" / name
-        made[name].mkdir(parents=True)
-        job.save(made[name])
-        if "0104" not in name:
-            (made[name] / "checkpoint").write_bytes(b"")
-    assert jobs.unfinished(home, JOB) == made["20260102-000000-00000000"]
+        stopped(job).rename(home / "runs" / name)
+    (home / "runs" / name / "checkpoint").unlink()
+    assert resuming.unfinished(home, JOB) == home / "runs" / "20260102-000000-00000000"
     with pytest.raises(ParameterError, match="There is no checkpoint"):
-        jobs.unfinished(home, replace(JOB, n_clusters=6))
+        resuming.unfinished(home, replace(JOB, n_clusters=6))
+
+
+@pytest.mark.parametrize("change", ["cut off", "another site", "another seed"])
+def test_a_checkpoint_that_cannot_be_used_stays_where_it_is(clinic, stopped, server, change):
+    before, home = stopped(), clinic / "server"
+    path = before / "checkpoint"
+    found = Progress.load(path)
+    if change == "cut off":
+        path.write_bytes(path.read_bytes()[:1000])
+    elif change == "another site":
+        replace(found, sites={**found.sites, "evil": 3}).save(path)
+    else:
+        replace(found, seed=9).save(path)
+    with pytest.raises((MessageError, ParameterError), match=r"\. Start without --resume\.$"):
+        jobs.run_job(home, JOB, resume=True)
+    assert [folder.name for folder in (home / "runs").iterdir()] == [before.name]
+    assert path.exists()
+
+
+def test_a_run_that_goes_on_keeps_its_checkpoint(clinic, stopped, server):
+    """Its `run` was killed; the server works on it."""
+    before = stopped()
+    (before / "result.json").unlink()
+    server.alive = {7: before.name}
+    with pytest.raises(FederationError, match=f"Run {before.name} has not ended: stop it with"):
+        jobs.run_job(clinic / "server", JOB, resume=True)
+    assert (before / "checkpoint").exists()
+    server.alive = {}  # of a server that was started again
+    jobs.run_job(clinic / "server", JOB, resume=True)
 
 
 def test_only_methods_for_images_can_be_resumed(clinic):
@@ -381,32 +420,45 @@ def test_only_methods_for_images_can_be_resumed(clinic):
 
 
 class RunningControl:
-    """A server whose half of the app finishes at once; it sees what lies in the job's folder."""
+    """A server whose half of the app finishes at once.
+
+    `work` is what that half does with the folder of a job, and `alive` the runs that go on.
+    """
 
     def __init__(self, home):
-        self.home, self.found = home, None
+        self.home, self.alive = home, {}
+        self.work = lambda folder: jobs.write_result(folder, transcript={"rounds": []})
 
     def start_run(self, app, config):
-        folder = jobs.job_folder(self.home, config["job"])
-        self.found = (folder / "checkpoint").read_bytes()
-        jobs.write_result(folder, transcript={"rounds": []})
+        self.work(jobs.job_folder(self.home, config["job"]))
         return 7
+
+    def runs_of(self, job):
+        return [number for number, name in self.alive.items() if name == job]
+
+    def status(self, run):
+        return "running" if run in self.alive else "finished"
 
     def close(self):
         pass
 
 
-def test_a_resumed_run_has_the_checkpoint_of_the_one_before(clinic, monkeypatch):
+@pytest.fixture
+def server(clinic, monkeypatch):
     home = clinic / "server"
     (home / "running.json").write_text('{"control_port": 9, "secret": "s"}')
     control = RunningControl(home)
     monkeypatch.setattr(jobs, "Control", lambda port, authority, headers: control)
-    before = jobs.new_job_folder(home)
-    JOB.save(before)
-    (before / "checkpoint").write_bytes(b"how far it was")
-    jobs.run_job(home, JOB, resume=True)
-    assert control.found == b"how far it was"
-    assert not (before / "checkpoint").exists()  # no third run starts from there
+    return control
+
+
+def test_a_resumed_run_has_the_checkpoint_of_the_one_before(clinic, stopped, server):
+    before = stopped()
+    content = (before / "checkpoint").read_bytes()
+    (before / ".checkpoint.0123abcd").touch()  # the server was killed while it wrote
+    folder = jobs.run_job(clinic / "server", JOB, resume=True)[0].parent
+    assert (folder / "checkpoint").read_bytes() == content
+    assert not list(before.glob("*checkpoint*"))  # no third run starts from there
 
 
 class DyingControl(RunningControl):

@@ -249,11 +249,13 @@ def run_job(
     folder : the folder of the run; by default a new one.
     may_resume : from which folders of earlier runs it may go on.
     """
+    from fedjigsaw.flower import resuming  # which needs this module
+
     if job.make_method().data_kind != "images" and resume:
         raise ParameterError(
             f"A run of {job.method} has no checkpoint to resume from: start it again."
         )
-    before = unfinished(home, job, may_resume) if resume else None
+    before = resuming.unfinished(home, job, may_resume) if resume else None
     n_sites = len(active_sites(home, job.without))
     if job.min_sites is not None and job.min_sites > n_sites:
         raise ParameterError(
@@ -263,7 +265,7 @@ def run_job(
     folder = folder or new_job_folder(home)
     job.save(folder)
     if before is not None:
-        (before / CHECKPOINT).replace(folder / CHECKPOINT)
+        resuming.take(before, folder)
     try:
         if job.ask == NONE:
             _do_here(home, folder, tell)
@@ -315,17 +317,6 @@ def finished(folder: Path) -> tuple[Path, dict[str, Any]]:
     if "error" in result:
         raise error_of(result)
     return folder / MODEL, result["transcript"]
-
-
-def unfinished(home: Path, job: Job, allowed: Callable[[Path], bool] = lambda folder: True) -> Path:
-    """Find the folder of the latest run of a job that ended, or was ended, before its model."""
-    for checkpoint in sorted((home / RUNS).glob(f"*/{CHECKPOINT}"), reverse=True):
-        if allowed(checkpoint.parent) and Job.load(checkpoint.parent).is_same(job):
-            return checkpoint.parent
-    raise ParameterError(
-        "There is no checkpoint of a run with the same method, -k, -p and --seed. "
-        "Leave out --resume to start one."
-    )
 
 
 def submit(client: Control, home: Path, folder: Path) -> int:

@@ -1,0 +1,65 @@
+"""Find the checkpoint of an earlier run, check it, and take it for a new one."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError
+from fedjigsaw.flower.folders import RUNS, ServerSettings
+from fedjigsaw.flower.jobs import CHECKPOINT, RESULT, Job, control
+from fedjigsaw.flower.progress import Progress
+
+
+def unfinished(home: Path, job: Job, allowed: Callable[[Path], bool] = lambda folder: True) -> Path:
+    """Find the folder of the latest run of a job that has ended, and whose model nobody got.
+
+    Parameters
+    ----------
+    home : the server's folder.
+    allowed : which folders of earlier runs may be used.
+
+    Raises
+    ------
+    FederationError
+        If the server still works on that run: its checkpoint is in use.
+    MessageError, ParameterError
+        If there is no checkpoint, or the run cannot go on from it.
+    """
+    for checkpoint in sorted((home / RUNS).glob(f"*/{CHECKPOINT}"), reverse=True):
+        folder = checkpoint.parent
+        if allowed(folder) and Job.load(folder).is_same(job):
+            if _is_at_work(home, folder):
+                raise FederationError(
+                    f"Run {folder.name} has not ended: stop it with `federation stop FOLDER "
+                    f"{folder.name}`, or wait and try again."
+                )
+            _check(home, job, checkpoint)
+            return folder
+    raise ParameterError(
+        "There is no checkpoint of a run with the same method, -k, -p and --seed. "
+        "Leave out --resume to start one."
+    )
+
+
+def _is_at_work(home: Path, folder: Path) -> bool:
+    """Tell whether the server works on a run, even if nobody follows it any more."""
+    if (folder / RESULT).exists():
+        return False
+    with control(home) as client:
+        return any(client.status(run) != "finished" for run in client.runs_of(folder.name))
+
+
+def _check(home: Path, job: Job, checkpoint: Path) -> None:
+    """Raise an error that says what to do if a job cannot go on from a checkpoint."""
+    try:
+        progress = Progress.load(checkpoint)
+        progress.check_same(job.make_method(), job.seed)
+        progress.check_sites(ServerSettings.load(home).sites)
+    except FedJigsawError as error:
+        raise type(error)(f"{error} Start without --resume.") from error
+
+
+def take(before: Path, folder: Path) -> None:
+    """Move the checkpoint of a run to the folder of the one that goes on from it."""
+    (before / CHECKPOINT).replace(folder / CHECKPOINT)
+    for leftover in before.glob(f".{CHECKPOINT}.*"):  # of a server that was killed while writing
+        leftover.unlink(missing_ok=True)
