@@ -21,7 +21,7 @@ from fedjigsaw.flower.operator_door import Allowance
 from fedjigsaw.flower.operator_protocol import MAX_JOB, PATH
 from fedjigsaw.flower.operator_run import main as do_run
 from fedjigsaw.flower.operator_run import read_job
-from flower_clinic import COMMAND, PATIENCE, end_with_the_tests
+from flower_clinic import COMMAND, PATIENCE, end_with_the_tests, wait_for
 from flower_operators import FINISHES, WAITS, Office, runs_are
 
 JOB = {"method": "feca", "n_clusters": 3}
@@ -184,7 +184,9 @@ def test_a_run_is_no_path(office, anna):
         for verb in ("events", "file", "stop"):
             answer = ask(office, anna, verb, {"run": name, "from": 0, "name": "model"})
             assert (answer.status_code, answer.json()) == (404, {}), (verb, name)
+    (real / "checkpoint").touch()
     assert ask(office, anna, "file", {"run": real.name, "name": "model"}).text == "a model"
+    wait_for(lambda: not (real / "checkpoint").exists(), "that she has the model")
 
 
 def test_only_results_can_be_fetched(office, anna, monkeypatch):

@@ -16,7 +16,7 @@ from fedjigsaw import FeCA, cli
 from fedjigsaw.deep import DeepFeCA, images
 from fedjigsaw.deep.site import ImageSite
 from fedjigsaw.errors import FederationError, MessageError, ParameterError, QuorumError
-from fedjigsaw.flower import bundle, jobs, processes, resuming, work
+from fedjigsaw.flower import bundle, jobs, places, processes, resuming, work
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.engine import federate
 from fedjigsaw.flower.progress import Progress
@@ -331,18 +331,29 @@ def do(clinic, monkeypatch):
     return do_it
 
 
-def test_a_job_keeps_its_checkpoint_until_it_has_a_model(do, grid, whole):
+def test_a_job_keeps_its_checkpoint(do, grid, whole):
     folder = do(JOB, without_lyon_from(3, grid()))
     assert jobs.read_result(folder)["exit_code"] == QuorumError.exit_code
     assert len(Progress.load(folder / "checkpoint").rounds) == 3
     (folder / "result.json").unlink()
     do(JOB, grid(), folder)
-    assert not (folder / "checkpoint").exists()
     rounds = jobs.read_result(folder)["transcript"]["rounds"]
     assert [one["number"] for one in rounds] == list(range(LAST + 1))
     assert (folder / "model").exists()
     events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
     assert [e["detail"] for e in events if e["event"] == "resumed"] == ["after round 2"]
+
+
+def test_a_model_that_nobody_got_is_got_by_resuming(do, grid, clinic, server):
+    """Its `run` was killed, and the server finished."""
+    first = do(JOB, grid())
+    server.work = lambda folder: do(JOB, LocalGrid({}), folder)  # no site is asked
+    place = places.ServerPlace(clinic / "server")
+    model, transcript = place.run(JOB, lambda event: None, resume=True)
+    assert model.read_bytes() == (first / "model").read_bytes()
+    assert len(transcript["rounds"]) == LAST + 1
+    with pytest.raises(ParameterError, match="There is no checkpoint"):
+        place.run(JOB, lambda event: None, resume=True)
 
 
 def without_lyon_from(number, grid):

@@ -3,7 +3,7 @@
 Flower returns nothing to the program that submits a run. So a job is a folder at the server:
 ``job.json`` says what to do; the server's half of the app appends a line to ``events.jsonl`` for
 each event, and writes ``model`` and ``result.json`` at the end. No two runs share a folder. A run
-for images also keeps a ``checkpoint`` there after every round, until it has a model.
+for images also keeps a ``checkpoint`` there after every round, until its model was received.
 """
 
 import json
@@ -317,6 +317,11 @@ def finished(folder: Path) -> tuple[Path, dict[str, Any]]:
     if "error" in result:
         raise error_of(result)
     return folder / MODEL, result["transcript"]
+
+
+def delivered(folder: Path) -> None:
+    """Forget the checkpoint of a run: whoever started the run has its model."""
+    (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
 def submit(client: Control, home: Path, folder: Path) -> int:

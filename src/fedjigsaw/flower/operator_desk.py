@@ -95,6 +95,8 @@ class OperatorDesk:
 
     async def _send_file(self, path: Path, send: Send) -> None:
         """Send a file piece by piece, as fast as it is received."""
+        from fedjigsaw.flower import jobs  # needs what servers do not
+
         loop = asyncio.get_running_loop()
         with path.open("rb") as file:
             left = os.fstat(file.fileno()).st_size
@@ -106,6 +108,8 @@ class OperatorDesk:
                     break
                 await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
+        if path.name == jobs.MODEL:
+            jobs.delivered(path.parent)
 
     # ------------------------------------------------------------------------ in threads, not async
 

@@ -40,7 +40,9 @@ class ServerPlace:
         return jobs.active_sites(self.home, without)
 
     def run(self, job: Job, tell: Tell, *, resume: bool) -> tuple[Path, dict[str, Any]]:
-        return jobs.run_job(self.home, job, tell, resume=resume)
+        found = jobs.run_job(self.home, job, tell, resume=resume)
+        jobs.delivered(found[0].parent)
+        return found
 
     def stop(self, name: str) -> dict[str, Any]:
         return stopping.stop(self.home, name, stopping.COORDINATOR)

@@ -49,7 +49,6 @@ def do(home: Path, folder: Path, grid: Grid | None) -> None:
         engine, file, transcript = _run(home, folder, job, grid)
         file = job_tasks.with_ids(file, job)
         formats.save(file, folder / MODEL)
-        (folder / CHECKPOINT).unlink(missing_ok=True)
         more = job_tasks.after(engine, job, file)
         write_result(folder, transcript={**transcript.to_dict(), **more})
     except FedJigsawError as error:
