@@ -139,7 +139,7 @@ def test_a_run_that_leaves_nothing_is_an_error(server, monkeypatch):
     now = iter(range(0, 1000, 3))
     monkeypatch.setattr(jobs, "monotonic", lambda: next(now))
     home = server(lambda folder: 7).home
-    with pytest.raises(FederationError, match="ended without a result"):
+    with pytest.raises(FederationError, match="ended without a result; see server.log"):
         jobs.run_job(home, jobs.Job("feca", 3))
     assert jobs.read_result(only_run(home)) == {"error": jobs.NO_RESULT, "exit_code": 8}
 

@@ -52,7 +52,8 @@ ALL, NEW, NONE = "all", "new", "none"  # whom a run asks
 Tell = Callable[[Mapping[str, Any]], object]
 JOB = "job.json"
 STOPPED = "The run was stopped."
-NO_RESULT = "The run ended without a result; see flower.log at the server."
+# the first tells of a full disk, the second of an app that could not start or was killed
+NO_RESULT = "The run ended without a result; see server.log at the server, then flower.log."
 NOT_STARTED = (
     f"The server did not start the run within {START_TIME.total_seconds():.0f} s; see flower.log "
     "there, and start the server again."
