@@ -342,6 +342,34 @@ def test_a_question_is_delivered_until_it_is_confirmed():
     assert questions[1].metadata.delivered_at  # one site does not affect another
 
 
+def test_a_question_that_a_site_forgot_has_an_error_at_once(superlink_app):
+    """The site was killed after it had confirmed the question, and started again."""
+    state = patches.link_state(superlink_app)
+    state._check_stored_messages = lambda numbers, run=None: None  # there is no run
+    nodes = []
+    for name in ("bern", "lyon"):
+        patches.register_node(state, name, f"key of {name}")
+        nodes.append(state.get_node_id_by_public_key(f"key of {name}".encode()))
+        assert state.activate_node(nodes[-1], 30.0)
+    patches.accept_reconnection(state)
+    patches.answer_forgotten_questions(state)
+    numbers = []
+    for node in (nodes[0], nodes[0], nodes[1]):
+        question = numbered_question(node)
+        question.metadata.__dict__.update(_run_id=1, _created_at=time.time() + len(numbers))
+        numbers.append(question.object_id)
+        question.metadata.__dict__["_message_id"] = numbers[-1]
+        state.message_ins_store[numbers[-1]] = question
+    not_confirmed = state.message_ins_store[numbers[1]]
+    state.object_store.preregister(1, get_object_tree(not_confirmed))
+    assert state.get_message_res(message_ids=set(numbers), run_id=1) == []
+    state.activate_node(nodes[0], 30.0)
+    (error,) = state.get_message_res(message_ids=set(numbers), run_id=1)
+    assert error.metadata.reply_to_message_id == numbers[0]
+    assert error.error.code == ErrorCode.NODE_UNAVAILABLE
+    assert error.metadata.message_id in state.object_store  # from where it is fetched
+
+
 def test_a_site_is_disconnected(superlink_app):
     state = patches.link_state(superlink_app)
     patches.register_node(state, "bern", "a public key")

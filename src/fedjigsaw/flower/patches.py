@@ -313,6 +313,35 @@ def accept_reconnection(state: Any) -> None:
     wrap(state, "activate_node", activate)
 
 
+def answer_forgotten_questions(state: Any) -> None:
+    """Answer the questions that a site had received before it was started anew with an error.
+
+    Flower notices a killed site by its heartbeats alone, and waits for one that is back by then.
+    """
+    # Upstream: the same.
+    from flwr.server.superlink.linkstate import utils
+
+    def is_forgotten(number: str, node_id: int) -> bool:
+        to_it = state.message_ins_store[number].metadata.dst_node_id == node_id
+        answered = number in state.message_ins_id_to_message_res_id
+        # one that was not confirmed is in the object store, and is delivered again
+        return to_it and not answered and number not in state.object_store
+
+    def activate(original: Any, node_id: int, heartbeat_interval: float) -> bool:
+        with state.lock:
+            for number, question in state.message_ins_store.items():
+                if is_forgotten(number, node_id):
+                    error = utils.create_message_error_unavailable_res_message(
+                        question.metadata, "node_unavail"
+                    )
+                    state._store_generated_message(error)
+                    state.message_res_store[error.metadata.message_id] = error
+                    state.message_ins_id_to_message_res_id[number] = error.metadata.message_id
+            return bool(original(node_id, heartbeat_interval))
+
+    wrap(state, "activate_node", activate)
+
+
 def redeliver_unconfirmed(state: Any) -> None:
     """Redeliver a message that the site has not acknowledged.
 

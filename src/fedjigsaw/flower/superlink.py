@@ -49,6 +49,7 @@ def main(folder: Path, private_port: int, listen: str, secret: str) -> None:
     state = patches.link_state(app)
     patches.allow_slow_starts(state)
     patches.accept_reconnection(state)
+    patches.answer_forgotten_questions(state)
     patches.redeliver_unconfirmed(state)
     answer_patches.hold_incomplete_answers(state)
     answer_patches.limit_answers(state, MAX_LARGE)
