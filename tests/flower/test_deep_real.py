@@ -125,3 +125,24 @@ def test_a_run_goes_on_after_the_server_was_killed(clinic):
     inside = fit_in_a_process(clinic.folder)
     assert (file.clients, file.n_samples) == (SITES, 170)
     assert file.model == replace(inside, params=file.model.params)
+
+
+@pytest.mark.long
+def test_a_run_goes_on_after_its_client_was_killed(clinic):
+    """Nobody takes its checkpoint; when it has ended, the model is there to be got."""
+    options = asked("-p", "n_rounds=1")
+    run = clinic.start_run("lost", *options)
+    clinic.wait_to_say("run lost", "asked lyon (round 1")
+    os.killpg(run.pid, signal.SIGKILL)
+    run.wait()
+    folder = max((clinic.home / "server" / "runs").iterdir())
+    code, printed = clinic.run("early", *options, "--resume")
+    assert code == 8, clinic.story(printed)
+    assert f"Run {folder.name} has not ended" in " ".join(printed.split())
+    wait_for((folder / "result.json").exists, "the end of the run")
+    code, printed = clinic.run("got", *options, "--resume")
+    assert code == 0, clinic.story(printed)
+    assert "resumed (after round 3)" in printed
+    assert "asked" not in printed
+    models = [formats.load(path, ModelFile) for path in (clinic.folder / "got", folder / "model")]
+    assert models[0] == models[1]
