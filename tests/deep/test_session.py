@@ -11,7 +11,7 @@ from fedjigsaw.deep import session as sessions
 from fedjigsaw.deep.images import ImageSet
 from fedjigsaw.deep.session import Session, better, evaluate
 from fedjigsaw.deep.state import State
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.errors import DataError, ParameterError
 
 
 @pytest.fixture
@@ -124,3 +124,28 @@ def test_keeping_the_best_needs_images_to_validate_on(make):
     session = make()
     with pytest.raises(ParameterError, match="need images to validate on. Add -s validation_share"):
         replace(session, method=session.method.set_params(validation_share=0.0))
+
+
+def labeled(digits, labels):
+    labels = np.array(labels)
+    return ImageSet("few", digits.train[: len(labels)], labels, digits.test[:0], None)
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 1], [0, 1, 0, 1], [0, 1, 0, 1, 0, 1]])
+def test_of_a_few_labeled_images_one_is_held_out(small, digits, labels):
+    method, data = small(2), labeled(digits, labels)
+    assert sessions.why_not_evaluated(data) is None
+    found = evaluate(method.fit(data.train), data)
+    assert found["linear_accuracy"] in (0.0, 1.0)
+
+
+@pytest.mark.parametrize("labels", [[0], [0, 1], [3] * 9, [0, 0, 0, 0, 1]])
+def test_one_class_cannot_be_evaluated(make, digits, labels):
+    data = labeled(digits, labels)
+    assert "two classes" in sessions.why_not_evaluated(data)
+    assert evaluate(None, data) == {}
+    session = make(1, keep="last")
+    (row,) = replace(session, data=replace(session.data, train_labels=np.zeros(240, int))).run()
+    assert "linear_accuracy" not in row
+    with pytest.raises(DataError, match="few cannot be evaluated: .* two classes"):
+        sessions.evaluate_checkpoint(session.out, data)

@@ -43,7 +43,7 @@ def evaluate(
 ) -> None:
     """Evaluate frozen features on labeled images: linear probe and nearest neighbors.
 
-    Without test images, every fifth image is held out for that.
+    Without test images, every fifth image is held out for that; of fewer, the last.
 
     Example: fedjigsaw deep evaluate run.st --data cifar
     """

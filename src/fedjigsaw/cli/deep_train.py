@@ -248,6 +248,8 @@ def train(
     )
     err.print(f"Read {escape(data)}: {simulation.in_words(found, ids)}.")
     print_left_out(data, loaded)
+    if found.train_labels is not None and (reason := sessions.why_not_evaluated(found)):
+        err.print(f"[yellow]Warning:[/] {escape(reason)}")
     about = simulation.describe_data(
         found, ids, split=split, **split_options, method=estimator.clusterer_name
     )

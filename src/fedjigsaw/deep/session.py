@@ -216,20 +216,20 @@ def better(best: State | None, state: State) -> State:
 def evaluate(
     method: DeepFeCA, data: ImageSet, *, progress: Callable[[int], object] = quiet
 ) -> dict[str, float | None]:
-    """Evaluate frozen features by a linear probe and nearest neighbors; {} without labels.
+    """Evaluate frozen features by a linear probe and nearest neighbors; {} where that cannot be.
 
-    Without test images, every fifth training image is held out for that.
+    Without test images, every fifth training image is held out for that; of fewer, the last.
 
     Parameters
     ----------
     progress : callable
         Called with the number of images that were embedded since the last call.
     """
-    if data.train_labels is None:
+    if data.train_labels is None or why_not_evaluated(data) is not None:
         return {}
     train, labels, test, answers = data.train, data.train_labels, data.test, data.test_labels
     if answers is None or not data.has_test:
-        held = np.arange(len(train)) % 5 == 4
+        held = _held_out(len(train))
         test, answers, train, labels = train[held], labels[held], train[~held], labels[~held]
     size = GPU_FEATURE_BATCH  # on a GPU, smaller batches are padded to this size
     features, shown = (
@@ -244,6 +244,30 @@ def evaluate(
         "held_out_accuracy": chosen.accuracy,
         "knn_accuracy": neighbors(*parts, device=device),
     }
+
+
+def why_not_evaluated(data: ImageSet) -> str | None:
+    """Say why features of images cannot be evaluated; None if they can.
+
+    Examples
+    --------
+    >>> images = np.zeros((9, 3, 8, 8), dtype=np.uint8)
+    >>> why_not_evaluated(ImageSet("x", images, None, images[:0], None))
+    'x has no labels, which an evaluation needs.'
+    """
+    labels = data.train_labels
+    if labels is None:
+        return f"{data.name} has no labels, which an evaluation needs."
+    if len(np.unique(labels if data.has_test else labels[~_held_out(len(labels))])) < 2:
+        kind = "training images" if data.has_test else "images, without those held out,"
+        return f"{data.name} cannot be evaluated: its {kind} must be of at least two classes."
+    return None
+
+
+def _held_out(n_images: int) -> np.ndarray:
+    """Tell which images are held out for the test: every fifth or, of fewer, the last."""
+    found: np.ndarray = np.arange(n_images) % 5 == min(4, n_images - 1)
+    return found
 
 
 def resume(session: Session, *, force: bool = False) -> Checkpoint | None:
@@ -279,8 +303,8 @@ def evaluate_checkpoint(
     rows : Path or None
         File of rows of the same run, to which the row is added.
     """
-    if data.train_labels is None:
-        raise DataError(f"{data.name} has no labels, which an evaluation needs.")
+    if (reason := why_not_evaluated(data)) is not None:
+        raise DataError(reason)
     loaded, made_by = load(path), provenance()
     about = {name: value for name, value in loaded.about.items() if name not in made_by}
     method = loaded.method.set_params(device=device)
