@@ -182,6 +182,32 @@ def test_a_run_that_fails_keeps_its_last_round(data, tmp_path, monkeypatch, erro
     assert checkpoint.load(out).state.round == 2
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "Round 2 is kept; go on with --resume."),
+        (KeyboardInterrupt(), "Interrupted: round 2 is kept; go on with --resume."),
+    ],
+)
+def test_an_evaluation_that_fails_loses_no_round(run, data, tmp_path, monkeypatch, error, said):
+    from fedjigsaw.deep import session
+
+    def fail(*_):
+        raise error
+
+    rows = tmp_path / "rows.jsonl"
+    words = [*TRAIN, "--data", data, "-k", 6, "--rounds", 3, "-o", tmp_path / "run.st"]
+    words += ["--rows", rows, "--eval-every", 2]
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "evaluate", fail)
+        result = CliRunner().invoke(cli.app, [str(w) for w in words])
+    assert said in result.stderr
+    run(*words, "--resume")
+    found = pages.read_rows(rows)
+    assert [row["rounds"] for row in found] == [1, 2, 3]
+    assert ["linear_accuracy" in row for row in found] == [False, False, True]
+
+
 def test_a_run_whose_checkpoint_cannot_be_written_says_so(data, tmp_path, monkeypatch):
     from fedjigsaw.deep import session
 

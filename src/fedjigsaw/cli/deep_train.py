@@ -301,13 +301,13 @@ def _run(session: "Session", start: "Checkpoint | None", done: int, rounds: int)
             for row in _show_progress(run, done, rounds):  # noqa: B007 - the last one is returned
                 pass
     except KeyboardInterrupt as stop:
-        n = row["rounds"]
+        n = session.kept
         kept = f"round {n} is kept; go on with --resume" if n else "no round was completed"
         err.print(f"Interrupted: {kept}.")
         raise typer.Exit(exit_code(stop)) from None
     except Exception:
-        if row["rounds"] and session.has_kept(row["rounds"]):
-            err.print(f"Round {row['rounds']} is kept; go on with --resume.")
+        if session.kept:
+            err.print(f"Round {session.kept} is kept; go on with --resume.")
         raise
     return row
 

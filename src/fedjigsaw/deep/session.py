@@ -5,7 +5,7 @@ It starts at the first round or at a checkpoint, and ends at the last round or w
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -67,6 +67,7 @@ class Session:
     eval_every: int = 10
     max_minutes: float | None = None
     keep: str = "last"
+    _kept: list[int] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.keep == "best" and not self.method.schedule.validation_share:
@@ -86,6 +87,7 @@ class Session:
         began = perf_counter()
         before = 0.0 if start is None else float(start.state.numbers.get("seconds", 0))
         if start is not None:
+            self._kept.append(start.state.round)
             self._cut_rows(start.state.round)
         evaluation = 0.0  # seconds of the last one
         unsaved: State | None = None
@@ -96,23 +98,23 @@ class Session:
         )
         try:
             for state in run:
-                before_labels, labels = labels, self._label(state)
-                row = self.row(state) | self._follow(labels, before_labels)
-                if self.keep == "best":
-                    best = better(best, state)
-                    row["best_round"] = best.round
+                row = self.row(state)
+                best = better(best, state) if self.keep == "best" else None
                 reserve = 1.2 * (state.numbers["round_seconds"] + 2 * evaluation) + 5
                 late = self._is_late(perf_counter() - began + reserve)
                 last = late or state.round == self.method.schedule.n_rounds
-                if last or (self.eval_every and state.round % self.eval_every == 0):
-                    tick = perf_counter()
-                    row |= evaluate(self.method, self.data)
-                    row |= self._evaluate_best(best, state, row) if last else {}
-                    row["config"] = self.method.configuration()
-                    evaluation = perf_counter() - tick
-                row["seconds"] = before + perf_counter() - began
-                self._write(row, first=start is None and state.round == 1)
-                unsaved = replace(state, numbers={**state.numbers, "seconds": row["seconds"]})
+                tick = perf_counter()
+                try:
+                    before_labels, labels = labels, self._label(state)
+                    row |= self._follow(labels, before_labels)
+                    if last or (self.eval_every and state.round % self.eval_every == 0):
+                        row |= self._evaluate(best, state, last=last)
+                        evaluation = perf_counter() - tick
+                finally:  # the round is trained, whatever becomes of its evaluation
+                    row |= {} if best is None else {"best_round": best.round}
+                    row["seconds"] = before + perf_counter() - began
+                    unsaved = replace(state, numbers={**state.numbers, "seconds": row["seconds"]})
+                    self._write(row, first=start is None and state.round == 1)
                 if last or state.round % self.save_every == 0:
                     self._save(unsaved, best)
                     unsaved = None
@@ -126,9 +128,10 @@ class Session:
                     self._save(unsaved, best)
             raise
 
-    def has_kept(self, n_rounds: int) -> bool:
-        """Tell whether the checkpoint is of this round."""
-        return self.out.exists() and load(self.out).state.round == n_rounds
+    @property
+    def kept(self) -> int:
+        """The round of the checkpoint, if it is of this run; otherwise 0."""
+        return self._kept[-1] if self._kept else 0
 
     def row(self, state: State) -> dict[str, Any]:
         """Make the row of a round, without what is measured after it."""
@@ -145,6 +148,7 @@ class Session:
             best = replace(best, numbers={"seconds": seconds, **best.numbers})
             save(Checkpoint(self.method, best, self._about()), self.best_out)
         save(Checkpoint(self.method, state, self._about()), self.out)
+        self._kept.append(state.round)
 
     def _best_before(self, start: Checkpoint | None) -> State | None:
         """Return the best round of a run that is resumed, if its file is of this run."""
@@ -154,18 +158,16 @@ class Session:
         found.check_same(self.method, self.about, self.best_out)
         return found.state if found.state.round <= start.state.round else None
 
-    def _evaluate_best(
-        self, best: State | None, last: State, row: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Evaluate the best round at the end of a run."""
-        if best is None:
-            return {}
-        if best.round == last.round:
-            found = {name: row[name] for name in EVALUATIONS if name in row}
-        else:
-            found = evaluate(self.method.load_model(best.model), self.data)
-            self.method.load_model(last.model)
-        return {f"best_{name}": value for name, value in found.items() if name in EVALUATIONS}
+    def _evaluate(self, best: State | None, state: State, *, last: bool) -> dict[str, Any]:
+        """Evaluate a round that the method has loaded; the last row is also of the best round."""
+        found: dict[str, Any] = evaluate(self.method, self.data)
+        if best is not None and last:
+            shown: Mapping[str, Any] = found
+            if best.round != state.round:
+                shown = evaluate(self.method.load_model(best.model), self.data)
+                self.method.load_model(state.model)
+            found |= {f"best_{name}": shown[name] for name in EVALUATIONS if name in shown}
+        return {**found, "config": self.method.configuration()}
 
     def _is_late(self, seconds: float) -> bool:
         return self.max_minutes is not None and seconds > 60 * self.max_minutes
