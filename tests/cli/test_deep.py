@@ -120,7 +120,7 @@ def test_stop_and_go_on(run, data, tmp_path):
     assert (row["rounds"], row["split"]) == (3, "dirichlet")
     with pytest.raises(ParameterError, match="parts.st: it was trained with n_clusters=6, not 7"):
         run(*words, "-k", 7, "-o", parts, "--resume")
-    with pytest.raises(DataError, match="already exists"):
+    with pytest.raises(DataError, match="already exists. Use --resume to go on with it, or --forc"):
         run(*words, "-o", parts)
 
 

@@ -77,6 +77,15 @@ class TestOutputs:
     def test_a_new_file_in_an_existing_folder_is_fine(self, tmp_path):
         check_outputs(tmp_path / "a", None, tmp_path / "b", force=False, inputs=[tmp_path / "c"])
 
+    def test_a_command_may_know_another_way_than_force(self, tmp_path):
+        (tmp_path / "a").write_text("")
+        with pytest.raises(DataError, match="Use --resume to go on, or --force to overwrite it"):
+            check_outputs(tmp_path / "a", force=False, hint="--resume to go on, or ")
+
+    def test_of_two_results_for_one_file_that_one_is_named(self, tmp_path):
+        with pytest.raises(DataError, match="Two results cannot be written to one file, .*/b"):
+            check_outputs(*(tmp_path / name for name in "abb"), force=False)
+
     def test_an_input_is_never_overwritten(self, tmp_path):
         (tmp_path / "a").write_text("")
         with pytest.raises(DataError, match="a is an input; write the result to another file"):

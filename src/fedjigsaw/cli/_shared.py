@@ -275,16 +275,23 @@ def split_names(names: str | None) -> list[str] | None:
     return None if names is None else next(csv.reader([names], skipinitialspace=True))
 
 
-def check_outputs(*paths: Path | None, force: bool, inputs: Sequence[Path | None] = ()) -> None:
-    """Check before the work starts that these files can be written."""
+def check_outputs(
+    *paths: Path | None, force: bool, inputs: Sequence[Path | None] = (), hint: str = ""
+) -> None:
+    """Check before the work starts that these files can be written.
+
+    Parameters
+    ----------
+    hint : what else than --force can be used if a file exists.
+    """
     from fedjigsaw.privacy.journal import is_journal  # lazy: help needs no NumPy
 
     given = [path.resolve() for path in paths if path is not None]
-    if len(set(given)) < len(given):
-        raise DataError(f"Two results cannot be written to one file, {given[0]}.")
+    if twice := [path for path in given if given.count(path) > 1]:
+        raise DataError(f"Two results cannot be written to one file, {twice[0]}.")
     for path in paths:
         if path is not None and path.is_symlink() and not force:  # even if it leads nowhere
-            raise DataError(_already_there(path))
+            raise DataError(_already_there(path, hint))
     sources = {path.resolve() for path in inputs if path is not None}
     for path in given:
         if path in sources:
@@ -293,15 +300,15 @@ def check_outputs(*paths: Path | None, force: bool, inputs: Sequence[Path | None
         if is_journal(path):  # what left would count no more
             raise DataError(f"{path} is a ledger or a journal; write the result to another file.")
         if path.exists() and not force:
-            raise DataError(_already_there(path))
+            raise DataError(_already_there(path, hint))
         if not path.parent.is_dir():
             raise DataError(f"Cannot write {path}: there is no folder {path.parent}.")
         if not os.access(path.parent, os.W_OK):
             raise DataError(f"Cannot write {path}: permission denied in {path.parent}.")
 
 
-def _already_there(path: Path) -> str:
-    return f"{path} already exists. Use --force to overwrite it."
+def _already_there(path: Path, hint: str) -> str:
+    return f"{path} already exists. Use {hint}--force to overwrite it."
 
 
 @contextmanager

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 # panels of the help
 CLIENTS, TRAINING, OUTPUT = "Simulated clients", "Training", "Checkpoint and results"
 
+GO_ON = "--resume to go on with it, or "
+
 PARAMETERS = {  # of `train`, where the setting has another name
     "n_clusters": "k",
     "clusterer": "method",
@@ -212,7 +214,7 @@ def train(
     from fedjigsaw.deep import CentralDeepCluster, DeepFeCA, images, recipes, simulation
     from fedjigsaw.deep import session as sessions
 
-    check_outputs(output, rows_file, force=force or resume)
+    check_outputs(output, rows_file, force=force or resume, hint=GO_ON)
     _check_options(device, split, method, max_minutes)
     options = {
         "n_clusters": k,
@@ -256,7 +258,7 @@ def train(
     session = sessions.Session(
         estimator, found, ids, about, output, rows_file, save_every, eval_every, max_minutes, keep
     )
-    check_outputs(output, rows_file, session.best_out, force=force or resume)
+    check_outputs(output, rows_file, session.best_out, force=force or resume, hint=GO_ON)
     start = sessions.resume(session, force=force) if resume else None
     done = 0 if start is None else start.state.round
     row = _run(session, start, done, schedule.n_rounds)
