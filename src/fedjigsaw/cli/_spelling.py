@@ -16,6 +16,8 @@ from typing import Any
 
 import click
 
+from fedjigsaw.errors import ExtraError
+
 PYTHON = {"True": True, "False": False}
 OPEN = "..."  # a value that is left to the reader
 VALUE = rf"'[^']*'(?: or '[^']*')*|True|False|{re.escape(OPEN)}|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
@@ -29,6 +31,7 @@ QUOTED = rf"(?<!\w)(?:{NAME}|`[^`]*`)(?!\w)"
 # a path, which may have blanks: to its last separator, and on to the ending of the name of a file
 SIGN = r"(?:(?!\. )[^:;,='\"`\n])"
 PATH = rf"(?<![^\s(])[^\s'\"`(]*[/\\](?:{SIGN}*[/\\])?(?:{SIGN}*?\.\w+|[^\s:;,'\"`]*)"
+SETTERS = ("-p", "--param", "-s", "--set")
 SITE = "summarize"  # a server tells of what sites must do
 OTHER_NAMES = {"min_rows": "min_cluster_size", "replace": "force"}  # parameter -> that of commands
 # field of `sites.Changes` -> the option of `schema apply`, and its value for a column
@@ -58,7 +61,7 @@ def as_options(text: str, command: click.Command | None, words: Sequence[str] = 
     'Use --cells shared at all sites.'
     """
     options = dict(_options(command))
-    typed = [word for before, word in pairwise(["", *words]) if before not in ("-p", "--param")]
+    typed = [word for before, word in pairwise(["", *words]) if before not in SETTERS]
 
     def spell(found: re.Match[str]) -> str:
         name, equals, value = found.groups()
@@ -66,11 +69,14 @@ def as_options(text: str, command: click.Command | None, words: Sequence[str] = 
         if formula or GIVEN.search(text[: found.start()]):
             return found[0]
         called = OTHER_NAMES.get(name, name)
+        if "set" in options and name in _of_networks():
+            own = _of_networks()[name]
+            return f"-s {_pair(name, value)}" if own is None else f"{own} {_bare(value)}"
         option = options.get(called) or _of_site().get(called)
         if option is not None:
             return _spelled(option, value) or found[0]
         if "param" in options and name in _of_methods():
-            return f"-p {name}={json.dumps(PYTHON[value]) if value in PYTHON else _bare(value)}"
+            return f"-p {_pair(name, value)}"
         return found[0]
 
     text = _rewrite(SET, spell, text, typed)
@@ -126,6 +132,11 @@ def _spelled(option: click.Option, value: str) -> str:
     return next(iter(option.opts if PYTHON[value] else option.secondary_opts), "")
 
 
+def _pair(name: str, value: str) -> str:
+    """Return a parameter and its value, as for -p and -s."""
+    return f"{name}={json.dumps(PYTHON[value]) if value in PYTHON else _bare(value)}"
+
+
 def _bare(value: str) -> str:
     return value.replace("'", "")
 
@@ -147,6 +158,18 @@ def _of_methods() -> set[str]:
     from fedjigsaw.methods import CLUSTERERS
 
     return {name for entry in CLUSTERERS.values() for name in entry.cls.rules}
+
+
+@cache
+def _of_networks() -> dict[str, str | None]:
+    """Return the option of each setting of DeepFeCA; None for those that only -s sets."""
+    from fedjigsaw.cli.deep_train import OPTIONS
+
+    try:
+        from fedjigsaw.deep.parameters import DeepParameters
+    except ExtraError:  # without torch there is no error about its settings
+        return {}
+    return {name: OPTIONS.get(name) for name in DeepParameters.rules}
 
 
 def command_of(words: list[str]) -> click.Command:
