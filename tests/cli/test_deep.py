@@ -278,6 +278,14 @@ def test_what_is_not_of_this_run_is_kept(run, data, tmp_path):
         run(*words, "--resume", "--data", other(data))
 
 
+def test_the_same_images_may_have_another_name(run, data, tmp_path):
+    words = [*TRAIN, "-k", 6, "--rounds", 2, "-o", tmp_path / "a.st", "--rows", tmp_path / "rows"]
+    run(*words, "--data", data, "--max-minutes", 0)
+    moved = shutil.copy(data, tmp_path / "moved.npz")
+    assert "round 2/2" in run(*words, "--data", moved, "--resume").stderr
+    assert [row["dataset"] for row in pages.read_rows(tmp_path / "rows")] == ["few", "moved"]
+
+
 def test_a_forced_run_forgets_rows_once_it_has_its_own(run, data, tmp_path):
     rows = tmp_path / "rows.jsonl"
     words = [*TRAIN, "--data", data, "--rounds", 2, "-o", tmp_path / "a.st", "--rows", rows]

@@ -135,6 +135,12 @@ def test_a_folder_without_classes_has_no_labels(tmp_path):
     assert len(found.test) == 0
 
 
+def test_a_folder_has_its_name_however_it_is_spelled(tmp_path, monkeypatch):
+    paint(tmp_path / "photos" / "a.png", "red")
+    monkeypatch.chdir(tmp_path / "photos")
+    assert {load(name).name for name in (".", "../photos", tmp_path / "photos")} == {"photos"}
+
+
 def test_tiny_imagenet(tmp_path):
     for name, color in (("n01", (10, 0, 0)), ("n02", (20, 0, 0))):
         paint(tmp_path / "train" / name / "images" / f"{name}_0.JPEG", color, size=(64, 64))

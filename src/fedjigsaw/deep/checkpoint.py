@@ -29,7 +29,8 @@ from fedjigsaw.parameters import integer, real
 FORMAT = 1
 MAX_CHECKPOINT_BYTES = 2**29  # ten times the weights of the largest network
 CLASSES = {cls.method: cls for cls in (DeepFeCA, CentralDeepCluster)}
-NOT_COMPARED = tuple(Execution.rules)  # a run may go on with another device
+# a run may go on with another device, and where its images, which have a fingerprint, were renamed
+NOT_COMPARED = (*Execution.rules, "dataset")
 
 
 @dataclass(frozen=True)

@@ -339,7 +339,9 @@ def _folder(path: Path, size: int | None) -> ImageSet:
     if labeled and shown:
         test, test_labels = _read_all(shown, images.shape[2])
     known = labels if labeled else None
-    return ImageSet(path.name, images, known, test, test_labels, _files(files), _files(shown))
+    return ImageSet(
+        path.resolve().name, images, known, test, test_labels, _files(files), _files(shown)
+    )
 
 
 def _classes(path: Path) -> list[str]:

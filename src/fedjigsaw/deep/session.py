@@ -336,7 +336,7 @@ def check_rows(
         raise DataError(f"{error} {advice}") from error
     config = {n: v for n, v in method.configuration().items() if n not in NOT_COMPARED}
     for number, row in enumerate(rows, 1):
-        same = all(row.get(name) == value for name, value in about.items())
+        same = all(row.get(n) == value for n, value in about.items() if n not in NOT_COMPARED)
         if not same or not _agree(config, row.get("config")):
             raise DataError(f"{path}, line {number}, is a row of another run. {advice}")
 
