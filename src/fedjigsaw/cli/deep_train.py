@@ -24,7 +24,7 @@ from fedjigsaw.cli._shared import (
     print_json,
     progress_bar,
 )
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.errors import DivergedError, ParameterError
 from fedjigsaw.parameters import real
 from fedjigsaw.partition import SPLITS
 
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 # panels of the help
 CLIENTS, TRAINING, OUTPUT = "Simulated clients", "Training", "Checkpoint and results"
 
+COLLAPSED = (
+    "[yellow]Warning:[/] the clusters have collapsed. Lower -s learning_rate or --local-epochs, or "
+    "use -s assignment=balanced."
+)
 GO_ON = "--resume to go on with it, or "
 
 PARAMETERS = {  # of `train`, where the setting has another name
@@ -307,9 +311,11 @@ def _run(session: "Session", start: "Checkpoint | None", done: int, rounds: int)
         kept = f"round {n} is kept; go on with --resume" if n else "no round was completed"
         err.print(f"Interrupted: {kept}.")
         raise typer.Exit(exit_code(stop)) from None
-    except Exception:
+    except Exception as error:
         if session.kept:
-            err.print(f"Round {session.kept} is kept; go on with --resume.")
+            # what has diverged once would do so again
+            again = "" if isinstance(error, DivergedError) else "; go on with --resume"
+            err.print(f"Round {session.kept} is kept{again}.")
         raise
     return row
 
@@ -328,7 +334,7 @@ def _show_progress(
             if not err.is_terminal:
                 err.print(line)
             if row["collapsed"]:
-                err.print("[yellow]Warning:[/] the clusters have collapsed; see docs/deepfeca.md.")
+                err.print(COLLAPSED)
             yield row
 
 

@@ -15,6 +15,7 @@ any round and be resumed from a file with the same result.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -37,7 +38,7 @@ from fedjigsaw.deep.state import State, describe
 from fedjigsaw.deep.trainer import OnDevice, Trainer, Trainers
 from fedjigsaw.deep.wire import packed
 from fedjigsaw.engine import Client, Engine, SerialEngine, run_rounds
-from fedjigsaw.errors import DataError, ParameterError, invalid
+from fedjigsaw.errors import DataError, DivergedError, ParameterError, QuorumError, invalid
 from fedjigsaw.io.formats import MAX_BYTES
 from fedjigsaw.messages import Broadcast, Model, Round, Summary, Transcript
 from fedjigsaw.privacy import Privacy
@@ -170,9 +171,11 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         with (engine or self._in_lanes)(all_clients) as running:
             for t in range(done, self.schedule.n_rounds):
                 numbers = [i for i, step in enumerate(steps) if step.round == t]
-                model, transcript, _ = run_rounds(
-                    self, running, seed=seed, n_rounds=len(numbers), first=numbers[0], model=model
-                )
+                n, first = len(numbers), numbers[0]
+                with _divergence_told(t):
+                    model, transcript, _ = run_rounds(
+                        self, running, seed=seed, n_rounds=n, first=first, model=model
+                    )
                 found = describe(model, transcript, steps, n_views)
                 found["learning_rate"] = self.schedule.learning_rate_at(t)
                 yield State(t + 1, seed, model, found, transcript.rounds)
@@ -303,6 +306,22 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_trainers"}
+
+
+@contextmanager
+def _divergence_told(t: int) -> Iterator[None]:
+    """Say what to change where clients failed since training diverged, in this round or before."""
+    try:
+        yield
+    except QuorumError as error:
+        # finite weights, too, can be so large that what the network makes of images is not
+        if isinstance(error.__cause__, DivergedError) or "gives NaN" in str(error.__cause__):
+            raise DivergedError(
+                f"Training diverged in round {t + 1}: the loss, the weights or the projections are "
+                "NaN or infinite. Use a smaller learning rate (learning_rate=...), or more rounds "
+                "with a rate that rises (warmup_rounds=...)."
+            ) from error
+        raise
 
 
 class CentralDeepCluster(DeepFeCA):
