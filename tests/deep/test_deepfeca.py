@@ -24,7 +24,13 @@ from fedjigsaw.deep import (
 from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.session import evaluate
 from fedjigsaw.engine import Client
-from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.errors import (
+    DataError,
+    DivergedError,
+    IgnoredClientsWarning,
+    MessageError,
+    ParameterError,
+)
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.privacy.guard import Guard
@@ -423,3 +429,27 @@ def test_it_makes_no_promise_that_it_cannot_keep(digits):
     client = Client("a", digits.train[:8], DeepFeCA(2), privacy=Privacy(1.0, bounds=(-1, 1)))
     with pytest.raises(ParameterError, match="weights leave without noise.*public network"):
         client.answer(Broadcast(0, 0))
+
+
+@pytest.mark.parametrize(
+    "learning_rate", [1e8, 1e30]
+)  # finite weights without finite projections, or none
+def test_training_that_diverges_says_what_to_change(small, few, learning_rate):
+    deep = small(n_rounds=4, learning_rate=learning_rate)
+    with pytest.raises(
+        DivergedError, match=r"diverged in round .*learning_rate=.*warmup_rounds=.*"
+    ):
+        deep.fit(few[0], clients=few[1])
+
+
+def test_clients_as_second_argument_are_noticed(small, few):
+    with pytest.warns(IgnoredClientsWarning, match="DeepFeCA.fit ignores y"):
+        small(n_rounds=1).fit(*few)
+
+
+def test_weights_of_another_network_are_told(small, few):
+    deep = small(n_rounds=1).fit(few[0], clients=few[1])
+    deep.set_params(network="resnet18-half")
+    with pytest.raises(MessageError, match="weights do not fit the network"):
+        deep.transform(few[0])
+    assert deep.set_params(network="small").transform(few[0]).shape == (240, 64)

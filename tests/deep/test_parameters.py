@@ -66,8 +66,8 @@ def test_unknown_names():
         ParameterError, match="DeepFeCA has no setting 'colour'. It has: n_clusters"
     ):
         DeepFeCA.from_settings({"colour": 1})
-    with pytest.raises(ValueError, match="colour"):
-        DeepFeCA().set_params(colour=1)
+    with pytest.raises(ParameterError, match="no setting 'learning_rat'. It has: .*learning_rate"):
+        DeepFeCA().set_params(learning_rat=1)
 
 
 def test_an_object_of_another_kind():

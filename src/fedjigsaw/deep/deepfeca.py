@@ -25,7 +25,7 @@ import torch
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fedjigsaw._inputs import EngineFactory
+from fedjigsaw._inputs import EngineFactory, warn_of_slip
 from fedjigsaw._random import resolve_seed
 from fedjigsaw._typing import Ints
 from fedjigsaw._validation import rows_by_client
@@ -131,7 +131,9 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         """
         rounds: list[Round] = []
         numbers = []
-        for state in self.train(X, clients=clients, engine=engine):
+        images = check_images(X, owner=type(self).__name__)
+        warn_of_slip(y, clients, len(images), f"{type(self).__name__}.fit")
+        for state in self.train(images, clients=clients, engine=engine):
             rounds += state.exchanges
             numbers.append(dict(state.numbers))
         self.model_, self.states_ = state.model.for_clients(), numbers

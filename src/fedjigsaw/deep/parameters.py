@@ -4,7 +4,7 @@ A setting is one field of one object, with one rule and one line of its docstrin
 needs to know of it: the command line, checkpoints and messages use the flat names.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, ClassVar, Self
 
@@ -116,13 +116,17 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         >>> DeepFeCA.from_settings({"n_clusters": 5, "learning_rate": 0.1}).schedule.learning_rate
         0.1
         """
-        for name in settings:
-            if name not in cls.rules:
-                known = ", ".join(cls.rules)
-                raise ParameterError(f"{cls.__name__} has no setting {name!r}. It has: {known}.")
+        cls._check_names(settings)
         made = cls().set_params(**settings)
         made.check()
         return made
+
+    @classmethod
+    def _check_names(cls, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in cls.rules:
+                known = ", ".join(cls.rules)
+                raise ParameterError(f"{cls.__name__} has no setting {name!r}. It has: {known}.")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters of the constructor; with `deep`, also all settings by their flat names."""
@@ -138,6 +142,7 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
         >>> DeepFeCA().set_params(n_clusters=5, device="cpu").execution.device
         'cpu'
         """
+        self._check_names(n for n in params if n not in GROUPS)
         super().set_params(**{n: v for n, v in params.items() if n not in GROUP_OF})
         for group in GROUPS:
             changes = {n: v for n, v in params.items() if GROUP_OF.get(n) == group}

@@ -65,7 +65,9 @@ class OnDevice:
         arrays = named(model.tensors, prefix)
         with self._lock:
             known = self._arrays.get(prefix, {})
-            if len(known) != len(arrays) or any(known.get(n) is not a for n, a in arrays.items()):
+            same = len(known) == len(arrays) and all(known.get(n) is a for n, a in arrays.items())
+            # a network of other settings needs a look at all shapes, which says what does not fit
+            if not same or len(self._vectors[prefix]) != len(weights.vector):
                 vector = weights.flatten(exact(arrays))
                 if vector.is_cuda:  # other lanes read it on their own streams
                     torch.cuda.current_stream(vector.device).synchronize()
