@@ -117,6 +117,20 @@ def test_a_large_first_image_does_not_make_all_of_them_large(files, monkeypatch)
     assert read_pictures(files[:8], None).shape == (8, 3, 10, 10)
 
 
+def test_a_size_for_which_there_is_no_memory(files, monkeypatch):
+    monkeypatch.setattr(pictures, "CACHED_FROM", 10)
+    with pytest.raises(
+        DataError, match="9 images of 100000000 x 100000000 pixels need .* GB, more"
+    ):
+        read_pictures(files, 10**8)
+
+
+def test_an_empty_file_is_told(files):
+    files[3].write_bytes(b"")
+    with pytest.raises(DataError, match="3.png: the file is empty"):
+        read_pictures(files, 8)
+
+
 def test_an_image_of_far_too_many_pixels_is_not_decoded(files, monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 50)
     with pytest.raises(DataError, match="0.png: .* has far too many pixels"):

@@ -30,7 +30,8 @@ def check_size(tensors: Tensors, owner: str) -> tuple[int, int] | None:
     whole = size.shape == (2,) and size.dtype.kind in "iu"
     if not whole or not LEAST <= size.min() <= size.max() <= MOST:
         allowed = f"two whole numbers from {LEAST} to {MOST}"
-        raise MessageError(invalid(IMAGE_SIZE, owner, allowed, f"shape {size.shape}"))
+        got = str(size.tolist()) if size.size <= 2 else f"shape {size.shape}"
+        raise MessageError(invalid(IMAGE_SIZE, owner, allowed, got))
     return int(size[0]), int(size[1])
 
 

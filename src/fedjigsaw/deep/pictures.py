@@ -22,7 +22,8 @@ import numpy.typing as npt
 
 from fedjigsaw.datasets import cache_folder
 from fedjigsaw.deep import _decode
-from fedjigsaw.errors import DataError, ExtraError, requires_extra, unreadable
+from fedjigsaw.deep.image_size import MOST
+from fedjigsaw.errors import DataError, ExtraError, counted, requires_extra, unreadable
 
 Bytes = npt.NDArray[np.uint8]
 CACHED_FROM = 5000  # files; fewer are read in a second or two
@@ -60,16 +61,26 @@ def read_pictures(files: Sequence[Path], size: int | None) -> Bytes:
 def _size_of_first(files: Sequence[Path]) -> int:
     """Return the shorter side of the first image, unless all images of that size are too many."""
     side = int(min(_read(files[0], None).shape[1:]))
-    if (needed := 3 * len(files) * side**2) > MAX_UNSCALED:
+    if side > MOST or 3 * len(files) * side**2 > MAX_UNSCALED:
         raise DataError(
             f"{files[0]} has {side} pixels on its shorter side. With this size, all images need "
-            f"{needed / 2**30:.0f} GB: give a smaller one, such as --size 32."
+            f"{_gigabytes(files, side)}: give a smaller one, such as --size 32."
         )
     return side
 
 
+def _gigabytes(files: Sequence[Path], size: int) -> str:
+    return f"{3 * len(files) * size**2 / 2**30:.1f} GB"
+
+
 def _read_here(files: Sequence[Path], size: int) -> Bytes:
-    images = np.empty((len(files), 3, size, size), dtype=np.uint8)
+    try:
+        images = np.empty((len(files), 3, size, size), dtype=np.uint8)
+    except MemoryError as error:
+        raise DataError(
+            f"{counted(len(files), 'image')} of {size} x {size} pixels need "
+            f"{_gigabytes(files, size)}, more than there is memory. Give a smaller --size."
+        ) from error
     for i, file in enumerate(files):
         images[i] = _read(file, size)
     return images
@@ -85,10 +96,12 @@ def _read(file: Path, size: int | None) -> Bytes:
 def _broken(file: str | Path) -> str:
     """Say why an image cannot be read: its file, where that is missing or forbidden, or itself."""
     try:
-        with Path(file).open("rb"):
-            pass
+        with Path(file).open("rb") as opened:
+            empty = not opened.read(1)
     except OSError as error:
         return unreadable(file, error)
+    if empty:
+        return f"Cannot read {file}: the file is empty."
     return (
         f"Cannot read {file}: the image is broken or cut off, has far too many pixels, or its "
         "pixels have more than 16 bits."
