@@ -327,6 +327,15 @@ def test_features_do_not_go_over_their_model(run, data, tmp_path):
         run("deep", "embed", data, "--model", model, "-o", model, "--force")
 
 
+def test_the_largest_size_is_that_of_checkpoints(run, data, tmp_path):
+    from fedjigsaw.cli._images import MAX_SIZE
+    from fedjigsaw.deep.image_size import MOST
+
+    assert MAX_SIZE == MOST
+    words = ["--data", data, "-o", tmp_path / "x.st", "--size", MOST + 1]
+    assert "4097 is not in the range" in " ".join(run(*TRAIN, *words).output.split())
+
+
 def test_help_tells_of_arguments(run):
     assert "written by" in run("deep", "evaluate", "--help").stdout
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from fedjigsaw.deep.images import check_images, left_out, load, names_in, with_channels
+from fedjigsaw.deep.images import left_out, load, names_in
+from fedjigsaw.deep.pixels import check_images, with_channels
 from fedjigsaw.errors import DataError, ParameterError
-from fedjigsaw.io import npz
 
 
 def record(labels, image):
@@ -210,7 +210,8 @@ def test_pixels_of_more_than_16_bits_are_told(tmp_path, kind):
 
 
 def test_files_that_are_not_read_are_counted(tmp_path):
-    paint(tmp_path / "cat" / "1.png", (1, 2, 3))
+    for name in ("cat", "dog"):
+        paint(tmp_path / name / "1.png", (1, 2, 3))
     assert left_out(tmp_path, load(tmp_path)) is None
     for name in ("._1.png", ".DS_Store"):  # as macOS leaves them
         (tmp_path / "cat" / name).write_bytes(b"hidden")
@@ -221,7 +222,7 @@ def test_files_that_are_not_read_are_counted(tmp_path):
     for name in ("a.heic", "b.HEIC", "notes"):
         (tmp_path / "cat" / name).write_bytes(b"other")
     found = load(tmp_path)
-    assert len(found.train) == 1
+    assert len(found.train) == 2
     expected = f"{loose} and 3 files of other kinds (.heic, no ending)."
     assert left_out(tmp_path, found) == expected
     assert left_out("digits", load("digits")) is None
@@ -244,6 +245,32 @@ def test_test_images_of_other_classes_are_counted(tmp_path):
     assert said == "Left out 1 image outside of the folders of classes."
 
 
+@pytest.mark.parametrize(("classes", "n_loose"), [(["cat"], 1), (["cat", "dog"], 3)])
+def test_loose_images_are_no_less_than_those_of_classes(tmp_path, classes, n_loose):
+    for name in (*classes, *(f"loose{i}.png" for i in range(n_loose))):
+        paint(tmp_path / name if "." in name else tmp_path / name / "1.png", (1, 2, 3))
+    with pytest.raises(DataError, match=f"has {n_loose} image.* beside .* of .*class.*Move all"):
+        load(tmp_path)
+
+
+def test_test_images_need_no_classes(tmp_path):
+    for name in ("train/1.png", "train/2.png", "test/3.png", "4.png"):
+        paint(tmp_path / name, (1, 2, 3))
+    found = load(tmp_path)
+    assert (len(found.train), len(found.test), found.has_test) == (2, 1, False)
+    assert [file.name for file in found.test_files] == ["3.png"]
+    assert left_out(tmp_path, found) == "Left out 1 image outside of train and test."
+
+
+@pytest.mark.parametrize("size", [7, 4097])
+def test_a_size_has_bounds(tmp_path, size):
+    paint(tmp_path / "1.png", (1, 2, 3))
+    with pytest.raises(ParameterError, match=f"size .* must be an integer .* 4096; got {size}"):
+        load(tmp_path, size=size)
+    with pytest.raises(DataError, match=rf"8 to 4096 pixels a side; got shape \(1, 3, 8, {size}\)"):
+        check_images(np.zeros((1, 3, 8, size), np.uint8), owner="a test")
+
+
 def test_a_broken_image_is_named(tmp_path):
     paint(tmp_path / "cat" / "1.png", (1, 2, 3), size=(64, 64))
     content = (tmp_path / "cat" / "1.png").read_bytes()
@@ -259,86 +286,6 @@ def test_a_file_that_is_not_there_is_no_broken_image(tmp_path):
     paint(tmp_path / "cat" / "1.png", (1, 2, 3))
     (tmp_path / "cat" / "2.png").symlink_to("nowhere.png")
     with pytest.raises(DataError, match=r"Cannot read .*2.png: no such file or directory\.$"):
-        load(tmp_path)
-
-
-def test_npz(tmp_path, pictures):
-    path = tmp_path / "some.npz"
-    labels = np.array(["b", "a"] * 6)
-    np.savez(path, x_train=pictures.transpose(0, 2, 3, 1), y_train=labels, x_test=pictures[:3])
-    found = load(path)
-    np.testing.assert_array_equal(found.train, pictures)
-    assert found.train_labels.tolist() == [1, 0] * 6
-    assert len(found.test) == 3
-    assert found.test_labels is None
-
-
-@pytest.mark.parametrize("kind", [str, int])
-def test_test_images_of_an_npz_have_the_classes_of_the_others(tmp_path, pictures, kind):
-    known, shown = (np.array(labels).astype(kind) for labels in ([3, 5, 7, 9], [9, 5, 8]))
-    path = tmp_path / "some.npz"
-    np.savez(path, x_train=pictures[:4], y_train=known, x_test=pictures[:3], y_test=shown)
-    found = load(path)
-    assert found.train_labels.tolist() == [0, 1, 2, 4]
-    assert found.test_labels.tolist() == [4, 1, 3]  # one class is in no training image
-
-
-def test_labels_of_an_npz_are_of_one_kind(tmp_path, pictures):
-    path = tmp_path / "some.npz"
-    arrays = {"x_train": pictures[:2], "x_test": pictures[:2], "y_train": np.array([0, 1])}
-    np.savez(path, **arrays, y_test=np.array(["0", "1"]))
-    with pytest.raises(DataError, match=r"y_test of .*some.npz must be .*as y_train; got <U1"):
-        load(path)
-
-
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        ({"x": np.zeros(3)}, "has no array x_train or images; it has x"),
-        ({"images": np.zeros((2, 3, 8, 8))}, "images of .* must be bytes"),
-        (
-            {"images": np.zeros((2, 3, 8, 8), np.uint8), "labels": np.zeros(3, int)},
-            "labels of .* one per image, 2",
-        ),
-        (
-            {"images": np.zeros((2, 3, 8, 8), np.uint8), "labels": np.zeros(2)},
-            "labels of .* whole numbers",
-        ),
-        ({"images": np.array([None, 1])}, "is not an NPZ file of plain arrays"),
-    ],
-)
-def test_bad_npz(tmp_path, arrays, message):
-    np.savez(tmp_path / "bad.npz", **arrays)
-    with pytest.raises(DataError, match=message):
-        load(tmp_path / "bad.npz")
-
-
-def test_an_npz_that_cannot_be_unpacked(tmp_path):
-    np.savez_compressed(tmp_path / "bad.npz", images=np.zeros((2, 3, 8, 8), np.uint8))
-    content = bytearray((tmp_path / "bad.npz").read_bytes())
-    content[60:80] = b"\xff" * 20
-    (tmp_path / "bad.npz").write_bytes(content)
-    with pytest.raises(DataError, match="is not an NPZ file"):
-        load(tmp_path / "bad.npz")
-
-
-def test_an_npz_that_would_fill_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(npz, "MAX_BYTES", 2**20)
-    zeros = np.zeros((9000, 3, 32, 32), np.uint8)
-    np.savez_compressed(tmp_path / "bad.npz", images=zeros)
-    with pytest.raises(DataError, match="bad.npz .* 'images' needs 27,648,000 bytes"):
-        load(tmp_path / "bad.npz")
-    np.savez_compressed(tmp_path / "some.npz", images=zeros[:9], other=zeros)
-    assert len(load(tmp_path / "some.npz").train) == 9  # what is not needed is not read
-
-
-def test_no_npz_at_all(tmp_path):
-    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 broken")
-    with pytest.raises(DataError, match="is not an NPZ file"):
-        load(tmp_path / "bad.npz")
-    with pytest.raises(DataError, match="There are no images at .*nowhere: name a folder"):
-        load(tmp_path / "nowhere")
-    with pytest.raises(DataError, match="has no images"):
         load(tmp_path)
 
 

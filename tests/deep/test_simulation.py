@@ -83,3 +83,5 @@ def test_one_image_is_spoken_of_as_one(data):
     one = ImageSet("one", data.train[:1], data.train_labels[:1], data.test, None)
     said = simulation.in_words(one, np.zeros(1, dtype=int))
     assert said == "1 image of 8 x 8 pixels in 1 class; 1 client of 1 image"
+    bare = ImageSet("bare", data.train[:1], None, data.test, None)
+    assert simulation.in_words(bare, None) == "1 image of 8 x 8 pixels; in one place"

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from fedjigsaw.deep.images import ImageSet
 
 IMAGES = "Images"  # panel of the help
+MAX_SIZE = 4096  # as in fedjigsaw.deep.image_size, which needs torch
 
 Data = Annotated[
     str,
@@ -25,6 +26,7 @@ Size = Annotated[
     int | None,
     typer.Option(
         min=8,
+        max=MAX_SIZE,
         help="Scale image files to this height and width. Default: the size of the first one. "
         "Example: --size 32",
         rich_help_panel=IMAGES,
@@ -34,6 +36,7 @@ SizeAsTrained = Annotated[
     int | None,
     typer.Option(
         min=8,
+        max=MAX_SIZE,
         help="Scale image files to this height and width. Default: as in training. "
         "Example: --size 32",
         rich_help_panel=IMAGES,

@@ -30,10 +30,10 @@ from fedjigsaw._random import resolve_seed
 from fedjigsaw._typing import Ints
 from fedjigsaw._validation import rows_by_client
 from fedjigsaw.deep import client, server
-from fedjigsaw.deep.images import check_images
 from fedjigsaw.deep.lanes import ThreadEngine, own_stream
 from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.parameters import DeepParameters
+from fedjigsaw.deep.pixels import check_images
 from fedjigsaw.deep.state import State, describe
 from fedjigsaw.deep.trainer import OnDevice, Trainer, Trainers
 from fedjigsaw.deep.wire import packed

@@ -9,15 +9,16 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from fedjigsaw._typing import Ints
+from fedjigsaw.deep import packed
+from fedjigsaw.deep.image_size import LEAST, MOST
 from fedjigsaw.deep.pictures import Bytes, read_pictures
+from fedjigsaw.deep.pixels import check_images, with_channels
 from fedjigsaw.errors import DataError, ParameterError, counted, invalid, unreadable
-from fedjigsaw.io.npz import PackedArrays
-from fedjigsaw.io.regular import check_regular
+from fedjigsaw.parameters import integer
 
 ENDINGS = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 CIFARS = {  # training files, test files, label bytes, height and width
@@ -25,7 +26,6 @@ CIFARS = {  # training files, test files, label bytes, height and width
     "cifar100": (["train.bin"], ["test.bin"], 2, 32),
 }
 TINY_SIZE = 64
-ARRAYS = {"x_train", "y_train", "x_test", "y_test", "images", "labels"}  # of an NPZ file
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def load(source: str | Path, *, size: int | None = None, usual_size: int | None 
         A folder of image files (with a folder for each class, if classes are known), of CIFAR-10,
         CIFAR-100 or Tiny-ImageNet, an NPZ file, or "digits".
     size : int or None
-        Height and width to scale image files to. None is `usual_size`.
+        Height and width to scale image files to, at most 4096. None is `usual_size`.
     usual_size : int or None
         Height and width that image files get unless `size` is given; other images keep theirs. None
         is the size of the first one.
@@ -95,6 +95,8 @@ def load(source: str | Path, *, size: int | None = None, usual_size: int | None 
     >>> load("digits").train.shape
     (1438, 3, 8, 8)
     """
+    if size is not None:
+        integer(LEAST, MOST).check("size", "images", size)
     found = _load(source, size or usual_size)
     height, width = found.train.shape[2:]
     if size is not None and (height, width) != (size, size):
@@ -109,8 +111,8 @@ def _load(source: str | Path, size: int | None) -> ImageSet:
     if str(source) == "digits":
         return _digits()
     path = Path(source)
-    if path.suffix == ".npz" and path.exists():
-        return _npz(path)
+    if _is_npz(path):
+        return ImageSet(path.stem, *packed.read(path))
     if not path.is_dir():
         raise DataError(f"There are no images at {path}: name a folder, an NPZ file, or 'digits'.")
     cifars = list(_find_cifars(path))
@@ -124,6 +126,10 @@ def _load(source: str | Path, size: int | None) -> ImageSet:
     return _folder(path, size)
 
 
+def _is_npz(path: Path) -> bool:
+    return path.suffix.lower() == ".npz" and path.exists()
+
+
 def _find_cifars(path: Path) -> Iterator[tuple[Path, str]]:
     """Find CIFAR-10 and CIFAR-100 in a folder, or in their usual folders below it."""
     for name, (train, test, _, _) in CIFARS.items():
@@ -135,28 +141,16 @@ def _find_cifars(path: Path) -> Iterator[tuple[Path, str]]:
                 break
 
 
-def check_images(X: Any, *, owner: str) -> Bytes:
-    """Check that images are bytes of shape (n, 3, height, width), of 8 x 8 pixels or more."""
-    allowed = "bytes (uint8) of shape (n >= 1, 3, height >= 8, width >= 8)"
-    try:
-        array = np.asarray(X)
-    except ValueError as error:
-        raise DataError(invalid("images", owner, allowed, "images of several shapes")) from error
-    if array.dtype != np.uint8 or array.ndim != 4 or array.shape[1] != 3:
-        raise DataError(invalid("images", owner, allowed, f"{array.dtype} {array.shape}"))
-    if not len(array) or min(array.shape[2:]) < 8:
-        raise DataError(invalid("images", owner, allowed, f"shape {array.shape}"))
-    return np.ascontiguousarray(array)
-
-
 def left_out(source: str | Path, found: ImageSet) -> str | None:
-    """Say how many files of a folder were not read, and why; None if all of them were.
+    """Say which files of a folder, or arrays of an NPZ file, were not read; None if all were.
 
     Parameters
     ----------
     found : ImageSet
-        What :func:`load` has read from the folder.
+        What :func:`load` has read from there.
     """
+    if _is_npz(Path(source)):
+        return packed.left_out(Path(source), has_test=found.has_test)
     if found.train_files is None or _is_tiny_imagenet(Path(source)):  # which has known other files
         return None
     read = {*found.train_files, *(found.test_files or ())}
@@ -165,7 +159,8 @@ def left_out(source: str | Path, found: ImageSet) -> str | None:
     others = [file for file in rest if not _is_picture(file) and file.is_file()]
     parts = []
     if images:
-        parts.append(f"{counted(len(images), 'image')} outside of the folders of classes")
+        where = "train and test" if found.train_labels is None else "the folders of classes"
+        parts.append(f"{counted(len(images), 'image')} outside of {where}")
     if others:
         endings = sorted({file.suffix.lower() or "no ending" for file in others})
         shown = ", ".join(endings[:9]) + (", ..." if endings[9:] else "")
@@ -192,18 +187,6 @@ def names_in(folder: str | Path, files: Sequence[Path]) -> list[str]:
     """
     inside = (os.fsencode(Path(os.path.relpath(file, folder)).as_posix()) for file in files)
     return [name.decode(errors="backslashreplace") for name in inside]
-
-
-def with_channels(array: Any, owner: str) -> Bytes:
-    """Bring gray images and images with channels last to shape (n, 3, height, width)."""
-    array = np.asarray(array)
-    if array.ndim == 3:
-        array = np.repeat(array[:, None], 3, axis=1)
-    elif array.ndim == 4 and array.shape[1] not in (1, 3) and array.shape[3] in (1, 3):
-        array = array.transpose(0, 3, 1, 2)
-    if array.ndim == 4 and array.shape[1] == 1:
-        array = np.repeat(array, 3, axis=1)
-    return check_images(array, owner=owner)
 
 
 # ----------------------------------------------------------------------------------------- layouts
@@ -248,50 +231,6 @@ def _bytes(path: Path) -> Bytes:
         raise DataError(unreadable(path, error)) from error
 
 
-def _npz(path: Path) -> ImageSet:
-    """Read the arrays x_train, y_train, x_test and y_test, or images and labels."""
-    check_regular(path)
-    try:
-        with PackedArrays(path) as file:
-            names = sorted(file.parts)
-            arrays = {name: file.read(name) for name in names if name in ARRAYS}
-    except Exception as error:  # neither NumPy nor zipfile promise a kind for broken files
-        reason = " ".join(str(error).split())[:200]
-        raise DataError(f"{path} is not an NPZ file of plain arrays: {reason}.") from error
-    images = arrays.get("x_train", arrays.get("images"))
-    if images is None:
-        has = ", ".join(names[:9])
-        raise DataError(f"{path} has no array x_train or images; it has {has}.")
-    train = with_channels(images, str(path))
-    test = np.zeros((0, *train.shape[1:]), dtype=np.uint8)
-    if len(arrays.get("x_test", ())):
-        test = with_channels(arrays["x_test"], str(path))
-    labels = _labels(arrays.get("y_train", arrays.get("labels")), len(train), path)
-    shown = _labels(arrays.get("y_test"), len(test), path) if len(test) else None
-    if labels is not None and shown is not None:
-        # together: test images need not have all classes
-        if len({table.dtype.kind.replace("u", "i") for table in (labels, shown)}) > 1:
-            got = f"{shown.dtype}, not {labels.dtype}"
-            raise DataError(invalid("y_test", str(path), "labels of the same kind as y_train", got))
-        both = _numbered(np.concatenate([labels, shown]))
-        return ImageSet(path.stem, train, both[: len(train)], test, both[len(train) :])
-    return ImageSet(path.stem, train, None if labels is None else _numbered(labels), test, None)
-
-
-def _numbered(labels: np.ndarray) -> Ints:
-    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
-
-
-def _labels(labels: Any, n_images: int, path: Path) -> np.ndarray | None:
-    if labels is None:
-        return None
-    found: np.ndarray = np.asarray(labels).reshape(-1)
-    if len(found) != n_images or found.dtype.kind not in "iuUS":
-        allowed = f"whole numbers or words, one per image, {n_images}"
-        raise DataError(invalid("labels", str(path), allowed, f"{found.dtype} {found.shape}"))
-    return found
-
-
 def _is_tiny_imagenet(path: Path) -> bool:
     return (path / "val" / "val_annotations.txt").is_file()
 
@@ -326,6 +265,7 @@ def _folder(path: Path, size: int | None) -> ImageSet:
     classes = _classes(train)
     _check_level(train, classes)
     files = [(f, i) for i, c in enumerate(classes) for f in _pictures(train / c)]
+    _check_loose(train, files)
     labeled = bool(files)
     files = files or [(f, 0) for f in _pictures(train)]
     if not files:
@@ -335,9 +275,12 @@ def _folder(path: Path, size: int | None) -> ImageSet:
     shown = [
         (f, i) for folder in rest for i, c in enumerate(classes) for f in _pictures(folder / c)
     ]
+    has_classes = bool(shown)
+    shown = shown or [(f, 0) for folder in rest for f in _loose(folder)]
     test, test_labels = images[:0], None
-    if labeled and shown:
-        test, test_labels = _read_all(shown, images.shape[2])
+    if shown:
+        test, found = _read_all(shown, images.shape[2])
+        test_labels = found if has_classes else None
     known = labels if labeled else None
     return ImageSet(
         path.resolve().name, images, known, test, test_labels, _files(files), _files(shown)
@@ -360,6 +303,22 @@ def _check_level(path: Path, classes: list[str]) -> None:
             f"{path} is one level too high: its only folder, {only}, has classes of its own. "
             f"Name that folder."
         )
+
+
+def _check_loose(path: Path, files: Sequence[tuple[Path, int]]) -> None:
+    """Raise if images beside folders of classes look as if they were the set themselves."""
+    n_loose, n_classes = len(_loose(path)), len({label for _, label in files})
+    if n_loose and (n_classes == 1 or 0 < len(files) < n_loose):
+        raise DataError(
+            f"{path} has {counted(n_loose, 'image')} beside {counted(len(files), 'image')} in "
+            f"{counted(n_classes, 'folder of a class', 'folders of classes')}. "
+            "Move all images into one folder without others, or each into the folder of its class."
+        )
+
+
+def _loose(folder: Path) -> list[Path]:
+    """List the images of a folder that are in no folder inside it, in a fixed order."""
+    return sorted(filter(_is_picture, folder.iterdir()))
 
 
 def _is_picture(file: Path) -> bool:

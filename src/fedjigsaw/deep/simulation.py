@@ -98,7 +98,7 @@ def in_words(data: ImageSet, clients: Ints | None) -> str:
     if data.train_labels is not None:
         n_classes = len(np.unique(data.train_labels))
         text += f" in {counted(n_classes, 'class', 'classes')}"
-    text += f", and {len(data.test):,} to evaluate on" if len(data.test) else ""
+    text += f", and {len(data.test):,} to evaluate on" if data.has_test else ""
     if clients is None:
         return f"{text}; in one place"
     sizes = np.unique(clients, return_counts=True)[1]

@@ -42,6 +42,8 @@ class PackedArrays:
         """Read an array; raise a ValueError if it would need far more memory than its file."""
         part = self.parts[name]
         dtype, shape = self.kind(name)
+        if dtype.hasobject:
+            raise ValueError(f"{name!r} has Python objects; save it as numbers or texts")
         needed = math.prod(shape) * dtype.itemsize
         if needed > part.file_size:
             raise ValueError(f"{name!r} is cut off")

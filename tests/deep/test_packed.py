@@ -1,0 +1,105 @@
+"""Images in NPZ files, whole and broken."""
+
+import numpy as np
+import pytest
+
+from fedjigsaw.deep.images import left_out, load
+from fedjigsaw.errors import DataError
+from fedjigsaw.io import npz
+
+
+@pytest.fixture
+def pictures(rng):
+    return rng.integers(256, size=(12, 3, 32, 32), dtype=np.uint8)
+
+
+def test_npz(tmp_path, pictures):
+    path = tmp_path / "some.npz"
+    labels = np.array(["b", "a"] * 6)
+    np.savez(path, x_train=pictures.transpose(0, 2, 3, 1), y_train=labels, x_test=pictures[:3])
+    found = load(path)
+    np.testing.assert_array_equal(found.train, pictures)
+    assert found.train_labels.tolist() == [1, 0] * 6
+    assert len(found.test) == 3
+    assert found.test_labels is None
+
+
+@pytest.mark.parametrize("kind", [str, int])
+def test_test_images_of_an_npz_have_the_classes_of_the_others(tmp_path, pictures, kind):
+    known, shown = (np.array(labels).astype(kind) for labels in ([3, 5, 7, 9], [9, 5, 8]))
+    path = tmp_path / "some.npz"
+    np.savez(path, x_train=pictures[:4], y_train=known, x_test=pictures[:3], y_test=shown)
+    found = load(path)
+    assert found.train_labels.tolist() == [0, 1, 2, 4]
+    assert found.test_labels.tolist() == [4, 1, 3]  # one class is in no training image
+
+
+def test_labels_of_an_npz_are_of_one_kind(tmp_path, pictures):
+    path = tmp_path / "some.npz"
+    arrays = {"x_train": pictures[:2], "x_test": pictures[:2], "y_train": np.array([0, 1])}
+    np.savez(path, **arrays, y_test=np.array(["0", "1"]))
+    with pytest.raises(DataError, match=r"y_test of .*some.npz must be .*as y_train; got <U1"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": np.zeros(3)}, "has no array x_train or images; it has x"),
+        ({"images": np.zeros((2, 3, 8, 8))}, "images of .* must be bytes"),
+        (
+            {"images": np.zeros((2, 3, 8, 8), np.uint8), "labels": np.zeros(3, int)},
+            "labels of .* one per image, 2",
+        ),
+        (
+            {"images": np.zeros((2, 3, 8, 8), np.uint8), "labels": np.zeros(2)},
+            "labels of .* whole numbers",
+        ),
+        ({"images": np.array([None, 1])}, "is not an NPZ file of plain arrays: 'images' has Pyth"),
+    ],
+)
+def test_bad_npz(tmp_path, arrays, message):
+    np.savez(tmp_path / "bad.npz", **arrays)
+    with pytest.raises(DataError, match=message):
+        load(tmp_path / "bad.npz")
+
+
+def test_arrays_of_an_npz_that_are_not_used_are_named(tmp_path, pictures):
+    labels, path = np.arange(12) % 2, tmp_path / "some.NPZ"
+    arrays = {"x_train": pictures, "x_test": pictures, "y_test": labels, "images": pictures[:2]}
+    with path.open("wb") as file:
+        np.savez(file, **arrays)
+    said = "Left out images (there is x_train), y_test (it needs x_test and y_train)."
+    assert left_out(path, load(path)) == said
+    with path.open("wb") as file:
+        np.savez(file, images=pictures, labels=labels)
+    assert left_out(path, load(path)) is None
+
+
+def test_an_npz_that_cannot_be_unpacked(tmp_path):
+    np.savez_compressed(tmp_path / "bad.npz", images=np.zeros((2, 3, 8, 8), np.uint8))
+    content = bytearray((tmp_path / "bad.npz").read_bytes())
+    content[60:80] = b"\xff" * 20
+    (tmp_path / "bad.npz").write_bytes(content)
+    with pytest.raises(DataError, match="is not an NPZ file"):
+        load(tmp_path / "bad.npz")
+
+
+def test_an_npz_that_would_fill_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(npz, "MAX_BYTES", 2**20)
+    zeros = np.zeros((9000, 3, 32, 32), np.uint8)
+    np.savez_compressed(tmp_path / "bad.npz", images=zeros)
+    with pytest.raises(DataError, match="bad.npz .* 'images' needs 27,648,000 bytes"):
+        load(tmp_path / "bad.npz")
+    np.savez_compressed(tmp_path / "some.npz", images=zeros[:9], other=zeros)
+    assert len(load(tmp_path / "some.npz").train) == 9  # what is not needed is not read
+
+
+def test_no_npz_at_all(tmp_path):
+    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 broken")
+    with pytest.raises(DataError, match="is not an NPZ file"):
+        load(tmp_path / "bad.npz")
+    with pytest.raises(DataError, match="There are no images at .*nowhere: name a folder"):
+        load(tmp_path / "nowhere")
+    with pytest.raises(DataError, match="has no images"):
+        load(tmp_path)
