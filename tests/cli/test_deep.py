@@ -17,8 +17,10 @@ from fedjigsaw.errors import (
     DivergedError,
     ExtraError,
     FedJigsawError,
+    FewerClustersWarning,
     MessageError,
     ParameterError,
+    warn,
 )
 
 pytestmark = pytest.mark.deep
@@ -70,7 +72,8 @@ def test_train_writes_a_row_per_round(run, data, tmp_path):
     )
     assert result.exit_code == 0
     assert "Linear probe" in result.stdout
-    assert "round 2/3, loss" in result.stderr
+    lines = result.stderr.splitlines()
+    assert [" s left" in line for line in lines if "/3, loss" in line] == [False, True, True]
     read = (
         f"Read {data}: 240 images of 8 x 8 pixels in 10 classes, and 60 to evaluate on; 3 clients"
     )
@@ -216,6 +219,19 @@ def test_collapsed_clusters_are_told_with_what_helps(run, data, tmp_path, monkey
     monkeypatch.setattr(state, "COLLAPSED_SPREAD", 2.0)
     result = run(*TRAIN, "--data", data, "-k", 6, "--rounds", 1, "-o", tmp_path / "run.st")
     assert "Warning: the clusters have collapsed. Lower -s learning_rate" in result.stderr
+
+
+def test_a_warning_of_many_rounds_is_printed_once(run, data, tmp_path, monkeypatch):
+    from fedjigsaw.deep import session
+
+    def warned(*_):
+        warn("Few clusters (n_rounds=2).", FewerClustersWarning)
+        return {}
+
+    monkeypatch.setattr(session, "evaluate", warned)
+    words = ["--data", data, "-k", 6, "--rounds", 2, "-o", tmp_path / "run.st", "--eval-every", 1]
+    shown = run(*TRAIN, *words).stderr
+    assert shown.count("Few clusters") == shown.count("Warning: Few clusters (--rounds 2).") == 1
 
 
 def test_a_run_whose_checkpoint_cannot_be_written_says_so(data, tmp_path, monkeypatch):

@@ -77,6 +77,7 @@ def test_a_round_in_one_line():
         "round 3/4, loss 1.500, 9/10 clusters, largest 25%, spread 0.80, "
         "10.0 s (20% clustering), 1,234 views/s, 10 s left"
     )
+    assert progress_line(row, 4, first=True).endswith("1,234 views/s")  # it had to get ready, too
 
 
 def test_one_image_is_spoken_of_as_one(data):

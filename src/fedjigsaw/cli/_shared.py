@@ -313,7 +313,7 @@ def _already_there(path: Path, hint: str) -> str:
 
 @contextmanager
 def warnings_shown(*, but: Sequence[type[Warning]] = ()) -> Iterator[None]:
-    """Print the package's warnings at the end of the block; raise those of others again.
+    """Print the package's warnings at the end of the block, each once; raise those of others again.
 
     Parameters
     ----------
@@ -326,8 +326,7 @@ def warnings_shown(*, but: Sequence[type[Warning]] = ()) -> Iterator[None]:
             yield
         finally:
             shown = [w for w in caught if issubclass(w.category, WARNINGS)]
-            for warning in shown:
-                text = _in_own_words(str(warning.message))
+            for text in dict.fromkeys(_in_own_words(str(w.message)) for w in shown):
                 err.print(f"[yellow]Warning:[/] {escape(text)}")
     for other in caught:
         if other not in shown:

@@ -23,6 +23,7 @@ from fedjigsaw.cli._shared import (
     parse_params,
     print_json,
     progress_bar,
+    warnings_shown,
 )
 from fedjigsaw.errors import DivergedError, ParameterError
 from fedjigsaw.parameters import real
@@ -303,7 +304,7 @@ def _run(session: "Session", start: "Checkpoint | None", done: int, rounds: int)
     """Run a session, show its progress, and return its last row."""
     row: dict[str, Any] = {"rounds": 0} if start is None else session.row(start.state)
     try:
-        with stopped_by_signals(), closing(session.run(start)) as run:
+        with warnings_shown(), stopped_by_signals(), closing(session.run(start)) as run:
             for row in _show_progress(run, done, rounds):  # noqa: B007 - the last one is returned
                 pass
     except KeyboardInterrupt as stop:
@@ -329,7 +330,7 @@ def _show_progress(
     with progress_bar() as progress:
         task = progress.add_task("Rounds", total=rounds, completed=done)
         for row in run:
-            line = progress_line(row, rounds)
+            line = progress_line(row, rounds, first=row["rounds"] == done + 1)
             progress.update(task, completed=row["rounds"], description=line)
             if not err.is_terminal:
                 err.print(line)

@@ -4,8 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def progress_line(row: Mapping[str, Any], n_rounds: int) -> str:
-    """Describe a round of training in one line, with the time left."""
+def progress_line(row: Mapping[str, Any], n_rounds: int, *, first: bool = False) -> str:
+    """Describe a round of training in one line, with the time left.
+
+    Parameters
+    ----------
+    first : bool, default False
+        Whether the run began with this round, which then took longer than others: code was compiled
+        and statistics were measured. So it does not tell the time left.
+    """
     left = (n_rounds - row["rounds"]) * row["round_seconds"]
     words = [
         f"round {row['rounds']}/{n_rounds}",
@@ -21,8 +28,8 @@ def progress_line(row: Mapping[str, Any], n_rounds: int) -> str:
     words += [
         f"{row['round_seconds']:.1f} s ({share:.0%} clustering)",
         f"{row['views_per_second']:,.0f} views/s",
-        f"{left:.0f} s left" if left < 100 else f"{left / 60:.0f} min left",
     ]
+    words += [] if first else [f"{left:.0f} s left" if left < 100 else f"{left / 60:.0f} min left"]
     return ", ".join(words)
 
 
