@@ -58,7 +58,6 @@ NO_AUTHORITY = (
 RENEW, RENEW_AUTHORITY = "`federation renew`", "`federation renew --new-authority`"
 CHECK_SECONDS = 1
 WARN_SECONDS = 86400.0
-KEPT = "the server keeps its certificate from before: %s"
 
 
 def remedy(folder: Path, own: str = RENEW) -> str:
@@ -253,7 +252,8 @@ class CertificateWatch:
         with suppress(DataError):  # the disk is full: again tomorrow
             write_json(self.home / IN_USE, {"ends": str(self.shown.ends), "kept": self.shown.kept})
         if self.shown.kept:
-            logger.error(KEPT, self.shown.kept, extra=told("certificate_is_not_used"))
+            text = "a new certificate is not used: %s"
+            logger.error(text, self.shown.kept, extra=told("certificate_is_not_used"))
         with suppress(FederationError):  # nothing can be read of a certificate that is missing
             for text in ending(self.home):
                 logger.warning("%s", text, extra=told("certificate_ends_soon"))

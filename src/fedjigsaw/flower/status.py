@@ -16,7 +16,7 @@ def read_status(home: Path) -> dict[str, Any]:
         connected = jobs.connected_sites(client, jobs.active_sites(home))
     found = versions.read_versions(home)
     shown = renewal.in_use(home)
-    kept = [renewal.KEPT % shown.kept] if shown.kept else []
+    kept = [f"the server keeps its certificate from before: {shown.kept}"] if shown.kept else []
     return {
         "host": settings.host,
         "port": settings.port,
