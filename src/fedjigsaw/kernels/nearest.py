@@ -52,6 +52,12 @@ class HostRows:
         """Call :func:`lloyd`."""
         return lloyd(self.X, self.w, centers, fast=self.fast)
 
+    def to_other_owners(
+        self, owners: Ints, centers: Floats, owners_of_centers: Ints, n: int
+    ) -> Floats:
+        """Call :func:`to_other_owners`."""
+        return to_other_owners(self.X, owners, centers, owners_of_centers, n, fast=self.fast)
+
 
 def nearest(X: Floats, centers: Floats, *, fast: bool) -> tuple[Ints, Floats]:
     """Return the nearest center of each row and the squared distance to it.

@@ -150,7 +150,13 @@ class FeCA(SiteFindings, LocalSearch):
         examined = unexamined(received)
         if self.robust:
             separate = self.radius == "empirical"
-            examined = examine(received, lambda _: self.n_clusters, group_means, separate=separate)
+            examined = examine(
+                received,
+                lambda _: self.n_clusters,
+                group_means,
+                separate=separate,
+                backend=self.backend,
+            )
         centers = final_group_means(examined.received, self.n_clusters)
         labels, _ = nearest_centers(examined.received.centers, centers)
         table = np.zeros((received.n_sites, len(centers)))

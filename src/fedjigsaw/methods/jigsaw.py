@@ -446,7 +446,14 @@ class Jigsaw(ClusterFindings, LocalSearch):
     def _examine(self, received: Received, find: Find, *, divided: bool = False) -> Examined:
         if not self.robust:
             return unexamined(received)
-        return examine(received, self._test_k, find, strict=self._in_cells, divided=divided)
+        return examine(
+            received,
+            self._test_k,
+            find,
+            strict=self._in_cells,
+            divided=divided,
+            backend=self.backend,
+        )
 
     def _solve(self, received: Received, k: int, rng: np.random.Generator) -> Floats:
         return solve(

@@ -26,9 +26,10 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import MessageError
+from fedjigsaw.kernels.backends import Backend, hold
 from fedjigsaw.kernels.clouds import settle_clouds
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.kernels.nearest import compiles, to_other_owners
+from fedjigsaw.kernels.nearest import HostRows
 from fedjigsaw.trust.influence import HARM, SAMPLE, Choose, Find, harm, objective, ratio
 from fedjigsaw.trust.plausibility import (
     LIARS,
@@ -64,6 +65,7 @@ def examine(
     separate: bool = True,
     strict: bool = False,
     divided: bool = False,
+    backend: Backend | None = None,
 ) -> Examined:
     """Check the summaries of all sites against each other.
 
@@ -74,6 +76,8 @@ def examine(
     separate : whether no two circles of a site overlap, if there are radii.
     strict : whether sums of squares matter, as they do for the number of clusters.
     divided : whether local clusters are divided between centers at last, by their sums of squares.
+    backend : compares centers if it is a :class:`~fedjigsaw.kernels.backends.HoldingBackend`; None
+        is the one that the environment asks for.
     """
     notes = np.zeros(received.n_sites, dtype=np.int64)
     used = _without(received, endless_centers(received), notes)
@@ -91,7 +95,7 @@ def examine(
                 f"No center of {received.n_sites} clients is plausible: those of each client "
                 f"repeat one another. Make the summaries again from the rows, or set robust=False."
             )
-        used = _Jury(used, choose, find, notes).verdict()
+        used = _Jury(used, choose, find, notes, backend).verdict()
     return Examined(received, used, notes)
 
 
@@ -172,12 +176,13 @@ class _Jury:
         choose: Choose,
         find: Find,
         notes: Ints,
+        backend: Backend | None = None,
     ) -> None:
         self.received, self.choose, self.find, self.notes = received, choose, find, notes
         rows = received.per_site(received.counts)
         here = rows > 0
         typical = float(np.median(rows[here]))
-        odd = _odd_sites(received)
+        odd = _odd_sites(received, backend)
         self.strange = odd.tested
         self.heavy = rows > odd.most_rows * typical
         share = np.where(self.heavy, typical / np.where(here, rows, 1), 1.0)
@@ -272,7 +277,7 @@ class _Oddity:
     most_rows: Floats
 
 
-def _odd_sites(received: Received) -> _Oddity:
+def _odd_sites(received: Received, backend: Backend | None = None) -> _Oddity:
     """Find sites that are far odder than the median site.
 
     A center is odd by the squared distance to centers of other sites, relative to the typical
@@ -282,7 +287,7 @@ def _odd_sites(received: Received) -> _Oddity:
     here = rows > 0
     most_rows = np.full(received.n_sites, HEAVY)
     tested: dict[int, float] = {}
-    for squared in _to_other_sites(received):
+    for squared in _to_other_sites(received, backend):
         variance = max(typical_variance(received), float(np.median(squared[received.heard])))
         if not variance:
             continue
@@ -301,7 +306,7 @@ def _odd_sites(received: Received) -> _Oddity:
     return _Oddity(np.array(by_score, dtype=np.int64), most_rows)
 
 
-def _to_other_sites(received: Received) -> list[Floats]:
+def _to_other_sites(received: Received, backend: Backend | None) -> list[Floats]:
     """Return two squared distances of each center: to the nearest other site, and to enough ones.
 
     Enough are as many sites as may lie: liars who send the same centers confirm one another, but
@@ -317,8 +322,9 @@ def _to_other_sites(received: Received) -> list[Floats]:
         return []
     if sampled:
         n = max(1, round(received.n_sites / 30 * len(others) / len(heard)))
-        fast = compiles(len(X), len(others))
-        found = to_other_owners(X, owners, X[others], owners[others], n, fast=fast)
+        held = hold(X, None, len(others), backend)
+        rows = held or HostRows(X, received.counts, len(others))
+        found = rows.to_other_owners(owners, X[others], owners[others], n)
         return [np.minimum(found, np.finfo(np.float64).max)]
     enough = min(math.ceil(LIARS * len(sites)), len(sites) - 1) - 1
     norms = np.einsum("ij,ij->i", X, X)
