@@ -5,6 +5,7 @@ step here. Everything is arranged so that a GPU does not wait for the host.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from threading import Lock, local
 from typing import Any
 
@@ -53,9 +54,17 @@ def batches(n_images: int, size: int, epochs: int, rng: np.random.Generator) -> 
 
 
 class OnDevice:
-    """The weights of the last model as vectors on the device, shared by all lanes."""
+    """What all lanes share: the weights of the last model as vectors on the device, and turns.
+
+    Attributes
+    ----------
+    projecting : Lock
+        Held by the lane that computes projections on a GPU. Each lane could fill it; if all did so
+        at the same time, all would be done at the end, and none could cluster meanwhile.
+    """
 
     def __init__(self) -> None:
+        self.projecting = Lock()
         self._lock = Lock()
         self._arrays: dict[str, dict[str, np.ndarray]] = {}
         self._vectors: dict[str, Tensor] = {}
@@ -161,7 +170,10 @@ class Trainer:
             self._cache, self._cache_weights = {}, self.weights.vector.clone()
         key = (images.data_ptr(), tuple(images.shape), seed)
         if key not in self._cache:  # keeps the images alive, so that no others get their address
-            self._cache[key] = images, self.project(images, seed)
+            with self._shared.projecting if self.on_gpu else nullcontext():
+                self._cache[key] = images, self.project(images, seed)
+                if self.on_gpu:
+                    torch.cuda.current_stream(self.device).synchronize()
         return self._cache[key][1]
 
     @torch.no_grad()
