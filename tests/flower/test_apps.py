@@ -10,7 +10,7 @@ from fedjigsaw import FeCA
 from fedjigsaw.errors import QuorumError
 from fedjigsaw.flower import records
 from fedjigsaw.flower.apps import client_app, server_app
-from fedjigsaw.flower.engine import federate
+from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import Site, in_time
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile

@@ -18,10 +18,12 @@ from fedjigsaw.deep.recipes import RECIPES
 from fedjigsaw.deep.site import ImageSite
 from fedjigsaw.errors import MessageError, ParameterError, QuorumError
 from fedjigsaw.flower import jobs, records
+from fedjigsaw.flower.agreement import OTHER_SIZE
 from fedjigsaw.flower.apps import client_app
-from fedjigsaw.flower.engine import OTHER_SIZE, FlowerEngine, federate
+from fedjigsaw.flower.engine import FlowerEngine
 from fedjigsaw.flower.places import ServerPlace
 from fedjigsaw.flower.records import Question
+from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import load_site
 from fedjigsaw.io import formats
 from fedjigsaw.messages import Broadcast, Model

@@ -17,8 +17,9 @@ from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.site import ImageSite
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.flower.apps import client_app
-from fedjigsaw.flower.engine import FlowerEngine, federate
+from fedjigsaw.flower.engine import FlowerEngine
 from fedjigsaw.flower.records import Question
+from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import load_site
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.privacy.guard import Guard

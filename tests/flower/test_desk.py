@@ -16,8 +16,8 @@ from fedjigsaw.engine import aggregate_round
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.flower import desk as module
 from fedjigsaw.flower import earlier, records
-from fedjigsaw.flower.engine import federate
 from fedjigsaw.flower.records import Question, Shown
+from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import Site, load_site
 from fedjigsaw.flower.tasks import Statistics
 from fedjigsaw.io import formats

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -12,15 +11,14 @@ from flwr.common.constant import ErrorCode
 
 from fedjigsaw import CentralKMeans, FeCA, FuzzyCMeans, Jigsaw, MatchAveraging
 from fedjigsaw.errors import DataError, ParameterError, QuorumError
-from fedjigsaw.flower import engine, patches, records
+from fedjigsaw.flower import agreement, engine, patches, records
 from fedjigsaw.flower.apps import client_app
-from fedjigsaw.flower.engine import federate
+from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import Site
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.methods import CLUSTERERS
-from fedjigsaw.privacy.guard import LEFT_OUT, Guard
+from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.inspection import describe
 from flower_doubles import NAMES, OFF, OPEN, LocalGrid, engine_of, grid_of, site_app, unchecked
 
@@ -81,40 +79,12 @@ def test_columns_may_come_in_any_order(shards, clusterer):
     assert len(grid.sent) == 3 * clusterer.total_rounds + 1
 
 
-def test_a_scaler_is_the_same_everywhere_or_the_site_is_left_out(shards):
-    columns = ("a", "b", "c")
-    scalers = [Scaler(columns, np.zeros(3), np.full(3, scale)) for scale in (2.0, 2.0, 3.0)]
-    grid = LocalGrid(
-        {
-            name: site_app(name, shards[name], order=list(columns), scaler=scaler)
-            for name, scaler in zip(NAMES, scalers, strict=True)
-        }
-    )
-    run = engine_of(grid, FuzzyCMeans(3, n_rounds=1, random_state=0))
-    file, transcript = federate(run, min_sites=2)
-    assert file.clients == NAMES[:2]
-    assert file.scaler.fingerprint == scalers[0].fingerprint
-    assert {failure.reason for failure in transcript.failures} == {engine.OTHER_SCALER}
-
-
 def test_the_guard_is_the_sites_own(shards):
     strict = site_app("oslo", shards["oslo"], guard=Guard(min_cluster_size=121))
     run = engine_of(grid_of(shards, oslo=strict), FeCA(3, random_state=0))
     file, transcript = federate(run, min_sites=2)
     assert file.clients == NAMES[:2]
     assert transcript.failures[0].reason == records.REASONS["data"] + records.SEE_LOG
-
-
-def test_a_guard_that_left_out_rows_does_not_leave_out_the_site(shards):
-    far = np.vstack([shards["oslo"], np.full((4, 3), 500.0)])
-    guarded = {"guard": Guard(min_cluster_size=5)}
-    grid = LocalGrid(
-        {name: site_app(name, far if name == "oslo" else shards[name], **guarded) for name in NAMES}
-    )
-    run = engine_of(grid, Jigsaw("auto", random_state=0))
-    file, transcript = federate(run)
-    assert [name for name in NAMES if LEFT_OUT in run.files[name].summary.tensors] == ["oslo"]
-    assert (file.clients, transcript.failures) == (NAMES, ())
 
 
 def explodes(context):
@@ -198,7 +168,7 @@ BAD = {
     ),
     "wrong width": (
         site_app("oslo", np.random.default_rng(0).normal(size=(50, 2))),
-        engine.OTHER_COLUMNS,
+        agreement.OTHER_COLUMNS,
     ),
     "no radii": (
         tampered(
@@ -380,15 +350,6 @@ def test_a_seed_is_drawn_if_none_is_given(shards):
 def test_bad_parameters(shards, make, message):
     with pytest.raises(ParameterError, match=message):
         make(grid_of(shards))
-
-
-def test_a_site_that_names_very_many_columns_does_not_keep_the_server_busy():
-    """Nor does it fill its log: a name may be long, too."""
-    usual = [f"gene {j}" for j in range(30_000)]
-    started = time.process_time()
-    told = engine.describe_columns(["x" * 10**6, *(f"other {j}" for j in range(30_000))], usual)
-    assert time.process_time() - started < 4
-    assert len(told) < 1000
 
 
 def test_a_late_site_is_told_in_seconds_that_people_read(shards):

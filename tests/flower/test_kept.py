@@ -8,7 +8,7 @@ import pytest
 from fedjigsaw import FeCA, FuzzyCMeans, Jigsaw
 from fedjigsaw.errors import ParameterError, QuorumError
 from fedjigsaw.flower import engine, jobs, processes, work
-from fedjigsaw.flower.engine import federate
+from fedjigsaw.flower.rounds import federate
 from fedjigsaw.io import formats
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.sites.keeping import Kept

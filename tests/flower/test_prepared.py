@@ -11,10 +11,10 @@ from fedjigsaw import Jigsaw, sites
 from fedjigsaw.cli._options import make_privacy
 from fedjigsaw.columns.schema import Schema
 from fedjigsaw.errors import DataError, ParameterError
-from fedjigsaw.flower import engine
+from fedjigsaw.flower import agreement
 from fedjigsaw.flower.apps import client_app
-from fedjigsaw.flower.engine import federate
 from fedjigsaw.flower.records import Question
+from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import Site, load_site
 from fedjigsaw.io import formats
 from fedjigsaw.io.frames import from_frame
@@ -97,7 +97,7 @@ def test_a_site_with_another_preparation_is_left_out(clinic, tmp_path):
     run = engine_of(LocalGrid(apps), Jigsaw(2, random_state=0))
     file, transcript = federate(run, min_sites=2)
     assert file.clients == ("bern", "lyon")
-    assert {failure.reason for failure in transcript.failures} == {engine.OTHER_SCALER}
+    assert {failure.reason for failure in transcript.failures} == {agreement.OTHER_SCALER}
 
 
 def test_a_site_whose_file_does_not_fit_does_not_start(clinic):

@@ -13,8 +13,8 @@ from fedjigsaw import Jigsaw, Privacy
 from fedjigsaw.errors import BudgetError, DataError, ParameterError
 from fedjigsaw.flower import desk, records
 from fedjigsaw.flower.apps import client_app
-from fedjigsaw.flower.engine import federate
 from fedjigsaw.flower.records import Question
+from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import LateError, Site, load_site
 from fedjigsaw.io import formats
 from fedjigsaw.io.readers import READERS

@@ -10,8 +10,9 @@ from fedjigsaw import FeCA, Jigsaw, Privacy, sites
 from fedjigsaw.errors import ParameterError, QuorumError
 from fedjigsaw.flower import bundle, folders, jobs, work
 from fedjigsaw.flower.apps import client_app
-from fedjigsaw.flower.engine import NO_REGION, NOT_ITS_SITE, federate
+from fedjigsaw.flower.engine import NO_REGION, NOT_ITS_SITE
 from fedjigsaw.flower.region_site import RegionSite
+from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import load_site
 from fedjigsaw.io.formats import encode
 from fedjigsaw.io.tables import from_array

@@ -18,8 +18,8 @@ from fedjigsaw.deep.site import ImageSite
 from fedjigsaw.errors import FederationError, MessageError, ParameterError, QuorumError
 from fedjigsaw.flower import bundle, jobs, places, processes, resuming, work
 from fedjigsaw.flower.apps import client_app
-from fedjigsaw.flower.engine import federate
 from fedjigsaw.flower.progress import Progress
+from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import load_site
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.journal import Journal

@@ -6,9 +6,9 @@ import pytest
 
 from fedjigsaw import FeCA, Jigsaw
 from fedjigsaw.errors import ParameterError, QuorumError
-from fedjigsaw.flower import engine, records
-from fedjigsaw.flower.engine import federate
+from fedjigsaw.flower import agreement, records
 from fedjigsaw.flower.retries import RetryingEngine
+from fedjigsaw.flower.rounds import federate
 from flower_doubles import NAMES, OPEN, grid_of, site_app
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -100,7 +100,7 @@ def test_an_answer_of_another_kind_has_no_place_after_the_others(shards):
     file, transcript = federate(run_of(grid_of(shards, oslo=other), retries=1), min_sites=2)
     assert file.clients == NAMES[:2]
     usual = ("x0", "x1", "x2")
-    assert transcript.failures[0].reason == engine.describe_columns(("a", "b", "c"), usual)
+    assert transcript.failures[0].reason == agreement.describe_columns(("a", "b", "c"), usual)
 
 
 def test_an_answer_with_other_fields_has_no_place_after_the_others(shards):
@@ -109,7 +109,7 @@ def test_an_answer_with_other_fields_has_no_place_after_the_others(shards):
     run = run_of(grid_of(shards, oslo=other), Jigsaw(3, random_state=0), retries=1)
     file, transcript = federate(run, min_sites=2)
     assert file.clients == NAMES[:2]
-    assert transcript.failures[0].reason == engine.OTHER_KIND
+    assert transcript.failures[0].reason == agreement.OTHER_KIND
 
 
 def test_the_number_of_retries_is_checked(shards):

@@ -10,10 +10,10 @@ import pytest
 from builders import write_table
 from fedjigsaw import FeCA, Guard, Jigsaw, sites
 from fedjigsaw.errors import FederationError, ParameterError, QuorumError
-from fedjigsaw.flower import engine, job_tasks, records, tasks
+from fedjigsaw.flower import agreement, engine, job_tasks, records, tasks
 from fedjigsaw.flower.apps import client_app
-from fedjigsaw.flower.engine import federate
 from fedjigsaw.flower.retries import RetryingEngine
+from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import Site, load_site
 from fedjigsaw.flower.site_tasks import LabelFile
 from fedjigsaw.flower.task_rounds import collect_scores, make_scaler, push_model
@@ -127,7 +127,7 @@ def test_a_site_with_other_columns_is_told_apart(made, apps):
     with pytest.raises(QuorumError, match="3 sites sent statistics, but at least 4 must: oslo"):
         make_scaler(run)
     assert make_scaler(run, 3).columns == COLUMNS
-    reason = engine.describe_columns(("age", "weight"), sorted(COLUMNS))
+    reason = agreement.describe_columns(("age", "weight"), sorted(COLUMNS))
     assert ("failed", "oslo", reason) in events
 
 

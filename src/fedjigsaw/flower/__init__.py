@@ -8,7 +8,7 @@ Needs ``pip install 'fedjigsaw[flower]'``. The modules by subject::
     supernode warm launcher forking                the site's process; how apps are started
     bundle apps records tasks scaler_values        the app, and what travels
     plain_records                                  ... and what of it is read at all
-    engine retries rounds task_rounds              the server's half: ask, ask again, make a model
+    engine agreement retries rounds task_rounds    the server's half: ask, ask again, make a model
     progress resuming                              checkpoints of a run, and how another takes one
     site region_site site_tasks                    the site's half: what it computes
     desk task_desk earlier derived                 ... and whether it answers: policy, journal

@@ -1,7 +1,6 @@
 """The engine that runs any method over Flower: one message per site and round."""
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,28 +10,19 @@ from typing import Any, Self, TypeVar
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedjigsaw._regions import PREFIX, is_region, sites_of, unpacked
+from fedjigsaw._regions import is_region, sites_of
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import Reply, check_answer
-from fedjigsaw.errors import (
-    FedJigsawError,
-    MessageError,
-    ParameterError,
-    invalid,
-    quote_names,
-    shorten,
-)
+from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
 from fedjigsaw.flower import patches, records
+from fedjigsaw.flower.agreement import agreeing
 from fedjigsaw.flower.records import Question, Shown
-from fedjigsaw.flower.rounds import federate as federate
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.kernels.scaling import Scaler
-from fedjigsaw.messages import IMAGE_SIZE, MAX_TIMEOUT, Broadcast, Failure
+from fedjigsaw.messages import MAX_TIMEOUT, Broadcast, Failure
 from fedjigsaw.methods import METHODS, is_known
 from fedjigsaw.parameters import real
-from fedjigsaw.privacy.guard import LEFT_OUT
-from fedjigsaw.privacy.summaries import NOISE
-from fedjigsaw.sites.compatibility import reorder, shared_bounds
+from fedjigsaw.sites.compatibility import reorder
 
 logger = logging.getLogger(__name__)
 
@@ -47,14 +37,6 @@ NO_REGION = "it answered as a region, and the coordinator did not add it as one"
 NOT_ITS_SITE = "it answered as a region with a site in it that takes part itself"
 INVALID_KEPT = "its kept summary is not valid; forget it, and ask again"
 KEPT_UNSCALED = "its kept summary was not made with the scaler of this run"
-# tensors that only some sites send: with differential privacy, where a guard left out rows, and all
-# but those of earlier versions
-OPTIONAL = (NOISE, LEFT_OUT, IMAGE_SIZE)
-OTHER_COLUMNS = "its columns are not those of the other sites"
-OTHER_KIND = "its bounds, or the fields that it sends, differ from those of the other sites"
-OTHER_SIZE = "the size of its images is not that of the other sites"
-OTHER_SCALER = "it has another scaler than the other sites, or only they have one"
-KEPT_SCALER = "; for that of the kept summaries, run with --scaler OLD-MODEL"
 
 
 def ignore(event: str, site: str, detail: str) -> None:
@@ -227,7 +209,9 @@ class FlowerEngine:
             else:
                 self.tell("answered", reply.summary.client, f"{reply.summary.nbytes} bytes")
                 answers.append(reply)
-        return self._agreeing(answers, failures)
+        good, others = agreeing(answers, self.files.values(), kept=bool(self.kept))
+        failures += [self.fail(name, reason) for name, reason in others]
+        return good
 
     def _ask(
         self,
@@ -359,54 +343,6 @@ class FlowerEngine:
         self.tell("failed", name, reason)
         return Failure(name, reason)
 
-    def _agreeing(self, files: Sequence[SummaryFile], failures: list[Failure]) -> list[SummaryFile]:
-        """Keep the largest group of compatible summaries; report the rest as failures.
-
-        The first answers settle columns and scaler for the run. Of two kinds that are equally
-        frequent, the one with more fields counts, then the one with the first site by name.
-        """
-        files = sorted(files, key=lambda file: file.summary.client)
-        settled = next((_source(file) for file in self.files.values()), None)
-        counts = Counter(kind_of(file) for file in files if settled in (None, _source(file)))
-        usual = max(counts, key=lambda k: (counts[k], len(k[-1])), default=None)
-        failures += [
-            self.fail(file.summary.client, self.difference(kind_of(file), usual))
-            for file in files
-            if kind_of(file) != usual
-        ]
-        return self._of_one_size([file for file in files if kind_of(file) == usual], failures)
-
-    def _of_one_size(
-        self, files: Sequence[SummaryFile], failures: list[Failure]
-    ) -> list[SummaryFile]:
-        """Keep summaries of images of the most frequent size; report the rest as failures.
-
-        As for columns, the first answers settle it. Sites of earlier versions do not tell a size.
-        """
-        settled = Counter(filter(None, map(_image_size, self.files.values())))
-        usual = (settled or Counter(filter(None, map(_image_size, files)))).most_common(1)
-        good = []
-        for file in files:
-            size = _image_size(file)
-            if size and size != usual[0][0]:
-                own, others = (" x ".join(map(str, one)) for one in (size, usual[0][0]))
-                text = f"{OTHER_SIZE}: {own} pixels, theirs {others}; start it with their --size"
-                failures.append(self.fail(file.summary.client, text))
-            else:
-                good.append(file)
-        return good
-
-    def difference(self, kind: tuple[Any, ...], usual: tuple[Any, ...] | None) -> str:
-        """Say why an answer does not go with the others."""
-        # without a usual kind, the first answers have settled columns and scaler
-        columns, _, *rest = kind
-        most, _, *others = usual or (*_source(next(iter(self.files.values()))), *rest)
-        if columns != most:
-            return describe_columns(columns, most)
-        if rest != others:
-            return OTHER_KIND
-        return OTHER_SCALER + (KEPT_SCALER if self.kept else "")
-
 
 def describe_sites(names: Sequence[str]) -> str:
     """Say whom a region stands for.
@@ -418,47 +354,6 @@ def describe_sites(names: Sequence[str]) -> str:
     """
     listed = ", ".join(names[:10]) + (f" and {len(names) - 10} more" * (len(names) > 10))
     return f"answers for {len(names)} sites: {listed}"
-
-
-def describe_columns(columns: Sequence[str], usual: Sequence[str]) -> str:
-    """Say which columns a site lacks, and which only it has.
-
-    Examples
-    --------
-    >>> describe_columns(["age", "mass"], ["age", "dose"]).partition(": ")[2]
-    "without 'dose', with 'mass'; start it with their --columns"
-    """
-    own, others = set(columns), set(usual)  # there may be tens of thousands
-    parts = {
-        "without": [shorten(name, 100) for name in usual if name not in own],
-        "with": [shorten(name, 100) for name in columns if name not in others],
-    }
-    found = ", ".join(f"{word} {quote_names(names, 5)}" for word, names in parts.items() if names)
-    return f"{OTHER_COLUMNS}: {found}; start it with their --columns"
-
-
-def _image_size(file: SummaryFile) -> tuple[int, ...]:
-    """Return height and width of a site's images, nothing if its answer does not tell them."""
-    size = file.summary.tensors.get(IMAGE_SIZE)
-    return () if size is None else tuple(size.ravel()[:2].tolist())
-
-
-def _source(file: SummaryFile) -> tuple[Any, ...]:
-    """Return the columns and scaler as a comparison key."""
-    scaler = None if file.scaler is None else file.scaler.fingerprint
-    return tuple(sorted(file.columns)), scaler
-
-
-def kind_of(file: SummaryFile) -> tuple[Any, ...]:
-    """Return the compatibility key of a summary; a region is of the kind of its sites."""
-    summary = unpacked([file.summary])[0]
-    sent = [name for name in ("radii", "counts", "sse") if getattr(summary, name) is not None]
-    sent += [
-        f"{name} {tensor.ndim}"
-        for name, tensor in sorted(summary.tensors.items())
-        if name not in OPTIONAL and not name.startswith(PREFIX)
-    ]
-    return *_source(file), repr(shared_bounds(file)), tuple(sent)
 
 
 def _without_seed(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from flwr.serverapp import Grid
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import Reply
 from fedjigsaw.flower import patches, records
-from fedjigsaw.flower.engine import NOT_CONNECTED, FlowerEngine, kind_of
+from fedjigsaw.flower.agreement import difference, kind_of
+from fedjigsaw.flower.engine import NOT_CONNECTED, FlowerEngine
 from fedjigsaw.messages import Broadcast, Failure
 from fedjigsaw.parameters import integer
 
@@ -88,7 +89,7 @@ class RetryingEngine(FlowerEngine):
         assert self.shown is not None
         usual = next(map(kind_of, before.files), None)  # the first answers have settled it
         others = {
-            file.summary.client: kind_of(file)
+            file.summary.client: difference(kind_of(file), usual, kept=bool(self.kept))
             for file in self.shown.files
             if usual is not None and kind_of(file) != usual
         }
@@ -97,8 +98,6 @@ class RetryingEngine(FlowerEngine):
         for name in others:
             del self.files[name]
         return [
-            self.fail(reply.client, self.difference(others[reply.client], usual))
-            if reply.client in others
-            else reply
+            self.fail(reply.client, others[reply.client]) if reply.client in others else reply
             for reply in replies
         ]

@@ -3,22 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fedjigsaw._random import resolve_seed
 from fedjigsaw._regions import clients_of, n_rows_of, unpacked
 from fedjigsaw.engine import run_rounds, warn_of_fewer_clusters
+from fedjigsaw.flower.engine import FlowerEngine
 from fedjigsaw.flower.progress import Progress
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.messages import MAX_COUNT, Model, Round, Transcript
 from fedjigsaw.sites.aggregate import weakest, within_bounds
 
-if TYPE_CHECKING:
-    from fedjigsaw.flower.engine import FlowerEngine
-
 
 def federate(
-    engine: "FlowerEngine",
+    engine: FlowerEngine,
     *,
     seed: int | None = None,
     min_sites: int | None = None,
@@ -60,7 +57,7 @@ def federate(
 
 
 def _run(
-    engine: "FlowerEngine", seed: int, min_sites: int | None, checkpoint: Path | None
+    engine: FlowerEngine, seed: int, min_sites: int | None, checkpoint: Path | None
 ) -> tuple[Model, Transcript]:
     """Run all rounds, or those that are left, and keep each in the checkpoint."""
     method = engine.method

@@ -13,6 +13,7 @@ from fedjigsaw._validation import MAX_SAMPLES
 from fedjigsaw.errors import QuorumError
 from fedjigsaw.flower import engine as engines
 from fedjigsaw.flower import tasks
+from fedjigsaw.flower.agreement import describe_columns
 from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.retries import RetryingEngine
 from fedjigsaw.flower.scaler_values import LARGEST
@@ -41,7 +42,7 @@ def make_scaler(engine: RetryingEngine, min_sites: int | None = None) -> Scaler:
         columns = sorted(stats[name].columns)
         if tuple(columns) != usual[0][0]:
             del stats[name]
-            reason = engines.describe_columns(columns, usual[0][0])
+            reason = describe_columns(columns, usual[0][0])
             failures.append(engine.fail(name, reason))
     for name in _unusable(stats):
         del stats[name]
