@@ -289,7 +289,7 @@ def federation(n_rows: int = 400, k: int = 4, repeats: int = 3) -> Iterator[Row]
     an idle site under 250 MB, a run under 8 s.
     """
     from federation_parts import cpu_seconds, memory, plain_flower
-    from fedjigsaw.flower import bundle, folders, jobs, processes
+    from fedjigsaw.flower import bundle, folders, founding, jobs, processes
 
     with TemporaryDirectory() as name, plain_flower(Path(name)) as (run, node):
         floor = {f"flower_site_{kind}": value for kind, value in memory(node).items()}
@@ -303,7 +303,7 @@ def federation(n_rows: int = 400, k: int = 4, repeats: int = 3) -> Iterator[Row]
         folder = Path(name)
         home = folder / "clinic" / "server"
         port = processes.free_port()
-        folders.init(folder / "clinic", list(shards), "127.0.0.1", port, bundle.build())
+        founding.init(folder / "clinic", list(shards), "127.0.0.1", port, bundle.build())
 
         started_parts: list[int] = []
 

@@ -106,10 +106,10 @@ def in_this_process(monkeypatch):
 def clinic(tmp_path):
     """The folders of a federation of two sites."""
     pytest.importorskip("flwr")
-    from fedjigsaw.flower import bundle, folders
+    from fedjigsaw.flower import bundle, founding
 
     folder = tmp_path / "clinic"
-    folders.init(folder, ["bern", "lyon"], "127.0.0.1", 9092, bundle.build())
+    founding.init(folder, ["bern", "lyon"], "127.0.0.1", 9092, bundle.build())
     return folder
 
 

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 import fedjigsaw
 from fedjigsaw import cli
 from fedjigsaw.errors import FedJigsawError
-from fedjigsaw.flower import bundle, folders, jobs
+from fedjigsaw.flower import bundle, founding, jobs
 from fedjigsaw.flower.processes import free_port
 
 COMMAND = str(Path(sys.executable).parent / "fedjigsaw")
@@ -92,7 +92,7 @@ class Clinic:
         self.began = time.monotonic()
         self.timeouts = ()
         self.home = folder / "clinic"
-        folders.init(self.home, [*NAMES, *others], "127.0.0.1", free_port(), bundle.build())
+        founding.init(self.home, [*NAMES, *others], "127.0.0.1", free_port(), bundle.build())
         for name, rows in shards.items():
             table = pa.table({"age": rows[:, 0], "dose": rows[:, 1]})
             if name == "lyon":

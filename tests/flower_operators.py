@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 import httpx
 import uvicorn
 
-from fedjigsaw.flower import folders, operator_desk, operators
+from fedjigsaw.flower import folders, founding, operator_desk, operators
 from fedjigsaw.flower.doors import SiteDoor
 from fedjigsaw.flower.gate import Gate, Listener
 from fedjigsaw.flower.keys import Keys
@@ -44,7 +44,7 @@ class Office:
         self.port = free_port()
         self.clinic = folder / "clinic"
         self.home = self.clinic / "server"
-        folders.init(self.clinic, ["bern", "lyon"], "127.0.0.1", self.port, b"an app")
+        founding.init(self.clinic, ["bern", "lyon"], "127.0.0.1", self.port, b"an app")
 
     @contextmanager
     def open(self):

@@ -208,10 +208,10 @@ def test_operators(clinic, tmp_path):
 @pytest.mark.parametrize("verb", ["run", "status"])
 def test_an_operator_without_a_server(tmp_path, verb):
     """The folder alone, as on another machine."""
-    from fedjigsaw.flower import folders
+    from fedjigsaw.flower import founding
     from fedjigsaw.flower.processes import free_port
 
-    folders.init(tmp_path / "clinic", ["bern"], "127.0.0.1", free_port(), b"an app")
+    founding.init(tmp_path / "clinic", ["bern"], "127.0.0.1", free_port(), b"an app")
     run("operator", "add", tmp_path / "clinic", "anna")
     folder = (tmp_path / "clinic" / "anna").rename(tmp_path / "anna")
     done = run(verb, folder, *(["-k", 3, "-o", tmp_path / "m"] if verb == "run" else []))

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("flwr")
 
 from fedjigsaw.cli import _light
-from fedjigsaw.flower import bundle, folders, processes
+from fedjigsaw.flower import bundle, founding, processes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 COMMAND = str(Path(sys.executable).parent / "fedjigsaw")
@@ -29,7 +29,7 @@ def test_a_program_that_calls_a_command_keeps_its_process(monkeypatch):
 
 @pytest.mark.slow
 def test_a_site_that_waits_is_light_and_behaves_as_before(tmp_path):
-    folders.init(tmp_path / "c", ["bern"], "127.0.0.1", processes.free_port(), bundle.build())
+    founding.init(tmp_path / "c", ["bern"], "127.0.0.1", processes.free_port(), bundle.build())
     (tmp_path / "bern.csv").write_text("age,dose\n" + "1,2\n3,4\n" * 9)
     words = [COMMAND, "federation", "site", str(tmp_path / "c" / "bern")]
     words += ["--data", str(tmp_path / "bern.csv"), "--columns", "age"]

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedjigsaw.errors import FederationError
-from fedjigsaw.flower import checks, folders, processes, renewal
+from fedjigsaw.flower import checks, folders, founding, processes, renewal
 from fedjigsaw.flower.certificates import (
     authority_ends,
     check_server_certificate,
@@ -208,7 +208,7 @@ def test_a_host_that_is_not_in_the_certificate(clinic, tls_server):
 
 
 def test_another_authority_is_refused(clinic, tls_server, tmp_path):
-    folders.init(tmp_path / "other", ["bern"], "127.0.0.1", 9092, b"")
+    founding.init(tmp_path / "other", ["bern"], "127.0.0.1", 9092, b"")
     port = tls_server(tmp_path / "other" / "server")
     with pytest.raises(FederationError, match="is not the server of this federation"):
         processes.answers("127.0.0.1", port, clinic / "bern" / "ca.crt")

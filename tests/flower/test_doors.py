@@ -86,7 +86,7 @@ def test_only_objects_may_be_large(site_door, bern):
 
 
 def test_a_revoked_site_is_refused(site_door, bern, clinic):
-    folders.revoke(clinic / "server", "bern")
+    members.revoke(clinic / "server", "bern")
     gone = []
     refresh(site_door, gone)
     assert outcome(site_door, "/v1/fleet/pull-messages", bern) == 410
@@ -111,7 +111,7 @@ def test_a_new_site_is_admitted_and_a_removed_one_is_not(site_door, bern, clinic
 
 def test_a_new_key_takes_the_place_of_the_old_one_also_of_a_revoked_site(site_door, bern, clinic):
     path, home = "/v1/fleet/pull-messages", clinic / "server"
-    folders.revoke(home, "bern")
+    members.revoke(home, "bern")
     refresh(site_door, [])
     new = signed(members.rekey(home, "bern").read_bytes())
     refresh(site_door, [])

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from fedjigsaw.errors import DataError, FederationError, FedJigsawError, ParameterError, QuorumError
-from fedjigsaw.flower import folders, jobs, work
+from fedjigsaw.flower import jobs, members, work
 from fedjigsaw.io.atomic import write_json
 
 
@@ -264,5 +264,5 @@ def test_which_sites_are_connected(server):
     assert jobs.active_sites(control.home, ["lyon"]) == ["bern"]
     with pytest.raises(ParameterError, match="There is no site 'oslo'. Sites: 'bern', 'lyon'."):
         jobs.active_sites(control.home, ["oslo"])
-    folders.revoke(control.home, "bern")
+    members.revoke(control.home, "bern")
     assert jobs.active_sites(control.home) == ["lyon"]

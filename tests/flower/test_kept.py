@@ -7,7 +7,7 @@ import pytest
 
 from fedjigsaw import FeCA, FuzzyCMeans, Jigsaw
 from fedjigsaw.errors import ParameterError, QuorumError
-from fedjigsaw.flower import engine, jobs, processes, work
+from fedjigsaw.flower import engine, jobs, members, processes, work
 from fedjigsaw.flower.rounds import federate
 from fedjigsaw.io import formats
 from fedjigsaw.kernels.scaling import Scaler
@@ -142,11 +142,10 @@ def test_a_run_can_keep_nothing(server):
 
 
 def test_a_kept_summary_of_a_site_that_is_revoked_takes_no_part(server):
-    from fedjigsaw.flower import folders
 
     job = jobs.Job("jigsaw", 3, wait=0.0)
     server(job, server.grid())
-    folders.revoke(server.home, "lyon")
+    members.revoke(server.home, "lyon")
     path = server.home.parent / "m"
     path.write_bytes(server(replace(job, ask="none")))
     assert formats.load(path, formats.ModelFile).clients == ("bern",)

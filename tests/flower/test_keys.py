@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
-from fedjigsaw.errors import FederationError, ParameterError
-from fedjigsaw.flower import folders, keys
+from fedjigsaw.errors import FederationError
+from fedjigsaw.flower import keys, members
 from fedjigsaw.flower.keys import Keys, read_twins
 
 
@@ -58,17 +58,10 @@ def test_a_new_server_has_seen_no_twins(home):
 
 
 def test_a_revocation_is_for_good(home):
-    assert folders.revoke(home, "bern")
-    assert not folders.revoke(home, "bern")
-    assert list(folders.read_revoked(home)) == ["bern"]
+    assert members.revoke(home, "bern")
+    assert not members.revoke(home, "bern")
+    assert list(members.read_revoked(home)) == ["bern"]
     assert Keys(home, {"bern": "a key"}).revoked == {"bern"}
-
-
-def test_only_sites_can_be_revoked(home):
-    with pytest.raises(
-        ParameterError, match="name of a site must be one of bern, lyon; got 'oslo'"
-    ):
-        folders.revoke(home, "oslo")
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"bern": 1}', "[" * 100_000])

@@ -182,11 +182,11 @@ def test_a_name_is_free_again_but_its_key_is_not(clinic, home, tmp_path):
 
 
 def test_a_revoked_site_that_is_removed_and_added_is_not_revoked(clinic, home, tmp_path):
-    folders.revoke(home, "bern")
+    members.revoke(home, "bern")
     (clinic / "bern").rename(tmp_path / "bern")
     members.remove(home, "bern")
     members.add(home, "bern")
-    assert folders.read_revoked(home) == {}
+    assert members.read_revoked(home) == {}
 
 
 def test_a_new_key_leaves_the_rest_of_the_folder(clinic, home):
@@ -254,7 +254,7 @@ class TestKeptSummaries:
         assert kept.sites() == {"lyon"}
 
     def test_of_a_key_that_was_revoked(self, home, kept):
-        folders.revoke(home, "bern")
+        members.revoke(home, "bern")
         members.rekey(home, "bern")
         assert kept.sites() == {"lyon"}
 
@@ -266,8 +266,15 @@ class TestKeptSummaries:
 def test_a_region_is_one_as_long_as_it_is_a_site(home):
     members.add(home, "north", region=True)
     members.add(home, "rome")
-    assert list(folders.read_regions(home)) == ["north"]
+    assert list(members.read_regions(home)) == ["north"]
     members.remove(home, "north")
     shutil.rmtree(home.parent / "north")
     members.add(home, "north")  # another one, of the same name
-    assert folders.read_regions(home) == {}
+    assert members.read_regions(home) == {}
+
+
+def test_only_sites_can_be_revoked(home):
+    with pytest.raises(
+        ParameterError, match="name of a site must be one of bern, lyon; got 'oslo'"
+    ):
+        members.revoke(home, "oslo")

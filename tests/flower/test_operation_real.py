@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("flwr")
 pytest.importorskip("prometheus_client")
 
-from fedjigsaw.flower import bundle, folders
+from fedjigsaw.flower import bundle, founding
 from fedjigsaw.flower.processes import free_port
 from flower_clinic import BACKEND, COMMAND, end_with_the_tests, members, wait_for
 
@@ -63,7 +63,7 @@ def run(home, output):
 
 def test_a_service_from_its_config_file_to_its_metrics(tmp_path, services):
     home, ports = tmp_path / "clinic", [free_port(), free_port()]
-    folders.init(home, ["bern"], "127.0.0.1", free_port(), bundle.build())
+    founding.init(home, ["bern"], "127.0.0.1", free_port(), bundle.build())
     rows = tmp_path / "bern.csv"
     good = "age,dose\n" + "".join(f"{20 + 40 * (n % 2) + n / 50},{n % 5}\n" for n in range(60))
     rows.write_text(good)

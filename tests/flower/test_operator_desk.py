@@ -15,7 +15,16 @@ from typer.testing import CliRunner
 
 from fedjigsaw import _signals, cli
 from fedjigsaw.errors import FederationError, MessageError, ParameterError
-from fedjigsaw.flower import folders, gate, jobs, operator_desk, operators, places, resuming, status
+from fedjigsaw.flower import (
+    founding,
+    gate,
+    jobs,
+    operator_desk,
+    operators,
+    places,
+    resuming,
+    status,
+)
 from fedjigsaw.flower.operator_client import OperatorPlace
 from fedjigsaw.flower.operator_door import Allowance
 from fedjigsaw.flower.operator_protocol import MAX_JOB, PATH
@@ -660,7 +669,7 @@ def test_clocks_that_differ_are_told(office, anna, monkeypatch):
 
 def test_a_server_that_is_not_there_or_is_another(office, anna, tmp_path):
     place = OperatorPlace(anna)
-    folders.init(tmp_path / "other", ["a"], "127.0.0.1", 1, b"an app")
+    founding.init(tmp_path / "other", ["a"], "127.0.0.1", 1, b"an app")
     (anna / "ca.crt").write_bytes((tmp_path / "other" / "server" / "ca.crt").read_bytes())
     with pytest.raises(FederationError, match="is not the server of this federation"):
         place.status()

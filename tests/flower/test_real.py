@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from typer.testing import CliRunner
 
 from fedjigsaw import FuzzyCMeans, Jigsaw, cli
-from fedjigsaw.flower import bundle, folders
+from fedjigsaw.flower import bundle, folders, founding
 from fedjigsaw.flower.gate import MAX_REQUEST
 from fedjigsaw.flower.patches import build_app
 from fedjigsaw.flower.processes import environment, free_port
@@ -131,7 +131,7 @@ def test_intruders_get_nowhere(clinic, tmp_path):
     )
     clinic.start_site("unknown", unknown, clinic.folder / "bern.csv")
     # one who was made for a server of another authority
-    folders.init(clinic.folder / "other", ["foreign"], "127.0.0.1", port, bundle.build())
+    founding.init(clinic.folder / "other", ["foreign"], "127.0.0.1", port, bundle.build())
     clinic.start_site("foreign", clinic.folder / "other" / "foreign", clinic.folder / "bern.csv")
     assert clinic.parts.pop("foreign").wait(PATIENCE) == 8
     assert "is not the server of this federation" in clinic.output("foreign").replace("\n", " ")

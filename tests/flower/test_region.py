@@ -8,7 +8,7 @@ import pytest
 
 from fedjigsaw import FeCA, Jigsaw, Privacy, sites
 from fedjigsaw.errors import ParameterError, QuorumError
-from fedjigsaw.flower import bundle, folders, jobs, work
+from fedjigsaw.flower import bundle, founding, jobs, members, work
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.engine import NO_REGION, NOT_ITS_SITE
 from fedjigsaw.flower.region_site import RegionSite
@@ -29,8 +29,8 @@ INNER, TOP = ("bern", "lyon"), ("north", "oslo")
 def made(tmp_path_factory):
     """The folders of both federations."""
     root = tmp_path_factory.mktemp("levels")
-    folders.init(root / "clinic", INNER, "127.0.0.1", 9092, bundle.build())
-    folders.init(root / "top", TOP, "127.0.0.1", 9093, bundle.build(), regions=["north"])
+    founding.init(root / "clinic", INNER, "127.0.0.1", 9092, bundle.build())
+    founding.init(root / "top", TOP, "127.0.0.1", 9093, bundle.build(), regions=["north"])
     return root
 
 
@@ -235,8 +235,8 @@ class TestRefusals:
         }
         method, server = Jigsaw(3, random_state=0), home / "top" / "server"
         for is_region, clients in ((True, ("bern", "lyon", "oslo")), (False, ("oslo",))):
-            folders.mark_region(server, "north", region=is_region)
-            regions = folders.read_regions(server)
+            members.mark_region(server, "north", region=is_region)
+            regions = members.read_regions(server)
             engine = engine_of(LocalGrid(apps), method, names=TOP, regions=regions)
             file, transcript = federate(engine, min_sites=1)
             assert file.clients == clients

@@ -3,7 +3,7 @@
 import pytest
 
 from fedjigsaw import sites
-from fedjigsaw.flower import bundle, folders
+from fedjigsaw.flower import bundle, founding, members
 from fedjigsaw.flower.processes import free_port
 from fedjigsaw.io import formats
 from flower_clinic import Clinic, make_shards
@@ -15,7 +15,7 @@ def test_one_region_of_two_sites_and_one_plain_site(tmp_path):
     clinic = Clinic(tmp_path, make_shards())
     top = tmp_path / "top"
     names = ["north", "oslo"]
-    folders.init(top, names, "127.0.0.1", free_port(), bundle.build(), regions=names[:1])
+    founding.init(top, names, "127.0.0.1", free_port(), bundle.build(), regions=names[:1])
     for name in ("north", "oslo"):
         (top / name / "policy.toml").unlink()
     policies = [clinic.home / name / "policy.toml" for name in ("bern", "lyon")]
@@ -33,7 +33,7 @@ def test_one_region_of_two_sites_and_one_plain_site(tmp_path):
             clinic.wait_to_say(name, "Press Ctrl-C to end it")
         for name in ("bern", "lyon", "oslo", "north"):
             clinic.wait_to_say(name, "connected to the server")
-        folders.revoke(clinic.home / "server", "oslo")  # is at the next level
+        members.revoke(clinic.home / "server", "oslo")  # is at the next level
         words = ["run", top, "-k", 3, "-o", tmp_path / "model", "--wait", 60, "--timeout", 120]
         assert clinic.start("run", *words).wait(180) == 0, clinic.output("run")
         names = ("bern", "lyon", "oslo")

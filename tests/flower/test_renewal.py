@@ -15,6 +15,7 @@ from fedjigsaw.errors import FederationError
 from fedjigsaw.flower import (
     certificates,
     folders,
+    founding,
     jobs,
     metrics,
     processes,
@@ -37,7 +38,7 @@ def home(clinic):
 
 
 def make(tmp_path, days):
-    folders.init(tmp_path / "short", ["bern"], "127.0.0.1", 9092, b"an app", days)
+    founding.init(tmp_path / "short", ["bern"], "127.0.0.1", 9092, b"an app", days)
     return tmp_path / "short"
 
 
@@ -221,7 +222,7 @@ def test_a_certificate_that_sites_would_refuse_is_not_used(watch, home, tmp_path
     own = (home / "server.crt").read_bytes()
     signer = (home.parent / "authority" / "authority.key").read_bytes()
     key = (home / "server.key").read_bytes()
-    folders.init(other, ["bern"], "127.0.0.1", 9092, b"")
+    founding.init(other, ["bern"], "127.0.0.1", 9092, b"")
     theirs = (other / "authority" / "authority.key").read_bytes()
     for signed, reason in (
         (sign_server("127.0.0.1", key, theirs), "did not sign"),

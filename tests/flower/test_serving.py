@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fedjigsaw.errors import DataError, FederationError, FedJigsawError, ParameterError
-from fedjigsaw.flower import checks, folders, processes, serving, versions
+from fedjigsaw.flower import checks, folders, founding, processes, serving, versions
 from fedjigsaw.flower.certificates import make_server_key
 from fedjigsaw.flower.folders import OWN_APP
 from flower_clinic import COMMAND, PATIENCE, without_rights_of_root
@@ -395,7 +395,7 @@ def test_a_server_without_its_files_names_the_file_before_anything_is_started(
 
 @pytest.mark.parametrize("host", ["FE80::1", "fe80:0::1", "Fed.Example.ORG", "127.0.0.1"])
 def test_a_certificate_is_for_its_host_however_that_is_written(tmp_path, host):
-    folders.init(tmp_path / "clinic", ["bern"], host, 9092, b"app")
+    founding.init(tmp_path / "clinic", ["bern"], host, 9092, b"app")
     folders.check_server_files(tmp_path / "clinic" / "server", host)
     with pytest.raises(FederationError, match=r"server\.crt is not valid for the host other\.org"):
         folders.check_server_files(tmp_path / "clinic" / "server", "other.org")

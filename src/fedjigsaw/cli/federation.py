@@ -70,12 +70,12 @@ def init(
 
     Example: fedjigsaw federation init clinic --sites bern,lyon --host fed.example.org
     """
-    from fedjigsaw.flower import bundle, folders
+    from fedjigsaw.flower import bundle, founding
 
     names, of_regions = split_names(sites) or [], split_names(regions) or []
     if unknown := sorted(set(of_regions) - set(names)):
         raise ParameterError(f"--regions names {', '.join(unknown)}, which --sites does not.")
-    folders.init(folder, names, host, port, bundle.build(), days, of_regions)
+    founding.init(folder, names, host, port, bundle.build(), days, of_regions)
     if as_json:
         places = {name: str(folder / name) for name in ("server", "authority")}
         own = {name: str(folder / name) for name in names}

@@ -111,16 +111,16 @@ def revoke(folder: FederationFolder, site: SiteName, as_json: JsonFlag = False) 
 
     Example: fedjigsaw federation revoke clinic bern
     """
-    from fedjigsaw.flower import folders
+    from fedjigsaw.flower import folders, members
 
     home = folders.server_folder(folder)
-    new = folders.revoke(home, site)
+    new = members.revoke(home, site)
     if as_json:
-        print_json({"site": site, "revoked": folders.read_revoked(home)[site]})
+        print_json({"site": site, "revoked": members.read_revoked(home)[site]})
     elif new:
         out.print(f"Site {site} is revoked. {AT_ONCE}")
     else:
-        out.print(f"Site {site} was revoked before, on {folders.read_revoked(home)[site]}.")
+        out.print(f"Site {site} was revoked before, on {members.read_revoked(home)[site]}.")
 
 
 def renew(

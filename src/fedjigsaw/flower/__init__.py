@@ -2,7 +2,8 @@
 
 Needs ``pip install 'fedjigsaw[flower]'``. The modules by subject::
 
-    folders certificates keys members renewal      who takes part: files, keys, certificates
+    founding folders certificates keys members     who takes part: files, keys, certificates
+    renewal                                        ... and new certificates for old ones
     checks serving processes logs metrics counts   a server or site as a service
     superlink gate doors versions                  the server's process and its ports
     supernode warm launcher forking                the site's process; how apps are started

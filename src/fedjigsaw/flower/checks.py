@@ -21,9 +21,9 @@ from fedjigsaw.flower.folders import (
     check_private,
     check_server_files,
     check_writable,
-    read_revoked,
     server_folder,
 )
+from fedjigsaw.flower.members import read_revoked
 from fedjigsaw.flower.renewal import RENEW_AUTHORITY, remedy
 from fedjigsaw.flower.site import load_policy, load_site
 from fedjigsaw.io import formats

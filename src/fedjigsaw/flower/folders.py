@@ -1,4 +1,4 @@
-"""The folders of a federation, which `federation init` makes.
+"""The folders of a federation: what is in them, and who may read it.
 
 ::
 
@@ -15,18 +15,15 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
 from shlex import quote
 from tempfile import mkdtemp
 from typing import Any, Self
 
-from fedjigsaw._locks import locked
 from fedjigsaw.errors import (
     DataError,
     FederationError,
@@ -36,16 +33,11 @@ from fedjigsaw.errors import (
     unwritable,
 )
 from fedjigsaw.flower.certificates import (
-    SERVER_DAYS,
     check_authority,
     check_server_certificate,
     check_site_key,
     is_address,
     is_own,
-    make_authority,
-    make_server_key,
-    make_site_key,
-    sign_server,
 )
 from fedjigsaw.io.atomic import write_json
 from fedjigsaw.io.regular import read_regular
@@ -65,8 +57,6 @@ RUNNING = "running.json"  # exists while a server is running, with the secret to
 IN_USE = "certificate.json"  # in the server's folder: when the certificate that it shows ends
 PART_LOCK = "lock"  # in the folder of a server or site, held while it runs
 MEMBERS_LOCK = "members.lock"  # in the server's folder, held while sites are added or removed
-REVOKED = "revoked.json"  # in the server's folder: when a site's key was revoked, by name
-REGIONS = "regions.json"  # in the server's folder: since when a site may answer as a region
 TASK_SECRET = "tasks.secret"  # what a process must know to be given the tasks of apps
 CONTACT = "contact"  # in a site's folder: changed when the server answers the site
 SERVER_LOG, SITE_LOG, FLOWER_LOG = "server.log", "site.log", "flower.log"
@@ -180,40 +170,6 @@ def server_folder(folder: Path) -> Path:
     return folder / "server" if (folder / "server").is_dir() else folder
 
 
-def init(
-    folder: Path,
-    sites: Sequence[str],
-    host: str,
-    port: int,
-    app: bytes,
-    days: float = SERVER_DAYS,
-    regions: Sequence[str] = (),
-) -> None:
-    """Make all folders of a federation. If anything fails, no folder is left behind.
-
-    Parameters
-    ----------
-    folder : a folder that does not exist yet, or is empty.
-    sites : names of the sites, which become names of folders.
-    host, port : where the sites reach the server; the certificate is valid for this host.
-    app : the Flower app bundle; sites run no other one.
-    days : how long the server's certificate is valid.
-    regions : those of the sites that may answer for sites of their own.
-    """
-    _check(sites, host, port)
-    if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
-        raise DataError(f"{folder} already exists and is not changed. Give a new folder.")
-    parent = folder.resolve().parent
-    if not parent.is_dir():
-        raise DataError(f"Cannot make {folder}: there is no folder {parent}.")
-    with whole_folder(folder) as made:
-        _fill(made, sites, host, port, app, days)
-        for name in regions:
-            mark_region(made / "server", name)
-        if folder.exists():
-            folder.rmdir()
-
-
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
     """Give a new folder to fill, which only its owner can read; at the end, give it its name.
@@ -228,18 +184,8 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(made, ignore_errors=True)
 
 
-def _check(sites: Sequence[str], host: str, port: int) -> None:
-    if not sites:
-        raise ParameterError("A federation needs at least one site.")
-    check_names(sites)
-    if not _is_host(host):
-        allowed = "a host name or an IP address, without a port"
-        raise ParameterError(invalid("host", "a federation", allowed, repr(host)))
-    if not 1 <= port <= 65535:
-        raise ParameterError(invalid("port", "a federation", "from 1 to 65535", port))
-
-
-def _is_host(host: str) -> bool:
+def is_host(host: str) -> bool:
+    """Return whether this can be a host: a name or an address, without a port."""
     return is_address(host) or HOST_NAME.fullmatch(host) is not None
 
 
@@ -253,28 +199,6 @@ def check_names(sites: Sequence[str]) -> None:
         # some file systems do not tell upper from lower case
         if sum(name.lower() == other.lower() for other in sites) > 1:
             raise ParameterError(f"Two sites have the name {name!r}. Give each a name of its own.")
-
-
-def _fill(
-    folder: Path, sites: Sequence[str], host: str, port: int, app: bytes, days: float
-) -> None:
-    authority, authority_key = make_authority()
-    fill_authority(folder / AUTHORITY, authority, authority_key)
-    key = make_server_key()
-    certificate = sign_server(host, key, authority_key, days)
-    server = folder / "server"
-    server.mkdir(mode=0o700)
-    publics = {}
-    for name in sites:
-        private, publics[name] = make_site_key()
-        settings = SiteSettings(name, host, port, sha256(app).hexdigest())
-        fill_site(folder / name, settings, authority, private)
-    (server / CA).write_bytes(authority)
-    (server / CERTIFICATE).write_bytes(certificate)
-    write_secret(server / KEY, key)
-    (server / APP).write_bytes(app)
-    (server / RUNS).mkdir()
-    save_settings(server, "server", ServerSettings(host, port, publics))
 
 
 def fill_authority(folder: Path, certificate: bytes, key: bytes) -> None:
@@ -325,7 +249,7 @@ def load_settings(folder: Path, kind: str, fields: Mapping[str, type]) -> dict[s
     for name, of in fields.items():
         if type(content.get(name)) is not of:
             raise FederationError(f"{path} has no valid {name!r}. {ADVICE}")
-    if "host" in fields and not _is_host(content["host"]):
+    if "host" in fields and not is_host(content["host"]):
         raise FederationError(f"{path} has no valid 'host': {content['host']!r}. {ADVICE}")
     return {name: content[name] for name in fields}
 
@@ -421,80 +345,3 @@ def check_server_files(home: Path, host: str) -> None:
         if not is_own(home / CERTIFICATE, home / CA):
             advice = 'ask whoever signed it: "A certificate of your company" in docs/federation.md'
         raise FederationError(f"{error} Restore it from a backup, or {advice}.") from error
-
-
-# ------------------------------------------------------------------------------------- revocation
-
-
-def read_regions(home: Path) -> dict[str, str]:
-    """Return the sites that may answer for sites of their own, and since when."""
-    path, unknown = home / REGIONS, "which sites are regions"
-    return read_entries(path, lambda time: isinstance(time, str), "regions", unknown)
-
-
-def mark_region(home: Path, name: str, *, region: bool = True) -> None:
-    """Say whether a site may answer for sites of its own, as many as it says it has."""
-    others = {other: time for other, time in read_regions(home).items() if other != name}
-    if region:
-        others[name] = datetime.now(UTC).isoformat(timespec="seconds")
-    if region or name in read_regions(home):
-        write_json(home / REGIONS, others)
-
-
-def read_revoked(home: Path) -> dict[str, str]:
-    """Return the revoked sites of a server's folder, and when they were revoked."""
-    path, unknown = home / REVOKED, "who is revoked"
-    return read_entries(path, lambda time: isinstance(time, str), "revoked sites", unknown)
-
-
-def read_entries(
-    path: Path, is_entry: Callable[[object], bool], what: str, unknown: str
-) -> dict[str, Any]:
-    """Return what a file of a server's folder says by name; nothing if there is no such file.
-
-    A file that cannot be read is an error: who may take part is never guessed.
-
-    Parameters
-    ----------
-    is_entry : whether a value can be an entry.
-    what : what the file contains, for the text of an error.
-    unknown : what nobody knows if it cannot be read.
-    """
-    try:
-        found = json.loads(read_regular(path))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, RecursionError) as error:
-        raise FederationError(f"{path} cannot be read: nobody knows {unknown}.") from error
-    if not isinstance(found, dict) or not all(map(is_entry, found.values())):
-        raise FederationError(f"{path} does not contain {what}.")
-    return found
-
-
-def revoke(home: Path, site: str) -> bool:
-    """Revoke a site's key for good; return whether it was valid before."""
-    with changing(home):
-        check_known(ServerSettings.load(home), site)
-        before = read_revoked(home)
-        if site not in before:
-            now = datetime.now(UTC).isoformat(timespec="seconds")
-            write_json(home / REVOKED, {**before, site: now})
-        return site not in before
-
-
-def check_known(settings: ServerSettings, site: str) -> None:
-    """Raise a ParameterError if a federation has no such site."""
-    known = sorted(settings.sites)
-    if site not in known:
-        raise ParameterError(invalid("name", "a site", f"one of {', '.join(known)}", repr(site)))
-
-
-@contextmanager
-def changing(home: Path) -> Iterator[None]:
-    """Wait until nobody else changes who takes part in a federation; then keep others waiting."""
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(home / MEMBERS_LOCK, wait=True))
-        except OSError as error:
-            raise DataError(unwritable(home / MEMBERS_LOCK, error)) from error
-        yield

@@ -27,16 +27,9 @@ from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError, invalid
 from fedjigsaw.flower import job_tasks, renewal
 from fedjigsaw.flower.doors import SECRET_HEADER
-from fedjigsaw.flower.folders import (
-    APP,
-    CA,
-    RUNNING,
-    RUNS,
-    SERVER_LOG,
-    ServerSettings,
-    read_revoked,
-)
+from fedjigsaw.flower.folders import APP, CA, RUNNING, RUNS, SERVER_LOG, ServerSettings
 from fedjigsaw.flower.logs import log_of_server, told
+from fedjigsaw.flower.members import read_revoked
 from fedjigsaw.flower.patches import START_TIME, Control
 from fedjigsaw.io.atomic import write_json
 from fedjigsaw.io.rows import append_row, read_rows

@@ -13,9 +13,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from fedjigsaw.flower.folders import ServerSettings, read_revoked
+from fedjigsaw.flower.folders import ServerSettings
 from fedjigsaw.flower.logs import told
-from fedjigsaw.flower.members import fingerprint, read_former
+from fedjigsaw.flower.members import fingerprint, read_former, read_revoked
 from fedjigsaw.flower.versions import Versions
 from fedjigsaw.io.atomic import write_json
 

@@ -1,4 +1,4 @@
-"""The sites of a federation over time: add and remove them, and give them new keys.
+"""The sites of a federation over time: add, remove and revoke them, and give them new keys.
 
 A running server reads all of this again within about a second. A key that was accepted once, and no
 longer is, goes to ``former.json`` and is never accepted again, whatever else is changed or fails.
@@ -6,36 +6,45 @@ longer is, goes to ``former.json`` and is never accepted again, whatever else is
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
-from fedjigsaw.errors import DataError, FederationError, ParameterError, unreadable
+from fedjigsaw._locks import locked
+from fedjigsaw.errors import (
+    DataError,
+    FederationError,
+    ParameterError,
+    invalid,
+    unreadable,
+    unwritable,
+)
 from fedjigsaw.flower.certificates import make_site_key, read_public_key
 from fedjigsaw.flower.folders import (
     APP,
     CA,
     KEPT,
-    REVOKED,
+    MEMBERS_LOCK,
     SETTINGS,
     SITE_KEY,
     ServerSettings,
     SiteSettings,
     beside,
-    changing,
-    check_known,
     check_names,
     fill_site,
-    mark_region,
-    read_entries,
-    read_revoked,
     whole_folder,
     write_secret,
 )
 from fedjigsaw.io.atomic import write_json
+from fedjigsaw.io.regular import read_regular
 
-FORMER = "former.json"  # in the server's folder: keys that are no longer accepted
+# in the server's folder
+FORMER = "former.json"  # keys that are no longer accepted
+REVOKED = "revoked.json"  # when a site's key was revoked, by name
+REGIONS = "regions.json"  # since when a site may answer as a region
 
 
 def fingerprint(key: bytes) -> str:
@@ -43,10 +52,22 @@ def fingerprint(key: bytes) -> str:
     return sha256(key).hexdigest()
 
 
-def read_former(home: Path) -> dict[str, dict[str, str]]:
-    """Return the keys that are no longer accepted, by fingerprint: whose, since when, and why."""
-    path, unknown = home / FORMER, "which keys are no longer accepted"
-    return read_entries(path, lambda entry: isinstance(entry, dict), "former keys", unknown)
+@contextmanager
+def changing(home: Path) -> Iterator[None]:
+    """Wait until nobody else changes who takes part in a federation; then keep others waiting."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(home / MEMBERS_LOCK, wait=True))
+        except OSError as error:
+            raise DataError(unwritable(home / MEMBERS_LOCK, error)) from error
+        yield
+
+
+def check_known(settings: ServerSettings, site: str) -> None:
+    """Raise a ParameterError if a federation has no such site."""
+    known = sorted(settings.sites)
+    if site not in known:
+        raise ParameterError(invalid("name", "a site", f"one of {', '.join(known)}", repr(site)))
 
 
 def add(home: Path, name: str, public_key: Path | None = None, *, region: bool = False) -> Path:
@@ -113,6 +134,17 @@ def rekey(home: Path, name: str, public_key: Path | None = None) -> Path:
         _save_sites(home, {**settings.sites, name: public})
         _forgive(home, name)
         return folder if private is None else folder / SITE_KEY
+
+
+def revoke(home: Path, site: str) -> bool:
+    """Revoke a site's key for good; return whether it was valid before."""
+    with changing(home):
+        check_known(ServerSettings.load(home), site)
+        before = read_revoked(home)
+        if site not in before:
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            write_json(home / REVOKED, {**before, site: now})
+        return site not in before
 
 
 def _key_pair(home: Path, settings: ServerSettings, file: Path | None) -> tuple[bytes | None, str]:
@@ -182,3 +214,57 @@ def _save_sites(home: Path, sites: Mapping[str, str]) -> None:
     """Write the sites to the server's settings, and leave everything else there as it is."""
     path = home / SETTINGS
     write_json(path, {**json.loads(path.read_text()), "sites": dict(sites)})
+
+
+# ---------------------------------------------------------------------- in the server's folder
+
+
+def read_regions(home: Path) -> dict[str, str]:
+    """Return the sites that may answer for sites of their own, and since when."""
+    path, unknown = home / REGIONS, "which sites are regions"
+    return read_entries(path, lambda time: isinstance(time, str), "regions", unknown)
+
+
+def mark_region(home: Path, name: str, *, region: bool = True) -> None:
+    """Say whether a site may answer for sites of its own, as many as it says it has."""
+    others = {other: time for other, time in read_regions(home).items() if other != name}
+    if region:
+        others[name] = datetime.now(UTC).isoformat(timespec="seconds")
+    if region or name in read_regions(home):
+        write_json(home / REGIONS, others)
+
+
+def read_revoked(home: Path) -> dict[str, str]:
+    """Return the revoked sites of a server's folder, and when they were revoked."""
+    path, unknown = home / REVOKED, "who is revoked"
+    return read_entries(path, lambda time: isinstance(time, str), "revoked sites", unknown)
+
+
+def read_former(home: Path) -> dict[str, dict[str, str]]:
+    """Return the keys that are no longer accepted, by fingerprint: whose, since when, and why."""
+    path, unknown = home / FORMER, "which keys are no longer accepted"
+    return read_entries(path, lambda entry: isinstance(entry, dict), "former keys", unknown)
+
+
+def read_entries(
+    path: Path, is_entry: Callable[[object], bool], what: str, unknown: str
+) -> dict[str, Any]:
+    """Return what a file of a server's folder says by name; nothing if there is no such file.
+
+    A file that cannot be read is an error: who may take part is never guessed.
+
+    Parameters
+    ----------
+    is_entry : whether a value can be an entry.
+    what : what the file contains, for the text of an error.
+    unknown : what nobody knows if it cannot be read.
+    """
+    try:
+        found = json.loads(read_regular(path))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise FederationError(f"{path} cannot be read: nobody knows {unknown}.") from error
+    if not isinstance(found, dict) or not all(map(is_entry, found.values())):
+        raise FederationError(f"{path} does not contain {what}.")
+    return found

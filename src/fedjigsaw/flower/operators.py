@@ -28,15 +28,14 @@ from fedjigsaw.flower.folders import (
     RESERVED,
     SITE_NAME,
     ServerSettings,
-    changing,
     check_private,
     load_settings,
-    read_entries,
     save_settings,
     whole_folder,
     write_secret,
 )
 from fedjigsaw.flower.logs import told
+from fedjigsaw.flower.members import changing, read_entries
 from fedjigsaw.flower.operator_protocol import fingerprint
 from fedjigsaw.io.atomic import version_of, write_json
 

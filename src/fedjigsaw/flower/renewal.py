@@ -37,13 +37,12 @@ from fedjigsaw.flower.folders import (
     SITE_KEY,
     ServerSettings,
     beside,
-    changing,
     check_private,
     fill_authority,
     write_secret,
 )
 from fedjigsaw.flower.logs import told
-from fedjigsaw.flower.members import is_folder_of
+from fedjigsaw.flower.members import changing, is_folder_of
 from fedjigsaw.io.atomic import version_of, write_json, write_whole
 from fedjigsaw.io.regular import read_regular
 

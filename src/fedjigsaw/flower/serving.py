@@ -30,11 +30,11 @@ from fedjigsaw.flower.folders import (
     check_server_files,
     check_writable,
     new_task_secret,
-    read_revoked,
     server_folder,
     write_secret,
 )
 from fedjigsaw.flower.logs import Style
+from fedjigsaw.flower.members import read_revoked
 from fedjigsaw.flower.metrics import ServerNumbers, SiteNumbers, serving_metrics
 from fedjigsaw.privacy.policy import Policy
 

@@ -5,8 +5,9 @@ from typing import Any
 
 from fedjigsaw.flower import jobs, renewal, versions
 from fedjigsaw.flower.certificates import authority_ends
-from fedjigsaw.flower.folders import CA, ServerSettings, read_revoked
+from fedjigsaw.flower.folders import CA, ServerSettings
 from fedjigsaw.flower.keys import read_twins
+from fedjigsaw.flower.members import read_revoked
 
 
 def read_status(home: Path) -> dict[str, Any]:

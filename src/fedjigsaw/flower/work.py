@@ -11,7 +11,7 @@ from flwr.serverapp import Grid
 
 from fedjigsaw.errors import FedJigsawError, ParameterError
 from fedjigsaw.flower import job_tasks
-from fedjigsaw.flower.folders import KEPT, read_regions
+from fedjigsaw.flower.folders import KEPT
 from fedjigsaw.flower.jobs import (
     ALL,
     CHECKPOINT,
@@ -24,6 +24,7 @@ from fedjigsaw.flower.jobs import (
     write_result,
 )
 from fedjigsaw.flower.keys import read_twins
+from fedjigsaw.flower.members import read_regions
 from fedjigsaw.flower.retries import RetryingEngine
 from fedjigsaw.flower.rounds import federate
 from fedjigsaw.io import formats
