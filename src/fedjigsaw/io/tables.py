@@ -6,7 +6,6 @@ counted from 1, without the header.
 """
 
 import os
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,28 +17,23 @@ import pyarrow as pa
 
 from fedjigsaw._frames import column_names
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw._validation import MAX_MAGNITUDE, repeated
+from fedjigsaw._validation import repeated
 from fedjigsaw.columns.encoding import Encoding
-from fedjigsaw.columns.text import TextFormat, plain, to_numbers
 from fedjigsaw.errors import (
-    MAX_VALUE,
     DataError,
     DataTypeError,
     IdentifierWarning,
     invalid,
     quote_names,
-    shorten,
     warn,
 )
 from fedjigsaw.io.encoded import EncodedReader
 from fedjigsaw.io.identifiers import find_not_measured
+from fedjigsaw.io.numeric import Numbers, are_small
 from fedjigsaw.io.readers import ArrayReader, Reader, open_reader
 from fedjigsaw.io.renamed import RenamedReader, other_forms
 
 Names = str | Sequence[str] | None  # one name, several, or none
-MANY = 100  # columns from which on they are cast together
-NOT_FINITE = "is not a finite number"
-NO_NUMBERS = "For columns of dates, categories or answers, make a schema (fedjigsaw schema init)."
 
 
 @dataclass(frozen=True)
@@ -208,12 +202,12 @@ class Table:
 
         The tally counts the rows anew.
         """
-        n_columns, start = len(self.columns), 0
+        numbers, n_columns, start = Numbers(self.path, self.reader), len(self.columns), 0
         self.tally.rows = self.tally.skipped = 0
         for values in self.reader.batches([*self.columns, *self.id_columns]):
-            rows = self._numbers(values[:n_columns], start)
+            rows = numbers.rows(self.columns, values[:n_columns], start)
             kept: npt.NDArray[np.bool_] = np.ones(len(rows), dtype=np.bool_)
-            if not _are_small(rows.ravel()):
+            if not are_small(rows.ravel()):
                 np.logical_not(np.isnan(rows).any(axis=1), out=kept)
             whole = bool(kept.all())
             if not whole and not self.drop_missing:
@@ -254,48 +248,12 @@ class Table:
         pa.default_memory_pool().release_unused()  # what was needed to read is needed no more
         return _join(blocks), n_seen
 
-    def _numbers(self, columns: Sequence[Any], start: int) -> Floats:
-        if len(columns) > MANY and not isinstance(columns[0], np.ndarray):
-            together = _cast_together(columns, self.reader.text)
-            if together is not None:
-                return together
-        pairs = zip(self.columns, columns, strict=True)
-        return _side_by_side([self._column(name, values, start) for name, values in pairs])
-
-    def _column(self, name: str, values: Any, start: int) -> Floats:
-        if isinstance(values, np.ndarray):
-            numbers = values.astype(np.float64)
-        elif (found := to_numbers(values, self.reader.text)) is not None:
-            numbers = found
-        else:
-            row, value = _first_text(values, self.reader.text)
-            above = to_numbers(values[:row], self.reader.text)
-            raise DataError(self._refused(name, start + row, value, above))
-        if not _are_small(numbers) and (large := np.abs(numbers) > MAX_MAGNITUDE).any():
-            row = int(large.argmax())
-            limit = f"is too large; at most {MAX_MAGNITUDE:g} can be clustered"
-            reason = limit if np.isfinite(numbers[row]) else NOT_FINITE
-            shown = f"{numbers[row]:g}"
-            raise DataError(self._refused(name, start + row, shown, numbers[:row], reason))
-        return numbers
-
-    def _refused(
-        self, name: str, row: int, value: str, above: Floats | None, reason: str = NOT_FINITE
-    ) -> str:
-        # below a number, the file is what it should be
-        first = above is not None and len(above) == row and np.isnan(above).all()
-        hint = (self.reader.hint or (NO_NUMBERS if reason == NOT_FINITE else "")) if first else ""
-        return (
-            f"{self.path}, row {row + 1}, column {name!r}: {value} {reason}. "
-            f"Correct the value, or leave this column out (columns=...). {hint}"
-        ).rstrip()
-
     def _missing(self) -> str:
         """Count the missing values of each column for an error; this reads the file again."""
         counts = np.zeros(len(self.columns), dtype=np.int64)
-        start = 0
+        numbers, start = Numbers(self.path, self.reader), 0
         for values in self.reader.batches(self.columns):
-            rows = self._numbers(values, start)
+            rows = numbers.rows(self.columns, values, start)
             counts += np.isnan(rows).sum(axis=0)
             start += len(rows)
         found = ", ".join(
@@ -422,60 +380,6 @@ def check_names(path: Path, names: Sequence[str]) -> None:
             f"{path} has several columns named {quote_names(twice)}. Rename all but one of each in "
             "the file."
         )
-
-
-def _cast_together(columns: Sequence[pa.Array], text: TextFormat) -> Floats | None:
-    """Cast many columns of one type at once; None if a value must be looked at alone.
-
-    With thousands of columns, the calls cost more than the work.
-    """
-    if len({column.type for column in columns}) > 1:
-        return None
-    numbers = to_numbers(pa.concat_arrays(columns), text)
-    if numbers is None:
-        return None
-    if not _are_small(numbers) and (np.abs(numbers) > MAX_MAGNITUDE).any():
-        return None
-    return numbers.reshape(len(columns), -1).T.copy()
-
-
-def _side_by_side(columns: Sequence[Floats]) -> Floats:
-    """Return rows made of columns. Each part of the rows stays in the cache until it is whole."""
-    rows = np.empty((len(columns[0]), len(columns)))
-    step = max(1, 2**15 // len(columns))
-    for part in (slice(start, start + step) for start in range(0, len(rows), step)):
-        for j, column in enumerate(columns):
-            rows[part, j] = column[part]
-    return rows
-
-
-def _are_small(numbers: Floats) -> bool:
-    """Tell by one quick pass that no number is missing or too large; False is no proof of one."""
-    return bool(np.einsum("i,i", numbers, numbers) < MAX_MAGNITUDE**2 / 4)
-
-
-def _first_text(values: pa.Array, text: TextFormat) -> tuple[int, str]:
-    """Find the first value that is not a number, and show it, for the error message."""
-    ends = range(len(values))
-    row = bisect_left(ends, True, key=lambda i: to_numbers(values[: i + 1], text) is None)
-    try:
-        value = plain(values)[row].as_py()
-    except (OverflowError, ValueError, LookupError):  # a date or time zone that Python lacks
-        return row, f"a value of type {values.type}"
-    if isinstance(value, str) and "\n" in value:
-        first = shorten(repr(value.splitlines()[0]), MAX_VALUE)
-        return row, f"{first}, and more lines (is a quotation mark missing?),"
-    shown = shorten(repr(value), MAX_VALUE)
-    return row, f"{shown} {_hint(values[row : row + 1], text)}".rstrip()
-
-
-def _hint(value: pa.Array, text: TextFormat) -> str:
-    """Say how numbers are written in the file, if a value is a number that is written else."""
-    formats = [TextFormat(*signs) for signs in (".,", ",.", ".'", ",'", ". ", ", ")]
-    if all(to_numbers(value, form) is None for form in formats):
-        return ""
-    sign = "comma" if text.decimal == "," else "point"
-    return f"(the first rows have a decimal {sign})"
 
 
 def _join(blocks: list[Floats]) -> Floats:
