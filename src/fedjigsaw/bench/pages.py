@@ -18,6 +18,7 @@ from fedjigsaw.bench import (
     peer_tables,
     privacy_attack_tables,
     privacy_tables,
+    speed_picture,
     speed_tables,
 )
 from fedjigsaw.bench.figures import FIGURES, confidences, k_curves
@@ -61,7 +62,7 @@ def build(root: Path) -> dict[Path, bytes]:
     figures[docs / "jigsaw-confidence.svg"] = confidences(rows["auto-hard"])
     figures[docs / "splits.svg"] = class_figure()
     figures[docs / "splits-regions.svg"] = region_figure()
-    figures[docs / "performance.svg"] = speed_tables.seconds_over_sizes(rows["benchmarks"])
+    figures[docs / "performance.svg"] = speed_picture.seconds_over_sizes(rows["benchmarks"])
     if runs:
         figures[docs / "deepfeca.svg"] = deep_picture.accuracy_over_epochs(runs)
     return made | {path: render(figure, ".svg") for path, figure in figures.items()}

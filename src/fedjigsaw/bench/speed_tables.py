@@ -1,41 +1,19 @@
-"""Tables and picture of docs/performance.md, from the rows of ``benchmarks/speed.py``.
+"""Tables of docs/performance.md, from the rows of ``benchmarks/speed.py``.
 
 A part whose rows have not been made says so.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedjigsaw.bench.markdown import markdown_table
+from fedjigsaw.bench.speed_rows import ASKED, INPUTS, MISSING, Row, Rows, part, size, table_of
+from fedjigsaw.bench.speed_targets import targets_table
 from fedjigsaw.kernels.compiled.sizes import OTHERS, measured_speedups
 from fedjigsaw.methods import CLUSTERERS
-from fedjigsaw.report.pictures import INK, new_figure
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-Row = Mapping[str, Any]
-Rows = Sequence[Row]
-MISSING = "(not measured)"
 GIGABIT = 1e9 / 8  # bytes per second
-
-
-def part(rows: Rows, name: str, **values: object) -> list[Row]:
-    """Return the rows of one benchmark, with certain values.
-
-    Examples
-    --------
-    >>> part([{"benchmark": "auto", "n": 1}, {"benchmark": "auto", "n": 2}], "auto", n=2)
-    [{'benchmark': 'auto', 'n': 2}]
-    """
-    wanted = {"benchmark": name, **values}
-    return [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
 
 
 def clients_table(rows: Rows) -> str:
@@ -52,21 +30,10 @@ def clients_table(rows: Rows) -> str:
         ]
         for row in part(rows, "small_clients")
     ]
-    return _table([*head, "gain", "on 2 threads", "objective", "faiss's objective"], lines)
+    return table_of([*head, "gain", "on 2 threads", "objective", "faiss's objective"], lines)
 
 
 _CONTENDERS = ("compiled", "compiled_two", "sklearn", "intelex", "faiss")
-
-
-def size(row: Row) -> str:
-    """Write the size of a client's problem.
-
-    Examples
-    --------
-    >>> size({"n_rows": 20_000, "n_columns": 2, "n_clusters": 15})
-    '20,000 x 2, k = 15'
-    """
-    return f"{row['n_rows']:,} x {row['n_columns']}, k = {row['n_clusters']}"
 
 
 def _micro(value: float | None) -> str:
@@ -90,7 +57,7 @@ def fits_table(rows: Rows) -> str:
         ]
         for row in part(rows, "many_clients")
     ]
-    return _table(head, lines)
+    return table_of(head, lines)
 
 
 def parts_table(rows: Rows) -> str:
@@ -104,11 +71,10 @@ def parts_table(rows: Rows) -> str:
         ]
         for row in part(rows, "clients_part")
     ]
-    return _table(head, lines)
+    return table_of(head, lines)
 
 
-_ASKED = ("jigsaw", "feca")  # something was asked of these
-_PARTS = (*_ASKED, "kfed")
+_PARTS = (*ASKED, "kfed")
 
 
 def engines_table(rows: Rows) -> str:
@@ -122,7 +88,7 @@ def engines_table(rows: Rows) -> str:
         ]
         for r in part(rows, "engines")
     ]
-    return _table(head, lines)
+    return table_of(head, lines)
 
 
 def simulators_table(rows: Rows) -> str:
@@ -141,7 +107,7 @@ def simulators_table(rows: Rows) -> str:
         ]
         for row in part(rows, "simulators")
     ]
-    return _table(head, lines)
+    return table_of(head, lines)
 
 
 def _simulated(row: Row) -> list[str]:
@@ -170,7 +136,7 @@ def pooled_table(rows: Rows) -> str:
         for name, title in titles.items()
         if f"{name}_seconds" in row
     ]
-    return _table(head, lines)
+    return table_of(head, lines)
 
 
 def server_table(rows: Rows) -> str:
@@ -191,7 +157,7 @@ def server_table(rows: Rows) -> str:
         ]
         for row in part(rows, "server")
     ]
-    return _table(
+    return table_of(
         [*head, "objective", "of centers", "faiss, ten starts: seconds, objective"], lines
     )
 
@@ -214,7 +180,7 @@ def auto_table(rows: Rows) -> str:
         ]
         for row in part(rows, "auto")
     ]
-    return _table(head, lines)
+    return table_of(head, lines)
 
 
 def startup_table(rows: Rows) -> str:
@@ -230,7 +196,7 @@ def startup_table(rows: Rows) -> str:
         ]
         for row in part(rows, "startup")
     ]
-    return _table(head, lines)
+    return table_of(head, lines)
 
 
 def files_table(rows: Rows) -> str:
@@ -246,7 +212,7 @@ def files_table(rows: Rows) -> str:
         ]
         for row in part(rows, "files") or part(rows, "large_file")
     ]
-    return _table(head, lines)
+    return table_of(head, lines)
 
 
 def backends_table() -> str:
@@ -262,87 +228,14 @@ def backends_table() -> str:
         [f"{d}", f"{k}", *(cell((n, d, k)) for n in sizes)]
         for d, k in sorted({(d, k) for _, d, k in measured})
     ]
-    return _table(["columns", "k", *(f"{n:,} rows" for n in sizes)], lines)
-
-
-def targets_table(rows: Rows) -> str:
-    """What was asked, what was reached."""
-    lines = [
-        [what, asked, reached, "yes" if done else "no"]
-        for what, asked, reached, done in _targets(rows)
-    ]
-    return _table(["what", "asked", "measured", "reached"], lines)
-
-
-def _targets(rows: Rows) -> list[tuple[str, str, str, bool]]:
-    found = []
-
-    def compare(what: str, row: Row, key: str, most: float, unit: str = "") -> None:
-        value = row[key]
-        measured = _beside(value, most, 4 if "objective" in key else 2)
-        found.append((what, f"at most {most:g}{unit}", f"{measured}{unit}", bool(value <= most)))
-
-    for row in part(rows, "many_clients"):
-        if row["method"] not in _ASKED:
-            continue
-        title = f"{CLUSTERERS[row['method']].label}, {row['n_clients']:,} clients"
-        seconds = {10_000: 2, 100_000: 20}.get(row["n_clients"])
-        if seconds is not None:
-            compare(title, row, "seconds", seconds, " s")
-            compare(f"{title}: clients' part, of the kernel", row, "ratio", 1.5)
-        if row["n_clients"] == 100_000:
-            compare(f"{title}: memory", row, "peak_megabytes", 1500, " MB")
-    for row in part(rows, "clients_part"):
-        for name in _ASKED:
-            title = f"{CLUSTERERS[name].label}, clients of {size(row)}: of the kernel"
-            compare(title, row, f"{name}_ratio", 1.5)
-    for row in part(rows, "small_clients"):
-        one, two, _ = (float(words.split()[-1]) for words in row["target"].split(","))
-        reached = f"{_beside(row['ratio'], one, 1)} and {_beside(row['ratio_two'], two, 1)}"
-        done = row["ratio"] >= one and row["ratio_two"] >= two
-        asked = f"gain of {one:g}, and {two:g} on two threads"
-        found.append((f"client of {size(row)}", asked, reached, done))
-        compare(f"client of {size(row)}: objective", row, "objective", 1.002)
-        if "intelex_ratio" in row:
-            compare(f"client of {size(row)}: of intelex", row, "intelex_ratio", 1.05)
-    for row in part(rows, "pooled"):
-        compare("a million rows: of pooled k-means", row, "ratio", 0.7)
-    for row in part(rows, "server"):
-        title = f"server, {row['n_centers']:,} centers, {row['input']}"
-        if row["n_centers"] == 1_000_000:
-            compare(title, row, "seconds", 15, " s")
-            compare(f"{title}: memory", row, "extra_megabytes", 600, " MB")
-        compare(f"{title}: objective", row, "objective", 1.0)
-        compare(f"{title}: objective of centers", row, "points_objective", 1.0)
-    for row in part(rows, "grouping", n_centers=100_000):
-        compare("FeCA's grouping, 100,000 alone", row, "seconds", 5, " s")
-    for row in part(rows, "auto"):
-        title = f'`"auto"`, {row["n_clients"]:,} clients of {row["n_rows"]:,} rows'
-        compare(f"{title}: of k given", row, "ratio", 2)
-    for row in part(rows, "gpu_lloyd"):
-        if "ratio" in row:
-            compare(f"GPU, {size(row)}: of flash-kmeans, float32", row, "ratio", 1.5)
-    return found
-
-
-def _beside(value: float, target: float, digits: int) -> str:
-    """Write a number, with more digits if it would otherwise be rounded to the target.
-
-    Examples
-    --------
-    >>> _beside(1.4, 1.5, 2), _beside(1.504, 1.5, 2)
-    ('1.40', '1.504')
-    """
-    while value != target == float(f"{value:.{digits}f}"):
-        digits += 1
-    return f"{value:.{digits}f}"
+    return table_of(["columns", "k", *(f"{n:,} rows" for n in sizes)], lines)
 
 
 def growth(rows: Rows) -> str:
     """Say with which power of the number of clients, and of centers, the time grows."""
     fits = [(r["n_clients"], r["seconds"]) for r in part(rows, "many_clients", method="jigsaw")]
     words = [f"clients: {_powers(fits)}"]
-    for kind in _KINDS:
+    for kind in INPUTS:
         served = [(r["n_centers"], r["seconds"]) for r in part(rows, "server", input=kind)]
         words.append(f"received centers, {kind}: {_powers(served)}")
     return "; ".join(words)
@@ -378,7 +271,7 @@ def plan_table(rows: Rows, sites: Sequence[int] = (10_000, 100_000, 1_000_000)) 
             ]
         )
     last = ["received by the server, at 1 Gbit/s", "seconds of the server", "without regions"]
-    return _table([*head, "centers at the server", *last], lines)
+    return table_of([*head, "centers at the server", *last], lines)
 
 
 def gpu_lloyd_table(rows: Rows) -> str:
@@ -395,7 +288,7 @@ def gpu_lloyd_table(rows: Rows) -> str:
         for name, title in titles.items()
         if f"{name}_milliseconds" in row
     ]
-    return _table(["", "an iteration", "objective"], lines)
+    return table_of(["", "an iteration", "objective"], lines)
 
 
 def gpu_clients_table(rows: Rows) -> str:
@@ -407,7 +300,7 @@ def gpu_clients_table(rows: Rows) -> str:
         [size(row), "1", *_both(row["torch_milliseconds"], row["cpu_milliseconds"])]
         for row in part(rows, "gpu_heads")
     ]
-    return _table(["rows", "starts", "GPU", "CPU", "gain"], lines)
+    return table_of(["rows", "starts", "GPU", "CPU", "gain"], lines)
 
 
 def _both(gpu: float, cpu: float) -> list[str]:
@@ -429,7 +322,7 @@ def gpu_server_table(rows: Rows) -> str:
         ]
         for row in part(rows, "gpu_server")
     ]
-    return _table(["received centers", "kind", "GPU", "CPU", "gain", "objective"], lines)
+    return table_of(["received centers", "kind", "GPU", "CPU", "gain", "objective"], lines)
 
 
 def _between(served: Rows, centers: int) -> float:
@@ -438,10 +331,6 @@ def _between(served: Rows, centers: int) -> float:
     i = int(np.clip(np.searchsorted(x, np.log(centers)), 1, len(x) - 1))
     power = (y[i] - y[i - 1]) / (x[i] - x[i - 1])
     return float(np.exp(y[i] + power * (np.log(centers) - x[i])))
-
-
-def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    return markdown_table(head, lines) if lines else MISSING
 
 
 TABLES: dict[str, Callable[[Rows], str]] = {
@@ -461,45 +350,3 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "gpu-clients": gpu_clients_table,
     "gpu-server": gpu_server_table,
 }
-_KINDS = {"blurred": "#0072B2", "alone": "#D55E00"}
-
-
-def seconds_over_sizes(rows: Rows) -> Figure:
-    """Draw seconds over the number of clients and of received centers, on logarithmic scales."""
-    figure = new_figure(10, 4)
-    left, right = figure.subplots(1, 2)
-    fits = part(rows, "many_clients", method="jigsaw")
-    _line(left, fits, "n_clients", "seconds", "#0072B2", "Jigsaw.fit")
-    _line(left, fits, "n_clients", "kernel_seconds", "#888888", "compiled k-means alone")
-    _line(
-        left, part(rows, "many_clients", method="feca"), "n_clients", "seconds", "#009E73", "FeCA"
-    )
-    _decorate(left, "Clients of 50 rows, k = 15", "clients")
-    for kind, color in _KINDS.items():
-        served = part(rows, "server", input=kind)
-        _line(right, served, "n_centers", "seconds", color, f"Jigsaw, {kind}")
-        _line(right, served, "n_centers", "sklearn_seconds", color, f"one start, {kind}", "--")
-    alone = part(rows, "grouping")
-    _line(right, alone, "n_centers", "seconds", "#009E73", "FeCA's grouping, alone")
-    _decorate(right, "Server: 16 columns, k = 100", "received centers")
-    return figure
-
-
-def _line(axes: Axes, rows: Rows, x: str, y: str, color: str, label: str, style: str = "-") -> None:
-    if not rows:
-        return
-    points = [[row[x] for row in rows], [row[y] for row in rows]]
-    axes.plot(*points, f"o{style}", color=color, markersize=4, label=label)
-
-
-def _decorate(axes: Axes, title: str, xlabel: str) -> None:
-    if axes.has_data():  # a log scale without any fails
-        axes.set(xscale="log", yscale="log")
-        axes.legend(fontsize=8, frameon=False)
-    axes.set_title(title, fontsize=10, color=INK)
-    axes.set_xlabel(xlabel, fontsize=9, color=INK)
-    axes.set_ylabel("seconds", fontsize=9, color=INK)
-    axes.tick_params(labelsize=8, colors=INK)
-    axes.grid(color="#eeeeee", linewidth=0.8)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
