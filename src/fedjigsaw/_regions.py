@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw._validation import check_name, repeated
+from fedjigsaw._validation import MAX_COUNT, check_name, repeated
 from fedjigsaw.errors import DataError, FedJigsawError, MessageError, invalid
-from fedjigsaw.messages import MAX_COUNT, Model, Summary
+from fedjigsaw.messages import Model, Summary
 from fedjigsaw.parameters import is_integer
 
 PREFIX = "region."

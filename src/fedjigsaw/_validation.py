@@ -23,6 +23,7 @@ MAX_MAGNITUDE = 1e100  # sums of squares over rows stay finite
 DATES = ("m", "M")  # NumPy's kinds of durations and dates
 DATE_NAMES = ("date", "time", "duration")  # what names of such types begin with elsewhere
 TEXT_NAMES = ("object", "str", "cat", "large_string", "dictionary", "enum")  # those of texts
+MAX_COUNT = 2**53  # whole numbers up to here are exact in every format
 MAX_SAMPLES = 2**40  # rows of one client; the sum over thousands of clients is still exact
 
 

@@ -4,22 +4,27 @@ All messages are frozen and check themselves when made: a message that exists is
 wherever it came from. Arrays inside are private, read-only copies.
 """
 
-import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import accumulate, pairwise
 from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
 
+from fedjigsaw._arrays import (
+    checked_centers,
+    checked_per_center,
+    checked_tensors,
+    join,
+    part,
+    same,
+)
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES, check_name
+from fedjigsaw._validation import MAX_SAMPLES, check_name
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.parameters import is_integer
 
 Tensors = Mapping[str, np.ndarray]
-MAX_COUNT = 2**53  # whole numbers up to here are exact in every format
 MAX_TIMEOUT = 86_400  # seconds, a day: a site works no longer on one question
 FIELDS = ("radii", "counts", "sse", "tensors")  # of a summary, besides its centers
 COUNTS = ("exact", "rounded", "none")  # how a guard lets cluster sizes leave
@@ -32,7 +37,7 @@ class _Message:
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and all(
-            _same(getattr(self, f.name), getattr(other, f.name))
+            same(getattr(self, f.name), getattr(other, f.name))
             for f in fields(self)  # type: ignore[arg-type]
         )
 
@@ -114,13 +119,13 @@ class Summary(_Message):
         if not is_integer(self.merged) or self.merged < 0:
             raise MessageError(invalid("merged", owner, "an integer >= 0", self.merged))
         _set(self, "n_samples", int(self.n_samples))
-        _set(self, "centers", _centers(self.centers, owner))
+        _set(self, "centers", checked_centers(self.centers, owner))
         for name in ("radii", "counts", "sse"):
             values = getattr(self, name)
             if values is not None:
                 dtype = np.int64 if name == "counts" else np.float64
-                _set(self, name, _per_center(name, values, len(self.centers), owner, dtype))
-        _set(self, "tensors", _tensors(self.tensors, owner))
+                _set(self, name, checked_per_center(name, values, len(self.centers), owner, dtype))
+        _set(self, "tensors", checked_tensors(self.tensors, owner))
         _check_not_empty(self, owner)
 
     @classmethod
@@ -158,14 +163,14 @@ class Summary(_Message):
                 raise MessageError(invalid(name, "a client", "one per center", "others"))
         for number in set(n_samples):
             _check_n_samples(number, "a client")
-        joined: dict[str, Any] = {name: _joined(name, parts) for name, parts in fields.items()}
-        named = {name: _joined(f"tensor {name!r}", parts, "no") for name, parts in tensors.items()}
-        whole = cls(max(n_samples), _joined("centers", centers), tensors=named, **joined)
+        joined: dict[str, Any] = {name: join(name, parts) for name, parts in fields.items()}
+        named = {name: join(f"tensor {name!r}", parts, "no") for name, parts in tensors.items()}
+        whole = cls(max(n_samples), join("centers", centers), tensors=named, **joined)
         own: dict[str, Sequence[Any]] = {
-            name: _parted(getattr(whole, name), sizes) for name in ("centers", *fields)
+            name: part(getattr(whole, name), sizes) for name in ("centers", *fields)
         }
         own["n_samples"] = list(map(int, n_samples))
-        parted = [_parted(whole.tensors[name], map(len, parts)) for name, parts in tensors.items()]
+        parted = [part(whole.tensors[name], map(len, parts)) for name, parts in tensors.items()]
         own["tensors"] = [
             MappingProxyType(dict(zip(tensors, arrays, strict=True)))
             for arrays in (zip(*parted, strict=True) if parted else [()] * len(sizes))
@@ -232,7 +237,7 @@ class Model(_Message):
     tensors: Tensors = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _set(self, "centers", _centers(self.centers, "a model"))
+        _set(self, "centers", checked_centers(self.centers, "a model"))
         if not isinstance(self.method, str):
             raise MessageError(invalid("method", "a model", "a text", type(self.method).__name__))
         if self.feature_names is not None:
@@ -242,7 +247,7 @@ class Model(_Message):
                 raise MessageError(invalid("feature_names", "a model", allowed, len(names)))
             _set(self, "feature_names", names)
         _set(self, "params", MappingProxyType(dict(self.params)))
-        _set(self, "tensors", _tensors(self.tensors, "a model"))
+        _set(self, "tensors", checked_tensors(self.tensors, "a model"))
         _check_not_empty(self, "a model")
 
     def with_feature_names(self, names: Iterable[str] | None) -> Self:
@@ -452,121 +457,12 @@ def _set(message: object, name: str, value: object) -> None:
     object.__setattr__(message, name, value)  # the dataclass is frozen for everyone else
 
 
-def _frozen(values: Any, dtype: Any = None) -> np.ndarray:
-    """Return a read-only array; copy unless the input is already read-only."""
-    if _is_frozen(values) and dtype in (None, values.dtype):
-        return values  # type: ignore[no-any-return]
-    array = np.array(values, dtype=dtype, order="C")
-    array.setflags(write=False)
-    return array
-
-
-def _is_frozen(values: Any) -> bool:
-    return (
-        type(values) is np.ndarray
-        and (values.base is None or _is_frozen(values.base))
-        and values.flags.c_contiguous
-        and not values.flags.writeable
-    )
-
-
-def _joined(name: str, parts: Sequence[Any], casting: Any = "same_kind") -> np.ndarray:
-    """Put arrays together to a read-only one."""
-    try:
-        array = np.concatenate(parts, casting=casting)
-    except (TypeError, ValueError) as error:
-        raise MessageError(_not_numbers(name, "many clients", error)) from error
-    array.setflags(write=False)
-    return array
-
-
-def _parted(array: np.ndarray, sizes: Iterable[int]) -> list[np.ndarray]:
-    """Return the parts of an array that has so many rows of each client."""
-    ends = accumulate(sizes, initial=0)
-    return [array[start:end] for start, end in pairwise(ends)]
-
-
-def _centers(values: Any, owner: str) -> Floats:
-    try:
-        complex_numbers = np.iscomplexobj(values)  # NumPy would drop a part of each number
-        array: Floats = _frozen(np.real(values) if complex_numbers else values, np.float64)
-    except (TypeError, ValueError) as error:
-        raise MessageError(_not_numbers("centers", owner, error)) from error
-    got = "complex numbers" if complex_numbers else ""
-    if array.ndim != 2 or array.shape[1] == 0:
-        got = f"shape {array.shape}"
-    elif not _all_within(array, -MAX_MAGNITUDE, MAX_MAGNITUDE):
-        got = f"NaN, infinity or a size above {MAX_MAGNITUDE:g}"
-    if got:
-        allowed = "finite numbers of shape (n_centers, n_features >= 1)"
-        raise MessageError(invalid("centers", owner, allowed, got))
-    return array
-
-
 def _check_n_samples(number: Any, owner: str) -> None:
     if not is_integer(number) or not 1 <= number <= MAX_SAMPLES:
         allowed = f"an integer >= 1, <= {MAX_SAMPLES}"
         raise MessageError(invalid("n_samples", owner, allowed, number))
 
 
-def _all_within(array: np.ndarray, low: float, high: float) -> bool:
-    """Say whether all values are between two numbers; NaN never is."""
-    return not array.size or bool(low <= array.min() and array.max() <= high)
-
-
 def _check_not_empty(message: "Summary | Model", owner: str) -> None:
     if not len(message.centers) and not message.tensors:
         raise MessageError(f"{owner[:1].upper()}{owner[1:]} has neither centers nor tensors.")
-
-
-def _per_center(name: str, values: Any, n_centers: int, owner: str, dtype: type[Any]) -> np.ndarray:
-    array = _array(name, values, owner)
-    whole = dtype is np.int64
-    most = MAX_COUNT if whole else sys.float_info.max
-    got: object = None
-    if array.shape != (n_centers,):
-        got = f"shape {array.shape}"
-    elif array.dtype.kind not in "iuf":
-        got = array.dtype
-    elif not _all_within(array, 0, most):
-        got = array[~((array >= 0) & (array <= most))][0]
-    elif whole and array.dtype.kind == "f" and (array != np.floor(array)).any():
-        got = array[array != np.floor(array)][0]
-    if got is not None:
-        kind = f"whole numbers >= 0, <= {MAX_COUNT}" if whole else "finite numbers >= 0"
-        allowed = f"{kind}, one per center, shape ({n_centers},)"
-        raise MessageError(invalid(name, owner, allowed, got))
-    return _frozen(array, dtype)
-
-
-def _tensors(values: Tensors, owner: str) -> Tensors:
-    if not isinstance(values, Mapping):
-        allowed = "a mapping of names to arrays"
-        raise MessageError(invalid("tensors", owner, allowed, type(values).__name__))
-    tensors = {}
-    for name, value in values.items():
-        allowed = "an array of numbers"
-        array = _array(f"tensor {name!r}", value, owner)
-        if array.dtype.kind not in "biuf":
-            raise MessageError(invalid(f"tensor {name!r}", owner, allowed, array.dtype))
-        tensors[str(name)] = _frozen(array)
-    return MappingProxyType(tensors)
-
-
-def _array(name: str, values: Any, owner: str) -> np.ndarray:
-    try:
-        return np.asarray(values)
-    except ValueError as error:
-        raise MessageError(_not_numbers(name, owner, error)) from error
-
-
-def _not_numbers(name: str, owner: str, error: Exception) -> str:
-    return f"Cannot convert the {name} of {owner} to an array of numbers: {error}"
-
-
-def _same(a: object, b: object) -> bool:
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
-    return type(a) is type(b) and a == b

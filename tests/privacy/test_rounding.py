@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from fedjigsaw import Broadcast, Client, FeCA, Jigsaw, Summary
+from fedjigsaw._validation import MAX_COUNT
 from fedjigsaw.kernels.scaling import Scaler
-from fedjigsaw.messages import MAX_COUNT
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.moments import rounded_moments
 from fedjigsaw.privacy.rounding import (

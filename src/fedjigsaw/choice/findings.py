@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw._validation import MAX_COUNT
 from fedjigsaw.choice.confidence import (
     RESOLVED,
     a_cluster,
@@ -25,7 +26,7 @@ from fedjigsaw.choice.decision import AGREE, FEW_CELLS, JOINED, LONG, SEPARATE, 
 from fedjigsaw.choice.shapes import CLUSTERS, knows_noise
 from fedjigsaw.choice.tensors import take_tensor
 from fedjigsaw.errors import counted
-from fedjigsaw.messages import MAX_COUNT, Model
+from fedjigsaw.messages import Model
 
 SURE, DOUBTFUL = 0.9, 0.5  # from here on nothing is added; below, a warning is given
 BACKGROUND = 0.02  # share of rows outside of all clusters that is worth a word

@@ -23,6 +23,7 @@ from typing import Any, Self
 import httpx
 
 from fedjigsaw._signals import ignoring_signals
+from fedjigsaw._validation import MAX_COUNT
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError, invalid
 from fedjigsaw.flower import job_tasks, renewal
@@ -33,7 +34,7 @@ from fedjigsaw.flower.members import read_revoked
 from fedjigsaw.flower.patches import START_TIME, Control
 from fedjigsaw.io.atomic import write_json
 from fedjigsaw.io.rows import append_row, read_rows
-from fedjigsaw.messages import MAX_COUNT, MAX_TIMEOUT
+from fedjigsaw.messages import MAX_TIMEOUT
 from fedjigsaw.methods import build
 from fedjigsaw.parameters import integer, one_of, real
 

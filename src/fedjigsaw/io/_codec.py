@@ -11,9 +11,9 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from fedjigsaw._typing import Floats
+from fedjigsaw._validation import MAX_COUNT
 from fedjigsaw.errors import FedJigsawError, MessageError, invalid, unreadable
 from fedjigsaw.io.regular import open_regular
-from fedjigsaw.messages import MAX_COUNT
 
 FORMAT = 1
 FORMATS = (1, 2)  # 2: with ids of clusters

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Ints
+from fedjigsaw._validation import MAX_COUNT
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.io._codec import Header, take
-from fedjigsaw.messages import MAX_COUNT
 
 WITH_IDS = 2  # format of files with ids: earlier versions would show the wrong numbers
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from fedjigsaw._rows import dense
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES, repeated
+from fedjigsaw._validation import MAX_COUNT, MAX_MAGNITUDE, MAX_SAMPLES, repeated
 from fedjigsaw.errors import MessageError, invalid, quote_names
-from fedjigsaw.messages import MAX_COUNT, _Message
+from fedjigsaw.messages import _Message
 
 MAX_COLUMNS = 10_000
 MAX_CLUSTERS = 5_000  # that are described: each is compared with each

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from fedjigsaw._validation import MAX_MAGNITUDE
+from fedjigsaw._validation import MAX_COUNT, MAX_MAGNITUDE
 from fedjigsaw.choice.findings import KFindings
 from fedjigsaw.errors import MessageError, invalid
-from fedjigsaw.messages import MAX_COUNT, Model
+from fedjigsaw.messages import Model
 
 SUPPORT = ("clients", "points", "spread", "margin")
 MAX_CURVE = 10_000
