@@ -190,18 +190,22 @@ def summarize(
         out.print(f"{text} -> {escape(str(output))} ({output.stat().st_size:,} bytes)")
         print_privacy(file.privacy, charge, table.tally.skipped, public="scaler" * bool(scaler))
         return
-    summary = file.summary
-    how = "merged or left out" if sends_cells(file.params) else "merged"
-    merged = f", {summary.merged} {how} by the guard" if summary.merged else ""
-    rows = describe_rows(summary.n_samples, file.n_skipped)
-    text = f"{rows} -> {counted(len(summary.centers), 'center')}{merged}"
-    out.print(f"{text} -> {escape(str(output))} ({output.stat().st_size:,} bytes)")
+    out.print(f"{_made_of(file)} -> {escape(str(output))} ({output.stat().st_size:,} bytes)")
     if sampled:
         out.print(
             f"Only {file.n_used:,} of the rows, drawn at random, were clustered (--max-rows)."
         )
         mean = _mean_distance(table, file, drop_missing=drop_missing)
         out.print(f"Mean squared distance of all rows to the nearest center: {mean:.6g}")
+
+
+def _made_of(file: SummaryFile) -> str:
+    """Say of how many rows a summary was made, and how many centers the guard let pass."""
+    summary = file.summary
+    how = "merged or left out" if sends_cells(file.params) else "merged"
+    merged = f", {summary.merged} {how} by the guard" if summary.merged else ""
+    rows = describe_rows(summary.n_samples, file.n_skipped)
+    return f"{rows} -> {counted(len(summary.centers), 'center')}{merged}"
 
 
 def _mean_distance(table: Table, file: SummaryFile, *, drop_missing: bool) -> float:
