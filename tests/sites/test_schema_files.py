@@ -1,6 +1,7 @@
 """A schema is proposed from one file, checked against others, and applied to messy ones."""
 
 import datetime
+import re
 import time
 import tomllib
 from contextlib import nullcontext
@@ -539,6 +540,45 @@ class TestCheck:
         (remark,) = check(Column("bmi", range=(10, 60), outside="missing"), [2.2, 2.3, 25]).remarks
         assert "The median, 2.3, is out of range" in remark
         assert "--factor bmi=NUMBER" in remark
+
+    @pytest.mark.parametrize(
+        ("name", "unit", "words", "options"),
+        [
+            ("CRP mg/dL", "mg/l", " Its name tells mg/dL, not mg/l.", [("--unit", "CRP=mg/dL")]),
+            ("crp [mg/L]", "mg/l", "", []),
+            ("CRP (%)", "mg/l", " Its name tells %, not mg/l.*--factor CRP=NUMBER", []),
+            ("crp_day", "days", "", []),
+            ("CRP [mg/dl]", "", "", []),
+        ],
+    )
+    def test_a_name_that_tells_another_unit(self, tmp_path, name, unit, words, options):
+        """Renamed alone, the values would be tenfold too small and fit all the same."""
+        pd.DataFrame({name: [0.1, 0.2, 3]}).to_csv(tmp_path / "x.csv", index=False)
+        schema = Schema((Column("CRP", unit=unit, range=(0, 500)),))
+        found = sites.check_file(tmp_path / "x.csv", schema)
+        (problem,) = found.columns[0].problems
+        start = f"The file has no such column. Is it {name!r}?"
+        assert problem.startswith(start)
+        assert re.fullmatch(words + ".*" if words else "", problem.removeprefix(start))
+        assert found.options == (("--rename", f"{name}=CRP"), *options)
+
+    def test_a_copy_says_that_it_kept_another_unit(self, tmp_path):
+        pd.DataFrame({"CRP mg/dL": [0.1, 0.2]}).to_csv(tmp_path / "x.csv", index=False)
+        schema = Schema((Column("CRP", unit="mg/l"),))
+        said = [
+            sites.apply_schema(
+                tmp_path / "x.csv",
+                schema,
+                tmp_path / "y.parquet",
+                sites.Changes(names={"CRP": "CRP mg/dL"}, units=units),
+            ).said
+            for units in ({}, {"CRP": "mg/dl"}, {"CRP": "mg/l"})
+        ]
+        assert said[0][1] == (
+            "'CRP': CHECK the unit. The name 'CRP mg/dL' tells mg/dL, the schema mg/l, and nothing "
+            "was converted."
+        )
+        assert not any("CHECK" in line for lines in said[1:] for line in lines)
 
     def test_missing_values(self, check):
         found = check(Column("x"), [1, None, None, 2])

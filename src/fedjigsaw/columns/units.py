@@ -90,6 +90,13 @@ SPELLINGS = {
     }.items()
     for spelling in spellings.split(", ")
 }
+# words at the end of a name that may be no units: visits per day, year of birth, left foot
+AMBIGUOUS = "in|min|mo|foot|feet|year|yr|month|week|wk|day|hour|hr|minute"
+IN_NAME = re.compile(
+    r".*[\[(]\s*(?P<inside>[^\])]+?)\s*[\])]\s*"
+    rf"|(?!.*[\s_](per|pro|par)[\s_]).*[\s_](?!({AMBIGUOUS})\s*$)(?P<last>[^\s_\d]{{2,}}|%)\s*",
+    re.IGNORECASE,
+)
 SUBSTANCES: dict[str, Substance] = {
     "glucose": Substance(  # C6H12O6
         ("glucose", "glukose", "glu", "blutzucker", "glycemia"),
@@ -177,6 +184,38 @@ def find_substance(name: str) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
+def unit_in_name(name: str) -> str | None:
+    """Return the unit that the name of a column ends with, as it is written there, or None.
+
+    Without brackets, short words may mean anything: the c of "vitamin c" is no degree.
+
+    Examples
+    --------
+    >>> [unit_in_name(name) for name in ("CRP [mg/l]", "CRP mg/dL", "weight_kg", "age (years)")]
+    ['mg/l', 'mg/dL', 'kg', 'years']
+    >>> [unit_in_name(name) for name in ("vitamin c", "kg", "birth_year", "beers per days")]
+    [None, None, None, None]
+    """
+    told = IN_NAME.fullmatch(name)
+    text = (told["inside"] or told["last"]) if told else ""
+    return text if find_unit(text, find_substance(name)) else None
+
+
+def other_unit(name: str, target_name: str, unit: str) -> str | None:
+    """Return the unit that a column's name tells, if it is not that of the column it shall become.
+
+    Examples
+    --------
+    >>> other_unit("CRP mg/dL", "CRP", "mg/l"), other_unit("CRP [mg/L]", "CRP", "mg/l")
+    ('mg/dL', None)
+    """
+    told, substance = unit_in_name(name), find_substance(target_name)
+    if told is None or not unit:
+        return None
+    same = find_unit(told, substance) == find_unit(unit, substance)
+    return None if same or find_unit(unit, substance) is None else told
+
+
 def conversion(name: str, source: str, target: str) -> Conversion:
     """Return how values of a column become those of another unit; an error says why it cannot."""
     substance = find_substance(name)
@@ -220,12 +259,12 @@ def fitting_units(
         return []
     likely = likely_units(name, median)
     if likely:
-        return [] if own in likely else [u for u in likely if _converts(name, u, own)]
+        return [] if own in likely else [u for u in likely if converts(name, u, own)]
     if limits is None or limits[0] <= median <= limits[1]:
         return []
     found: dict[float, str] = {}  # one of those that mean the same, such as g/l and mg/ml
     for other in UNITS:
-        if other != own and _converts(name, other, own):
+        if other != own and converts(name, other, own):
             way = conversion(name, other, own)
             value = way.factor * median + way.offset
             if limits[0] <= value <= limits[1]:
@@ -233,7 +272,7 @@ def fitting_units(
     return list(found.values())
 
 
-def _converts(name: str, source: str, target: str) -> bool:
+def converts(name: str, source: str, target: str) -> bool:
     try:
         conversion(name, source, target)
     except ParameterError:

@@ -1,6 +1,5 @@
 """Propose a schema from a site's files. It names nothing that only few rows have."""
 
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +31,7 @@ from fedjigsaw.columns.schema import (
     Schema,
     is_name,
 )
-from fedjigsaw.columns.units import find_substance, find_unit, likely_units
+from fedjigsaw.columns.units import find_substance, likely_units, unit_in_name
 from fedjigsaw.columns.values import MUST_BE
 from fedjigsaw.columns.words import FALSE, TRUE
 from fedjigsaw.errors import DataError, counted, quote_names
@@ -322,9 +321,8 @@ def _with_numbers(
 def _unit(name: str, median: float) -> tuple[str, str]:
     """Return the unit that the name of a column tells, or that its median suggests."""
     substance = find_substance(name)
-    told = re.search(r"[\[(]\s*([^\])]+?)\s*[\])]\s*$", name)
-    if told and find_unit(told[1], substance):
-        return told[1], ""
+    if told := unit_in_name(name):
+        return told, ""
     likely = likely_units(name, median)
     if len(likely) == 1:
         return likely[0].removesuffix(

@@ -32,7 +32,7 @@ from fedjigsaw.columns.text import (
     to_numbers,
     without_missing,
 )
-from fedjigsaw.columns.units import Conversion
+from fedjigsaw.columns.units import Conversion, other_unit
 from fedjigsaw.columns.values import (
     MUST_BE,
     SECONDS_PER_DAY,
@@ -205,6 +205,12 @@ class CopiedColumn:
             found.append(f"{name!r} is empty: all its values are missing.")
         elif source != name:
             found.append(f"{source!r} is now {name!r}.")
+            unit = other_unit(source, name, self.column.unit)
+            if unit is not None and self.way is None:
+                found.append(
+                    f"{name!r}: CHECK the unit. The name {source!r} tells {unit}, the schema "
+                    f"{self.column.unit}, and nothing was converted."
+                )
         if self.way is not None:
             offset = f" + {self.way.offset:.6g}" if self.way.offset else ""
             unit = f" ({self.column.unit})" if self.column.unit else ""
