@@ -36,6 +36,7 @@ SQUARES = "sum_of_squares"  # tensor with one sum of squares per column
 EQUAL_ROWS = 2.0**-40  # spread, relative to the range of centers, that equal rows may have
 LAST_DIGITS = 2.0**-50  # and relative to the centers themselves: rounding of their digits
 MAX_STEPS = 2.0**40  # from the zero of a column to its mean: more are too far to count exactly
+FAR_MORE = 2.0  # times the usual spread of columns: such a column has steps of its own
 RADIUS_BITS = 4  # steps of 6 to 12 %
 BLOCK = 2**18  # numbers that are copied at a time
 MAX_RADIUS = 4.0  # largest radius, in root mean squared distances of the rows
@@ -208,12 +209,14 @@ def grid_errors(
 ) -> Floats:
     r"""Return what the steps of each center's grid are at most in each column, shape (k, d).
 
-    A step is at most :math:`s / \sqrt n`, and at most half the deviation of the site's centers
-    in that column, so that a column of small numbers beside large ones keeps its digits. But the
-    means of a column in a few clusters may agree by chance, and whoever asks for many clusterings
-    finds one in which they do. So this limit is at least the sampling error that the deviation of
-    the rows in that column gives, if it is known. A single center, or a column where all centers
-    agree, gets :math:`s / \sqrt n`.
+    A step is :math:`s / \sqrt n`, where s is the spread over all columns. In a column that varies
+    far more than others within the clusters, it is larger in proportion: else its mean would leave
+    with digits that tell of single rows, the more, the more columns there are. It is at most half
+    the deviation of the site's centers in that column, so that a column of small numbers beside
+    large ones keeps its digits. But the means of a column in a few clusters may agree by chance,
+    and whoever asks for many clusterings finds one in which they do. So this limit is at least the
+    sampling error that the deviation of the rows in that column gives. Where that is not known, a
+    single center, or a column where all centers agree, has no such limit.
 
     Clusters of equal rows have no spread: they get the median spread of the others. If all rows of
     every cluster are equal, there is nothing to go by: the steps are 0, which rounds nothing. A
@@ -232,8 +235,30 @@ def grid_errors(
     equal = spread <= np.maximum(EQUAL_ROWS * far, LAST_DIGITS * large)
     typical = np.median(spread[~equal]) if not equal.all() else 0.0
     errors = (np.where(equal, typical, spread) / np.sqrt(sizes))[:, None]
-    least = 0.0 if deviation is None else deviation / np.sqrt(sizes)[:, None]
-    return np.minimum(errors, np.where(constant, np.inf, np.maximum(between / 2, least)))
+    if deviation is None:
+        return np.minimum(errors, np.where(constant, np.inf, between / 2))
+    least = deviation / np.sqrt(sizes)[:, None]
+    unlimited = constant & (deviation <= EQUAL_ROWS * np.abs(mean))
+    errors = errors * _beside_others(deviation, between)
+    return np.minimum(errors, np.where(unlimited, np.inf, np.maximum(between / 2, least)))
+
+
+def _beside_others(deviation: Floats, between: Floats) -> Floats:
+    """Return how much more a column varies within clusters than columns usually do, or 1.
+
+    Less than twice as much counts as usual: steps are powers of two in any case.
+
+    Examples
+    --------
+    >>> _beside_others(np.array([1, 1, 1, 1, 1, 9]), np.array([0, 0, 0, 0, 0, 1])).round(2).tolist()
+    [1.0, 1.0, 1.0, 1.0, 1.0, 2.38]
+    """
+    within = np.maximum(deviation**2 - between**2, 0.0)
+    usual = within.mean()
+    if not usual > 0:
+        return np.ones_like(within)
+    ratio = np.sqrt(within / usual)
+    return np.where(ratio > FAR_MORE, ratio, 1.0)
 
 
 def to_grid(values: Floats, steps: Floats, limits: Limits | None = None) -> Floats:
