@@ -247,6 +247,52 @@ class TestShares:
         again = Guard().apply(once, client="a", needed=("counts", "sse"), rows=X)
         assert again == once
 
+    def clusters(self, n_rare, common=0.0, n=60):
+        """A number that differs by cluster, and a column in which only few rows differ."""
+        X = np.c_[np.arange(3 * n) // n * 9 + np.linspace(-1, 1, 3 * n), np.full(3 * n, common)]
+        X[: 2 * n_rare : 2, 1] += 1
+        return X, np.arange(3 * n) // n
+
+    @pytest.mark.parametrize("n_rare", [1, 4])
+    def test_no_center_tells_of_a_category_that_few_rows_have(self, n_rare):
+        """One patient of 60 has it: a share of 1/60 in one center would say so."""
+        X, labels = self.clusters(n_rare)
+        exact = of(*(X[labels == i] for i in range(3)))
+        for form in (np.asarray, csr_array):
+            sent = Guard().apply(exact, client="a", needed=("counts", "sse"), rows=form(X))
+            assert (sent.centers[:, 1] == 0).all()
+        sent = rounded_moments(X, labels, 3, 5)
+        assert (sent.means[:, 1] == 0).all()
+        assert (sent.squares[:, 1] == 0).all()
+
+    def test_one_that_enough_rows_have_is_told(self):
+        X, labels = self.clusters(5)
+        exact = of(*(X[labels == i] for i in range(3)))
+        sent = Guard().apply(exact, client="a", needed=("counts", "sse"), rows=X)
+        assert sent.centers[0, 1] > 0
+        assert rounded_moments(X, labels, 3, 5).means[0, 1] > 0
+
+    def test_nor_where_the_others_lack_the_value(self):
+        """A column that is filled in for all rows but one is the value that fills it in."""
+        X, labels = self.clusters(1, common=50.0)
+        exact = of(*(X[labels == i] for i in range(3)))
+        sent = Guard().apply(exact, client="a", needed=("counts", "sse"), rows=X)
+        assert len(np.unique(sent.centers[:, 1])) == 1
+        X[0, 1] = 99
+        exact = of(*(X[labels == i] for i in range(3)))
+        again = Guard().apply(exact, client="a", needed=("counts", "sse"), rows=X)
+        assert (again.centers[:, 1] == sent.centers[:, 1]).all()
+
+    @pytest.mark.parametrize("n_rows", [1, 5, 8, 9, 30])
+    def test_a_few_rows_are_few_beside_enough_others_only(self, n_rows):
+        rows = np.zeros((n_rows, 5))
+        for j in range(5):
+            rows[n_rows - j :, j] = 7  # none, one, ..., four rows differ
+        common = columns_of(rows, 5).common
+        few = [j for j in range(1, 5) if n_rows - j >= 5]
+        assert np.flatnonzero(common == 0).tolist() == few
+        assert np.isnan(np.delete(common, few)).all()
+
     def test_limits_themselves_do_not_leave(self):
         """Values of single rows are no result, even if no multiple of the step lies within."""
         X = np.full((20, 1), 0.3) + np.linspace(0, 0.01, 20)[:, None]

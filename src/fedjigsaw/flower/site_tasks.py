@@ -29,7 +29,7 @@ from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Model
 from fedjigsaw.privacy.groups import Memory, refine, settle
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.privacy.moments import exact_moments, rounded_moments
+from fedjigsaw.privacy.moments import Moments, exact_moments, rounded_moments
 from fedjigsaw.privacy.policy import ANY, NONE, NoLabelsError, OwnScalerError, RefusedError
 from fedjigsaw.sites.charge import Spend
 from fedjigsaw.sites.labels import WRITERS, write_labels
@@ -79,8 +79,7 @@ def statistics(site: "Site") -> Stats:
         if site.policy.statistics == NONE:
             raise RefusedError(f'statistics = "{NONE}"')
         columns, rows, n_rows = read_rows(site, None, spend)
-        measure = rounded_moments if least > 1 else exact_moments
-        found = measure(rows, np.zeros(len(rows), dtype=np.int64), 1)
+        found = _moments(rows, np.zeros(len(rows), dtype=np.int64), 1, least)
         squares = found.squares[0] * (n_rows / len(rows))
         return Stats(site.name, columns, n_rows, found.means[0], squares)
 
@@ -168,7 +167,7 @@ def measured(
 ) -> Score:
     """Make the score of clusters of rows; its distances follow from rounded moments."""
     size, k = guard.min_cluster_size, len(model.centers)
-    found = (rounded_moments if size > 1 else exact_moments)(rows, labels, k)
+    found = _moments(rows, labels, k, size)
     centers = model.centers if scaler is None else scaler.unscale(model.centers)
     sse = found.distances(centers, 1.0 if scaler is None else scaler.deviation)
     counts, n_noise = found.counts, int((labels < 0).sum())
@@ -176,6 +175,12 @@ def measured(
         counts = np.where(counts > 0, np.maximum(size, np.rint(counts / size) * size), 0)
         n_noise = size * round(n_noise / size)
     return Score(name, print_of_model, counts.astype(np.int64), sse, n_noise=n_noise)
+
+
+def _moments(rows: Floats, labels: Ints, n_groups: int, least_rows: int) -> Moments:
+    if least_rows == 1:
+        return exact_moments(rows, labels, n_groups)
+    return rounded_moments(rows, labels, n_groups, least_rows)
 
 
 def _settled(

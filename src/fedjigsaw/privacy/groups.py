@@ -68,7 +68,7 @@ class RememberingGuard(Guard):
         labels, unscaled, scaler = self.memory.labels, self.memory.rows, self.scaler
         if scaler is None or labels is None or unscaled is None:
             return super().round(summary, sizes, rows)
-        found = rounded_moments(unscaled, labels, len(summary.centers))
+        found = rounded_moments(unscaled, labels, len(summary.centers), self.min_cluster_size)
         means = scaler.scale(found.means)
         sse = (found.squares / scaler.deviation**2).sum(axis=1)
         radii = None if summary.radii is None else round_radii(summary.radii, sizes, sse)

@@ -152,7 +152,9 @@ class Guard:
 
     def round(self, summary: Summary, sizes: Ints, rows: Any) -> Summary:
         """Round what leaves; `sizes` are the rows of each cluster as they are told."""
-        return round_summary(summary, sizes, columns_of(rows), self.scaled_by)
+        return round_summary(
+            summary, sizes, columns_of(rows, self.min_cluster_size), self.scaled_by
+        )
 
     def watch(self, rows: Floats) -> None:
         """Look at the rows before they are scaled; a plain guard does not."""

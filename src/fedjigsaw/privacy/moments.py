@@ -43,13 +43,14 @@ class Moments(NamedTuple):
         return sums
 
 
-def rounded_moments(rows: Floats, labels: Ints, n_groups: int) -> Moments:
+def rounded_moments(rows: Floats, labels: Ints, n_groups: int, least_rows: int = 1) -> Moments:
     """Return the rounded moments of groups; those of a group without rows are 0.
 
     Parameters
     ----------
     rows : in the units of the file.
     labels : group of each row, -1 for none.
+    least_rows : where fewer rows than that differ from all others in a column, none seems to.
 
     Examples
     --------
@@ -64,9 +65,10 @@ def rounded_moments(rows: Floats, labels: Ints, n_groups: int) -> Moments:
     sizes = exact.counts[there]
     if not len(sizes):
         return exact
-    squares[there] = to_bits(squares[there], sizes[:, None])
-    facts = columns_of(rows[labels >= 0])
+    facts = columns_of(rows[labels >= 0], least_rows)
     assert facts is not None
+    squares[:, ~np.isnan(facts.common)] = 0.0
+    squares[there] = to_bits(squares[there], sizes[:, None])
     for j in range(rows.shape[1]):
         own = Columns(*(fact[[j]] for fact in facts))
         column = round_centers(means[there][:, [j]], sizes, squares[there, j], own)

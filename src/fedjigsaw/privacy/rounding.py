@@ -13,9 +13,14 @@ units 0 is wherever the scaler has put it, between two multiples.
 
 Where the nearest multiple is outside the range of the client's rows, the next one is taken if it is
 inside, so that a share stays between 0 and 1. A range that is narrower than a step may have no
-multiple inside; the nearest one is then taken, for the range itself is values of rows. Otherwise
-rounding depends on the summary and on the deviation of the rows in each column alone: the same
-summary of the same rows gives the same digits, and a rounded summary stays as it is.
+multiple inside; the nearest one is then taken, for the range itself is values of rows.
+
+Where all rows of a client but a few have the same value in a column, such as 0 for a category that
+three patients have, every center gets that value: else its mean would tell that a single row of the
+cluster is another one.
+
+Otherwise rounding depends on the summary and on the deviation of the rows in each column alone:
+the same summary of the same rows gives the same digits, and a rounded summary stays as it is.
 """
 
 from dataclasses import replace
@@ -43,11 +48,19 @@ MAX_RADIUS = 4.0  # largest radius, in root mean squared distances of the rows
 
 
 class Columns(NamedTuple):
-    """Least and greatest value, and standard deviation, of each column of a client's rows."""
+    """What is known of each column of a client's rows.
+
+    Attributes
+    ----------
+    low, high : least and greatest value.
+    deviation : standard deviation.
+    common : the value of all rows but a few, NaN where there is none.
+    """
 
     low: Floats
     high: Floats
     deviation: Floats
+    common: Floats
 
 
 def round_summary(
@@ -84,17 +97,51 @@ def round_summary(
     return replace(summary, **changes, tensors=tensors)
 
 
-def columns_of(rows: Any) -> Columns | None:
-    """Return range and deviation of each column; None if there are no columns."""
+def columns_of(rows: Any, least_rows: int = 1) -> Columns | None:
+    """Return what is known of each column; None if there are no columns.
+
+    Where fewer than `least_rows` rows differ from all others in a column, nothing of them is told:
+    neither in its range nor in its deviation.
+
+    Examples
+    --------
+    >>> columns_of(np.array([[0.0], [0.0], [7.0], [0.0]]), 3).high.tolist()
+    [0.0]
+    """
     if getattr(rows, "ndim", 0) != 2 or not rows.shape[0]:
         return None
     low, high = rows.min(axis=0), rows.max(axis=0)
     if not is_sparse(rows):
-        return Columns(low, high, _deviation(rows))
-    mean = rows.mean(axis=0)
-    variance = rows.multiply(rows).mean(axis=0) - np.square(mean)
-    deviation = np.sqrt(np.maximum(np.asarray(variance), 0)).ravel()
-    return Columns(dense(low).ravel(), dense(high).ravel(), deviation)
+        deviation, common = _deviation(rows), _common_value(rows, least_rows)
+    else:
+        mean = rows.mean(axis=0)
+        variance = rows.multiply(rows).mean(axis=0) - np.square(mean)
+        deviation = np.sqrt(np.maximum(np.asarray(variance), 0)).ravel()
+        low, high = dense(low).ravel(), dense(high).ravel()
+        n_others = rows.astype(bool).sum(axis=0)
+        n_others = np.asarray(n_others).ravel()
+        common = np.where(_are_few(n_others, rows.shape[0], least_rows), 0.0, np.nan)
+    alike = ~np.isnan(common)
+    low, high = np.where(alike, common, low), np.where(alike, common, high)
+    return Columns(low, high, np.where(alike, 0.0, deviation), common)
+
+
+def _common_value(rows: Floats, least_rows: int) -> Floats:
+    """Return the value that all rows but fewer than `least_rows` have in each column, or NaN."""
+    # if there is one, it has the majority among any twice as many rows, and so is their median
+    value = np.median(rows[: 2 * least_rows - 1], axis=0)
+    n_others = np.zeros(rows.shape[1], dtype=np.int64)
+    open_columns = np.arange(rows.shape[1])
+    for part in blocks(len(rows), max(1, rows.shape[1]), BLOCK):
+        differ = rows[part][:, open_columns] != value[open_columns]
+        n_others[open_columns] += differ.sum(axis=0)
+        open_columns = open_columns[n_others[open_columns] < least_rows]
+    return np.where(_are_few(n_others, len(rows), least_rows), value, np.nan)
+
+
+def _are_few(n_others: Ints, n_rows: int, least_rows: int) -> Any:
+    """Tell whether some rows differ in a column, fewer than may be told, and enough do not."""
+    return (n_others > 0) & (n_others < least_rows) & (n_rows - n_others >= least_rows)
 
 
 def _deviation(rows: Floats) -> Floats:
@@ -159,6 +206,7 @@ def round_centers(
     limits, deviation = None, None
     if columns is not None and columns.low.shape == centers.shape[1:]:
         limits, deviation = (columns.low, columns.high), columns.deviation
+        centers = np.where(np.isnan(columns.common), centers, columns.common)
     for _ in range(64):
         errors = grid_errors(centers, sizes, sse, deviation)
         if scaler is None:
