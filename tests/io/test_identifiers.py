@@ -106,6 +106,27 @@ def test_codes_count_as_numbers_with_a_warning(tmp_path, name):
             open_table(path, id_column=column)
 
 
+@pytest.mark.parametrize(
+    ("values", "padded"),
+    [
+        (["01067", "99089", "", "00123"], True),
+        (["067", "99089", "123", "7"], False),
+        (["0.25", "1.50", "2.75", "0.50"], False),
+        (["10", "20", "30", "40"], False),
+        (["0", "1", "2", "3"], False),
+    ],
+)
+def test_zeros_in_front_make_codes_whatever_the_name(tmp_path, values, padded):
+    """As postcodes in a column 'Ort': their first digit counts as much as an age."""
+    path = tmp_path / "x.csv"
+    path.write_text(
+        "".join(f"{v};{a}\n" for v, a in [("Ort", "age"), *zip(values * 8, AGES, strict=False)])
+    )
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        assert open_table(path).columns == ("Ort", "age")
+    assert [str(w.message).split(" seems")[0] for w in caught] == [f"{path}: 'Ort'"] * padded
+
+
 def test_named_columns_and_id_columns_are_not_judged(tmp_path):
     (path, _) = save(tmp_path, age=AGES, id=np.arange(N))
     with warnings.catch_warnings(action="error"):

@@ -40,7 +40,8 @@ def find_not_measured(reader: Reader, names: Sequence[str]) -> NotMeasured:
     is.
 
     Codes are whole numbers. They are named like codes; or like identifiers, and have many different
-    values. Values alone do not tell codes from counts, amounts of money and times.
+    values; or they are written with as many digits each, and zeros in front. Otherwise values alone
+    do not tell codes from counts, amounts of money and times.
     """
     batch = next(iter(reader.batches(names)), None) if names else None
     if batch is None:
@@ -66,6 +67,8 @@ def _identifies(name: str, values: Any, text: TextFormat) -> bool:
 
 
 def _are_codes(name: str, values: Any, text: TextFormat) -> bool:
+    if _are_padded(values):
+        return True
     coded = named_like_a_code(name)
     if not coded and not named_like_an_identifier(name):
         return False
@@ -73,6 +76,17 @@ def _are_codes(name: str, values: Any, text: TextFormat) -> bool:
     if numbers is None or not _are_whole(present := numbers[np.isfinite(numbers)]):
         return False
     return len(np.unique(present)) >= (FEWEST if coded else max(MANY, SHARE * len(present)))
+
+
+def _are_padded(values: Any) -> bool:
+    """Tell whether texts are digits, as many in each, and some begin with 0, as in 01067."""
+    if isinstance(values, np.ndarray) or not is_text((values := plain(values)).type):
+        return False
+    present = values.filter(pc.not_equal(values, ""))
+    if len(present) < COUNTED or len(pc.utf8_length(present).unique()) > 1:
+        return False
+    digits = pc.match_substring_regex(present, "^[0-9]{2,}$")
+    return bool(pc.all(digits).as_py() and pc.any(pc.starts_with(present, "0")).as_py())
 
 
 def _numbers(values: Any, text: TextFormat) -> Floats | None:
