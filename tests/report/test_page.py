@@ -202,7 +202,8 @@ class TestProfiles:
         assert page.facts[3].value == "6"  # columns of the file that were clustered
         left = " ".join(row[2] for row in page.left.rows)
         assert "profiles of 7 columns" in left
-        assert "mean and spread of 6 columns" in left
+        told = "mean and spread of 6 columns, rows of each category, missing values"
+        assert told in left  # what inspect says of the same file
 
     def test_without_profiles_centers_are_read_back(self, mixed):
         files, pooled = mixed

@@ -77,7 +77,9 @@ def content_of(file: GivenFile) -> str:
         profile = "" if content.profile is None else f", profiles of {_columns_of(content.profile)}"
         return f"rows and spread of {counted(len(content.counts), 'cluster')}{profile}{noise}"
     if isinstance(content, Stats):
-        return f"mean and spread of {counted(len(content.sources), 'column')}{noise}"
+        more = ", rows of each category, missing values" if content.schema else ""
+        more += ", means of neighboring values" if content.sketches else ""
+        return f"mean and spread of {counted(len(content.sources), 'column')}{more}{noise}"
     return ""
 
 
