@@ -18,7 +18,12 @@ from fedjigsaw.privacy.guarantee import Privacy
 class FederatedMethod(Protocol):
     """A federated method: what a client computes, and what the server makes of it.
 
-    It may have one more member, which engines use for many clients on one machine, and DeepFeCA
+    A method for images has one more member, which raises a MessageError unless a model from a
+    checkpoint can be that of the server after so many rounds::
+
+        def check_model(self, model, n_rounds): ...
+
+    A method may have another one, which engines use for many clients on one machine, and DeepFeCA
     for the heads of a client::
 
         def summarize_many(self, data, broadcasts, rngs): ...

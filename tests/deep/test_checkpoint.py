@@ -27,6 +27,18 @@ def saved(trained, tmp_path):
     return path, method, state
 
 
+def rewritten(path, change, *, checksum=False):
+    """Change header and arrays of a checkpoint; without a checksum, as earlier versions wrote it."""
+    arrays = safetensors.numpy.load(path.read_bytes())
+    with safetensors.safe_open(path, framework="numpy") as file:
+        header = json.loads(file.metadata()["fedjigsaw"])
+    if not checksum:
+        del header["sha256"]
+    change(header, arrays)
+    metadata = {"fedjigsaw": json.dumps(header)}
+    path.write_bytes(safetensors.numpy.save(arrays, metadata=metadata))
+
+
 def test_round_trip(saved, few):
     path, method, state = saved
     loaded = checkpoint.load(path)
@@ -52,11 +64,13 @@ def test_momentum_of_older_files_is_found(small, few, tmp_path):
     state = next(method.train(few[0], clients=few[1]))
     path = tmp_path / "run.st"
     checkpoint.save(Checkpoint(method, state, ABOUT), path)
-    with safetensors.safe_open(path, "numpy") as file:
-        arrays = {n.replace("server.", ""): file.get_tensor(n) for n in file.keys()}  # noqa: SIM118
-        header = file.metadata()
-    assert "tensor.velocity.weights.stem.weight" in arrays
-    path.write_bytes(safetensors.numpy.save(arrays, metadata=header))
+
+    def with_older_names(header, arrays):
+        for name in [name for name in arrays if "server." in name]:
+            arrays[name.replace("server.", "")] = arrays.pop(name)
+        assert "tensor.velocity.weights.stem.weight" in arrays
+
+    rewritten(path, with_older_names)
     assert checkpoint.load(path).state.model == state.model
 
 
@@ -132,6 +146,8 @@ def test_a_header_that_is_no_table(saved, header):
         ("params", {"n_rounds": 10**12}),
         ("params", {"local_epochs": 10**12}),
         ("round", -1),
+        ("round", 0),
+        ("round", 3),
         ("seed", "0"),
         ("numbers", 3),
         ("numbers", {"seconds": "long"}),
@@ -146,13 +162,7 @@ def test_a_header_that_is_no_table(saved, header):
 )
 def test_a_header_that_is_not_in_order(saved, name, value):
     path, _, _ = saved
-    arrays = safetensors.numpy.load(path.read_bytes())
-    with safetensors.safe_open(path, framework="numpy") as file:
-        header = json.loads(file.metadata()["fedjigsaw"])
-    content = safetensors.numpy.save(
-        arrays, metadata={"fedjigsaw": json.dumps({**header, name: value})}
-    )
-    path.write_bytes(content)
+    rewritten(path, lambda header, arrays: header.update({name: value}))
     with pytest.raises(MessageError, match="is not a checkpoint"):
         checkpoint.load(path)
 
@@ -172,11 +182,99 @@ def test_a_header_that_is_not_in_order(saved, name, value):
 )
 def test_crafted_arrays_are_refused_before_anything_uses_them(saved, name, array):
     path, _, _ = saved
-    arrays = safetensors.numpy.load(path.read_bytes())
-    with safetensors.safe_open(path, framework="numpy") as file:
-        metadata = file.metadata()
-    path.write_bytes(safetensors.numpy.save({**arrays, name: array}, metadata=metadata))
+    rewritten(path, lambda header, arrays: arrays.update({name: array}))
     with pytest.raises(MessageError, match="is not a checkpoint"):
+        checkpoint.load(path)
+
+
+def test_a_changed_bit_is_told(saved):
+    def one_bit(header, arrays):
+        arrays["tensor.weights.stem.weight"].view(np.uint8).flat[3] ^= 0x10
+
+    path, _, _ = saved
+    rewritten(path, lambda header, arrays: None, checksum=True)
+    checkpoint.load(path)
+    rewritten(path, one_bit, checksum=True)
+    with pytest.raises(MessageError, match=r"run\.st is not .* It was changed.* Name another file"):
+        checkpoint.load(path)
+
+
+VELOCITY, TEACHER = "server.velocity.weights.", "teacher."
+STEM, VARIANCE = "weights.stem.weight", "weights.stem_norm.running_var"
+SETTINGS = [{}, {"server_momentum": 0.5}, {"ema": 0.5}, {"wire": "bf16", "ema": 0.5}]
+
+
+@pytest.fixture(scope="module", params=SETTINGS, ids=str)
+def stopped(small, few, tmp_path_factory, request):
+    """The checkpoint of a run that was stopped after the first of two rounds."""
+    method = small([6, 4], n_rounds=2, **request.param)
+    path = tmp_path_factory.mktemp("stopped") / "run.st"
+    checkpoint.save(Checkpoint(method, next(method.train(few[0], clients=few[1])), ABOUT), path)
+    checkpoint.load(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda a: a[1:], "must be .* got .*of shape"),
+        (lambda a: a.reshape(-1), "must be .* got .*of shape"),
+        (lambda a: a.astype(np.int64), "must be .* got int64"),
+        (lambda a: None, "must be .* got absent"),
+        (lambda a: np.full_like(a, np.nan), "has NaN or infinity"),
+    ],
+)
+def test_damaged_weights_are_told_when_a_file_is_read(stopped, tmp_path, damage, words):
+    """Those of clients, and what the server adds."""
+    with safetensors.safe_open(stopped, framework="numpy") as file:
+        names = [n for n in file.keys() if n.endswith("stem.weight")]  # noqa: SIM118
+    for name in names:
+        path = tmp_path / "run.st"
+        path.write_bytes(stopped.read_bytes())
+
+        def change(header, arrays, name=name):
+            found = damage(arrays.pop(name).copy())
+            if found is not None:
+                arrays[name] = found
+
+        if "NaN" in words and safetensors.numpy.load(path.read_bytes())[name].dtype == np.uint16:
+            continue  # bfloat16, which is checked as what it stands for
+        rewritten(path, change)
+        tensor = name.removeprefix("tensor.")
+        with pytest.raises(MessageError, match=rf"run\.st is not .*{tensor} .*{words}"):
+            checkpoint.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "words"),
+    [
+        ("weights.other", np.zeros(3, np.float32), r"must be absent; got float32 of shape \(3,\)"),
+        (f"{TEACHER}stem.weight", np.zeros((16, 3, 3, 3), np.float32), "must be absent"),
+        (f"{VELOCITY}stem.weight", np.zeros((1, 1, 1, 1), np.float32), "must be absent"),
+        (VARIANCE, np.full(16, -1, np.float32), "negative variance"),
+        ("image_size", np.array([32, 32]), "of another size"),
+        ("image_size", np.array([3, 1]), "image_size of the model must be"),
+    ],
+)
+def test_what_a_run_does_not_have_is_told(saved, name, array, words):
+    path, _, _ = saved
+
+    def change(header, arrays):
+        header["about"]["image_size"] = [8, 8]
+        arrays[f"tensor.{name}"] = array
+
+    rewritten(path, change)
+    with pytest.raises(MessageError, match=words):
+        checkpoint.load(path)
+
+
+def test_the_best_round_has_the_number_that_it_was_chosen_by(small, few, tmp_path):
+    method, path = small(n_rounds=1, validation_share=0.1), tmp_path / "run.best.st"
+    state = next(method.train(few[0], clients=few[1]))
+    checkpoint.save(Checkpoint(method, state, ABOUT), path)
+    assert checkpoint.load(path).state.numbers["information"] == state.numbers["information"]
+    rewritten(path, lambda header, arrays: header["numbers"].pop("information"))
+    with pytest.raises(MessageError, match="information of the file must be a finite number"):
         checkpoint.load(path)
 
 

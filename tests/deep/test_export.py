@@ -11,7 +11,7 @@ from torch import nn
 from fedjigsaw.deep import backbones
 from fedjigsaw.deep.checkpoint import Checkpoint
 from fedjigsaw.deep.export import export
-from fedjigsaw.errors import ExtraError, MessageError, ParameterError
+from fedjigsaw.errors import DataError, ExtraError, MessageError, ParameterError
 
 
 def test_onnx_gives_the_same_features(small, few, tmp_path):
@@ -109,6 +109,16 @@ def test_weights_that_do_not_fit(torchvision, few, tmp_path):
             backbones.embed(few[0], "torchvision:toy", weights=tmp_path / name)
     with pytest.raises(ParameterError, match="torchvision has no network 'x'"):
         backbones.embed(few[0], "torchvision:x", weights=tmp_path / "other.pt")
+
+
+def test_weights_that_give_no_numbers(torchvision, few, tmp_path):
+    """A file of features that are NaN would be found out much later."""
+    toy = Toy()
+    with torch.no_grad():
+        next(toy.parameters()).fill_(torch.nan)
+    torch.save(toy.state_dict(), tmp_path / "toy.pt")
+    with pytest.raises(DataError, match=r"NaN or infinite: the weights in .*toy\.pt are damaged"):
+        backbones.embed(few[0][:3], "torchvision:toy", weights=tmp_path / "toy.pt", device="cpu")
 
 
 class Trap:

@@ -286,6 +286,16 @@ def test_the_model_is_for_all_commands_of_deep(folder, tmp_path):
         assert done.exit_code == 0, done.output
 
 
+def test_a_model_with_weights_of_another_shape_is_no_checkpoint(folder, tmp_path):
+    file, _ = run(folder, made(5, n_rounds=1, random_state=3))
+    tensors = {**file.model.tensors, "weights.stem_norm.bias": np.zeros(3, np.float32)}
+    formats.save(replace(file, model=replace(file.model, tensors=tensors)), tmp_path / "model")
+    with pytest.raises(
+        MessageError, match=r"model is not .* weights\.stem_norm\.bias .* got float32"
+    ):
+        checkpoint.load(tmp_path / "model")
+
+
 def test_what_is_told_of_images_does_not_speak_of_rows(folder):
     file, _ = run(folder, made(5, n_rounds=1, random_state=3))
     told = "\n".join(describe(file, 0))

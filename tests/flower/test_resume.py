@@ -183,6 +183,30 @@ def test_rounds_are_checked_in_files_of_earlier_versions(grid, tmp_path, rounds,
             Progress.load(path)
 
 
+@pytest.mark.parametrize(
+    ("after", "name", "damage"),
+    [
+        (1, "tensor.weights.stem.weight", lambda a: a[1:]),
+        (2, "tensor.head", lambda a: a[1:]),
+        (3, "tensor.teacher.stem.weight", lambda a: a.reshape(-1)),
+        (3, "tensor.server.velocity.weights.stem.weight", lambda a: a[:, :, :, :1]),
+        (3, "tensor.weights.stem.weight", lambda a: a * np.float32(np.nan)),
+    ],
+)
+def test_tensors_are_checked_in_files_of_earlier_versions(grid, tmp_path, after, name, damage):
+    """No site is asked."""
+    path = tmp_path / "checkpoint"
+    run(grid(), path, crash=after)
+    Progress.load(path).check_same(method(), 3)
+
+    def change(header, arrays):
+        arrays[name] = np.ascontiguousarray(damage(arrays[name]))
+
+    rewritten(path, change, checksum=False)
+    with pytest.raises(MessageError, match=r"^The checkpoint is damaged\. The "):
+        run(grid(), path)
+
+
 def test_more_rounds_than_the_run_has_are_told(grid, tmp_path):
     path = tmp_path / "checkpoint"
     run(grid(), path)
@@ -396,18 +420,22 @@ def test_a_run_is_resumed_from_the_latest_one_with_the_same_options(clinic, stop
         resuming.unfinished(home, replace(JOB, n_clusters=6))
 
 
-@pytest.mark.parametrize("change", ["cut off", "another site", "another seed"])
+@pytest.mark.parametrize("change", ["cut off", "another site", "another seed", "another shape"])
 def test_a_checkpoint_that_cannot_be_used_stays_where_it_is(clinic, stopped, server, change):
     before, home = stopped(), clinic / "server"
     path = before / "checkpoint"
     found = Progress.load(path)
     if change == "cut off":
         path.write_bytes(path.read_bytes()[:1000])
+    elif change == "another shape":
+        tensors = {**found.model.tensors, "weights.stem.weight": np.zeros(3, np.float32)}
+        replace(found, model=replace(found.model, tensors=tensors)).save(path)
     elif change == "another site":
         replace(found, sites={**found.sites, "evil": 3}).save(path)
     else:
         replace(found, seed=9).save(path)
-    with pytest.raises((MessageError, ParameterError), match=r"\. Start without --resume\.$"):
+    told = rf"{path}.*\. Start without --resume\.$"
+    with pytest.raises((MessageError, ParameterError), match=told):
         jobs.run_job(home, JOB, resume=True)
     assert [folder.name for folder in (home / "runs").iterdir()] == [before.name]
     assert path.exists()

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from fedjigsaw.deep import checkpoint
 from fedjigsaw.deep.pictures import Bytes
 from fedjigsaw.deep.trainer import GPU_FEATURE_BATCH
-from fedjigsaw.errors import ExtraError, MessageError, ParameterError, unsupported
+from fedjigsaw.errors import DataError, ExtraError, MessageError, ParameterError, unsupported
 from fedjigsaw.io.atomic import write_whole
 
 LIBRARIES = ("timm", "torchvision")
@@ -52,7 +52,29 @@ def embed(
         Weights of such a network: safetensors, or a state dictionary of torch.
     progress : callable
         Called with the number of images that were embedded since the last call.
+
+    Raises
+    ------
+    DataError
+        If a feature is NaN or infinite.
     """
+    features = _features(images, model, weights, device, progress)
+    if not np.isfinite(features).all():
+        source = model if weights is None else weights
+        raise DataError(
+            f"Features of these images are NaN or infinite: the weights in {source} are damaged, "
+            "or training diverged. Use others."
+        )
+    return features
+
+
+def _features(
+    images: Bytes,
+    model: str,
+    weights: Path | None,
+    device: str,
+    progress: Callable[[int], object],
+) -> np.ndarray:
     library, _, name = model.partition(":")
     if not is_checkpoint(model):
         extract = extractor(build(library, name, weights), device)

@@ -6,6 +6,7 @@ The model of a federation can be read, too, as a run that is complete.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,12 @@ import safetensors.numpy
 
 from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
 from fedjigsaw.deep.execution import Execution
-from fedjigsaw.deep.heads import check_model
 from fedjigsaw.deep.image_size import check_size
-from fedjigsaw.deep.network import initial_model
+from fedjigsaw.deep.model_check import check_centers, check_network
 from fedjigsaw.deep.state import State
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
 from fedjigsaw.io import formats
-from fedjigsaw.io._codec import read_bounded, take, unpack
+from fedjigsaw.io._codec import digest, read_bounded, take, unpack
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.messages import IMAGE_SIZE, Model
@@ -83,6 +83,7 @@ def save(checkpoint: Checkpoint, path: Path) -> None:
     }
     arrays = {f"tensor.{name}": np.asarray(array) for name, array in state.model.tensors.items()}
     arrays["centers"] = state.model.centers
+    header["sha256"] = _digest(header, arrays)
     write_whole(path, safetensors.numpy.save(arrays, metadata={"fedjigsaw": json.dumps(header)}))
 
 
@@ -98,12 +99,22 @@ def load(path: Path) -> Checkpoint:
         known = isinstance(error, FedJigsawError)
         reason = str(error)[:300] if known else "it is another file, or was cut off."
         raise MessageError(
-            f"{path} is not a checkpoint written by `fedjigsaw deep train`: {reason}"
+            f"{path} is not a checkpoint written by `fedjigsaw deep train`: {reason} "
+            "Name another file, or train again."
         ) from error
 
 
+def _digest(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
+    """Compute the checksum of a header, without the one that it may have, and of arrays."""
+    text = json.dumps({n: v for n, v in header.items() if n != "sha256"}, sort_keys=True)
+    return digest(text, arrays)
+
+
 def _of_federation(file: ModelFile) -> Checkpoint:
-    method = CLASSES[file.model.method].from_settings(file.model.params).load_model(file.model)
+    method = CLASSES[file.model.method].from_settings(file.model.params)
+    check_centers(method, file.model)
+    check_network(method, file.model, at_server=False)
+    method.load_model(file.model)
     state = State(method.schedule.n_rounds, method.random_state or 0, file.model, {})
     about: dict[str, Any] = {"clients": list(file.clients), "n_images": file.n_samples}
     size = check_size(file.model.tensors, "the model")
@@ -114,20 +125,27 @@ def _of_federation(file: ModelFile) -> Checkpoint:
 def _restore(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Checkpoint:
     if header["format"] != FORMAT:
         raise MessageError(invalid("format", "the file", str(FORMAT), repr(header["format"])))
+    if "sha256" in header and header["sha256"] != _digest(header, arrays):  # older ones have none
+        raise MessageError("It was changed, or its disk is damaged.")
     method = CLASSES[header["method"]].from_settings(header["params"])
-    integer(0).check("round", "the file", header["round"])
+    n_rounds = method.schedule.n_rounds
+    integer(1, n_rounds).check("round", "the file", header["round"])
     integer(0).check("seed", "the file", header["seed"])
     tensors = {n.removeprefix("tensor."): a for n, a in arrays.items() if n.startswith("tensor.")}
     tensors = {_new_name(name): array for name, array in tensors.items()}
     model = Model(arrays["centers"], method.method, method.configuration(), None, tensors)
-    start = initial_model(method.objective.network, method.objective.norm, 0)
-    check_model(model, method.sizes, start.centers.shape[1])
+    check_centers(method, model)
+    check_network(method, model, is_last=header["round"] == n_rounds)
     numbers = take(header, "numbers", dict)
     real(0).check("seconds", "the file", numbers.get("seconds", 0))  # --resume adds to them
+    if method.schedule.validation_share:  # --keep best compares it
+        real(-inf).check("information", "the file", numbers.get("information"))
     state = State(header["round"], header["seed"], model, numbers)
     about = take(header, "about", dict)
     if "image_size" in about:
-        check_size({IMAGE_SIZE: np.asarray(about["image_size"])}, "the file")
+        size = check_size({IMAGE_SIZE: np.asarray(about["image_size"])}, "the file")
+        if check_size(tensors, "the model") not in (None, size):
+            raise MessageError("Its model is of images of another size.")
     return Checkpoint(method.load_model(model), state, about)
 
 

@@ -31,6 +31,7 @@ from fedjigsaw._typing import Ints
 from fedjigsaw._validation import rows_by_client
 from fedjigsaw.deep import client, server
 from fedjigsaw.deep.lanes import ThreadEngine, own_stream
+from fedjigsaw.deep.model_check import check_after
 from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.parameters import DeepParameters
 from fedjigsaw.deep.pixels import check_images
@@ -238,6 +239,10 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
         """Raise a MessageError if a client's summary is not what the step asked for."""
         server.check_answer(self, summary, broadcast)
+
+    def check_model(self, model: Model, n_rounds: int) -> None:
+        """Raise a MessageError unless a model can be that of the server after so many rounds."""
+        check_after(self, model, self.plan()[:n_rounds])
 
     def check_federated(self) -> None:
         """Raise a ParameterError if the method cannot run over a network."""

@@ -1,9 +1,8 @@
 """Checkpoints of a run: what the server needs to go on after a crash, as a file without pickle."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
+from fedjigsaw.io._codec import digest
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.contents import SummaryFile
 from fedjigsaw.io.regular import check_regular
@@ -44,7 +44,10 @@ class Progress:
     columns: tuple[str, ...]
 
     def check_same(self, method: FederatedMethod, seed: int) -> None:
-        """Raise a ParameterError if another run would go on from here."""
+        """Raise a ParameterError if another run would go on from here.
+
+        A model that the run cannot have at that point is a MessageError.
+        """
         mine = {"method": self.method, **self.params, "seed": self.seed}
         asked = {"method": method.method, **method.configuration(), "seed": seed}
         for name in sorted({*mine, *asked}):
@@ -57,6 +60,11 @@ class Progress:
             raise MessageError(
                 f"The checkpoint has {len(self.rounds)} rounds, and the run {method.total_rounds}."
             )
+        check_model: Callable[[Model, int], None] = method.check_model  # type: ignore[attr-defined]
+        try:
+            check_model(self.model, len(self.rounds))
+        except MessageError as error:
+            raise MessageError(f"The checkpoint is damaged. {error}") from error
 
     def check_sites(self, known: Collection[str]) -> None:
         """Raise a MessageError if a site took part that is not among the known ones."""
@@ -96,7 +104,7 @@ class Progress:
         arrays = {f"{TENSOR}{name}": array for name, array in self.model.tensors.items()}
         arrays["centers"] = self.model.centers
         text = json.dumps(header)
-        about = {"progress": text, "sha256": _digest(text, arrays)}
+        about = {"progress": text, "sha256": digest(text, arrays)}
         write_whole(path, safetensors.numpy.save(arrays, metadata=about))
 
     @classmethod
@@ -110,7 +118,7 @@ class Progress:
             header = json.loads(about["progress"])
             if header["format"] != FORMAT:
                 raise MessageError(invalid("format", str(path), str(FORMAT), header["format"]))
-            found = _digest(about["progress"], arrays)
+            found = digest(about["progress"], arrays)
             if about.get("sha256", found) != found:  # those of earlier versions have none
                 raise MessageError("it was changed, or its disk is damaged.")
             rounds = tuple(map(_round_from_json, header["rounds"]))
@@ -129,15 +137,6 @@ class Progress:
         except (SafetensorError, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
             reason = str(error) if isinstance(error, FedJigsawError) else "it is broken."
             raise MessageError(f"{path} is not the checkpoint of a run: {reason}") from error
-
-
-def _digest(header: str, arrays: Mapping[str, np.ndarray]) -> str:
-    """Compute the checksum of all that a file contains."""
-    found = sha256(header.encode())
-    for name, array in sorted(arrays.items()):
-        found.update(f"\n{name} {array.dtype} {array.shape}\n".encode())
-        found.update(array.tobytes())
-    return found.hexdigest()
 
 
 def _check_rounds(rounds: Sequence[Round], sites: Mapping[str, int]) -> None:

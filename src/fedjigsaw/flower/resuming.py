@@ -55,7 +55,9 @@ def _check(home: Path, job: Job, checkpoint: Path) -> None:
         progress.check_same(job.make_method(), job.seed)
         progress.check_sites(ServerSettings.load(home).sites)
     except FedJigsawError as error:
-        raise type(error)(f"{error} Start without --resume.") from error
+        text = str(error)
+        text = text if str(checkpoint) in text else f"Cannot go on from {checkpoint}. {text}"
+        raise type(error)(f"{text} Start without --resume.") from error
 
 
 def take(before: Path, folder: Path) -> None:

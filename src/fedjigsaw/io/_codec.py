@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -93,6 +94,15 @@ def unpack(content: bytes) -> tuple[Header, Arrays]:
     if any(math.prod(filter(None, shape)) > MAX_HEADER for shape in empty):
         raise MessageError("The file has an array of more rows or columns than a file can hold.")
     return header, arrays
+
+
+def digest(header: str, arrays: Mapping[str, np.ndarray]) -> str:
+    """Compute the SHA-256 of a header and of arrays with their names, types and shapes."""
+    found = sha256(header.encode())
+    for name, array in sorted(arrays.items()):
+        found.update(f"\n{name} {array.dtype} {array.shape}\n".encode())
+        found.update(array.tobytes())
+    return found.hexdigest()
 
 
 def _header(content: bytes) -> Header:
