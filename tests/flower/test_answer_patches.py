@@ -2,17 +2,19 @@
 
 import inspect
 from importlib import import_module
+from time import time
 from types import SimpleNamespace
 
 import pytest
 from fastapi import HTTPException
 from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.common.constant import ErrorCode
 from flwr.server.superlink.linkstate.in_memory_linkstate import InMemoryLinkState
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
 from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
 from flwr.superlink.federation import NoOpFederationManager
 
-from fedjigsaw.flower import answer_patches
+from fedjigsaw.flower import answer_patches, patches
 from flower_doubles import numbered_question
 
 
@@ -49,6 +51,26 @@ def test_an_answer_is_delivered_when_all_of_it_has_arrived():
     assert asked.pop() == numbers
     del state.get_message_res
     assert parameters(InMemoryLinkState.get_message_res) == ["self", "message_ids", "run_id"]
+
+
+def test_an_answer_whose_site_is_gone_is_not_waited_for():
+    """It was killed while it sent the answer; as if it had been killed before."""
+    state = InMemoryLinkState(NoOpFederationManager(), InMemoryObjectStore())
+    state._check_stored_messages = lambda numbers, run=None: None  # there is no run
+    patches.register_node(state, "bern", "a public key")
+    node = state.get_node_id_by_public_key(b"a public key")
+    state.activate_node(node, 30.0)
+    answer_patches.hold_incomplete_answers(state)
+    question = numbered_question(node)
+    question.metadata.__dict__.update(_run_id=1, _created_at=time())
+    question.metadata.__dict__["_message_id"] = number = question.object_id
+    state.message_ins_store[number] = question
+    stored_answer(state, question, "content")
+    assert state.get_message_res(message_ids={number}, run_id=1) == []
+    state.deactivate_node(node)  # as after a minute without a sign
+    (error,) = state.get_message_res(message_ids={number}, run_id=1)
+    assert error.metadata.reply_to_message_id == number
+    assert error.error.code == ErrorCode.NODE_UNAVAILABLE
 
 
 def request_of(sender, **about):

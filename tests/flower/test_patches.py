@@ -19,6 +19,7 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
+from flwr.app import Message, RecordDict
 from flwr.common.constant import ErrorCode, Status, SubStatus
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.server.superlink.linkstate.in_memory_linkstate import InMemoryLinkState
@@ -354,7 +355,7 @@ def test_a_question_that_a_site_forgot_has_an_error_at_once(superlink_app):
     patches.accept_reconnection(state)
     patches.answer_forgotten_questions(state)
     numbers = []
-    for node in (nodes[0], nodes[0], nodes[1]):
+    for node in (nodes[0], nodes[0], nodes[1], nodes[0]):
         question = numbered_question(node)
         question.metadata.__dict__.update(_run_id=1, _created_at=time.time() + len(numbers))
         numbers.append(question.object_id)
@@ -362,12 +363,20 @@ def test_a_question_that_a_site_forgot_has_an_error_at_once(superlink_app):
         state.message_ins_store[numbers[-1]] = question
     not_confirmed = state.message_ins_store[numbers[1]]
     state.object_store.preregister(1, get_object_tree(not_confirmed))
-    assert state.get_message_res(message_ids=set(numbers), run_id=1) == []
+    answer = Message(RecordDict(), reply_to=question)  # of which nothing but its number has arrived
+    answer.metadata.__dict__["_message_id"] = begun = answer.object_id
+    state.message_res_store[begun] = answer
+    state.message_ins_id_to_message_res_id[numbers[3]] = begun
+    state.object_store.preregister(1, get_object_tree(answer))
+    asked = set(numbers[:3])
+    assert state.get_message_res(message_ids=asked, run_id=1) == []
     state.activate_node(nodes[0], 30.0)
-    (error,) = state.get_message_res(message_ids=set(numbers), run_id=1)
-    assert error.metadata.reply_to_message_id == numbers[0]
-    assert error.error.code == ErrorCode.NODE_UNAVAILABLE
-    assert error.metadata.message_id in state.object_store  # from where it is fetched
+    for number in (numbers[0], numbers[3]):
+        (error,) = state.get_message_res(message_ids={number}, run_id=1)
+        assert error.metadata.reply_to_message_id == number
+        assert error.error.code == ErrorCode.NODE_UNAVAILABLE
+        assert error.metadata.message_id in state.object_store  # from where it is fetched
+    assert state.get_message_res(message_ids=set(numbers[1:3]), run_id=1) == []
 
 
 def test_a_site_is_disconnected(superlink_app):

@@ -308,6 +308,26 @@ def test_a_site_runs_no_app_but_its_own(clinic):
 
 
 @pytest.mark.long
+def test_sites_that_are_killed_while_they_send_are_not_waited_for(clinic):
+    """One of them is started again, which is noticed at once; the other one after a minute."""
+    for name in ("bern", "lyon"):
+        clinic.behave(name, "send nothing")
+    run = clinic.start_run("begun", "--min-sites", 1, "--timeout", 600)
+    for name in ("bern", "lyon"):
+        wait_for(lambda name=name: clinic.mode(name) == "sends nothing", f"{name} to send")
+        os.killpg(clinic.parts[name].pid, signal.SIGKILL)
+        clinic.parts.pop(name).wait()
+        wait_for(lambda name=name: not members(clinic.home / name), f"what {name} left behind")
+    clinic.behave("lyon", "well")
+    clinic.start_site("lyon")
+    clinic.wait_to_say("run begun", "failed: lyon (it lost its connection)")
+    assert run.poll() is None
+    assert run.wait(PATIENCE) == 0, clinic.story(clinic.output("run begun"))
+    assert "failed: bern (it lost its connection)" in clinic.output("run begun")
+    assert formats.load(clinic.folder / "begun", ModelFile).clients == ("oslo",)
+
+
+@pytest.mark.long
 def test_sites_find_a_server_that_was_started_again(clinic):
     """The server ends in the middle of a run; the sites outlive it."""
     run = clinic.start_run("orphan")

@@ -2,9 +2,10 @@
 
 from importlib import import_module
 from threading import Lock
+from time import time
 from typing import Any
 
-from fedjigsaw.flower.patches import wrap
+from fedjigsaw.flower.patches import forget_answer, is_incomplete, wrap
 
 NO_ANSWER = 400  # Flower takes 403 for "this run has ended"
 
@@ -12,22 +13,23 @@ NO_ANSWER = 400  # Flower takes 403 for "this run has ended"
 def hold_incomplete_answers(state: Any) -> None:
     """Deliver an answer to the app at the server when all of it has arrived, not when it begins.
 
-    Flower's app waits in between, up to hours, and cannot look at the answers of other sites.
+    Flower's app waits in between, up to hours, and cannot look at the answers of other sites. The
+    rest of an answer whose site is gone never comes: Flower is left to say what has become of it.
     """
     # Upstream: the same, or a deadline for pulling messages.
-    from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
 
-    def complete(question: str) -> bool:
-        answer = state.message_ins_id_to_message_res_id.get(question)
-        if answer is None or answer not in state.object_store:
-            return True  # Flower knows what to say
-        tree = state.object_store.get_object_tree(answer)
-        return all(state.object_store.get(part.object_id) for part in iterate_object_tree(tree))
+    def is_gone(question: str) -> bool:
+        asked = state.message_ins_store.get(question)
+        node = None if asked is None else state.nodes.get(asked.metadata.dst_node_id)
+        return node is not None and node.online_until < time()
 
     def deliver(original: Any, message_ids: set[str], run_id: int) -> Any:
         with state.lock:
-            whole = {number for number in message_ids if complete(number)}
-            return original(message_ids=whole, run_id=run_id)
+            held = {number for number in message_ids if is_incomplete(state, number)}
+            gone = set(filter(is_gone, held))
+            for number in gone:
+                forget_answer(state, number)
+            return original(message_ids=message_ids - (held - gone), run_id=run_id)
 
     wrap(state, "get_message_res", deliver)
 

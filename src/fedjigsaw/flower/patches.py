@@ -323,6 +323,8 @@ def answer_forgotten_questions(state: Any) -> None:
 
     def is_forgotten(number: str, node_id: int) -> bool:
         to_it = state.message_ins_store[number].metadata.dst_node_id == node_id
+        if to_it and is_incomplete(state, number):  # the rest of the answer is lost, too
+            forget_answer(state, number)
         answered = number in state.message_ins_id_to_message_res_id
         # one that was not confirmed is in the object store, and is delivered again
         return to_it and not answered and number not in state.object_store
@@ -340,6 +342,24 @@ def answer_forgotten_questions(state: Any) -> None:
             return bool(original(node_id, heartbeat_interval))
 
     wrap(state, "activate_node", activate)
+
+
+def is_incomplete(state: Any, question: str) -> bool:
+    """Tell whether a site has begun to send the answer to a question, and some of it is missing."""
+    # Upstream: public access to the state.
+    from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
+
+    answer = state.message_ins_id_to_message_res_id.get(question)
+    if answer is None or answer not in state.object_store:
+        return False  # Flower knows what to say
+    tree = state.object_store.get_object_tree(answer)
+    return not all(state.object_store.get(part.object_id) for part in iterate_object_tree(tree))
+
+
+def forget_answer(state: Any, question: str) -> None:
+    """Forget that a site has begun to answer a question; its parts are removed with the run."""
+    # Upstream: public access to the state.
+    del state.message_res_store[state.message_ins_id_to_message_res_id.pop(question)]
 
 
 def redeliver_unconfirmed(state: Any) -> None:

@@ -110,6 +110,22 @@ def dawdle():
     loop.pull_objects = slow_pull
 
 
+def stop_sending():
+    """At a site: announce the answer, and send none of it as long as the file says so."""
+    from flwr.supernode import start_client_internal as loop
+
+    push = loop.push_object_contents_from_iterable
+
+    def slow_push(*args, **options):
+        if mode() == "send nothing":
+            Path(os.environ["FEDJIGSAW_TEST_MODE"]).write_text("sends nothing")
+        while mode() == "sends nothing":
+            time.sleep(0.1)
+        return push(*args, **options)
+
+    loop.push_object_contents_from_iterable = slow_push
+
+
 words = " ".join(sys.orig_argv[:4])  # the apps are forked from these processes
 if "FEDJIGSAW_TEST_MODE" in os.environ and "fedjigsaw.flower.warm" in words:
     misbehave()
@@ -118,6 +134,7 @@ if "FEDJIGSAW_TEST_MODE" in os.environ and "fedjigsaw.flower.launcher" in words:
     compute_forever()
 if "FEDJIGSAW_TEST_MODE" in os.environ and "fedjigsaw.flower.supernode" in words:
     dawdle()
+    stop_sending()
 if "fedjigsaw.flower.supernode" in words and mode().startswith("protocol "):
     from fedjigsaw.flower import versions
 
