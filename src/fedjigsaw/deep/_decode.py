@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 BROKEN_IMAGE = 3  # exit code; the name of the file is the output
 ORIENTATION = 0x0112  # in the notes of a camera (EXIF)
+BITS = 258  # of each color, in a TIFF file
 
 
 def decode(file: str | Path, size: int | None) -> npt.NDArray[np.uint8]:
@@ -28,6 +29,9 @@ def decode(file: str | Path, size: int | None) -> npt.NDArray[np.uint8]:
 
     try:
         with Image.open(file) as opened:
+            # Pillow has one mode for 16 and for 32 bits, and small numbers of 32 would be black
+            if max(getattr(opened, "tag_v2", {}).get(BITS, (0,))) > 16:
+                raise ValueError("more than 16 bits")
             picture: Image.Image = _upright(opened)
             if picture.mode.startswith("I"):  # 16 bits of gray: Pillow would cut them off at 255
                 high = np.asarray(picture) >> 8

@@ -29,7 +29,7 @@ Bytes = npt.NDArray[np.uint8]
 CACHED_FROM = 5000  # files; fewer are read in a second or two
 MAX_PROCESSES = 16
 MAX_UNSCALED = 2**34  # bytes of all images, where nobody chose their size
-DECODER = 4  # another number whenever files are decoded differently: arrays in the cache are stale
+DECODER = 5  # another number whenever files are decoded differently: arrays in the cache are stale
 
 
 def read_pictures(files: Sequence[Path], size: int | None) -> Bytes:
