@@ -343,6 +343,15 @@ def test_features_do_not_go_over_their_model(run, data, tmp_path):
         run("deep", "embed", data, "--model", model, "-o", model, "--force")
 
 
+@pytest.mark.parametrize("name", ["--out", "--rows"])
+def test_training_does_not_write_over_its_images(run, data, tmp_path, name):
+    path = shutil.copy(data, tmp_path / "few.npz")
+    words = [*TRAIN, "--data", path, "-k", 6, "--rounds", 1, "--force", "-o", tmp_path / "run.st"]
+    with pytest.raises(DataError, match=r"few\.npz is an input; write the result to another"):
+        run(*words, name, path)
+    assert path.read_bytes() == data.read_bytes()
+
+
 def test_the_largest_size_is_that_of_checkpoints(run, data, tmp_path):
     from fedjigsaw.cli._images import MAX_SIZE
     from fedjigsaw.deep.image_size import MOST

@@ -51,7 +51,7 @@ def evaluate(
     from fedjigsaw.deep.progress import accuracies
     from fedjigsaw.deep.session import evaluate_checkpoint
 
-    check_outputs(rows_file, force=True, inputs=[file])
+    check_outputs(rows_file, force=True, inputs=[file, Path(data)])
     check_device(device)
     found = load_for(file, data, size)
     with count_rows("Embedding images", len(found.train) + len(found.test)) as progress:

@@ -219,7 +219,8 @@ def train(
     from fedjigsaw.deep import CentralDeepCluster, DeepFeCA, images, recipes, simulation
     from fedjigsaw.deep import session as sessions
 
-    check_outputs(output, rows_file, force=force or resume, hint=GO_ON)
+    force_or_resume = force or resume
+    check_outputs(output, rows_file, force=force_or_resume, inputs=[Path(data)], hint=GO_ON)
     _check_options(device, split, method, max_minutes)
     options = {
         "n_clusters": k,
@@ -263,7 +264,8 @@ def train(
     session = sessions.Session(
         estimator, found, ids, about, output, rows_file, save_every, eval_every, max_minutes, keep
     )
-    check_outputs(output, rows_file, session.best_out, force=force or resume, hint=GO_ON)
+    written = (output, rows_file, session.best_out)
+    check_outputs(*written, force=force_or_resume, inputs=[Path(data)], hint=GO_ON)
     start = sessions.resume(session, force=force) if resume else None
     done = 0 if start is None else start.state.round
     row = _run(session, start, done, schedule.n_rounds)
