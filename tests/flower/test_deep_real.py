@@ -18,6 +18,7 @@ pytest.importorskip("torch")
 from fedjigsaw import cli
 from fedjigsaw.deep import images
 from fedjigsaw.deep.recipes import RECIPES
+from fedjigsaw.flower import jobs
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from flower_clinic import BACKEND, PATIENCE, Clinic, members, wait_for
@@ -146,3 +147,23 @@ def test_a_run_goes_on_after_its_client_was_killed(clinic):
     assert "asked" not in printed
     models = [formats.load(path, ModelFile) for path in (clinic.folder / "got", folder / "model")]
     assert models[0] == models[1]
+
+
+@pytest.mark.long
+def test_a_run_that_lost_its_server_does_not_go_on_beside_another(clinic):
+    """The server did not answer in time, and `run` wrote that it had ended."""
+    options = asked("-p", "n_rounds=3")
+    run = clinic.start_run("timed out", *options)
+    clinic.wait_to_say("run timed out", "asked lyon (round 3")
+    os.killpg(run.pid, signal.SIGKILL)
+    run.wait()
+    folder = max((clinic.home / "server" / "runs").iterdir())
+    jobs.write_end(folder, "The server does not answer (ReadTimeout).", 8)
+    code, printed = clinic.run("one", *options, "--resume")
+    assert code == 0, clinic.story(printed)
+    assert "resumed (after round 2)" in printed
+    assert not (folder / "checkpoint").exists()
+    events = (folder / "events.jsonl").read_text()
+    assert "round 5 " not in events
+    log = clinic.since(clinic.home / "server" / "server.log")
+    assert f"run {folder.name} was stopped" in log

@@ -16,7 +16,7 @@ from fedjigsaw import FeCA, cli
 from fedjigsaw.deep import DeepFeCA, images
 from fedjigsaw.deep.site import ImageSite
 from fedjigsaw.errors import FederationError, MessageError, ParameterError, QuorumError
-from fedjigsaw.flower import bundle, jobs, places, processes, resuming, work
+from fedjigsaw.flower import bundle, jobs, places, processes, resuming, stopping, work
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.progress import Progress
 from fedjigsaw.flower.rounds import federate
@@ -453,6 +453,16 @@ def test_a_run_that_goes_on_keeps_its_checkpoint(clinic, stopped, server):
     jobs.run_job(clinic / "server", JOB, resume=True)
 
 
+def test_a_run_that_lost_its_server_is_ended_there_before_another_goes_on(clinic, stopped, server):
+    """It did not answer in time, and works on; the run has a result that says so."""
+    before = stopped()
+    assert "error" in jobs.read_result(before)
+    server.alive = {7: before.name, 8: "of somebody else"}
+    jobs.run_job(clinic / "server", JOB, resume=True)
+    assert server.alive == {8: "of somebody else"}
+    assert stopping.was_stopped(before)  # for the process that does the work
+
+
 def test_only_methods_for_images_can_be_resumed(clinic):
     with pytest.raises(ParameterError, match="A run of feca has no checkpoint"):
         jobs.run_job(clinic / "server", jobs.Job("feca", 3), resume=True)
@@ -477,6 +487,9 @@ class RunningControl:
 
     def status(self, run):
         return "running" if run in self.alive else "finished"
+
+    def stop_run(self, run):
+        del self.alive[run]
 
     def close(self):
         pass

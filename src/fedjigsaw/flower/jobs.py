@@ -257,6 +257,8 @@ def run_job(
             f"--min-sites is {job.min_sites}, but this run has {n_sites} sites; sites that were "
             "revoked, or left out by --without, do not count. Lower --min-sites."
         )
+    if before is not None:
+        resuming.end_work(home, before)
     folder = folder or new_job_folder(home)
     job.save(folder)
     if before is not None:

@@ -5,7 +5,15 @@ from pathlib import Path
 
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError
 from fedjigsaw.flower.folders import RUNS, ServerSettings
-from fedjigsaw.flower.jobs import CHECKPOINT, RESULT, Job, control
+from fedjigsaw.flower.jobs import (
+    CHECKPOINT,
+    RESULT,
+    Job,
+    StoppedError,
+    control,
+    read_result,
+    write_result,
+)
 from fedjigsaw.flower.progress import Progress
 
 
@@ -58,6 +66,25 @@ def _check(home: Path, job: Job, checkpoint: Path) -> None:
         text = str(error)
         text = text if str(checkpoint) in text else f"Cannot go on from {checkpoint}. {text}"
         raise type(error)(f"{text} Start without --resume.") from error
+
+
+def end_work(home: Path, before: Path) -> None:
+    """Have the server end a run that is to be gone on from, if it works on it all the same.
+
+    Whoever followed the run lost the server, such as a busy one that did not answer in time, and
+    wrote that the run has ended: two would train, and write one checkpoint.
+    """
+    with control(home) as client:
+        going = [run for run in client.runs_of(before.name) if client.status(run) != "finished"]
+        if going and "error" in read_result(before):
+            # the process that does the work looks for this
+            words, code = (
+                "The run was stopped: another one goes on from it.",
+                StoppedError.exit_code,
+            )
+            write_result(before, replace=True, error=words, exit_code=code)
+        for run in going:
+            client.stop_run(run)
 
 
 def take(before: Path, folder: Path) -> None:
