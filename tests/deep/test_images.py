@@ -210,6 +210,14 @@ def test_pixels_of_more_than_16_bits_are_told(tmp_path, kind, value):
         load(tmp_path)
 
 
+def test_a_first_image_that_is_too_small_is_named(tmp_path):
+    for name, side in (("a.png", 4), ("b.png", 20)):
+        Image.new("L", (side, side)).save(tmp_path / name)
+    with pytest.raises(DataError, match=r"a\.png has 4 pixels .* such as --size 32\."):
+        load(tmp_path)
+    assert load(tmp_path, size=16).train.shape == (2, 3, 16, 16)
+
+
 def test_files_that_are_not_read_are_counted(tmp_path):
     for name in ("cat", "dog"):
         paint(tmp_path / name / "1.png", (1, 2, 3))

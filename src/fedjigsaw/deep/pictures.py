@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from fedjigsaw.datasets import cache_folder
 from fedjigsaw.deep import _decode
-from fedjigsaw.deep.image_size import MOST
+from fedjigsaw.deep.image_size import LEAST, MOST
 from fedjigsaw.errors import DataError, ExtraError, counted, requires_extra, unreadable
 
 Bytes = npt.NDArray[np.uint8]
@@ -61,6 +61,11 @@ def read_pictures(files: Sequence[Path], size: int | None) -> Bytes:
 def _size_of_first(files: Sequence[Path]) -> int:
     """Return the shorter side of the first image, unless all images of that size are too many."""
     side = int(min(_read(files[0], None).shape[1:]))
+    if side < LEAST:
+        raise DataError(
+            f"{files[0]} has {side} pixels on its shorter side, fewer than {LEAST}. All images get "
+            f"the size of this one: give another one, such as --size 32."
+        )
     if side > MOST or 3 * len(files) * side**2 > MAX_UNSCALED:
         raise DataError(
             f"{files[0]} has {side} pixels on its shorter side. With this size, all images need "
