@@ -52,12 +52,19 @@ def site():
 
 
 @pytest.fixture
-def starter(tmp_path):
+def kind():
+    """What the site holds."""
+    return "rows"
+
+
+@pytest.fixture
+def starter(tmp_path, kind):
+    more = {warm.IDLE_SECONDS: "2", processes.OPTIONS: json.dumps({"kind": kind})}
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "fedjigsaw.flower.warm", str(os.getpid())],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-            env=processes.environment(tmp_path, **{warm.IDLE_SECONDS: "2"}),
+            env=processes.environment(tmp_path, **more),
         )  # fmt: skip
     yield process
     process.kill()
@@ -94,6 +101,7 @@ def test_apps_are_started_and_missed_and_memory_is_given_back(starter, site, tmp
     maps = Path(f"/proc/{starter.pid}/maps").read_text()
     assert "/sklearn/" in maps
     assert "/pandas/" not in maps  # no app uses it
+    assert "/torch/" not in maps  # the site has no images
     send(starter, 18, site.address, "wait-1")
     send(starter, 19, site.address, "wait-2")
     wait_for(lambda: len(site.tokens) == 3)
@@ -114,6 +122,18 @@ def test_apps_are_started_and_missed_and_memory_is_given_back(starter, site, tmp
     send(starter, 20, site.address, "again")
     assert starter.stdout.readline() == b"20\n"
     assert "again" in site.tokens
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", ["images"])
+def test_apps_for_images_find_torch_loaded_and_are_forked_all_the_same(starter, site, tmp_path):
+    pytest.importorskip("torch")
+    send(starter, 17, site.address, "wait")
+    wait_for(lambda: site.tokens)
+    assert "/torch/" in Path(f"/proc/{starter.pid}/maps").read_text()
+    assert len(os.listdir(f"/proc/{starter.pid}/task")) == 1
+    (app,) = children(starter)
+    assert Path(f"/proc/{app}/comm").read_text() == f"{CLIENT_APP}\n"
 
 
 def test_it_ends_with_standard_input(starter):

@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from importlib import import_module
@@ -77,11 +78,14 @@ def start_apps(arguments: Sequence[str]) -> None:
     )
 
 
-def preload(app: str) -> None:
-    """Load what all apps of a kind need."""
+def preload(app: str, *, images: bool = False) -> None:
+    """Load what all apps of a kind need, or those of a site that holds images."""
     app_patches.load(app)
     import_module("fedjigsaw.flower.bundle")
     import_module("fedjigsaw.methods.jigsaw")  # with scikit-learn, which all methods need
+    if images:
+        with suppress(ImportError):  # the app says what is missing
+            import_module("fedjigsaw.deep.site")
     gc.collect()
     gc.freeze()  # a collection in a child would copy all of it
 

@@ -4,9 +4,9 @@ It reads a task from each line of standard input, and writes the number of each 
 has ended to standard output. No token is in the arguments of a process, and nobody asks over the
 network whether there is a task.
 
-A site is idle most of the time, and the libraries that compute take 200 MB. So this process loads
-them with the first task, forks for each app as long as tasks arrive, and gives the memory back when
-none has arrived for a while.
+A site is idle most of the time, and the libraries that compute take 200 MB, those for images twice
+that. So this process loads them with the first task, forks for each app as long as tasks arrive,
+and gives the memory back when none has arrived for a while.
 """
 
 import gc
@@ -69,11 +69,12 @@ class Starter:
 
     def start(self, number: int, values: dict[str, object]) -> None:
         """Start an app: fork, or start a fresh process where that is not safe."""
-        from fedjigsaw.flower import app_patches, launcher
+        from fedjigsaw.flower import app_patches, launcher, processes
 
         task: Task = app_patches.Task(**values)  # type: ignore[arg-type]
         if not self.loaded:
-            launcher.preload(task.app)
+            site = json.loads(os.environ.get(processes.OPTIONS, "{}"))
+            launcher.preload(task.app, images=site.get("kind") == "images")
             self.loaded = True
         if forking.is_safe():
             process = forking.fork(partial(app_patches.run_app, task), task.app, quiet=task.quiet)
