@@ -21,6 +21,7 @@ from fedjigsaw.io.tables import from_array
 COMPUTE = {"scipy", "sklearn", "sklearnex", "numba", "joblib"}
 OTHER = {
     "pandas",
+    "polars",
     "matplotlib",
     "jinja2",
     "pooch",
@@ -142,6 +143,14 @@ def test_clustering_needs_neither_data_frames_nor_intelex(round_of_files, words)
     """scikit-learn imports pandas where it is installed, and a small file needs no intelex."""
     found = loaded(round_of_files, *words.split())
     assert not found & (OTHER | {"sklearnex"}) - {"asyncio"}
+
+
+def test_noise_needs_neither_what_clusters_nor_data_frames(tmp_path):
+    """All of OpenDP imports scikit-learn and polars where they are installed."""
+    (tmp_path / "a.csv").write_text("age,dose\n" + "1.5,2\n" * 60)
+    words = "stats a.csv -o a.stats --epsilon 1 --bounds 0,9"
+    found = loaded(tmp_path, *words.split())
+    assert found - {"asyncio"} == {"numpy", "pyarrow", "pyarrow.compute", "opendp"}
 
 
 def test_every_command_keeps_out_what_none_uses(monkeypatch):

@@ -61,6 +61,6 @@ def test_more_privacy_is_more_noise():
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "opendp.prelude", None)
+    monkeypatch.setitem(__import__("sys").modules, "opendp.measurements", None)
     with pytest.raises(ExtraError, match=r"pip install 'fedjigsaw\[privacy\]'"):
         accounting.load_opendp()

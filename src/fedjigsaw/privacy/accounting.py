@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable
 from functools import lru_cache
 from types import ModuleType
+from typing import Any
 
 from fedjigsaw.errors import ExtraError, ParameterError, requires_extra
 
@@ -21,12 +22,25 @@ LARGEST = 1e9  # multiplier: more noise than any data can bear
 def load_opendp() -> ModuleType:
     """Import OpenDP, or say how to install it."""
     try:
-        import opendp.prelude as opendp
+        # not its prelude, which imports scikit-learn and polars, too
+        import opendp.combinators
+        import opendp.domains
+        import opendp.measurements
+        import opendp.metrics
+        import opendp.mod
     except ImportError as error:
         text = requires_extra("Differential privacy", "opendp", "privacy")
         raise ExtraError(text) from error
-    opendp.enable_features("contrib")
+    opendp.mod.enable_features("contrib")
     return opendp
+
+
+def gaussian(scale: float) -> Any:
+    """Return OpenDP's discrete Gaussian noise for whole numbers, with this standard deviation."""
+    opendp = load_opendp()
+    numbers = opendp.domains.vector_domain(opendp.domains.atom_domain(T="i64"))
+    distance = opendp.metrics.l2_distance(T=float)
+    return opendp.measurements.make_gaussian(numbers, distance, scale=float(scale))
 
 
 @lru_cache(maxsize=4096)
@@ -38,10 +52,9 @@ def epsilon_of(multiplier: float, delta: float) -> float:
     >>> round(epsilon_of(4.531, 1e-6), 3)
     1.0
     """
-    opendp = load_opendp()
-    space = opendp.vector_domain(opendp.atom_domain(T="i64")), opendp.l2_distance(T=float)
-    noise = opendp.m.make_gaussian(*space, scale=float(multiplier))
-    return float(opendp.c.make_zCDP_to_approxDP(noise).map(1.0).epsilon(delta))
+    combinators = load_opendp().combinators
+    noise = combinators.make_zCDP_to_approxDP(gaussian(multiplier))
+    return float(noise.map(1.0).epsilon(delta))
 
 
 @lru_cache(maxsize=256)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedjigsaw._random import stream
 from fedjigsaw._typing import Ints
-from fedjigsaw.privacy.accounting import load_opendp
+from fedjigsaw.privacy.accounting import gaussian
 from fedjigsaw.privacy.guarantee import Privacy
 
 
@@ -39,7 +39,5 @@ class Noise:
         if self.insecure is not None:
             drawn = np.rint(self.insecure.normal(0.0, scale, values.shape))
             return values + drawn.astype(np.int64)
-        opendp = load_opendp()
-        space = opendp.vector_domain(opendp.atom_domain(T="i64")), opendp.l2_distance(T=float)
-        release = opendp.m.make_gaussian(*space, scale=float(scale))
-        return np.array(release(values.ravel().tolist()), dtype=np.int64).reshape(values.shape)
+        drawn = gaussian(scale)(values.ravel().tolist())
+        return np.array(drawn, dtype=np.int64).reshape(values.shape)
