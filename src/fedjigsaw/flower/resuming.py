@@ -78,11 +78,8 @@ def end_work(home: Path, before: Path) -> None:
         going = [run for run in client.runs_of(before.name) if client.status(run) != "finished"]
         if going and "error" in read_result(before):
             # the process that does the work looks for this
-            words, code = (
-                "The run was stopped: another one goes on from it.",
-                StoppedError.exit_code,
-            )
-            write_result(before, replace=True, error=words, exit_code=code)
+            words = "The run was stopped: another one goes on from it."
+            write_result(before, replace=True, error=words, exit_code=StoppedError.exit_code)
         for run in going:
             client.stop_run(run)
 

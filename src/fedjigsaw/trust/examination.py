@@ -176,7 +176,7 @@ class _Jury:
         choose: Choose,
         find: Find,
         notes: Ints,
-        backend: Backend | None = None,
+        backend: Backend | None,
     ) -> None:
         self.received, self.choose, self.find, self.notes = received, choose, find, notes
         rows = received.per_site(received.counts)
@@ -277,7 +277,7 @@ class _Oddity:
     most_rows: Floats
 
 
-def _odd_sites(received: Received, backend: Backend | None = None) -> _Oddity:
+def _odd_sites(received: Received, backend: Backend | None) -> _Oddity:
     """Find sites that are far odder than the median site.
 
     A center is odd by the squared distance to centers of other sites, relative to the typical
