@@ -3,8 +3,8 @@
 Prints one JSON line per variant, to be kept in results/deep-speed.jsonl. A variant is the batch
 size x clients at a time, perhaps compiled: `128x1`, `32x10+compile`. Each variant runs in its own
 process, so that a failure becomes a line with its error and the others go on. The images are noisy
-patterns; speed does not depend on them. The first of two rounds warms up, the second is measured.
-With `--tiny` it runs on a CPU in a moment.
+patterns; speed does not depend on them. The first round warms up; of the others, the one of
+median time is the result. With `--tiny` it runs on a CPU in a moment.
 """
 
 import argparse
@@ -37,17 +37,21 @@ def measure(variant: str, options: argparse.Namespace) -> Row:
         [options.clusters] * options.heads,
         clusterer="jigsaw",
         objective=Objective(network=options.network),
-        schedule=Schedule(n_rounds=2, local_epochs=options.epochs, batch_size=int(found[1])),
+        schedule=Schedule(
+            n_rounds=options.rounds, local_epochs=options.epochs, batch_size=int(found[1])
+        ),
         execution=Execution(
             device=options.device, lanes=int(found[2]), compile=found[3] is not None
         ),
         random_state=0,
     )
     images = patterns(options.images, options.height)
-    first, second = (
+    first, *others = (
         s.numbers for s in deep.train(images, clients=np.arange(len(images)) % options.clients)
     )
-    measured = ("views_per_second", "cluster_seconds", "train_seconds", "round_seconds", "loss")
+    names = ("views_per_second", "cluster_seconds", "train_seconds", "round_seconds")
+    by_time = sorted(others, key=lambda numbers: numbers["round_seconds"])
+    median = by_time[(len(others) - 1) // 2]
     row: Row = {
         "variant": variant,
         "device": "cpu",
@@ -58,9 +62,11 @@ def measure(variant: str, options: argparse.Namespace) -> Row:
         "n_clients": options.clients,
         "sizes": deep.sizes,
         "local_epochs": options.epochs,
-        **{name: second[name] for name in measured},
-        "cluster_share": second["cluster_seconds"] / second["round_seconds"],
-        "prepare_seconds": first["round_seconds"] - second["round_seconds"],
+        "rounds_measured": len(others),
+        **{name: median[name] for name in names},
+        "loss": others[-1]["loss"],
+        "cluster_share": median["cluster_seconds"] / median["round_seconds"],
+        "prepare_seconds": first["round_seconds"] - median["round_seconds"],
         **provenance(),
     }
     if deep.execution.torch_device.type == "cuda":
@@ -103,6 +109,7 @@ def main(words: list[str]) -> None:
     parser.add_argument("--network", default="resnet18")
     parser.add_argument("--height", type=int, default=32, help="and width of the images")
     parser.add_argument("--epochs", type=int, default=5, help="of a client in a round")
+    parser.add_argument("--rounds", type=int, default=2, help="at least 2, all but the first count")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for each variant")
     parser.add_argument("--tiny", action="store_true", help="small enough for a CPU")
@@ -110,6 +117,8 @@ def main(words: list[str]) -> None:
     if "--tiny" in words:
         parser.set_defaults(**TINY)
     options = parser.parse_args(words)
+    if options.rounds < 2:
+        parser.error("--rounds must be at least 2: the first one is not measured")
     if options.here:
         print(json.dumps(measure(options.here, options)))
         return

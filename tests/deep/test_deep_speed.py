@@ -15,7 +15,7 @@ def benchmark():
 
 
 def test_a_row_adds_up(benchmark, capsys):
-    words = ["--tiny", "--device", "cpu", "--images", "80", "--epochs", "1"]
+    words = ["--tiny", "--device", "cpu", "--images", "80", "--epochs", "1", "--rounds", "3"]
     rows = []
     for variant in ("20x1", "20x2"):
         benchmark["main"]([*words, "--here", variant])
@@ -25,7 +25,14 @@ def test_a_row_adds_up(benchmark, capsys):
         assert row["train_seconds"] == pytest.approx(train)
         assert row["round_seconds"] == pytest.approx(row["cluster_seconds"] + train)
         assert 0 < row["cluster_share"] < 1
+        assert row["rounds_measured"] == 2
     assert rows[0]["loss"] == rows[1]["loss"]
+
+
+def test_the_first_round_warms_up(benchmark, capsys):
+    with pytest.raises(SystemExit):
+        benchmark["main"](["--tiny", "--rounds", "1"])
+    assert "at least 2" in capsys.readouterr().err
 
 
 def test_a_variant_that_is_none(benchmark):
