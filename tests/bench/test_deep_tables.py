@@ -320,9 +320,12 @@ def test_progress_and_speed():
     assert lines[3].startswith("| b | IID | - | 0.250 | - |")
     row = {"variant": "32x10+compile", "sizes": [7, 7], "views_per_second": 1234.5}
     row |= {"train_seconds": 2.0, "cluster_seconds": 0.25, "prepare_seconds": 9.0}
-    row |= {"local_epochs": 2, "peak_gigabytes": 7.5}
+    row |= {"local_epochs": 2, "peak_gigabytes": 7.5, "commit": "238175d3a56f"}
     table = deep_tables.speed_table([row, {"variant": "1x1", "error": "not done after 9 s"}])
-    assert "| 32x10, compile | 7 | 2 | 1,234 | 2.0 | 0.2 | 11% | 9.0 | 7.5 |" in table
+    assert "| 2.0 | 0.25 | 11% | 9.0 | 7.5 | 1 | 238175d3 |" in table
+    assert "| 32x10, compile | 7 | 2 | 1,234 | 2.0 |" in table
+    several = deep_tables.speed_table([row | {"rounds_measured": 5}])
+    assert "| 7.5 | 5 | 238175d3 |" in several
     assert "1x1" not in table
 
 

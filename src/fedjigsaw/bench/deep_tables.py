@@ -218,15 +218,17 @@ def speed_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Results of benchmarks/deep_speed.py."""
     head = ["batch x lanes", "clusters a head", "epochs a round", "views/s"]
     head += ["training, s", "clustering, s", "of the round", "to get ready, s", "memory, GB"]
+    head += ["measured rounds", "code"]
     lines = []
     for row in rows:
         if "error" in row:
             continue
         cells = [row["variant"].replace("+", ", "), str(row["sizes"][0]), str(row["local_epochs"])]
         train, cluster, ready = (row[f"{part}_seconds"] for part in ("train", "cluster", "prepare"))
-        cells += [f"{row['views_per_second']:,.0f}", f"{train:.1f}", f"{cluster:.1f}"]
+        cells += [f"{row['views_per_second']:,.0f}", f"{train:.1f}", f"{cluster:.2f}"]
         cells += [f"{cluster / (train + cluster):.0%}"]
         cells += [f"{ready:.1f}", f"{row.get('peak_gigabytes', 0):.1f}"]
+        cells += [str(row.get("rounds_measured", 1)), row["commit"][:8]]
         lines.append(cells)
     return markdown_table(head, lines)
 
