@@ -7,6 +7,7 @@ import ssl
 import subprocess
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import asdict
 
 import httpx
@@ -19,6 +20,7 @@ from fedjigsaw.flower import (
     founding,
     gate,
     jobs,
+    operator_client,
     operator_desk,
     operators,
     places,
@@ -145,7 +147,7 @@ def test_nor_after_a_restart_of_the_server(tmp_path, monkeypatch):
         monkeypatch.setattr(
             operator_desk.OperatorDesk, "status", lambda *about: {"connected": {"b": True}}
         )
-        assert OperatorPlace(anna).sites([]) == ["b"]
+        assert OperatorPlace(anna).sites([], print) == ["b"]
     assert not list((office.home / "runs").iterdir())
 
 
@@ -631,7 +633,12 @@ def losing_connections(office, monkeypatch, verb, times):
     return left
 
 
-def test_a_lost_connection_costs_no_run(office, anna, monkeypatch):
+@pytest.fixture
+def quick_waits(monkeypatch):
+    monkeypatch.setattr(operator_client, "FIRST_WAIT", 0.01)
+
+
+def test_a_lost_connection_costs_no_run(office, anna, monkeypatch, quick_waits):
     runs_are(monkeypatch, FINISHES)
     left = [losing_connections(office, monkeypatch, verb, 2) for verb in ("events", "file")]
     model, _ = OperatorPlace(anna).run(jobs.Job("feca", 3), lambda event: None, resume=False)
@@ -639,9 +646,101 @@ def test_a_lost_connection_costs_no_run(office, anna, monkeypatch):
     assert left == [[], []]
 
 
-def test_a_connection_that_stays_lost_is_an_error(office, anna, monkeypatch):
-    from fedjigsaw.flower import operator_client
+def test_a_server_that_is_not_there_yet_costs_no_run(tmp_path, monkeypatch, quick_waits):
+    """It is restarted, say; each wait is told, and twice as long as the last."""
+    runs_are(monkeypatch, FINISHES)
+    office, told = Office(tmp_path), []
+    place = OperatorPlace(office.add("anna"))
+    with ExitStack() as stack:
 
+        def tell(event):
+            told.append(event)
+            if len(told) == 3:
+                stack.enter_context(office.open())
+
+        model, _ = place.run(jobs.Job("feca", 3), tell, resume=False)
+    assert model.stat().st_size == 7_000_000
+    assert [event["event"] for event in told] == ["waiting"] * 3 + ["asked"]
+    text = f"The server at 127.0.0.1:{office.port} does not answer. Asking again in 0 s."
+    assert (told[0]["site"], told[0]["detail"]) == ("the server", text)
+
+
+def test_the_sites_are_asked_for_again(office, anna, monkeypatch, quick_waits):
+    monkeypatch.setattr(
+        operator_desk.OperatorDesk, "status", lambda *about: {"connected": {"bern": True}}
+    )
+    losing_connections(office, monkeypatch, "status", 2)
+    told = []
+    assert OperatorPlace(anna).sites([], told.append) == ["bern"]
+    assert ["RemoteProtocolError" in event["detail"] for event in told] == [True, True]
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_start_that_did_not_arrive_is_sent_again(office, anna, monkeypatch, quick_waits, refused):
+    runs_are(monkeypatch, FINISHES)
+    request, left, told = httpx.Client.stream, [None] * 2, []
+    if refused:
+        monkeypatch.setattr(office.door, "requests", Allowance(5.0, 0))
+
+    def fail(client, method, path, **more):
+        if left and path.endswith("start") and not refused:
+            left.pop()
+            raise httpx.ConnectError("no route")
+        return request(client, method, path, **more)
+
+    def tell(event):
+        told.append(event)
+        if len(told) == 2:
+            office.door.requests = Allowance(99.0, 99)
+
+    monkeypatch.setattr(httpx.Client, "stream", fail)
+    OperatorPlace(anna).run(jobs.Job("feca", 3), tell, resume=False)
+    assert [event["event"] for event in told] == ["waiting", "waiting", "asked"]
+    assert ("too many requests" if refused else "ConnectError") in told[0]["detail"]
+    assert len(list((office.home / "runs").iterdir())) == 1
+
+
+def test_a_start_that_may_have_arrived_is_not_sent_again(office, anna, monkeypatch):
+    """Or there would be two runs."""
+    runs_are(monkeypatch, WAITS)
+    losing_connections(office, monkeypatch, "start", 1)
+    with pytest.raises(FederationError, match=f"may have done so. .* status {anna}` lists runs"):
+        OperatorPlace(anna).run(jobs.Job("feca", 3), print, resume=False)
+    wait_for(lambda: office.desk.runs, "the run that was started all the same")
+
+
+def test_ctrl_c_while_a_start_is_sent_again_starts_nothing(office, anna, monkeypatch, handled):
+    """Held while the request is under way, it counts once that has failed."""
+
+    def start(self, client, request):
+        signal.raise_signal(signal.SIGINT)
+        raise operator_client.UnsentError("no route")
+
+    handled(signal.default_int_handler)
+    monkeypatch.setattr(OperatorPlace, "_start", start)
+    with pytest.raises(KeyboardInterrupt):
+        OperatorPlace(anna).run(jobs.Job("feca", 3), print, resume=False)
+
+
+def test_waits_grow_and_come_to_an_end(monkeypatch):
+    now, waits, told = [0.0], [], []
+
+    def sleep(seconds):
+        waits.append(seconds)
+        now[0] += seconds
+
+    def call():
+        raise operator_client.LostError("No answer.")
+
+    monkeypatch.setattr(operator_client, "monotonic", lambda: now[0])
+    monkeypatch.setattr(operator_client, "sleep", sleep)
+    with pytest.raises(FederationError, match="No answer"):
+        operator_client.patiently(call, told.append)
+    assert (waits, sum(waits)) == ([1, 2, 4, 8, 10, 10, 10, 10, 5], operator_client.PATIENCE)
+    assert told[1]["detail"] == "No answer. Asking again in 2 s."
+
+
+def test_a_connection_that_stays_lost_is_an_error(office, anna, monkeypatch):
     runs_are(monkeypatch, WAITS)
     monkeypatch.setattr(operator_client, "PATIENCE", 2.0)
     losing_connections(office, monkeypatch, "events", 999)
@@ -650,7 +749,7 @@ def test_a_connection_that_stays_lost_is_an_error(office, anna, monkeypatch):
 
 
 def test_clocks_that_differ_are_told(office, anna, monkeypatch):
-    from fedjigsaw.flower import operator_client, operator_protocol
+    from fedjigsaw.flower import operator_protocol
 
     now = time.time() + 300
     monkeypatch.setattr(operator_client, "time", lambda: now)
@@ -701,8 +800,6 @@ def test_results_that_are_none(office, anna, monkeypatch):
 
 
 def test_a_large_answer_is_not_read_to_its_end(office, anna, monkeypatch):
-    from fedjigsaw.flower import operator_client
-
     runs_are(monkeypatch, FINISHES)
     monkeypatch.setattr(operator_client, "MAX_FILE", 1000)
     with pytest.raises(MessageError, match="over 1000 bytes"):

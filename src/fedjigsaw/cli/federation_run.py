@@ -151,7 +151,6 @@ def run(
     earlier = load_earlier(like, output, method)
     place = places.find_place(folder)
     left_out = without or []
-    sites = place.sites(left_out)
     params = _of_recipe(recipe, method) | parse_params(param)
     params |= {} if wire is None else {"wire": wire}
     old = None if earlier is None else earlier.model
@@ -159,6 +158,7 @@ def run(
     job = jobs.Job(method, k, params, seed, min_sites, timeout, wait, left_out, ask, keep, **more)
     with stopped_by_signals(in_background=True):
         try:
+            sites = place.sites(left_out, print_event)
             model, transcript = place.run(job, print_event, resume=resume)
         except KeyboardInterrupt as stop:
             err.print("The run was stopped; there is no model.")

@@ -39,10 +39,11 @@ from fedjigsaw.flower.operator_protocol import (
     sign,
 )
 from fedjigsaw.flower.operators import OperatorSettings, load_key
-from fedjigsaw.io.atomic import open_whole
+from fedjigsaw.io.atomic import open_whole, write_json
 
 POLL_SECONDS = 0.5
-PATIENCE = 60.0  # seconds in which a lost connection may come back during a run
+PATIENCE = 60.0  # seconds in which a server that does not answer may come back
+FIRST_WAIT, LONGEST_WAIT = 1.0, 10.0  # seconds before it is asked again; the wait doubles
 MAX_ANSWER = 2**26  # bytes of an answer in JSON
 MAX_FILE = 2**30
 T = TypeVar("T")
@@ -50,6 +51,10 @@ T = TypeVar("T")
 
 class LostError(FederationError):
     """The server does not answer now; it may do so later."""
+
+
+class UnsentError(LostError):
+    """The server has not taken a request, so the request may be sent again, whatever it asks."""
 
 
 class NoRunError(FederationError):
@@ -78,8 +83,8 @@ class OperatorPlace:
             raise self._nonsense()
         return found
 
-    def sites(self, without: Sequence[str]) -> list[str]:
-        return jobs.asked_sites(self.status()["connected"], without)
+    def sites(self, without: Sequence[str], tell: Tell) -> list[str]:
+        return jobs.asked_sites(patiently(self.status, tell)["connected"], without)
 
     def run(self, job: Job, tell: Tell, *, resume: bool) -> tuple[Path, dict[str, Any]]:
         """Run a job on the server; Ctrl-C stops it there and raises KeyboardInterrupt.
@@ -94,32 +99,49 @@ class OperatorPlace:
                 "the server's machine."
             )
         results = self._results()
-        with self._connected() as client:
-            name, asked = "", False
-            try:
-                with holding_signals():  # only by its name can the run be stopped
-                    asked = True
-                    name = self._start(client, request)
-                folder = results / name
-                folder.mkdir()
-                job.save(folder)
-                sizes = self._follow(client, name, tell)
-            except KeyboardInterrupt as stop:
-                if asked and not name:  # somebody did not wait for the answer
-                    raise self._unanswered() from stop
-                if name:  # otherwise it was not started
-                    with ignoring_signals():
-                        self._stop(client, name)
-                raise
-            for file in FILES:
-                if file in sizes:
-                    patiently(partial(self._fetch, client, name, file, folder / file))
+        with self._connected(tell) as client:
+            folder = self._do(client, request, results, tell)
         try:
             return jobs.finished(folder)
         except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, FedJigsawError):
                 raise
             raise self._nonsense() from error
+
+    def _do(
+        self, client: httpx.Client, request: Mapping[str, Any], results: Path, tell: Tell
+    ) -> Path:
+        """Start a run, follow it to its end, and return the folder with what it left."""
+        name, asked = "", False
+
+        def start() -> None:
+            nonlocal name, asked
+            with holding_signals():  # only by its name can the run be stopped
+                asked = True
+                try:
+                    name = self._start(client, request)
+                    return
+                except UnsentError as error:
+                    asked, unsent = False, error
+            raise unsent  # outside, where Ctrl-C that was held comes first
+
+        try:
+            patiently(start, tell)
+            folder = results / name
+            folder.mkdir()
+            write_json(folder / jobs.JOB, request["job"])
+            sizes = self._follow(client, name, tell)
+        except KeyboardInterrupt as stop:
+            if asked and not name:  # somebody did not wait for the answer
+                raise self._unanswered() from stop
+            if name:  # otherwise it was not started
+                with ignoring_signals():
+                    self._stop(client, name)
+            raise
+        for file in FILES:
+            if file in sizes:
+                patiently(partial(self._fetch, client, name, file, folder / file), tell)
+        return folder
 
     def stop(self, name: str) -> dict[str, Any]:
         """Stop a run of this operator, wherever it was started, and return how it ended."""
@@ -135,8 +157,16 @@ class OperatorPlace:
         return found
 
     def _start(self, client: httpx.Client, request: Mapping[str, Any]) -> str:
-        """Start a run, and return its name."""
-        name = self._ask(client, START, request).get("run")
+        """Start a run, and return its name.
+
+        A request that may have arrived is not sent again: it would start another run.
+        """
+        try:
+            name = self._ask(client, START, request).get("run")
+        except LostError as error:
+            if isinstance(error, UnsentError):
+                raise
+            raise self._unanswered() from error
         if not isinstance(name, str) or not jobs.NAME.fullmatch(name):
             raise self._nonsense()
         return name
@@ -167,7 +197,8 @@ class OperatorPlace:
         """Tell the events of a run as they happen; return the sizes of its files at the end."""
         seen = 0
         while True:
-            found = patiently(partial(self._ask, client, EVENTS, {"run": name, "from": seen}))
+            ask = partial(self._ask, client, EVENTS, {"run": name, "from": seen})
+            found = patiently(ask, tell)
             events, state, files = (found.get(key) for key in ("events", "state", "files"))
             if not isinstance(events, list) or not isinstance(files, dict):
                 raise self._nonsense()
@@ -190,17 +221,29 @@ class OperatorPlace:
     # ------------------------------------------------------------------------------------- requests
 
     @contextmanager
-    def _connected(self) -> Iterator[httpx.Client]:
-        """Connect to the server, whose certificate must be that of the federation."""
-        host, port, authority = self.settings.host, self.settings.port, self.folder / CA
-        if not processes.answers(host, port, authority):
-            raise FederationError(f"{self.where} does not answer.")
-        context = ssl.create_default_context(cafile=authority)
+    def _connected(self, tell: Tell | None = None) -> Iterator[httpx.Client]:
+        """Connect to the server, whose certificate must be that of the federation.
+
+        Parameters
+        ----------
+        tell : wait for a server that does not answer, and tell it; None does not wait.
+        """
+        host, port = self.settings.host, self.settings.port
+        if tell is None:
+            self._greet()
+        else:
+            patiently(self._greet, tell)
+        context = ssl.create_default_context(cafile=self.folder / CA)
         place = f"[{host}]" if ":" in host else host
         with httpx.Client(
             base_url=f"https://{place}:{port}", verify=context, trust_env=False, timeout=30.0
         ) as client:
             yield client
+
+    def _greet(self) -> None:
+        """Raise a LostError if nobody answers, a FederationError if it is another server."""
+        if not processes.answers(self.settings.host, self.settings.port, self.folder / CA):
+            raise LostError(f"{self.where} does not answer.")
 
     def _ask(self, client: httpx.Client, verb: str, content: Any) -> dict[str, Any]:
         """Return an answer in JSON."""
@@ -238,8 +281,9 @@ class OperatorPlace:
                         return
                     self.word = str(self._json(response).get("word"))
             except httpx.HTTPError as error:
-                reason = type(error).__name__
-                raise LostError(f"{self.where} does not answer ({reason}).") from error
+                before = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+                kind, reason = UnsentError if before else LostError, type(error).__name__
+                raise kind(f"{self.where} does not answer ({reason}).") from error
         raise self._nonsense()
 
     def _json(self, response: httpx.Response) -> dict[str, Any]:
@@ -276,8 +320,8 @@ class OperatorPlace:
         status, name = response.status_code, self.settings.name
         if status == BAD and type(found.get("exit_code")) is int and "error" in found:
             return jobs.error_of(found)
-        if status in (TOO_MANY, 503):
-            return LostError(f"{self.where} has too many requests. Try again in a minute.")
+        if status in (TOO_MANY, 503):  # of its gate
+            return UnsentError(f"{self.where} has too many requests at the moment.")
         if status == UNKNOWN:
             reason = f"does not know the key of operator {name}: it was removed. Ask for a new one."
         elif status == UNSIGNED and (apart := _apart(response)) > TOLERANCE / 2:
@@ -292,16 +336,23 @@ class OperatorPlace:
         return FederationError(f"{self.where} {reason}")
 
 
-def patiently(call: Callable[[], T]) -> T:
-    """Call a function; for a while, call it again if the connection was lost."""
-    deadline = monotonic() + PATIENCE
+def patiently(call: Callable[[], T], tell: Tell) -> T:
+    """Call a function; while the server does not answer, tell so and call it again, for a while.
+
+    Only for what may be done twice.
+    """
+    deadline, wait = monotonic() + PATIENCE, FIRST_WAIT
     while True:
         try:
             return call()
-        except LostError:
-            if monotonic() >= deadline:
+        except LostError as error:
+            wait = min(wait, LONGEST_WAIT, deadline - monotonic())
+            if wait <= 0:
                 raise
-            sleep(2 * POLL_SECONDS)
+            detail = f"{error} Asking again in {wait:.0f} s."
+            tell({"event": "waiting", "site": "the server", "detail": detail})
+        sleep(wait)
+        wait *= 2
 
 
 def _apart(response: httpx.Response) -> float:

@@ -17,7 +17,7 @@ class Place(Protocol):
     def status(self) -> dict[str, Any]:
         """Return the state of the server, as `federation status --json` prints it."""
 
-    def sites(self, without: Sequence[str]) -> list[str]:
+    def sites(self, without: Sequence[str], tell: Tell) -> list[str]:
         """Return the sites that a run asks; unknown names in `without` are a ParameterError."""
 
     def run(self, job: Job, tell: Tell, *, resume: bool) -> tuple[Path, dict[str, Any]]:
@@ -36,7 +36,7 @@ class ServerPlace:
     def status(self) -> dict[str, Any]:
         return {**read_status(self.home), "runs": stopping.open_runs(self.home)}
 
-    def sites(self, without: Sequence[str]) -> list[str]:
+    def sites(self, without: Sequence[str], tell: Tell) -> list[str]:
         return jobs.active_sites(self.home, without)
 
     def run(self, job: Job, tell: Tell, *, resume: bool) -> tuple[Path, dict[str, Any]]:
