@@ -42,6 +42,15 @@ def test_labels_of_an_npz_are_of_one_kind(tmp_path, pictures):
         load(path)
 
 
+def test_images_of_an_npz_are_of_one_size(tmp_path, pictures):
+    """A network sees things at another scale otherwise, and the accuracy means little."""
+    path = tmp_path / "some.npz"
+    np.savez(path, x_train=pictures, x_test=pictures[:, :, :24])
+    said = r"some.npz has test images of 24 x 32 pixels \(x_test\) and training images of 32 x 32"
+    with pytest.raises(DataError, match=said):
+        load(path)
+
+
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [

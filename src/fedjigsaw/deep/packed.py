@@ -33,6 +33,12 @@ def read(path: Path) -> tuple[Bytes, Ints | None, Bytes, Ints | None]:
     test = np.zeros((0, *train.shape[1:]), dtype=np.uint8)
     if len(arrays.get("x_test", ())):
         test = with_channels(arrays["x_test"], str(path))
+        own, usual = (f"{height} x {width}" for *_, height, width in (test.shape, train.shape))
+        if own != usual:  # image files all get one size; a network sees another scale otherwise
+            raise DataError(
+                f"{path} has test images of {own} pixels (x_test) and training images of {usual}. "
+                "Scale all to one size, or put the test images into a file of their own, as images."
+            )
     labels = _labels(arrays.get("y_train", arrays.get("labels")), len(train), path)
     shown = _labels(arrays.get("y_test"), len(test), path) if len(test) else None
     if labels is not None and shown is not None:
