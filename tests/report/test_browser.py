@@ -121,6 +121,24 @@ CUT = """[...document.querySelectorAll("main *")].filter(e => e.scrollWidth > e.
   .map(e => e.outerHTML.slice(0, 80))"""
 
 
+# numbers on the map that lie on one another, of those that are shown; digits fill a part of a line
+COVERED = """(() => {
+  const boxes = [...document.querySelectorAll("#map-figure svg text")].map(e => e.getBoundingClientRect())
+    .filter(b => b.width > 0).map(b => [b.left, b.right, b.top + 0.2 * b.height, b.bottom - 0.2 * b.height]);
+  const pairs = boxes.flatMap((a, i) => boxes.slice(0, i).filter(
+    b => a[0] < b[1] && b[0] < a[1] && a[2] < b[3] && b[2] < a[3]));
+  return [boxes.length, pairs.length];
+})()"""
+
+
+def test_numbers_on_the_map_do_not_overlap_on_any_screen(tab, pages):
+    """They are larger on a narrow one, where the map is small: fewer are shown."""
+    tab.show(1440).open(pages["large"])
+    found = {width: tab.show(width).evaluate(COVERED) for width in (360, 630, 800, 1440)}
+    assert {covered for _, covered in found.values()} == {0}, found
+    assert 10 < found[360][0] < found[1440][0] <= 50
+
+
 def test_the_boxes_of_wide_tables_scroll(tab, pages):
     tab.show(360).open(pages["large"])
     moved = tab.evaluate(

@@ -15,7 +15,7 @@ from fedjigsaw.methods._support import k_curve_of, support_of
 from fedjigsaw.report import pictures
 from fedjigsaw.report.number import why_not_the_best
 from fedjigsaw.report.page import evidence, sent
-from fedjigsaw.report.page.charts import cluster_map, to_svg
+from fedjigsaw.report.page.charts import WIDE, cluster_map, to_svg
 from fedjigsaw.report.page.geometry import directions_in_words, project, shown_in_words
 from fedjigsaw.report.page.missing import missing_shares
 from fedjigsaw.report.page.run import Run
@@ -143,7 +143,8 @@ def _map(run: Run, sizes: SizeFacts) -> Picture | Absent:
         *directions_in_words(found, run.model.columns, _dates(run), _indicators(run)),
         shown_in_words(found),
     ]
-    if len(figure.axes[0].texts) < run.k:
+    everywhere = [text for text in figure.axes[0].texts if WIDE not in str(text.get_gid())]
+    if len(everywhere) < run.k:
         caption.append("Where numbers would overlap, that of the larger cluster is shown.")
     svg = to_svg(figure, "map", "Map of the clusters", " ".join(caption))
     return Picture((svg,), tuple(caption))

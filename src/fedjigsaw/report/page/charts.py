@@ -24,6 +24,8 @@ PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8
 OTHERS = len(PALETTE) - 1
 FRAME = "#d8dde2"
 FONT = 11  # points, of numbers on a map
+NARROW_FONT = 19  # on a narrow screen, where the map is smaller; as in the style sheet
+WIDE = "label-wide"  # start of the ids of numbers that a narrow screen does not show, as there
 # colors of pictures -> variables of the style sheet
 THEME = {
     INK: "var(--ink)",
@@ -93,7 +95,8 @@ def cluster_map(
 ) -> Figure:
     """Draw clusters as bubbles: their area is their size, their slices the shares of sites.
 
-    Where numbers would overlap, that of the larger cluster is written.
+    Where numbers would overlap, that of the larger cluster is written. On narrow screens, where
+    numbers are larger, fewer are shown.
 
     Parameters
     ----------
@@ -114,23 +117,29 @@ def cluster_map(
     _bubbles(axes, places, areas, np.ones((len(areas), 1)) if shares is None else shares, colors)
     points = 72 * width / np.ptp(axes.get_xlim()) * places  # of both axes: their scale is the same
     labels = [f"{number}" for number in ids]
-    for i in _with_room(points, areas, labels):
+    first = np.argsort(-areas, kind="stable").tolist()
+    shown = _with_room(points, labels, first, FONT)
+    everywhere = _with_room(points, labels, shown, NARROW_FONT)
+    for i in sorted(shown):
         axes.annotate(
             labels[i], places[i].tolist(), ha="center", va="center", fontsize=FONT, color=INK,
-            parse_math=False, zorder=len(places) + 5, gid=f"label{i}",
+            parse_math=False, zorder=len(places) + 5,
+            gid=f"label{i}" if i in everywhere else f"{WIDE}{i}",
         )  # fmt: skip
     return figure
 
 
-def _with_room(places: Floats, areas: Floats, labels: Sequence[str]) -> list[int]:
-    """Return which labels to write, in their order: no two overlap, and larger areas go first."""
-    halves = np.array([[0.33 * FONT * len(label) + 1, 0.45 * FONT + 1] for label in labels])
+def _with_room(
+    places: Floats, labels: Sequence[str], order: Sequence[int], font: float
+) -> list[int]:
+    """Return which labels to write so that no two overlap; in this order, the first are kept."""
+    halves = np.array([[0.33 * font * len(label) + 1, 0.45 * font + 1] for label in labels])
     chosen: list[int] = []
-    for i in np.argsort(-areas, kind="stable").tolist():
+    for i in order:
         apart = np.abs(places[chosen] - places[i]) >= halves[chosen] + halves[i]
         if apart.any(axis=1).all():
             chosen.append(i)
-    return sorted(chosen)
+    return chosen
 
 
 def _set_window(axes: Axes, places: Floats, radii: Floats, width: float, height: float) -> None:
