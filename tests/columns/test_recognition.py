@@ -153,6 +153,13 @@ def test_spellings_are_put_together():
     assert note.startswith('CHECK: "female" and "Female" are put together.')  # not FEMALE: 3 rows
 
 
+def test_a_spelling_that_few_rows_have_is_not_named():
+    """Those of five rows differ: none of them is told, but the word is."""
+    values = ["Bern"] * 20 + ["Lyon"] * 20
+    found = seen([*values, "Zermatt", "ZERMATT", "ZerMatt", "zerMATT", " zermAtt", "Basel"])
+    assert found.categories == ("Bern", "Lyon", "zermatt")
+
+
 def test_orders():
     assert find_order(["HIGH", "LOW"]) == ("LOW", "MEDIUM", "HIGH")
     assert find_order(["low", "Low", "high"]) == ()  # which of the two?

@@ -12,12 +12,14 @@ MAX_CATEGORIES = 30  # that are proposed
 def merge_spellings(levels: Counter[str], min_rows: int) -> tuple[Counter[str], tuple[str, ...]]:
     """Put together what differs by capital letters or blanks alone, under the commonest spelling.
 
+    If only few rows have that one, small letters take its place, which tell nothing about a row.
     Returns the counts, and a note for a person that names what enough rows have.
     """
     groups: dict[str, list[str]] = {}
     for level, _ in levels.most_common():
         groups.setdefault(fold(level), []).append(level)
-    counts = Counter({some[0]: sum(levels[t] for t in some) for some in groups.values()})
+    names = {t: some[0] if levels[some[0]] >= min_rows else t for t, some in groups.items()}
+    counts = Counter({names[t]: sum(levels[u] for u in some) for t, some in groups.items()})
     notes = []
     for first, *others in groups.values():
         named = [t for t in others if levels[t] >= min_rows and is_name(t)]
