@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fedjigsaw.columns.text import MISSING, TextFormat, to_numbers
+from fedjigsaw.columns.text import MISSING, TextFormat, composed, to_numbers
 from fedjigsaw.errors import ParameterError
 
 GERMAN, SWISS, FRENCH = TextFormat(",", "."), TextFormat(".", "'"), TextFormat(",", " ")
@@ -63,6 +63,16 @@ def test_other_types_are_read_as_they_are():
     assert to_numbers(pa.array([1, None], pa.int8()), GERMAN).tolist()[0] == 1
     assert to_numbers(pa.array(["1,5", "2"]).dictionary_encode(), GERMAN).tolist() == [1.5, 2]
     assert to_numbers(pa.array([0], pa.date32()), GERMAN) is None
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_letters_are_composed_and_nothing_else_is_changed(kind):
+    texts = ["u\u0308", None, "plain", "\u00fc", "u\u0308", ""]
+    found = composed(pa.array(texts, kind))
+    assert found.type == kind
+    assert found.to_pylist() == ["\u00fc", None, "plain", "\u00fc", "\u00fc", ""]
+    for unchanged in (["plain", None], [None], []):
+        assert composed(pa.array(unchanged, kind)).to_pylist() == unchanged
 
 
 @pytest.mark.parametrize("signs", [("x", ""), ("", ""), (".", "."), (",", ","), (".", "_")])

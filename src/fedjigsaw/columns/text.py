@@ -170,7 +170,11 @@ def composed(values: pa.Array) -> pa.Array:
     >>> composed(pa.array(["Zu\\u0308rich"])).to_pylist() == ["Z\\u00fcrich"]
     True
     """
-    return pc.utf8_normalize(values, form="NFC")
+    if pc.all(pc.string_is_ascii(values)).as_py() is not False:
+        return values
+    coded = values.dictionary_encode()  # before pyarrow 26, pc.utf8_normalize composes nothing
+    names = [normalize("NFC", name) for name in coded.dictionary.to_pylist()]
+    return pa.array(names, values.type).take(coded.indices)
 
 
 def count_told(values: pa.Array, text: TextFormat) -> Counter[str]:
