@@ -53,18 +53,29 @@ from fedjigsaw.sites import Changes
         ("aggregate", "for a plain name (client=...).", "for a plain name (--client)."),  # at sites
         ("stats", "rows may not leave (min_rows=5).", "rows may not leave (--min-cluster-size 5)."),
         ("assign", "Use replace=True to overwrite it.", "Use --force to overwrite it."),
-        ("deep train", "with n_rounds=6, not 8.", "with --rounds 6, not 8."),
-        ("deep train", "with random_state=0, not 1.", "with --seed 0, not 1."),
-        ("deep train", "with clusterer='feca', not", "with --method feca, not"),
-        ("deep train", "fewer than min_cluster_size = 60.", "fewer than -s min_cluster_size=60."),
-        ("deep train", "with norm='batch', not", "with -s norm=batch, not"),
-        ("deep train", "with reseed=True, not", "with -s reseed=true, not"),
         ("deep train", "with n_init=20, not", "with -p n_init=20, not"),
-        ("deep train", "with (learning_rate=...).", "with (-s learning_rate=...)."),
     ],
 )
 def test_parameters_are_spelled_as_options(command, message, printed):
     assert as_options(message, command_of(command.split())) == printed
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("message", "printed"),
+    [
+        ("with n_rounds=6, not 8.", "with --rounds 6, not 8."),
+        ("with random_state=0, not 1.", "with --seed 0, not 1."),
+        ("with clusterer='feca', not", "with --method feca, not"),
+        ("fewer than min_cluster_size = 60.", "fewer than -s min_cluster_size=60."),
+        ("with norm='batch', not", "with -s norm=batch, not"),
+        ("with reseed=True, not", "with -s reseed=true, not"),
+        ("with (learning_rate=...).", "with (-s learning_rate=...)."),
+    ],
+)
+def test_settings_of_deepfeca_are_spelled_as_options(message, printed):
+    pytest.importorskip("torch")
+    assert as_options(message, command_of(["deep", "train"])) == printed
 
 
 @pytest.mark.parametrize(
