@@ -55,6 +55,7 @@ def test_images_of_an_npz_are_of_one_size(tmp_path, pictures):
     ("arrays", "message"),
     [
         ({"x": np.zeros(3)}, "has no array x_train or images; it has x"),
+        ({}, "has no array x_train or images; it has none"),
         ({"images": np.zeros((2, 3, 8, 8))}, "images of .* must be bytes"),
         (
             {"images": np.zeros((2, 3, 8, 8), np.uint8), "labels": np.zeros(3, int)},

@@ -87,7 +87,7 @@ def load(source: str | Path, *, size: int | None = None, usual_size: int | None 
     ParameterError
         If the images are not files of their own and have another size than `size`.
     DataError
-        If there are no images, or two sets of them.
+        If there are no images, or two sets of them, or a file or folder cannot be read.
 
     Examples
     --------
@@ -97,7 +97,10 @@ def load(source: str | Path, *, size: int | None = None, usual_size: int | None 
     """
     if size is not None:
         integer(LEAST, MOST).check("size", "images", size)
-    found = _load(source, size or usual_size)
+    try:
+        found = _load(source, size or usual_size)
+    except OSError as error:
+        raise DataError(unreadable(error.filename or source, error)) from error
     height, width = found.train.shape[2:]
     if size is not None and (height, width) != (size, size):
         raise ParameterError(
@@ -154,7 +157,7 @@ def left_out(source: str | Path, found: ImageSet) -> str | None:
     if found.train_files is None or _is_tiny_imagenet(Path(source)):  # which has known other files
         return None
     read = {*found.train_files, *(found.test_files or ())}
-    rest = [file for file in _shown(Path(source)) if file not in read]
+    rest = [file for file in _shown(Path(source), strict=False) if file not in read]
     images = [file for file in rest if _is_picture(file)]
     others = [file for file in rest if not _is_picture(file) and file.is_file()]
     parts = []
@@ -168,13 +171,24 @@ def left_out(source: str | Path, found: ImageSet) -> str | None:
     return f"Left out {' and '.join(parts)}." if parts else None
 
 
-def _shown(folder: Path) -> Iterator[Path]:
-    """Yield what is in a folder at any depth, but for what is hidden or in a hidden folder."""
-    for inside in folder.glob("*"):  # of a missing folder: nothing
-        if not _is_hidden(inside):
-            yield inside
-            if inside.is_dir() and not inside.is_symlink():
-                yield from _shown(inside)
+def _shown(folder: Path, *, strict: bool = True) -> Iterator[Path]:
+    """Yield what is in a folder at any depth, but for what is hidden or in a hidden folder.
+
+    Parameters
+    ----------
+    strict : bool
+        Raise an OSError if a folder cannot be read, or else its images would be left out silently.
+    """
+    for path, folders, files in os.walk(folder, onerror=_raise_unless_missing if strict else None):
+        folders[:] = [name for name in folders if not _is_hidden(Path(name))]
+        for name in (*folders, *files):
+            if not _is_hidden(Path(name)):
+                yield Path(path, name)
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # test images need not have all classes
+        raise error
 
 
 def names_in(folder: str | Path, files: Sequence[Path]) -> list[str]:
@@ -239,16 +253,16 @@ def _tiny_imagenet(path: Path, size: int) -> ImageSet:
     classes = _classes(path / "train")
     numbers = {name: i for i, name in enumerate(classes)}
     train = [(f, numbers[c]) for c in classes for f in _pictures(path / "train" / c)]
-    lines = (path / "val" / "val_annotations.txt").read_text().splitlines()
+    notes = path / "val" / "val_annotations.txt"
     test = []
-    for line in lines:
+    for line in notes.read_text(encoding="utf-8", errors="replace").splitlines():
         file, name = ([*line.split("\t"), ""])[:2]
         if name not in numbers:
-            raise DataError(
-                f"{path / 'val' / 'val_annotations.txt'} has a line without a class of train: "
-                f"{line[:80]!r}."
-            )
+            raise DataError(f"{notes} has a line without a class of train: {line[:80]!r}.")
         test.append((path / "val" / "images" / file, numbers[name]))
+    for images, source in ((train, path / "train"), (test, notes)):
+        if not images:
+            raise DataError(f"{source} has no images.")
     return ImageSet(
         "tiny-imagenet",
         *_read_all(train, size),

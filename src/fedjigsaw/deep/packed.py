@@ -8,7 +8,7 @@ import numpy as np
 from fedjigsaw._typing import Ints
 from fedjigsaw.deep.pictures import Bytes
 from fedjigsaw.deep.pixels import with_channels
-from fedjigsaw.errors import DataError, invalid
+from fedjigsaw.errors import DataError, invalid, unreadable
 from fedjigsaw.io.npz import PackedArrays
 from fedjigsaw.io.regular import check_regular
 
@@ -22,12 +22,14 @@ def read(path: Path) -> tuple[Bytes, Ints | None, Bytes, Ints | None]:
         with PackedArrays(path) as file:
             names = sorted(file.parts)
             arrays = {name: file.read(name) for name in names if name in ARRAYS}
+    except OSError as error:
+        raise DataError(unreadable(path, error)) from error
     except Exception as error:  # neither NumPy nor zipfile promise a kind for broken files
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"{path} is not an NPZ file of plain arrays: {reason}.") from error
     images = arrays.get("x_train", arrays.get("images"))
     if images is None:
-        has = ", ".join(names[:9])
+        has = ", ".join(names[:9]) or "none"
         raise DataError(f"{path} has no array x_train or images; it has {has}.")
     train = with_channels(images, str(path))
     test = np.zeros((0, *train.shape[1:]), dtype=np.uint8)
