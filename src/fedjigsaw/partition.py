@@ -15,7 +15,7 @@ from fedjigsaw._random import generator
 from fedjigsaw._rows import dense
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_SAMPLES, as_column, check_data, distinct
-from fedjigsaw.errors import DataError, ParameterError, invalid
+from fedjigsaw.errors import DataError, ParameterError, counted, invalid
 from fedjigsaw.parameters import fraction, integer, one_of, real
 
 MAX_REDRAWS = 10_000
@@ -526,4 +526,7 @@ def _check_clients(owner: str, n_samples: int, n_clients: int) -> None:
     integer(1, MAX_SAMPLES).check("n_samples", owner, n_samples)
     integer(1).check("n_clients", owner, n_clients)
     if n_clients > n_samples:
-        raise ParameterError(f"Cannot split {n_samples} samples among {n_clients} clients.")
+        raise ParameterError(
+            f"Cannot split {counted(n_samples, 'sample')} among {n_clients} clients. "
+            "Ask for fewer clients."
+        )

@@ -110,8 +110,9 @@ class TestOutputs:
             check_outputs(Path("/dev/null"), force=force)
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-    def test_a_folder_without_permission(self, tmp_path):
-        tmp_path.chmod(0o500)
+    @pytest.mark.parametrize("mode", [0o500, 0o000])
+    def test_a_folder_without_permission(self, tmp_path, mode):
+        tmp_path.chmod(mode)
         with pytest.raises(DataError, match="permission denied"):
             check_outputs(tmp_path / "a", force=False)
 

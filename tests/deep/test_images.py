@@ -63,6 +63,13 @@ def test_a_truncated_batch(cifar10, content):
         load(cifar10)
 
 
+def test_a_class_that_cifar_does_not_have(cifar10, pictures):
+    folder = cifar10 / "cifar-10-batches-bin"
+    (folder / "test_batch.bin").write_bytes(record([10], pictures[0]))
+    with pytest.raises(DataError, match=f"{folder} has an image of class 10, .* classes 0 to 9"):
+        load(cifar10)
+
+
 @pytest.mark.parametrize("name", ["data_batch_1.bin", "data_batch_3.bin", "test_batch.bin"])
 def test_a_missing_batch(cifar10, name):
     (cifar10 / "cifar-10-batches-bin" / name).unlink()

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from fedjigsaw import errors
 from fedjigsaw._steps import listening
-from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.errors import DataError, ParameterError, unwritable
 from fedjigsaw.io.regular import check_regular
 
 if TYPE_CHECKING:
@@ -284,6 +284,15 @@ def check_outputs(
     ----------
     hint : what else than --force can be used if a file exists.
     """
+    try:
+        _check_outputs(paths, force=force, inputs=inputs, hint=hint)
+    except PermissionError as error:  # from a question about a file in a closed folder
+        raise DataError(unwritable(error.filename, error)) from error
+
+
+def _check_outputs(
+    paths: Sequence[Path | None], *, force: bool, inputs: Sequence[Path | None], hint: str
+) -> None:
     from fedjigsaw.privacy.journal import is_journal  # lazy: help needs no NumPy
 
     given = [path.resolve() for path in paths if path is not None]

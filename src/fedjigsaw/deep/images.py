@@ -233,6 +233,12 @@ def _cifar(
             tables.append(content.reshape(-1, length))
         table = np.concatenate(tables)
         labels = table[:, n_labels - 1].astype(np.int64)
+        n_classes = int(name.removeprefix("cifar"))
+        if labels.max() >= n_classes:
+            raise DataError(
+                f"{folder} has an image of class {labels.max()}, where {name} has classes 0 to "
+                f"{n_classes - 1}: a file is damaged, or of another kind. Fetch them again."
+            )
         return np.ascontiguousarray(table[:, n_labels:]).reshape(-1, 3, size, size), labels
 
     return ImageSet(name, *read(train), *read(test))
@@ -284,7 +290,9 @@ def _folder(path: Path, size: int | None) -> ImageSet:
     files = files or [(f, 0) for f in _pictures(train)]
     if not files:
         endings = ", ".join(sorted(ENDINGS))
-        raise DataError(f"{path} has no images ({endings}).")
+        raise DataError(
+            f"{path} has no images ({endings}), and is not CIFAR in its binary version."
+        )
     images, labels = _read_all(files, size)
     shown = [
         (f, i) for folder in rest for i, c in enumerate(classes) for f in _pictures(folder / c)
