@@ -62,11 +62,9 @@ def test_scikit_learn_can_clone_and_set():
 
 
 def test_unknown_names():
-    with pytest.raises(
-        ParameterError, match="DeepFeCA has no setting 'colour'. It has: n_clusters"
-    ):
-        DeepFeCA.from_settings({"colour": 1})
-    with pytest.raises(ParameterError, match="no setting 'learning_rat'. It has: .*learning_rate"):
+    with pytest.raises(ParameterError, match="DeepFeCA has no setting 'x'. It has: n_clusters"):
+        DeepFeCA.from_settings({"x": 1})
+    with pytest.raises(ParameterError, match="'learning_rat'. Did you mean learning_rate. It has"):
         DeepFeCA().set_params(learning_rat=1)
 
 

@@ -17,7 +17,7 @@ from fedjigsaw.deep.deepcluster import Recipe
 from fedjigsaw.deep.execution import Execution
 from fedjigsaw.deep.objective import Objective
 from fedjigsaw.deep.schedule import Schedule, Step, n_steps, plan
-from fedjigsaw.errors import ParameterError, invalid
+from fedjigsaw.errors import ParameterError, did_you_mean, invalid
 from fedjigsaw.methods import CLUSTERERS, make
 from fedjigsaw.parameters import Rule, check_parameters, integer, seed_source
 from fedjigsaw.privacy.guard import Guard
@@ -125,8 +125,9 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
     def _check_names(cls, names: Iterable[str]) -> None:
         for name in names:
             if name not in cls.rules:
-                known = ", ".join(cls.rules)
-                raise ParameterError(f"{cls.__name__} has no setting {name!r}. It has: {known}.")
+                guess, known = did_you_mean(name, cls.rules), ", ".join(cls.rules)
+                parts = [f"{cls.__name__} has no setting {name!r}.", guess, f"It has: {known}."]
+                raise ParameterError(" ".join(filter(None, parts)))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters of the constructor; with `deep`, also all settings by their flat names."""
