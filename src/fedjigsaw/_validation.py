@@ -49,6 +49,7 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool = True) -> Any
     refuse_lazy(X)
     _refuse_dates(X, owner)
     _refuse_masked(X, owner)
+    _refuse_twice(X, owner)
     options: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
     if takes_sparse:
         options["accept_sparse"] = "csr"
@@ -98,6 +99,17 @@ def _refuse_masked(X: Any, owner: str) -> None:
         got = f"one at {tuple(masked[0])} ({len(masked)} in total)"
         advice = "Drop these rows or impute the values."
         raise DataError(invalid("data", owner, "without masked values", got, advice))
+
+
+def _refuse_twice(X: Any, owner: str) -> None:
+    """Raise a DataError for columns of one name, as only later versions of scikit-learn do."""
+    counts = Counter(name for name, _ in _kinds(X))
+    twice = [f"{name!r} {count} times" for name, count in counts.items() if count > 1]
+    if twice:
+        raise DataError(
+            f"The data of {owner} have columns of one name: {', '.join(twice)}. Rename all but one "
+            "of each."
+        )
 
 
 def _is_date(kind: Any) -> bool:
@@ -199,7 +211,7 @@ def _unusable(X: Any, owner: str, reason: str) -> str:
         return f"Cannot use the data of {owner}: {reason}."
     reason = re.split(r":? array=| \[", reason, maxsplit=1)[0]  # the values come last
     text = [str(name) for name, kind in _kinds(X) if str(kind).lower().startswith(TEXT_NAMES)]
-    advice = " Rename all but one of each." if "unique column names" in reason else ""
+    advice = ""
     if text:
         which = "A column" if len(text) == 1 else "Columns"
         advice = (
