@@ -64,7 +64,8 @@ def has_names(X: Any) -> bool:
     refuse_lazy(X)
     if isinstance(X, Mapping):
         return not hasattr(X, "shape")  # some sparse matrices are dicts, too
-    return isinstance(X, pa.Table) or hasattr(X, "__arrow_c_stream__")
+    # a pandas Series has no stream in early versions: `to_arrow` refuses it in all of them
+    return isinstance(X, pa.Table) or hasattr(X, "__arrow_c_stream__") or hasattr(X, "iloc")
 
 
 def to_arrow(X: Any, columns: Sequence[str] | None = None) -> pa.Table:
