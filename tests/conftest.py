@@ -5,6 +5,9 @@ import os
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -21,6 +24,7 @@ gc.disable()  # while tests are collected: nothing of what that makes is garbage
 
 # folder of tests or of the package -> marker
 FOLDERS = {"deep": "deep", "device": "deep", "flower": "federation"}
+NOBODY = 65534  # a user who may do what the modes of files say
 
 
 def pytest_collection_modifyitems(items):
@@ -62,6 +66,32 @@ def handled():
     yield lambda handler: [signal.signal(number, handler) for number in numbers]
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture
+def with_modes():
+    """A folder, and a block in which the modes in it count, which they do not for root."""
+    with TemporaryDirectory() as name:  # those above `tmp_path` are closed to other users
+        folder = Path(name)
+
+        @contextmanager
+        def block():
+            if os.geteuid() != 0:
+                yield
+                return
+            for path in (folder, *folder.rglob("*")):
+                os.chown(path, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, 0)
+            try:
+                yield
+            finally:
+                os.setresuid(0, 0, 0)
+
+        yield folder, block
+        folder.chmod(0o700)  # or it could not be removed
+        for path, folders, _ in os.walk(folder):
+            for inside in folders:
+                Path(path, inside).chmod(0o700)
 
 
 @pytest.fixture

@@ -296,7 +296,11 @@ def test_shards_are_even():
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: partition.iid(3, 4, rng=0), ParameterError, "Cannot split 3 samples among 4"),
+        (
+            lambda: partition.iid(1, 4, rng=0),
+            ParameterError,
+            "Cannot split 1 sample among 4 clients. Ask for fewer clients.",
+        ),
         (lambda: partition.iid(3, 0, rng=0), ParameterError, "n_clients"),
         (lambda: partition.iid(0, 1, rng=0), ParameterError, "n_samples"),
         (

@@ -49,7 +49,7 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool = True) -> Any
     refuse_lazy(X)
     _refuse_dates(X, owner)
     _refuse_masked(X, owner)
-    _refuse_twice(X, owner)
+    _refuse_repeated(X, owner)
     options: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
     if takes_sparse:
         options["accept_sparse"] = "csr"
@@ -101,14 +101,12 @@ def _refuse_masked(X: Any, owner: str) -> None:
         raise DataError(invalid("data", owner, "without masked values", got, advice))
 
 
-def _refuse_twice(X: Any, owner: str) -> None:
+def _refuse_repeated(X: Any, owner: str) -> None:
     """Raise a DataError for columns of one name, as only later versions of scikit-learn do."""
-    counts = Counter(name for name, _ in _kinds(X))
-    twice = [f"{name!r} {count} times" for name, count in counts.items() if count > 1]
-    if twice:
+    if twice := repeated(name for name, _ in _kinds(X)):
         raise DataError(
-            f"The data of {owner} have columns of one name: {', '.join(twice)}. Rename all but one "
-            "of each."
+            f"The data of {owner} have several columns named {quote_names(twice)}. Rename all but "
+            "one of each."
         )
 
 

@@ -160,6 +160,13 @@ def test_a_spelling_that_few_rows_have_is_not_named():
     assert found.categories == ("Bern", "Lyon", "zermatt")
 
 
+def test_the_kind_tells_of_an_odd_row_but_not_what_it_has():
+    values = ["yes"] * 30 + ["no"] * 30
+    assert seen(values).kind == "boolean"
+    found = seen([*values, "maybe"])
+    assert (found.kind, found.categories) == ("category", ("no", "yes"))
+
+
 def test_orders():
     assert find_order(["HIGH", "LOW"]) == ("LOW", "MEDIUM", "HIGH")
     assert find_order(["low", "Low", "high"]) == ()  # which of the two?

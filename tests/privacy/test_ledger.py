@@ -453,11 +453,11 @@ def test_a_folder_that_does_not_exist(tmp_path):
         spend(Ledger(tmp_path / "none" / LEDGER))
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or not os.geteuid(), reason="root may write")
-def test_a_folder_that_may_not_be_written(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(DataError, match="permission denied"):
-        spend(Ledger(tmp_path / LEDGER))
+def test_a_folder_that_may_not_be_written(with_modes):
+    folder, block = with_modes
+    folder.chmod(0o500)
+    with block(), pytest.raises(DataError, match="permission denied"):
+        spend(Ledger(folder / LEDGER))
 
 
 def test_a_pipe_is_no_ledger_and_nobody_waits_for_it(tmp_path):

@@ -268,7 +268,7 @@ def _tiny_imagenet(path: Path, size: int) -> ImageSet:
         test.append((path / "val" / "images" / file, numbers[name]))
     for images, source in ((train, path / "train"), (test, notes)):
         if not images:
-            raise DataError(f"{source} has no images.")
+            raise DataError(f"{source} has no images. Unpack Tiny-ImageNet again.")
     return ImageSet(
         "tiny-imagenet",
         *_read_all(train, size),
@@ -291,7 +291,7 @@ def _folder(path: Path, size: int | None) -> ImageSet:
     if not files:
         endings = ", ".join(sorted(ENDINGS))
         raise DataError(
-            f"{path} has no images ({endings}), and is not CIFAR in its binary version."
+            f"{path} has no images ({endings}). Of CIFAR, fetch the binary version (.bin)."
         )
     images, labels = _read_all(files, size)
     shown = [

@@ -39,7 +39,7 @@ from fedjigsaw.flower.operator_protocol import (
     sign,
 )
 from fedjigsaw.flower.operators import OperatorSettings, load_key
-from fedjigsaw.io.atomic import open_whole, write_json
+from fedjigsaw.io.atomic import open_whole
 
 POLL_SECONDS = 0.5
 PATIENCE = 60.0  # seconds in which a server that does not answer may come back
@@ -98,9 +98,8 @@ class OperatorPlace:
                 f"The job has {size:,} bytes; an operator may send {MAX_JOB:,}. Start the run on "
                 "the server's machine."
             )
-        results = self._results()
         with self._connected(tell) as client:
-            folder = self._do(client, request, results, tell)
+            folder = self._start_and_follow(client, job, request, tell)
         try:
             return jobs.finished(folder)
         except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
@@ -108,11 +107,11 @@ class OperatorPlace:
                 raise
             raise self._nonsense() from error
 
-    def _do(
-        self, client: httpx.Client, request: Mapping[str, Any], results: Path, tell: Tell
+    def _start_and_follow(
+        self, client: httpx.Client, job: Job, request: Mapping[str, Any], tell: Tell
     ) -> Path:
         """Start a run, follow it to its end, and return the folder with what it left."""
-        name, asked = "", False
+        results, name, asked = self._results(), "", False
 
         def start() -> None:
             nonlocal name, asked
@@ -129,7 +128,7 @@ class OperatorPlace:
             patiently(start, tell)
             folder = results / name
             folder.mkdir()
-            write_json(folder / jobs.JOB, request["job"])
+            job.save(folder)
             sizes = self._follow(client, name, tell)
         except KeyboardInterrupt as stop:
             if asked and not name:  # somebody did not wait for the answer
@@ -163,9 +162,9 @@ class OperatorPlace:
         """
         try:
             name = self._ask(client, START, request).get("run")
+        except UnsentError:
+            raise
         except LostError as error:
-            if isinstance(error, UnsentError):
-                raise
             raise self._unanswered() from error
         if not isinstance(name, str) or not jobs.NAME.fullmatch(name):
             raise self._nonsense()
@@ -321,7 +320,7 @@ class OperatorPlace:
         if status == BAD and type(found.get("exit_code")) is int and "error" in found:
             return jobs.error_of(found)
         if status in (TOO_MANY, 503):  # of its gate
-            return UnsentError(f"{self.where} has too many requests at the moment.")
+            return UnsentError(f"{self.where} has too many requests; it takes more in a minute.")
         if status == UNKNOWN:
             reason = f"does not know the key of operator {name}: it was removed. Ask for a new one."
         elif status == UNSIGNED and (apart := _apart(response)) > TOLERANCE / 2:
