@@ -52,7 +52,6 @@ def write_run(
     columns=COLUMNS,
     clients=SITES,
     scores=True,
-    curve=True,
     findings=None,
     levels=(),
     seed=0,
@@ -60,7 +59,7 @@ def write_run(
     """Write a model and one score per site; return their paths, the model first.
 
     With `findings`, of `k_findings`, the model says how sure its number of clusters is. Without
-    them it is one of an earlier version, whose index is as large as possible.
+    them that was given.
 
     With `levels`, scores have profiles of the columns and of a category with these levels.
     """
@@ -83,8 +82,7 @@ def write_run(
         "site_notes": np.zeros(len(clients), dtype=np.int64),
         "site_influence": np.ones(len(clients)),
         "skew": np.array([0.2]),
-        **({"k_curve": k_curve} if curve else {}),
-        **({} if findings is None else findings.tensors()),
+        **({} if findings is None else {"k_curve": k_curve, **findings.tensors()}),
     }
     model = ModelFile(
         Model(rng.normal(size=(k, d)), "jigsaw", {"n_clusters": k}, tuple(columns), tensors),

@@ -153,10 +153,11 @@ def test_inspect_shows_files_of_a_prepared_table_in_own_units(tmp_path):
     assert "Not clustered, but shown in profiles: hair. Ignored: note." in text
     for name, content in (("summary", summary), ("model", model)):
         text, found = shown(name), json.loads(shown(name, "--json"))
-        for center, expected in zip(found["centers"], centers_table(content), strict=True):
+        centers = [cluster["center"] for cluster in found["clusters"]]
+        for center, expected in zip(centers, centers_table(content), strict=True):
             assert center == {n: one.to_dict() for n, one in expected.items()}
             assert f"age {center['age']['text']}; dose {center['dose']['text']}; lab" in text
         assert "geometric means, of 1 + value: dose" in text
         assert "Columns (7 as" in text
     assert "age: (missing)" not in "\n".join(describe(model, 1))
-    assert to_days(frame["seen"].min().date()) <= found["centers"][0]["seen"]["value"]
+    assert to_days(frame["seen"].min().date()) <= centers[0]["seen"]["value"]

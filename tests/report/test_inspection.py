@@ -154,7 +154,7 @@ def test_a_foreign_model_with_support_that_is_no_number(name, value):
 
 
 def test_a_foreign_model_with_a_curve_over_no_numbers():
-    curve = np.array([[np.nan, 1.0, 1.0]])
-    model = ModelFile(Model([[0.0]], "jigsaw", {}, ("x",), {"k_curve": curve}), None, ("a",), 5)
+    tensors = {"k_curve": np.array([[np.nan, 1.0, 1.0]]), "k_confidence": np.ones(1)}
+    model = ModelFile(Model([[0.0]], "jigsaw", {}, ("x",), tensors), None, ("a",), 5)
     with pytest.raises(MessageError, match="k of the k_curve of a model must be >= 1"):
         describe(model, 1)

@@ -83,15 +83,6 @@ def test_numbers_with_the_best_index_are_listed():
     assert "- Runner-up: 4." in describe_choice(model_of(3))
 
 
-def test_a_model_of_an_earlier_version():
-    model = model_of(3)
-    old = Model(model.centers, "jigsaw", {}, None, {"k_curve": model.tensors["k_curve"]})
-    first, best = describe_choice(old)
-    assert first == "Number of clusters: 3, with the largest index of all up to 7; runner-up: 2."
-    assert best.startswith("  best k: index, objective: 3: 0, 33.3333")
-    assert list(why_not_the_best(old)) == []
-
-
 def test_notes_of_a_comparison():
     rows = [{"method": "jigsaw", "k": number_values(model_of(2))}, {"method": "feca"}]
     assert list(number_notes(rows)) == ["Jigsaw: 2 clusters (confidence 0.98)."]

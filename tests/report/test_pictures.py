@@ -117,14 +117,6 @@ class TestKCurve:
         heights = index.transData.transform([(1, y) for y in (0, -6, -70, -800, -9000)])[:, 1]
         assert (np.diff(heights) < -0.05 * index.bbox.height).all()  # none is lost at the bottom
 
-    def test_a_model_of_an_earlier_version(self, fitted):
-        curve = np.column_stack([np.arange(2, 5), [9.0, 5.0, 4.0], [10.0, 30.0, 20.0]])
-        old = Model(np.eye(3), "jigsaw", {}, None, {"k_curve": curve})
-        figure = pictures.k_curve(old)
-        assert len(figure.axes) == 2
-        assert figure.axes[0].get_yscale() == "linear"
-        assert figure.get_suptitle() == "k = 3 (filled); runner-up 4 (open)"
-
     def test_a_model_without_one(self, grid):
         data, _ = grid
         with pytest.raises(ParameterError, match="The model has no curve over k"):

@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 from datetime import date
 
@@ -8,7 +7,6 @@ import pytest
 from fedjigsaw import sites
 from fedjigsaw.errors import MessageError
 from fedjigsaw.io import formats
-from fedjigsaw.io.formats import Score
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.guard import Guard
@@ -111,20 +109,11 @@ class TestFiles:
         plain = model([0, 10])
         found, _ = sites.succeed(plain, model([0, 10]))
         assert formats.encode(found) == formats.encode(plain)
-        assert b"ids" not in formats.encode(plain)
 
     def test_ids_are_read_back(self):
         file = replace(model([0, 10]), ids=(5, 2), next_id=9)
         again = formats.decode(formats.encode(file))
         assert (again.ids, again.next_id) == ((5, 2), 9)
-
-    def test_an_earlier_version_refuses_a_file_with_ids(self):
-        """It would write other labels than this version."""
-        content = formats.encode(replace(model([0, 10]), ids=(5, 2), next_id=9))
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        assert json.loads(header["__metadata__"]["fedjigsaw"])["format"] == 2
-        header = formats.encode(model([0, 10]))
-        assert b'\\"format\\": 1' in header
 
     @pytest.mark.parametrize(
         ("ids", "next_id"),
@@ -216,6 +205,3 @@ class TestShown:
         for i in (0, 1, 2):
             assert f"cluster-{i}" not in html
             assert f"Cluster {i}<" not in html
-
-    def test_score_of_an_earlier_version(self):
-        assert Score("a", "m", np.array([1, 2]), np.zeros(2)).cluster_ids == (0, 1)

@@ -11,7 +11,7 @@ from fedjigsaw.cli.journal import show_journal
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
-from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.journal import is_journal
 from fedjigsaw.report.inspection import MAX_SHOWN, describe
@@ -80,10 +80,7 @@ def _values(content: formats.Content | Scaler, file: Path, lines: list[str]) -> 
         found = file_values(content, lines)
     except MessageError as error:
         raise formats.error_in(file, error) from error
-    values = {"file": str(file), "bytes": file.stat().st_size, **found, "lines": lines}
-    if isinstance(content, (SummaryFile, ModelFile)) and content.encoding is not None:
-        values["centers"] = [cluster["center"] for cluster in found["clusters"]]  # as before
-    return values
+    return {"file": str(file), "bytes": file.stat().st_size, **found, "lines": lines}
 
 
 def _draw_k_curve(

@@ -17,7 +17,6 @@ from fedjigsaw.errors import FedJigsawError, MessageError, invalid, unreadable
 from fedjigsaw.io.regular import open_regular
 
 FORMAT = 1
-FORMATS = (1, 2)  # 2: with ids of clusters
 MAX_BYTES = 64 * 2**20
 MAX_HEADER = 2**20
 MAX_DEPTH = 30  # of a header: deeper ones can be read, and not be written as JSON
@@ -143,12 +142,8 @@ def _is_deep(value: object) -> bool:
 def check_format(header: Header) -> None:
     """Check the version of the file format."""
     version = take(header, "format", int)
-    if version not in FORMATS:
-        advice = " Install a newer version of fedjigsaw." if version > max(FORMATS) else ""
-        known = " and ".join(map(str, FORMATS))
-        raise MessageError(
-            f"The file has format {version}; this fedjigsaw reads only {known}.{advice}"
-        )
+    if version != FORMAT:
+        raise MessageError(f"The file has format {version}; fedjigsaw reads only {FORMAT}.")
 
 
 def take(header: Header, name: str, kind: type[T]) -> T:

@@ -12,7 +12,6 @@ from fedjigsaw.columns.schema import Schema
 from fedjigsaw.columns.sketches import Sketch
 from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.io._codec import Arrays, Header, take, take_array, take_floats, take_names
-from fedjigsaw.io.cluster_ids import ids_from, ids_header, next_id_from
 from fedjigsaw.io.contents import ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.kernels.scaling import Scaler, Stats
@@ -79,14 +78,14 @@ def _model_parts(file: ModelFile) -> Parts:
         **_scaler_header(file.scaler),
         "clients": list(file.clients),
         "n_samples": file.n_samples,
+        "partly": list(file.partly),
+        "ids": list(file.ids),
+        "next_id": file.next_id,
         **_skipped_header(file),
         **_privacy_header(file.privacy),
     }
-    if file.partly:
-        header["partly"] = list(file.partly)
     if file.clients_column is not None:
         header["clients_column"] = file.clients_column
-    header |= ids_header(file.ids, file.next_id)
     arrays = {"centers": file.model.centers}
     return header, arrays | _tensor_arrays(file.model.tensors) | _scaler_arrays(file.scaler)
 
@@ -101,22 +100,24 @@ def _model_from(header: Header, arrays: Arrays) -> ModelFile:
         _scaler_from(header, columns, arrays),
         tuple(check_name(name) for name in take_names(header, "clients")),
         take(header, "n_samples", int),
-        take_names(header, "partly") if "partly" in header else (),
+        take_names(header, "partly"),
         _privacy_from(header, len(columns)),
         _skipped_from(header),
-        ids_from(header),
-        next_id_from(header),
+        tuple(take(header, "ids", list)),
+        take(header, "next_id", int),
         take(header, "clients_column", str) if "clients_column" in header else None,
     )
 
 
 def _stats_parts(stats: Stats) -> Parts:
-    header = {"client": stats.client, "columns": list(stats.columns), "n_samples": stats.n_samples}
-    if isinstance(stats, NoisyStats):
-        header |= _privacy_header(stats.privacy)
-    if stats.schema:
-        header |= {"schema": stats.schema, "sketches": list(stats.sketches)}
-        header |= _schema_header(stats.made_by)
+    header = {
+        "client": stats.client,
+        "columns": list(stats.columns),
+        "n_samples": stats.n_samples,
+        "sketches": list(stats.sketches),
+        **_schema_header(stats.made_by),
+        **_privacy_header(stats.privacy if isinstance(stats, NoisyStats) else None),
+    }
     arrays: Arrays = {"mean": stats.mean, "sum_of_squares": stats.sum_of_squares}
     for i, sketch in enumerate(stats.sketches.values()):
         arrays |= {f"sketch.{i}.means": sketch.means, f"sketch.{i}.sizes": sketch.sizes}
@@ -133,15 +134,11 @@ def _stats_from(header: Header, arrays: Arrays) -> Stats:
         take_floats(arrays, "mean"),
         take_floats(arrays, "sum_of_squares"),
     )
-    of_schema: dict[str, Any] = {}
-    if "schema" in header:
-        names = take_names(header, "sketches")
-        sketches = {name: _sketch_from(arrays, i) for i, name in enumerate(names)}
-        of_schema = {"schema": take(header, "schema", str), "sketches": sketches}
-        of_schema["made_by"] = _schema_from(header)
+    names, schema = take_names(header, "sketches"), _schema_from(header)
+    sketches = {name: _sketch_from(arrays, i) for i, name in enumerate(names)}
     if privacy is None:
-        return Stats(*fields, **of_schema)
-    return NoisyStats(*fields, privacy, **of_schema)
+        return Stats(*fields, made_by=schema, sketches=sketches)
+    return NoisyStats(*fields, privacy, made_by=schema, sketches=sketches)
 
 
 def _sketch_from(arrays: Arrays, i: int) -> Sketch:
@@ -152,9 +149,13 @@ def _sketch_from(arrays: Arrays, i: int) -> Sketch:
 
 
 def _score_parts(score: Score) -> Parts:
-    header = {"client": score.client, "model": score.model, **_skipped_header(score)}
-    header |= _privacy_header(score.privacy)
-    header |= ids_header(score.ids)
+    header = {
+        "client": score.client,
+        "model": score.model,
+        "ids": list(score.ids),
+        **_skipped_header(score),
+        **_privacy_header(score.privacy),
+    }
     if score.n_noise and score.privacy is None:
         header["n_noise"] = score.n_noise
     arrays = {"counts": score.counts, "sse": score.sse}
@@ -171,7 +172,8 @@ def _score_from(header: Header, arrays: Arrays) -> Score:
     n_numbers = 0 if profile is None else len(profile.numbers)
     privacy = _privacy_from(header, n_numbers)
     n_noise = take(header, "n_noise", int) if "n_noise" in header else 0
-    skipped, ids, schema = _skipped_from(header), ids_from(header), _schema_from(header)
+    skipped, ids = _skipped_from(header), tuple(take(header, "ids", list))
+    schema = _schema_from(header)
     return Score(client, model, counts, sse, profile, privacy, skipped, n_noise, ids, schema)
 
 

@@ -1,8 +1,8 @@
 """Ids of clusters: numbers that stay with a cluster from one model to the next.
 
-A model that follows no other has the ids 0, 1, 2, ..., in the order of its centers. Then a file has
-no ids, and its bytes are those of earlier versions. Otherwise the file has the ids of its clusters
-and the next free one, so that the id of a cluster that is gone is never used again.
+A model that follows no other has the ids 0, 1, 2, ..., in the order of its centers; its file lists
+none. Otherwise the file has the ids of its clusters and the next free one, so that the id of a
+cluster that is gone is never used again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,9 +13,6 @@ import numpy as np
 from fedjigsaw._typing import Ints
 from fedjigsaw._validation import MAX_COUNT
 from fedjigsaw.errors import MessageError, invalid
-from fedjigsaw.io._codec import Header, take
-
-WITH_IDS = 2  # format of files with ids: earlier versions would show the wrong numbers
 
 
 def check_ids(
@@ -45,24 +42,6 @@ def check_ids(
         raise MessageError(invalid("next_id", owner, allowed, repr(next_id)[:80]))
     usual = ids == tuple(range(k)) and next_id == k
     return ((), 0) if usual else (ids, next_id)
-
-
-def ids_header(ids: Sequence[int], next_id: int | None = None) -> Header:
-    """Return the fields of a header for these ids; none for the usual ones."""
-    if not ids:
-        return {}
-    header: dict[str, Any] = {"format": WITH_IDS, "ids": list(ids)}
-    return header if next_id is None else header | {"next_id": next_id}
-
-
-def ids_from(header: Header) -> tuple[int, ...]:
-    """Take the ids of clusters from a header that may have some."""
-    return tuple(take(header, "ids", list)) if "ids" in header else ()
-
-
-def next_id_from(header: Header) -> int:
-    """Take the next free id from a header that may have one."""
-    return take(header, "next_id", int) if "next_id" in header else 0
 
 
 def to_ids(labels: Ints, ids: Sequence[int]) -> Ints:

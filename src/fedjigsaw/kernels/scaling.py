@@ -17,7 +17,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES, check_name, repeated
-from fedjigsaw.columns.encoding import Encoding
+from fedjigsaw.columns.encoding import Encoding, provisional
 from fedjigsaw.columns.schema import Schema
 from fedjigsaw.columns.sketches import Sketch
 from fedjigsaw.errors import MessageError, invalid, quote_names
@@ -34,8 +34,7 @@ class Stats:
     client : name of the site.
     columns, mean, sum_of_squares : of each column, its name, mean and squared deviations from it.
     n_samples : number of rows.
-    schema : fingerprint of the schema that the columns were made by; empty without one.
-    made_by : that schema, so that people can read the numbers; None in files of earlier versions.
+    made_by : the schema that the columns were made by, or None.
     sketches : quantiles of the columns that need them.
 
     Examples
@@ -52,7 +51,6 @@ class Stats:
     n_samples: int
     mean: Floats
     sum_of_squares: Floats
-    schema: str = field(default="", kw_only=True)
     made_by: Schema | None = field(default=None, kw_only=True)
     sketches: Mapping[str, Sketch] = field(default_factory=dict, kw_only=True)
 
@@ -68,9 +66,14 @@ class Stats:
         check_vector("sum_of_squares", self.sum_of_squares, len(self.columns), owner, most)
         if (self.sum_of_squares < 0).any():
             raise MessageError(invalid("sum_of_squares", owner, ">= 0", self.sum_of_squares.min()))
-        if self.made_by is not None and self.made_by.fingerprint != self.schema:
-            allowed = f"{self.schema!r}, which made the columns"
-            raise MessageError(invalid("schema", owner, allowed, self.made_by.fingerprint))
+        made = self.columns if self.made_by is None else provisional(self.made_by).features
+        if sorted(self.columns) != sorted(made):
+            raise MessageError(f"The columns of {owner} are not those that its schema gives.")
+
+    @property
+    def schema(self) -> str:
+        """Fingerprint of the schema that the columns were made by; empty without one."""
+        return "" if self.made_by is None else self.made_by.fingerprint
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -182,11 +185,6 @@ def aligned(stats: Sequence[Stats]) -> list[Stats]:
         mean, squares = other.mean[where], other.sum_of_squares[where]
         found.append(replace(other, columns=first.columns, mean=mean, sum_of_squares=squares))
     return found
-
-
-def schema_of(stats: Sequence[Stats]) -> Schema | None:
-    """Return the schema that statistics were made by; files of earlier versions do not have it."""
-    return next((found.made_by for found in stats if found.made_by is not None), None)
 
 
 def pool(stats: Sequence[Stats]) -> Stats:

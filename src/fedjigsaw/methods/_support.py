@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedjigsaw._validation import MAX_COUNT, MAX_MAGNITUDE
-from fedjigsaw.choice.findings import KFindings
+from fedjigsaw.choice.findings import CONFIDENCE
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.messages import Model
 
@@ -38,7 +38,7 @@ def knows_no_counts(model: Model) -> bool:
 def k_curve_of(model: Model) -> dict[str, np.ndarray] | None:
     """Return k, objective and index of every k considered, or None if k was given."""
     curve = model.tensors.get("k_curve")
-    if curve is None:
+    if curve is None or CONFIDENCE not in model.tensors:
         return None
     if curve.ndim != 2 or curve.shape[1] != 3 or not 0 < len(curve) <= MAX_CURVE:
         allowed = f"of shape (n, 3), with n from 1 to {MAX_CURVE}"
@@ -51,14 +51,3 @@ def k_curve_of(model: Model) -> dict[str, np.ndarray] | None:
     if not ((k >= 1) & (k <= MAX_COUNT)).all():
         raise MessageError(invalid("k", "the k_curve of a model", ">= 1", k[~(k >= 1)][:1]))
     return {"k": k.astype(np.int64), "objective": objective, "index": index}
-
-
-def runner_up(model: Model) -> int | None:
-    """Return the number of clusters that is next best, or None."""
-    findings, curve = KFindings.from_model(model), k_curve_of(model)
-    if findings is not None:
-        return findings.runner_up
-    if curve is None:
-        return None
-    order = np.argsort(-curve["index"], kind="stable")  # a model of an earlier version
-    return int(curve["k"][order[1]]) if len(order) > 1 else None

@@ -87,7 +87,6 @@ def release(table: Ints, privacy: Privacy, client: str, encoding: Encoding) -> S
         n,
         mean,
         n * spread,
-        schema=encoding.schema.fingerprint,
         made_by=encoding.schema,
         sketches=sketches,
     )

@@ -297,15 +297,15 @@ def _stats(stats: Stats) -> Lines:
     noisy = isinstance(stats, NoisyStats)
     rows = f"about {stats.n_samples:,} (all numbers are noisy)" if noisy else f"{stats.n_samples:,}"
     yield f"Rows: {rows}. For each column, the mean and the standard deviation:"
-    if stats.schema:
-        yield from describe_features(stats)
-    else:
+    if stats.made_by is None:
         yield from _moments(stats)
+    else:
+        yield from describe_features(stats, stats.made_by)
     yield "  (the file has the sum of squared deviations: deviation squared times rows)"
     if isinstance(stats, NoisyStats):
         yield from describe_privacy(stats, MAX_SHOWN)
         return
-    known = ", rows of each category, missing values" if stats.schema else ""
+    known = ", rows of each category, missing values" if stats.made_by else ""
     known += ", and how its values are spread" if stats.sketches else ""
     yield f"What could be inferred: mean and spread of each column at this site{known}."
     if stats.n_samples <= 2:

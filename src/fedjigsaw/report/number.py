@@ -9,7 +9,7 @@ from fedjigsaw.choice.findings import DOUBTFUL, KFindings
 from fedjigsaw.io.rows import Row
 from fedjigsaw.messages import Model
 from fedjigsaw.methods import label_of
-from fedjigsaw.methods._support import k_curve_of, runner_up
+from fedjigsaw.methods._support import k_curve_of
 
 MOST_BEST = 5  # numbers of clusters with the best index that are listed
 
@@ -63,33 +63,22 @@ def number_heading(findings: KFindings) -> str:
 
 def describe_choice(model: Model, ids: Sequence[int] = ()) -> Iterator[str]:
     """Say how sure the number of clusters is, and how others compare; nothing if it was given."""
-    curve = k_curve_of(model)
-    if curve is None:
+    curve, findings = k_curve_of(model), KFindings.from_model(model)
+    if curve is None or findings is None:
         return
-    findings = KFindings.from_model(model)
-    if findings is None:  # a model of an earlier version
-        k, second = len(model.centers), runner_up(model)
-        text = f"Number of clusters: {k}, with the largest index of all up to {curve['k'].max()}"
-        yield text + (f"; runner-up: {second}." if second else ".")
-    else:
-        yield from describe_number(model, ids)
-        if findings.runner_up is not None:
-            yield f"- Runner-up: {findings.runner_up}."
-        yield from (f"- {text}" for text in why_not_the_best(model))
+    yield from describe_number(model, ids)
+    if findings.runner_up is not None:
+        yield f"- Runner-up: {findings.runner_up}."
+    yield from (f"- {text}" for text in why_not_the_best(model))
     best = np.argsort(-curve["index"], kind="stable")[: min(MOST_BEST, len(curve["k"]) - 1)]
-    if findings is None:
-        yield "  best k: index, objective: " + "; ".join(
-            f"{curve['k'][i]}: {curve['index'][i]:.6g}, {curve['objective'][i]:.6g}" for i in best
-        )
-    else:
-        listed = "; ".join(f"{curve['k'][i]}: {curve['index'][i]:.6g}" for i in best)
-        yield f"  best k: index (minus BIC; the best has 0): {listed}"
+    listed = "; ".join(f"{curve['k'][i]}: {curve['index'][i]:.6g}" for i in best)
+    yield f"  best k: index (minus BIC; the best has 0): {listed}"
 
 
 def why_not_the_best(model: Model) -> Iterator[str]:
     """Say why the number with the best index was not chosen, if it was not."""
     curve = k_curve_of(model)
-    if curve is None or KFindings.from_model(model) is None:
+    if curve is None:
         return
     best = int(curve["k"][curve["index"].argmax()])
     if best != len(model.centers):

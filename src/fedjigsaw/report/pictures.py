@@ -19,7 +19,7 @@ from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import ExtraError, ParameterError, requires_extra
 from fedjigsaw.messages import Model, Summary
 from fedjigsaw.methods import CLUSTERERS, DEFAULT, find, find_for_rows
-from fedjigsaw.methods._support import k_curve_of, runner_up
+from fedjigsaw.methods._support import k_curve_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -196,35 +196,25 @@ def _show_around_one(axes: Axes, values: Floats, window: tuple[float, float]) ->
 
 
 NEARLY = 10.0  # index: differences up to this are drawn in proportion, larger ones by magnitude
-
-
-def k_titles(model: Model) -> dict[str, str]:
-    """Return the titles of the panels of :func:`k_curve`."""
-    if KFindings.from_model(model) is not None:
-        return {"index": "Index: minus BIC; the best has 0"}
-    return {  # a model of an earlier version
-        "index": "Index (Calinski-Harabasz); the largest is best",
-        "objective": "Objective, as the server knows it",
-    }
+K_TITLE = "Index: minus BIC; the best has 0"
 
 
 def k_marks(model: Model) -> list[str]:
     """Say which number of clusters is which mark of :func:`k_curve`."""
     curve, findings, k = k_curve_of(model), KFindings.from_model(model), len(model.centers)
     assert curve is not None
-    second = runner_up(model)
-    sure = "" if findings is None else f", confidence {findings.confidence:.2f}"
-    shown = " (open)" if second in curve["k"] else ""
-    told = [f"k = {k} (filled){sure}", *([] if second is None else [f"runner-up {second}{shown}"])]
-    best = _best_index(model)
-    if best is not None and best != k:
+    assert findings is not None
+    told = [f"k = {k} (filled), confidence {findings.confidence:.2f}"]
+    if (second := findings.runner_up) is not None:
+        told.append(f"runner-up {second}{' (open)' * (second in curve['k'])}")
+    if (best := _best_index(curve)) != k:
         told.append(
             f"best index: {best} (cross), but not all its clusters have valleys between them"
         )
     return told
 
 
-def k_curve(model: Model, *names: str) -> Figure:
+def k_curve(model: Model, *, told: bool = True) -> Figure:
     """Draw how the number of clusters was chosen: the index of every k.
 
     The chosen k need not be the one with the best index: that one may have clusters without valleys
@@ -233,45 +223,39 @@ def k_curve(model: Model, *names: str) -> Figure:
     Parameters
     ----------
     model : of a :class:`~fedjigsaw.Jigsaw` with ``n_clusters="auto"``.
-    names : panels, of :func:`k_titles`, to draw only these, without a title of the whole.
+    told : whether a title says which number is which mark.
     """
-    curve, found = k_curve_of(model), len(model.centers)
-    if curve is None:
+    curve, findings = k_curve_of(model), KFindings.from_model(model)
+    if curve is None or findings is None:
         raise ParameterError(
             'The model has no curve over k: only Jigsaw with n_clusters="auto" records one.'
         )
-    titles = k_titles(model)
     color = CLUSTERERS["jigsaw"].color
-    shown = np.isfinite(curve["index"])
-    marks: dict[int | None, dict[str, Any]] = {_best_index(model): {"c": INK, "marker": "x"}}
-    marks |= {runner_up(model): {"facecolors": "white", "edgecolors": color}, found: {"c": color}}
-    shown_names = names or tuple(titles)
-    figure = new_figure(2 + 4 * len(shown_names), 3.6)
-    panels = figure.subplots(1, len(shown_names), squeeze=False)[0]
-    for axes, name in zip(panels, shown_names, strict=True):
-        axes.plot(curve["k"][shown], curve[name][shown], color=PALE, marker=".", markersize=4)
-        for k, style in marks.items():
-            at = (curve["k"] == k) & shown
-            axes.scatter(curve["k"][at], curve[name][at], zorder=3, **style)
-        if name == "index" and _best_index(model) is not None:
-            _scale_index(axes, curve["index"][shown])
-        axes.set_title(titles[name], fontsize=10, color=INK)
-        axes.set_xlabel("number of clusters k", fontsize=9, color=INK)
-        axes.locator_params(axis="x", integer=True)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(labelsize=8, colors=INK)
-    if not names:
+    known = np.isfinite(curve["index"])
+    k, index = curve["k"][known], curve["index"][known]
+    marks: dict[int | None, dict[str, Any]] = {_best_index(curve): {"c": INK, "marker": "x"}}
+    marks |= {findings.runner_up: {"facecolors": "white", "edgecolors": color}}
+    marks |= {len(model.centers): {"c": color}}
+    figure = new_figure(6, 3.6)
+    axes = figure.subplots()
+    axes.plot(k, index, color=PALE, marker=".", markersize=4)
+    for number, style in marks.items():
+        axes.scatter(k[k == number], index[k == number], zorder=3, **style)
+    _scale_index(axes, index)
+    axes.set_title(K_TITLE, fontsize=10, color=INK)
+    axes.set_xlabel("number of clusters k", fontsize=9, color=INK)
+    axes.locator_params(axis="x", integer=True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8, colors=INK)
+    if told:
         first, *others = k_marks(model)
-        told = "; ".join([first, *others[:1]]) + "".join(f"\n{text}" for text in others[1:])
-        figure.suptitle(told, fontsize=10, color=INK)
+        title = "; ".join([first, *others[:1]]) + "".join(f"\n{text}" for text in others[1:])
+        figure.suptitle(title, fontsize=10, color=INK)
     return figure
 
 
-def _best_index(model: Model) -> int | None:
-    """Return the k with the best index, or None for a model of an earlier version."""
-    curve = k_curve_of(model)
-    if curve is None or KFindings.from_model(model) is None:
-        return None
+def _best_index(curve: Mapping[str, np.ndarray]) -> int:
+    """Return the k with the best index."""
     return int(curve["k"][curve["index"].argmax()])
 
 

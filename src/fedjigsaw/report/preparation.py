@@ -103,15 +103,12 @@ def _fill(encoder: Encoder) -> str:
 # ------------------------------------------------------------------------------------ statistics
 
 
-def describe_features(stats: Stats) -> Lines:
+def describe_features(stats: Stats, schema: Schema) -> Lines:
     """Show statistics that were made by a schema: rows of categories, means of numbers."""
-    n, shares, columns = stats.n_samples, _shares(stats), features_of(stats.made_by)
-    known = stats.made_by is not None
-    yield f"Made by schema {stats.schema}{', which is part of this file' * known}."
-    if stats.made_by is not None:
-        unused = [column.name for column in stats.made_by.columns if column.kind == IGNORE]
-        if unused:
-            yield f"The schema also names columns that are ignored: {quote_names(unused)}."
+    n, shares, columns = stats.n_samples, _shares(stats), features_of(schema)
+    yield f"Made by schema {schema.fingerprint}, which is part of this file."
+    if unused := [column.name for column in schema.columns if column.kind == IGNORE]:
+        yield f"The schema also names columns that are ignored: {quote_names(unused)}."
     for name, mean, squares in zip(stats.columns, stats.mean, stats.sum_of_squares, strict=True):
         yes = name in columns and columns[name].kind == BOOLEAN
         if yes or name in shares:
@@ -122,11 +119,6 @@ def describe_features(stats: Stats) -> Lines:
     logs = [name for name, column in columns.items() if column.scale == "log"]
     if logs:
         yield f"  (the file has logarithms, of 1 + value, and their deviations: {', '.join(logs)})"
-    if not known:
-        yield (
-            "  (the file is of an earlier version, without its schema: dates are days since "
-            "1970-01-01 here, and where the schema says so, numbers are logarithms of 1 + value)"
-        )
     if any(name.endswith(feature("", ABSENT)) for name in shares):
         yield (
             "  (a missing value counts as a fixed one here: 0, or the middle of the range of the "

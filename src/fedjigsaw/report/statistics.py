@@ -6,7 +6,7 @@ from math import sqrt
 from fedjigsaw.columns.in_words import features_of, moments_in_short
 from fedjigsaw.columns.schema import Column
 from fedjigsaw.errors import counted
-from fedjigsaw.kernels.scaling import Stats, schema_of
+from fedjigsaw.kernels.scaling import Stats
 from fedjigsaw.trust.moments import Verdict
 
 MAX_COLUMNS = 3  # conspicuous columns that are shown
@@ -23,7 +23,7 @@ def describe_statistics(verdicts: Sequence[Verdict], most: int) -> Iterator[str]
         return
     named = dict.fromkeys(verdict.column for verdict in verdicts if verdict.column)
     columns = list(named)[:MAX_COLUMNS]
-    known = features_of(schema_of([verdict.stats for verdict in verdicts]))
+    known = features_of(verdicts[0].stats.made_by)
     yield "Sites (mean and deviation of the conspicuous columns; do all use the same units?):"
     shown = sorted(verdicts, key=lambda v: not v.reason) if len(verdicts) > most else verdicts
     for verdict in shown[:most]:

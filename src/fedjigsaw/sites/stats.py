@@ -120,7 +120,7 @@ def measure(
         return stats
     guarded = guard_features(stats, schema, min_rows)
     sketches = quantiles.sketches(min_rows)
-    return replace(guarded, schema=schema.fingerprint, made_by=schema, sketches=sketches)
+    return replace(guarded, made_by=schema, sketches=sketches)
 
 
 def _measure_privately(

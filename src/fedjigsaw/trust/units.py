@@ -40,7 +40,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.columns.in_words import features_of, moments_in_short
 from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import counted
-from fedjigsaw.kernels.scaling import Stats, aligned, schema_of
+from fedjigsaw.kernels.scaling import Stats, aligned
 
 MIN_ROWS = 10
 APART = 5.0  # of the smaller deviations
@@ -141,7 +141,7 @@ def conspicuous_columns(stats: Sequence[Stats]) -> list[Conspicuous]:
                 sites, means[:, j], deviations[:, j], told[:, j], factors[:, j], strict=True
             )
         ]
-        found.append(Conspicuous(sites[0].columns[j], tuple(table), schema_of(stats)))
+        found.append(Conspicuous(sites[0].columns[j], tuple(table), sites[0].made_by))
     return found
 
 

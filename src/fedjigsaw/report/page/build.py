@@ -163,34 +163,23 @@ def _indicators(run: Run) -> set[str]:
 
 def _k_curve(run: Run) -> Picture | Absent:
     model = run.model.model
-    curve = k_curve_of(model)
-    if curve is None:
+    if k_curve_of(model) is None:
         return Absent(
             f"The number of clusters, {run.k}, was given. To have it found, all sites make their "
             "summaries with -k auto, and then:",
             "fedjigsaw aggregate *.summary -k auto -o MODEL",
         )
     marks = f"{'; '.join(pictures.k_marks(model))}."
-    if evidence.how_many(run) is None:  # a model of an earlier version
-        caption = [
-            marks,
-            "The objective always falls with more clusters; the index weighs that against their "
-            "number.",
-        ]
-    else:
-        caption = [
-            marks,
-            "The index weighs how well a number of clusters describes the rows against that "
-            "number. It is 0 for the best; differences above 10 are drawn by their magnitude.",
-            "A number is chosen only if there is a valley between any two neighbors: clearly fewer "
-            "rows than in either.",
-            *why_not_the_best(model),
-        ]
-    svgs = [
-        to_svg(pictures.k_curve(model, name), name, title, caption[0])
-        for name, title in pictures.k_titles(model).items()
+    caption = [
+        marks,
+        "The index weighs how well a number of clusters describes the rows against that number. "
+        "It is 0 for the best; differences above 10 are drawn by their magnitude.",
+        "A number is chosen only if there is a valley between any two neighbors: clearly fewer "
+        "rows than in either.",
+        *why_not_the_best(model),
     ]
-    return Picture(tuple(svgs), tuple(caption))
+    figure = pictures.k_curve(model, told=False)
+    return Picture((to_svg(figure, "index", pictures.K_TITLE, marks),), tuple(caption))
 
 
 def _profile_hint(run: Run) -> Absent | None:

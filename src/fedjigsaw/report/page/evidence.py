@@ -10,9 +10,7 @@ from fedjigsaw.kernels.indices import SKEWED
 from fedjigsaw.methods._support import (
     SUPPORT,
     WITH_AUTO,
-    k_curve_of,
     knows_no_counts,
-    runner_up,
     support_of,
 )
 from fedjigsaw.report.number import number_heading
@@ -25,7 +23,6 @@ from fedjigsaw.report.trust import CONSPICUOUS, is_odd, reports_of
 from fedjigsaw.report.units import number, percent
 from fedjigsaw.trust.site_reports import SiteReport
 
-CLOSE = 0.05  # a runner-up this near to the best index is nearly as good
 NO_SPREAD = 1e-9  # in the units of the clustering
 NARROW = 0.3  # margins below: clusters overlap much
 
@@ -132,7 +129,7 @@ def site_table(run: Run, most: int) -> Table | Absent:
 
 def trust_notes(run: Run) -> list[str]:
     """Return sentences about everything that limits the trust in a model."""
-    parts = (_missing_sites, _missing_values, _odd_sites, _weak_clusters, _number, _skew)
+    parts = (_missing_sites, _missing_values, _odd_sites, _weak_clusters, _skew)
     return [sentence for part in parts for sentence in part(run)]
 
 
@@ -271,17 +268,6 @@ def where_found(run: Run) -> Iterator[str]:
 
 def _noisy_remark(report: SiteReport) -> str:
     return _remark(report) if report.set_aside else ""
-
-
-def _number(run: Run) -> Iterator[str]:
-    """Compare with the runner-up, in a model of an earlier version; others have `how_many`."""
-    curve = k_curve_of(run.model.model)
-    second = None if curve is None else runner_up(run.model.model)
-    if curve is None or second is None or KFindings.from_model(run.model.model) is not None:
-        return
-    best, other = np.sort(curve["index"])[::-1][:2]
-    if np.isfinite([best, other]).all() and other > (1 - CLOSE) * best:
-        yield f"{second} clusters fit nearly as well as {run.k}: look at both."
 
 
 def _skew(run: Run) -> Iterator[str]:
