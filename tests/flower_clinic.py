@@ -88,7 +88,6 @@ class Clinic:
         self.words = {}
         self.seen = {}
         self.options = {}  # of sites: name -> words
-        self.sources = {}  # parts that run another version: name -> its source
         self.began = time.monotonic()
         self.timeouts = ()
         self.home = folder / "clinic"
@@ -108,7 +107,7 @@ class Clinic:
 
     def start(self, name, *words):
         # the package of the tests, which need not be the one that is installed
-        source = self.sources.get(name, Path(fedjigsaw.__file__).parents[1])
+        source = Path(fedjigsaw.__file__).parents[1]
         path = f"{Path(__file__).parent / 'flower' / 'shim'}{os.pathsep}{source}"
         mode = self.folder / f"{name}.mode"
         mode.touch()

@@ -219,17 +219,14 @@ def test_an_operator_without_a_server(tmp_path, verb):
     assert "does not answer" in str(done.exception)
 
 
-def test_status_tells_of_other_versions_and_of_certificates_that_end(capsys):
+def test_status_tells_of_certificates_that_end(capsys):
     found = {"host": "h", "port": 1, "connected": {"bern": True, "lyon": True, "oslo": False}}
-    found |= {"revoked": {}, "twins": {}, "version": "1.0", "protocol": 1}
-    told = {"bern": {"version": "1.0", "protocol": 1}, "lyon": {"version": None, "protocol": 1}}
     warnings = ["the server's certificate ends in 9 days"]
-    federation.print_status({**found, "versions": told, "warnings": warnings})
+    found |= {"revoked": {}, "twins": {}, "runs": {}, "warnings": warnings}
+    federation.print_status(found)
     words = " ".join(capsys.readouterr().out.split())
-    text = "its version of fedjigsaw is unknown (protocol 1), the server's is 1.0 (protocol 1)"
-    assert f"bern: connected lyon: connected {text} oslo: not connected" in words
+    assert "bern: connected lyon: connected oslo: not connected" in words
     assert words.endswith("Warning: the server's certificate ends in 9 days.")
-    federation.print_status(found)  # of a server that tells nothing of this
 
 
 def test_renew(clinic):

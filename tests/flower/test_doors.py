@@ -6,8 +6,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from fedjigsaw import __version__
-from fedjigsaw.flower import folders, members, patches, versions
+from fedjigsaw.flower import folders, members, patches
 from fedjigsaw.flower.certificates import make_site_key
 from fedjigsaw.flower.doors import PrivateDoor, SiteDoor
 from fedjigsaw.flower.gate import MAX_REQUEST, SMALL_REQUEST, RefusedError
@@ -140,60 +139,6 @@ def test_the_answer_to_a_site_says_that_its_key_has_a_twin(site_door, bern):
     twin = (b"fedjigsaw-notice", b"twin")
     assert [twin in visit(process) for process in (b"1", b"2", b"1")] == [False] * 3
     assert twin in visit(b"2")
-
-
-def told(version, protocol):
-    return {b"fedjigsaw-version": version, b"fedjigsaw-protocol": protocol}
-
-
-def test_a_site_is_told_the_version_of_the_server_and_a_stranger_is_not(site_door, bern):
-    visit = site_door.admit(scope("/v1/fleet/pull-messages", bern))
-    assert dict(visit.headers) == told(__version__.encode(), b"1")
-    with pytest.raises(RefusedError) as refusal:
-        site_door.admit(scope("/v1/fleet/pull-messages", signed(make_site_key()[0])))
-    assert refusal.value.headers == ()
-
-
-@pytest.mark.parametrize(
-    ("headers", "status", "noted"),
-    [
-        ({}, "bern", (None, 1)),  # of before there were versions
-        (told(b"0.0.9", b"1"), "bern", ("0.0.9", 1)),
-        (told(b"9.0", b"2"), 426, ("9.0", 2)),
-        (told(b"9.0", b"x"), 426, ("9.0", 0)),
-        (told(b"9.0", b"1" * 9), 426, ("9.0", 0)),
-        (told(b"9\xff" * 9999, b"1"), "bern", (None, 1)),
-        (told(b"[red]\x1b[2J", b"1"), "bern", (None, 1)),
-    ],
-)
-def test_another_protocol_is_refused_and_another_version_is_not(
-    site_door, bern, clinic, caplog, headers, status, noted
-):
-    caplog.set_level("INFO")
-    for _ in range(3):
-        assert outcome(site_door, "/v1/fleet/pull-messages", {**bern, **headers}) == status
-    found = versions.read_versions(clinic / "server")
-    assert found == {"bern": {"version": noted[0], "protocol": noted[1]}}
-    assert caplog.text.count("site bern ") == 1
-    assert ("is refused" in caplog.text) == (status == 426)
-
-
-def test_a_refusal_names_the_version_of_the_server(site_door, bern):
-    with pytest.raises(RefusedError) as refusal:
-        site_door.admit(scope("/v1/fleet/pull-messages", {**bern, **told(b"9.0", b"2")}))
-    assert dict(refusal.value.headers) == told(__version__.encode(), b"1")
-
-
-def test_a_site_that_changes_its_version_all_the_time_fills_no_log(site_door, bern, caplog):
-    for number in range(100):
-        outcome(site_door, "/v1/fleet/pull-messages", {**bern, **told(b"%d" % number, b"2")})
-    assert caplog.text.count("site bern ") == 1
-
-
-def test_the_same_version_is_not_worth_a_line(site_door, bern, caplog):
-    caplog.set_level("INFO")
-    outcome(site_door, "/v1/fleet/pull-messages", {**bern, **dict(versions.headers())})
-    assert caplog.text == ""
 
 
 def private_door(secret):

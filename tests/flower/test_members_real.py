@@ -8,7 +8,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from fedjigsaw import __version__, cli
+from fedjigsaw import cli
 from fedjigsaw.flower import processes
 from fedjigsaw.flower.certificates import load_certificate
 from fedjigsaw.flower.folders import SiteSettings
@@ -107,13 +107,3 @@ def test_a_restart_of_the_server_prints_no_traceback_at_a_site(clinic):
     for text in (clinic.output("bern"), (clinic.home / "bern" / "site.log").read_text()):
         assert "Traceback" not in text
         assert "Error" not in text
-
-
-def test_a_site_of_another_protocol_ends_with_both_versions(clinic):
-    clinic.interrupt("bern")
-    clinic.behave("bern", "protocol 9")
-    assert clinic.start_site("bern").wait(PATIENCE) == 8
-    said = " ".join(clinic.output("bern").split())
-    assert f"The server has fedjigsaw {__version__} with protocol 1; this site has" in said
-    clinic.wait_to_say("server", "site bern is refused: it has fedjigsaw")
-    assert "(protocol 9), the server's is" in command(clinic, "status")

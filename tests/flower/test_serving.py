@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fedjigsaw.errors import DataError, FederationError, FedJigsawError, ParameterError
-from fedjigsaw.flower import checks, folders, founding, processes, serving, versions
+from fedjigsaw.flower import checks, folders, founding, processes, serving
 from fedjigsaw.flower.certificates import make_server_key
 from fedjigsaw.flower.folders import OWN_APP
 from flower_clinic import COMMAND, PATIENCE, without_rights_of_root
@@ -215,14 +215,6 @@ def test_a_site_that_is_revoked_ends(clinic, started, rows):
     started.codes = [processes.WAS_REVOKED]
     with pytest.raises(FederationError, match="no longer accepts the key of site bern"):
         serving.serve_site(clinic / "bern", rows)
-
-
-def test_a_site_of_another_protocol_ends_and_names_both_versions(clinic, started, rows):
-    started.codes = [processes.OTHER_PROTOCOL]
-    versions.write_refusal(clinic / "bern", versions.Told("0.0.1", 0))
-    with pytest.raises(FederationError, match=r"has fedjigsaw 0\.0\.1 .*; this site has") as error:
-        serving.serve_site(clinic / "bern", rows)
-    assert "install a newer version at the server" in str(error.value)
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])

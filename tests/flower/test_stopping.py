@@ -141,7 +141,7 @@ def test_runs_that_have_not_ended_are_listed_to_those_who_may_see_them(clinic, c
     assert stopping.open_runs(home, "key of bob") == {}
     from fedjigsaw.cli.federation import print_status
 
-    found = {"host": "h", "port": 1, "connected": {}, "revoked": {}, "twins": {}}
+    found = {"host": "h", "port": 1, "connected": {}, "revoked": {}, "twins": {}, "warnings": []}
     print_status({**found, "runs": stopping.open_runs(home)})
     words = " ".join(capsys.readouterr().out.split())
     assert f"Run {own.name} has not ended: feca, -k 3" in words

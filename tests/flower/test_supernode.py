@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedjigsaw.flower import processes, supernode, versions
+from fedjigsaw.flower import processes, supernode
 from fedjigsaw.flower.folders import SiteSettings
 
 
@@ -58,33 +58,10 @@ def test_a_revocation_is_told_by_the_exit_code(monkeypatch, tmp_path):
     codes = []
     monkeypatch.setattr(supernode.os, "_exit", codes.append)
     monkeypatch.setattr(supernode.logging, "shutdown", lambda: None)
-    supernode.note_answer(tmp_path, 403, {})
+    supernode.note_answer(403, {})
     assert not codes
-    supernode.note_answer(tmp_path, 410, {})
+    supernode.note_answer(410, {})
     assert codes == [processes.WAS_REVOKED]
-
-
-def test_another_protocol_is_told_by_the_exit_code_and_both_versions_are_named(
-    monkeypatch, tmp_path
-):
-    codes = []
-    monkeypatch.setattr(supernode.os, "_exit", codes.append)
-    monkeypatch.setattr(supernode.logging, "shutdown", lambda: None)
-    answer = {"fedjigsaw-version": "7.0", "fedjigsaw-protocol": "9"}
-    supernode.note_answer(tmp_path, 426, answer)
-    assert codes == [processes.OTHER_PROTOCOL]
-    text = versions.describe_refusal(tmp_path)
-    assert "The server has fedjigsaw 7.0 with protocol 9; this site has fedjigsaw 0." in text
-    assert "install a newer version at the site" in text
-
-
-def test_the_version_of_the_server_is_told_once(monkeypatch, tmp_path, caplog):
-    monkeypatch.setattr(supernode, "server", None)
-    caplog.set_level(logging.INFO)
-    for _ in range(2):
-        supernode.note_answer(tmp_path, 200, {})  # of before
-        supernode.note_answer(tmp_path, 200, {"fedjigsaw-version": "7.0"})
-    assert caplog.text.count("the server has fedjigsaw 7.0 with protocol 1") == 1
 
 
 def test_a_lost_connection_is_one_plain_sentence(ended, caplog, capsys):
@@ -105,7 +82,7 @@ def test_silence_of_the_server_is_told_once_and_so_is_its_end(monkeypatch, caplo
     for _ in range(3):
         supernode.note_silence()
     for _ in range(2):
-        supernode.note_answer(tmp_path, 200, {})
+        supernode.note_answer(200, {})
     supernode.note_silence()
     silence = "the server does not answer; this site goes on trying"
     assert caplog.messages == [silence, "the server answers again", silence]
@@ -114,7 +91,7 @@ def test_silence_of_the_server_is_told_once_and_so_is_its_end(monkeypatch, caplo
 def test_a_twin_is_told_once(monkeypatch, caplog, tmp_path):
     monkeypatch.setattr(supernode, "twin", False)
     for _ in range(2):
-        supernode.note_answer(tmp_path, 200, {"fedjigsaw-notice": "twin"})
+        supernode.note_answer(200, {"fedjigsaw-notice": "twin"})
     assert caplog.text.count("this site's key is used from two places at once") == 1
 
 

@@ -120,33 +120,19 @@ def print_status(found: Mapping[str, Any]) -> None:
             hosts, last = ", ".join(twin["hosts"]), twin["last"]
             text = f"its key was used from two places at once ({hosts}; last seen {last})"
             out.print(escape(f"    {text}"), style="yellow")
-        if text := other_version(found, name):
-            out.print(escape(f"    {text}"))
     for name, time in found["revoked"].items():
         out.print(escape(f"  {name}: revoked on {time}"))
-    for name, about in found.get("runs", {}).items():
+    for name, about in found["runs"].items():
         owner = f" of operator {about['operator']}" if about["operator"] else ""
         text = f"{about['method']}, -k {_clusters(about['n_clusters'])}"
         out.print(escape(f"Run {name}{owner} has not ended: {text}"))
-    for text in found.get("warnings", ()):
+    for text in found["warnings"]:
         out.print(escape(f"Warning: {text}."), style="yellow")
 
 
 def _clusters(value: object) -> str:
     """Return a number of clusters as it was given: `auto`, one, or one for each head."""
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def other_version(found: Mapping[str, Any], site: str) -> str:
-    """Say what version a site has, if it is not the server's."""
-    told = found.get("versions", {}).get(site)
-    own = {"version": found.get("version"), "protocol": found.get("protocol")}
-    if told is None or told == own:
-        return ""
-    return (
-        f"its version of fedjigsaw is {told['version'] or 'unknown'} (protocol "
-        f"{told['protocol']}), the server's is {own['version']} (protocol {own['protocol']})"
-    )
 
 
 @app.command(rich_help_panel=RUN)

@@ -5,7 +5,7 @@ Needs ``pip install 'fedjigsaw[flower]'``. The modules by subject::
     founding folders certificates keys members     who takes part: files, keys, certificates
     renewal                                        ... and new certificates for old ones
     checks serving processes logs metrics counts   a server or site as a service
-    superlink gate doors versions                  the server's process and its ports
+    superlink gate doors                           the server's process and its ports
     supernode warm launcher forking                the site's process; how apps are started
     bundle apps records tasks scaler_values        the app, and what travels
     plain_records                                  ... and what of it is read at all

@@ -6,10 +6,10 @@ server's secret or the token of a running app: being logged in on the machine is
 site's own port, on its loopback, serves the processes of its apps alone.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from hmac import compare_digest
 
-from fedjigsaw.flower import patches, versions
+from fedjigsaw.flower import patches
 from fedjigsaw.flower.gate import (
     MAX_REQUEST,
     SMALL_REQUEST,
@@ -56,16 +56,9 @@ class SiteDoor:
         site = self.keys.names.get(key)
         if site is None:
             raise RefusedError(REVOKED if self.keys.is_refused(key) else UNKNOWN)
-        own = versions.headers()
-        if not self.keys.versions.note(site, versions.Told.read(_text(headers))):
-            raise RefusedError(versions.OTHER_PROTOCOL, own)
         self.welcome(scope["client"], site)
         twin = self.keys.note(site, headers.get(PROCESS_HEADER, b""), scope["client"][0])
-        return Visit(site, size, (*own, (NOTICE_HEADER, TWIN)) if twin else own)
-
-
-def _text(headers: Mapping[bytes, bytes]) -> dict[str, str]:
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in headers.items()}
+        return Visit(site, size, ((NOTICE_HEADER, TWIN),) if twin else ())
 
 
 class PrivateDoor:

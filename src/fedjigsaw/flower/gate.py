@@ -33,12 +33,11 @@ STRANGER = ""
 
 
 class RefusedError(Exception):
-    """A request that may not pass, with the HTTP status that says so, and headers to add to it."""
+    """A request that may not pass, with the HTTP status that says so."""
 
-    def __init__(self, status: int, headers: Headers = ()) -> None:
+    def __init__(self, status: int) -> None:
         super().__init__(status)
         self.status = status
-        self.headers = headers
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ class Gate:
         except RefusedError as refusal:
             if scope["type"] == "http":
                 # a stranger's body is not read: the connection cannot be used again
-                headers = [(b"connection", b"close"), (b"content-length", b"0"), *refusal.headers]
+                headers = [(b"connection", b"close"), (b"content-length", b"0")]
                 start = {"type": "http.response.start", "status": refusal.status}
                 await send({**start, "headers": headers})
                 await send({"type": "http.response.body", "body": b""})

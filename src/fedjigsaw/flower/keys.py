@@ -16,7 +16,6 @@ from typing import Any
 from fedjigsaw.flower.folders import ServerSettings
 from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.members import fingerprint, read_former, read_revoked
-from fedjigsaw.flower.versions import Versions
 from fedjigsaw.io.atomic import write_json
 
 logger = logging.getLogger(__name__)
@@ -65,7 +64,6 @@ class Keys:
     ----------
     names : public key -> site, for the keys that are accepted.
     revoked : names of the sites whose keys are revoked.
-    versions : what the sites told about their versions.
     """
 
     def __init__(self, home: Path, sites: Mapping[str, str]) -> None:
@@ -74,7 +72,6 @@ class Keys:
         self._take(*self._read(sites))
         self._gone: dict[bytes, str] = {}
         self.uses: dict[str, Use] = {}
-        self.versions = Versions(home)
         (home / TWINS).unlink(missing_ok=True)
 
     def is_refused(self, key: bytes) -> bool:

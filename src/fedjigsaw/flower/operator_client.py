@@ -151,7 +151,7 @@ class OperatorPlace:
                 known = self._ask(client, STATUS, {}).get("runs")
                 known = known if isinstance(known, dict) else {}
                 raise stopping.unknown_run(name, known) from error
-        if not isinstance(found.get("stopped"), bool):  # also of an earlier version
+        if not isinstance(found.get("stopped"), bool):
             raise self._nonsense()
         return found
 

@@ -25,7 +25,7 @@ from fedjigsaw.flower.logs import log_to as log_to
 
 GRACE_SECONDS = 6.0
 # exit codes of a site's process that the server refused
-NEVER_CONNECTED, WAS_REVOKED, OTHER_PROTOCOL = 3, 4, 5
+NEVER_CONNECTED, WAS_REVOKED = 3, 4
 # Flower starts the processes of the apps, which read from here which folder and which data to use
 FOLDER = "FEDJIGSAW_FOLDER"
 OPTIONS = "FEDJIGSAW_SITE"

@@ -11,7 +11,7 @@ from time import sleep
 from typing import Any
 
 from fedjigsaw.errors import FederationError, ParameterError
-from fedjigsaw.flower import processes, renewal, versions
+from fedjigsaw.flower import processes, renewal
 from fedjigsaw.flower.certificates import is_address
 from fedjigsaw.flower.folders import (
     CA,
@@ -242,9 +242,6 @@ def _connect_once(
             f"The server at {host}:{port} no longer accepts the key of site {settings.name}: it "
             "was revoked, removed or replaced by a new one. Ask the coordinator for a new key."
         )
-    if code == processes.OTHER_PROTOCOL:
-        text = versions.describe_refusal(home)
-        raise FederationError(f"The server at {host}:{port} refused site {settings.name}. {text}")
     if code == processes.NEVER_CONNECTED and processes.answers(host, port, authority):
         raise FederationError(
             f"The server at {host}:{port} refused site {settings.name}: it does not know this "

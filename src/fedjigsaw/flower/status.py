@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from fedjigsaw.flower import jobs, renewal, versions
+from fedjigsaw.flower import jobs, renewal
 from fedjigsaw.flower.certificates import authority_ends
 from fedjigsaw.flower.folders import CA, ServerSettings
 from fedjigsaw.flower.keys import read_twins
@@ -15,7 +15,6 @@ def read_status(home: Path) -> dict[str, Any]:
     settings = ServerSettings.load(home)
     with jobs.control(home) as client:
         connected = jobs.connected_sites(client, jobs.active_sites(home))
-    found = versions.read_versions(home)
     shown = renewal.in_use(home)
     kept = [f"the server keeps its certificate from before: {shown.kept}"] if shown.kept else []
     return {
@@ -24,9 +23,6 @@ def read_status(home: Path) -> dict[str, Any]:
         "connected": connected,
         "revoked": read_revoked(home),
         "twins": read_twins(home),
-        "version": versions.OWN.version,
-        "protocol": versions.OWN.protocol,
-        "versions": {name: told for name, told in found.items() if name in settings.sites},
         "certificate_ends": shown.ends.isoformat(),
         "authority_ends": authority_ends(home / CA).isoformat(),
         "warnings": [*kept, *renewal.ending(home)],

@@ -25,7 +25,6 @@ from secrets import token_bytes, token_hex
 from typing import Any, NoReturn
 
 from fedjigsaw.flower import node_patches as patches
-from fedjigsaw.flower import versions
 from fedjigsaw.flower.app_patches import CLIENT_APP, Task
 from fedjigsaw.flower.counts import noting_contact
 from fedjigsaw.flower.doors import NOTICE_HEADER, PROCESS_HEADER, REVOKED, TWIN, PrivateDoor
@@ -37,12 +36,10 @@ from fedjigsaw.flower.folders import (
     SiteSettings,
 )
 from fedjigsaw.flower.gate import Gate
-from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.node_patches import Connection
 from fedjigsaw.flower.patches import allow_slow_starts, is_task_token
 from fedjigsaw.flower.processes import (
     NEVER_CONNECTED,
-    OTHER_PROTOCOL,
     WAS_REVOKED,
     end_with_parent,
     log_to,
@@ -53,7 +50,6 @@ logger = logging.getLogger("fedjigsaw.flower.supernode")
 connected = False
 twin = False
 silent = False
-server: versions.Told | None = None
 
 
 def main(folder: Path, port: int) -> None:
@@ -68,9 +64,8 @@ def main(folder: Path, port: int) -> None:
     patches.poll_every(loop, POLL_SECONDS)
     # nobody has the secret with which Flower would give a task to a process that asks for one
     patches.guard_local_port(token_bytes(32), partial(guarded, loop, port, AppStarter(port)))
-    noted = noting_contact(folder, partial(note_answer, folder))
-    own = {name.decode(): value.decode() for name, value in versions.headers()}
-    patches.watch_requests({PROCESS_HEADER.decode(): token_hex(16), **own}, noted, note_silence)
+    noted = noting_contact(folder, note_answer)
+    patches.watch_requests({PROCESS_HEADER.decode(): token_hex(16)}, noted, note_silence)
     patches.answer_every_question(loop, crashed=log_crash)
     threading.excepthook = leave_after_failure
     try:
@@ -126,24 +121,15 @@ def guarded(loop: Any, port: int, starter: AppStarter, app: Any, state: Any) -> 
     return Gate(app, {port: PrivateDoor(partial(is_task_token, state))})
 
 
-def note_answer(folder: Path, status: int, headers: Mapping[str, str]) -> None:
-    """Note what the server says about itself, and about this site's key and version."""
-    global twin, silent, server
+def note_answer(status: int, headers: Mapping[str, str]) -> None:
+    """Note what the server says about this site's key."""
+    global twin, silent
     if silent:
         silent = False
         logger.info("the server answers again")
     if status == REVOKED:
         logger.error("the server no longer accepts this site's key")
         end(WAS_REVOKED)
-    theirs = versions.Told.read(headers)
-    if status == versions.OTHER_PROTOCOL:
-        versions.write_refusal(folder, theirs)
-        logger.error("the server does not speak the protocol of this site's version")
-        end(OTHER_PROTOCOL)
-    if theirs != server and theirs.version is not None:
-        server = theirs
-        extra = told("server_version", server_version=theirs.version)
-        logger.info("the server has %s, and this site %s", theirs, versions.OWN, extra=extra)
     if headers.get(NOTICE_HEADER.decode()) == TWIN.decode() and not twin:
         twin = True
         logger.warning(

@@ -135,7 +135,3 @@ if "FEDJIGSAW_TEST_MODE" in os.environ and "fedjigsaw.flower.launcher" in words:
 if "FEDJIGSAW_TEST_MODE" in os.environ and "fedjigsaw.flower.supernode" in words:
     dawdle()
     stop_sending()
-if "fedjigsaw.flower.supernode" in words and mode().startswith("protocol "):
-    from fedjigsaw.flower import versions
-
-    versions.PROTOCOL = int(mode().split()[1])
