@@ -28,13 +28,13 @@ def saved(trained, tmp_path):
 
 
 def rewritten(path, change, *, checksum=False):
-    """Change header and arrays of a checkpoint; without a checksum, as earlier versions wrote it."""
+    """Change header and arrays of a checkpoint; with the old checksum, or one that fits."""
     arrays = safetensors.numpy.load(path.read_bytes())
     with safetensors.safe_open(path, framework="numpy") as file:
         header = json.loads(file.metadata()["fedjigsaw"])
-    if not checksum:
-        del header["sha256"]
     change(header, arrays)
+    if not checksum and isinstance(header, dict):
+        header["sha256"] = checkpoint._digest(header, arrays)
     metadata = {"fedjigsaw": json.dumps(header)}
     path.write_bytes(safetensors.numpy.save(arrays, metadata=metadata))
 
@@ -56,22 +56,6 @@ def test_going_on_from_a_file_equals_no_interruption(saved, few, small):
     rest = list(loaded.method.train(few[0], clients=few[1], start=loaded.state))
     whole = list(small([6, 4], n_rounds=2).train(few[0], clients=few[1]))
     assert rest[-1].model == whole[-1].model
-
-
-def test_momentum_of_older_files_is_found(small, few, tmp_path):
-    """It used to have a name under which it would be sent to clients."""
-    method = small(n_rounds=2, server_momentum=0.5)
-    state = next(method.train(few[0], clients=few[1]))
-    path = tmp_path / "run.st"
-    checkpoint.save(Checkpoint(method, state, ABOUT), path)
-
-    def with_older_names(header, arrays):
-        for name in [name for name in arrays if "server." in name]:
-            arrays[name.replace("server.", "")] = arrays.pop(name)
-        assert "tensor.velocity.weights.stem.weight" in arrays
-
-    rewritten(path, with_older_names)
-    assert checkpoint.load(path).state.model == state.model
 
 
 def test_centralized_runs_know_that_they_are(small, few, tmp_path):
@@ -154,10 +138,6 @@ def test_a_header_that_is_no_table(saved, header):
         ("numbers", {"loss": json.loads("[" * 50 + "]" * 50)}),
         ("about", {"split": json.loads("[" * 50 + "]" * 50)}),
         ("about", {"\x1b[2J": 1}),
-        *[
-            ("about", {"image_size": size})
-            for size in ("xy", [8], [None, 8], [8, 2**40], [[8], 8], [4097, 4097])
-        ],
     ],
 )
 def test_a_header_that_is_not_in_order(saved, name, value):
@@ -252,18 +232,13 @@ def test_damaged_weights_are_told_when_a_file_is_read(stopped, tmp_path, damage,
         (f"{TEACHER}stem.weight", np.zeros((16, 3, 3, 3), np.float32), "must be absent"),
         (f"{VELOCITY}stem.weight", np.zeros((1, 1, 1, 1), np.float32), "must be absent"),
         (VARIANCE, np.full(16, -1, np.float32), "negative variance"),
-        ("image_size", np.array([32, 32]), "of another size"),
         ("image_size", np.array([3, 1]), "image_size of the model must be"),
     ],
 )
 def test_what_a_run_does_not_have_is_told(saved, name, array, words):
     path, _, _ = saved
 
-    def change(header, arrays):
-        header["about"]["image_size"] = [8, 8]
-        arrays[f"tensor.{name}"] = array
-
-    rewritten(path, change)
+    rewritten(path, lambda header, arrays: arrays.update({f"tensor.{name}": array}))
     with pytest.raises(MessageError, match=words):
         checkpoint.load(path)
 

@@ -28,19 +28,8 @@ def test_the_model_keeps_the_size(small, few):
     assert small().fit(few[0], clients=few[1]).model_.tensors["image_size"].tolist() == [8, 8]
 
 
-def test_clients_of_earlier_versions_do_not_tell(small, few):
-    deep, rng = small(), np.random.default_rng(0)
-    told = Client("a", few[0], deep).answer(FIRST)
-    silent = replace(
-        told, client="b", tensors={n: t for n, t in told.tensors.items() if n != "image_size"}
-    )
-    server.check_answer(deep, silent, FIRST)
-    assert "image_size" not in deep.aggregate([silent], FIRST, rng).tensors
-    assert deep.aggregate([silent, told], FIRST, rng).tensors["image_size"].tolist() == [8, 8]
-
-
 @pytest.mark.parametrize(
-    "size", [[8], [8, 8, 8], [[8, 8]], [8.0, 8.0], [0, 8], [8, 10**9], [-8, 8]]
+    "size", [[], [8], [8, 8, 8], [[8, 8]], [8.0, 8.0], [0, 8], [8, 10**9], [-8, 8]]
 )
 def test_what_is_no_size_is_refused(small, few, size):
     deep = small()

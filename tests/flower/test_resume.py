@@ -21,6 +21,7 @@ from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.progress import Progress
 from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import load_site
+from fedjigsaw.io._codec import digest
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.journal import Journal
 from flower_doubles import LocalGrid, context, engine_of, grid_of
@@ -130,8 +131,8 @@ def test_a_broken_file_is_told(grid, tmp_path, content):
         Progress.load(path)
 
 
-def rewritten(path, change, *, checksum=True):
-    """Change header and tensors of a checkpoint; without a checksum, as earlier versions do."""
+def rewritten(path, change, *, checksum=False):
+    """Change header and tensors of a checkpoint; with the old checksum, or one that fits."""
     with safe_open(path, framework="numpy") as file:
         about = file.metadata()
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -139,7 +140,7 @@ def rewritten(path, change, *, checksum=True):
     change(header, arrays)
     about["progress"] = json.dumps(header)
     if not checksum:
-        del about["sha256"]
+        about["sha256"] = digest(about["progress"], arrays)
     safetensors.numpy.save_file(arrays, path, metadata=about)
 
 
@@ -150,9 +151,9 @@ def one_bit(header, arrays):
 def test_a_changed_bit_is_told(grid, tmp_path):
     path = tmp_path / "checkpoint"
     run(grid(), path, crash=3)
-    rewritten(path, lambda header, arrays: None)
+    rewritten(path, lambda header, arrays: None, checksum=True)
     Progress.load(path)
-    rewritten(path, one_bit)
+    rewritten(path, one_bit, checksum=True)
     with pytest.raises(MessageError, match="it was changed, or its disk is damaged"):
         Progress.load(path)
 
@@ -168,14 +169,14 @@ def test_a_changed_bit_is_told(grid, tmp_path):
         (lambda rounds: rounds, None),
     ],
 )
-def test_rounds_are_checked_in_files_of_earlier_versions(grid, tmp_path, rounds, words):
+def test_rounds_are_checked(grid, tmp_path, rounds, words):
     path = tmp_path / "checkpoint"
     run(grid(), path, crash=3)
 
     def change(header, arrays):
         header["rounds"] = rounds(header["rounds"])
 
-    rewritten(path, change, checksum=False)
+    rewritten(path, change)
     if words is None:
         assert len(Progress.load(path).rounds) == 3
     else:
@@ -193,7 +194,7 @@ def test_rounds_are_checked_in_files_of_earlier_versions(grid, tmp_path, rounds,
         (3, "tensor.weights.stem.weight", lambda a: a * np.float32(np.nan)),
     ],
 )
-def test_tensors_are_checked_in_files_of_earlier_versions(grid, tmp_path, after, name, damage):
+def test_tensors_are_checked(grid, tmp_path, after, name, damage):
     """No site is asked."""
     path = tmp_path / "checkpoint"
     run(grid(), path, crash=after)
@@ -202,7 +203,7 @@ def test_tensors_are_checked_in_files_of_earlier_versions(grid, tmp_path, after,
     def change(header, arrays):
         arrays[name] = np.ascontiguousarray(damage(arrays[name]))
 
-    rewritten(path, change, checksum=False)
+    rewritten(path, change)
     with pytest.raises(MessageError, match=r"^The checkpoint is damaged\. The "):
         run(grid(), path)
 

@@ -154,7 +154,7 @@ def test_impossible_statistics_of_two_sites_cost_the_liar_its_place(apps, n_rows
 
 
 def test_a_site_that_ignores_the_scaler_has_no_place(made, apps):
-    """As one of an earlier version would: it answers, but in other units."""
+    """It answers, but in other units."""
     old = made("oslo")
 
     def app(message, context):

@@ -18,15 +18,14 @@ from fedjigsaw.deep.execution import Execution
 from fedjigsaw.deep.image_size import check_size
 from fedjigsaw.deep.model_check import check_centers, check_network
 from fedjigsaw.deep.state import State
-from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
+from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError
 from fedjigsaw.io import formats
-from fedjigsaw.io._codec import digest, read_bounded, take, unpack
+from fedjigsaw.io._codec import FORMAT, digest, read_bounded, take, unpack
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import ModelFile
-from fedjigsaw.messages import IMAGE_SIZE, Model
+from fedjigsaw.messages import Model
 from fedjigsaw.parameters import integer, real
 
-FORMAT = 1
 MAX_CHECKPOINT_BYTES = 2**29  # ten times the weights of the largest network
 CLASSES = {cls.method: cls for cls in (DeepFeCA, CentralDeepCluster)}
 # a run may go on with another device, and where its images, which have a fingerprint, were renamed
@@ -52,10 +51,9 @@ class Checkpoint:
     about: Mapping[str, Any]
 
     @property
-    def image_size(self) -> tuple[int, int] | None:
-        """Height and width of the images in training; None if the file does not tell."""
-        found = self.about.get("image_size")
-        return None if found is None else (int(found[0]), int(found[1]))
+    def image_size(self) -> tuple[int, int]:
+        """Height and width of the images in training."""
+        return check_size(self.state.model.tensors, "the model")
 
     def check_same(self, method: DeepFeCA, about: Mapping[str, Any], path: Path) -> None:
         """Raise a ParameterError if a run would be resumed with other parameters or data."""
@@ -116,23 +114,19 @@ def _of_federation(file: ModelFile) -> Checkpoint:
     check_network(method, file.model, at_server=False)
     method.load_model(file.model)
     state = State(method.schedule.n_rounds, method.random_state or 0, file.model, {})
-    about: dict[str, Any] = {"clients": list(file.clients), "n_images": file.n_samples}
     size = check_size(file.model.tensors, "the model")
-    about |= {} if size is None else {"image_size": list(size)}
+    about = {"clients": list(file.clients), "n_images": file.n_samples, "image_size": list(size)}
     return Checkpoint(method, state, about)
 
 
 def _restore(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Checkpoint:
-    if header["format"] != FORMAT:
-        raise MessageError(invalid("format", "the file", str(FORMAT), repr(header["format"])))
-    if "sha256" in header and header["sha256"] != _digest(header, arrays):  # older ones have none
+    if header["sha256"] != _digest(header, arrays):
         raise MessageError("It was changed, or its disk is damaged.")
     method = CLASSES[header["method"]].from_settings(header["params"])
     n_rounds = method.schedule.n_rounds
     integer(1, n_rounds).check("round", "the file", header["round"])
     integer(0).check("seed", "the file", header["seed"])
     tensors = {n.removeprefix("tensor."): a for n, a in arrays.items() if n.startswith("tensor.")}
-    tensors = {_new_name(name): array for name, array in tensors.items()}
     model = Model(arrays["centers"], method.method, method.configuration(), None, tensors)
     check_centers(method, model)
     check_network(method, model, is_last=header["round"] == n_rounds)
@@ -141,14 +135,4 @@ def _restore(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Che
     if method.schedule.validation_share:  # --keep best compares it
         real(-inf).check("information", "the file", numbers.get("information"))
     state = State(header["round"], header["seed"], model, numbers)
-    about = take(header, "about", dict)
-    if "image_size" in about:
-        size = check_size({IMAGE_SIZE: np.asarray(about["image_size"])}, "the file")
-        if check_size(tensors, "the model") not in (None, size):
-            raise MessageError("Its model is of images of another size.")
-    return Checkpoint(method.load_model(model), state, about)
-
-
-def _new_name(name: str) -> str:
-    """Return the name of a tensor; files of older versions have the momentum under another one."""
-    return f"server.{name}" if name.startswith("velocity.") else name
+    return Checkpoint(method.load_model(model), state, take(header, "about", dict))

@@ -39,7 +39,8 @@ def answer(
     objective = method.objective
     step = method.plan()[broadcast.round]
     model = broadcast.model or initial_model(objective.network, objective.norm, broadcast.seed)
-    check_own_size(model, images)
+    if broadcast.model is not None:
+        check_own_size(model, images)
     trained, held = _parts(method, images)
     if step.kind == "calibrate":
         found = calibrate(trainer, images[trained] if len(held) else images, model, rng)

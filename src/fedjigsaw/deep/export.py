@@ -38,12 +38,6 @@ def export(checkpoint: Checkpoint, path: Path, *, size: int | None = None) -> No
     size : int or None
         Height and width of the images that the ONNX network takes. None is the size of the training
         images.
-
-    Raises
-    ------
-    ParameterError
-        If no size is given for ONNX, and the model does not tell it, as those of federations of
-        earlier versions.
     """
     check_ending(path)
     objective = checkpoint.method.objective
@@ -52,13 +46,7 @@ def export(checkpoint: Checkpoint, path: Path, *, size: int | None = None) -> No
         about = {"network": objective.network, "norm": objective.norm}
         write_whole(path, safetensors.numpy.save(weights, metadata=about))
         return
-    shape = (size, size) if size else checkpoint.image_size
-    if shape is None:  # large images have another first layer than small ones
-        raise ParameterError(
-            "The model does not tell how large the images in training were: give the height "
-            "and width of those that the network will take, such as --size 32."
-        )
-    height, width = shape
+    height, width = (size, size) if size else checkpoint.image_size
     network = build(objective.network, height, norm=objective.norm)
     state = {name: torch.from_numpy(array.copy()) for name, array in weights.items()}
     network.load_state_dict(state, strict=False)  # checkpoints have no batch counters

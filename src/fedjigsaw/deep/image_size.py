@@ -22,11 +22,9 @@ def with_size(summary: Summary, images: Tensor) -> Summary:
     return replace(summary, tensors={**summary.tensors, IMAGE_SIZE: size})
 
 
-def check_size(tensors: Tensors, owner: str) -> tuple[int, int] | None:
-    """Return height and width, None if they are not told, as by clients of earlier versions."""
-    size = tensors.get(IMAGE_SIZE)
-    if size is None:
-        return None
+def check_size(tensors: Tensors, owner: str) -> tuple[int, int]:
+    """Return height and width, which the model and the first summary of a client tell."""
+    size = tensors.get(IMAGE_SIZE, np.zeros(0))
     whole = size.shape == (2,) and size.dtype.kind in "iu"
     if not whole or not LEAST <= size.min() <= size.max() <= MOST:
         allowed = f"two whole numbers from {LEAST} to {MOST}"
@@ -41,7 +39,7 @@ def check_own_size(model: Model, images: Tensor) -> None:
     The server compares sizes in the first step only, and a client may miss that one.
     """
     size, own = check_size(model.tensors, "the model"), tuple(images.shape[-2:])
-    if size is not None and size != own:
+    if size != own:
         raise DataError(
             f"The images here are {own[0]} x {own[1]} pixels, and the model learns from images of "
             f"{size[0]} x {size[1]}. Start all sites with the same --size, which scales image "
@@ -51,12 +49,11 @@ def check_own_size(model: Model, images: Tensor) -> None:
 
 def common_size(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
     """Return the size of all clients' images, for the model; raise if it is not the same."""
-    told = {s.client: check_size(s.tensors, f"client {s.client!r}") for s in summaries}
-    sizes = {size: client for client, size in told.items() if size is not None}
+    sizes = {check_size(s.tensors, f"client {s.client!r}"): s.client for s in summaries}
     if len(sizes) > 1:
         shown = [f"{h} x {w} pixels at {client!r}" for (h, w), client in sorted(sizes.items())]
         raise MessageError(
             f"Clients have images of different sizes: {', '.join(shown)}. Start all sites with the "
             "same --size, which scales image files."
         )
-    return {IMAGE_SIZE: np.array(next(iter(sizes)))} if sizes else {}
+    return {IMAGE_SIZE: np.array(next(iter(sizes)))}

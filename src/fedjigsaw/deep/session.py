@@ -337,12 +337,6 @@ def check_rows(
     config = {n: v for n, v in method.configuration().items() if n not in NOT_COMPARED}
     for number, row in enumerate(rows, 1):
         same = all(row.get(n) == value for n, value in about.items() if n not in NOT_COMPARED)
-        if not same or not _agree(config, row.get("config")):
+        found = row.get("config", config)  # only rows of rounds that were evaluated have it
+        if not same or any(found.get(name) != value for name, value in config.items()):
             raise DataError(f"{path}, line {number}, is a row of another run. {advice}")
-
-
-def _agree(wanted: Mapping[str, Any], found: Any) -> bool:
-    """Compare two configurations by the names that both have; a missing one agrees."""
-    return not isinstance(found, Mapping) or all(
-        found.get(name, value) == value for name, value in wanted.items()
-    )

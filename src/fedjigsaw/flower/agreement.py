@@ -19,9 +19,8 @@ from fedjigsaw.sites.compatibility import shared_bounds
 Kind = tuple[Any, ...]
 Reasons = list[tuple[str, str]]  # the name of a site, and why its answer cannot be used
 
-# tensors that only some sites send: with differential privacy, where a guard left out rows, and all
-# but those of earlier versions
-OPTIONAL = (NOISE, LEFT_OUT, IMAGE_SIZE)
+# tensors that only some sites send: with differential privacy, and where a guard left out rows
+OPTIONAL = (NOISE, LEFT_OUT)
 OTHER_COLUMNS = "its columns are not those of the other sites"
 OTHER_KIND = "its bounds, or the fields that it sends, differ from those of the other sites"
 OTHER_SIZE = "the size of its images is not that of the other sites"
@@ -63,7 +62,7 @@ def _of_one_size(
 ) -> tuple[list[SummaryFile], Reasons]:
     """Return summaries of images of the most frequent size, and the reasons against the rest.
 
-    As for columns, the first answers settle it. Sites of earlier versions do not tell a size.
+    As for columns, the first answers settle it. Later ones do not tell a size.
     """
     settled = Counter(filter(None, map(_image_size, before)))
     usual = (settled or Counter(filter(None, map(_image_size, files)))).most_common(1)

@@ -142,8 +142,7 @@ class SiteSettings:
         if self.app != OWN_APP:
             raise FederationError(
                 f"{folder / SETTINGS} names an app that this version of fedjigsaw does not know, "
-                "and which could do anything here. If the coordinator has a later version, install "
-                f"that one; otherwise do not use this folder. {ADVICE}"
+                f"and which could do anything here. Do not use this folder. {ADVICE}"
             )
         for name in WRITTEN_BY_A_SITE:
             if (folder / name).is_symlink():

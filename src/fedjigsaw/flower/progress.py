@@ -119,7 +119,7 @@ class Progress:
             if header["format"] != FORMAT:
                 raise MessageError(invalid("format", str(path), str(FORMAT), header["format"]))
             found = digest(about["progress"], arrays)
-            if about.get("sha256", found) != found:  # those of earlier versions have none
+            if about["sha256"] != found:
                 raise MessageError("it was changed, or its disk is damaged.")
             rounds = tuple(map(_round_from_json, header["rounds"]))
             _check_rounds(rounds, header["sites"])

@@ -1,7 +1,4 @@
-"""What a server may ask for besides summaries: statistics, scores and labels.
-
-Each has a verb of its own, so that a site of an earlier version does not take one for another.
-"""
+"""What a server may ask for besides summaries: statistics, scores and labels."""
 
 from dataclasses import dataclass
 from typing import Any

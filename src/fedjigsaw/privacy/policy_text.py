@@ -4,9 +4,6 @@ from collections.abc import Mapping
 
 from fedjigsaw.privacy.policy import Policy
 
-# a site with an older fedjigsaw refuses keys that it does not know: a new file has them as comments
-LATER = ("statistics", "scores")
-
 
 def default_text() -> str:
     """Return the file with all defaults and what they mean."""
@@ -19,8 +16,7 @@ def default_text() -> str:
     for name, meaning in MEANINGS.items():
         if name != "at_most":
             lines += [f"# {line}" for line in meaning.split("\n")]
-            mark = "# " if name in LATER else ""
-            lines += [f"{mark}{name} = {_toml(getattr(policy, name))}", ""]
+            lines += [f"{name} = {_toml(getattr(policy, name))}", ""]
     lines += [f"# {line}" for line in MEANINGS["at_most"].split("\n")]
     lines += ["[at_most]", *(f"{name} = {value}" for name, value in policy.at_most.items())]
     return "\n".join(lines) + "\n"
