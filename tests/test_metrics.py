@@ -67,7 +67,7 @@ def test_inertia_by_hand():
 def test_bad_input():
     with pytest.raises(DataError, match="labels_true and labels_pred differ in length: 2 and 3"):
         metrics.purity(labels_true=[0, 1], labels_pred=[0, 1, 1])
-    for call in (([0, 1], [0, 1]), ([0, 1],), ()):  # the order of earlier versions
+    for call in (([0, 1], [0, 1]), ([0, 1],), ()):
         with pytest.raises(ParameterError, match=r"purity\(labels_true=classes, labels_pred=clu"):
             metrics.purity(*call)
     with pytest.raises(DataError, match="reference centers have inertia 0"):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fedjigsaw.preparation import FederatedPreparation
     from fedjigsaw.privacy import Guard, Privacy
 
-__version__ = "0.2.0"
+__version__ = "0.1.0"
 
 __all__ = [
     "BatchEngine",

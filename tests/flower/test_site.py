@@ -63,13 +63,13 @@ def test_a_warning_of_a_method_is_not_told_as_one_about_the_rows(tmp_path, caplo
     summarize = FeCA.summarize
 
     def warn(*given):
-        warnings.warn("an old name of an option", FutureWarning, stacklevel=2)
+        warnings.warn("of its own", FutureWarning, stacklevel=2)
         return summarize(*given)
 
     monkeypatch.setattr(FeCA, "summarize", warn)
     (tmp_path / "a.csv").write_text("x\n" + "1\n2\n" * 8)
     load_site({"kind": "rows", "name": "a", "data": str(tmp_path / "a.csv")}).answer(question())
-    told = "a warning while the rows were summarized: an old name of an option"
+    told = "a warning while the rows were summarized: of its own"
     assert told in caplog.messages
 
 

@@ -79,7 +79,7 @@ RUNS, KEPT = "runs", "kept"  # in the server's folder: jobs, and summaries of ea
 OWNER = "operator.json"  # in the folder of a run that an operator started: whose it is
 FOLDERS = (FLOWER, GROUPS, RUNS, KEPT)  # of what a server or site writes
 WRITTEN_BY_A_SERVER = (SERVER_LOG, FLOWER_LOG, PART_LOCK, MEMBERS_LOCK, FLOWER, RUNS, KEPT)
-# SHA-256 of `bundle.build()`, the app of every federation so far. A site runs no other one: its
+# SHA-256 of `bundle.build()`, the app of every federation. A site runs no other one: its
 # settings come from the coordinator, and an app may do anything at the site.
 OWN_APP = "aa513de12ce4c567c7412ed1b716b8a505a85382d02c61cdc821399108bfc97b"
 ADVICE = "Give a folder that `fedjigsaw federation init` made."

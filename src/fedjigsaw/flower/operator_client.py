@@ -328,8 +328,7 @@ class OperatorPlace:
         elif status == UNSIGNED:
             reason = f"refused the signature of operator {name}."
         elif status == MISSING:
-            reason = "knows no such run, or its version of fedjigsaw serves no operators."
-            return NoRunError(f"{self.where} {reason}")
+            return NoRunError(f"{self.where} knows no such run.")
         else:
             reason = f"could not answer (status {status}); see flower.log there."
         return FederationError(f"{self.where} {reason}")

@@ -34,7 +34,6 @@ from fedjigsaw.flower.folders import (
     KEY,
     NEW_SERVER_KEY,
     PART_LOCK,
-    SITE_KEY,
     ServerSettings,
     beside,
     check_private,
@@ -49,9 +48,8 @@ from fedjigsaw.io.regular import read_regular
 logger = logging.getLogger(__name__)
 
 NO_AUTHORITY = (
-    "If it is kept elsewhere, give its folder with --authority. If it is lost, or the federation "
-    "is of a version without `renew`, --new-authority makes another one, whose ca.crt must be "
-    "carried to every site."
+    "If it is kept elsewhere, give its folder with --authority. If it is lost, --new-authority "
+    "makes another one, whose ca.crt must be carried to every site."
 )
 # what a coordinator does about a certificate that ends: the server's, the authority's
 RENEW, RENEW_AUTHORITY = "`federation renew`", "`federation renew --new-authority`"
@@ -174,8 +172,6 @@ def renew_authority(home: Path, days: float = SERVER_DAYS) -> list[str]:
             raise FederationError(f"End the server of {home} first, and start it again.") from error
         settings = ServerSettings.load(home)
         folder = beside(home, AUTHORITY)
-        if (folder / SITE_KEY).exists():  # of a version that allowed this name
-            raise FederationError(f"{folder} is the folder of a site. Move it away first.")
         certificate, signer = make_authority()
         key = make_server_key()
         fill_authority(folder, certificate, signer)
