@@ -1,11 +1,11 @@
 """Rehearse a year of a federation: real processes on this machine, one run a week, and mishaps.
 
 Sites hold new rows every week. During the year a site joins, another is revoked, one is silent for
-a month, one starts with the last version of fedjigsaw and is upgraded, the server is killed in the
-middle of a run, its certificate is renewed, and one week a cluster appears that was not there. At
-the end the rehearsal says what held: cluster ids stayed with their clusters, drift was reported in
-that week and in no other, no run was lost, and no part printed a traceback. Prints one JSON line
-for each week and one for the year, to be kept in results/year.jsonl.
+a month, the server is killed in the middle of a run, its certificate is renewed, and one week a
+cluster appears that was not there. At the end the rehearsal says what held: cluster ids stayed with
+their clusters, drift was reported in that week and in no other, no run was lost, and no part
+printed a traceback. Prints one JSON line for each week and one for the year, to be kept in
+results/year.jsonl.
 
     python benchmarks/year.py                          # 20 sites, 52 weeks
     python benchmarks/year.py --sites 6 --weeks 8      # everything happens, earlier
@@ -17,11 +17,9 @@ import os
 import signal
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, sleep
@@ -35,7 +33,6 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.report.provenance import provenance
 
-LAST_LANDED = "869a458"  # the version before this one
 ALARM, LEVEL = 10, 2  # exit code of `fedjigsaw diff`, and the drift from which on it has it
 COLUMNS = ("age", "pressure", "dose")
 # the population: mean of each cluster, in units of the columns; the last one is the new cluster
@@ -65,10 +62,6 @@ class Calendar:
     @property
     def joins(self) -> int:
         return self.at(8)
-
-    @property
-    def upgraded(self) -> int:
-        return self.at(14)
 
     @property
     def silent(self) -> range:
@@ -103,9 +96,8 @@ def rows_of(site: int, week: int, n_rows: int, *, new: bool) -> np.ndarray:
 class Federation:
     """The processes of the rehearsal, and the commands that an operator would use."""
 
-    def __init__(self, folder: Path, sites: Sequence[str], old: Path | None) -> None:
+    def __init__(self, folder: Path, sites: Sequence[str]) -> None:
         self.folder, self.home = folder, folder / "clinic"
-        self.old = old
         self.sites = list(sites)
         self.parts: dict[str, subprocess.Popen[bytes]] = {}
         port = str(processes.free_port())
@@ -115,15 +107,11 @@ class Federation:
 
     def allow(self, site: str) -> None:
         """Let a site answer as often as a year needs, within the hour that this one takes."""
-        # instead of what is there: the last version does not know all of its rules
         (self.home / site / "policy.toml").write_text(POLICY)
 
-    def program(self, words: Sequence[object], old: bool = False) -> dict[str, Any]:
-        environment = dict(os.environ)
-        if old:
-            environment["PYTHONPATH"] = str(self.old)
+    def program(self, words: Sequence[object]) -> list[str]:
         code = "from fedjigsaw.cli import main; main()"
-        return {"args": [sys.executable, "-c", code, *map(str, words)], "env": environment}
+        return [sys.executable, "-c", code, *map(str, words)]
 
     def command(
         self, *words: object, codes: Sequence[int] = (0,)
@@ -135,16 +123,16 @@ class Federation:
         self, *words: object, codes: Sequence[int] = (0,)
     ) -> "subprocess.CompletedProcess[str]":
         done = subprocess.run(
-            **self.program(words), capture_output=True, text=True, check=False, timeout=600
+            self.program(words), capture_output=True, text=True, check=False, timeout=600
         )
         if done.returncode not in codes:
             raise RuntimeError(f"{' '.join(map(str, words))}: {done.returncode}\n{done.stderr}")
         return done
 
-    def start(self, name: str, *words: object, old: bool = False) -> None:
+    def start(self, name: str, *words: object) -> None:
         with (self.folder / f"{name}.out").open("ab") as log:
             self.parts[name] = subprocess.Popen(
-                **self.program(["federation", *words], old),
+                self.program(["federation", *words]),
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -154,10 +142,10 @@ class Federation:
         self.start("server", "server", self.home)
         wait(lambda: (self.home / "server" / "running.json").exists(), "the server")
 
-    def start_site(self, name: str, *, old: bool = False) -> None:
+    def start_site(self, name: str) -> None:
         data = self.folder / f"{name}.csv"
         words = ["site", self.home / name, "--data", data, "--accept-policy"]
-        self.start(name, *words, old=old)
+        self.start(name, *words)
 
     def stop(self, name: str) -> None:
         processes.end(self.parts.pop(name), 15.0)
@@ -196,7 +184,6 @@ class Year:
         self.sites = list(federation.sites)
         self.gone: set[str] = set()
         self.silent: str = self.sites[1]
-        self.upgraded: str = self.sites[2]
         self.revoked: str = self.sites[3]
         self.last: Path | None = None
 
@@ -204,8 +191,7 @@ class Year:
         self._write_rows(1)
         self.federation.start_server()
         for name in self.sites:
-            old = name == self.upgraded and self.federation.old is not None
-            self.federation.start_site(name, old=old)
+            self.federation.start_site(name)
         for week in range(1, self.calendar.n_weeks + 1):
             events = self._happen(week)
             self._write_rows(week)
@@ -225,10 +211,6 @@ class Year:
             federation.allow(name)
             federation.start_site(name)
             events.append("a site joined")
-        if week == calendar.upgraded:
-            federation.stop(self.upgraded)
-            federation.start_site(self.upgraded)
-            events.append("a site was upgraded")
         if week == calendar.silent.start:
             federation.stop(self.silent)
             self.gone.add(self.silent)
@@ -287,7 +269,7 @@ class Year:
     def _crash_in_a_run(self, words: Sequence[object]) -> None:
         federation = self.federation
         running = subprocess.Popen(
-            **federation.program(["federation", *words]),
+            federation.program(["federation", *words]),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -307,22 +289,6 @@ def ids_by_cluster(path: Path) -> list[int | None]:
     return [file.cluster_ids[i] if close else None for i, close in zip(nearest, near, strict=True)]
 
 
-@contextmanager
-def last_version() -> Iterator[Path | None]:
-    """Unpack the last version from the history of this checkout; None if it is not there."""
-    root = Path(__file__).resolve().parents[1]
-    done = subprocess.run(
-        ["git", "-C", str(root), "archive", LAST_LANDED, "src"], capture_output=True, check=False
-    )
-    with TemporaryDirectory() as name:
-        if done.returncode:
-            yield None
-            return
-        with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
-            archive.extractall(name, filter="data")
-        yield Path(name) / "src"
-
-
 def tracebacks(folder: Path) -> list[str]:
     """Return the parts that showed a traceback, on their screens or in their own logs."""
     logs = [
@@ -338,8 +304,7 @@ def rehearse(n_sites: int, n_weeks: int, n_rows: int) -> Iterator[dict[str, Any]
     calendar = Calendar(n_weeks)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
-        old = stack.enter_context(last_version())
-        federation = Federation(folder, [f"site{i + 1:02d}" for i in range(n_sites)], old)
+        federation = Federation(folder, [f"site{i + 1:02d}" for i in range(n_sites)])
         stack.callback(federation.stop_all)
         rows = []
         for row in Year(federation, calendar, n_rows).weeks():
@@ -350,7 +315,6 @@ def rehearse(n_sites: int, n_weeks: int, n_rows: int) -> Iterator[dict[str, Any]
             "benchmark": "year summary",
             "n_sites": n_sites,
             "n_weeks": n_weeks,
-            "old_version": old is not None,
             **verdict(rows, calendar),
             "tracebacks": tracebacks(folder),
             "seconds": sum(row["seconds"] for row in rows),

@@ -1,7 +1,5 @@
 """Reading the files of several sites into one place."""
 
-import numpy as np
-
 from fedjigsaw.comparison.files import pool_files
 from fedjigsaw.io.tables import Tally
 
@@ -19,5 +17,3 @@ def test_files_are_pooled_with_the_client_of_each_row(tmp_path):
     paths = [tmp_path / "c.csv", tmp_path / "a.csv"]
     data, _ = pool_files(paths, ["x", "y"], drop_missing=True, tally=tally)
     assert (len(data.X), tally) == (3, Tally(rows=5, skipped=2))
-    scaled, _ = pool_files([tmp_path / "a.csv"], ["x", "y"], scale=True)
-    assert np.allclose(scaled.X, [[-1, -1], [1, 1]])

@@ -16,8 +16,8 @@ from fedjigsaw import (
 )
 from fedjigsaw.choice.shapes import local_labels
 from fedjigsaw.errors import ParameterError
-from fedjigsaw.kernels.kmeans import kmeans_many, partition_of, settle_many
-from fedjigsaw.methods.kfed import cluster_by_projection, core_means, farthest_first, project
+from fedjigsaw.kernels.kmeans import Problem, kmeans_many, partition_of, settle_many
+from fedjigsaw.methods.kfed import cluster_many, core_means, farthest_first, project
 
 
 def aggregate(*sets, k=2, seed=0):
@@ -67,7 +67,7 @@ class TestClient:
         rng = np.random.default_rng(0)
         X = rng.normal(scale=0.1, size=(60, 41))
         X[:, 0] += np.repeat([-50.0, 50.0], 30)
-        found = cluster_by_projection(X, 2, rng=np.random.default_rng(0), n_init=1)
+        (found,) = cluster_many([Problem(X, 2, np.random.default_rng(0))], n_init=1)
         assert found.labels.tolist() in ([0] * 30 + [1] * 30, [1] * 30 + [0] * 30)
         assert np.allclose(found.centers[:, 0], [-50, 50], atol=0.2)
 
@@ -89,14 +89,14 @@ class TestClient:
     def test_many_columns_need_no_matrix_of_columns_times_columns(self, rng):
         X = rng.normal(size=(20, 4000))  # 4000 x 4000 would be 128 MB, the rows are 0.64
         tracemalloc.start()
-        cluster_by_projection(X, 3, rng=rng, n_init=1)
+        cluster_many([Problem(X, 3, rng)], n_init=1)
         assert tracemalloc.get_traced_memory()[1] < 20e6
         tracemalloc.stop()
 
     def test_rows_between_two_clusters_do_not_start(self):
         """The start is the mean of the core; Lloyd's iterations then take all rows in."""
         X = np.array([[0.0], [1.0], [4.6], [10.0], [11.0]])
-        found = cluster_by_projection(X, 2, rng=np.random.default_rng(0), n_init=5)
+        (found,) = cluster_many([Problem(X, 2, np.random.default_rng(0))], n_init=5)
         assert found.centers.ravel().tolist() == pytest.approx([5.6 / 3, 10.5])
 
     @pytest.fixture
@@ -118,13 +118,13 @@ class TestClient:
 
     def test_first_in_the_subspace_then_on_the_rows(self, calls):
         X = np.random.default_rng(0).normal(size=(50, 6))
-        cluster_by_projection(X, 3, rng=np.random.default_rng(0), n_init=1)
+        cluster_many([Problem(X, 3, np.random.default_rng(0))], n_init=1)
         assert [shape for shape, _ in calls] == [(50, 3), (50, 6)]
 
     def test_only_the_core_starts(self, calls):
         """4.6 is 2.7 from its own center and 5.9 from the other: not three times closer."""
         X = np.array([[0.0], [1.0], [4.6], [10.0], [11.0]])
-        cluster_by_projection(X, 2, rng=np.random.default_rng(0), n_init=5)
+        cluster_many([Problem(X, 2, np.random.default_rng(0))], n_init=5)
         assert sorted(calls[1][1].ravel()) == [0.5, 10.5]
 
     def test_cores_are_those_of_a_literal_reading(self, rng):
@@ -147,7 +147,7 @@ class TestClient:
     @pytest.mark.parametrize("k", [2, 5, 12])
     def test_ends_at_a_fixed_point_of_lloyd(self, k):
         X = np.random.default_rng(k).normal(size=(200, 4))  # k > d, too
-        found = cluster_by_projection(X, k, rng=np.random.default_rng(0), n_init=3, tol=0.0)
+        (found,) = cluster_many([Problem(X, k, np.random.default_rng(0))], n_init=3, tol=0.0)
         again = KMeans(k, init=found.centers, n_init=1, max_iter=1).fit(X)
         assert found.inertia == pytest.approx(again.inertia_, rel=1e-3)
 
@@ -214,5 +214,5 @@ def test_a_row_far_from_all_others_is_no_error():
     rows = np.random.default_rng(0).normal(size=(59, 2))
     X = np.vstack([rows, [1e9, -1e9]]) * [1, 1e-7]
     for k in (17, 18, 19):
-        found = cluster_by_projection(X, k, rng=np.random.default_rng(0), n_init=3)
+        (found,) = cluster_many([Problem(X, k, np.random.default_rng(0))], n_init=3)
         assert 1 < len(found.centers) <= k

@@ -24,7 +24,6 @@ def pool_files(
     columns: Sequence[str] | None = None,
     *,
     label: str | None = None,
-    scale: bool = False,
     drop_missing: bool = False,
     tally: Tally | None = None,
     opener: Callable[..., Table] = open_table,
@@ -36,7 +35,6 @@ def pool_files(
     files : one CSV, Excel, Parquet, NPY or NPZ file per site.
     columns : columns to use; None is all columns of the first file, without `label`.
     label : a column with true classes.
-    scale : whether to give every column mean 0 and standard deviation 1.
     drop_missing : whether to skip rows with missing values, which are an error otherwise.
     tally : where to count the rows of all files, and those that are skipped.
     opener : how a file is opened.
@@ -56,8 +54,6 @@ def pool_files(
             tally.rows += table.tally.rows
             tally.skipped += table.tally.skipped
     X = np.concatenate(rows)
-    if scale:
-        X = standard_scaler(X, columns).scale(X)
     y = np.unique(np.concatenate(classes), return_inverse=True)[1] if classes else np.zeros(len(X))
     name = ", ".join(names[:3]) + ", ..." * (len(files) > 3)
     return Dataset(X, y.astype(np.int64), None, name), np.concatenate(owners)

@@ -39,6 +39,7 @@ from fedjigsaw.flower.certificates import (
     is_address,
     is_own,
 )
+from fedjigsaw.io._codec import FORMAT
 from fedjigsaw.io.atomic import write_json
 from fedjigsaw.io.regular import read_regular
 from fedjigsaw.privacy.journal import JOURNAL
@@ -46,7 +47,6 @@ from fedjigsaw.privacy.ledger import LEDGER
 from fedjigsaw.privacy.policy import POLICY
 from fedjigsaw.privacy.policy_text import default_text
 
-FORMAT = 1
 SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 HOST_NAME = re.compile(r"(?!-)(?!.{254})[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*(?<!-)")
 CA, CERTIFICATE, KEY = "ca.crt", "server.crt", "server.key"

@@ -11,14 +11,13 @@ import safetensors.numpy
 from safetensors import SafetensorError, safe_open
 
 from fedjigsaw.contract import FederatedMethod
-from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
-from fedjigsaw.io._codec import digest
+from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError
+from fedjigsaw.io._codec import FORMAT, check_format, digest
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.contents import SummaryFile
 from fedjigsaw.io.regular import check_regular
 from fedjigsaw.messages import Failure, Model, Round, Summary
 
-FORMAT = 1
 TENSOR = "tensor."  # how the names of a model's tensors begin in the file
 
 
@@ -116,8 +115,7 @@ class Progress:
                 about = file.metadata() or {}
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             header = json.loads(about["progress"])
-            if header["format"] != FORMAT:
-                raise MessageError(invalid("format", str(path), str(FORMAT), header["format"]))
+            check_format(header)
             found = digest(about["progress"], arrays)
             if about["sha256"] != found:
                 raise MessageError("it was changed, or its disk is damaged.")

@@ -27,7 +27,8 @@ from fedjigsaw.errors import (
 )
 from fedjigsaw.flower.scaler_values import scaler_from, scaler_values
 from fedjigsaw.io import formats
-from fedjigsaw.io.formats import FORMAT, MAX_BYTES, ModelFile, SummaryFile
+from fedjigsaw.io._codec import FORMAT, check_format
+from fedjigsaw.io.formats import MAX_BYTES, ModelFile, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import MAX_TIMEOUT, Broadcast, Model
 from fedjigsaw.parameters import real
@@ -337,6 +338,5 @@ def unpack(
         raise MessageError("The head of the message is not JSON.") from error
     if not isinstance(head, dict):
         raise MessageError("The head of the message is not a JSON object.")
-    if (number := formats.take(head, "format", int)) != FORMAT:
-        raise MessageError(invalid("format", "a message", str(FORMAT), number))
+    check_format(head)
     return head, body

@@ -33,7 +33,7 @@ class KFed(LocalSearch):
     r"""One round, for data of which each client holds only a few of the k clusters.
 
     Client z clusters its rows into k' clusters by the method of Awasthi and Sheffet (2012),
-    :func:`cluster_by_projection`, and sends their centers. The server takes all centers of one
+    :func:`cluster_many`, and sends their centers. The server takes all centers of one
     client, adds the received center that is farthest from those it has until it has k, and puts
     every received center into the group of the nearest of these k. The means of the groups are the
     result. The theory needs :math:`k' \le \sqrt k` and well separated clusters; with k' too
@@ -222,18 +222,6 @@ def _last_eigenvectors(
     return [found[i] for i in range(len(matrices))]
 
 
-def cluster_by_projection(
-    X: Floats, n_clusters: int, *, rng: np.random.Generator, **options: Any
-) -> Solution:
-    """Cluster rows by the method of Awasthi and Sheffet (2012), as k-FED does at every client.
-
-    Project the rows onto the space of their first k singular vectors; cluster the projections;
-    start from the means of the rows that are three times closer to their center than to any other;
-    run Lloyd's iterations on the rows themselves.
-    """
-    return cluster_many([Problem(X, n_clusters, rng)], **options)[0]
-
-
 def cluster_many(
     problems: Sequence[Problem],
     *,
@@ -242,7 +230,12 @@ def cluster_many(
     tol: float = 1e-4,
     backend: Backend | None = None,
 ) -> list[Solution]:
-    """Cluster the rows of many clients by :func:`cluster_by_projection`, with the same bits."""
+    """Cluster the rows of each client by the method of Awasthi and Sheffet (2012).
+
+    Project the rows onto the space of their first k singular vectors; cluster the projections;
+    start from the means of the rows that are three times closer to their center than to any other;
+    run Lloyd's iterations on the rows themselves.
+    """
     options: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "backend": backend}
     projected = _projected(problems)
     starts: dict[int, Floats] = {}

@@ -16,13 +16,13 @@ from typing import Any, Self
 
 from fedjigsaw.errors import DataError, FedJigsawError, MessageError
 from fedjigsaw.io import formats
-from fedjigsaw.io._codec import read_bounded
+from fedjigsaw.io._codec import FORMAT, check_format, read_bounded
 from fedjigsaw.io.atomic import write_json
 from fedjigsaw.io.formats import ModelFile, error_in
 from fedjigsaw.sites.drift import Difference, Noise
 from fedjigsaw.sites.succession import Succession
 
-FORMAT, KIND = 1, "lineage"
+KIND = "lineage"
 MAX_SIZE = 16 * 2**20
 PACKAGES = ("numpy", "scipy", "scikit-learn")
 
@@ -104,8 +104,9 @@ class Lineage:
 
     @classmethod
     def _from(cls, content: Mapping[str, Any]) -> Self:
-        if content["kind"] != KIND or content["format"] != FORMAT:
+        if content["kind"] != KIND:
             raise ValueError
+        check_format(content)
         noise = content["noise"]
         if noise is not None:
             noise = tuple(float(value) for value in noise)
