@@ -59,9 +59,7 @@ def read_job(folder: Path) -> jobs.Job:
     kinds = get_type_hints(jobs.Job)
     known = {field.name for field in fields(jobs.Job)}
     if unknown := sorted(content.keys() - known):
-        raise ParameterError(
-            f"The server knows no {unknown[0]!r} of a run: its version of fedjigsaw is another."
-        )
+        raise ParameterError(f"The server knows no {unknown[0]!r} of a run.")
     for key, value in content.items():
         if not fits(value, kinds[key]):
             raise ParameterError(invalid(key, "a run", describe(kinds[key]), repr(value)))
