@@ -50,7 +50,9 @@ def measure(k: int, releases: int, seed: int, tiny: bool) -> list[dict[str, Any]
         privacy = None
         if epsilon is not None:
             bounds = (-1, 1)
-            privacy = Privacy(share(epsilon, releases), DELTA, bounds, insecure_seed=seed)
+            privacy = Privacy(
+                share(epsilon, releases), DELTA, bounds, cells="own", insecure_seed=seed
+            )
         found = Jigsaw(k, random_state=seed, **QUICK).fit(X, clients=clients, privacy=privacy)
         plain = plain or found
         rows.append(

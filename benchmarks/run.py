@@ -389,7 +389,7 @@ def _wait(condition: Callable[[], bool], seconds: float = 120.0) -> None:
 
 def private_summary(k: int = 15, repeats: int = 5) -> Iterator[Row]:
     """Measure a private summary of a site against a plain one. Target: 3 times as long."""
-    privacy = Privacy(epsilon=1.0, bounds=(-1.0, 1.0))
+    privacy = Privacy(epsilon=1.0, bounds=(-1.0, 1.0), cells="own")
     for n_rows, n_columns in ((1_000, 2), (1_000, 16), (10_000, 2), (10_000, 8), (10_000, 16)):
         rng = np.random.default_rng([n_rows, n_columns])
         centers = rng.uniform(-0.7, 0.7, (k, n_columns))

@@ -62,7 +62,7 @@ def test_clients_that_did_not_answer_are_not_in_it():
 
 def test_after_a_private_fit_there_is_none(people):
     frame, clients = people
-    privacy = Privacy(8.0, bounds=(0, 100), insecure_seed=0)
+    privacy = Privacy(8.0, cells="own", bounds=(0, 100), insecure_seed=0)
     fitted = Jigsaw(n_clusters=2, random_state=0).fit(frame, clients=clients, privacy=privacy)
     with pytest.raises(ParameterError, match="no profile_ after a private fit"):
         _ = fitted.profile_

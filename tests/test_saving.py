@@ -140,7 +140,7 @@ def test_a_preparation_and_its_model_are_one_file(run, tmp_path):
 
 
 def test_the_promise_and_missed_rounds_are_in_the_file(tmp_path):
-    privacy = Privacy(epsilon=50.0, bounds=(0.0, 10.0), insecure_seed=0)
+    privacy = Privacy(epsilon=50.0, cells="own", bounds=(0.0, 10.0), insecure_seed=0)
     rows = np.repeat([[1.0], [9.0]], 50, axis=0)
     Jigsaw(2, random_state=0).fit(rows, privacy=privacy).save(tmp_path / "model")
     assert formats.load(tmp_path / "model", ModelFile).privacy.epsilon == 50.0

@@ -164,7 +164,7 @@ class TestErrors:
 
     def test_values_choose_no_columns_under_privacy(self, shards, tmp_path):
         path = write(tmp_path / "a.parquet", shards["a"], patient=np.arange(30))
-        bounds = Privacy(epsilon=1.0, bounds=(-20, 20))
+        bounds = Privacy(epsilon=1.0, cells="own", bounds=(-20, 20))
         with pytest.warns(UserWarning, match="'patient' looks like an identifier"):  # noqa: SIM117
             with pytest.raises(DataError, match="Under differential privacy"):
                 Jigsaw(3).fit_clients({"a": path}, privacy=bounds)

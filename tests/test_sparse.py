@@ -110,7 +110,7 @@ def test_what_cannot_be_done_says_so(words):
     X, _, _ = words
     rows = sparse.csr_array(X)
     with pytest.raises(ParameterError, match="Differential privacy needs dense rows"):
-        Jigsaw(3).fit(rows, privacy=Privacy(epsilon=1.0, bounds=(0, 20)))
+        Jigsaw(3).fit(rows, privacy=Privacy(epsilon=1.0, cells="own", bounds=(0, 20)))
     with pytest.raises(DataError, match="'a' and 'b', one has sparse rows and one has dense"):
         Jigsaw(3).fit_clients({"a": rows, "b": X})
     bad = rows.copy()

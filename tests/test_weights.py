@@ -159,7 +159,7 @@ def test_guards_and_privacy_count_rows_so_that_weights_are_refused(weighted):
     X, _, weights = weighted
     with pytest.raises(ParameterError, match="one row of weight 5 would pass for five"):
         Jigsaw(3).fit(X, sample_weight=weights, guard=Guard())
-    privacy = Privacy(epsilon=1.0, bounds=(-2, 102))
+    privacy = Privacy(epsilon=1.0, cells="own", bounds=(-2, 102))
     with pytest.raises(ParameterError, match="sample_weight cannot be used with privacy"):
         Jigsaw(3).fit(X, sample_weight=weights, privacy=privacy)
 

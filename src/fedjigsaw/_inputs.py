@@ -1,7 +1,7 @@
 """Arguments of `fit` as users give them: shards, weights, options, and `y` by mistake."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -62,6 +62,15 @@ class Options(NamedTuple):
             if int(estimator.n_clusters) > n_rows:
                 allowed = f"at most the number of rows (n_samples = {n_rows})"
                 raise ParameterError(invalid("n_clusters", owner, allowed, estimator.n_clusters))
+
+    def settled(self, estimator: Any, n_clients: int, rows: Any = None) -> Self:
+        """Return the options with a promise of privacy on whose terms all clients agree."""
+        if self.privacy is None:
+            return self
+        n_rows = None if rows is None else rows.shape[0]
+        n_columns = len(self.privacy.bounds[0]) if rows is None else rows.shape[1]
+        settled = estimator.settle_privacy(self.privacy, n_columns, n_clients, n_rows)
+        return self._replace(privacy=settled)
 
     def start(self, clients: Sequence[Client], owner: str) -> Engine:
         """Make the engine of the clients."""

@@ -1,7 +1,7 @@
 """scikit-learn's API on top of the two halves of a federated method."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
@@ -32,6 +32,7 @@ from fedjigsaw._inputs import (
 )
 from fedjigsaw._prediction import Prediction
 from fedjigsaw._random import resolve_seed
+from fedjigsaw._regions import own_tensors
 from fedjigsaw._rows import n_bytes, stack
 from fedjigsaw._typing import Floats, Ints, Rows
 from fedjigsaw._validation import check_data, rows_by_client
@@ -44,7 +45,14 @@ from fedjigsaw.engine import (
     run_rounds,
     warn_of_fewer_clusters,
 )
-from fedjigsaw.errors import MessageError, ParameterError, counted, invalid
+from fedjigsaw.errors import (
+    MessageError,
+    ParameterError,
+    counted,
+    invalid,
+    one_warning_of_each_kind,
+    quote_names,
+)
 from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import count_distinct
 from fedjigsaw.kernels.matching import pairwise_distances
@@ -236,6 +244,18 @@ class FederatedClusterer(
         raise ParameterError(
             f"Method {self.method!r} has no differential privacy. Use jigsaw, or leave out privacy."
         )
+
+    def settle_privacy(
+        self, privacy: Privacy, n_columns: int, n_clients: int, n_rows: int | None = None
+    ) -> Privacy:
+        """Return the promise of a run with all that clients must agree on, or raise an error.
+
+        Parameters
+        ----------
+        n_rows : number of rows, to warn of noise. Nothing that leaves may depend on it.
+        """
+        self.check_privacy(privacy)
+        return privacy
 
     def summarize_privately(
         self, X: Floats, broadcast: Broadcast, rng: np.random.Generator, privacy: Privacy
@@ -442,11 +462,22 @@ class FederatedClusterer(
             )
 
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
-        """Check a summary from a client that is not trusted: it must have centers."""
+        """Check a summary from a client that is not trusted: its centers and its tensors."""
         if not len(summary.centers):
             raise MessageError(
                 f"Client {summary.client!r} sent no centers, which {type(self).__name__} needs."
             )
+        allowed = self.answer_tensors(broadcast)
+        strange = () if allowed is None else sorted(own_tensors(summary).keys() - allowed)
+        if strange:
+            raise MessageError(
+                f"Client {summary.client!r} sent {quote_names(strange, 5)}, which no answer to "
+                f"this question of {type(self).__name__} has."
+            )
+
+    def answer_tensors(self, broadcast: Broadcast) -> Set[str] | None:
+        """Return the names of the tensors that an answer to a broadcast may have; None is any."""
+        return None if "tensors" in self.sends else frozenset()
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
@@ -500,6 +531,7 @@ class FederatedClusterer(
             rule.check("min_clients", "a run", options.min_clients)
             members, options = {"pooled": slice(None)}, options._replace(min_clients=None)
         used = with_weight(members, weights)
+        options = options.settled(self, len(used), rows)
         guard, privacy = options.guard, options.privacy
         clients = [
             Client(name, data_of(rows, held, weights), self, guard, privacy)
@@ -526,6 +558,7 @@ class FederatedClusterer(
             raise ParameterError(
                 f"{type(self).__name__} pools all rows, so they must be in memory: give arrays."
             )
+        options = options.settled(self, len(shards))
         guard, privacy = options.guard, options.privacy
         data = unread(self, shards, private=privacy is not None)
         self._run([Client(name, rows, self, guard, privacy) for name, rows in data], options)
@@ -533,13 +566,15 @@ class FederatedClusterer(
             delattr(self, name)  # of an earlier fit
 
     def _run(self, clients: Sequence[Client], options: Options) -> None:
-        with options.start(clients, type(self).__name__) as running:
+        starting = options.start(clients, type(self).__name__)
+        with one_warning_of_each_kind(), starting as running:
             self.model_, self.transcript_, self.summaries_ = run_rounds(
                 self,
                 running,
                 seed=resolve_seed(self.random_state),
                 n_rounds=self.total_rounds,
                 min_clients=options.min_clients,
+                cells=None if options.privacy is None else options.privacy.cells,
             )
         check_columns(self.model_, self.n_features_in_, f"{type(self).__name__}.aggregate")
         privacy = options.privacy

@@ -292,6 +292,7 @@ def run_rounds(
     min_clients: int | None = None,
     first: int = 0,
     model: Model | None = None,
+    cells: str | None = None,
     called: str = "client",
     after: Callable[[Model, Round], object] = lambda model, done: None,
 ) -> Outcome:
@@ -312,6 +313,8 @@ def run_rounds(
         Number of clients that must answer in every round. None is all of them.
     first, model : int, Model or None
         Number of the first round and the model so far, to continue a run that stopped.
+    cells : {"own", "shared"} or None
+        Which cells clients under differential privacy describe.
     called : str, default "client"
         What errors call a client: operators of a federation know sites.
     after : callable
@@ -348,7 +351,7 @@ def run_rounds(
     rounds: list[Round] = []
     for number in range(first, first + n_rounds):
         started = perf_counter()
-        broadcast = Broadcast(number, seed, model)
+        broadcast = Broadcast(number, seed, model, cells=cells)
         sent = broadcast if model is None else replace(broadcast, model=model.for_clients())
         replies = sorted(engine.gather(sent), key=lambda reply: reply.client)
         summaries = _quorum(replies, min_clients, called)

@@ -25,7 +25,9 @@ got *value*. All other errors are plain sentences: what happened, where, and wha
 import difflib
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "IgnoredColumnWarning",
     "MarksWarning",
     "MessageError",
+    "NoiseWarning",
     "NoisySummaryWarning",
     "OutsideRangeWarning",
     "ParameterError",
@@ -141,7 +144,13 @@ class DivergedError(FedJigsawError, ArithmeticError):
     exit_code = 9
 
 
-class ClippedRowsWarning(UserWarning):
+class ClientsWarning(UserWarning):
+    """A warning about some clients; `clients` has their names."""
+
+    clients: tuple[str, ...] = ()
+
+
+class ClippedRowsWarning(ClientsWarning):
     """Rows of a site lie outside the bounds of its privacy, and were moved to them."""
 
 
@@ -177,7 +186,11 @@ class MarksWarning(UserWarning):
     """A number such as 999 seems to stand for missing values, and counts as a value."""
 
 
-class NoisySummaryWarning(UserWarning):
+class NoiseWarning(UserWarning):
+    """The noise of differential privacy will drown the data; told before anything leaves."""
+
+
+class NoisySummaryWarning(ClientsWarning):
     """A site has so few rows that its private summary is hardly more than noise."""
 
 
@@ -209,14 +222,51 @@ class IdentifierWarning(UserWarning):
     """No columns were named, and some look like identifiers, which are left out, or like codes."""
 
 
-def warn(message: str, category: type[Warning]) -> None:
+def warn(message: str | Warning, category: type[Warning] | None = None) -> None:
     """Warn, and point at the line that called the package, be it through scikit-learn's tools.
 
     How many calls of functions lie between depends on the method, the engine and the entry point,
     so no fixed `stacklevel` is right.
     """
-    _, level = calling_package("fedjigsaw", *SCIKIT_LEARN, "joblib")
+    _, level = calling_package("fedjigsaw", *SCIKIT_LEARN, "joblib", "contextlib")
     warnings.warn(message, category, stacklevel=level)
+
+
+Told = dict[tuple[type[ClientsWarning], str], dict[str, str]]  # (kind, advice) -> client -> what
+_told: ContextVar[Told | None] = ContextVar("told", default=None)
+
+
+def warn_of_client(client: str, what: str, advice: str, category: type[ClientsWarning]) -> None:
+    """Warn about a client, at once or, in `one_warning_of_each_kind`, together with the others."""
+    told = _told.get()
+    if told is None:
+        _warn_of_clients({client: what}, advice, category)
+    else:
+        told.setdefault((category, advice), {})[client] = what
+
+
+@contextmanager
+def one_warning_of_each_kind() -> Iterator[None]:
+    """Collect what is told of single clients in this thread; warn once, with all their names."""
+    told: Told = {}
+    token = _told.set(told)
+    try:
+        yield
+    finally:
+        _told.reset(token)
+        for (category, advice), clients in told.items():
+            _warn_of_clients(clients, advice, category)
+
+
+def _warn_of_clients(
+    clients: dict[str, str], advice: str, category: type[ClientsWarning], most: int = 5
+) -> None:
+    listed = [f"{name!r}: {what}" for name, what in clients.items()]
+    more = f"; and {len(listed) - most:,} more" * (len(listed) > most)
+    who = "Client" if len(listed) == 1 else f"{len(listed):,} clients:"
+    made = category(f"{who} {'; '.join(listed[:most])}{more}. {advice}")
+    made.clients = tuple(clients)
+    warn(made)
 
 
 def calling_package(*through: str) -> tuple[str, int]:

@@ -28,6 +28,7 @@ Tensors = Mapping[str, np.ndarray]
 MAX_TIMEOUT = 86_400  # seconds, a day: a site works no longer on one question
 FIELDS = ("radii", "counts", "sse", "tensors")  # of a summary, besides its centers
 COUNTS = ("exact", "rounded", "none")  # how a guard lets cluster sizes leave
+OWN, SHARED = "own", "shared"  # cells of summaries under differential privacy
 IMAGE_SIZE = "image_size"  # tensor of a client's first summary, and of the model
 SERVER_ONLY = "server."  # tensors of a model with such names are not sent to clients
 
@@ -281,11 +282,14 @@ class Broadcast(_Message):
         The model so far; None in the first round.
     client : str
         Name of the client that received it; ``Client.answer`` sets it. The server leaves it empty.
+    cells : {"own", "shared"} or None
+        Which cells clients under differential privacy describe, the same for all. None is for
+        runs without it, or where each client was told.
 
     Raises
     ------
     MessageError
-        If `round` or `seed` is not an integer >= 0.
+        If `round` or `seed` is not an integer >= 0, or `cells` is none of these.
 
     Examples
     --------
@@ -298,8 +302,11 @@ class Broadcast(_Message):
     seed: int
     model: Model | None = None
     client: str = ""
+    cells: str | None = None
 
     def __post_init__(self) -> None:
+        if self.cells not in (None, OWN, SHARED):
+            raise MessageError(invalid("cells", "a broadcast", "own, shared or None", self.cells))
         for name in ("round", "seed"):
             value = getattr(self, name)
             if not is_integer(value) or value < 0:

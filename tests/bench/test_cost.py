@@ -19,7 +19,7 @@ def two_groups(n=1200, seed=0):
 
 
 def promises(*epsilons, **options):
-    return [Privacy(epsilon, bounds=(-1, 1), **options) for epsilon in epsilons]
+    return [Privacy(epsilon, bounds=(-1, 1), **{"cells": "own", **options}) for epsilon in epsilons]
 
 
 def row(epsilon, ratio=1.0, noisy=0, **more):
@@ -38,7 +38,7 @@ def test_rows_are_those_of_fits_with_the_same_seeds():
     ]  # fmt: skip
     plain = Jigsaw(2, random_state=4).fit(data.X, clients=clients)
     noisy = Jigsaw(2, random_state=4).fit(
-        data.X, clients=clients, privacy=Privacy(0.5, bounds=(-1, 1), insecure_seed=4)
+        data.X, clients=clients, privacy=Privacy(0.5, cells="own", bounds=(-1, 1), insecure_seed=4)
     )
 
     def objective(method):

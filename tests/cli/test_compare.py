@@ -342,7 +342,7 @@ class TestPrivacyCost:
         words = ("--json", "--delta", "1e-5", "--seed", "3", "--method", "jigsaw")
         found = json.loads(self.compare(run, tmp_path, *files, "--columns", "x,y", *words).stdout)
         assert found["privacy"] == {
-            "delta": 1e-5, "bounds": [[0.0, 0.0], [1e6, 1e6]], "unit": "row", "cells": "own",
+            "delta": 1e-5, "bounds": [[0.0, 0.0], [1e6, 1e6]], "unit": "row",
             "rows_per_site": 1,
         }  # fmt: skip
         rows = [(row["epsilon"], row["seed"]) for row in found["rows"]]

@@ -87,6 +87,29 @@ def test_no_ledger_is_no_release(run, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+class TestCells:
+    def chosen(self, run, rows, *words):
+        options = "--epsilon", 1, "--sites", 10, "--columns", 2, "-k", 15, *words
+        return run("privacy", "cells", "--rows", rows, *options, "--json")
+
+    def test_they_follow_from_public_numbers(self, run):
+        assert json.loads(self.chosen(run, 5_000).stdout) == {"cells": "shared"}
+        assert json.loads(self.chosen(run, 100_000).stdout) == {"cells": "own"}
+
+    def test_it_warns_of_noise(self, run):
+        assert "Warning" not in self.chosen(run, 5_000).output
+        assert "Warning" in self.chosen(run, 500).output
+
+    def test_a_summary_needs_them(self, run, tmp_path):
+        path = write_table(tmp_path / "bern.csv", x=list(range(300)))
+        words = "-k", 2, "-o", tmp_path / "bern.summary", "--epsilon", 5, "--bounds", "0,300"
+        with pytest.raises(ParameterError, match="cells"):
+            run("summarize", path, *words)
+        assert not (tmp_path / LEDGER).exists()
+        run("summarize", path, *words, "--cells", "own")
+        assert (tmp_path / "bern.summary").exists()
+
+
 class TestSetLimit:
     def test_it_holds_for_every_data_set(self, run, tmp_path):
         text = said(run("privacy", "set-limit", tmp_path, "--epsilon", 4, "--delta", "1e-7"))

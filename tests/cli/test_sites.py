@@ -108,7 +108,7 @@ class TestCommands:
         assert f"m, b; {both} in all" in shown("inspect model").replace("b, m", "m, b")
         assert f"Rows: {n - 7} (7 more were skipped);" in shown("inspect m.score")
         privately = "--drop-missing --epsilon 5 --bounds=-100,100 --force"
-        for command in ("stats m.csv -o m.stats", "summarize m.csv -k 3 -o m.summary"):
+        for command in ("stats m.csv -o m.stats", "summarize m.csv -k 3 -o m.summary --cells own"):
             text = shown(f"{command} {privately}")
             assert "7 rows were skipped (missing values). This number is exact" in text
         assert formats.load(tmp_path / "m.summary", SummaryFile).n_skipped == 0

@@ -10,7 +10,7 @@ import pytest
 
 from builders import write_table
 from fedjigsaw import Jigsaw, Privacy
-from fedjigsaw.errors import BudgetError, DataError, ParameterError
+from fedjigsaw.errors import BudgetError, DataError, ParameterError, QuorumError
 from fedjigsaw.flower import desk, records
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.records import Question
@@ -31,7 +31,7 @@ from flower_doubles import NAMES, LocalGrid, engine_of
 pytestmark = pytest.mark.federation
 
 GROUPS = np.array([[25.0, 1.0], [45.0, 6.0], [80.0, 3.0]])
-PROMISE = Privacy(2.0, bounds=([0, 0], [120, 10]))
+PROMISE = Privacy(2.0, cells="own", bounds=([0, 0], [120, 10]))
 
 
 def patients(n, seed=0):
@@ -318,7 +318,7 @@ def far_from_truth(model):
 
 class TestRuns:
     def test_every_site_pays_once(self, tmp_path):
-        weak = Privacy(4.0, 1e-5, PROMISE.bounds)
+        weak = Privacy(4.0, 1e-5, PROMISE.bounds, cells="own")
         engine = engine_of(clinic(tmp_path, oslo=weak), Jigsaw(3, random_state=0))
         file, _ = federate(engine)
         assert far_from_truth(file.model) < 0.02
@@ -345,11 +345,18 @@ class TestRuns:
         assert file.clients == NAMES
         assert file.privacy is None
 
+    def test_sites_that_were_not_told_which_cells_answer_nothing(self, tmp_path):
+        unsaid = Privacy(4.0, bounds=PROMISE.bounds)
+        grid = clinic(tmp_path, **dict.fromkeys(NAMES, unsaid))
+        with pytest.raises(QuorumError, match="which cells"):
+            federate(engine_of(grid, Jigsaw(3, random_state=0)))
+
     def test_shared_cells(self, tmp_path):
-        shared = Privacy(4.0, bounds=PROMISE.bounds, cells="shared")
-        other = Privacy(4.0, bounds=([0, 0], [100, 10]), cells="shared")
-        grid = clinic(tmp_path, bern=shared, lyon=shared, oslo=other)
-        file, transcript = federate(engine_of(grid, Jigsaw(3, random_state=0)), min_sites=2)
+        unsaid = Privacy(4.0, bounds=PROMISE.bounds)
+        other = Privacy(4.0, bounds=([0, 0], [100, 10]))
+        grid = clinic(tmp_path, bern=unsaid, lyon=unsaid, oslo=other)
+        engine = engine_of(grid, Jigsaw(3, random_state=0), cells="shared")
+        file, transcript = federate(engine, min_sites=2)
         assert file.clients == ("bern", "lyon")
         assert [failure.client for failure in transcript.failures] == ["oslo"]
         assert file.privacy.cells == "shared"

@@ -151,7 +151,7 @@ class TestRefusals:
     def test_a_promise_that_is_too_weak(self, levels, shards, tmp_path):
         home, grids = levels
         for name in INNER:
-            promise = Privacy(4.0, bounds=(-10.0, 40.0))
+            promise = Privacy(4.0, cells="own", bounds=(-10.0, 40.0))
             (tmp_path / name).mkdir()
             options = {"folder": tmp_path / name, "privacy": promise}
             grids["inner"].apps[name] = site_app(name, shards[name], **options)

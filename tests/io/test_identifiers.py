@@ -176,7 +176,7 @@ def test_several_are_named_together(tmp_path):
 )
 def test_under_privacy_columns_must_be_named(tmp_path, work):
     (path, _) = save(tmp_path, age=AGES, id=np.arange(N))
-    promise = Privacy(epsilon=1.0, delta=1e-6, bounds=([0.0], [100.0]))
+    promise = Privacy(epsilon=1.0, delta=1e-6, cells="own", bounds=([0.0], [100.0]))
     spent = []
     with pytest.raises(DataError, match="look like identifiers. Under differential privacy"), pytest.warns(IdentifierWarning):  # fmt: skip
         work(path, privacy=promise, spend=lambda *a: spent.append(a))

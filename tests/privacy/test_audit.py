@@ -73,7 +73,7 @@ def test_bounds_by_hand():
 
 
 def test_the_audit_watches_the_real_answer():
-    privacy = Privacy(1.0, bounds=(-1, 1), insecure_seed=3)
+    privacy = Privacy(1.0, cells="own", bounds=(-1, 1), insecure_seed=3)
     rows = neighbors("own", privacy).rows
     jigsaw = Jigsaw(2, n_local_clusters=4)
     answer = Client("a", rows, jigsaw, privacy=privacy).answer(Broadcast(0, 0))

@@ -15,7 +15,7 @@ from fedjigsaw.privacy.budget import in_words
 def test_defaults_and_words():
     privacy = Privacy(1.0, bounds=(0, 120))
     assert privacy.delta == 1e-6
-    assert (privacy.unit, privacy.cells) == ("row", "own")
+    assert (privacy.unit, privacy.cells) == ("row", None)
     assert privacy.sentence() == (
         "With or without any one row, any set of outputs is at most 2.72 times as likely, plus "
         "1e-06."

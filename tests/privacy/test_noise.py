@@ -131,7 +131,8 @@ def answers(n, **promise):
     """Return what a server receives about a model or shared cells, for many seeds of the noise."""
     X, method = rows_of(), Jigsaw(3, n_rounds=1)
     for seed in range(n):
-        privacy = Privacy(1.0, bounds=(-1, 1), insecure_seed=seed, **promise)
+        terms = promise or {"cells": "own"}
+        privacy = Privacy(1.0, bounds=(-1, 1), insecure_seed=seed, **terms)
         model = None if promise else MODEL
         yield Client("a", X, method, privacy=privacy).answer(Broadcast(0, 0, model))
 

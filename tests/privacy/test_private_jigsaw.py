@@ -25,7 +25,9 @@ def rows_of(n, seed=0, width=0.05):
 
 
 def private(**changes):
-    return Privacy(**{"epsilon": 1.0, "bounds": (-1, 1), "insecure_seed": 0, **changes})
+    cells = None if "unit" in changes else "own"
+    usual = {"epsilon": 1.0, "bounds": (-1, 1), "insecure_seed": 0, "cells": cells}
+    return Privacy(**{**usual, **changes})
 
 
 def fitted(privacy, n=6000, n_clients=3, **params):

@@ -239,7 +239,10 @@ class TestProfiles:
         (told,) = (line for line in page.trust if line.startswith("Many values are missing"))
         assert told.startswith("Many values are missing: 50 % of age and 36 % of dose.")
         assert "Missing</th>" in rendered(paths)
-        private = [replace(s, privacy=Privacy(1.0, bounds=(0, 1))) for s in read_run(paths).scores]
+        private = [
+            replace(s, privacy=Privacy(1.0, cells="own", bounds=(0, 1)))
+            for s in read_run(paths).scores
+        ]
         run = replace(read_run(paths), scores=tuple(private))
         assert not build_report(run, today=TODAY).heat.shows_missing  # counts are noisy
 
@@ -532,7 +535,9 @@ def private(tmp_path_factory):
         centers = np.array([[20.0, 20.0], [80.0, 80.0]])[np.arange(2000) % 2]
         data[name] = folder / f"{name}.npy"
         np.save(data[name], centers + rng.uniform(-5, 5, (2000, 2)))
-        summaries[name] = sites.summarize(data[name], 2, privacy=Privacy(2.0, bounds=(0, 100)))
+        summaries[name] = sites.summarize(
+            data[name], 2, privacy=Privacy(2.0, cells="own", bounds=(0, 100))
+        )
     model = sites.aggregate(summaries, 2)
     formats.save(model, folder / "model")
     return folder, model, data
@@ -543,7 +548,7 @@ class TestPrivacy:
         folder, model, data = private
         paths = [folder / "model"]
         for name, epsilon in (("bern", 1.0), ("lyon", 3.0)):
-            privacy = Privacy(epsilon, bounds=(0, 100))
+            privacy = Privacy(epsilon, cells="own", bounds=(0, 100))
             paths.append(folder / f"{name}.score")
             formats.save(sites.score(data[name], model, profile=True, privacy=privacy), paths[-1])
         page = built(paths)
@@ -564,7 +569,7 @@ class TestPrivacy:
         paths = [tmp_path / "model"]
         formats.save(model, paths[0])
         for name in data:
-            privacy = Privacy(0.001, bounds=(0, 100))
+            privacy = Privacy(0.001, cells="own", bounds=(0, 100))
             score = sites.score(data[name], model, profile=True, privacy=privacy)
             paths.append(tmp_path / f"{name}.score")
             counts = np.array([1000, 900])
@@ -675,7 +680,7 @@ class TestHowMany:
 
     def test_separation_is_hidden_where_there_is_noise(self, tmp_path):
         paths, noisy = write_run(tmp_path, scores=False, findings=k_findings(5)), tmp_path / "noisy"
-        promise = Privacy(epsilon=1.0, delta=1e-6, bounds=(0, 1))
+        promise = Privacy(epsilon=1.0, delta=1e-6, cells="own", bounds=(0, 1))
         formats.save(replace(formats.load(paths[0], ModelFile), privacy=promise), noisy)
         page = built([noisy])
         assert "Separation" not in page.support.headings

@@ -63,7 +63,7 @@ def table(tmp_path_factory):
 
 
 def private():
-    return Privacy(5.0, bounds=(0, 1), insecure_seed=0)
+    return Privacy(5.0, cells="own", bounds=(0, 1), insecure_seed=0)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ def contents():
     summaries = {n: sites.summarize(t, "auto", client=n, scaler=scaler) for n, t in tables.items()}
     model = replace(sites.aggregate(summaries, "auto"), partly=("b",))
     score = sites.score(tables["a"], model, client="a", profile=True)
-    privacy = Privacy(epsilon=5.0, bounds=([0, 0], [1e6, 1e6]), insecure_seed=0)
+    privacy = Privacy(epsilon=5.0, cells="own", bounds=([0, 0], [1e6, 1e6]), insecure_seed=0)
     noisy = sites.summarize(tables["a"], 3, client="a", privacy=privacy)
     feca = sites.summarize(tables["a"], 3, client="a", method="feca")
     return {

@@ -134,7 +134,7 @@ def test_a_private_profile_takes_its_bounds_from_the_schema(folder, model):
         (0, 2),
         (18_000, 19_000),
     ]
-    privacy = Privacy(2.0, bounds=(low, high), insecure_seed=0)
+    privacy = Privacy(2.0, cells="own", bounds=(low, high), insecure_seed=0)
     noisy = sites.score(folder / "many.csv", model, profile=True, privacy=privacy)
     exact = sites.score(folder / "many.csv", model, profile=True, guard=OFF)
     assert noisy.counts.tolist() != exact.counts.tolist()

@@ -85,7 +85,8 @@ SCALER = public_scaler()
 
 
 def promise(bounds=((0.0, 0.0), (120.0, 1000.0)), **more):
-    return Privacy(EPSILON, bounds=bounds, **more)
+    cells = None if "unit" in more else "own"
+    return Privacy(EPSILON, bounds=bounds, **{"cells": cells, **more})
 
 
 def model(scaler):

@@ -40,7 +40,9 @@ def rows_of(n, seed=0):
 
 def promise(**changes):
     bounds = ([0, 0], [120, 10])
-    return Privacy(**{"epsilon": 2.0, "bounds": bounds, "insecure_seed": 0, **changes})
+    cells = None if "unit" in changes else "own"
+    usual = {"epsilon": 2.0, "bounds": bounds, "insecure_seed": 0, "cells": cells}
+    return Privacy(**{**usual, **changes})
 
 
 def table(n=3000, seed=0, columns=("age", "dose")):

@@ -98,7 +98,7 @@ def test_the_row_of_a_small_cluster_is_nowhere_in_the_file():
 def test_a_private_score_is_noisy_and_charged(rng):
     rows = np.vstack([rng.normal(20, 2, (4000, 2)), rng.normal(80, 2, (6000, 2))])
     model = model_of([[20.0, 20.0], [80.0, 80.0]])
-    privacy, spent = Privacy(1.0, bounds=(0, 100), insecure_seed=0), []
+    privacy, spent = Privacy(1.0, cells="own", bounds=(0, 100), insecure_seed=0), []
     score = scored(rows, model, privacy=privacy, spend=lambda *what: spent.append(what))
     assert [promise for promise, _ in spent] == [privacy]
     assert score.privacy == privacy
@@ -116,7 +116,7 @@ def test_a_private_score_is_noisy_and_charged(rng):
 def test_privacy_needs_a_profile():
     table = from_array([[1.0, 2.0]], ["age", "dose"])
     with pytest.raises(ParameterError, match="needs a profile"):
-        sites.score(table, model_of([[0.0, 0.0]]), privacy=Privacy(1.0, bounds=(0, 1)))
+        sites.score(table, model_of([[0.0, 0.0]]), privacy=Privacy(1.0, cells="own", bounds=(0, 1)))
 
 
 def test_labels_by_row_do_not_depend_on_other_rows(rng):
@@ -156,7 +156,7 @@ def test_a_rounded_and_an_exact_profile_can_be_merged():
     assert sites.merge_scores(scores).profile.level_counts["sex"].tolist() == [[6, 6]]
 
 
-@pytest.mark.parametrize("privacy", [None, Privacy(1.0, bounds=(0, 10))])
+@pytest.mark.parametrize("privacy", [None, Privacy(1.0, cells="own", bounds=(0, 10))])
 def test_a_model_of_very_many_clusters_does_not_fill_the_memory(privacy):
     """A file of 600 kB, perhaps one that a coordinator sent, asked for a dozen gigabytes."""
     model = model_of(np.arange(80_000.0).reshape(-1, 2))

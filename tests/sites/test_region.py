@@ -65,7 +65,7 @@ class TestOneRegionIsFlat:
         assert encode(flat) == encode(high)
 
     @pytest.mark.filterwarnings("ignore::fedjigsaw.FewerClustersWarning")
-    @pytest.mark.parametrize("options", [{}, {"cells": "shared"}, {"unit": "site"}])
+    @pytest.mark.parametrize("options", [{"cells": "own"}, {"cells": "shared"}, {"unit": "site"}])
     def test_under_differential_privacy(self, options):
         privacy = Privacy(10.0, bounds=BOUNDS, insecure_seed=1, **options)
         files = some_sites(5, privacy=privacy)
@@ -210,8 +210,8 @@ class TestPromises:
     """A region must not promise more than its weakest site."""
 
     def test_the_weakest_site_decides(self):
-        strong = Privacy(1.0, 1e-8, bounds=BOUNDS)
-        weak = Privacy(4.0, 1e-6, bounds=(-30.0, 50.0))
+        strong = Privacy(1.0, 1e-8, cells="own", bounds=BOUNDS)
+        weak = Privacy(4.0, 1e-6, cells="own", bounds=(-30.0, 50.0))
         files = {
             "s0": site("s0", 0, privacy=strong),
             "s1": site("s1", 1, privacy=weak),
@@ -225,7 +225,7 @@ class TestPromises:
         assert sites.aggregate(above, K).privacy.epsilon == 4.0
 
     def test_a_site_without_a_promise_or_with_a_seed_voids_it(self):
-        promise = Privacy(1.0, bounds=BOUNDS)
+        promise = Privacy(1.0, cells="own", bounds=BOUNDS)
         private = site("s0", 0, privacy=promise)
         assert region("north", {"s0": private, "s1": site("s1", 1)}).privacy is None
         seeded = site("s1", 1, privacy=replace(promise, insecure_seed=7))
@@ -252,7 +252,7 @@ class TestPromises:
         np.testing.assert_allclose(north.tensors["cells"], np.sum(sent, axis=0))
         deviation = tables["s0"].summary.tensors["cell_noise"]
         np.testing.assert_allclose(north.tensors["cell_noise"], 2 * deviation)
-        own = some_sites(4, privacy=Privacy(8.0, bounds=BOUNDS, insecure_seed=3))
+        own = some_sites(4, privacy=Privacy(8.0, cells="own", bounds=BOUNDS, insecure_seed=3))
         merged = region("north", own, n_centers=K).summary
         typical = np.mean([f.summary.tensors["noise"][:, 1].mean() for f in own.values()])
         assert merged.tensors["noise"].shape == (K, 2)

@@ -92,7 +92,9 @@ def test_a_single_row_of_no_cluster_is_not_told_by_what_is_left(made, tmp_path):
 
 
 def test_under_privacy_rows_of_no_cluster_are_not_told(places, made):
-    privacy = Privacy(epsilon=100.0, delta=1e-6, bounds=([-60, -30], [60, 30]), insecure_seed=0)
+    privacy = Privacy(
+        epsilon=100.0, delta=1e-6, cells="own", bounds=([-60, -30], [60, 30]), insecure_seed=0
+    )
     score = sites.score(places[0][0], made[1], profile=True, privacy=privacy)
     assert score.n_noise == 0
     exact = sites.score(places[0][0], made[1])

@@ -73,7 +73,9 @@ def test_sites_with_other_mixtures_are_no_false_alarm(load_or_skip, name, alpha)
 def test_noise_is_no_false_alarm():
     rng = np.random.default_rng(0)
     for seed, epsilon in enumerate((0.05, 0.2, 1.0, 5.0) * 3):
-        privacy = Privacy(epsilon, bounds=([0.0, 0.0], [120.0, 400.0]), insecure_seed=seed)
+        privacy = Privacy(
+            epsilon, cells="own", bounds=([0.0, 0.0], [120.0, 400.0]), insecure_seed=seed
+        )
         tables = [from_array(rng.normal([54, 120], [18, 35], (40, 2))) for _ in range(5)]
         stats = [sites.measure(t, client=f"s{m}", privacy=privacy) for m, t in enumerate(tables)]
         assert conspicuous_columns(stats) == []

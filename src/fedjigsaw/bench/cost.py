@@ -25,13 +25,15 @@ from fedjigsaw.errors import (
     ClippedRowsWarning,
     DataError,
     MessageError,
+    NoiseWarning,
     NoisySummaryWarning,
     ParameterError,
     counted,
 )
 from fedjigsaw.io.rows import Row
+from fedjigsaw.messages import OWN
 from fedjigsaw.methods import CLUSTERERS, DEFAULT, make
-from fedjigsaw.privacy.guarantee import OWN, Privacy
+from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.report.provenance import provenance
 
 if TYPE_CHECKING:
@@ -87,6 +89,7 @@ def privacy_cost(
             row |= {"epsilon": None, **fit_and_measure(fitted, data, clients)}
             plain = fitted, row
         else:
+            promise = _settled(fitted, promise, data, clients)
             row |= {name: getattr(promise, name) for name in ("epsilon", "delta", "unit", "cells")}
             row |= _measure_privately(fitted, data, clients, replace(promise, insecure_seed=number))
         assert plain is not None  # every run begins without privacy
@@ -153,20 +156,29 @@ def clipped_rows(X: Floats, promise: Privacy) -> int:
     return int(((low > X) | (high < X)).any(axis=1).sum())
 
 
+def _settled(method: FederatedClusterer, promise: Privacy, data: Dataset, clients: Ints) -> Privacy:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoiseWarning)  # what noise costs is in the rows
+        return method.settle_privacy(promise, data.X.shape[1], len(np.unique(clients)))
+
+
 def _measure_privately(
     method: FederatedClusterer, data: Dataset, clients: Ints, promise: Privacy
 ) -> dict[str, Any]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore", ClippedRowsWarning)  # the same rows in every run
+        warnings.simplefilter("ignore", NoiseWarning)
         warnings.simplefilter("always", NoisySummaryWarning)
         try:
             numbers = fit_and_measure(method, data, clients, privacy=promise)
         except MessageError as error:  # nothing stands out from the noise: a result, too
             numbers = {"failed": str(error)}
-    noisy = [w for w in caught if issubclass(w.category, NoisySummaryWarning)]
-    for other in caught:
-        if other not in noisy:
-            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
+    noisy: set[str] = set()
+    for told in caught:
+        if isinstance(told.message, NoisySummaryWarning):
+            noisy |= set(told.message.clients)
+        else:
+            warnings.warn_explicit(told.message, told.category, told.filename, told.lineno)
     return numbers | {"noisy_sites": len(noisy)}
 
 

@@ -21,7 +21,7 @@ from fedjigsaw.engine import Client, aggregate_round
 from fedjigsaw.errors import NoisySummaryWarning
 from fedjigsaw.io.rows import Row
 from fedjigsaw.kernels.kmeans import nearest_centers
-from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.messages import OWN, Broadcast, Model, Summary
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.summaries import NOISE, PrivateRound
@@ -118,7 +118,7 @@ class AttackCell(PlainCell):
             return None
         epsilon = float(self.protection.removeprefix("epsilon "))
         bounds = self.table.low, self.table.high
-        return Privacy(epsilon, self.delta, bounds, insecure_seed=noise_seed)
+        return Privacy(epsilon, self.delta, bounds, cells=OWN, insecure_seed=noise_seed)
 
     def client(self, rows: Floats, noise_seed: int = 0, name: str = "a") -> Client:
         """Return a site with these rows. Every answer needs a noise seed of its own."""

@@ -19,8 +19,8 @@ from fedjigsaw._random import stream
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.bench.study import PlainCell, Plan
 from fedjigsaw.io.rows import Row
-from fedjigsaw.messages import Broadcast, Model, Summary
-from fedjigsaw.privacy.guarantee import SHARED, SITE, Privacy
+from fedjigsaw.messages import OWN, SHARED, Broadcast, Model, Summary
+from fedjigsaw.privacy.guarantee import SITE, Privacy
 from fedjigsaw.privacy.noise import Noise
 from fedjigsaw.privacy.releases import Box, nearest_cell
 from fedjigsaw.privacy.shared_cells import shared_cells
@@ -199,7 +199,7 @@ class AuditCell(PlainCell):
     @property
     def privacy(self) -> Privacy:
         """The promise that is audited."""
-        cells = SHARED if self.mechanism in ("shared", "site") else None
+        cells = SHARED if self.mechanism in ("shared", "site") else OWN
         unit = SITE if self.mechanism == "site" else "row"
         return Privacy(self.epsilon, self.delta, (-1.0, 1.0), unit, cells)
 

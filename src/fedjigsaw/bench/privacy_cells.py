@@ -24,7 +24,8 @@ from fedjigsaw.bench.study import Plan
 from fedjigsaw.errors import FewerClustersWarning, NoisySummaryWarning
 from fedjigsaw.io.rows import Row
 from fedjigsaw.kernels.kmeans import kmeans
-from fedjigsaw.privacy.guarantee import OWN, SHARED, Privacy
+from fedjigsaw.messages import OWN, SHARED
+from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.report.provenance import provenance
 
 Bounds = tuple[float, float]

@@ -18,7 +18,7 @@ from fedjigsaw.bench.privacy_cells import (
 )
 from fedjigsaw.bench.privacy_peers import PEERS
 from fedjigsaw.bench.private_problem import WIDTHS
-from fedjigsaw.privacy.guarantee import OWN, SHARED
+from fedjigsaw.messages import OWN, SHARED
 
 Row = Mapping[str, Any]
 LEVEL = 0.0005  # means that are closer are printed alike

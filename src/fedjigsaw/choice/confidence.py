@@ -24,12 +24,13 @@ BLURRED = 0.5
 SMALL_CLUSTER = 0.02  # of an average cluster
 
 
-def confidence(choice: Choice, left_out: float) -> float:
+def confidence(choice: Choice, left_out: float, seen: float = 1.0) -> float:
     """Return how much the number of clusters can be trusted.
 
     Parameters
     ----------
     left_out : number of rows that guards left out, far from all others.
+    seen : how far noise lets so many clusters be believed; 1 without noise.
     """
     value = AGREEMENT.get(choice.way, 0.0)
     if not value:
@@ -48,7 +49,7 @@ def confidence(choice: Choice, left_out: float) -> float:
     if choice.per_client < FEW_CELLS:
         few = choice.k == 1 or choice.per_client < choice.k / 2
         value *= BLURRED if few else 1 - choice.dropped
-    return float(value)
+    return float(value * seen)
 
 
 def a_cluster(choice: Choice) -> float:

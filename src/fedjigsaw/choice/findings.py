@@ -55,6 +55,7 @@ class Doubt(IntFlag):
     LIMIT = 128  # the search ended at its limit
     COPIES = 256  # most clusters are a single row that repeats
     FINER = 512  # more clusters are about as good, and have valleys between them, too
+    NOISE = 1024  # the noise of differential privacy may hide clusters
 
 
 NAMED = Doubt.OVERLAP | Doubt.CRITERIA | Doubt.FINER  # doubts for which another number is told
@@ -91,26 +92,26 @@ class KFindings:
     ids: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, choice: Choice, order: Ints, left_out: float) -> Self:
+    def of(cls, choice: Choice, order: Ints, left_out: float, seen: float = 1.0) -> Self:
         """Collect what a choice says.
 
         Parameters
         ----------
         order : the clusters of the choice, in the order of the model.
-        left_out : number of rows that guards left out, far from all others.
+        left_out, seen : as in :func:`~fedjigsaw.choice.confidence.confidence`.
         """
         place = np.argsort(order)
         pair = choice.valleys.closest
         a, b = (-1, -1) if pair is None else sorted(place[list(pair)].tolist())
         shapes = choice.mixture.shapes
         return cls(
-            confidence=confidence(choice, left_out),
+            confidence=confidence(choice, left_out, seen),
             runner_up=choice.runner_up,
             closest=None if pair is None else (a, b),
             background=choice.mixture.background / choice.cells.n_rows,
             elongation=np.sqrt(shapes.longest / shapes.variances)[order],
             columns=telling_columns(choice.cells) if choice.k == 1 else np.zeros(0, dtype=np.int64),
-            doubts=_doubts(choice, left_out),
+            doubts=_doubts(choice, left_out, seen),
             separation=separation(choice.valleys.of_clusters())[order],
         )
 
@@ -173,6 +174,7 @@ class KFindings:
     def _reasons(self) -> dict[Doubt, str]:
         a, b = (self.name(i) for i in self.closest or (0, 0))
         return {
+            Doubt.NOISE: "the noise of differential privacy hides clusters of few rows",
             Doubt.COPIES: "most clusters are a single row that repeats",
             Doubt.FINER: "so many have gaps between them, too",
             Doubt.COLUMNS: "a few columns seem to have clusters that the others hide",
@@ -256,10 +258,11 @@ def _list(clusters: list[int]) -> str:
     return f"Cluster {names} is" if len(clusters) == 1 else f"Clusters {names}{more} are"
 
 
-def _doubts(choice: Choice, left_out: float) -> Doubt:
+def _doubts(choice: Choice, left_out: float, seen: float) -> Doubt:
     cells = choice.cells
     few = choice.k == 1 or choice.per_client < choice.k / 2 or choice.dropped > 0
     reasons = {
+        Doubt.NOISE: seen < 1,
         Doubt.OVERLAP: float(separation(np.array([choice.valleys.weakest]))[0]) < SURE,
         Doubt.CRITERIA: choice.way not in (AGREE, SEPARATE, JOINED) or choice.valleys.arguable,
         Doubt.BLUR: choice.k == 1 and cells.resolved < RESOLVED,

@@ -170,10 +170,12 @@ def report_costs(task: Task, promises: Sequence[Privacy], methods: Sequence[str]
     rows, promise = rows if task.problem.has_classes else without_classes(rows), promises[0]
     groups = by_epsilon(rows)
     lines = findings(rows) + _remarks(task, promise)
-    stated = {name: value for name, value in promise.to_dict().items() if name != "epsilon"}
+    differ = ("epsilon", "cells")  # from row to row
+    stated = {name: value for name, value in promise.to_dict().items() if name not in differ}
     content = {"privacy": stated, "rows": rows, "by_epsilon": groups, "findings": lines}
     count = counted(len(task.seeds), "run")
-    title = f"{task.title}, {count}, delta = {promise.delta:g}, {promise.cells} cells"
+    cells = " or ".join(sorted({row["cells"] for row in rows if row["epsilon"] is not None}))
+    title = f"{task.title}, {count}, delta = {promise.delta:g}, {cells} cells"
     table = _cost_table(groups, title)
     figure, latex = pictures.privacy_cost(rows), latex_table(table, caption=task.caption)
     return Report(table, lines, figure, content, latex, _cost_csv(rows))

@@ -18,8 +18,9 @@ from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.schemas import load_schema
 from fedjigsaw.io.tables import Names, Table, open_table
 from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.messages import OWN, SHARED
 from fedjigsaw.privacy.budget import DEFAULT_DELTA
-from fedjigsaw.privacy.guarantee import OWN, ROW, SHARED, SITE, Privacy
+from fedjigsaw.privacy.guarantee import ROW, SITE, Privacy
 from fedjigsaw.privacy.ledger import LEDGER
 from fedjigsaw.sites import Charge
 
@@ -115,7 +116,8 @@ CellsOption = Annotated[
         "--cells",
         **choice((OWN, SHARED)),
         help="Look for clusters at each site, or describe cells that all sites share, where each "
-        f"has few rows. The same at all sites. Default: {OWN}; with `--unit {SITE}`: {SHARED}.",
+        "has few rows. The same at all sites; `fedjigsaw privacy cells` says which. "
+        f"Required with --epsilon; with `--unit {SITE}` it is {SHARED}.",
         rich_help_panel=PRIVACY,
     ),
 ]
@@ -208,10 +210,11 @@ def make_privacy(
     cells: str | None = None,
     *,
     encoding: Encoding | None = None,
+    rows: int | None = None,
 ) -> Privacy | None:
     """Make the promise that options ask for, about these columns; None without --epsilon.
 
-    With an encoding, the bounds are those of its schema.
+    With an encoding, the bounds are those of its schema. `rows` is as in :class:`Privacy`.
     """
     if epsilon is not None and encoding is not None:
         _refuse_bounds(bounds)
@@ -228,6 +231,7 @@ def make_privacy(
         bounds=found.of(columns),
         unit=unit or ROW,
         cells=cells,
+        rows=rows,
     )
 
 

@@ -232,7 +232,8 @@ def compare_methods(
             raise ParameterError(NO_NUMBER)
     data, names = problem.data, problem.columns or []
     scaler = standard_scaler(data.X, names) if files and scale else None
-    made = [make_privacy(names, each, delta, bounds, unit, cells) for each in epsilons]
+    n_rows = len(data.X)  # public here, where nothing leaves
+    made = [make_privacy(names, each, delta, bounds, unit, cells, rows=n_rows) for each in epsilons]
     promises = [promise for promise in made if promise is not None]
     problem = replace(problem, data=replace(data, X=scale_rows(data.X, scaler)))
     seeds = range(seed, seed + (runs or (RUNS if promises else 1)))

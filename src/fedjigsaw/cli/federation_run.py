@@ -44,6 +44,7 @@ from fedjigsaw.engine import warn_of_fewer_clusters
 from fedjigsaw.errors import ParameterError, counted
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.messages import OWN, SHARED
 from fedjigsaw.methods import DEFAULT, data_kind
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.number import describe_number, number_values
@@ -51,6 +52,16 @@ from fedjigsaw.report.trust import describe_sites, part_of, reports_of
 from fedjigsaw.sites.keeping import Kept
 
 MAX_ROUNDS_SHOWN = 12
+RunCells = Annotated[
+    str | None,
+    typer.Option(
+        "--cells",
+        **choice((OWN, SHARED)),
+        help="For sites with --epsilon: describe cells of each site, or cells that all sites "
+        "share. `fedjigsaw privacy cells` says which. Default: sites with --epsilon answer "
+        "nothing, but those with --unit site.",
+    ),
+]
 
 
 def run(
@@ -115,6 +126,7 @@ def run(
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for sites that are not connected yet.")
     ] = 60.0,
+    cells: RunCells = None,
     wire: Annotated[
         str | None,
         typer.Option(
@@ -154,7 +166,7 @@ def run(
     params = _of_recipe(recipe, method) | parse_params(param)
     params |= {} if wire is None else {"wire": wire}
     old = None if earlier is None else earlier.model
-    more = task_values(retries, scale, scaler, score, assign, old)
+    more = {**task_values(retries, scale, scaler, score, assign, old), "cells": cells}
     job = jobs.Job(method, k, params, seed, min_sites, timeout, wait, left_out, ask, keep, **more)
     with stopped_by_signals(in_background=True):
         try:

@@ -13,7 +13,6 @@ from fedjigsaw.cli._logs import JsonLogs, LogFormat, LogLevel, MetricsPort, Scre
 from fedjigsaw.cli._options import (
     PRIVACY,
     BoundsOption,
-    CellsOption,
     Delta,
     Epsilon,
     Unit,
@@ -32,7 +31,7 @@ GUARD, ROWS, IMAGES = "Guard: what may leave", "Only with --data", "Only with --
 REGION = "Only with --region"
 OF_ROWS = (
     *("columns", "scaler", "counts", "max_rows", "drop_missing", "labels", "label_ids"),
-    *("epsilon", "delta", "bounds", "unit", "cells", "data_set"),
+    *("epsilon", "delta", "bounds", "unit", "data_set"),
 )
 OF_IMAGES = ("size", "device")
 OF_REGIONS = ("centers", "min_sites")
@@ -134,7 +133,6 @@ def site(
     delta: Delta = None,
     bounds: BoundsOption = None,
     unit: Unit = None,
-    cells: CellsOption = None,
     data_set: Annotated[
         str | None,
         typer.Option(
@@ -258,7 +256,7 @@ def _rows(context: typer.Context, given: Mapping[str, Any]) -> dict[str, Any]:
     prepared = None if scaler is None else formats.load_scaler(scaler)
     table = open_to_cluster(data, columns, prepared)
     encoding = None if prepared is None else prepared.encoding
-    wanted = (given[name] for name in ("epsilon", "delta", "bounds", "unit", "cells"))
+    wanted = (given[name] for name in ("epsilon", "delta", "bounds", "unit"))
     privacy = make_privacy(table.columns, *wanted, encoding=encoding)
     if privacy is not None:
         refuse_with_epsilon(context, "min_cluster_size", "counts", "max_rows")

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from fedjigsaw.cli._shared import JsonFlag, escape, out, print_json
+from fedjigsaw.cli._shared import CLUSTERS, JsonFlag, escape, out, print_json, warnings_shown
 from fedjigsaw.errors import DataError
 from fedjigsaw.privacy.budget import DEFAULT_DELTA, Account, Release, in_words, round_down
 from fedjigsaw.privacy.fingerprints import fingerprint
-from fedjigsaw.privacy.guarantee import factor_of
+from fedjigsaw.privacy.guarantee import Privacy, factor_of
 from fedjigsaw.privacy.journal import is_journal
 from fedjigsaw.privacy.ledger import LEDGER, Ledger, default_path
 
@@ -117,6 +117,41 @@ def set_limit(
             lines = [f"{' = '.join(account.names)}:", *_totals(account)]
             out.print(escape(" ".join(lines)))
     out.print(escape(f"Ledger: {ledger.path}"))
+
+
+@app.command()
+def cells(
+    epsilon: Annotated[float, typer.Option(help="The epsilon of all sites. Example: --epsilon 1")],
+    rows: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Expected rows of all sites together, which is public; a factor of two hardly "
+            "matters. Example: --rows 5000",
+        ),
+    ],
+    sites: Annotated[int, typer.Option(min=1, help="Number of sites. Example: --sites 10")],
+    columns: Annotated[int, typer.Option(min=1, help="Number of columns. Example: --columns 4")],
+    k: Annotated[Any, CLUSTERS],
+    delta: Annotated[float, typer.Option(help="The delta of all sites.")] = DEFAULT_DELTA,
+    as_json: JsonFlag = False,
+) -> None:
+    """At the coordinator: say which cells private summaries describe, before anything leaves.
+
+    Tell all sites, for `summarize --cells`, or ask with `federation run --cells`. It also warns if
+    the noise will drown the clusters. No data are read.
+
+    Example: fedjigsaw privacy cells --epsilon 1 --rows 5000 --sites 10 --columns 2 -k 15
+    """
+    from fedjigsaw.methods import DEFAULT, make
+
+    privacy = Privacy(epsilon, delta, bounds=(0, 1), rows=rows)
+    with warnings_shown():
+        settled = make(DEFAULT, k, 0).settle_privacy(privacy, columns, sites)
+    if as_json:
+        print_json({"cells": settled.cells})
+    else:
+        out.print(f"Use --cells {settled.cells} at all sites.")
 
 
 def find_ledger(place: Path) -> Ledger:

@@ -1,6 +1,7 @@
 """Models that a site computes again, from the summaries that the server shows."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,7 @@ def derived(
     )
     if len(own) != 1 or not sent:
         raise RefusedError("this site's answer of the round before is not among those shown")
-    previous = Broadcast(asked.round - 1, asked.seed, shown.before)
+    previous = Broadcast(asked.round - 1, asked.seed, shown.before, cells=asked.cells)
     try:
         for file in shown.files:
             method.check_answer(file.summary, previous)
@@ -57,7 +58,7 @@ def derived(
     if not _close(model.centers, asked.model.centers):
         raise RefusedError("the model does not come from the summaries shown")
     names = asked.model.feature_names
-    return Broadcast(asked.round, asked.seed, model.with_feature_names(names))
+    return replace(asked, model=model.with_feature_names(names))
 
 
 def _close(ours: np.ndarray, theirs: np.ndarray) -> bool:

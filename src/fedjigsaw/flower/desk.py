@@ -181,7 +181,7 @@ class Desk:
         """
         if self.privacy is None:
             return _question_names(question, method, data_set(), _terms(guard))
-        terms: object = [self.view, self.privacy.to_dict()]
+        terms: object = [self.view, self.privacy.to_dict(), question.broadcast.cells]
         names = _question_names(question, method, self.version or self.name, terms)
         return {**names, "fingerprint": hashed()}
 

@@ -59,6 +59,7 @@ class FlowerEngine:
         one round.
     scaler : the scaler that all sites must use; None leaves it to them.
     regions : sites that may answer for sites of their own; None is all.
+    cells : which cells sites under differential privacy describe, "own" or "shared".
 
     Attributes
     ----------
@@ -84,6 +85,7 @@ class FlowerEngine:
         kept: Mapping[str, SummaryFile] | None = None,
         scaler: Scaler | None = None,
         regions: Iterable[str] | None = None,
+        cells: str | None = None,
     ) -> None:
         real(0, MAX_TIMEOUT, inclusive=False).check("timeout", "FlowerEngine", timeout)
         real(0).check("wait", "FlowerEngine", wait)
@@ -103,6 +105,7 @@ class FlowerEngine:
         self.wait = wait
         self.tell = tell
         self.scaler = scaler
+        self.cells = cells
         self.regions = None if regions is None else frozenset(regions)
         self.files: dict[str, SummaryFile] = {}
         self.shown: Shown | None = None

@@ -34,7 +34,7 @@ from fedjigsaw.flower.members import read_revoked
 from fedjigsaw.flower.patches import START_TIME, Control
 from fedjigsaw.io.atomic import write_json
 from fedjigsaw.io.rows import append_row, read_rows
-from fedjigsaw.messages import MAX_TIMEOUT
+from fedjigsaw.messages import MAX_TIMEOUT, OWN, SHARED
 from fedjigsaw.methods import build
 from fedjigsaw.parameters import integer, one_of, real
 
@@ -79,6 +79,7 @@ class Job:
     scale, scaler : whether to make a scaler of statistics of the sites first, or one that is there.
     score, assign : whether to collect scores of the model, and to send it to the sites for labels.
     like : the model before, whose cluster ids the scored and sent one has.
+    cells : which cells sites under differential privacy describe.
     """
 
     method: str
@@ -97,6 +98,7 @@ class Job:
     score: bool = False
     assign: bool = False
     like: str | None = None
+    cells: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed <= MAX_COUNT:
@@ -105,6 +107,8 @@ class Job:
         real(0, MAX_TIMEOUT, inclusive=False).check("timeout", "a run", self.timeout)
         real(0).check("wait", "a run", self.wait)
         one_of(ALL, NEW, NONE).check("ask", "a run", self.ask)
+        if self.cells is not None:
+            one_of(OWN, SHARED).check("cells", "a run", self.cells)
         integer(0, 100).check("retries", "a run", self.retries)
         job_tasks.check_tasks(self)
 
@@ -121,7 +125,7 @@ class Job:
 
     def is_same(self, other: "Job") -> bool:
         """Tell whether both jobs lead to the same model: whom to wait for, how long, is no part."""
-        names = ("method", "n_clusters", "params", "seed")
+        names = ("method", "n_clusters", "params", "seed", "cells")
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
     def save(self, folder: Path) -> None:

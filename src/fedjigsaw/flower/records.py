@@ -32,6 +32,7 @@ from fedjigsaw.io.formats import MAX_BYTES, ModelFile, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import MAX_TIMEOUT, Broadcast, Model
 from fedjigsaw.parameters import real
+from fedjigsaw.privacy.cells import CellsError
 from fedjigsaw.privacy.journal import FullError
 from fedjigsaw.privacy.policy import (
     ChangedDataError,
@@ -62,6 +63,10 @@ REASONS = {
     "privacy": (
         "it answers under differential privacy, which covers neither statistics nor scores; make "
         "a scaler from the bounds, `fedjigsaw scaler --bounds`, and start all sites with it"
+    ),
+    "cells": (
+        "it answers under differential privacy, and the run does not say which cells, or not the "
+        "ones for --unit site: run with --cells (`fedjigsaw privacy cells` says which)"
     ),
     "labels": "it was started without --labels",
     "changed": "its data changed since the run began: put them back, or start without --resume",
@@ -130,6 +135,7 @@ def category(error: BaseException) -> str:
         FullError: "disk",  # before MessageError
         OwnScalerError: "scaler",
         PrivateError: "privacy",
+        CellsError: "cells",  # before ParameterError
         NoLabelsError: "labels",
         ChangedDataError: "changed",
         PolicyError: "policy",  # before ParameterError, of which it is a kind
@@ -162,6 +168,7 @@ def pack_question(question: Question) -> RecordDict:
         "params": dict(question.params),
         "timeout": float(question.timeout),
         "columns": question.columns,
+        "cells": broadcast.cells,
     }
     if question.scaler is not None:
         head["scaler"] = scaler_values(question.scaler)
@@ -193,6 +200,7 @@ def unpack_question(content: RecordDict) -> Question:
                 formats.take(head, "round", int),
                 formats.take(head, "seed", int),
                 None if body is None else unpack_model(body),
+                cells=None if head.get("cells") is None else formats.take(head, "cells", str),
             ),
             formats.take(head, "method", str),
             formats.take(head, "params", dict),

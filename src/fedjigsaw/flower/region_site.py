@@ -141,7 +141,13 @@ class RegionSite:
         seconds = max(1.0, SHARE * question.timeout - wait)
         scaler = None if question.scaler is None else scaler_values(question.scaler)
         times = (self.min_sites, seconds, wait)
-        job = jobs.Job(question.method, n_clusters, params, seed, *times, keep=True, scaler=scaler)
+        cells = question.broadcast.cells
+        job = jobs.Job(
+            *(question.method, n_clusters, params, seed, *times),
+            keep=True,
+            scaler=scaler,
+            cells=cells,
+        )
         method = job.make_method()
         assert isinstance(method, FederatedClusterer)
         _, transcript = jobs.run_job(self.home, job, tell=_log)

@@ -89,6 +89,7 @@ def _run(
             min_clients=min_sites,
             first=len(done),
             model=model,
+            cells=engine.cells,
             called="site",
             after=keep,
         )

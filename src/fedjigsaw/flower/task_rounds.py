@@ -85,7 +85,7 @@ def collect_scores(engine: RetryingEngine, file: ModelFile, seed: int) -> dict[s
     """Ask all sites how well a model fits their rows; return the scores of those that answered."""
     method, shown = engine.method, engine.shown
     question = Question(
-        Broadcast(method.total_rounds, seed, file.model),
+        Broadcast(method.total_rounds, seed, file.model, cells=engine.cells),
         method.method,
         method.configuration(),
         engine.timeout,

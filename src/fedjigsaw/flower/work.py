@@ -76,6 +76,7 @@ def _run(
         kept=kept,
         retries=job.retries,
         regions=read_regions(home),
+        cells=job.cells,
     )
     job_tasks.before(engine, job)
     file, transcript = federate(

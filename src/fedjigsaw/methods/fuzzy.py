@@ -1,6 +1,6 @@
 """Federated fuzzy c-means (Stallmann and Wilbik, 2022), in several rounds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, ClassVar
 
 import numpy as np
@@ -126,6 +126,10 @@ class FuzzyCMeans(FederatedClusterer):
         sse: Floats = np.bincount(labels, distances**2, minlength=len(centers)).astype(np.float64)
         tensors = {"support": support}
         return Summary(len(X), centers, counts=counts, sse=sse, tensors=tensors)
+
+    def answer_tensors(self, broadcast: Broadcast) -> Set[str]:
+        """Return the name of the tensor that an answer to a broadcast has."""
+        return {"sum_of_squares" if broadcast.model is None else "support"}
 
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
         """Check a summary from a client that is not trusted, as `aggregate` would."""

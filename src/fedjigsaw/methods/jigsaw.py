@@ -1,7 +1,7 @@
 """Jigsaw: each client sends centers and counts; the server solves weighted k-means."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -41,20 +41,24 @@ from fedjigsaw.kernels.kmeans import (
 )
 from fedjigsaw.kernels.nearest import nearest_on_threads
 from fedjigsaw.kernels.solver import improve, solve
-from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.messages import SHARED, Broadcast, Model, Summary
 from fedjigsaw.methods._fitted import ClusterFindings
 from fedjigsaw.methods._searching import LocalSearch, make_summaries
 from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_source
-from fedjigsaw.privacy.guarantee import SHARED, Privacy
-from fedjigsaw.privacy.guard import CELLS_ONLY
+from fedjigsaw.privacy.cells import Expected, with_cells
+from fedjigsaw.privacy.guarantee import Privacy
+from fedjigsaw.privacy.guard import CELLS_ONLY, LEFT_OUT
 from fedjigsaw.privacy.mechanism import CENTERS_PER_CLUSTER, MAX_CENTERS
 from fedjigsaw.privacy.shared_cells import (
+    CELL_NOISE,
+    CELLS,
     MAX_CELLS,
     add_up,
     check_cells,
     has_cells,
     n_shared_cells,
 )
+from fedjigsaw.privacy.summaries import NOISE as NOISE_OF_CENTERS
 from fedjigsaw.privacy.summaries import PrivateRound
 from fedjigsaw.trust.counting import for_counting
 from fedjigsaw.trust.examination import examine
@@ -313,10 +317,27 @@ class Jigsaw(ClusterFindings, LocalSearch):
             allowed = f"at most {most} under differential privacy"
             raise ParameterError(invalid("number of centers", "Jigsaw", allowed, found))
 
+    def settle_privacy(
+        self, privacy: Privacy, n_columns: int, n_clients: int, n_rows: int | None = None
+    ) -> Privacy:
+        """Choose the cells by public numbers, and warn if the noise will drown the clusters."""
+        rows = privacy.rows or n_rows
+        if rows is not None:
+            k = self._private_sizes()[0]
+            expected = Expected(rows, n_clients, k, n_columns, self.total_rounds)
+            if privacy.rows is not None:
+                privacy = replace(privacy, cells=expected.cells(privacy))
+            privacy = with_cells(privacy, None)
+            expected.warn_of_noise(privacy)
+        privacy = with_cells(privacy, None)
+        self.check_privacy(privacy)
+        return privacy
+
     def summarize_privately(
         self, X: Floats, broadcast: Broadcast, rng: np.random.Generator, privacy: Privacy
     ) -> Summary:
         """Return noisy centers, counts and sums, or a noisy table of cells that all share."""
+        privacy = with_cells(privacy, broadcast.cells)
         self.check_privacy(privacy)
         sizes = self._private_sizes()
         return PrivateRound(privacy, self.total_rounds, broadcast, *sizes).answer(X, rng)
@@ -362,7 +383,9 @@ class Jigsaw(ClusterFindings, LocalSearch):
 
     def _from_cells(self, summaries: Sequence[Summary], rng: np.random.Generator) -> Model:
         """Cluster the sum of all tables of shared cells; what a single client holds is not seen."""
+        noise = float(np.sqrt(sum(s.tensors[CELL_NOISE][0] ** 2 for s in summaries)))
         received = receive([add_up(summaries, limited=self.robust)])
+        received = replace(received, count_noise=noise, cells=SHARED)
         found = self._found(received, rng)
         model = self._model(unexamined(received), *found[:2], of_k=found[2])
         hidden = {n: t for n, t in model.tensors.items() if not n.startswith(SITE_TENSOR)}
@@ -421,7 +444,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
         if self.n_clusters != "auto":
             _warn_of_empty(labels, len(centers))
             return centers, labels, shapes
-        findings = KFindings.of(choice, order, received.left_out)
+        findings = KFindings.of(choice, order, received.left_out, received.seen(len(centers)))
         if findings.confidence < DOUBTFUL:
             warn(
                 f"The number of clusters is in doubt: {findings.sentence()}",
@@ -429,10 +452,16 @@ class Jigsaw(ClusterFindings, LocalSearch):
             )
         return centers, labels, {"k_curve": choice.curve, **findings.tensors(), **shapes}
 
+    def answer_tensors(self, broadcast: Broadcast) -> Set[str]:
+        """Return the names of the tensors that an answer to a broadcast may have."""
+        if broadcast.cells == SHARED:
+            return {CELLS, CELL_NOISE}
+        return {NOISE_OF_CENTERS, LEFT_OUT, GRAIN}
+
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
         """Check a summary from a client that is not trusted, as `aggregate` would."""
         super().check_answer(summary, broadcast)
-        if has_cells(summary):
+        if broadcast.cells == SHARED:
             check_cells(summary)
             return
         with warnings.catch_warnings():

@@ -18,10 +18,10 @@ import numpy as np
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import MAX_MAGNITUDE
 from fedjigsaw.errors import ParameterError, WeakPromiseWarning, invalid, warn
+from fedjigsaw.messages import OWN, SHARED
 from fedjigsaw.parameters import fraction, integer, one_of, real
 
 ROW, SITE = "row", "site"
-OWN, SHARED = "own", "shared"
 NARROWEST = 1 / MAX_MAGNITUDE  # bounds, so that rows can be divided by their width
 MAX_EPSILON, MAX_DELTA = 100.0, 0.01  # beyond these, what promises nothing looks like a promise
 MAX_ROWS_LOST = 0.1  # delta times rows
@@ -50,13 +50,18 @@ class Privacy:
     cells : {"own", "shared"} or None
         "own": each site looks for its clusters itself, which is best for sites with many rows.
         "shared": all sites describe the same cells of the bounds, which the server adds up: for
-        many sites with few rows. None is "own" for rows and "shared" for sites.
+        many sites with few rows. None is chosen once for all sites, before anything leaves: in
+        ``fit`` by `rows`, in a federation by the coordinator. With ``unit="site"`` it is "shared".
     rows_per_site : int, default 1
         With ``unit="site"``, the rows for which a site counts at most. 1 gives all sites the same
         weight.
     insecure_seed : int or None
         A seed for the noise, for tests and studies alone: whoever knows it can remove the noise.
         None draws the noise from the operating system's random numbers.
+    rows : int or None
+        Expected number of rows of all clients together, by which ``fit`` chooses `cells`. It is
+        public, as is the number of clients: take it from what is known, and do not count for it.
+        A factor of two hardly matters.
 
     Raises
     ------
@@ -70,7 +75,7 @@ class Privacy:
     In a simulation, ``fit(X, clients=site, privacy=privacy)`` makes every client keep it.
 
     >>> from fedjigsaw import Privacy
-    >>> privacy = Privacy(epsilon=1.0, bounds=(0, 120))
+    >>> privacy = Privacy(epsilon=1.0, bounds=(0, 120), rows=50_000)
     >>> privacy.sentence()
     'With or without any one row, any set of outputs is at most 2.72 times as likely, plus 1e-06.'
     """
@@ -82,6 +87,7 @@ class Privacy:
     cells: str | None = None
     rows_per_site: int = 1
     insecure_seed: int | None = None
+    rows: int | None = None
 
     def __post_init__(self) -> None:
         owner = "Privacy"
@@ -96,9 +102,11 @@ class Privacy:
         one_of(ROW, SITE).check("unit", owner, self.unit)
         integer(1).check("rows_per_site", owner, self.rows_per_site)
         integer(0, or_none=True).check("insecure_seed", owner, self.insecure_seed)
-        if self.cells is None:
-            object.__setattr__(self, "cells", SHARED if self.unit == SITE else OWN)
-        one_of(OWN, SHARED).check("cells", owner, self.cells)
+        integer(1, or_none=True).check("rows", owner, self.rows)
+        if self.cells is None and self.unit == SITE:
+            object.__setattr__(self, "cells", SHARED)
+        if self.cells is not None:
+            one_of(OWN, SHARED).check("cells", owner, self.cells)
         if self.unit == SITE and self.cells == OWN:
             raise ParameterError(invalid("cells", owner, "'shared' with unit='site'", "'own'"))
         for name in ("epsilon", "delta"):

@@ -12,11 +12,11 @@ from fedjigsaw.errors import (
     NoisySummaryWarning,
     ParameterError,
     invalid,
-    warn,
+    warn_of_client,
 )
-from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.messages import SHARED, Broadcast, Model, Summary
 from fedjigsaw.privacy.accounting import multiplier_for
-from fedjigsaw.privacy.guarantee import SHARED, Privacy, warn_of_large_delta
+from fedjigsaw.privacy.guarantee import Privacy, warn_of_large_delta
 from fedjigsaw.privacy.mechanism import FLOOR, Search
 from fedjigsaw.privacy.noise import Noise
 from fedjigsaw.privacy.releases import GRID, MAX_COLUMNS, MIN_RADIUS, Box, Cells, release_cells
@@ -82,14 +82,24 @@ class PrivateRound:
 
 def center_noise(summary: Summary) -> Floats:
     """Return the standard deviation of the noise on the coordinates of each center, 0 for none."""
+    noise: Floats = _noise_of(summary)[:, 1]
+    return noise
+
+
+def count_noise(summary: Summary) -> float:
+    """Return the typical standard deviation of the noise on the counts, 0 for none."""
+    return float(np.sqrt((_noise_of(summary)[:, 0] ** 2).mean()))
+
+
+def _noise_of(summary: Summary) -> Floats:
     n_centers = len(summary.centers)
     if NOISE not in summary.tensors:
-        return np.zeros(n_centers)
+        return np.zeros((n_centers, 2))
     noise = summary.tensors[NOISE].astype(np.float64)
     if noise.shape != (n_centers, 2) or not (np.isfinite(noise) & (noise >= 0)).all():
         allowed = f"two finite numbers >= 0 for each of its {n_centers} centers"
         raise MessageError(invalid(NOISE, f"client {summary.client!r}", allowed, noise.shape))
-    return noise[:, 1]
+    return noise
 
 
 def box_of(privacy: Privacy, n_columns: int) -> Box:
@@ -114,9 +124,10 @@ def round_multiplier(privacy: Privacy, n_rounds: int) -> float:
 def _place(rows: Floats, box: Box, client: str) -> Floats:
     inside, n_outside = box.inside(rows)
     if n_outside:
-        warn(
-            f"Client {client!r}: {n_outside} of {len(rows)} rows are outside the bounds of Privacy "
-            "and were clipped. If there are many, the bounds are too narrow.",
+        warn_of_client(
+            client,
+            f"{n_outside} of {len(rows)} rows are outside the bounds of Privacy and were clipped",
+            "If there are many, the bounds are too narrow.",
             ClippedRowsWarning,
         )
     return inside
@@ -138,9 +149,10 @@ def _own(cells: Cells, box: Box, client: str) -> Summary:
     clear = cells.counts > FLOOR * cells.count_noise
     if not clear.any():  # something must leave: one center, where most rows seem to be
         clear[cells.counts.argmax()] = True
-        warn(
-            f"Client {client!r} has too few rows for this epsilon: its summary is hardly more than "
-            "noise. Use a larger epsilon, or cells='shared' at all sites.",
+        warn_of_client(
+            client,
+            "too few rows for this epsilon, its summary is hardly more than noise",
+            "Use a larger epsilon, or cells='shared' at all sites.",
             NoisySummaryWarning,
         )
     kept = cells.select(clear)

@@ -152,7 +152,7 @@ def solve_together(
     admission.check_together()
     first = min(admission.kept.values(), key=_first_site)
     estimator = server_method(first, n_clusters, seed, params or {})
-    broadcast = Broadcast(0, seed)
+    broadcast = Broadcast(0, seed, cells=None if first.privacy is None else first.privacy.cells)
     admission.check_answers(estimator, broadcast)
     try:
         together = _aggregate(estimator, admission, broadcast)

@@ -15,9 +15,8 @@ from fedjigsaw._validation import repeated
 from fedjigsaw.choice.grain import GRAIN
 from fedjigsaw.errors import MessageError, ParameterError, quote_names
 from fedjigsaw.io.formats import ModelFile, SummaryFile
-from fedjigsaw.messages import Summary
+from fedjigsaw.messages import SHARED, Summary
 from fedjigsaw.methods import find, is_known
-from fedjigsaw.privacy.guarantee import SHARED
 from fedjigsaw.sites.preparation import bounds_in_order
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels.scaling import Scaler
-from fedjigsaw.messages import Broadcast
+from fedjigsaw.messages import OWN, SHARED, Broadcast
 from fedjigsaw.methods import DEFAULT, make
-from fedjigsaw.privacy.guarantee import SHARED, Privacy
+from fedjigsaw.privacy.cells import with_cells
+from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.summaries import box_of, round_multiplier
 from fedjigsaw.sites.charge import Spend, free
@@ -111,6 +112,8 @@ def summarize(
     estimator = make(method, n_clusters, seed, **(params or {}))
     estimator.check_federated() if broadcast else check_one_round(estimator)
     given = prepare(data, scaler=scaler, columns=columns, drop_missing=drop_missing)
+    if privacy is not None:
+        privacy = with_cells(privacy, None if broadcast is None else broadcast.cells)
     if privacy is not None and order is None and scaler is None and privacy.cells == SHARED:
         order = sorted(given.columns)  # shared cells depend on the order of columns
     table = prepare(given, scaler=scaler, order=order)
@@ -134,6 +137,8 @@ def summarize(
     rule.watch(rows)
     if scaler is not None:
         scaler.scale_in_place(rows)
+    if privacy is not None and privacy.cells == OWN:  # by the site's own rows: it stays here
+        estimator.settle_privacy(replace(privacy, rows=len(rows)), len(table.columns), 1)
     here = Client(name, rows, estimator, rule, _scaled(privacy, scaler))
     spend(privacy, None if privacy is None else round_multiplier(privacy, estimator.total_rounds))
     clustering(len(rows))

@@ -11,7 +11,7 @@ from fedjigsaw.kernels.solver import solve
 from fedjigsaw.messages import Summary
 from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.shared_cells import CELL_NOISE, CELLS, check_same_cells, shortened
-from fedjigsaw.privacy.summaries import NOISE
+from fedjigsaw.privacy.summaries import NOISE, count_noise
 from fedjigsaw.trust.received import Received
 
 
@@ -45,7 +45,7 @@ def merge_received(received: Received, labels: Ints, summaries: Sequence[Summary
     n_rows = _n_rows(float(received.counts.sum()), summaries)
     tensors = _of_cells(received, summaries, n_rows)
     if received.noise.any():
-        per_count = np.array([_count_noise(summary) for summary in summaries])[received.owners]
+        per_count = np.array([count_noise(summary) for summary in summaries])[received.owners]
         on_centers = np.sqrt(total((weights * received.noise) ** 2)) / found.counts
         tensors[NOISE] = np.column_stack([np.sqrt(total(per_count**2)), on_centers])
     return Summary(
@@ -141,10 +141,3 @@ def _of_cells(
         left = min(received.left_out, n_rows / 2)
         tensors[LEFT_OUT] = np.array([round(n_rows * left / (n_rows - left))])
     return tensors
-
-
-def _count_noise(summary: Summary) -> float:
-    """Return the typical noise on the counts of a summary."""
-    if NOISE not in summary.tensors:
-        return 0.0
-    return float(np.sqrt((summary.tensors[NOISE][:, 0].astype(np.float64) ** 2).mean()))

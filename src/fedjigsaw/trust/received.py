@@ -22,9 +22,10 @@ from fedjigsaw.errors import (
 from fedjigsaw.kernels.grouping import groups_by_size, means_of, means_of_groups
 from fedjigsaw.kernels.kmeans import blocks
 from fedjigsaw.kernels.nearest import side_by_side
-from fedjigsaw.messages import Summary
+from fedjigsaw.messages import OWN, Summary
+from fedjigsaw.privacy.cells import seen_through
 from fedjigsaw.privacy.guard import LEFT_OUT
-from fedjigsaw.privacy.summaries import NOISE, center_noise
+from fedjigsaw.privacy.summaries import NOISE, center_noise, count_noise
 
 MIN_SITES = 4  # of fewer sites, no majority can outvote a liar
 MOST_HEARD = 2  # typical numbers of centers: more of one site do not count when others are judged
@@ -57,6 +58,10 @@ class Received:
         Number of rows that guards left out far from all others.
     mixed : array of bool or None
         Sites whose clusters are mixtures of unlike rows: they had too few that are alike.
+    count_noise : float
+        Standard deviation of the noise on the rows of a cluster at a typical site.
+    cells : str
+        Whether these are cells of each site, or the sum of those that all sites share.
     """
 
     centers: Floats
@@ -71,6 +76,15 @@ class Received:
     grain: Floats | None = None
     left_out: float = 0.0
     mixed: npt.NDArray[np.bool_] | None = None
+    count_noise: float = 0.0
+    cells: str = OWN
+
+    def seen(self, k: int) -> float:
+        """Return how far so many clusters can be believed, for the noise on the counts."""
+        if not self.count_noise:
+            return 1.0
+        signal = float(self.counts.sum()) / k / self.n_sites / self.count_noise
+        return seen_through(signal, self.cells, self.centers.shape[1])
 
     @cached_property
     def heard(self) -> Ints:
@@ -217,6 +231,7 @@ def receive(summaries: Sequence[Summary], *, allow_radii: bool = False) -> Recei
         has_sse=all(summary.sse is not None for summary in summaries),
         radii=np.concatenate([np.asarray(s.radii) for s in summaries]) if by_radius else None,
         noise=_noise(summaries, len(owners)),
+        count_noise=float(np.median([count_noise(summary) for summary in summaries])),
         n_sites=len(summaries),
         grain=_grain(summaries),
         left_out=_sum_of_typical(left_out),
@@ -336,9 +351,14 @@ def _left_out(summary: Summary) -> float:
 
 
 def _sum_of_typical(numbers: Sequence[float]) -> float:
-    """Return the sum, in which nobody counts more than three typical ones: a site may lie."""
-    most = 3 * float(np.median(numbers)) if len(numbers) >= MIN_SITES else np.inf
-    return float(np.minimum(numbers, most).sum())
+    """Return the sum, in which nobody counts more than three typical ones: a site may lie.
+
+    Typical is what sites report that report anything: rows of a cluster may be at few sites.
+    """
+    told = [number for number in numbers if number > 0]
+    if len(numbers) < MIN_SITES or not told:
+        return float(sum(told))
+    return float(np.minimum(told, 3 * np.median(told)).sum())
 
 
 def _tensor(summary: Summary, name: str, size: int) -> Floats:
