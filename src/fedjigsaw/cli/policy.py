@@ -28,8 +28,9 @@ def show_policy(
 ) -> None:
     """At a site: show which questions it answers, how many, and what may leave.
 
-    The rules are in policy.toml in the site's folder. Change them there, and restart the site.
-    Rules that allow more than the default ones are marked: `site` then needs --accept-policy.
+    The rules are in policy.toml in the site's folder, which a site reads with every question: a
+    change there counts from the next one on. Rules that allow more than the default ones are
+    marked: with them, `site` must be started again with --accept-policy.
 
     Example: fedjigsaw federation policy clinic/bern
     """

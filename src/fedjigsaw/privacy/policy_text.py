@@ -10,7 +10,8 @@ def default_text() -> str:
     policy = Policy()
     lines = [
         "# What this site answers. Anything else is refused and written to the journal.",
-        "# `fedjigsaw federation policy FOLDER` shows the rules. Restart the site after a change.",
+        "# `fedjigsaw federation policy FOLDER` shows the rules. A change counts from the next",
+        "# question on; one that allows more than the default needs a restart: --accept-policy.",
         "",
     ]
     for name, meaning in MEANINGS.items():
