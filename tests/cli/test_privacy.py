@@ -81,10 +81,24 @@ def test_a_release_without_privacy_has_no_bound(run, data):
     assert account["spent"] is account["left"] is account["factor"] is None
 
 
-def test_no_ledger_is_no_release(run, tmp_path):
-    assert "no release and no limit is on record" in said(run("privacy", "status", tmp_path))
+def test_without_a_ledger_nothing_is_said_about_files_without_noise(run, tmp_path):
+    assert "may have left" in said(run("privacy", "status", tmp_path))
     assert json.loads(run("privacy", "status", tmp_path, "--json").output)["data_sets"] == []
     assert not list(tmp_path.iterdir())
+
+
+def test_answers_without_noise_are_counted_from_the_journal(run, tmp_path):
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.add("question", method="jigsaw")
+    journal.add("answer", to=0, centers=3)
+    journal.add("answer", to=0, centers=3, repeated=True)
+    journal.add("answer", to=0, centers=3, privacy={"epsilon": 1.0})
+    journal.add("answer", to=0, task="score")
+    found = json.loads(run("privacy", "status", tmp_path, "--json").output)
+    assert found["answers_without_noise"] == 2
+    assert "2 answers without noise" in said(run("privacy", "status", tmp_path))
+    run("privacy", "set-limit", tmp_path, "--epsilon", 1)
+    assert "2 answers without noise" in said(run("privacy", "status", tmp_path))
 
 
 class TestCells:

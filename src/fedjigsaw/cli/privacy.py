@@ -10,11 +10,11 @@ import typer
 from rich.table import Table
 
 from fedjigsaw.cli._shared import CLUSTERS, JsonFlag, escape, out, print_json, warnings_shown
-from fedjigsaw.errors import DataError
+from fedjigsaw.errors import DataError, counted
 from fedjigsaw.privacy.budget import DEFAULT_DELTA, Account, Release, in_words, round_down
 from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.guarantee import Privacy, factor_of
-from fedjigsaw.privacy.journal import is_journal
+from fedjigsaw.privacy.journal import JOURNAL, Journal, is_journal
 from fedjigsaw.privacy.ledger import LEDGER, Ledger, default_path
 
 app = typer.Typer(
@@ -36,19 +36,37 @@ def status(
     """At a site: show what was released, what it adds up to, and what is left.
 
     Each data set has its own budget. Releases of data with the same name or the same content are
-    added, also if the file was changed or renamed in between.
+    added, also if the file was changed or renamed in between. Files that left without noise are
+    counted only from when the ledger was begun; of a site of a federation, the journal has them.
 
     Example: fedjigsaw privacy status bern.csv
     """
     ledger = find_ledger(place)
     history = ledger.read()
     accounts, limit = history.accounts(), history.limits.get(None)
+    journal = Journal(ledger.path.parent / JOURNAL)
+    exact = _without_noise(journal)
     if as_json:
         common = {"ledger": str(ledger.path), "limit": limit and asdict(limit)}
-        print_json({**common, "data_sets": [_as_json(account) for account in accounts]})
+        sets = [_as_json(account) for account in accounts]
+        print_json({**common, "answers_without_noise": exact, "data_sets": sets})
         return
     if not ledger.exists():
-        out.print(escape(f"There is no {ledger.path}: no release and no limit is on record."))
+        out.print(
+            escape(
+                f"There is no {ledger.path}, so nothing was counted: no release with noise, and no "
+                "limit. Files without noise, such as those of stats, summarize and score, may have "
+                "left; they count once there is a ledger (fedjigsaw privacy set-limit)."
+            )
+        )
+    if exact:
+        out.print(
+            escape(
+                f"{journal.path} has {counted(exact, 'answer')} without noise. No promise covers "
+                "what they tell, and the ledger lacks those from before it was begun."
+            )
+        )
+    if not ledger.exists():
         return
     for account in accounts:
         out.print(escape(f"Data set {' = '.join(account.names)}"))
@@ -163,6 +181,12 @@ def find_ledger(place: Path) -> Ledger:
     if not place.exists():
         raise DataError(f"Cannot read {place}: no such file. Give {PLACE[0].lower()}{PLACE[1:]}")
     return Ledger(default_path(place))
+
+
+def _without_noise(journal: Journal) -> int:
+    """Return how many answers without noise are in the journal of a site; 0 if it has none."""
+    answers = (record for record in journal.records() if record["kind"] == "answer")
+    return sum(not record.get("privacy") and not record.get("repeated") for record in answers)
 
 
 def _table(account: Account) -> Table:
